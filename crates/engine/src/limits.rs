@@ -1,0 +1,39 @@
+//! The limits of one connection, each with its default.
+
+use std::time::Duration;
+
+/// How much one connection may hold at once.
+///
+/// Memory of a connection at worst: `in_flight_bytes_max` for requests on their way, the same
+/// again for undelivered replies of an open group, `queue_bytes_max` for requests that wait, about
+/// 64 bytes for each of `in_flight_max + queue_max` requests, and the replies that callers have
+/// not taken yet. A single request or reply may be larger than a byte limit; it then travels alone.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Requests sent and unanswered. Default 1,024: enough for 10,000 requests a second over a
+    /// round trip of 100 ms.
+    pub in_flight_max: usize,
+    /// Bytes of requests sent and unanswered, and for an open group also bytes of replies that
+    /// its reader has not taken. Default 1 MiB.
+    pub in_flight_bytes_max: usize,
+    /// Requests that wait for the window. Default 16,384.
+    pub queue_max: usize,
+    /// Bytes of requests that wait for the window. Default 16 MiB.
+    pub queue_bytes_max: usize,
+    /// How long bytes may lie unsent while the peer neither takes nor sends any, before it is
+    /// declared dead. Default 30 s. A peer that took everything and computes in silence is alive;
+    /// noticing that it vanished is TCP's work (keepalive, `TCP_USER_TIMEOUT`).
+    pub stall_timeout: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            in_flight_max: 1024,
+            in_flight_bytes_max: 1 << 20,
+            queue_max: 16_384,
+            queue_bytes_max: 16 << 20,
+            stall_timeout: Duration::from_secs(30),
+        }
+    }
+}

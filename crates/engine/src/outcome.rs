@@ -1,0 +1,69 @@
+//! How a request that failed ended: what is known of its effect, and why it failed.
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::Violation;
+
+/// What is known of the effect of a request that failed. The same four words in every language.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// No byte of it was handed to TLS or the operating system: it can't have run.
+    NotSent,
+    /// The server answered that it did not take effect.
+    Rejected,
+    /// The server confirmed it; only reading the answer failed.
+    Applied,
+    /// It was sent and there is no final answer: it may have run.
+    Unknown,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Outcome::NotSent => "not sent",
+            Outcome::Rejected => "rejected",
+            Outcome::Applied => "applied",
+            Outcome::Unknown => "unknown",
+        })
+    }
+}
+
+/// Why a request failed, and what is known of its effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What is known of its effect.
+    pub outcome: Outcome,
+    /// Why it failed.
+    pub cause: Cause,
+}
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The server answered with an error; the block that came with the end is its message.
+    Server,
+    /// A request before it in its segment failed, so the server skipped it.
+    Aborted,
+    /// Its deadline passed.
+    Deadline,
+    /// The host cancelled it before it was sent.
+    Cancelled,
+    /// The connection ended; [`Output::Closed`](crate::Output::Closed) says how.
+    Closed,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CloseReason {
+    /// The host closed it, or reported that the peer or the transport did.
+    Host,
+    /// The server said that it ends the session; the block is its message.
+    Server(Bytes),
+    /// A message came that the state can't explain. Nothing after it can be trusted.
+    Violation(Violation),
+    /// Bytes lay unsent for [`Limits::stall_timeout`](crate::Limits::stall_timeout) and the peer
+    /// neither took nor sent any.
+    Stalled,
+}

@@ -1,0 +1,80 @@
+//! What the engine has to know of a protocol: whose bytes are these?
+
+use std::fmt;
+
+use bytes::BytesMut;
+
+use crate::Outcome;
+
+/// A protocol on which requests are answered in the order in which they were sent.
+///
+/// The engine calls [`step`](Protocol::step) with the bytes that arrived and the request whose
+/// reply is due, and does the rest. An implementation keeps what spans requests (the transaction
+/// status, the statement cache) and recognises every message that the state can't explain.
+pub trait Protocol {
+    /// What has to be known of a request to recognise its reply. It changes as the reply arrives.
+    type Expect;
+    /// Something that belongs to no request: a notice, a changed parameter, a push message.
+    type Event;
+
+    /// Asks the server for the replies so far; empty where it never holds any back.
+    const FLUSH: &'static [u8];
+    /// Says goodbye; empty where there is no such message.
+    const TERMINATE: &'static [u8];
+
+    /// Looks at the front of `input`, which begins at a message, and says what it is.
+    ///
+    /// `head` is the request whose reply is due, if one is. A run of whole messages that belong to
+    /// it may be taken in one step.
+    fn step(
+        &mut self,
+        input: &[u8],
+        head: Option<&mut Self::Expect>,
+    ) -> Result<Step<Self::Event>, Violation>;
+
+    /// The server skips this request, since one before it in its segment failed; of its reply
+    /// only the sync point will come, if it carries one.
+    fn skip(&mut self, expect: &mut Self::Expect);
+
+    /// The server said that this request never started and it is about to be sent again: writes
+    /// what has to go before it, and says anew what to expect.
+    fn heal(&mut self, expect: &mut Self::Expect, out: &mut BytesMut);
+}
+
+/// What stands at the front of the input. Lengths are in bytes and cover whole messages.
+#[derive(Debug)]
+pub enum Step<E> {
+    /// Nothing whole yet: this many bytes are needed, counted from the front.
+    Need(usize),
+    /// A part of the head's reply.
+    Part(usize),
+    /// The last part of the head's reply; a sync point that it carries is answered separately.
+    Complete(usize),
+    /// An error in place of the rest of the head's reply. What follows in its segment is skipped.
+    Failed {
+        /// The length of the error message.
+        len: usize,
+        /// What the error says of the request's effect.
+        outcome: Outcome,
+        /// Whether the server says that the request never started, so that it may be sent again.
+        never_started: bool,
+    },
+    /// The answer to the head's sync point.
+    Settled(usize),
+    /// A message that belongs to no request.
+    Event(usize, E),
+    /// The server ends the session with this message.
+    Fatal(usize),
+}
+
+/// A message that the state can't explain: the connection can't be used any further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Violation(pub &'static str);
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl std::error::Error for Violation {}

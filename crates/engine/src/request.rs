@@ -1,0 +1,106 @@
+//! What a host hands to a connection.
+
+use std::fmt;
+
+use crate::Time;
+
+/// The host's name for a request. The engine only hands it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token(pub u64);
+
+impl Token {
+    /// Marks a request whose end nobody wants to hear. Its reply is read and dropped.
+    pub const DISCARD: Token = Token(u64::MAX);
+}
+
+/// One request: everything but its bytes.
+#[derive(Debug)]
+pub struct Request<X> {
+    /// The host's name for it.
+    pub token: Token,
+    /// What the protocol has to know to recognise its reply.
+    pub expect: X,
+    /// Where it stands relative to a sync point.
+    pub sync: SyncPoint,
+    /// The moment after which its caller no longer waits; it covers the time in the queue.
+    /// [`Time::NEVER`] for none. Kept to the millisecond.
+    pub deadline: Time,
+    /// Whether the engine may send it again, once, when the server says that it never started.
+    /// Only for a request that carries its own sync point.
+    pub again: bool,
+    /// The group that holds the floor, for a request of it.
+    pub group: Option<Group>,
+    /// Whether there is room for it: [`Output::Room`](crate::Output::Room) announced it, or
+    /// [`has_room`](crate::Connection::has_room) was asked just before.
+    pub reserved: bool,
+}
+
+impl<X> Request<X> {
+    /// A request with its own sync point, isolated from its neighbours, without a deadline.
+    pub fn isolated(token: Token, expect: X) -> Request<X> {
+        Request {
+            token,
+            expect,
+            sync: SyncPoint::Own,
+            deadline: Time::NEVER,
+            again: false,
+            group: None,
+            reserved: false,
+        }
+    }
+}
+
+/// Where a request stands relative to a sync point.
+///
+/// A *segment* is what lies between two sync points: one isolated request, or several members and
+/// the request that ends them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncPoint {
+    /// It carries a sync point behind it, and ends its segment.
+    Own,
+    /// It carries none: its segment goes on with the next request.
+    Member,
+    /// It is nothing but a sync point.
+    Only,
+}
+
+/// A group of requests that holds the floor while it is open: nothing else is sent in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Group(pub(crate) u64);
+
+/// Where a submitted request stood when it was submitted; for [`cancel`](crate::Connection::cancel).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ticket {
+    /// On its way: it can't be taken back.
+    Sent,
+    /// In the queue, at this number.
+    Queued(u64),
+    /// Waiting for room in the queue, at this number.
+    Waiting(u64),
+}
+
+/// Why a request was not taken. Nothing of it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubmitError<E> {
+    /// The connection has ended or takes no new requests.
+    Closed,
+    /// The queue is full, or others wait for room in it already.
+    QueueFull,
+    /// The request's group does not hold the floor.
+    NotGranted,
+    /// The encoder failed; its bytes were taken back.
+    Encode(E),
+}
+
+impl<E: fmt::Display> fmt::Display for SubmitError<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SubmitError::Closed => f.write_str("the connection takes no new requests"),
+            SubmitError::QueueFull => f.write_str("the queue of the connection is full"),
+            SubmitError::NotGranted => f.write_str("the group does not hold the connection"),
+            SubmitError::Encode(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: fmt::Debug + fmt::Display> std::error::Error for SubmitError<E> {}

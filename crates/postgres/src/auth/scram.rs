@@ -1,0 +1,316 @@
+//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the client's side (RFC 5802, RFC 7677, RFC 5929).
+//!
+//! [`ScramClient`] makes the first message, then becomes a [`ScramProof`] with the second, which
+//! checks the server's last one. Both sides prove that they know the password; neither shows it.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+
+use super::Password;
+
+/// The mechanism without channel binding.
+pub const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
+/// The mechanism with channel binding.
+pub const SCRAM_SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
+
+/// How many rounds of PBKDF2 a server may demand: 100,000, measured as 15 ms on a CPU with
+/// SHA instructions.
+///
+/// The server demands 4,096 by default (SCRAM_SHA_256_DEFAULT_ITERATIONS in
+/// src/include/common/scram-common.h) and takes up to 2^31 (scram_iterations); a hostile one that
+/// asks for as many would hold the host's loop for minutes, as CVE-2026-42198 of pgjdbc describes.
+pub const ITERATIONS_MAX: u32 = 100_000;
+
+/// What ties the exchange to the TLS connection that it runs in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChannelBinding {
+    /// No TLS, or a host that can't tell: flag `n`.
+    Unsupported,
+    /// TLS, but the server did not offer the -PLUS mechanism: flag `y`. A server that did offer it,
+    /// to a stranger in between who removed it, will refuse.
+    NotOffered,
+    /// SCRAM-SHA-256-PLUS: the hash of the server's certificate (`tls-server-end-point`, RFC 5929
+    /// section 4).
+    TlsServerEndPoint(Vec<u8>),
+}
+
+impl ChannelBinding {
+    /// The mechanism that goes with it.
+    pub fn mechanism(&self) -> &'static str {
+        match self {
+            ChannelBinding::TlsServerEndPoint(_) => SCRAM_SHA_256_PLUS,
+            ChannelBinding::Unsupported | ChannelBinding::NotOffered => SCRAM_SHA_256,
+        }
+    }
+
+    pub(super) fn gs2_header(&self) -> &'static str {
+        match self {
+            ChannelBinding::Unsupported => "n,,",
+            ChannelBinding::NotOffered => "y,,",
+            ChannelBinding::TlsServerEndPoint(_) => "p=tls-server-end-point,,",
+        }
+    }
+
+    /// The attribute `c`: header and data in base64.
+    pub(super) fn attribute(&self) -> String {
+        let mut input = self.gs2_header().as_bytes().to_vec();
+        if let ChannelBinding::TlsServerEndPoint(data) = self {
+            input.extend_from_slice(data);
+        }
+        BASE64.encode(input)
+    }
+}
+
+/// Why an exchange failed. No variant holds anything that either side sent, but the iteration
+/// count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ScramError {
+    /// A message is not what RFC 5802 says.
+    Malformed(&'static str),
+    /// The server's nonce does not begin with ours, or adds nothing to it.
+    Nonce,
+    /// The server demands more rounds than the caller allows.
+    Iterations {
+        /// What the server demands.
+        demanded: u32,
+        /// What the caller allows.
+        max: u32,
+    },
+    /// The server's last message reports an error.
+    Refused,
+    /// The server's signature is wrong: it does not know the password.
+    Signature,
+    /// The client's proof is wrong: it does not know the password. Only the server's side reports
+    /// it.
+    Proof,
+}
+
+impl fmt::Display for ScramError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ScramError::Malformed(what) => write!(f, "malformed SCRAM message: {what}"),
+            ScramError::Nonce => {
+                f.write_str("the server's SCRAM nonce does not extend the client's")
+            }
+            ScramError::Iterations { demanded, max } => write!(
+                f,
+                "the server demands {demanded} SCRAM iterations, more than the allowed {max} \
+                 (option scram_iterations_max)"
+            ),
+            ScramError::Refused => f.write_str("the server refused the SCRAM exchange"),
+            ScramError::Signature => f.write_str(
+                "the server could not prove that it knows the password (SCRAM signature)",
+            ),
+            ScramError::Proof => {
+                f.write_str("the client could not prove that it knows the password (SCRAM proof)")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ScramError {}
+
+/// The client before it has heard from the server.
+#[derive(Debug)]
+pub struct ScramClient {
+    password: Password,
+    binding: ChannelBinding,
+    /// The nonce as it is sent, in base64.
+    nonce: String,
+    first_bare: String,
+}
+
+impl ScramClient {
+    /// `nonce` is fresh randomness, 18 bytes as in libpq (SCRAM_RAW_NONCE_LEN), sent in base64.
+    /// `user` is empty with PostgreSQL, which takes the name from the startup packet
+    /// (read_client_first_message in auth-scram.c).
+    pub fn new(user: &str, password: Password, nonce: &[u8], binding: ChannelBinding) -> Self {
+        let nonce = BASE64.encode(nonce);
+        let user = user.replace('=', "=3D").replace(',', "=2C");
+        let first_bare = format!("n={user},r={nonce}");
+        ScramClient { password, binding, nonce, first_bare }
+    }
+
+    /// The mechanism to name in SASLInitialResponse.
+    pub fn mechanism(&self) -> &'static str {
+        self.binding.mechanism()
+    }
+
+    /// client-first-message, the data of SASLInitialResponse.
+    pub fn message(&self) -> String {
+        format!("{}{}", self.binding.gs2_header(), self.first_bare)
+    }
+
+    /// Takes server-first-message, the data of AuthenticationSASLContinue. Computes for as long as
+    /// the server's iteration count says, up to `iterations_max`.
+    ///
+    /// # Errors
+    /// A message that is malformed or has an extension that must be understood, a nonce that is not
+    /// ours, too many iterations.
+    pub fn handle_server_first(
+        self,
+        message: &[u8],
+        iterations_max: u32,
+    ) -> Result<ScramProof, ScramError> {
+        let message = std::str::from_utf8(message).map_err(|_| NOT_UTF8)?;
+        let ServerFirst { nonce, salt, iterations } = ServerFirst::parse(message)?;
+        if nonce.len() <= self.nonce.len() || !nonce.starts_with(&self.nonce) {
+            return Err(ScramError::Nonce);
+        }
+        if iterations > iterations_max {
+            return Err(ScramError::Iterations { demanded: iterations, max: iterations_max });
+        }
+        let keys = Keys::derive(&self.password, &salt, iterations);
+        let without_proof = format!("c={},r={nonce}", self.binding.attribute());
+        let auth_message = format!("{},{message},{without_proof}", self.first_bare);
+        let proof = BASE64.encode(keys.proof(auth_message.as_bytes()));
+        Ok(ScramProof {
+            message: format!("{without_proof},p={proof}"),
+            signature: keyed(&keys.server, auth_message.as_bytes()),
+        })
+    }
+}
+
+/// The client after it has computed its proof.
+pub struct ScramProof {
+    message: String,
+    /// The keyed hash that the server's signature must equal.
+    signature: Hmac<Sha256>,
+}
+
+impl ScramProof {
+    /// client-final-message, the data of SASLResponse.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Takes server-final-message, the data of AuthenticationSASLFinal, and compares the signature
+    /// in constant time.
+    ///
+    /// # Errors
+    /// A message that is malformed or reports an error, or a signature that is wrong.
+    pub fn handle_server_final(self, message: &[u8]) -> Result<(), ScramError> {
+        let message = std::str::from_utf8(message).map_err(|_| NOT_UTF8)?;
+        if message.starts_with("e=") {
+            return Err(ScramError::Refused);
+        }
+        let mut attributes = message.split(',');
+        let signature = decode(attribute(&mut attributes, "v=")?)?;
+        self.signature.verify_slice(&signature).map_err(|_| ScramError::Signature)
+    }
+}
+
+impl fmt::Debug for ScramProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScramProof").finish_non_exhaustive()
+    }
+}
+
+struct ServerFirst<'a> {
+    nonce: &'a str,
+    salt: Vec<u8>,
+    iterations: u32,
+}
+
+impl<'a> ServerFirst<'a> {
+    /// `r=…,s=…,i=…`. A leading `m=` must fail the exchange (RFC 5802 section 5.1), which it does
+    /// here as no nonce; extensions behind may be ignored.
+    fn parse(message: &'a str) -> Result<Self, ScramError> {
+        let mut attributes = message.split(',');
+        let nonce = attribute(&mut attributes, "r=")?;
+        let salt = decode(attribute(&mut attributes, "s=")?)?;
+        let iterations = parse_iterations(attribute(&mut attributes, "i=")?)?;
+        if salt.is_empty() {
+            return Err(ScramError::Malformed("the salt is empty"));
+        }
+        Ok(ServerFirst { nonce, salt, iterations })
+    }
+}
+
+/// Digits only, and not zero. A number that no integer holds is above every cap, and is to be
+/// reported as such.
+fn parse_iterations(text: &str) -> Result<u32, ScramError> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(ScramError::Malformed("the iteration count is no number"));
+    }
+    match text.parse().unwrap_or(u32::MAX) {
+        0 => Err(ScramError::Malformed("the iteration count is zero")),
+        count => Ok(count),
+    }
+}
+
+/// The keys of RFC 5802 section 3.
+pub(super) struct Keys {
+    client: [u8; 32],
+    pub(super) stored: [u8; 32],
+    pub(super) server: [u8; 32],
+}
+
+impl Keys {
+    pub(super) fn derive(password: &Password, salt: &[u8], iterations: u32) -> Keys {
+        let salted = salted_password(password, salt, iterations);
+        let client = keyed(&salted, b"Client Key").finalize().into_bytes().into();
+        let server = keyed(&salted, b"Server Key").finalize().into_bytes().into();
+        Keys { client, stored: Sha256::digest(client).into(), server }
+    }
+
+    fn proof(&self, auth_message: &[u8]) -> [u8; 32] {
+        let signature = keyed(&self.stored, auth_message).finalize().into_bytes().into();
+        xor(self.client, signature)
+    }
+}
+
+/// Hi() of RFC 5802: PBKDF2 with one block of output.
+fn salted_password(password: &Password, salt: &[u8], iterations: u32) -> [u8; 32] {
+    let key = mac(normalize(password.expose()).as_bytes());
+    let mut round: [u8; 32] =
+        key.clone().chain_update(salt).chain_update([0, 0, 0, 1]).finalize().into_bytes().into();
+    let mut result = round;
+    for _ in 1..iterations {
+        round = key.clone().chain_update(round).finalize().into_bytes().into();
+        result = xor(result, round);
+    }
+    result
+}
+
+/// SASLprep. A password that it does not allow is taken as it is, as libpq and the server do
+/// (pg_saslprep and its callers in fe-auth-scram.c, auth-scram.c).
+fn normalize(password: &str) -> std::borrow::Cow<'_, str> {
+    match stringprep::saslprep(password) {
+        Ok(prepared) if !prepared.is_empty() => prepared,
+        _ => password.into(),
+    }
+}
+
+pub(super) fn xor(a: [u8; 32], b: [u8; 32]) -> [u8; 32] {
+    std::array::from_fn(|index| a[index] ^ b[index])
+}
+
+pub(super) fn keyed(key: &[u8], data: &[u8]) -> Hmac<Sha256> {
+    mac(key).chain_update(data)
+}
+
+fn mac(key: &[u8]) -> Hmac<Sha256> {
+    Hmac::new_from_slice(key).expect("HMAC takes keys of any length")
+}
+
+pub(super) fn attribute<'a>(
+    attributes: &mut impl Iterator<Item = &'a str>,
+    name: &'static str,
+) -> Result<&'a str, ScramError> {
+    attributes
+        .next()
+        .and_then(|attribute| attribute.strip_prefix(name))
+        .ok_or(ScramError::Malformed("an attribute is missing or out of order"))
+}
+
+pub(super) fn decode(text: &str) -> Result<Vec<u8>, ScramError> {
+    BASE64.decode(text).map_err(|_| ScramError::Malformed("a value is not base64"))
+}
+
+pub(super) const NOT_UTF8: ScramError = ScramError::Malformed("it is not UTF-8");

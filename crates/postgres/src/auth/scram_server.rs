@@ -1,0 +1,79 @@
+//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side: for model servers in tests.
+//!
+//! It keeps the password itself instead of a verifier, and is not hardened against being probed.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use hmac::Mac;
+use sha2::{Digest, Sha256};
+
+use super::Password;
+use super::scram::{ChannelBinding, Keys, NOT_UTF8, ScramError, attribute, decode, keyed, xor};
+
+/// One exchange, seen from the server.
+#[derive(Debug)]
+pub struct ScramServer {
+    password: Password,
+    salt: Vec<u8>,
+    iterations: u32,
+    /// What this side adds to the client's nonce, in base64.
+    nonce: String,
+    binding: ChannelBinding,
+    /// Both nonces and the start of the auth message, once the client has spoken.
+    begun: Option<(String, String)>,
+}
+
+impl ScramServer {
+    /// `binding` is what this server expects: the client must say the same.
+    pub fn new(
+        password: Password,
+        salt: &[u8],
+        iterations: u32,
+        nonce: &[u8],
+        binding: ChannelBinding,
+    ) -> Self {
+        let nonce = BASE64.encode(nonce);
+        ScramServer { password, salt: salt.to_vec(), iterations, nonce, binding, begun: None }
+    }
+
+    /// Takes client-first-message and makes server-first-message.
+    ///
+    /// # Errors
+    /// A message that is malformed or announces another channel binding.
+    pub fn handle_client_first(&mut self, message: &[u8]) -> Result<String, ScramError> {
+        let message = std::str::from_utf8(message).map_err(|_| NOT_UTF8)?;
+        let bare = message
+            .strip_prefix(self.binding.gs2_header())
+            .ok_or(ScramError::Malformed("another channel binding was expected"))?;
+        let mut attributes = bare.split(',');
+        attribute(&mut attributes, "n=")?;
+        let nonce = format!("{}{}", attribute(&mut attributes, "r=")?, self.nonce);
+        let salt = BASE64.encode(&self.salt);
+        let reply = format!("r={nonce},s={salt},i={}", self.iterations);
+        self.begun = Some((nonce, format!("{bare},{reply}")));
+        Ok(reply)
+    }
+
+    /// Takes client-final-message, checks the proof and makes server-final-message.
+    ///
+    /// # Errors
+    /// A message that is malformed or belongs to another exchange, or a proof that is wrong.
+    pub fn handle_client_final(&mut self, message: &[u8]) -> Result<String, ScramError> {
+        let (nonce, begun) = self.begun.take().ok_or(ScramError::Malformed("it came too early"))?;
+        let message = std::str::from_utf8(message).map_err(|_| NOT_UTF8)?;
+        let (without_proof, proof) =
+            message.rsplit_once(",p=").ok_or(ScramError::Malformed("it has no proof"))?;
+        if without_proof != format!("c={},r={nonce}", self.binding.attribute()) {
+            return Err(ScramError::Nonce);
+        }
+        let proof = decode(proof)?.try_into().map_err(|_| ScramError::Proof)?;
+        let auth_message = format!("{begun},{without_proof}");
+        let keys = Keys::derive(&self.password, &self.salt, self.iterations);
+        let signature = keyed(&keys.stored, auth_message.as_bytes()).finalize().into_bytes().into();
+        if Sha256::digest(xor(proof, signature))[..] != keys.stored {
+            return Err(ScramError::Proof);
+        }
+        let verifier = keyed(&keys.server, auth_message.as_bytes()).finalize().into_bytes();
+        Ok(format!("v={}", BASE64.encode(verifier)))
+    }
+}

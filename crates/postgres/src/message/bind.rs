@@ -1,0 +1,116 @@
+//! Bind: gives a prepared statement its parameters and makes a portal of it.
+
+use bytes::{BufMut, BytesMut};
+
+use super::buffer::{Reader, put_c_str, put_count, tagged};
+use super::{EncodeError, FormatCodes, Formats, LARGE_LEN_MAX, Values, Violation, tag};
+
+/// A portal to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bind<'a> {
+    /// The portal to make; empty for the unnamed one.
+    pub portal: &'a str,
+    /// The prepared statement; empty for the unnamed one.
+    pub statement: &'a str,
+    /// None for all text, one for all, or one for each parameter.
+    pub parameter_formats: FormatCodes<'a>,
+    /// The parameters.
+    pub parameters: Values<'a>,
+    /// None for all text, one for all, or one for each result column.
+    pub result_formats: FormatCodes<'a>,
+}
+
+impl<'a> Bind<'a> {
+    /// Reads a body.
+    ///
+    /// # Errors
+    /// Fields that differ from the bytes that are there.
+    pub fn decode(body: &'a [u8]) -> Result<Self, Violation> {
+        let mut reader = Reader::new("Bind", body);
+        let bind = Bind {
+            portal: reader.c_str()?,
+            statement: reader.c_str()?,
+            parameter_formats: FormatCodes::read(&mut reader)?,
+            parameters: Values::read(&mut reader)?,
+            result_formats: FormatCodes::read(&mut reader)?,
+        };
+        reader.end()?;
+        Ok(bind)
+    }
+}
+
+/// Whether a parameter is NULL: then the bytes that were written for it are taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IsNull {
+    /// It is NULL.
+    Yes,
+    /// It is the bytes that were appended.
+    No,
+}
+
+/// Appends a Bind. `write_value` is called with 0, 1, … `parameters` - 1 and appends each value to
+/// the buffer; it must only append. Its length is filled in behind it, so values are never copied.
+///
+/// # Errors
+/// Those of `write_value`; a NUL in a name, more than 65,535 parameters or formats, another number
+/// of parameter formats than parameters, or more than 1 GiB. On every error `out` is as it was
+/// before.
+#[inline]
+pub fn write<E: From<EncodeError>>(
+    out: &mut BytesMut,
+    portal: &str,
+    statement: &str,
+    formats: Formats<'_>,
+    parameters: usize,
+    mut write_value: impl FnMut(usize, &mut BytesMut) -> Result<IsNull, E>,
+    result_formats: Formats<'_>,
+) -> Result<(), E> {
+    tagged(out, tag::frontend::BIND, |out| {
+        let start = out.len();
+        put_head(out, portal, statement, formats, parameters)?;
+        for index in 0..parameters {
+            put_parameter(out, start, |out| write_value(index, out))?;
+        }
+        Ok(result_formats.put(out)?)
+    })
+}
+
+fn put_head(
+    out: &mut BytesMut,
+    portal: &str,
+    statement: &str,
+    formats: Formats<'_>,
+    parameters: usize,
+) -> Result<(), EncodeError> {
+    if matches!(formats, Formats::Each(each) if each.len() != parameters) {
+        return Err(EncodeError::FormatCount);
+    }
+    put_c_str(out, portal)?;
+    put_c_str(out, statement)?;
+    formats.put(out)?;
+    put_count(out, parameters)
+}
+
+/// Writes -1 as the length, which is NULL, and corrects it once the value is there.
+#[inline]
+fn put_parameter<E: From<EncodeError>>(
+    out: &mut BytesMut,
+    start: usize,
+    write: impl FnOnce(&mut BytesMut) -> Result<IsNull, E>,
+) -> Result<(), E> {
+    let at = out.len();
+    out.put_i32(-1);
+    let value = out.len();
+    match write(out)? {
+        IsNull::Yes => out.truncate(value),
+        IsNull::No => {
+            // Seen per value, so that one Bind never grows far beyond the limit.
+            if out.len() - start > LARGE_LEN_MAX as usize {
+                return Err(EncodeError::TooLong.into());
+            }
+            let len = (out.len() - value) as u32;
+            out[at..value].copy_from_slice(&len.to_be_bytes());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! Every message of PostgreSQL's protocol 3.0 and 3.2, in both directions, one file each.
+//!
+//! What belongs here: bytes to borrowed structs and back. What does not: what a message means and
+//! when it may come, which is the session's; sockets; values of SQL types.
+//!
+//! - Encoding appends a whole message to a `BytesMut`, or on an error nothing at all.
+//! - Decoding takes a body (without type and length) and borrows from it. Counts and lengths that a
+//!   message declares are checked against the bytes that are there, once; the iterators are then
+//!   free of errors. Nothing is allocated.
+//! - [`frame`] cuts a stream into messages, with [`max_len`] as the table of limits.
+//!
+//! Messages with fixed fields have `encode`; those with lists are appended by the `write` of their
+//! module.
+
+pub mod authentication;
+pub mod backend;
+pub mod backend_key_data;
+pub mod bind;
+mod buffer;
+pub mod cancel_request;
+pub mod close;
+pub mod command_complete;
+pub mod copy_data;
+pub mod copy_fail;
+pub mod copy_response;
+pub mod data_row;
+pub mod describe;
+pub mod empty;
+mod error;
+pub mod error_response;
+pub mod execute;
+mod format;
+mod framing;
+pub mod frontend;
+pub mod function_call_response;
+mod limits;
+pub mod negotiate_protocol_version;
+pub mod notification_response;
+mod oids;
+pub mod parameter_description;
+pub mod parameter_status;
+pub mod parse;
+pub mod password;
+pub mod query;
+pub mod ready_for_query;
+pub mod row_description;
+pub mod sasl;
+mod secret;
+mod server_error;
+pub mod ssl_request;
+pub mod startup_message;
+pub mod tag;
+mod target;
+mod values;
+
+pub use authentication::{Authentication, Mechanisms};
+pub use backend::BackendMessage;
+pub use backend_key_data::BackendKeyData;
+pub use bind::{Bind, IsNull};
+pub use cancel_request::CancelRequest;
+pub use close::Close;
+pub use command_complete::CommandComplete;
+pub use copy_data::CopyData;
+pub use copy_fail::CopyFail;
+pub use copy_response::{CopyDirection, CopyResponse};
+pub use data_row::DataRow;
+pub use describe::Describe;
+pub use empty::{FLUSH, SYNC, TERMINATE};
+pub(crate) use error::Tag;
+pub use error::{EncodeError, Violation};
+pub use error_response::{ErrorFields, ErrorResponse, NoticeResponse};
+pub use execute::Execute;
+pub use format::{Format, FormatCodes, Formats};
+pub use framing::{Frame, Header, frame, frame_initial};
+pub use frontend::FrontendMessage;
+pub use function_call_response::FunctionCallResponse;
+pub use limits::{
+    AUTH_TOKEN_LEN_MAX, CANCEL_KEY_LEN, LARGE_LEN_MAX, LIBPQ_SHORT_LEN_MAX, SMALL_LEN_MAX,
+    STARTUP_LEN_MAX, frontend_max_len, max_len,
+};
+pub use negotiate_protocol_version::NegotiateProtocolVersion;
+pub use notification_response::NotificationResponse;
+pub use oids::Oids;
+pub use parameter_description::ParameterDescription;
+pub use parameter_status::ParameterStatus;
+pub use parse::Parse;
+pub use password::PasswordMessage;
+pub use query::Query;
+pub use ready_for_query::{ReadyForQuery, TransactionStatus};
+pub use row_description::{Field, RowDescription};
+pub use sasl::{SaslInitialResponse, SaslResponse};
+pub use secret::Secret;
+pub use server_error::ServerError;
+pub use startup_message::{InitialMessage, StartupMessage};
+pub use target::Target;
+pub use values::Values;

@@ -1,0 +1,171 @@
+//! The owned form of ErrorResponse and NoticeResponse.
+
+use std::fmt;
+
+use bytes::BytesMut;
+
+use super::error_response::{ErrorFields, field, write, write_notice};
+use super::{EncodeError, ErrorResponse, NoticeResponse};
+
+/// An error or a notice of the server. `Display` prints `message (SQLSTATE code)`; the rest is in
+/// the fields.
+///
+/// Texts that are not UTF-8 have their faulty bytes replaced: an error early in startup may come in
+/// another encoding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerError {
+    /// ERROR, FATAL or PANIC; for notices WARNING, NOTICE, DEBUG, INFO or LOG. Not translated since
+    /// PostgreSQL 9.6.
+    pub severity: String,
+    /// SQLSTATE, five letters and digits; empty where the server sent none.
+    pub code: String,
+    /// What happened, in one line.
+    pub message: String,
+    /// More about it, possibly with values of the user.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Where in the text of the query, in characters from 1.
+    pub position: Option<u32>,
+    /// Where in `internal_query`.
+    pub internal_position: Option<u32>,
+    /// A query that the server made itself, as in a PL/pgSQL function.
+    pub internal_query: Option<String>,
+    /// The context: a call stack, one line each.
+    pub where_: Option<String>,
+    /// The schema that it is about.
+    pub schema: Option<String>,
+    /// The table that it is about.
+    pub table: Option<String>,
+    /// The column that it is about.
+    pub column: Option<String>,
+    /// The data type that it is about.
+    pub data_type: Option<String>,
+    /// The constraint that it is about.
+    pub constraint: Option<String>,
+    /// The file of the server's source that reported it.
+    pub file: Option<String>,
+    /// The line of that file.
+    pub line: Option<u32>,
+    /// The function of the server's source that reported it.
+    pub routine: Option<String>,
+    /// Fields with letters that this crate does not know, in the order in which they came.
+    pub unknown: Vec<(u8, String)>,
+}
+
+impl ServerError {
+    /// Whether the session ends with it: FATAL or PANIC.
+    pub fn is_fatal(&self) -> bool {
+        matches!(self.severity.as_str(), "FATAL" | "PANIC")
+    }
+
+    /// Appends it as ErrorResponse.
+    ///
+    /// # Errors
+    /// A NUL in a text, or more than 1 GiB.
+    pub fn encode_error(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+        self.with_fields(|fields| write(out, fields.iter().copied()))
+    }
+
+    /// Appends it as NoticeResponse.
+    ///
+    /// # Errors
+    /// A NUL in a text, or more than 1 GiB.
+    pub fn encode_notice(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+        self.with_fields(|fields| write_notice(out, fields.iter().copied()))
+    }
+
+    /// Lists the fields in the order of the server (send_message_to_frontend in
+    /// utils/error/elog.c).
+    fn with_fields<T>(&self, then: impl FnOnce(&[(u8, &[u8])]) -> T) -> T {
+        let numbers = [self.position, self.internal_position, self.line]
+            .map(|number| number.map(|number| number.to_string()));
+        let [position, internal_position, line] = &numbers;
+        let mut fields = vec![
+            (field::SEVERITY, self.severity.as_bytes()),
+            (field::SEVERITY_NONLOCALIZED, self.severity.as_bytes()),
+            (field::CODE, self.code.as_bytes()),
+            (field::MESSAGE, self.message.as_bytes()),
+        ];
+        let optional = [
+            (field::DETAIL, &self.detail),
+            (field::HINT, &self.hint),
+            (field::WHERE, &self.where_),
+            (field::SCHEMA, &self.schema),
+            (field::TABLE, &self.table),
+            (field::COLUMN, &self.column),
+            (field::DATA_TYPE, &self.data_type),
+            (field::CONSTRAINT, &self.constraint),
+            (field::POSITION, position),
+            (field::INTERNAL_POSITION, internal_position),
+            (field::INTERNAL_QUERY, &self.internal_query),
+            (field::FILE, &self.file),
+            (field::LINE, line),
+            (field::ROUTINE, &self.routine),
+        ];
+        fields.extend(
+            optional
+                .iter()
+                .filter_map(|(letter, text)| text.as_ref().map(|text| (*letter, text.as_bytes()))),
+        );
+        fields.extend(self.unknown.iter().map(|(letter, text)| (*letter, text.as_bytes())));
+        then(&fields)
+    }
+
+    fn set(&mut self, letter: u8, value: &[u8]) {
+        let text = String::from_utf8_lossy(value).into_owned();
+        let slot = match letter {
+            // The untranslated severity is preferred, whatever the order.
+            field::SEVERITY if !self.severity.is_empty() => return,
+            field::SEVERITY | field::SEVERITY_NONLOCALIZED => return self.severity = text,
+            field::CODE => return self.code = text,
+            field::MESSAGE => return self.message = text,
+            field::POSITION => return self.position = text.parse().ok(),
+            field::INTERNAL_POSITION => return self.internal_position = text.parse().ok(),
+            field::LINE => return self.line = text.parse().ok(),
+            field::DETAIL => &mut self.detail,
+            field::HINT => &mut self.hint,
+            field::INTERNAL_QUERY => &mut self.internal_query,
+            field::WHERE => &mut self.where_,
+            field::SCHEMA => &mut self.schema,
+            field::TABLE => &mut self.table,
+            field::COLUMN => &mut self.column,
+            field::DATA_TYPE => &mut self.data_type,
+            field::CONSTRAINT => &mut self.constraint,
+            field::FILE => &mut self.file,
+            field::ROUTINE => &mut self.routine,
+            _ => return self.unknown.push((letter, text)),
+        };
+        *slot = Some(text);
+    }
+}
+
+impl From<ErrorFields<'_>> for ServerError {
+    fn from(fields: ErrorFields<'_>) -> Self {
+        let mut error = ServerError::default();
+        for (letter, value) in fields {
+            error.set(letter, value);
+        }
+        error
+    }
+}
+
+impl From<ErrorResponse<'_>> for ServerError {
+    fn from(response: ErrorResponse<'_>) -> Self {
+        response.fields.into()
+    }
+}
+
+impl From<NoticeResponse<'_>> for ServerError {
+    fn from(response: NoticeResponse<'_>) -> Self {
+        response.fields.into()
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (SQLSTATE {})", self.message, self.code)
+    }
+}
+
+impl std::error::Error for ServerError {}

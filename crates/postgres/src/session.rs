@@ -1,0 +1,357 @@
+//! Whose message is this: the order in which a server answers, as a table.
+//!
+//! The rules (PostgreSQL documentation, "Message Flow"; exec_*_message in src/backend/tcop/postgres.c):
+//!
+//! 1. Each message of a request is answered in the order in which it was sent, by the messages in
+//!    [`Expect::take`]; a row is any number of messages before the end of an Execute.
+//! 2. An ErrorResponse stands in place of the rest. The server then skips everything up to the next
+//!    Sync, which it answers with ReadyForQuery.
+//! 3. A simple query is answered by any number of results and errors, and one ReadyForQuery.
+//! 4. NoticeResponse, NotificationResponse and ParameterStatus can come between any two messages
+//!    and belong to no request.
+//! 5. An ErrorResponse of severity FATAL or PANIC is the last thing that the session says.
+//!
+//! Whatever else comes is a violation. The bodies are left to the caller of the request, except
+//! where the session itself depends on them.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use onetrip_engine::{Outcome, Protocol, Step, Violation};
+
+use crate::message::tag::backend;
+use crate::message::{
+    ErrorResponse, Header, ReadyForQuery, TransactionStatus, error_response::field, max_len,
+};
+
+/// The state of a PostgreSQL session that spans requests; the engine's [`Protocol`].
+#[derive(Debug)]
+pub struct Postgres {
+    status: TransactionStatus,
+    session_changed: bool,
+    /// Prepared statements by number: what prepares each anew, if the server lost it.
+    statements: Vec<Option<Bytes>>,
+}
+
+/// The number of a prepared statement that was registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatementId(u32);
+
+/// A message that belongs to no request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// NoticeResponse
+    Notice,
+    /// NotificationResponse
+    Notification,
+    /// ParameterStatus
+    ParameterStatus,
+}
+
+impl Postgres {
+    /// A session in the state that its first ReadyForQuery told.
+    pub fn new(status: TransactionStatus) -> Postgres {
+        Postgres { status, session_changed: false, statements: Vec::new() }
+    }
+
+    /// The transaction status of the last ReadyForQuery.
+    pub fn status(&self) -> TransactionStatus {
+        self.status
+    }
+
+    /// Whether a command tag showed that the state of the session was changed: a SET, a LISTEN, a
+    /// PREPARE and so on. On a connection that callers share that must not happen.
+    pub fn session_changed(&self) -> bool {
+        self.session_changed
+    }
+
+    /// The session's state was reset.
+    pub fn forget_session_change(&mut self) {
+        self.session_changed = false;
+    }
+
+    /// Registers a prepared statement, so that it can be prepared again if the server lost it
+    /// (DISCARD ALL) or its plan went stale. `heal` is what prepares it anew: Close, since its name
+    /// may still be taken; Parse; and Describe, since its columns may be others now.
+    pub fn register(&mut self, heal: Bytes) -> StatementId {
+        let free = self.statements.iter().position(Option::is_none);
+        let index = free.unwrap_or_else(|| {
+            self.statements.push(None);
+            self.statements.len() - 1
+        });
+        self.statements[index] = Some(heal);
+        StatementId(index as u32)
+    }
+
+    /// Forgets a prepared statement.
+    pub fn unregister(&mut self, id: StatementId) {
+        if let Some(statement) = self.statements.get_mut(id.0 as usize) {
+            *statement = None;
+        }
+    }
+
+    fn error(
+        &mut self,
+        body: &[u8],
+        len: usize,
+        head: Option<&mut Expect>,
+    ) -> Result<Step<Event>, Violation> {
+        let error = ErrorResponse::decode(body).map_err(|_| Violation("a malformed error"))?;
+        let severity = error
+            .fields
+            .value(field::SEVERITY_NONLOCALIZED)
+            .or_else(|| error.fields.value(field::SEVERITY));
+        if matches!(severity, Some(b"FATAL" | b"PANIC")) {
+            return Ok(Step::Fatal(len));
+        }
+        let Some(head) = head else { return Err(Violation("an error that answers nothing")) };
+        if head.failed {
+            return Err(Violation("a second error for one request"));
+        }
+        let never_started = head.first() == BIND
+            && head.statement.is_some()
+            && self.status == TransactionStatus::Idle
+            && never_started(&error);
+        head.failed = true;
+        let outcome = match head.partial_effects {
+            true => Outcome::Unknown,
+            false => Outcome::Rejected,
+        };
+        Ok(Step::Failed { len, outcome, never_started })
+    }
+
+    fn ready(
+        &mut self,
+        body: &[u8],
+        len: usize,
+        head: Option<&mut Expect>,
+    ) -> Result<Step<Event>, Violation> {
+        let ready = ReadyForQuery::decode(body).map_err(|_| Violation("a malformed status"))?;
+        let Some(head) = head else {
+            return Err(Violation("a ReadyForQuery that answers nothing"));
+        };
+        if head.pending & !SIMPLE != 0 && !head.failed {
+            return Err(Violation("a ReadyForQuery in front of a reply"));
+        }
+        self.status = ready.status;
+        Ok(Step::Settled(len))
+    }
+}
+
+impl Protocol for Postgres {
+    type Expect = Expect;
+    type Event = Event;
+    const FLUSH: &'static [u8] = &crate::message::FLUSH;
+    const TERMINATE: &'static [u8] = &crate::message::TERMINATE;
+
+    fn step(&mut self, input: &[u8], head: Option<&mut Expect>) -> Result<Step<Event>, Violation> {
+        let Some(&tag) = input.first() else { return Ok(Step::Need(Header::LEN)) };
+        let Some(len_max) = max_len(tag) else { return Err(Violation("an unknown message")) };
+        let Ok(header) = Header::peek(input) else { return Err(Violation("an impossible length")) };
+        let Some(header) = header else { return Ok(Step::Need(Header::LEN)) };
+        if header.len > len_max {
+            return Err(Violation("a message longer than its type allows"));
+        }
+        let len = header.message_len();
+        let Some(body) = input.get(Header::LEN..len) else { return Ok(Step::Need(len)) };
+        match tag {
+            backend::NOTICE_RESPONSE => Ok(Step::Event(len, Event::Notice)),
+            backend::NOTIFICATION_RESPONSE => Ok(Step::Event(len, Event::Notification)),
+            backend::PARAMETER_STATUS => Ok(Step::Event(len, Event::ParameterStatus)),
+            backend::ERROR_RESPONSE => self.error(body, len, head),
+            backend::READY_FOR_QUERY => self.ready(body, len, head),
+            _ => {
+                let Some(head) = head else {
+                    return Err(Violation("a reply that answers nothing"));
+                };
+                if tag == backend::COMMAND_COMPLETE && changes_session(body) {
+                    self.session_changed = true;
+                }
+                head.take(tag, input, len)
+            }
+        }
+    }
+
+    fn skip(&mut self, expect: &mut Expect) {
+        expect.failed = true;
+    }
+
+    fn heal(&mut self, expect: &mut Expect, out: &mut BytesMut) {
+        let Some(StatementId(index)) = expect.statement else { return };
+        if let Some(Some(heal)) = self.statements.get(index as usize) {
+            out.put_slice(heal);
+            expect.pending |= CLOSE | PARSE | DESCRIBE_PARAMETERS | DESCRIBE_ROWS;
+        }
+        expect.failed = false;
+    }
+}
+
+/// What is still to come of the reply to one request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expect {
+    /// What was sent and is unanswered. Answers come in the order of the bits, lowest first.
+    pending: u8,
+    failed: bool,
+    partial_effects: bool,
+    statement: Option<StatementId>,
+}
+
+const CLOSE: u8 = 1;
+const PARSE: u8 = 1 << 1;
+const DESCRIBE_PARAMETERS: u8 = 1 << 2;
+/// The second half of the answer to the Describe of a statement.
+const DESCRIBE_ROWS: u8 = 1 << 3;
+const BIND: u8 = 1 << 4;
+const DESCRIBE_PORTAL: u8 = 1 << 5;
+const EXECUTE: u8 = 1 << 6;
+const SIMPLE: u8 = 1 << 7;
+
+impl Expect {
+    /// Nothing but a Sync.
+    pub const fn sync() -> Expect {
+        Expect { pending: 0, failed: false, partial_effects: false, statement: None }
+    }
+
+    /// A simple query.
+    pub const fn simple() -> Expect {
+        Expect { pending: SIMPLE, ..Expect::sync() }
+    }
+
+    /// Also a Close, in front of everything.
+    pub const fn close(mut self) -> Expect {
+        self.pending |= CLOSE;
+        self
+    }
+
+    /// Also a Parse.
+    pub const fn parse(mut self) -> Expect {
+        self.pending |= PARSE;
+        self
+    }
+
+    /// Also a Describe of a statement.
+    pub const fn describe_statement(mut self) -> Expect {
+        self.pending |= DESCRIBE_PARAMETERS | DESCRIBE_ROWS;
+        self
+    }
+
+    /// Also a Bind.
+    pub const fn bind(mut self) -> Expect {
+        self.pending |= BIND;
+        self
+    }
+
+    /// Also a Describe of the portal.
+    pub const fn describe_portal(mut self) -> Expect {
+        self.pending |= DESCRIBE_PORTAL;
+        self
+    }
+
+    /// Also an Execute.
+    pub const fn execute(mut self) -> Expect {
+        self.pending |= EXECUTE;
+        self
+    }
+
+    /// The registered statement that the Bind names.
+    pub const fn of_statement(mut self, statement: StatementId) -> Expect {
+        self.statement = Some(statement);
+        self
+    }
+
+    /// An error of it does not tell that it had no effect: CALL, several statements in one text,
+    /// a statement that can't run inside a transaction.
+    pub const fn partial_effects(mut self) -> Expect {
+        self.partial_effects = true;
+        self
+    }
+
+    /// What the next message of the reply has to answer.
+    fn first(&self) -> u8 {
+        self.pending & self.pending.wrapping_neg()
+    }
+
+    /// The table: which message answers what, and what it leaves pending.
+    #[inline]
+    fn take(&mut self, tag: u8, input: &[u8], len: usize) -> Result<Step<Event>, Violation> {
+        const OUT_OF_ORDER: Violation = Violation("a reply out of order");
+        if self.failed {
+            return Err(Violation("a reply behind an error, before the Sync was answered"));
+        }
+        match (tag, self.first()) {
+            (backend::DATA_ROW, EXECUTE | SIMPLE) => return Ok(Step::Part(rows_len(input, len))),
+            (backend::CLOSE_COMPLETE, CLOSE)
+            | (backend::PARSE_COMPLETE, PARSE)
+            | (backend::PARAMETER_DESCRIPTION, DESCRIBE_PARAMETERS)
+            | (backend::ROW_DESCRIPTION | backend::NO_DATA, DESCRIBE_ROWS | DESCRIBE_PORTAL)
+            | (backend::BIND_COMPLETE, BIND)
+            | (
+                backend::COMMAND_COMPLETE
+                | backend::EMPTY_QUERY_RESPONSE
+                | backend::PORTAL_SUSPENDED,
+                EXECUTE,
+            ) => self.pending &= self.pending - 1,
+            (
+                backend::ROW_DESCRIPTION
+                | backend::COMMAND_COMPLETE
+                | backend::EMPTY_QUERY_RESPONSE,
+                SIMPLE,
+            ) => return Ok(Step::Part(len)),
+            (
+                backend::COPY_IN_RESPONSE
+                | backend::COPY_OUT_RESPONSE
+                | backend::COPY_BOTH_RESPONSE,
+                _,
+            ) => return Err(Violation("a COPY that was not asked for")),
+            _ => return Err(OUT_OF_ORDER),
+        }
+        Ok(if self.pending == 0 { Step::Complete(len) } else { Step::Part(len) })
+    }
+}
+
+/// The length of the run of whole DataRows at the front of `input`; the first is `len` long.
+/// Framing is all that happens to a row until its reader decodes it.
+#[inline]
+fn rows_len(input: &[u8], len: usize) -> usize {
+    let mut end = len;
+    while let Some(&[backend::DATA_ROW, a, b, c, d]) = input[end..].first_chunk() {
+        let len = u32::from_be_bytes([a, b, c, d]) as usize;
+        // A length that is out of bounds is left for the next step to refuse.
+        if !(4..=1 << 30).contains(&len) || input.len() - end <= len {
+            break;
+        }
+        end += 1 + len;
+    }
+    end
+}
+
+/// Errors by which the server says that a prepared statement did not even start: it doesn't know
+/// it (26000, FetchPreparedStatement and exec_bind_message), or its plan returns other columns now
+/// (0A000 of RevalidateCachedQuery in src/backend/utils/cache/plancache.c).
+fn never_started(error: &ErrorResponse<'_>) -> bool {
+    match error.fields.value(field::CODE) {
+        Some(b"26000") => true,
+        Some(b"0A000") => {
+            error.fields.value(field::ROUTINE) == Some(b"RevalidateCachedQuery".as_slice())
+        }
+        _ => false,
+    }
+}
+
+/// Command tags of statements that change the state of their session
+/// (src/include/tcop/cmdtaglist.h).
+fn changes_session(body: &[u8]) -> bool {
+    let tag = body.strip_suffix(&[0]).unwrap_or(body);
+    match tag.first() {
+        Some(b'S') => matches!(tag, b"SET" | b"START TRANSACTION" | b"SAVEPOINT"),
+        Some(b'B') => tag == b"BEGIN",
+        Some(b'L') => matches!(tag, b"LISTEN" | b"LOAD"),
+        Some(b'U') => tag == b"UNLISTEN",
+        Some(b'R') => tag == b"RESET",
+        Some(b'P') => tag == b"PREPARE",
+        Some(b'D') => {
+            tag == b"DECLARE CURSOR"
+                || tag.starts_with(b"DISCARD")
+                || tag.starts_with(b"DEALLOCATE")
+        }
+        _ => false,
+    }
+}

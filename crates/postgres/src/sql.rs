@@ -1,0 +1,435 @@
+//! What the text of a statement shows about it, and where it may therefore not go.
+//!
+//! Here belong the rules that can be read off the text alone. What only the answer shows (the tag,
+//! the transaction status, ParameterStatus) is detected where answers are read; what nothing shows
+//! is listed in the documentation: `select set_config(…)`, temporary tables made inside functions,
+//! `currval()` and `lastval()`.
+//!
+//! The reading is a lexer after the server's `scan.l`, not a parser: it knows comments, quotes and
+//! parentheses, so quoted text is never taken for a statement. It allocates nothing and reads each
+//! byte once. Two limits: it reads `'…'` as `standard_conforming_strings = on` does (the default
+//! since 9.1), and text that the server would refuse as a syntax error may be classified as
+//! anything, which harms nobody since none of it runs.
+
+mod lexer;
+mod refusal;
+
+use std::fmt;
+use std::ops::{BitOr, BitOrAssign};
+
+use lexer::{Lexer, Token, is, lower, starts};
+pub use refusal::{Place, Refusal, refusal};
+
+/// What the text of a statement (or of several, then of any of them) shows.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traits(u16);
+
+impl Traits {
+    const NONE: Traits = Traits(0);
+    const TRANSACTION_CONTROL: Traits = Traits(1);
+    const TRANSACTION_LOCAL: Traits = Traits(1 << 1);
+    const SESSION_STATE: Traits = Traits(1 << 2);
+    const STAND_ALONE: Traits = Traits(1 << 3);
+    const COPY: Traits = Traits(1 << 4);
+    const CALL: Traits = Traits(1 << 5);
+    const SEVERAL: Traits = Traits(1 << 6);
+    const READ_ONLY_SELECT: Traits = Traits(1 << 7);
+
+    /// Begins, ends or divides a transaction: BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK,
+    /// ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET TRANSACTION. (COMMIT PREPARED and
+    /// ROLLBACK PREPARED end another transaction than their own: they are
+    /// [`stand_alone`](Self::stand_alone).)
+    #[must_use]
+    pub fn transaction_control(self) -> bool {
+        self.has(Self::TRANSACTION_CONTROL)
+    }
+
+    /// Holds to the end of the current transaction and no longer: SET LOCAL, SET CONSTRAINTS. It
+    /// leaks nothing, and outside a transaction it has no effect.
+    #[must_use]
+    pub fn transaction_local(self) -> bool {
+        self.has(Self::TRANSACTION_LOCAL)
+    }
+
+    /// Makes, uses or drops something that lives in the session: SET, RESET, LISTEN, UNLISTEN,
+    /// DECLARE, FETCH, MOVE, CLOSE, PREPARE, EXECUTE, DEALLOCATE, DISCARD, LOAD, LOCK, CREATE TEMP,
+    /// SELECT … INTO TEMP, anything in `pg_temp`, and calls of the session's advisory locks (not of
+    /// the `_xact_` ones, which end with the statement's transaction).
+    #[must_use]
+    pub fn session_state(self) -> bool {
+        self.has(Self::SESSION_STATE)
+    }
+
+    /// Commits by itself and is refused by the server in a transaction block, as far as the text
+    /// shows: the callers of `PreventInTransactionBlock` in PostgreSQL 15 to 18, which are VACUUM;
+    /// CREATE and DROP DATABASE or TABLESPACE; ALTER DATABASE … SET TABLESPACE; ALTER SYSTEM;
+    /// CREATE and DROP INDEX CONCURRENTLY; REINDEX of a schema, a database, the system or
+    /// CONCURRENTLY; CLUSTER without a table; ALTER TABLE … DETACH PARTITION … CONCURRENTLY; COMMIT
+    /// and ROLLBACK PREPARED; DISCARD ALL; and CREATE, ALTER and DROP SUBSCRIPTION.
+    ///
+    /// Some forms of the last three may run in a transaction after all and are counted here
+    /// nonetheless. Not visible, and so not counted: CLUSTER or REINDEX of a partitioned table.
+    #[must_use]
+    pub fn stand_alone(self) -> bool {
+        self.has(Self::STAND_ALONE)
+    }
+
+    /// Switches the connection to the copy protocol: COPY … FROM STDIN or TO STDOUT. COPY of a
+    /// server's file or program is an ordinary statement.
+    #[must_use]
+    pub fn copy(self) -> bool {
+        self.has(Self::COPY)
+    }
+
+    /// CALL or DO: outside a transaction block it may commit part of its work, and with it what
+    /// came before in the same implicit transaction.
+    #[must_use]
+    pub fn call(self) -> bool {
+        self.has(Self::CALL)
+    }
+
+    /// More than one statement. Empty ones don't count, nor do semicolons in quotes, comments,
+    /// parentheses (CREATE RULE) or behind BEGIN ATOMIC. What follows the END of such a body isn't
+    /// seen: a valid single statement is never called several, and the extended protocol refuses
+    /// several anyway.
+    #[must_use]
+    pub fn several(self) -> bool {
+        self.has(Self::SEVERAL)
+    }
+
+    /// A hint: one SELECT, VALUES, TABLE or WITH that shows no INTO, no row locks and no writing
+    /// WITH. The functions that it calls may write all the same, so this alone doesn't make a
+    /// statement repeatable. It errs to `false`: a column that is named `update` is enough.
+    #[must_use]
+    pub fn read_only_select(self) -> bool {
+        self.has(Self::READ_ONLY_SELECT)
+    }
+
+    /// A failure of it can leave effects behind: [`call`](Self::call),
+    /// [`stand_alone`](Self::stand_alone) or [`several`](Self::several).
+    #[must_use]
+    pub fn partial_effects(self) -> bool {
+        self.has(Self::CALL | Self::STAND_ALONE | Self::SEVERAL)
+    }
+
+    /// Whether any bit of `other` is set.
+    const fn has(self, other: Traits) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn remove(&mut self, other: Traits) {
+        self.0 &= !other.0;
+    }
+}
+
+impl BitOr for Traits {
+    type Output = Traits;
+
+    fn bitor(self, other: Traits) -> Traits {
+        Traits(self.0 | other.0)
+    }
+}
+
+impl BitOrAssign for Traits {
+    fn bitor_assign(&mut self, other: Traits) {
+        self.0 |= other.0;
+    }
+}
+
+impl fmt::Debug for Traits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const NAMES: [(Traits, &str); 8] = [
+            (Traits::TRANSACTION_CONTROL, "transaction_control"),
+            (Traits::TRANSACTION_LOCAL, "transaction_local"),
+            (Traits::SESSION_STATE, "session_state"),
+            (Traits::STAND_ALONE, "stand_alone"),
+            (Traits::COPY, "copy"),
+            (Traits::CALL, "call"),
+            (Traits::SEVERAL, "several"),
+            (Traits::READ_ONLY_SELECT, "read_only_select"),
+        ];
+        let set = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| name);
+        f.debug_set().entries(set).finish()
+    }
+}
+
+/// Reads the traits off a statement's text. Of several statements it gives the union.
+#[must_use]
+pub fn classify(sql: &str) -> Traits {
+    let mut lexer = Lexer::new(sql);
+    let Some(mut traits) = statement(&mut lexer) else { return Traits::NONE };
+    while let Some(next) = statement(&mut lexer) {
+        traits |= next | Traits::SEVERAL;
+        traits.remove(Traits::READ_ONLY_SELECT);
+    }
+    traits
+}
+
+/// Reads one statement up to its semicolon, or the end; `None` where no further one stands.
+fn statement(lexer: &mut Lexer<'_>) -> Option<Traits> {
+    let mut depth = 0;
+    let mut explain = false;
+    let (mut traits, rest) = loop {
+        match lexer.next() {
+            Token::End => return None,
+            Token::Symbol(b';') => {}
+            Token::Symbol(b'(') => depth += 1,
+            // What EXPLAIN stands before may run, and may name what the session keeps (EXECUTE).
+            Token::Word(word) if is(word, b"explain") => {
+                explain = true;
+                lexer.skip_explain_options();
+            }
+            Token::Word(word) => break head(word, *lexer),
+            _ => break (Traits::NONE, Rest::Plain),
+        }
+    };
+    if explain {
+        traits.remove(Traits::READ_ONLY_SELECT);
+    }
+    Some(rest_of_statement(lexer, traits, rest, depth))
+}
+
+/// What to look for behind the first words of a statement.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    /// SELECT and its kin: what would make it more than a read.
+    Query,
+    /// Nothing but what concerns every statement that runs something.
+    Plain,
+    /// A definition, which stores what it holds and doesn't run it: BEGIN ATOMIC.
+    Definition,
+    /// COPY: STDIN or STDOUT.
+    Copy,
+    /// CONCURRENTLY makes it stand alone.
+    Concurrently,
+    /// SET TABLESPACE makes it stand alone.
+    SetTablespace,
+}
+
+/// Decides by the first word, and by the next ones where it has to: `ahead` is a copy of the lexer.
+fn head(word: &[u8], ahead: Lexer<'_>) -> (Traits, Rest) {
+    let mut buffer = [0; 12];
+    match lower(word, &mut buffer) {
+        b"select" | b"values" | b"table" | b"with" => (Traits::READ_ONLY_SELECT, Rest::Query),
+        b"insert" | b"update" | b"delete" | b"merge" => (Traits::NONE, Rest::Plain),
+        b"begin" | b"start" | b"end" | b"abort" | b"savepoint" | b"release" => {
+            (Traits::TRANSACTION_CONTROL, Rest::Plain)
+        }
+        b"commit" | b"rollback" if ahead.is(b"prepared") => (Traits::STAND_ALONE, Rest::Plain),
+        b"commit" | b"rollback" => (Traits::TRANSACTION_CONTROL, Rest::Plain),
+        b"prepare" if ahead.is(b"transaction") => (Traits::TRANSACTION_CONTROL, Rest::Plain),
+        b"set" => (set(ahead), Rest::Plain),
+        b"discard" if ahead.is(b"all") => {
+            (Traits::SESSION_STATE | Traits::STAND_ALONE, Rest::Plain)
+        }
+        b"reset" | b"listen" | b"unlisten" | b"declare" | b"fetch" | b"move" | b"close"
+        | b"prepare" | b"execute" | b"deallocate" | b"discard" | b"load" | b"lock" => {
+            (Traits::SESSION_STATE, Rest::Plain)
+        }
+        b"call" | b"do" => (Traits::CALL, Rest::Plain),
+        b"copy" => (Traits::NONE, Rest::Copy),
+        b"create" => create(ahead),
+        b"drop" => drop(ahead),
+        b"alter" => alter(ahead),
+        b"vacuum" => (Traits::STAND_ALONE, Rest::Plain),
+        b"reindex" => reindex(ahead),
+        b"cluster" | b"repack" => cluster(ahead),
+        _ => (Traits::NONE, Rest::Plain),
+    }
+}
+
+/// SET [SESSION | LOCAL] {TRANSACTION … | CONSTRAINTS … | a parameter}.
+fn set(mut ahead: Lexer<'_>) -> Traits {
+    if ahead.is(b"transaction") {
+        return Traits::TRANSACTION_CONTROL;
+    }
+    if ahead.is(b"constraints") {
+        return Traits::TRANSACTION_LOCAL;
+    }
+    let local = ahead.is(b"local");
+    if local || ahead.is(b"session") {
+        ahead.next();
+        if ahead.is(b"transaction") {
+            return Traits::TRANSACTION_CONTROL;
+        }
+    }
+    if local { Traits::TRANSACTION_LOCAL } else { Traits::SESSION_STATE }
+}
+
+/// CREATE: the kind of object behind its qualifiers.
+fn create(mut ahead: Lexer<'_>) -> (Traits, Rest) {
+    let mut traits = Traits::NONE;
+    loop {
+        let Token::Word(word) = ahead.next() else { return (traits, Rest::Plain) };
+        let mut buffer = [0; 12];
+        match lower(word, &mut buffer) {
+            b"or" | b"replace" | b"local" | b"global" | b"unlogged" | b"unique" => {}
+            b"temp" | b"temporary" => traits |= Traits::SESSION_STATE,
+            b"database" | b"tablespace" | b"subscription" => {
+                return (traits | Traits::STAND_ALONE, Rest::Plain);
+            }
+            b"index" if ahead.is(b"concurrently") => {
+                return (traits | Traits::STAND_ALONE, Rest::Plain);
+            }
+            // CREATE TABLE AS and CREATE MATERIALIZED VIEW run their query.
+            b"table" | b"materialized" => return (traits, Rest::Plain),
+            _ => return (traits, Rest::Definition),
+        }
+    }
+}
+
+fn drop(mut ahead: Lexer<'_>) -> (Traits, Rest) {
+    let alone = ahead.is(b"database")
+        || ahead.is(b"tablespace")
+        || ahead.is(b"subscription")
+        || ahead.is(b"index") && {
+            ahead.next();
+            ahead.is(b"concurrently")
+        };
+    (if alone { Traits::STAND_ALONE } else { Traits::NONE }, Rest::Plain)
+}
+
+fn alter(ahead: Lexer<'_>) -> (Traits, Rest) {
+    if ahead.is(b"system") || ahead.is(b"subscription") {
+        (Traits::STAND_ALONE, Rest::Definition)
+    } else if ahead.is(b"database") {
+        (Traits::NONE, Rest::SetTablespace)
+    } else if ahead.is(b"table") {
+        (Traits::NONE, Rest::Concurrently)
+    } else {
+        (Traits::NONE, Rest::Definition)
+    }
+}
+
+/// REINDEX [(options)] kind [CONCURRENTLY] name; CONCURRENTLY may also stand among the options.
+fn reindex(mut ahead: Lexer<'_>) -> (Traits, Rest) {
+    ahead.skip_parentheses();
+    if ahead.is(b"schema") || ahead.is(b"database") || ahead.is(b"system") {
+        (Traits::STAND_ALONE, Rest::Plain)
+    } else {
+        (Traits::NONE, Rest::Concurrently)
+    }
+}
+
+/// CLUSTER [(options)] [VERBOSE] [table]: without a table it goes through all, one transaction
+/// each. PostgreSQL 19 calls it REPACK and knows REPACK (CONCURRENTLY).
+fn cluster(mut ahead: Lexer<'_>) -> (Traits, Rest) {
+    ahead.skip_parentheses();
+    if ahead.is(b"verbose") {
+        ahead.next();
+    }
+    match ahead.next() {
+        Token::End | Token::Symbol(b';') => (Traits::STAND_ALONE, Rest::Plain),
+        _ => (Traits::NONE, Rest::Concurrently),
+    }
+}
+
+/// Reads from behind the first word up to the statement's own semicolon. This is the loop that
+/// every unprepared statement goes through, so each word is judged by its first letter first.
+fn rest_of_statement(
+    lexer: &mut Lexer<'_>,
+    mut traits: Traits,
+    rest: Rest,
+    mut depth: u32,
+) -> Traits {
+    let starts = match rest {
+        Rest::Query => starts::ANY | starts::QUERY,
+        Rest::Plain => starts::ANY,
+        _ => starts::ANY | starts::OTHER,
+    };
+    let mut atomic = false;
+    loop {
+        lexer.skip_uninteresting(starts);
+        let word = match lexer.next() {
+            Token::Word(word) => word,
+            Token::End => return traits,
+            Token::Symbol(b';') if depth == 0 && !atomic => return traits,
+            Token::Symbol(b'(') => {
+                depth += 1;
+                continue;
+            }
+            Token::Symbol(b')') => {
+                depth = depth.saturating_sub(1);
+                continue;
+            }
+            Token::Quoted(name) if lasts_in_session(name, *lexer, rest) => {
+                traits |= Traits::SESSION_STATE;
+                traits.remove(Traits::READ_ONLY_SELECT);
+                continue;
+            }
+            _ => continue,
+        };
+        match word[0] | 0x20 {
+            b'p' => {
+                let mut buffer = [0; 32];
+                if word.len() >= 7 && lasts_in_session(lower(word, &mut buffer), *lexer, rest) {
+                    traits |= Traits::SESSION_STATE;
+                    traits.remove(Traits::READ_ONLY_SELECT);
+                }
+            }
+            b'i' | b'u' | b'd' | b'm' | b'f' if rest == Rest::Query => {
+                query(word, lexer, &mut traits)
+            }
+            b'b' if rest == Rest::Definition && is(word, b"begin") => atomic |= lexer.is(b"atomic"),
+            b'c' if rest == Rest::Concurrently && is(word, b"concurrently") => {
+                traits |= Traits::STAND_ALONE;
+            }
+            b't' if rest == Rest::SetTablespace && is(word, b"tablespace") => {
+                traits |= Traits::STAND_ALONE;
+            }
+            b'f' | b't'
+                if rest == Rest::Copy
+                    && depth == 0
+                    && (is(word, b"from") || is(word, b"to"))
+                    && (lexer.is(b"stdin") || lexer.is(b"stdout")) =>
+            {
+                traits |= Traits::COPY;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The words that make a query more than a read, and SELECT … INTO TEMP.
+fn query(word: &[u8], lexer: &mut Lexer<'_>, traits: &mut Traits) {
+    if is(word, b"into") {
+        traits.remove(Traits::READ_ONLY_SELECT);
+        let temporary: [&[u8]; 4] = [b"temp", b"temporary", b"local", b"global"];
+        if temporary.iter().any(|kind| lexer.is(kind)) {
+            *traits |= Traits::SESSION_STATE;
+        }
+    } else if is(word, b"insert") || is(word, b"merge") {
+        traits.remove(Traits::READ_ONLY_SELECT);
+        // The INTO of INSERT INTO is not that of SELECT INTO.
+        if lexer.is(b"into") {
+            lexer.next();
+        }
+    } else if is(word, b"update") || is(word, b"delete") {
+        traits.remove(Traits::READ_ONLY_SELECT);
+    } else if is(word, b"for") {
+        // FOR UPDATE, NO KEY UPDATE, SHARE, KEY SHARE; but not `substring(a for 3)`.
+        let locks: [&[u8]; 4] = [b"update", b"share", b"no", b"key"];
+        if locks.iter().any(|lock| lexer.is(lock)) {
+            traits.remove(Traits::READ_ONLY_SELECT);
+        }
+    }
+}
+
+/// Whether a name calls a session's advisory lock, or is the schema of the session's temporary
+/// objects. `name` is folded as the server folds it; `ahead` stands behind it.
+#[inline]
+fn lasts_in_session(name: &[u8], mut ahead: Lexer<'_>, rest: Rest) -> bool {
+    match name {
+        b"pg_temp" => matches!(ahead.next(), Token::Symbol(b'.')),
+        b"pg_advisory_lock"
+        | b"pg_advisory_lock_shared"
+        | b"pg_try_advisory_lock"
+        | b"pg_try_advisory_lock_shared"
+        | b"pg_advisory_unlock"
+        | b"pg_advisory_unlock_shared"
+        | b"pg_advisory_unlock_all" => {
+            rest != Rest::Definition && matches!(ahead.next(), Token::Symbol(b'('))
+        }
+        _ => false,
+    }
+}

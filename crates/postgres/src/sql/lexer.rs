@@ -1,0 +1,348 @@
+//! Splits a statement's text into words and the rest, as the server's `scan.l` does, as far as it
+//! matters for the rules.
+
+/// A piece of the text.
+pub(super) enum Token<'a> {
+    /// A keyword or a name without quotes.
+    Word(&'a [u8]),
+    /// What stands between double quotes.
+    Quoted(&'a [u8]),
+    /// A string, a number or a parameter.
+    Literal,
+    /// Any other byte.
+    Symbol(u8),
+    End,
+}
+
+/// Splits the text as the server's `scan.l` does, as far as it matters here.
+#[derive(Clone, Copy)]
+pub(super) struct Lexer<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Lexer<'a> {
+    pub(super) fn new(sql: &'a str) -> Lexer<'a> {
+        Lexer { text: sql.as_bytes(), at: 0 }
+    }
+
+    #[inline]
+    pub(super) fn next(&mut self) -> Token<'a> {
+        while let Some(&byte) = self.text.get(self.at) {
+            let start = self.at;
+            self.at += 1;
+            match CLASS[usize::from(byte)] {
+                Class::Space => {}
+                Class::Letter => {
+                    self.skip_while(|byte| {
+                        matches!(
+                            CLASS[usize::from(byte)],
+                            Class::Letter | Class::Digit | Class::Dollar
+                        )
+                    });
+                    let word = &self.text[start..self.at];
+                    if (word == b"e" || word == b"E") && self.peek() == Some(b'\'') {
+                        self.at += 1;
+                        self.skip_escape_string();
+                        return Token::Literal;
+                    }
+                    return Token::Word(word);
+                }
+                Class::Digit => {
+                    self.skip_while(|byte| byte.is_ascii_digit());
+                    return Token::Literal;
+                }
+                Class::Quote => {
+                    self.skip_quoted(b'\'');
+                    return Token::Literal;
+                }
+                Class::DoubleQuote => {
+                    self.skip_quoted(b'"');
+                    let end = self.at.saturating_sub(1).max(start + 1);
+                    return Token::Quoted(&self.text[start + 1..end]);
+                }
+                Class::Dollar => {
+                    return if self.skip_dollar_string(start) || self.skip_parameter() {
+                        Token::Literal
+                    } else {
+                        Token::Symbol(b'$')
+                    };
+                }
+                Class::Minus if self.peek() == Some(b'-') => self.skip_line(),
+                Class::Slash if self.peek() == Some(b'*') => self.skip_block_comment(),
+                Class::Minus | Class::Slash | Class::Symbol => return Token::Symbol(byte),
+            }
+        }
+        Token::End
+    }
+
+    /// Runs over bytes that can't matter: all but quotes, comments, parentheses, semicolons, and
+    /// words that begin with a letter of the sets in `starts`. Stops before what matters.
+    #[inline]
+    pub(super) fn skip_uninteresting(&mut self, starts: u8) {
+        let mut before = 0;
+        for (at, &byte) in self.text[self.at..].iter().enumerate() {
+            let flags = FLAGS[usize::from(byte)];
+            // Within a word neither a letter nor a `$` begins anything. Looking at the byte before,
+            // and not at a state, keeps the turns of this loop independent of one another. (It
+            // takes the `x` of `1x` for the inside of a word: no valid statement has that.)
+            let begins = if before & starts::INSIDE == 0 { starts } else { 0 };
+            if flags & (starts::ALWAYS | begins) != 0 {
+                self.at += at;
+                return;
+            }
+            before = flags;
+        }
+        self.at = self.text.len();
+    }
+
+    /// Whether the next token is this keyword; the lexer stays where it is.
+    pub(super) fn is(&self, keyword: &[u8]) -> bool {
+        let mut ahead = *self;
+        matches!(ahead.next(), Token::Word(word) if is(word, keyword))
+    }
+
+    /// Skips EXPLAIN's options: words, or a list in parentheses, unless these hold the query
+    /// itself.
+    pub(super) fn skip_explain_options(&mut self) {
+        while self.is(b"analyze") || self.is(b"analyse") || self.is(b"verbose") {
+            self.next();
+        }
+        let mut inside = *self;
+        if !matches!(inside.next(), Token::Symbol(b'(')) {
+            return;
+        }
+        let query: [&[u8]; 4] = [b"select", b"values", b"table", b"with"];
+        let nested = matches!({ inside }.next(), Token::Symbol(b'('));
+        if !nested && !query.iter().any(|word| inside.is(word)) {
+            self.skip_parentheses();
+        }
+    }
+
+    /// Skips one pair of parentheses with all that they hold, if they come next.
+    pub(super) fn skip_parentheses(&mut self) {
+        let mut ahead = *self;
+        let mut depth = 0_u32;
+        loop {
+            match ahead.next() {
+                Token::Symbol(b'(') => depth += 1,
+                Token::Symbol(b')') if depth > 0 => depth -= 1,
+                Token::End => depth = 0,
+                _ if depth == 0 => return,
+                _ => {}
+            }
+            if depth == 0 {
+                *self = ahead;
+                return;
+            }
+        }
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.get(self.at).copied()
+    }
+
+    #[inline]
+    fn skip_while(&mut self, belongs: impl Fn(u8) -> bool) {
+        while self.peek().is_some_and(&belongs) {
+            self.at += 1;
+        }
+    }
+
+    /// From behind an opening quote to behind the closing one; a doubled quote is part of the text.
+    fn skip_quoted(&mut self, quote: u8) {
+        loop {
+            self.skip_while(|byte| byte != quote);
+            self.at = self.text.len().min(self.at + 1);
+            if self.peek() != Some(quote) {
+                return;
+            }
+            self.at += 1;
+        }
+    }
+
+    /// From behind the opening quote of `E'…'` to its end. A string goes on behind a line break,
+    /// and then its continuation knows backslashes too (`quotecontinue` in scan.l).
+    fn skip_escape_string(&mut self) {
+        loop {
+            match self.peek() {
+                None => return,
+                Some(b'\\') => self.at = self.text.len().min(self.at + 2),
+                Some(b'\'') => {
+                    self.at += 1;
+                    if self.peek() == Some(b'\'') {
+                        self.at += 1;
+                    } else if let Some(at) = self.continuation() {
+                        self.at = at;
+                    } else {
+                        return;
+                    }
+                }
+                Some(_) => self.at += 1,
+            }
+        }
+    }
+
+    /// Where the string goes on: behind white space (or line comments) with a line break, and a
+    /// quote.
+    fn continuation(&self) -> Option<usize> {
+        let mut ahead = *self;
+        let mut line_break = false;
+        loop {
+            match ahead.peek()? {
+                b'\n' | b'\r' => line_break = true,
+                b'-' if ahead.text.get(ahead.at + 1) == Some(&b'-') => {
+                    ahead.skip_line();
+                    continue;
+                }
+                byte if CLASS[usize::from(byte)] == Class::Space => {}
+                b'\'' if line_break => return Some(ahead.at + 1),
+                _ => return None,
+            }
+            ahead.at += 1;
+        }
+    }
+
+    /// Skips `$tag$…$tag$`, whose first `$` stands at `start`; false if it isn't one.
+    fn skip_dollar_string(&mut self, start: usize) -> bool {
+        if self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            return false;
+        }
+        let mut ahead = *self;
+        ahead.skip_while(|byte| matches!(CLASS[usize::from(byte)], Class::Letter | Class::Digit));
+        if ahead.peek() != Some(b'$') {
+            return false;
+        }
+        ahead.at += 1;
+        let tag = &self.text[start..ahead.at];
+        loop {
+            ahead.skip_while(|byte| byte != b'$');
+            let rest = &self.text[ahead.at..];
+            if rest.is_empty() || rest.starts_with(tag) {
+                self.at = ahead.at + tag.len().min(rest.len());
+                return true;
+            }
+            ahead.at += 1;
+        }
+    }
+
+    /// Skips the digits of a parameter such as `$1`; false if there are none.
+    fn skip_parameter(&mut self) -> bool {
+        let start = self.at;
+        self.skip_while(|byte| byte.is_ascii_digit());
+        self.at > start
+    }
+
+    fn skip_line(&mut self) {
+        self.skip_while(|byte| byte != b'\n' && byte != b'\r');
+    }
+
+    /// From between the slash and the star to behind the comment. Comments nest.
+    fn skip_block_comment(&mut self) {
+        let mut depth = 1_u32;
+        self.at += 1;
+        while depth > 0 {
+            match (self.peek(), self.text.get(self.at + 1)) {
+                (None, _) => return,
+                (Some(b'*'), Some(b'/')) => depth -= 1,
+                (Some(b'/'), Some(b'*')) => depth += 1,
+                _ => {
+                    self.at += 1;
+                    continue;
+                }
+            }
+            self.at += 2;
+        }
+    }
+}
+
+/// What a byte begins.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Class {
+    Space,
+    /// A letter, an underscore or a byte of a character beyond ASCII.
+    Letter,
+    Digit,
+    Quote,
+    DoubleQuote,
+    Dollar,
+    Minus,
+    Slash,
+    Symbol,
+}
+
+const CLASS: [Class; 256] = {
+    let mut table = [Class::Symbol; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = match byte as u8 {
+            b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c => Class::Space,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80..=0xff => Class::Letter,
+            b'0'..=b'9' => Class::Digit,
+            b'\'' => Class::Quote,
+            b'"' => Class::DoubleQuote,
+            b'$' => Class::Dollar,
+            b'-' => Class::Minus,
+            b'/' => Class::Slash,
+            _ => Class::Symbol,
+        };
+        byte += 1;
+    }
+    table
+};
+
+/// What a byte means to [`Lexer::skip_uninteresting`].
+pub(super) mod starts {
+    /// Belongs to a word: a letter, a digit or a `$`.
+    pub(in crate::sql) const INSIDE: u8 = 1;
+    /// Always of interest: quotes, parentheses, semicolons and what may begin a comment.
+    pub(in crate::sql) const ALWAYS: u8 = 1 << 1;
+    /// Begins something of interest in each statement: `pg_…`, `e'…'`, `$tag$`.
+    pub(in crate::sql) const ANY: u8 = 1 << 2;
+    /// Begins a word that may make a query more than a read.
+    pub(in crate::sql) const QUERY: u8 = 1 << 3;
+    /// Begins a word that tells apart other statements: CONCURRENTLY, FROM STDIN and the like.
+    pub(in crate::sql) const OTHER: u8 = 1 << 4;
+}
+
+const FLAGS: [u8; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let lower = (byte as u8).to_ascii_lowercase();
+        table[byte] = match CLASS[byte] {
+            Class::Quote | Class::DoubleQuote | Class::Minus | Class::Slash => starts::ALWAYS,
+            Class::Letter | Class::Digit => starts::INSIDE,
+            Class::Dollar => starts::INSIDE | starts::ANY,
+            Class::Symbol if matches!(lower, b'(' | b')' | b';') => starts::ALWAYS,
+            Class::Space | Class::Symbol => 0,
+        };
+        if matches!(lower, b'p' | b'e') {
+            table[byte] |= starts::ANY;
+        }
+        if matches!(lower, b'i' | b'u' | b'd' | b'm' | b'f') {
+            table[byte] |= starts::QUERY;
+        }
+        if matches!(lower, b'b' | b'c' | b't' | b'f') {
+            table[byte] |= starts::OTHER;
+        }
+        byte += 1;
+    }
+    table
+};
+
+/// A word compared without regard to case; `keyword` is lower case.
+#[inline]
+pub(super) fn is(word: &[u8], keyword: &[u8]) -> bool {
+    word.eq_ignore_ascii_case(keyword)
+}
+
+/// The word in lower case; empty if it is longer than the buffer, and so no word that we look for.
+#[inline]
+pub(super) fn lower<'b>(word: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
+    let Some(target) = buffer.get_mut(..word.len()) else { return &[] };
+    for (to, from) in target.iter_mut().zip(word) {
+        *to = from.to_ascii_lowercase();
+    }
+    target
+}

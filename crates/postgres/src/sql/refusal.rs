@@ -1,0 +1,126 @@
+//! What each place refuses, and what to use instead.
+
+use std::fmt;
+
+use super::Traits;
+
+/// Where a statement is about to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A connection that others use too: one autocommit statement with a Sync of its own.
+    Shared,
+    /// A pipeline on a shared connection.
+    Pipeline {
+        /// A sync point stands right before the statement and right behind it (or the pipeline
+        /// begins or ends there): it is a transaction of its own.
+        alone: bool,
+    },
+    /// A connection of the caller's own.
+    Session {
+        /// A transaction object is open on it, which must see each BEGIN, COMMIT, ROLLBACK and
+        /// SAVEPOINT.
+        in_transaction: bool,
+    },
+}
+
+/// Why a statement is not sent where it was meant to go. Nothing of it has left when this is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Transaction control outside a session.
+    TransactionControl,
+    /// Transaction control as text while a transaction object is open.
+    TransactionOpen,
+    /// Session state outside a session.
+    SessionState,
+    /// SET LOCAL or SET CONSTRAINTS where the transaction is that one statement.
+    TransactionLocal,
+    /// A statement that commits by itself among others that commit together.
+    StandAlone,
+    /// CALL or DO among statements that commit together.
+    Call,
+    /// COPY FROM STDIN or TO STDOUT.
+    Copy,
+    /// Several statements in one text.
+    Several,
+}
+
+impl Refusal {
+    /// A stable name of this refusal, for programs.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Refusal::TransactionControl => "transaction_control",
+            Refusal::TransactionOpen => "transaction_open",
+            Refusal::SessionState => "session_state",
+            Refusal::TransactionLocal => "transaction_local",
+            Refusal::StandAlone => "stand_alone",
+            Refusal::Call => "call",
+            Refusal::Copy => "copy",
+            Refusal::Several => "several",
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Refusal::TransactionControl => {
+                "transaction control (BEGIN, COMMIT, ROLLBACK, SAVEPOINT …) on a shared connection \
+                 would put others' statements into this transaction: use a transaction or a \
+                 session"
+            }
+            Refusal::TransactionOpen => {
+                "transaction control as text would end or change the open transaction behind its \
+                 back: use the transaction's own commit, rollback and savepoint"
+            }
+            Refusal::SessionState => {
+                "this statement changes or uses session state (SET, LISTEN, cursors, PREPARE, \
+                 temporary tables, LOCK, advisory locks), which a shared connection can't keep for \
+                 one caller: use a session"
+            }
+            Refusal::TransactionLocal => {
+                "SET LOCAL and SET CONSTRAINTS end with their transaction, which here is this one \
+                 statement: use a transaction or a pipeline"
+            }
+            Refusal::StandAlone => {
+                "this statement commits by itself (VACUUM, CREATE DATABASE, … CONCURRENTLY and the \
+                 like) and can't be part of an atomic pipeline: send it alone, or with a sync \
+                 point on both sides"
+            }
+            Refusal::Call => {
+                "CALL and DO may commit what came before them and can't be part of an atomic \
+                 pipeline: send it alone, with a sync point on both sides, or in a transaction"
+            }
+            Refusal::Copy => "COPY FROM STDIN and COPY TO STDOUT aren't in this version",
+            Refusal::Several => {
+                "this text holds several statements, and a shared connection takes one at a time: \
+                 send them as a pipeline, or as one text in a session"
+            }
+        })
+    }
+}
+
+/// Why a statement with these traits may not go to `place`; `None` if it may.
+#[must_use]
+pub fn refusal(traits: Traits, place: Place) -> Option<Refusal> {
+    // The usual case in one test: a statement that shows nothing.
+    if !traits.has(Traits(!Traits::READ_ONLY_SELECT.0)) {
+        return None;
+    }
+    let shared = !matches!(place, Place::Session { .. });
+    let atomic = place == Place::Pipeline { alone: false };
+    let open = place == Place::Session { in_transaction: true };
+    let rules = [
+        (Traits::COPY, true, Refusal::Copy),
+        (Traits::TRANSACTION_CONTROL, shared, Refusal::TransactionControl),
+        (Traits::TRANSACTION_CONTROL, open, Refusal::TransactionOpen),
+        (Traits::SESSION_STATE, shared, Refusal::SessionState),
+        (Traits::TRANSACTION_LOCAL, shared && !atomic, Refusal::TransactionLocal),
+        (Traits::SEVERAL, shared, Refusal::Several),
+        (Traits::STAND_ALONE, atomic, Refusal::StandAlone),
+        (Traits::CALL, atomic, Refusal::Call),
+    ];
+    let broken = |&&(bit, applies, _): &&(Traits, bool, Refusal)| applies && traits.has(bit);
+    rules.iter().find(broken).map(|&(_, _, refusal)| refusal)
+}

@@ -1,0 +1,103 @@
+//! What a startup is told.
+
+use crate::auth::{Password, scram};
+
+use super::StartupError;
+
+/// A version of the protocol. There is no 3.1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProtocolVersion {
+    /// 3.0: every server since PostgreSQL 7.4 and every pooler.
+    #[default]
+    V3_0,
+    /// 3.2: cancel keys above 4 bytes; PostgreSQL 18.
+    V3_2,
+}
+
+impl ProtocolVersion {
+    /// The number on the wire.
+    pub fn number(self) -> u32 {
+        match self {
+            ProtocolVersion::V3_0 => 3 << 16,
+            ProtocolVersion::V3_2 => 3 << 16 | 2,
+        }
+    }
+
+    /// The version that a NegotiateProtocolVersion names: PostgreSQL sends major and minor, others
+    /// take the specification by its word and send the minor only.
+    pub(super) fn from_offer(number: u32) -> Option<Self> {
+        match (number >> 16, number & 0xffff) {
+            (0 | 3, 0) => Some(ProtocolVersion::V3_0),
+            (0 | 3, 2) => Some(ProtocolVersion::V3_2),
+            _ => None,
+        }
+    }
+}
+
+/// Who connects to what, and what is allowed on the way. [`StartupConfig::new`] has the defaults.
+#[derive(Clone, Debug)]
+pub struct StartupConfig {
+    /// The role.
+    pub user: String,
+    /// The database. Default: none, then the server takes the one named as the user.
+    pub database: Option<String>,
+    /// The password. Default: none.
+    pub password: Option<Password>,
+    /// More parameters of the startup packet: `application_name`, `options`, settings, `_pq_.`
+    /// protocol options. `client_encoding` is always sent as UTF8 and may not be anything else.
+    /// Default: none.
+    pub parameters: Vec<(String, String)>,
+    /// The version to ask for; the server may answer with a lower one. Default: 3.0.
+    pub protocol: ProtocolVersion,
+    /// Whether nobody can listen: TLS or a Unix socket. Default: false.
+    pub secure_channel: bool,
+    /// Whether a password may be sent in clear text or as MD5 where somebody can listen. Default:
+    /// false.
+    pub allow_cleartext: bool,
+    /// The hash of the server's certificate (`tls-server-end-point`), on TLS. Default: none.
+    pub channel_binding: Option<Vec<u8>>,
+    /// Whether anything but SCRAM-SHA-256-PLUS is refused. Default: false.
+    pub channel_binding_required: bool,
+    /// How many SCRAM iterations the server may demand. Default: [`scram::ITERATIONS_MAX`],
+    /// 100,000.
+    pub scram_iterations_max: u32,
+}
+
+impl StartupConfig {
+    /// The defaults for this user.
+    pub fn new(user: impl Into<String>) -> Self {
+        StartupConfig {
+            user: user.into(),
+            database: None,
+            password: None,
+            parameters: Vec::new(),
+            protocol: ProtocolVersion::default(),
+            secure_channel: false,
+            allow_cleartext: false,
+            channel_binding: None,
+            channel_binding_required: false,
+            scram_iterations_max: scram::ITERATIONS_MAX,
+        }
+    }
+
+    /// The parameters of the startup packet.
+    pub(super) fn wire_parameters(&self) -> Result<Vec<(&str, &str)>, StartupError> {
+        let mut parameters = vec![("user", self.user.as_str()), ("client_encoding", "UTF8")];
+        parameters.extend(self.database.as_deref().map(|database| ("database", database)));
+        for (name, value) in &self.parameters {
+            if !name.eq_ignore_ascii_case("client_encoding") {
+                parameters.push((name, value));
+            } else if !is_utf8(value) {
+                return Err(StartupError::ClientEncoding);
+            }
+        }
+        Ok(parameters)
+    }
+}
+
+/// Whether this names UTF-8, in the spellings that the server takes (pg_char_to_encoding in
+/// src/common/encnames.c, which ignores case and all but letters and digits).
+pub(super) fn is_utf8(encoding: &str) -> bool {
+    let plain = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
+    plain.eq_ignore_ascii_case("utf8") || plain.eq_ignore_ascii_case("unicode")
+}

@@ -1,0 +1,165 @@
+//! Why a startup failed.
+
+use std::fmt;
+
+use crate::auth::ScramError;
+use crate::message::{EncodeError, ServerError, Tag, Violation};
+
+/// Why a startup failed. No text quotes a password, a key or bytes of the peer, but for the
+/// server's own error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StartupError {
+    /// The configuration can't be put into a message.
+    Encode(EncodeError),
+    /// The first bytes are no message of the protocol.
+    NotPostgres,
+    /// The server answered in the form of protocol 2, as it does when it can't start a process for
+    /// the connection.
+    RefusedEarly,
+    /// A message is malformed.
+    Violation(Violation),
+    /// A message came that may not come here.
+    Unexpected {
+        /// Its type.
+        tag: u8,
+    },
+    /// The server sent more than a startup can need.
+    TooMuch {
+        /// The limit in bytes.
+        max: usize,
+    },
+    /// The server reported more than 256 settings.
+    TooManyParameters,
+    /// The cancel key has another length than the protocol version says.
+    KeyLength,
+    /// The server refused.
+    Server(Box<ServerError>),
+    /// The server asks for a password and there is none.
+    PasswordMissing,
+    /// The server asks for a password in a form that a listener could use, on a channel that is not
+    /// secure.
+    PlainPasswordRefused {
+        /// The form.
+        method: PlainMethod,
+    },
+    /// The server asks for a method that this crate does not know.
+    UnsupportedAuthentication {
+        /// The code of the Authentication message.
+        code: u32,
+    },
+    /// The server offers no SASL mechanism that this crate knows.
+    UnsupportedMechanism,
+    /// Channel binding is required and did not take place.
+    ChannelBindingMissing,
+    /// The server said that authentication was done before it had proved that it knows the
+    /// password.
+    UnverifiedServer,
+    /// The SCRAM exchange failed.
+    Scram(ScramError),
+    /// NegotiateProtocolVersion makes no sense.
+    Negotiation,
+    /// The session would not speak UTF-8.
+    ClientEncoding,
+    /// The server closed the connection.
+    Closed,
+    /// The startup has ended before.
+    Ended,
+}
+
+/// Ways to send a password that a listener could use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainMethod {
+    /// The password itself.
+    Cleartext,
+    /// Hashed with MD5: the hash can be attacked, and the server's stored form is as good as the
+    /// password.
+    Md5,
+}
+
+impl fmt::Display for StartupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartupError::Encode(error) => error.fmt(f),
+            StartupError::NotPostgres => f.write_str(
+                "the peer does not speak PostgreSQL's protocol: is the port that of another service, \
+                 or does it expect TLS first?",
+            ),
+            StartupError::RefusedEarly => f.write_str(
+                "the server refused the connection before the protocol began: probably it could \
+                 not start a process",
+            ),
+            StartupError::Violation(violation) => write!(f, "during startup: {violation}"),
+            StartupError::Unexpected { tag } => {
+                let tag = Tag(*tag);
+                write!(f, "the server sent a message of type {tag} out of turn during startup")
+            }
+            StartupError::TooMuch { max } => {
+                write!(f, "the server sent more than {max} bytes during startup")
+            }
+            StartupError::TooManyParameters => {
+                f.write_str("the server reported more than 256 settings during startup")
+            }
+            StartupError::KeyLength => {
+                f.write_str("in protocol 3.0 a cancel key has 4 bytes, but the server's has not")
+            }
+            StartupError::Server(error) => error.fmt(f),
+            StartupError::PasswordMissing => {
+                f.write_str("the server asks for a password and none was given (option password)")
+            }
+            StartupError::PlainPasswordRefused { method } => write!(
+                f,
+                "the server asks for the password {} over an unencrypted connection: use TLS, or \
+                 set the option allow_cleartext",
+                match method {
+                    PlainMethod::Cleartext => "in clear text",
+                    PlainMethod::Md5 => "as an MD5 hash",
+                }
+            ),
+            StartupError::UnsupportedAuthentication { code } => {
+                write!(f, "authentication method {code}, which the server demands, is not supported")
+            }
+            StartupError::UnsupportedMechanism => {
+                f.write_str("the server offers no supported SASL mechanism (SCRAM-SHA-256)")
+            }
+            StartupError::ChannelBindingMissing => f.write_str(
+                "channel binding is required (option channel_binding_required) and did not take \
+                 place",
+            ),
+            StartupError::UnverifiedServer => f.write_str(
+                "the server reported success before it proved that it knows the password: it may \
+                 be an impostor",
+            ),
+            StartupError::Scram(error) => error.fmt(f),
+            StartupError::Negotiation => {
+                f.write_str("the server's answer about the protocol version makes no sense")
+            }
+            StartupError::ClientEncoding => {
+                f.write_str("the session must use client_encoding UTF8, but another one was set")
+            }
+            StartupError::Closed => f.write_str("the server closed the connection during startup"),
+            StartupError::Ended => f.write_str("the startup has already ended"),
+        }
+    }
+}
+
+// No `source`: what an inner error says is the text itself, and a chain would print it twice.
+impl std::error::Error for StartupError {}
+
+impl From<EncodeError> for StartupError {
+    fn from(error: EncodeError) -> Self {
+        StartupError::Encode(error)
+    }
+}
+
+impl From<Violation> for StartupError {
+    fn from(violation: Violation) -> Self {
+        StartupError::Violation(violation)
+    }
+}
+
+impl From<ScramError> for StartupError {
+    fn from(error: ScramError) -> Self {
+        StartupError::Scram(error)
+    }
+}

@@ -1,1 +1,73 @@
-//! See ARCHITECTURE.md.
+//! A PostgreSQL client that hides the round trip: statements leave as soon as they are issued, many
+//! share one trip over the network, and every reply reaches exactly the caller that asked for it.
+//!
+//! ```no_run
+//! use onetrip::{Client, Error};
+//!
+//! # async fn f() -> Result<(), Error> {
+//! let client = Client::connect("postgres://alice@localhost/shop").await?;
+//!
+//! // Two statements, one trip: both were submitted when the calls were made.
+//! let total = client.query_one("select sum(price) from item", &[]);
+//! let count = client.query_one("select count(*) from item", &[]);
+//! let total: i64 = total.await?.get(0);
+//! let count: i64 = count.await?.get(0);
+//!
+//! // Two updates, one trip, one transaction.
+//! let mut transfer = client.pipeline();
+//! transfer.execute("update account set balance = balance - $1 where id = $2", &[&10, &1]);
+//! transfer.execute("update account set balance = balance + $1 where id = $2", &[&10, &2]);
+//! transfer.finish().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! There are three ways to send, and the caller always knows which:
+//!
+//! | | on | transaction | trips |
+//! |---|---|---|---|
+//! | [`Client`] | a connection that its clones share | each statement | shared with whatever else is on its way |
+//! | [`Pipeline`] | the same, or a session | from sync point to sync point | one for all |
+//! | [`Session`], [`Transaction`] | a connection of one's own | as you say | BEGIN costs none |
+//!
+//! Values are those of `postgres-types`: whatever implements its `ToSql` and `FromSql` works here.
+//! Every [`Error`] says what is known of the statement's effect: its [`Outcome`].
+
+pub mod config;
+
+mod client;
+mod connect;
+mod core;
+mod driver;
+mod error;
+mod executor;
+mod first_use;
+mod params;
+mod pipeline;
+mod pipelines;
+mod replies;
+mod reply;
+mod rows;
+mod session;
+mod shapes;
+mod simple;
+mod socket;
+mod statement;
+mod transaction;
+mod oids;
+
+pub use client::{Client, Pending};
+pub use config::Config;
+pub use error::{Error, Kind};
+pub use onetrip_engine::Outcome;
+pub use onetrip_postgres::message::{ServerError, TransactionStatus};
+pub use params::{Typed, typed};
+pub use pipeline::Pipeline;
+pub use pipelines::PipelineStatus;
+
+pub use reply::{FromReply, Reply};
+pub use rows::{Column, ColumnIndex, Iter, Row, RowRef, Rows};
+pub use session::Session;
+pub use simple::SimpleResult;
+pub use statement::{Statement, ToStatement};
+pub use transaction::Transaction;
+pub use postgres_types as types;

@@ -1,0 +1,262 @@
+//! `onetrip proxy`: the lab's latency proxy in front of a server of yours, until it is stopped.
+
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::Args;
+use onetrip_lab::proxy::{Link, Proxy, ProxyConfig, SelfCheckConfig, Stats, Upstream, self_check};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Put a network's round trip in front of a server, and count the trips that clients make.
+#[derive(Args, Debug)]
+pub struct ProxyArgs {
+    /// Address to listen on; loopback only. Port 0 takes a free one.
+    #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+
+    /// Where the server is: HOST:PORT, or the path of its unix socket.
+    #[arg(long, value_name = "HOST:PORT|PATH", required_unless_present = "self_check")]
+    upstream: Option<String>,
+
+    /// Round trip to add, in milliseconds: half of it each way [default: none].
+    #[arg(long, value_name = "MS", value_parser = milliseconds, conflicts_with_all = ["delay_up", "delay_down"])]
+    rtt: Option<Duration>,
+
+    /// Delay from the client to the server, in milliseconds [default: none].
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    delay_up: Option<Duration>,
+
+    /// Delay from the server to the client, in milliseconds [default: none].
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    delay_down: Option<Duration>,
+
+    /// Vary the delay of each direction by up to this much, in milliseconds; at most the delay.
+    #[arg(long, value_name = "MS", value_parser = milliseconds, default_value = "0")]
+    jitter: Duration,
+
+    /// Bytes per second in each direction, with k, M or G for thousands, millions, billions
+    /// [default: no limit].
+    #[arg(long, value_name = "BYTES", value_parser = bytes_per_second)]
+    bandwidth: Option<u64>,
+
+    /// Seed of the jitter: the same seed draws the same delays.
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+
+    /// Measure how exact the proxy is on this machine (about ten seconds), print it and exit.
+    #[arg(long, conflicts_with_all = ["upstream", "delay_up", "delay_down", "jitter", "bandwidth", "seed", "listen"])]
+    self_check: bool,
+}
+
+/// Runs the proxy until Ctrl-C or SIGTERM, or the self-check.
+///
+/// # Errors
+/// One line: what is wrong, where, and what to do.
+pub fn run(args: ProxyArgs) -> Result<(), String> {
+    if args.self_check {
+        return check(args.rtt);
+    }
+    let name = args
+        .upstream
+        .as_deref()
+        .ok_or("proxy: --upstream is missing; give HOST:PORT or a unix socket's path")?;
+    let (up, down) = links(&args);
+    let config = ProxyConfig {
+        listen: args.listen,
+        up,
+        down,
+        seed: args.seed,
+        ..ProxyConfig::new(upstream(name)?)
+    };
+    let no_signals = |error| format!("proxy: can't wait for Ctrl-C: {error}; try again");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(no_signals)?;
+    // Before the proxy listens, so that a signal from then on ends it in order.
+    let mut signals = runtime.block_on(async { StopSignals::catch() }).map_err(no_signals)?;
+    let proxy = Proxy::start(config).map_err(|error| start_failed(args.listen, &error))?;
+    println!(
+        "{} -> {name}: {} up, {} down; Ctrl-C stops it and prints the counts",
+        proxy.addr(),
+        describe(&up),
+        describe(&down)
+    );
+    runtime.block_on(signals.wait());
+    println!("{}", summary(&proxy.stats()));
+    Ok(())
+}
+
+fn check(rtt: Option<Duration>) -> Result<(), String> {
+    let mut config = SelfCheckConfig::default();
+    config.rtt = rtt.unwrap_or(config.rtt);
+    let result = self_check(&config)
+        .map_err(|error| format!("proxy: the self-check could not run: {error}"))?;
+    println!("{result}");
+    if result.holds() {
+        return Ok(());
+    }
+    Err("proxy: the self-check fails on this machine now; stop what else runs on it and try again"
+        .into())
+}
+
+fn links(args: &ProxyArgs) -> (Link, Link) {
+    let (up, down) = match args.rtt {
+        Some(rtt) => Link::pair(rtt),
+        None => (
+            Link::delayed(args.delay_up.unwrap_or_default()),
+            Link::delayed(args.delay_down.unwrap_or_default()),
+        ),
+    };
+    let rest = |link| Link { jitter: args.jitter, bandwidth: args.bandwidth, ..link };
+    (rest(up), rest(down))
+}
+
+/// The server that a name means: a path if it has a slash, otherwise a host and a port.
+fn upstream(name: &str) -> Result<Upstream, String> {
+    if name.contains('/') {
+        let path = Path::new(name);
+        if path.is_dir() {
+            return Err(format!(
+                "proxy: --upstream {name} is a folder; give the socket in it, such as {}",
+                path.join(".s.PGSQL.5432").display()
+            ));
+        }
+        if !path.exists() {
+            return Err(format!("proxy: --upstream {name} does not exist; is the server running?"));
+        }
+        return Ok(Upstream::Unix(path.into()));
+    }
+    let addresses: Vec<SocketAddr> = name
+        .to_socket_addrs()
+        .map_err(|error| {
+            format!(
+                "proxy: --upstream {name}: {error}; give HOST:PORT or the path of a unix socket"
+            )
+        })?
+        .collect();
+    // A name such as localhost has several addresses, of which the server may serve one.
+    let answering =
+        |address: &&SocketAddr| TcpStream::connect_timeout(address, DIAL_TIMEOUT).is_ok();
+    let chosen = match addresses.as_slice() {
+        [only] => Some(only),
+        several => several.iter().find(answering).or(several.first()),
+    };
+    let chosen =
+        chosen.ok_or_else(|| format!("proxy: --upstream {name} has no address; check the name"))?;
+    Ok(Upstream::Tcp(*chosen))
+}
+
+fn start_failed(listen: SocketAddr, error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::InvalidInput => error.to_string(),
+        std::io::ErrorKind::AddrInUse => {
+            format!(
+                "proxy: {listen} is in use; choose another port with --listen, or port 0 for a free one"
+            )
+        }
+        _ => format!(
+            "proxy: can't listen on {listen}: {error}; choose another address with --listen"
+        ),
+    }
+}
+
+/// Ctrl-C and SIGTERM, caught from here on.
+struct StopSignals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl StopSignals {
+    fn catch() -> std::io::Result<Self> {
+        Ok(StopSignals {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+fn describe(link: &Link) -> String {
+    let mut text = format!("{} ms", link.delay.as_secs_f64() * 1e3);
+    if !link.jitter.is_zero() {
+        text += &format!(" ± {} ms", link.jitter.as_secs_f64() * 1e3);
+    }
+    if let Some(bandwidth) = link.bandwidth {
+        text += &format!(", {} MB/s", bandwidth as f64 / 1e6);
+    }
+    text
+}
+
+fn summary(stats: &Stats) -> String {
+    format!(
+        "{} connections, {} trips, {} bytes up, {} bytes down",
+        stats.connections, stats.trips, stats.bytes_up, stats.bytes_down
+    )
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .ok()
+        .and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok())
+        .ok_or_else(|| "expected milliseconds, such as 0.5 or 20".into())
+}
+
+fn bytes_per_second(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().last() {
+        Some((end, 'k')) => (&text[..end], 1e3),
+        Some((end, 'M')) => (&text[..end], 1e6),
+        Some((end, 'G')) => (&text[..end], 1e9),
+        _ => (text, 1.0),
+    };
+    match digits.parse::<f64>().map(|number| number * unit) {
+        Ok(rate) if (1.0..1e15).contains(&rate) => Ok(rate as u64),
+        _ => Err("expected bytes per second from 1 to 10^15, such as 500k, 12.5M or 1G".into()),
+    }
+}
+
+/// How long one of several addresses of a name may take to answer before the next is tried.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_with_their_units() {
+        assert_eq!(milliseconds("0.5"), Ok(Duration::from_micros(500)));
+        assert!(milliseconds("-1").is_err() && milliseconds("NaN").is_err());
+        assert!(milliseconds("1e300").is_err() && milliseconds("ten").is_err());
+        assert_eq!(bytes_per_second("12.5M"), Ok(12_500_000));
+        assert_eq!(bytes_per_second("9"), Ok(9));
+        assert!(
+            ["", "k", "0", "-1M", "inf", "5é"].iter().all(|text| bytes_per_second(text).is_err())
+        );
+    }
+
+    #[test]
+    fn an_upstream_is_an_address_or_an_existing_socket() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 5432));
+        assert_eq!(upstream("127.0.0.1:5432"), Ok(Upstream::Tcp(address)));
+        for (name, word) in [("127.0.0.1", "HOST:PORT"), ("/", "folder"), ("/no/such", "not exist")]
+        {
+            assert!(upstream(name).is_err_and(|error| error.contains(word)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_link_is_described_with_its_units() {
+        let link = Link {
+            delay: Duration::from_micros(2_500),
+            jitter: Duration::from_millis(1),
+            bandwidth: Some(12_500_000),
+        };
+        assert_eq!(describe(&link), "2.5 ms ± 1 ms, 12.5 MB/s");
+        assert_eq!(describe(&Link::default()), "0 ms");
+    }
+}

@@ -1,0 +1,310 @@
+//! Where to connect, as whom, and within which limits.
+//!
+//! Here belong the settings, the texts that they are read from, and what libpq's rules make of
+//! them. No name is looked up and nothing is connected here.
+
+mod endpoint;
+mod environment;
+mod error;
+mod keyword;
+mod passfile;
+mod resolve;
+mod setters;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod text;
+mod value;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+pub use endpoint::{Address, Endpoint, Resolved};
+pub use error::{ConfigError, ConfigErrorKind};
+pub use settings::{
+    AuthMethod, ProtocolVersion, RequireAuth, Settings, SslMode, TargetSessionAttrs, WhenFull,
+};
+
+use ConfigErrorKind as Kind;
+use environment::Surroundings;
+use error::Place;
+use keyword::{KEYWORDS, Keyword};
+
+/// How to reach a database: built with setters, or read from a URL or from `keyword=value` pairs.
+///
+/// ```
+/// use onetrip::config::Config;
+///
+/// let config: Config = "postgres://me@db1,db2:6432/shop?connect_timeout=5".parse()?;
+/// let config = config.application_name("till");
+/// assert_eq!(config.redacted_url(), "postgres://me@db1,db2:6432/shop");
+/// # Ok::<(), onetrip::config::ConfigError>(())
+/// ```
+///
+/// # Texts
+/// Both forms are read as libpq reads them, with its keywords: `host`, `hostaddr`, `port`,
+/// `dbname`, `user`, `password`, `passfile`, `application_name`, `fallback_application_name`,
+/// `options`, `client_encoding` (UTF8 only), `connect_timeout` (s), `keepalives`, `keepalives_idle`
+/// (s), `keepalives_interval` (s), `keepalives_count`, `tcp_user_timeout` (ms),
+/// `target_session_attrs`, `load_balance_hosts` (disable only), `min_protocol_version`,
+/// `max_protocol_version`, `sslmode`, `gssencmode`, `channel_binding` and `require_auth`; and with
+/// those of this client: `allow_plain_password`, `scram_iterations_max`, `in_flight_max`,
+/// `in_flight_bytes_max`, `queue_max`, `queue_bytes_max`, `when_full` (wait, refuse),
+/// `request_timeout_ms` and `stall_timeout_ms`. Defaults and units stand at [`Settings`]. What asks
+/// for TLS or for anything else that this version lacks is an error, never a promise passed over.
+///
+/// # Several servers
+/// Hosts make a list that is tried in order, as in libpq: one port serves for all, else each host
+/// has its own; `hostaddr` gives the addresses of the hosts at the same places, and spares the
+/// lookup.
+///
+/// # Order
+/// What was set wins over the environment, which is read only by [`or_env`](Self::or_env), and this
+/// over the defaults, which [`resolve`](Self::resolve) fills in. A password that was set (or came
+/// from `PGPASSWORD`) wins over the password file.
+///
+/// `Debug` and all errors keep passwords, options and anything that may be part of them to
+/// themselves.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Config {
+    /// A bit for each keyword that was set: these the environment doesn't change.
+    given: u64,
+    hosts: Vec<String>,
+    hostaddrs: Vec<Option<IpAddr>>,
+    ports: Vec<Option<u16>>,
+    dbname: String,
+    user: String,
+    password: String,
+    passfile: Option<PathBuf>,
+    options: Option<String>,
+    fallback_application_name: Option<String>,
+    settings: Settings,
+}
+
+/// Who connects where.
+impl Config {
+    /// Nothing set: the user of this process on this machine's server.
+    #[must_use]
+    pub fn new() -> Config {
+        Config::default()
+    }
+
+    /// Only what the environment says: `PGHOST` and its like.
+    ///
+    /// # Errors
+    /// A variable holds what its keyword doesn't take.
+    pub fn from_env() -> Result<Config, ConfigError> {
+        Config::new().or_env()
+    }
+
+    /// Fills in from the environment what isn't set: `PGHOST`, `PGHOSTADDR`, `PGPORT`,
+    /// `PGDATABASE`, `PGUSER`, `PGPASSWORD`, `PGPASSFILE`, `PGAPPNAME`, `PGOPTIONS`,
+    /// `PGCLIENTENCODING`, `PGCONNECT_TIMEOUT`, `PGTARGETSESSIONATTRS`, `PGLOADBALANCEHOSTS`,
+    /// `PGMINPROTOCOLVERSION`, `PGMAXPROTOCOLVERSION`, `PGSSLMODE`, `PGGSSENCMODE`,
+    /// `PGCHANNELBINDING` and `PGREQUIREAUTH`. An empty variable says nothing.
+    ///
+    /// # Errors
+    /// A variable holds what its keyword doesn't take, or asks for what this version lacks
+    /// (`PGSERVICE`).
+    pub fn or_env(self) -> Result<Config, ConfigError> {
+        self.or_variables(|name| std::env::var(name).ok())
+    }
+
+    /// As [`or_env`](Self::or_env), with variables from elsewhere.
+    ///
+    /// # Errors
+    /// As [`or_env`](Self::or_env).
+    pub fn or_variables(
+        mut self,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Config, ConfigError> {
+        let filled = |name: &str| variable(name).filter(|value| !value.is_empty());
+        if filled("PGSERVICE").is_some() {
+            let what = "the service file isn't in this version: unset it";
+            return Err(ConfigError::new(Kind::Unsupported, Place::Variable("PGSERVICE"), what));
+        }
+        for (keyword, _, name) in KEYWORDS {
+            if name.is_empty() || self.given & keyword.bit() != 0 {
+                continue;
+            }
+            if let Some(value) = filled(name) {
+                self.set(keyword, &value, Place::Variable(name))?;
+            }
+        }
+        Ok(self)
+    }
+
+    /// Adds a server by name or address; one that begins with `/` is the directory of a Unix
+    /// socket.
+    #[must_use]
+    pub fn host(mut self, host: impl Into<String>) -> Config {
+        self.hosts.push(host.into());
+        self.give(Keyword::Host)
+    }
+
+    /// Adds a server by the directory of its Unix socket.
+    #[must_use]
+    pub fn host_path(self, directory: impl AsRef<Path>) -> Config {
+        self.host(directory.as_ref().to_string_lossy())
+    }
+
+    /// Adds an address; it belongs to the host at the same place, if there are hosts.
+    #[must_use]
+    pub fn hostaddr(mut self, address: IpAddr) -> Config {
+        self.hostaddrs.push(Some(address));
+        self.give(Keyword::Hostaddr)
+    }
+
+    /// Adds a port: the only one serves for all hosts, else it belongs to the host at the same
+    /// place. Default 5432.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Config {
+        self.ports.push(Some(port));
+        self.give(Keyword::Port)
+    }
+
+    /// The database. Default: the user's name.
+    #[must_use]
+    pub fn dbname(mut self, dbname: impl Into<String>) -> Config {
+        self.dbname = dbname.into();
+        self.give(Keyword::Dbname)
+    }
+
+    /// The user. Default: the user of this process.
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Config {
+        self.user = user.into();
+        self.give(Keyword::User)
+    }
+
+    /// The password. Default: what the password file has for the server.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Config {
+        self.password = password.into();
+        self.give(Keyword::Password)
+    }
+
+    /// The password file. Default `~/.pgpass`. It isn't used while its group or all can read it.
+    #[must_use]
+    pub fn passfile(mut self, path: impl Into<PathBuf>) -> Config {
+        self.passfile = Some(path.into());
+        self.give(Keyword::Passfile)
+    }
+
+    /// Options for the server process, such as `-c work_mem=64MB`. Default: none.
+    #[must_use]
+    pub fn options(mut self, options: impl Into<String>) -> Config {
+        self.options = Some(options.into());
+        self.give(Keyword::Options)
+    }
+
+    /// The settings as they stand; what isn't set has its default.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// A URL for messages: users, hosts, ports and the database as set, `***` for a password, and
+    /// no parameters.
+    #[must_use]
+    pub fn redacted_url(&self) -> String {
+        let mut url = String::from("postgres://");
+        let password = if self.password.is_empty() { "" } else { ":***" };
+        if !self.user.is_empty() || !password.is_empty() {
+            url += &format!("{}{password}@", encode(&self.user));
+        }
+        let only_port = self.ports.len() == 1;
+        for place in 0..self.hosts.len().max(self.hostaddrs.len()).max(self.ports.len()) {
+            if place > 0 {
+                url.push(',');
+            }
+            match (self.hosts.get(place), self.hostaddrs.get(place)) {
+                (Some(host), _) if host.contains(':') && !host.starts_with('/') => {
+                    url += &format!("[{}]", host.replace(['[', ']'], ""));
+                }
+                (Some(host), _) => url += &encode(host).to_string(),
+                (None, Some(Some(IpAddr::V6(address)))) => url += &format!("[{address}]"),
+                (None, Some(Some(address))) => url += &address.to_string(),
+                _ => {}
+            }
+            let own_port = self.ports.get(place).filter(|_| !only_port);
+            let last = place + 1 == self.hosts.len().max(self.hostaddrs.len()).max(1);
+            let shared_port = self.ports.first().filter(|_| only_port && last);
+            if let Some(Some(port)) = own_port.or(shared_port) {
+                url += &format!(":{port}");
+            }
+        }
+        if !self.dbname.is_empty() {
+            url += &format!("/{}", encode(&self.dbname));
+        }
+        url
+    }
+
+    /// Checks the settings together and fills in the defaults from this process's surroundings: the
+    /// user, the sockets of this machine, the password file (which is read here, blocking).
+    ///
+    /// # Errors
+    /// Hosts, addresses and ports don't match in number; a limit is zero; no user is known; a name
+    /// can't be one.
+    pub fn resolve(&self) -> Result<Resolved, ConfigError> {
+        self.resolve_in(&Surroundings {
+            variable: &|name| std::env::var(name).ok(),
+            exists: &|path| path.exists(),
+            system_user: &environment::system_user,
+        })
+    }
+
+    fn give(mut self, keyword: Keyword) -> Config {
+        self.given |= keyword.bit();
+        self
+    }
+}
+
+impl FromStr for Config {
+    type Err = ConfigError;
+
+    /// Reads a URL (`postgres://` or `postgresql://`) or `keyword=value` pairs. The environment
+    /// isn't read: see [`Config::or_env`].
+    fn from_str(text: &str) -> Result<Config, ConfigError> {
+        let mut config = Config::new();
+        text::parse(&mut config, text)?;
+        Ok(config)
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("hosts", &self.hosts)
+            .field("hostaddrs", &self.hostaddrs)
+            .field("ports", &self.ports)
+            .field("dbname", &self.dbname)
+            .field("user", &self.user)
+            .field("password", &Hidden(!self.password.is_empty()))
+            .field("passfile", &self.passfile)
+            .field("options", &Hidden(self.options.is_some()))
+            .field("fallback_application_name", &self.fallback_application_name)
+            .field("settings", &self.settings)
+            .finish()
+    }
+}
+
+/// Stands in `Debug` for what is not shown: `***` if there is something.
+struct Hidden(bool);
+
+impl fmt::Debug for Hidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 { "***" } else { "None" })
+    }
+}
+
+fn encode(text: &str) -> impl fmt::Display {
+    utf8_percent_encode(text, ENCODED).to_string()
+}
+
+/// All but RFC 3986's unreserved characters.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

@@ -1,0 +1,65 @@
+//! What the process stands in: its variables, its user, the sockets on its machine. Passed in as
+//! functions, so that tests need not change the process.
+
+use std::path::{Path, PathBuf};
+
+use super::endpoint::socket_in;
+
+/// Where servers put their sockets: Debian's directory and PostgreSQL's own.
+pub(super) const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+
+/// What [`Config::resolve`](super::Config::resolve) asks its surroundings.
+pub(super) struct Surroundings<'a> {
+    pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
+    pub(super) exists: &'a dyn Fn(&Path) -> bool,
+    pub(super) system_user: &'a dyn Fn() -> Option<String>,
+}
+
+impl Surroundings<'_> {
+    /// The host when none is given: the directory that holds a socket for this port, else
+    /// localhost. (libpq takes its built-in directory even when no socket is there.)
+    pub(super) fn default_host(&self, port: u16) -> &'static str {
+        let holds_socket = |directory: &&str| (self.exists)(&socket_in(Path::new(directory), port));
+        SOCKET_DIRECTORIES.into_iter().find(holds_socket).unwrap_or("localhost")
+    }
+
+    /// The user when none is given: `$USER`, `$LOGNAME` or `%USERNAME%`, else the system's name for
+    /// this process's user.
+    pub(super) fn user(&self) -> Option<String> {
+        let variables = ["USER", "LOGNAME", "USERNAME"];
+        let named = variables.into_iter().find_map(|name| self.filled(name));
+        named.or_else(|| (self.system_user)())
+    }
+
+    /// The password file when none is named.
+    pub(super) fn passfile(&self) -> Option<PathBuf> {
+        if cfg!(windows) {
+            let data = self.filled("APPDATA")?;
+            return Some(Path::new(&data).join("postgresql").join("pgpass.conf"));
+        }
+        Some(Path::new(&self.filled("HOME")?).join(".pgpass"))
+    }
+
+    fn filled(&self, name: &str) -> Option<String> {
+        (self.variable)(name).filter(|value| !value.is_empty())
+    }
+}
+
+/// The name of this process's user without a variable that says it, as in most containers: the
+/// owner of `/proc/self`, looked up in `/etc/passwd`.
+#[cfg(target_os = "linux")]
+pub(super) fn system_user() -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let id = std::fs::metadata("/proc/self").ok()?.uid().to_string();
+    let users = std::fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == id).then(|| name.to_owned())
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn system_user() -> Option<String> {
+    None
+}

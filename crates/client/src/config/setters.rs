@@ -1,0 +1,157 @@
+//! One setter for each setting that has a default.
+
+use std::time::Duration;
+
+use super::keyword::Keyword;
+use super::{Config, ProtocolVersion, RequireAuth, SslMode, TargetSessionAttrs, WhenFull};
+
+/// Settings; each names its default and unit at the field of [`Settings`](super::Settings) that
+/// bears its name.
+impl Config {
+    /// Sets [`application_name`](super::Settings::application_name).
+    #[must_use]
+    pub fn application_name(mut self, name: impl Into<String>) -> Config {
+        self.settings.application_name = Some(name.into());
+        self.give(Keyword::ApplicationName)
+    }
+
+    /// Sets [`connect_timeout`](super::Settings::connect_timeout).
+    #[must_use]
+    pub fn connect_timeout(mut self, value: impl Into<Option<Duration>>) -> Config {
+        self.settings.connect_timeout = value.into();
+        self.give(Keyword::ConnectTimeout)
+    }
+
+    /// Sets [`keepalives`](super::Settings::keepalives).
+    #[must_use]
+    pub fn keepalives(mut self, value: bool) -> Config {
+        self.settings.keepalives = value;
+        self.give(Keyword::Keepalives)
+    }
+
+    /// Sets [`keepalives_idle`](super::Settings::keepalives_idle).
+    #[must_use]
+    pub fn keepalives_idle(mut self, value: impl Into<Option<Duration>>) -> Config {
+        self.settings.keepalives_idle = value.into();
+        self.give(Keyword::KeepalivesIdle)
+    }
+
+    /// Sets [`keepalives_interval`](super::Settings::keepalives_interval).
+    #[must_use]
+    pub fn keepalives_interval(mut self, value: impl Into<Option<Duration>>) -> Config {
+        self.settings.keepalives_interval = value.into();
+        self.give(Keyword::KeepalivesInterval)
+    }
+
+    /// Sets [`keepalives_count`](super::Settings::keepalives_count).
+    #[must_use]
+    pub fn keepalives_count(mut self, value: impl Into<Option<u32>>) -> Config {
+        self.settings.keepalives_count = value.into();
+        self.give(Keyword::KeepalivesCount)
+    }
+
+    /// Sets [`tcp_user_timeout`](super::Settings::tcp_user_timeout).
+    #[must_use]
+    pub fn tcp_user_timeout(mut self, value: impl Into<Option<Duration>>) -> Config {
+        self.settings.tcp_user_timeout = value.into();
+        self.give(Keyword::TcpUserTimeout)
+    }
+
+    /// Sets [`target_session_attrs`](super::Settings::target_session_attrs).
+    #[must_use]
+    pub fn target_session_attrs(mut self, value: TargetSessionAttrs) -> Config {
+        self.settings.target_session_attrs = value;
+        self.give(Keyword::TargetSessionAttrs)
+    }
+
+    /// Sets [`min_protocol_version`](super::Settings::min_protocol_version).
+    #[must_use]
+    pub fn min_protocol_version(mut self, value: ProtocolVersion) -> Config {
+        self.settings.min_protocol_version = value;
+        self.give(Keyword::MinProtocolVersion)
+    }
+
+    /// Sets [`max_protocol_version`](super::Settings::max_protocol_version).
+    #[must_use]
+    pub fn max_protocol_version(mut self, value: ProtocolVersion) -> Config {
+        self.settings.max_protocol_version = value;
+        self.give(Keyword::MaxProtocolVersion)
+    }
+
+    /// Sets [`sslmode`](super::Settings::sslmode).
+    #[must_use]
+    pub fn sslmode(mut self, value: SslMode) -> Config {
+        self.settings.sslmode = value;
+        self.give(Keyword::Sslmode)
+    }
+
+    /// Sets [`require_auth`](super::Settings::require_auth).
+    #[must_use]
+    pub fn require_auth(mut self, value: RequireAuth) -> Config {
+        self.settings.require_auth = value;
+        self.give(Keyword::RequireAuth)
+    }
+
+    /// Sets [`allow_plain_password`](super::Settings::allow_plain_password).
+    #[must_use]
+    pub fn allow_plain_password(mut self, value: bool) -> Config {
+        self.settings.allow_plain_password = value;
+        self.give(Keyword::AllowPlainPassword)
+    }
+
+    /// Sets [`scram_iterations_max`](super::Settings::scram_iterations_max).
+    #[must_use]
+    pub fn scram_iterations_max(mut self, value: u32) -> Config {
+        self.settings.scram_iterations_max = value;
+        self.give(Keyword::ScramIterationsMax)
+    }
+
+    /// Sets [`in_flight_max`](super::Settings::in_flight_max).
+    #[must_use]
+    pub fn in_flight_max(mut self, value: usize) -> Config {
+        self.settings.in_flight_max = value;
+        self.give(Keyword::InFlightMax)
+    }
+
+    /// Sets [`in_flight_bytes_max`](super::Settings::in_flight_bytes_max).
+    #[must_use]
+    pub fn in_flight_bytes_max(mut self, value: usize) -> Config {
+        self.settings.in_flight_bytes_max = value;
+        self.give(Keyword::InFlightBytesMax)
+    }
+
+    /// Sets [`queue_max`](super::Settings::queue_max).
+    #[must_use]
+    pub fn queue_max(mut self, value: usize) -> Config {
+        self.settings.queue_max = value;
+        self.give(Keyword::QueueMax)
+    }
+
+    /// Sets [`queue_bytes_max`](super::Settings::queue_bytes_max).
+    #[must_use]
+    pub fn queue_bytes_max(mut self, value: usize) -> Config {
+        self.settings.queue_bytes_max = value;
+        self.give(Keyword::QueueBytesMax)
+    }
+
+    /// Sets [`when_full`](super::Settings::when_full).
+    #[must_use]
+    pub fn when_full(mut self, value: WhenFull) -> Config {
+        self.settings.when_full = value;
+        self.give(Keyword::WhenFull)
+    }
+
+    /// Sets [`request_timeout`](super::Settings::request_timeout).
+    #[must_use]
+    pub fn request_timeout(mut self, value: impl Into<Option<Duration>>) -> Config {
+        self.settings.request_timeout = value.into();
+        self.give(Keyword::RequestTimeoutMs)
+    }
+
+    /// Sets [`stall_timeout`](super::Settings::stall_timeout).
+    #[must_use]
+    pub fn stall_timeout(mut self, value: Duration) -> Config {
+        self.settings.stall_timeout = value;
+        self.give(Keyword::StallTimeoutMs)
+    }
+}

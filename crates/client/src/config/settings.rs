@@ -1,0 +1,213 @@
+//! The settings that have a default, as plain values: what [`Config`](super::Config) sets and the
+//! connection reads.
+
+use std::time::Duration;
+
+/// All settings but who connects where. Each field names its default and unit; the setter of
+/// [`Config`](super::Config) and the keyword of a connection string have the same name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Settings {
+    /// Name shown in `pg_stat_activity`, or the fallback name if only that was given. Default:
+    /// none.
+    pub application_name: Option<String>,
+    /// Time for one address to become a usable connection, with the login. Default 10 s (libpq: no
+    /// limit); `None` (keyword `connect_timeout=0`, in seconds) waits without end.
+    pub connect_timeout: Option<Duration>,
+    /// Whether TCP keepalives are on. Default: on.
+    pub keepalives: bool,
+    /// Silence before the first keepalive. Default 30 s; `None` (keyword: 0 s) leaves it to the
+    /// system.
+    pub keepalives_idle: Option<Duration>,
+    /// Time between keepalives that aren't answered. Default 10 s; `None` (keyword: 0 s) leaves it
+    /// to the system.
+    pub keepalives_interval: Option<Duration>,
+    /// Unanswered keepalives until the connection counts as dead. Default 3; `None` (keyword: 0)
+    /// leaves it to the system.
+    pub keepalives_count: Option<u32>,
+    /// How long sent bytes may stay unacknowledged by the peer's TCP (`TCP_USER_TIMEOUT`, Linux).
+    /// Default 30 s; `None` (keyword: 0 ms) leaves it to the system.
+    pub tcp_user_timeout: Option<Duration>,
+    /// Which server will do. Default: any.
+    pub target_session_attrs: TargetSessionAttrs,
+    /// Oldest protocol that the server may speak. Default 3.0.
+    pub min_protocol_version: ProtocolVersion,
+    /// Protocol to ask for. Default 3.0, since some poolers refuse anything newer.
+    pub max_protocol_version: ProtocolVersion,
+    /// How TLS was asked for. This version has none: what is accepted here means a plain
+    /// connection. Default: prefer.
+    pub sslmode: SslMode,
+    /// The ways of authentication that the server may ask for. Default: all that are supported.
+    pub require_auth: RequireAuth,
+    /// Whether a password may cross the network readable (cleartext) or nearly so (MD5). Default:
+    /// no. Over a Unix socket or to a loopback address it always may: see
+    /// [`allows_plain_password`](Self::allows_plain_password).
+    pub allow_plain_password: bool,
+    /// Most rounds of SCRAM that a server may ask for, so that a hostile one can't burn CPU.
+    /// Default 100,000 (some 50 ms); PostgreSQL's own default is 4,096.
+    pub scram_iterations_max: u32,
+    /// Requests sent and not yet answered, per connection. Default 1,024.
+    pub in_flight_max: usize,
+    /// Bytes of the requests sent and not yet answered, per connection. Default 1 MiB.
+    pub in_flight_bytes_max: usize,
+    /// Requests that wait to be sent, per connection. Default 16,384.
+    pub queue_max: usize,
+    /// Bytes of the requests that wait to be sent, per connection. Default 16 MiB.
+    pub queue_bytes_max: usize,
+    /// What happens to a request that finds the queue full. Default: it waits.
+    pub when_full: WhenFull,
+    /// Time for a request from its issue to the end of its answer, with the time in the queue.
+    /// Default: no limit. Keyword `request_timeout_ms`; 0 is no limit.
+    pub request_timeout: Option<Duration>,
+    /// How long bytes may lie unsent while the peer neither takes nor sends any, before the
+    /// connection is given up. Default 30 s. Keyword `stall_timeout_ms`, at least 1.
+    pub stall_timeout: Duration,
+}
+
+impl Settings {
+    /// Whether a cleartext or MD5 password may go to this peer; `None` is a Unix socket.
+    #[must_use]
+    pub fn allows_plain_password(&self, peer: Option<std::net::IpAddr>) -> bool {
+        self.allow_plain_password || peer.is_none_or(|address| address.to_canonical().is_loopback())
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            application_name: None,
+            connect_timeout: Some(Duration::from_secs(10)),
+            keepalives: true,
+            keepalives_idle: Some(Duration::from_secs(30)),
+            keepalives_interval: Some(Duration::from_secs(10)),
+            keepalives_count: Some(3),
+            tcp_user_timeout: Some(Duration::from_secs(30)),
+            target_session_attrs: TargetSessionAttrs::Any,
+            min_protocol_version: ProtocolVersion::V3_0,
+            max_protocol_version: ProtocolVersion::V3_0,
+            sslmode: SslMode::Prefer,
+            require_auth: RequireAuth::default(),
+            allow_plain_password: false,
+            scram_iterations_max: 100_000,
+            in_flight_max: 1_024,
+            in_flight_bytes_max: 1 << 20,
+            queue_max: 16_384,
+            queue_bytes_max: 16 << 20,
+            when_full: WhenFull::Wait,
+            request_timeout: None,
+            stall_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What happens to a request that finds the queue full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It waits for room and keeps its place.
+    Wait,
+    /// It fails at once; none of it was sent.
+    Refuse,
+}
+
+/// How TLS was asked for, as far as a version without TLS can accept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SslMode {
+    /// No TLS.
+    Disable,
+    /// TLS if the server insists.
+    Allow,
+    /// TLS if the server has it.
+    Prefer,
+}
+
+/// Which server of a list will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetSessionAttrs {
+    /// Any that answers.
+    Any,
+    /// One whose sessions may write by default.
+    ReadWrite,
+    /// One whose sessions may only read by default.
+    ReadOnly,
+    /// One that isn't in recovery.
+    Primary,
+    /// One that is in recovery.
+    Standby,
+    /// A standby if there is one, else any.
+    PreferStandby,
+}
+
+/// A version of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum ProtocolVersion {
+    /// 3.0: every server since 7.4.
+    V3_0,
+    /// 3.2: PostgreSQL 18 and later; long cancel keys.
+    V3_2,
+}
+
+/// A way in which a server asks who we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum AuthMethod {
+    /// It doesn't ask (`trust`, `peer`, a certificate).
+    None = 1,
+    /// The password itself.
+    Password = 2,
+    /// A hash of the password by MD5.
+    Md5 = 4,
+    /// SCRAM-SHA-256.
+    ScramSha256 = 8,
+}
+
+/// The ways of authentication that a server may ask for (libpq's `require_auth`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequireAuth(u8);
+
+impl RequireAuth {
+    /// Only these.
+    #[must_use]
+    pub fn only(methods: &[AuthMethod]) -> RequireAuth {
+        RequireAuth(methods.iter().fold(0, |all, &method| all | method as u8))
+    }
+
+    /// Whether the server may ask in this way. With [`AuthMethod::None`]: whether it may not ask at
+    /// all.
+    #[must_use]
+    pub fn allows(self, method: AuthMethod) -> bool {
+        self.0 & method as u8 != 0
+    }
+
+    /// Reads a list such as `scram-sha-256,password` or `!password,!md5`; `None` if it isn't one.
+    /// Names of libpq that stand for what we never do are accepted and stand for nothing.
+    pub(super) fn parse(list: &str) -> Option<RequireAuth> {
+        let negated = list.trim_start().starts_with('!');
+        let mut named = 0;
+        for name in list.split(',') {
+            let name = name.trim();
+            let bare = name.strip_prefix('!').unwrap_or(name);
+            if negated != name.starts_with('!') {
+                return None;
+            }
+            named |= match bare {
+                "none" => AuthMethod::None as u8,
+                "password" => AuthMethod::Password as u8,
+                "md5" => AuthMethod::Md5 as u8,
+                "scram-sha-256" => AuthMethod::ScramSha256 as u8,
+                "gss" | "sspi" | "oauth" => 0,
+                _ => return None,
+            };
+        }
+        let allowed = if negated { RequireAuth::default().0 & !named } else { named };
+        (allowed != 0).then_some(RequireAuth(allowed))
+    }
+}
+
+impl Default for RequireAuth {
+    fn default() -> RequireAuth {
+        use AuthMethod::{Md5, None, Password, ScramSha256};
+        RequireAuth::only(&[None, Password, Md5, ScramSha256])
+    }
+}

@@ -1,0 +1,542 @@
+//! One connection, shared by its callers and its driver: the engine, who waits, and the socket's
+//! writing half, behind one lock.
+//!
+//! When bytes leave. A request submitted while nothing is in flight is written at once, by its
+//! caller: no other task has to run first. While replies are in flight, requests are written by
+//! the driver when the caller's task yields, or by the caller when it first awaits, whichever
+//! comes first; so what is submitted in one go leaves in one write. After a burst of replies the
+//! driver holds writing back until the callers that it woke have run (`corked`), because they will
+//! submit next.
+//!
+//! Nothing of a caller's own runs under the lock: parameters are encoded before it is taken, and
+//! wakers are called after it is released.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use onetrip_engine::{
+    Cause, CloseReason, Connection, End, Failure, Outcome, Output, Request, SubmitError, Ticket,
+    Time, Token,
+};
+use onetrip_postgres::message::{
+    ErrorResponse, Header, ParameterStatus, ServerError, TransactionStatus,
+};
+use onetrip_postgres::{Event, Expect, Postgres};
+
+use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
+use crate::pipelines::Pipelines;
+use crate::replies::{Parked, Replies};
+use crate::shapes::Shapes;
+use crate::socket::Writer;
+use crate::{Error, Kind};
+
+/// One connection and everything about it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    core: Mutex<Core>,
+    pub(crate) shapes: Shapes,
+    pub(crate) options: Options,
+    epoch: Instant,
+}
+
+/// What the configuration says about requests.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Deadline of each request, from when it is made; it covers the time in the queue.
+    pub(crate) request_timeout: Option<Duration>,
+    /// Whether a caller is refused when the queue is full, rather than waiting.
+    pub(crate) refuse_when_full: bool,
+    pub(crate) queue_max: usize,
+    pub(crate) queue_bytes_max: usize,
+    /// "host:port", for messages.
+    pub(crate) endpoint: String,
+}
+
+/// What the lock protects.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) engine: Connection<Postgres>,
+    pub(crate) replies: Replies,
+    pub(crate) pipelines: Pipelines,
+    pub(crate) parameters: BTreeMap<String, String>,
+    writer: Writer,
+    driver: Option<Waker>,
+    notified: bool,
+    corked: bool,
+    /// When the driver wakes up by itself.
+    pub(crate) armed: Time,
+    /// Why the connection ended; the outcome is filled in for each request.
+    ended: Option<Error>,
+    /// Callers to be woken once the lock is released.
+    pub(crate) wakers: Vec<Waker>,
+    full: bool,
+    drained: Vec<Waker>,
+    /// How many callers' handles there are; without any the driver says goodbye.
+    pub(crate) handles: usize,
+    pub(crate) statement_count: u64,
+    endpoint: String,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        engine: impl FnOnce(Time) -> Connection<Postgres>,
+        writer: Writer,
+        parameters: Vec<(String, String)>,
+        options: Options,
+    ) -> Arc<Shared> {
+        let core = Core {
+            engine: engine(Time::ZERO),
+            replies: Replies::default(),
+            pipelines: Pipelines::default(),
+            parameters: parameters.into_iter().collect(),
+            writer,
+            driver: None,
+            notified: false,
+            corked: false,
+            armed: Time::NEVER,
+            ended: None,
+            wakers: Vec::new(),
+            full: false,
+            drained: Vec::new(),
+            handles: 1,
+            statement_count: 0,
+            endpoint: options.endpoint.clone(),
+        };
+        let core = Mutex::new(core);
+        Arc::new(Shared { core, shapes: Shapes::default(), options, epoch: Instant::now() })
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO.after(self.epoch.elapsed())
+    }
+
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        self.epoch + time.since(Time::ZERO)
+    }
+
+    /// The deadline of a request that is made now.
+    pub(crate) fn deadline(&self, now: Time) -> Time {
+        self.options.request_timeout.map_or(Time::NEVER, |timeout| now.after(timeout))
+    }
+
+    pub(crate) fn release_handle(&self) {
+        self.lock().release();
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        // No caller's code runs under the lock, so a panic there can't have left things half done.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the connection, takes note of what became of whom, and wakes them.
+    pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Core, Time) -> R) -> R {
+        let now = self.now();
+        let mut core = self.lock();
+        let result = change(&mut core, now);
+        core.settle(now);
+        let wakers = std::mem::take(&mut core.wakers);
+        drop(core);
+        wakers.into_iter().for_each(Waker::wake);
+        result
+    }
+}
+
+impl Core {
+    // --- requests ---
+
+    /// Submits requests that belong together, in one go. The last is the one that the caller waits
+    /// for. If the queue is full they wait for room, or the error says so.
+    pub(crate) fn submit(
+        &mut self,
+        now: Time,
+        mut requests: Vec<(Request<Expect>, usize)>,
+        bytes: &[u8],
+        refuse: bool,
+    ) -> Result<(), Error> {
+        let idle = self.is_idle();
+        if self.engine.has_room(requests.len(), bytes.len()) {
+            self.submit_reserved(now, &mut requests, bytes)?;
+            self.wrote(now, idle);
+            return Ok(());
+        }
+        if let Some(ended) = self.refusal() {
+            return Err(ended);
+        }
+        if refuse {
+            return Err(self.queue_full());
+        }
+        self.park(requests, Bytes::copy_from_slice(bytes));
+        Ok(())
+    }
+
+    /// The same for a single request, without a list.
+    pub(crate) fn submit_one(
+        &mut self,
+        now: Time,
+        request: Request<Expect>,
+        bytes: &[u8],
+        refuse: bool,
+    ) -> Result<(), Error> {
+        let idle = self.is_idle();
+        let token = request.token;
+        if self.engine.has_room(1, bytes.len()) {
+            let request = Request { reserved: true, ..request };
+            let ticket = self.engine.submit(now, request, |out| copy(out, bytes));
+            self.keep_ticket(token, ticket)?;
+            self.wrote(now, idle);
+            return Ok(());
+        }
+        let requests = vec![(request, bytes.len())];
+        self.submit(now, requests, bytes, refuse)
+    }
+
+    /// Submits a request whatever the queue holds: one that makes room for others.
+    pub(crate) fn submit_forced(
+        &mut self,
+        now: Time,
+        request: Request<Expect>,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let idle = self.is_idle();
+        self.submit_reserved(now, &mut vec![(request, bytes.len())], bytes)?;
+        self.wrote(now, idle);
+        Ok(())
+    }
+
+    fn submit_reserved(
+        &mut self,
+        now: Time,
+        requests: &mut Vec<(Request<Expect>, usize)>,
+        bytes: &[u8],
+    ) -> Result<(), Error> {
+        let mut rest = bytes;
+        for (request, len) in requests.drain(..) {
+            let (bytes, after) = rest.split_at(len);
+            rest = after;
+            let token = request.token;
+            let request = Request { reserved: true, ..request };
+            let ticket = self.engine.submit(now, request, |out| copy(out, bytes));
+            self.keep_ticket(token, ticket)?;
+        }
+        Ok(())
+    }
+
+    fn keep_ticket(
+        &mut self,
+        token: Token,
+        ticket: Result<Ticket, SubmitError<std::convert::Infallible>>,
+    ) -> Result<(), Error> {
+        match ticket {
+            Ok(Ticket::Sent) => Ok(()),
+            Ok(ticket) => {
+                if let Some(entry) = self.replies.entry(token) {
+                    entry.ticket = Some(ticket);
+                }
+                Ok(())
+            }
+            Err(_) => Err(self.refusal().unwrap_or_else(|| self.queue_full())),
+        }
+    }
+
+    fn park(&mut self, requests: Vec<(Request<Expect>, usize)>, bytes: Bytes) {
+        let Some((last, _)) = requests.last() else { return };
+        let token = last.token;
+        let ticket = self.engine.wait(token, last.deadline);
+        if let Some(entry) = self.replies.entry(token) {
+            entry.ticket = ticket;
+            entry.parked = Some(Box::new(Parked { requests, bytes }));
+        }
+    }
+
+    /// Takes a request back, if it has not been sent; what was to be sent with it goes too.
+    pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket) {
+        self.engine.cancel(now, ticket);
+    }
+
+    /// Why no request is taken any more.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        if !self.engine.is_closed() {
+            return None;
+        }
+        let ended = self.ended.clone().unwrap_or_else(|| {
+            Error::new(
+                Kind::Transport,
+                Outcome::NotSent,
+                CONNECTION_ENDED,
+                "the connection was closed by this program",
+            )
+        });
+        Some(ended.with_outcome(Outcome::NotSent))
+    }
+
+    fn queue_full(&self) -> Error {
+        Error::new(
+            Kind::Misuse,
+            Outcome::NotSent,
+            "queue_full",
+            "the queue of the connection is full: wait for replies before sending more, or raise queue_max",
+        )
+    }
+
+    // --- what became of whom ---
+
+    /// Takes the outputs of the engine, and lets the pipeline that holds the floor go on.
+    pub(crate) fn settle(&mut self, now: Time) {
+        loop {
+            while let Some(output) = self.engine.poll_output() {
+                self.take(now, output);
+            }
+            if !self.advance_floor(now) {
+                break;
+            }
+        }
+        if self.engine.poll_deadline().is_some_and(|deadline| deadline < self.armed) {
+            self.notify();
+        }
+    }
+
+    fn take(&mut self, now: Time, output: Output<Event>) {
+        match output {
+            Output::Data { token, block } => self.replies.data(token, block),
+            Output::Ended { token, block, end } => self.end(token, block, end),
+            Output::Event { event: Event::ParameterStatus, block } => self.keep_parameter(&block),
+            Output::Event { .. } => {}
+            Output::Granted { token } => self.granted(now, token),
+            Output::Room { token } => self.room(now, token),
+            Output::Full => self.full = true,
+            Output::Drained => {
+                self.full = false;
+                self.wakers.append(&mut self.drained);
+            }
+            Output::Closed(reason) => {
+                self.full = false;
+                self.wakers.append(&mut self.drained);
+                self.note_end(reason);
+                self.fail_pipelines();
+            }
+        }
+    }
+
+    fn end(&mut self, token: Token, block: Bytes, end: End) {
+        let waker = match end {
+            End::Complete | End::Provisional => {
+                self.note_member(token, None);
+                self.replies.end(token, block, end)
+            }
+            End::Failed(failure) => {
+                let error = self.error_of(failure, &block);
+                match self.note_member(token, Some(error)) {
+                    Some(error) => self.replies.fail(token, error),
+                    None => None,
+                }
+            }
+        };
+        self.wakers.extend(waker);
+    }
+
+    fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {
+        match cause {
+            Cause::Server => match server_error(block) {
+                Some(error) => Error::server_error(error, outcome),
+                None => Error::new(Kind::Protocol, outcome, "malformed_error", "an error of the server could not be read"),
+            },
+            Cause::Aborted => Error::new(
+                Kind::Server,
+                outcome,
+                ABORTED,
+                "skipped, since an earlier statement of its pipeline failed",
+            ),
+            Cause::Deadline => Error::new(
+                Kind::Timeout,
+                outcome,
+                "timeout",
+                match outcome {
+                    Outcome::NotSent => "the deadline passed before the statement was sent",
+                    _ => "the deadline passed before the server answered; the statement may have run",
+                },
+            ),
+            Cause::Cancelled => {
+                Error::new(Kind::Cancelled, outcome, "cancelled", "taken back before it was sent")
+            }
+            Cause::Closed => self
+                .ended
+                .clone()
+                .or_else(|| self.refusal())
+                .unwrap_or_else(|| self.lost("the connection ended"))
+                .with_outcome(outcome),
+        }
+    }
+
+    fn room(&mut self, now: Time, token: Token) {
+        let parked = self.replies.entry(token).and_then(|entry| entry.parked.take());
+        if let Some(mut parked) = parked {
+            // Whoever ends now is told by the outputs.
+            let _ = self.submit_reserved(now, &mut parked.requests, &parked.bytes);
+            self.notify();
+        }
+        self.engine.end_turn(now);
+    }
+
+    fn keep_parameter(&mut self, block: &[u8]) {
+        if let Some(body) = block.get(Header::LEN..)
+            && let Ok(parameter) = ParameterStatus::decode(body)
+        {
+            self.parameters.insert(parameter.name.into(), parameter.value.into());
+        }
+    }
+
+    // --- the end ---
+
+    /// The peer closed the connection or the socket failed.
+    pub(crate) fn close(&mut self, error: Error) {
+        self.ended.get_or_insert(error);
+        self.engine.handle_closed();
+    }
+
+    fn note_end(&mut self, reason: CloseReason) {
+        let error = match reason {
+            CloseReason::Host => return,
+            CloseReason::Server(block) => match server_error(&block) {
+                Some(error) => Error::server_error(error, Outcome::Unknown)
+                    .about(format_args!("{} ended the session", self.endpoint))
+                    .with_code(CONNECTION_LOST),
+                None => self.lost("the server ended the session"),
+            },
+            CloseReason::Violation(violation) => Error::new(
+                Kind::Protocol,
+                Outcome::Unknown,
+                CONNECTION_LOST,
+                format!(
+                    "{} broke the protocol ({violation}), so the connection was closed",
+                    self.endpoint
+                ),
+            ),
+            CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
+        };
+        self.ended.get_or_insert(error);
+    }
+
+    pub(crate) fn lost(&self, why: &str) -> Error {
+        let message = format!("the connection to {} was lost: {why}", self.endpoint);
+        Error::new(Kind::Transport, Outcome::Unknown, CONNECTION_LOST, message)
+    }
+
+    // --- writing ---
+
+    fn is_idle(&self) -> bool {
+        self.engine.in_flight() == 0 && self.engine.transmit().is_empty()
+    }
+
+    /// After a submission: see the top of this file.
+    pub(crate) fn wrote(&mut self, now: Time, was_idle: bool) {
+        if was_idle && !self.corked {
+            self.write_now(now);
+        } else {
+            self.notify();
+        }
+    }
+
+    /// A caller awaits: what is unwritten leaves now, unless the driver is about to write.
+    pub(crate) fn write_on_await(&mut self, now: Time) {
+        if !self.corked && !self.engine.transmit().is_empty() {
+            self.write_now(now);
+        }
+    }
+
+    /// Whether awaiting changes nothing about what is written.
+    pub(crate) fn nothing_to_write(&self) -> bool {
+        self.corked || self.engine.transmit().is_empty()
+    }
+
+    fn write_now(&mut self, now: Time) {
+        while !self.engine.transmit().is_empty() {
+            match self.writer.try_write(self.engine.transmit()) {
+                Ok(bytes) if bytes > 0 => self.engine.handle_written(now, bytes),
+                // The driver waits for room in the socket, and learns of errors.
+                _ => return self.notify(),
+            }
+        }
+    }
+
+    /// Writes for the driver, which is woken when the socket takes more.
+    pub(crate) fn poll_write(
+        &mut self,
+        now: Time,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::io::Result<()> {
+        self.corked = false;
+        while !self.engine.transmit().is_empty() {
+            match self.writer.poll_write(cx, self.engine.transmit()) {
+                std::task::Poll::Ready(bytes) => match bytes? {
+                    0 => return Err(std::io::ErrorKind::WriteZero.into()),
+                    bytes => self.engine.handle_written(now, bytes),
+                },
+                std::task::Poll::Pending => break,
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn is_corked(&self) -> bool {
+        self.corked
+    }
+
+    /// Holds writing back until the driver has run again.
+    pub(crate) fn cork(&mut self) {
+        self.corked = true;
+    }
+
+    /// Wakes the driver once.
+    pub(crate) fn notify(&mut self) {
+        if !self.notified
+            && let Some(driver) = &self.driver
+        {
+            self.notified = true;
+            // Waking runs no code of a caller: it is the driver's own waker.
+            driver.wake_by_ref();
+        }
+    }
+
+    pub(crate) fn driver_runs(&mut self, waker: &Waker) {
+        self.notified = false;
+        match &mut self.driver {
+            Some(driver) => driver.clone_from(waker),
+            none => *none = Some(waker.clone()),
+        }
+    }
+
+    // --- state ---
+
+    /// A caller's handle is gone; the last one takes the connection with it.
+    fn release(&mut self) {
+        self.handles -= 1;
+        if self.handles == 0 {
+            self.notify();
+        }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    pub(crate) fn on_drained(&mut self, waker: &Waker) {
+        self.drained.push(waker.clone());
+    }
+
+    pub(crate) fn status(&self) -> TransactionStatus {
+        self.engine.protocol().status()
+    }
+}
+
+fn copy(out: &mut bytes::BytesMut, bytes: &[u8]) -> Result<(), std::convert::Infallible> {
+    out.extend_from_slice(bytes);
+    Ok(())
+}
+
+fn server_error(block: &[u8]) -> Option<ServerError> {
+    let error = ErrorResponse::decode(block.get(Header::LEN..)?).ok()?;
+    Some(ServerError::from(error.fields))
+}

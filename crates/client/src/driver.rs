@@ -1,0 +1,159 @@
+//! The task behind a connection: it reads, dispatches replies, writes what callers left, and
+//! watches the clock. It ends with the connection.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::BytesMut;
+use onetrip_engine::Time;
+use tokio::time::Sleep;
+
+use crate::core::Shared;
+use crate::socket::Reader;
+
+/// Reads are at least this large. Small replies come in small reads whatever the buffer.
+const READ_MIN: usize = 8 << 10;
+
+/// Reads grow up to this while they fill the buffer, and fall back when they don't. A block of a
+/// reply keeps its whole buffer alive, so a small reply must not sit in a large one.
+const READ_MAX: usize = 128 << 10;
+
+/// Reads in one turn, before other tasks get theirs.
+const READS_PER_TURN: usize = 16;
+
+/// Drives one connection until it has ended.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    reader: Reader,
+    input: BytesMut,
+    read_size: usize,
+    /// What the engine needs before it can go on.
+    need: usize,
+    timer: Pin<Box<Sleep>>,
+    wakers: Vec<Waker>,
+}
+
+impl Driver {
+    /// A driver that begins with the bytes that came behind the startup.
+    pub(crate) fn new(shared: Arc<Shared>, reader: Reader, input: BytesMut) -> Driver {
+        let timer = Box::pin(tokio::time::sleep_until(tokio::time::Instant::now()));
+        Driver { shared, reader, input, read_size: READ_MIN, need: 1, timer, wakers: Vec::new() }
+    }
+
+    pub(crate) async fn run(mut self) {
+        std::future::poll_fn(|cx| self.poll(cx)).await;
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let now = self.shared.now();
+        self.begin_turn(now, cx);
+        let more = self.read(cx);
+        let done = self.end_turn(cx);
+        if more {
+            cx.waker().wake_by_ref();
+        }
+        if done { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    /// Writes what callers submitted since the last turn.
+    fn begin_turn(&mut self, now: Time, cx: &mut Context<'_>) {
+        let mut core = self.shared.lock();
+        core.driver_runs(cx.waker());
+        if core.handles == 0 {
+            core.engine.terminate(now);
+        }
+        if core.engine.poll_deadline().is_some_and(|deadline| deadline <= now) {
+            core.engine.handle_time(now);
+        }
+        if let Err(error) = core.poll_write(now, cx) {
+            let error = core.lost("writing failed").with_source(error);
+            core.close(error);
+        }
+        core.settle(now);
+        std::mem::swap(&mut core.wakers, &mut self.wakers);
+        drop(core);
+        self.wakers.drain(..).for_each(Waker::wake);
+    }
+
+    /// Reads and dispatches. Returns whether there is more to read at once.
+    fn read(&mut self, cx: &mut Context<'_>) -> bool {
+        for _ in 0..READS_PER_TURN {
+            let room = self.read_size.max(self.need.saturating_sub(self.input.len()).min(READ_MAX));
+            self.input.reserve(room);
+            let free = self.input.capacity() - self.input.len();
+            match self.reader.poll_read(cx, &mut self.input) {
+                Poll::Pending => return false,
+                Poll::Ready(result) => {
+                    if !self.dispatch(&result) {
+                        return false;
+                    }
+                    let filled = matches!(result, Ok(bytes) if bytes == free);
+                    self.read_size = match filled {
+                        true => (self.read_size * 2).min(READ_MAX),
+                        false => READ_MIN,
+                    };
+                }
+            }
+        }
+        true
+    }
+
+    /// Hands what was read to the engine. Returns whether to go on reading.
+    fn dispatch(&mut self, result: &std::io::Result<usize>) -> bool {
+        let now = self.shared.now();
+        let mut core = self.shared.lock();
+        match result {
+            Ok(0) => {
+                let error = core.lost("the server closed it");
+                core.close(error);
+            }
+            Ok(_) => self.need = core.engine.handle_bytes(now, &mut self.input),
+            Err(error) => {
+                let error = core.lost(&error.to_string());
+                core.close(error);
+            }
+        }
+        core.settle(now);
+        if core.wakers.len() > 1 {
+            // Those who are woken will submit next: their requests leave in one write.
+            core.cork();
+        }
+        let open = !core.engine.is_closed();
+        std::mem::swap(&mut core.wakers, &mut self.wakers);
+        drop(core);
+        self.wakers.drain(..).for_each(Waker::wake);
+        open
+    }
+
+    /// Sees that this task runs again when there is something to do. Returns whether there never
+    /// will be.
+    fn end_turn(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut core = self.shared.lock();
+        if core.engine.is_closed() && core.engine.transmit().is_empty() {
+            return true;
+        }
+        if core.is_corked() {
+            core.notify();
+        } else if !core.engine.transmit().is_empty() {
+            let now = self.shared.now();
+            if let Err(error) = core.poll_write(now, cx) {
+                let error = core.lost("writing failed").with_source(error);
+                core.close(error);
+                core.notify();
+            }
+        }
+        let next = core.engine.poll_deadline().unwrap_or(Time::NEVER);
+        core.armed = next;
+        drop(core);
+        if next != Time::NEVER {
+            self.timer.as_mut().reset(self.shared.instant(next).into());
+            if self.timer.as_mut().poll(cx).is_ready() {
+                cx.waker().wake_by_ref();
+            }
+        }
+        false
+    }
+}
+
+

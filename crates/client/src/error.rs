@@ -1,0 +1,177 @@
+//! The error of every call: whose fault, what is known of the effect, and one clear line.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+
+use onetrip_engine::Outcome;
+use onetrip_postgres::message::ServerError;
+
+/// Why a call failed. Cheap to clone.
+///
+/// `Display` is one line without values: for an error of the server its message and SQLSTATE. What
+/// may hold values (detail, hint, where) is behind [`server`](Error::server).
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: Kind,
+    outcome: Outcome,
+    code: &'static str,
+    message: Cow<'static, str>,
+    server: Option<ServerError>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+/// Whose fault an error is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Kind {
+    /// The server refused the statement, or ended the session.
+    Server,
+    /// The peer broke PostgreSQL's protocol.
+    Protocol,
+    /// The call can't be made like this: what to do instead is in the message.
+    Misuse,
+    /// The network or the operating system.
+    Transport,
+    /// A deadline passed.
+    Timeout,
+    /// The caller took it back.
+    Cancelled,
+    /// A value could not be converted to or from its PostgreSQL type.
+    Conversion,
+}
+
+impl Error {
+    /// Whose fault it is.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
+    }
+
+    /// What is known of the effect of the statement.
+    pub fn outcome(&self) -> Outcome {
+        self.0.outcome
+    }
+
+    /// A stable name of the error, for programs: `server_error`, `connection_lost`, `timeout`, …
+    pub fn code(&self) -> &'static str {
+        self.0.code
+    }
+
+    /// The SQLSTATE, when the server said one.
+    pub fn sqlstate(&self) -> Option<&str> {
+        self.0.server.as_ref().map(|server| server.code.as_str())
+    }
+
+    /// Everything that the server said about the error. Its fields may hold values.
+    pub fn server(&self) -> Option<&ServerError> {
+        self.0.server.as_ref()
+    }
+
+    /// Whether the same call may be made again without a risk that it takes effect twice.
+    pub fn is_retry_safe(&self) -> bool {
+        matches!(self.0.outcome, Outcome::NotSent)
+    }
+
+    /// Whether the connection is gone, so that no further call on it can succeed.
+    pub fn is_connection_lost(&self) -> bool {
+        matches!(self.0.code, CONNECTION_LOST | CONNECTION_ENDED)
+    }
+
+    pub(crate) fn new(
+        kind: Kind,
+        outcome: Outcome,
+        code: &'static str,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Error {
+        let message = message.into();
+        Error(Arc::new(Inner { kind, outcome, code, message, server: None, source: None }))
+    }
+
+    pub(crate) fn config(error: crate::config::ConfigError) -> Error {
+        Error::misuse("config", error.to_string())
+    }
+
+    pub(crate) fn misuse(code: &'static str, message: impl Into<Cow<'static, str>>) -> Error {
+        Error::new(Kind::Misuse, Outcome::NotSent, code, message)
+    }
+
+    /// A reply that can't be read, of a statement that took effect.
+    pub(crate) fn unreadable(message: impl Into<Cow<'static, str>>) -> Error {
+        Error::new(Kind::Conversion, Outcome::Applied, "unreadable_reply", message)
+    }
+
+    pub(crate) fn server_error(server: ServerError, outcome: Outcome) -> Error {
+        let message = Cow::Owned(server.to_string());
+        let code = "server_error";
+        let server = Some(server);
+        Error(Arc::new(Inner { kind: Kind::Server, outcome, code, message, server, source: None }))
+    }
+
+    pub(crate) fn with_source(
+        self,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Error {
+        let source = Some(Arc::from(source.into()));
+        self.change(|inner| inner.source = source)
+    }
+
+    pub(crate) fn with_outcome(self, outcome: Outcome) -> Error {
+        if self.0.outcome == outcome {
+            return self;
+        }
+        self.change(|inner| inner.outcome = outcome)
+    }
+
+    pub(crate) fn with_code(self, code: &'static str) -> Error {
+        self.change(|inner| inner.code = code)
+    }
+
+    /// Puts in front of the message what the error is about.
+    pub(crate) fn about(self, what: impl fmt::Display) -> Error {
+        let message = format!("{what}: {}", self.0.message);
+        self.change(|inner| inner.message = Cow::Owned(message))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Inner)) -> Error {
+        let old = &*self.0;
+        let mut inner = Inner {
+            kind: old.kind,
+            outcome: old.outcome,
+            code: old.code,
+            message: old.message.clone(),
+            server: old.server.clone(),
+            source: old.source.clone(),
+        };
+        change(&mut inner);
+        Error(Arc::new(inner))
+    }
+}
+
+pub(crate) const ABORTED: &str = "aborted";
+pub(crate) const CONNECTION_LOST: &str = "connection_lost";
+pub(crate) const CONNECTION_ENDED: &str = "connection_ended";
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("kind", &self.0.kind)
+            .field("outcome", &self.0.outcome)
+            .field("code", &self.0.code)
+            .field("message", &self.0.message)
+            .finish()
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
+    }
+}

@@ -1,0 +1,250 @@
+//! Parameters: finding their types, and their bytes.
+//!
+//! `ToSql` does not tell which PostgreSQL type a value wants, only whether it accepts a given one.
+//! So each parameter of a statement that is not prepared is offered a short list. A string accepts
+//! "unknown": it is sent as text without a type, and the server infers it, as from a literal. A
+//! value that accepts one type is of that type. One that accepts several is a guess at the first.
+
+use std::error::Error as StdError;
+
+use bytes::BytesMut;
+use onetrip_postgres::message::{EncodeError, Format, bind};
+use postgres_types::{IsNull, ToSql, Type, WrongType, to_sql_checked};
+
+use crate::Error;
+use crate::oids::type_of;
+
+/// The parameters of one call.
+pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// Gives a parameter its PostgreSQL type where none can be found by itself, or another is wanted.
+///
+/// ```
+/// # use postgres_types::Type;
+/// let parameter = onetrip::typed(Type::TIMESTAMP, &std::time::SystemTime::UNIX_EPOCH);
+/// ```
+pub fn typed<'a>(type_: Type, value: &'a (dyn ToSql + Sync)) -> Typed<'a> {
+    Typed { type_, value }
+}
+
+/// A parameter with its PostgreSQL type; made by [`typed`].
+#[derive(Debug)]
+pub struct Typed<'a> {
+    type_: Type,
+    value: &'a (dyn ToSql + Sync),
+}
+
+/// Asked for this type, a [`Typed`] answers with its own type's number.
+fn question() -> Type {
+    Type::new("onetrip.typed".into(), 0, postgres_types::Kind::Pseudo, String::new())
+}
+
+impl ToSql for Typed<'_> {
+    fn to_sql(
+        &self,
+        type_: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        if type_.oid() == 0 && *type_ == question() {
+            out.extend_from_slice(&self.type_.oid().to_be_bytes());
+            return Ok(IsNull::No);
+        }
+        if type_.oid() != self.type_.oid() {
+            return Err(Box::new(WrongType::new::<Self>(type_.clone())));
+        }
+        self.value.to_sql_checked(&self.type_, out)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        // Which one it is depends on the value, so `to_sql` says.
+        true
+    }
+
+    to_sql_checked!();
+}
+
+/// What was found out about one parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Found {
+    /// Its type; [`Type::UNKNOWN`] for one that the server infers.
+    pub(crate) type_: Type,
+    /// Other types that it accepts too, so that `type_` is a guess.
+    others: bool,
+}
+
+impl Found {
+    pub(crate) fn is_guess(&self) -> bool {
+        self.others
+    }
+}
+
+/// Finds the type of a parameter.
+pub(crate) fn find(number: usize, value: &(dyn ToSql + Sync)) -> Result<Found, Error> {
+    let mut scratch = BytesMut::new();
+    if accepts(value, &question(), &mut scratch)
+        && let Some(oid) = scratch.first_chunk()
+    {
+        return Ok(Found { type_: type_of(u32::from_be_bytes(*oid)), others: false });
+    }
+    let mut accepted = candidates().iter().filter(|type_| accepts(value, type_, &mut scratch));
+    let Some(type_) = accepted.next() else {
+        return Err(Error::misuse(
+            "unknown_parameter_type",
+            format!(
+                "the type of parameter ${} can't be found by itself: give it by typed(Type, &value), \
+                 or prepare the statement first",
+                number + 1
+            ),
+        ));
+    };
+    let others = *type_ != Type::UNKNOWN && accepted.next().is_some();
+    Ok(Found { type_: type_.clone(), others })
+}
+
+/// The bytes of a parameter in every type that may be asked of it: its own, or all of the list for
+/// one whose type is a guess.
+pub(crate) fn alternatives(
+    found: &Found,
+    value: &(dyn ToSql + Sync),
+) -> Vec<(Type, Option<Vec<u8>>)> {
+    let mut scratch = BytesMut::new();
+    let encode = |type_: &Type| {
+        scratch.clear();
+        match value.to_sql_checked(type_, &mut scratch) {
+            Ok(IsNull::No) => Some((type_.clone(), Some(scratch.to_vec()))),
+            Ok(IsNull::Yes) => Some((type_.clone(), None)),
+            Err(_) => None,
+        }
+    };
+    let list = if found.others { candidates() } else { std::slice::from_ref(&found.type_) };
+    list.iter().filter_map(encode).collect()
+}
+
+/// Whether a value accepts a type; an error of the value itself says that it does.
+fn accepts(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut BytesMut) -> bool {
+    scratch.clear();
+    match value.to_sql_checked(type_, scratch) {
+        Ok(_) => true,
+        Err(error) => !error.is::<WrongType>(),
+    }
+}
+
+/// The format in which a parameter of this type is sent.
+pub(crate) fn format_of(type_: &Type) -> Format {
+    if *type_ == Type::UNKNOWN { Format::Text } else { Format::Binary }
+}
+
+/// Why a Bind could not be written.
+#[derive(Debug)]
+pub(crate) enum BindError {
+    Message(EncodeError),
+    Value { number: usize, type_: Type, source: Box<dyn StdError + Sync + Send> },
+}
+
+impl From<EncodeError> for BindError {
+    fn from(error: EncodeError) -> BindError {
+        BindError::Message(error)
+    }
+}
+
+impl BindError {
+    /// Whether the value does not accept the type that was remembered for it.
+    pub(crate) fn is_wrong_type(&self) -> bool {
+        matches!(self, BindError::Value { source, .. } if source.is::<WrongType>())
+    }
+}
+
+impl From<BindError> for Error {
+    fn from(error: BindError) -> Error {
+        match error {
+            BindError::Message(error) => unencodable(error),
+            BindError::Value { number, type_, source } => Error::new(
+                crate::Kind::Conversion,
+                crate::Outcome::NotSent,
+                "unencodable_parameter",
+                format!("parameter ${} could not be converted to type {type_}", number + 1),
+            )
+            .with_source(source),
+        }
+    }
+}
+
+/// A message that would break the protocol.
+pub(crate) fn unencodable(error: EncodeError) -> Error {
+    Error::misuse("unencodable_message", error.to_string())
+}
+
+/// Appends one parameter's value.
+#[inline]
+pub(crate) fn write_value(
+    number: usize,
+    value: &(dyn ToSql + Sync),
+    type_: &Type,
+    out: &mut BytesMut,
+) -> Result<bind::IsNull, BindError> {
+    match value.to_sql_checked(type_, out) {
+        Ok(IsNull::No) => Ok(bind::IsNull::No),
+        Ok(IsNull::Yes) => Ok(bind::IsNull::Yes),
+        Err(source) => Err(BindError::Value { number, type_: type_.clone(), source }),
+    }
+}
+
+/// What a parameter is offered, in the order of how common it is.
+fn candidates() -> &'static [Type] {
+    const LIST: &[Type] = &[
+        Type::UNKNOWN,
+        Type::INT4,
+        Type::INT8,
+        Type::BOOL,
+        Type::FLOAT8,
+        Type::UUID,
+        Type::TIMESTAMPTZ,
+        Type::TIMESTAMP,
+        Type::BYTEA,
+        Type::JSONB,
+        Type::JSON,
+        Type::NUMERIC,
+        Type::DATE,
+        Type::TIME,
+        Type::INT2,
+        Type::FLOAT4,
+        Type::OID,
+        Type::CHAR,
+        Type::INET,
+        Type::CIDR,
+        Type::MACADDR,
+        Type::INTERVAL,
+        Type::VARBIT,
+        Type::BIT,
+        Type::POINT,
+        Type::BOX,
+        Type::PATH,
+        Type::PG_LSN,
+        Type::TEXT_ARRAY,
+        Type::VARCHAR_ARRAY,
+        Type::NAME_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT2_ARRAY,
+        Type::BOOL_ARRAY,
+        Type::FLOAT8_ARRAY,
+        Type::FLOAT4_ARRAY,
+        Type::UUID_ARRAY,
+        Type::BYTEA_ARRAY,
+        Type::TIMESTAMPTZ_ARRAY,
+        Type::TIMESTAMP_ARRAY,
+        Type::DATE_ARRAY,
+        Type::JSONB_ARRAY,
+        Type::JSON_ARRAY,
+        Type::NUMERIC_ARRAY,
+        Type::OID_ARRAY,
+        Type::INET_ARRAY,
+        Type::INT4_RANGE,
+        Type::INT8_RANGE,
+        Type::TS_RANGE,
+        Type::TSTZ_RANGE,
+        Type::DATE_RANGE,
+        Type::NUM_RANGE,
+    ];
+    LIST
+}

@@ -1,0 +1,206 @@
+//! Who waits for what: one entry for each request whose caller may still take its reply.
+
+use std::task::{Context, Waker};
+
+use bytes::Bytes;
+use onetrip_engine::{End, Request, Ticket, Token};
+use onetrip_postgres::Expect;
+
+use crate::Error;
+use crate::pipelines::PipelineId;
+use crate::rows::Blocks;
+
+/// The replies of one connection, by token. A token names an entry and which use of it.
+#[derive(Debug, Default)]
+pub(crate) struct Replies {
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Entry {
+    generation: u32,
+    state: State,
+    blocks: Blocks,
+    waker: Option<Waker>,
+    /// Where its request stood when it was submitted, so that it can be taken back.
+    pub(crate) ticket: Option<Ticket>,
+    /// What waits for room in the queue, with its bytes.
+    pub(crate) parked: Option<Box<Parked>>,
+    /// The pipeline that it belongs to, and the segment of it.
+    pub(crate) member: Option<Member>,
+}
+
+/// A request that waits for room in the queue, outside of it.
+#[derive(Debug)]
+pub(crate) struct Parked {
+    pub(crate) requests: Vec<(Request<Expect>, usize)>,
+    pub(crate) bytes: Bytes,
+}
+
+/// Which part of which pipeline a request is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Member {
+    pub(crate) pipeline: PipelineId,
+    pub(crate) segment: u64,
+    pub(crate) role: Role,
+}
+
+/// What a request is to its pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// A statement, by its number from 1.
+    Statement(u64),
+    /// The sync point of a segment.
+    Sync,
+    /// The pipeline's turn to hold the floor.
+    Floor,
+}
+
+#[derive(Debug, Default)]
+enum State {
+    #[default]
+    Free,
+    /// No end yet.
+    Waiting,
+    /// Nobody will take the reply.
+    Abandoned,
+    Ended(Result<Finished, Error>),
+}
+
+/// How a request ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finished {
+    /// It stands.
+    Settled,
+    /// It stands if its segment does.
+    Provisional,
+}
+
+impl Replies {
+    pub(crate) fn add(&mut self) -> Token {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.entries.push(Entry::default());
+            self.entries.len() as u32 - 1
+        });
+        let entry = &mut self.entries[index as usize];
+        entry.state = State::Waiting;
+        Token(u64::from(entry.generation) << 32 | u64::from(index))
+    }
+
+    pub(crate) fn entry(&mut self, token: Token) -> Option<&mut Entry> {
+        let entry = self.entries.get_mut(token.0 as u32 as usize)?;
+        (entry.generation == (token.0 >> 32) as u32).then_some(entry)
+    }
+
+    /// A part of a reply came.
+    pub(crate) fn data(&mut self, token: Token, block: Bytes) {
+        if let Some(entry) = self.entry(token)
+            && let State::Waiting = entry.state
+        {
+            entry.blocks.push(block);
+        }
+    }
+
+    /// A reply ended well. Returns whom to wake.
+    pub(crate) fn end(&mut self, token: Token, block: Bytes, end: End) -> Option<Waker> {
+        let finished = match end {
+            End::Provisional => Finished::Provisional,
+            _ => Finished::Settled,
+        };
+        self.finish(token, block, Ok(finished))
+    }
+
+    /// A request failed. Returns whom to wake.
+    pub(crate) fn fail(&mut self, token: Token, error: Error) -> Option<Waker> {
+        self.finish(token, Bytes::new(), Err(error))
+    }
+
+    fn finish(
+        &mut self,
+        token: Token,
+        block: Bytes,
+        result: Result<Finished, Error>,
+    ) -> Option<Waker> {
+        let entry = self.entry(token)?;
+        match entry.state {
+            State::Abandoned => {
+                self.remove(token);
+                None
+            }
+            State::Waiting => {
+                entry.blocks.push(block);
+                entry.ticket = None;
+                entry.state = State::Ended(result);
+                let waker = entry.waker.take();
+                // What was to be sent in front of it was not sent either.
+                for (request, _) in entry.parked.take().into_iter().flat_map(|it| it.requests) {
+                    if request.token != token {
+                        self.remove(request.token);
+                    }
+                }
+                waker
+            }
+            State::Free | State::Ended(_) => None,
+        }
+    }
+
+    /// Whether a request has ended; otherwise remembers whom to wake.
+    pub(crate) fn poll_ended(&mut self, token: Token, cx: &Context<'_>) -> bool {
+        let Some(entry) = self.entry(token) else { return true };
+        if let State::Ended(_) = entry.state {
+            return true;
+        }
+        match &mut entry.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        false
+    }
+
+    /// Takes the reply to a request that has ended.
+    pub(crate) fn take(&mut self, token: Token) -> (Blocks, Result<Finished, Error>, Option<Member>) {
+        let Some(entry) = self.entry(token) else {
+            unreachable!("a reply is taken once, by the one who holds its token")
+        };
+        let State::Ended(result) = std::mem::take(&mut entry.state) else {
+            unreachable!("a reply is taken after it has ended")
+        };
+        let (blocks, member) = (std::mem::take(&mut entry.blocks), entry.member);
+        self.remove(token);
+        (blocks, result, member)
+    }
+
+    /// The caller lost interest: the entry stays until the request ends. Returns what is left to
+    /// do about it: bytes of the reply that nobody took, and how to take the request back.
+    pub(crate) fn abandon(&mut self, token: Token) -> (usize, Option<Member>, Option<Ticket>) {
+        let Some(entry) = self.entry(token) else { return (0, None, None) };
+        let (untaken, member, ticket) = (entry.blocks.len(), entry.member, entry.ticket);
+        entry.waker = None;
+        match entry.state {
+            State::Waiting => {
+                entry.blocks = Blocks::default();
+                entry.state = State::Abandoned;
+                (untaken, member, ticket)
+            }
+            _ => {
+                self.remove(token);
+                (untaken, member, None)
+            }
+        }
+    }
+
+    /// Frees an entry that no request and no caller refers to any more.
+    pub(crate) fn remove(&mut self, token: Token) {
+        let Some(entry) = self.entry(token) else { return };
+        let generation = entry.generation.wrapping_add(1);
+        *entry = Entry { generation, ..Entry::default() };
+        self.free.push(token.0 as u32);
+    }
+
+    /// Entries in use.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+}

@@ -1,0 +1,373 @@
+//! Rows: where they lie in the reply, and their values as Rust types.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::message::{Format, Header, RowDescription};
+use postgres_types::{FromSql, Type};
+
+use crate::Error;
+use crate::oids::type_of;
+
+/// A column of a result.
+#[derive(Clone, Debug)]
+pub struct Column {
+    name: Box<str>,
+    type_: Type,
+    format: Format,
+}
+
+impl Column {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its PostgreSQL type.
+    pub fn type_(&self) -> &Type {
+        &self.type_
+    }
+
+    /// Whether its values come as text, because the type has no binary form.
+    pub fn is_text(&self) -> bool {
+        self.format == Format::Text
+    }
+}
+
+pub(crate) type Columns = Arc<[Column]>;
+
+/// Reads the columns out of the body of a RowDescription. `formats` says which were asked for,
+/// where the message itself does not know yet (the description of a statement, not of a portal).
+pub(crate) fn columns_of(body: &[u8], formats: Option<&dyn Fn(&Type) -> Format>) -> Option<Columns> {
+    let fields = RowDescription::decode(body).ok()?.fields;
+    let column = |field: onetrip_postgres::message::Field<'_>| {
+        let type_ = type_of(field.type_oid);
+        let format = formats.map_or(field.format, |formats| formats(&type_));
+        Column { name: field.name.into(), type_, format }
+    };
+    Some(fields.map(column).collect())
+}
+
+/// The blocks of one reply, as they came: whole messages.
+#[derive(Debug, Default)]
+pub(crate) struct Blocks {
+    // Most replies are one block; only longer ones pay for a list.
+    first: Bytes,
+    rest: Vec<Bytes>,
+}
+
+impl Blocks {
+    pub(crate) fn push(&mut self, block: Bytes) {
+        if block.is_empty() {
+        } else if self.first.is_empty() {
+            self.first = block;
+        } else {
+            self.rest.push(block);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    fn block(&self, index: usize) -> Option<&Bytes> {
+        match index.checked_sub(1) {
+            None => Some(&self.first),
+            Some(index) => self.rest.get(index),
+        }
+    }
+
+    pub(crate) fn messages(&self) -> Messages<'_> {
+        Messages { blocks: self, index: 0, rest: &self.first }
+    }
+}
+
+/// The messages of a reply, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Messages<'a> {
+    blocks: &'a Blocks,
+    index: usize,
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Messages<'a> {
+    /// Type and body. The engine has framed them, so that they are whole.
+    type Item = (u8, &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.rest.is_empty() {
+            self.index += 1;
+            self.rest = self.blocks.block(self.index)?;
+        }
+        let header = Header::peek(self.rest).ok()??;
+        let (message, rest) = self.rest.split_at_checked(header.message_len())?;
+        self.rest = rest;
+        Some((header.tag, &message[Header::LEN..]))
+    }
+}
+
+/// The rows of a result, in the server's order, as they came over the wire. A value is decoded when
+/// it is read, and text and bytes may be borrowed.
+#[derive(Debug)]
+pub struct Rows {
+    columns: Columns,
+    blocks: Blocks,
+    len: usize,
+    provisional: bool,
+}
+
+impl Rows {
+    pub(crate) fn new(columns: Columns, blocks: Blocks, len: usize, provisional: bool) -> Rows {
+        Rows { columns, blocks, len, provisional }
+    }
+
+    /// The columns; none for a statement that returns no rows.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether they were handed over before the sync point behind their statement was answered: a
+    /// later failure in the pipeline may undo what they show.
+    pub fn is_provisional(&self) -> bool {
+        self.provisional
+    }
+
+    /// The rows, one after the other.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { columns: &self.columns, messages: self.blocks.messages() }
+    }
+
+    /// The first row as a value of its own.
+    pub(crate) fn into_first(self) -> Option<Row> {
+        let mut messages = self.blocks.messages();
+        let (_, body) = messages.find(|&(tag, _)| tag == backend::DATA_ROW)?;
+        let block = self.blocks.block(messages.index)?;
+        let body = block.slice_ref(body);
+        Some(Row { columns: self.columns, body, provisional: self.provisional })
+    }
+}
+
+impl<'a> IntoIterator for &'a Rows {
+    type Item = RowRef<'a>;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// Iterates over the rows of a result.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    columns: &'a [Column],
+    messages: Messages<'a>,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = RowRef<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<RowRef<'a>> {
+        loop {
+            let (tag, body) = self.messages.next()?;
+            if tag == backend::DATA_ROW {
+                return Some(RowRef::new(self.columns, body));
+            }
+        }
+    }
+}
+
+/// A row that stands on its own.
+#[derive(Debug)]
+pub struct Row {
+    columns: Columns,
+    body: Bytes,
+    provisional: bool,
+}
+
+impl Row {
+    /// The same row, borrowed: what all values are read through.
+    pub fn as_ref(&self) -> RowRef<'_> {
+        RowRef::new(&self.columns, &self.body)
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// See [`Rows::is_provisional`].
+    pub fn is_provisional(&self) -> bool {
+        self.provisional
+    }
+
+    /// See [`RowRef::get`].
+    #[track_caller]
+    pub fn get<'a, T: FromSql<'a>>(&'a self, index: impl ColumnIndex) -> T {
+        self.as_ref().get(index)
+    }
+
+    /// See [`RowRef::try_get`].
+    pub fn try_get<'a, T: FromSql<'a>>(&'a self, index: impl ColumnIndex) -> Result<T, Error> {
+        self.as_ref().try_get(index)
+    }
+}
+
+/// A row of a result that is borrowed from it.
+#[derive(Clone, Debug)]
+pub struct RowRef<'a> {
+    columns: &'a [Column],
+    body: &'a [u8],
+    /// Where reading left off: the number of the next column and its place in `body`. Columns are
+    /// mostly read in order, and then nothing is walked twice.
+    next: Cell<(usize, usize)>,
+}
+
+/// The number of columns stands in front of the values.
+const VALUES_AT: usize = 2;
+
+impl<'a> RowRef<'a> {
+    #[inline]
+    fn new(columns: &'a [Column], body: &'a [u8]) -> RowRef<'a> {
+        RowRef { columns, body, next: Cell::new((0, VALUES_AT)) }
+    }
+
+    /// The columns.
+    pub fn columns(&self) -> &'a [Column] {
+        self.columns
+    }
+
+    /// The value of a column, by number from 0 or by name.
+    ///
+    /// # Panics
+    /// Where [`try_get`](Self::try_get) would return an error.
+    #[inline]
+    #[track_caller]
+    pub fn get<T: FromSql<'a>>(&self, index: impl ColumnIndex) -> T {
+        match self.try_get(index) {
+            Ok(value) => value,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The value of a column, by number from 0 or by name.
+    ///
+    /// # Errors
+    /// There is no such column, its type is not one that `T` can hold, or it is NULL and `T` is not
+    /// an `Option`. The statement has taken effect all the same: the outcome is `Applied`.
+    #[inline]
+    pub fn try_get<T: FromSql<'a>>(&self, index: impl ColumnIndex) -> Result<T, Error> {
+        let Some(index) = index.find(self.columns) else {
+            return Err(no_such_column(&index, self.columns.len()));
+        };
+        let column = &self.columns[index];
+        // Text is read as what it is.
+        let type_ = if column.is_text() { &Type::TEXT } else { &column.type_ };
+        if !T::accepts(type_) {
+            return Err(wrong_type::<T>(index, column));
+        }
+        let value = self.value(index).ok_or_else(|| malformed(index, column))?;
+        T::from_sql_nullable(type_, value).map_err(|source| {
+            let what = std::any::type_name::<T>();
+            Error::unreadable(match value {
+                None => format!("column {index} ({}) is NULL and {what} can't hold that", column.name),
+                Some(_) => format!(
+                    "column {index} ({}) of type {} could not be read as {what}",
+                    column.name, column.type_
+                ),
+            })
+            .with_source(source)
+        })
+    }
+
+    /// The bytes of a value as they came; the outer `None` is a malformed row.
+    #[inline]
+    fn value(&self, index: usize) -> Option<Option<&'a [u8]>> {
+        let (mut number, mut at) = self.next.get();
+        if index < number {
+            (number, at) = (0, VALUES_AT);
+        }
+        loop {
+            let len = i32::from_be_bytes(*self.body.get(at..)?.first_chunk()?);
+            at += 4;
+            let value = match usize::try_from(len) {
+                Ok(len) => {
+                    let value = self.body.get(at..at.checked_add(len)?)?;
+                    at += len;
+                    Some(value)
+                }
+                Err(_) => None,
+            };
+            if number == index {
+                self.next.set((number + 1, at));
+                return Some(value);
+            }
+            number += 1;
+        }
+    }
+}
+
+#[cold]
+fn no_such_column(index: &dyn ColumnIndex, columns: usize) -> Error {
+    Error::unreadable(format!("the result has no column {index}: it has {columns} columns"))
+}
+
+#[cold]
+fn wrong_type<T>(index: usize, column: &Column) -> Error {
+    let what = std::any::type_name::<T>();
+    Error::unreadable(match column.is_text() {
+        true => format!(
+            "column {index} ({}) of type {} has no binary form and comes as text: read it as a string",
+            column.name, column.type_
+        ),
+        false => format!(
+            "column {index} ({}) has type {}, which can't be read as {what}",
+            column.name, column.type_
+        ),
+    })
+}
+
+#[cold]
+fn malformed(index: usize, column: &Column) -> Error {
+    Error::unreadable(format!("column {index} ({}) is missing in a row", column.name))
+}
+
+/// A column by number from 0, or by name.
+pub trait ColumnIndex: fmt::Display + sealed::Sealed {
+    #[doc(hidden)]
+    fn find(&self, columns: &[Column]) -> Option<usize>;
+}
+
+impl ColumnIndex for usize {
+    #[inline]
+    fn find(&self, columns: &[Column]) -> Option<usize> {
+        (*self < columns.len()).then_some(*self)
+    }
+}
+
+impl ColumnIndex for &str {
+    #[inline]
+    fn find(&self, columns: &[Column]) -> Option<usize> {
+        columns.iter().position(|column| &*column.name == *self)
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for usize {}
+    impl Sealed for &str {}
+}

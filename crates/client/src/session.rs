@@ -1,0 +1,115 @@
+//! A connection of one's own.
+
+use std::sync::Arc;
+
+use onetrip_postgres::message::TransactionStatus;
+use onetrip_postgres::sql::Place;
+use postgres_types::Type;
+
+use crate::core::Shared;
+use crate::executor::Executor;
+use crate::params::Params;
+use crate::pipeline::Pipeline;
+use crate::reply::Reply;
+use crate::rows::{Row, Rows};
+use crate::simple::SimpleResult;
+use crate::statement::{Statement, ToStatement};
+use crate::transaction::Transaction;
+use crate::Error;
+
+/// A connection of one's own: what one caller does here, no other sees.
+///
+/// Statements are submitted when the call is made, as on a [`Client`](crate::Client), and any
+/// statement may be sent, except COPY. Dropping the session closes the connection; what was
+/// submitted before is still run.
+#[derive(Debug)]
+pub struct Session {
+    executor: Executor,
+}
+
+impl Session {
+    pub(crate) fn new(shared: Arc<Shared>) -> Session {
+        Session { executor: Executor::new(shared, Place::Session { in_transaction: false }) }
+    }
+
+    /// Begins a transaction. No trip: BEGIN leaves with the first statement. (So `now()` in it is
+    /// the time of the first statement's arrival, not of this call.)
+    pub async fn begin(&mut self) -> Result<Transaction<'_>, Error> {
+        Ok(Transaction::new(&self.executor))
+    }
+
+    /// Runs a text of one or more statements, separated by semicolons, without parameters. They are
+    /// one transaction unless the text says otherwise. Values come as text.
+    ///
+    /// # Errors
+    /// Where one of several statements fails, what the others did is rolled back unless they were
+    /// committed in between: the outcome is `Unknown`.
+    pub async fn batch(&self, sql: &str) -> Result<Vec<SimpleResult>, Error> {
+        crate::simple::results(self.executor.simple(sql).await?)
+    }
+
+    /// See [`Client::query`](crate::Client::query).
+    pub fn query(&self, statement: &(impl ToStatement + ?Sized), params: Params<'_>) -> Reply<Rows> {
+        self.executor.run(statement, params)
+    }
+
+    /// See [`Client::query_one`](crate::Client::query_one).
+    pub fn query_one(
+        &self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<Row> {
+        self.executor.run(statement, params)
+    }
+
+    /// See [`Client::query_opt`](crate::Client::query_opt).
+    pub fn query_opt(
+        &self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<Option<Row>> {
+        self.executor.run(statement, params)
+    }
+
+    /// See [`Client::execute`](crate::Client::execute).
+    pub fn execute(&self, statement: &(impl ToStatement + ?Sized), params: Params<'_>) -> Reply<u64> {
+        self.executor.run(statement, params)
+    }
+
+    /// See [`Client::prepare`](crate::Client::prepare).
+    pub async fn prepare(&self, sql: &str) -> Result<Statement, Error> {
+        self.executor.prepare(sql, &[]).await
+    }
+
+    /// See [`Client::prepare_typed`](crate::Client::prepare_typed).
+    pub async fn prepare_typed(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
+        self.executor.prepare(sql, types).await
+    }
+
+    /// Begins a pipeline. Inside a transaction that this session began as text, its sync points
+    /// don't end that transaction.
+    pub fn pipeline(&self) -> Pipeline {
+        Pipeline::new(&self.executor)
+    }
+
+    /// The transaction status that the server told last.
+    pub fn status(&self) -> TransactionStatus {
+        self.executor.shared.lock().status()
+    }
+
+    /// What the server said of a setting.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        self.executor.shared.lock().parameters.get(name).cloned()
+    }
+
+    /// Whether the connection is gone.
+    pub fn is_closed(&self) -> bool {
+        self.executor.shared.lock().engine.is_closed()
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.executor.shared.release_handle();
+    }
+}

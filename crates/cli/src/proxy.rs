@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Put a network's round trip in front of a server, and count the trips that clients make.
 #[derive(Args, Debug)]
-pub struct ProxyArgs {
+pub(crate) struct ProxyArgs {
     /// Address to listen on; loopback only. Port 0 takes a free one.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -53,7 +53,7 @@ pub struct ProxyArgs {
 ///
 /// # Errors
 /// One line: what is wrong, where, and what to do.
-pub fn run(args: ProxyArgs) -> Result<(), String> {
+pub(crate) fn run(args: ProxyArgs) -> Result<(), String> {
     if args.self_check {
         return check(args.rtt);
     }

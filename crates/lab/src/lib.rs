@@ -1,1 +1,3 @@
 //! See ARCHITECTURE.md.
+pub mod postgres;
+pub mod proxy;

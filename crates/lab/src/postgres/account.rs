@@ -1,0 +1,101 @@
+//! The operating-system user that the server runs as. PostgreSQL refuses to run as root, so root
+//! hands everything to an unprivileged user; anybody else runs it as themselves.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::error::LabError;
+
+/// Whose processes and files the server's are.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    uid: u32,
+    gid: u32,
+    /// Set when this process is root and the account is somebody else.
+    dropped: bool,
+}
+
+impl Account {
+    /// This user; for root the user `postgres` if there is one, else `nobody`.
+    pub(super) fn current() -> Result<Self, LabError> {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        if !uid.is_root() {
+            return Ok(Self { uid: uid.as_raw(), gid: gid.as_raw(), dropped: false });
+        }
+        let unprivileged = ["postgres", "nobody"].iter().find_map(|name| {
+            Some((id_of("-u", name).filter(|&uid| uid != 0)?, id_of("-g", name)?))
+        });
+        let (uid, gid) = unprivileged.ok_or_else(|| {
+            LabError::new(
+                "PostgreSQL does not run as root, and there is no user `postgres` or `nobody` to \
+                 run it as; add one, or start this as an ordinary user",
+            )
+        })?;
+        let account = Self { uid, gid, dropped: true };
+        match account.can_enter(Path::new("/")) {
+            true => Ok(account),
+            // A container or namespace that knows a single user.
+            false => Err(LabError::new(format!(
+                "PostgreSQL does not run as root, and root may not become user {uid} here; start \
+                 this as an ordinary user"
+            ))),
+        }
+    }
+
+    /// A command that runs as this account, in `/`, and with an environment that no setting of the
+    /// caller's shell (`PGDATA`, `PGPORT`, a locale) can reach.
+    pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir("/").env_clear().env("LC_ALL", "C").env("TZ", "UTC");
+        for name in ["PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        if self.dropped {
+            // `uid` makes std drop root's supplementary groups too.
+            command.uid(self.uid).gid(self.gid);
+        }
+        command
+    }
+
+    /// Gives a file or directory that this process made to the account.
+    pub(super) fn own(&self, path: &Path) -> Result<(), LabError> {
+        if !self.dropped {
+            return Ok(());
+        }
+        chown(path, Some(self.uid), Some(self.gid))
+            .map_err(|error| LabError::io("cannot change the owner of", path, error))
+    }
+
+    /// Whether the account may work in `directory`: every directory above it counts.
+    pub(super) fn can_enter(&self, directory: &Path) -> bool {
+        !self.dropped || self.run_quietly(self.command("/bin/sh").args(["-c", ":"]), directory)
+    }
+
+    /// Whether the account may execute `program`.
+    pub(super) fn can_execute(&self, program: &Path) -> bool {
+        !self.dropped || self.run_quietly(self.command(program).arg("--version"), Path::new("/"))
+    }
+
+    pub(super) fn uid(&self) -> u32 {
+        self.uid
+    }
+
+    /// A spawn fails when the account can't reach the directory or the program.
+    fn run_quietly(&self, command: &mut Command, directory: &Path) -> bool {
+        let quiet = command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::null());
+        quiet.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    }
+}
+
+/// `id` knows every source of users that the system has, `/etc/passwd` being only one.
+fn id_of(which: &str, name: &str) -> Option<u32> {
+    let output: io::Result<_> = Command::new("id").args([which, name]).output();
+    let output = output.ok().filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout).ok()?.trim().parse().ok()
+}

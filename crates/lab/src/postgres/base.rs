@@ -1,0 +1,344 @@
+//! The directories: one per user under the system's temporary directory, which holds
+//!
+//! - `template-*`: a data directory fresh from initdb, made once per version and copied per server;
+//! - `binaries-*`: copies of binaries that the server's account can't reach where they are;
+//! - `pg-*`: one working directory per server, removed with it.
+//!
+//! Each `pg-*` has a `log` that stays locked (flock) while anything of its server lives: the kernel
+//! releases the lock with the last process that inherited the file. So what a crash or a power cut
+//! left behind is told apart from what is in use, and the next start removes it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
+
+use super::account::Account;
+use super::error::LabError;
+use super::installation::Installation;
+use super::server::USER;
+
+/// A Unix socket's path may have 107 bytes on Linux and 103 elsewhere; `/pg-123456/.s.PGSQL.65535`
+/// comes after the base directory.
+const BASE_BYTES_MAX: usize = 74;
+
+/// Cleaners of temporary directories take files unused for ten days, one by one; what is kept here
+/// is made anew before they can have made holes in it.
+const KEPT_AGE_MAX: Duration = Duration::from_secs(5 * 24 * 60 * 60);
+
+const WORK_PREFIX: &str = "pg-";
+const TEMPLATE_PREFIX: &str = "template-";
+const BINARIES_PREFIX: &str = "binaries-";
+
+/// The per-user directory.
+#[derive(Debug)]
+pub(super) struct Base {
+    path: PathBuf,
+    account: Account,
+}
+
+/// Held while templates and working directories come and go; the kernel releases it with us.
+#[derive(Debug)]
+pub(super) struct BaseLock(File);
+
+/// The directory of one server; removed on drop.
+#[derive(Debug)]
+pub(super) struct WorkDirectory {
+    directory: TempDir,
+    log: File,
+}
+
+/// A data directory to copy, and the password that its superuser has.
+#[derive(Debug)]
+pub(super) struct Template {
+    pub(super) data: PathBuf,
+    pub(super) password: String,
+}
+
+impl Base {
+    /// In the temporary directory, or in `/tmp` where that one's path is too long for a socket or
+    /// the account can't get into it.
+    pub(super) fn open(account: &Account) -> Result<Self, LabError> {
+        let preferred = std::env::temp_dir();
+        let preferred = preferred.canonicalize().map_err(|error| {
+            LabError::io("cannot use TMPDIR, the temporary directory", &preferred, error)
+        })?;
+        for parent in [preferred.as_path(), Path::new("/tmp")] {
+            let path = parent.join(format!("onetrip-lab-{}", account.uid()));
+            if path.as_os_str().len() > BASE_BYTES_MAX || !account.can_enter(parent) {
+                continue;
+            }
+            make_private(&path, account)?;
+            return Ok(Self { path, account: account.clone() });
+        }
+        Err(LabError::new(format!(
+            "user {} has no place for a server: neither {} nor /tmp is both open to it and at most \
+             {BASE_BYTES_MAX} bytes long; set TMPDIR to another directory",
+            account.uid(),
+            preferred.display(),
+        )))
+    }
+
+    /// Waits until no other process makes or removes anything here.
+    pub(super) fn lock(&self) -> Result<BaseLock, LabError> {
+        let file = File::open(&self.path)
+            .map_err(|error| LabError::io("cannot open", &self.path, error))?;
+        let lock = BaseLock(file);
+        lock.flock(FlockOperation::LockExclusive)?;
+        Ok(lock)
+    }
+
+    /// Removes the directories of servers that ended without cleaning up, and what is too old to be
+    /// trusted. What can't be removed stays for the next time.
+    pub(super) fn sweep(&self, _lock: &BaseLock) {
+        let Ok(entries) = fs::read_dir(&self.path) else { return };
+        for entry in entries.flatten() {
+            let (name, path) = (entry.file_name(), entry.path());
+            let name = name.to_string_lossy();
+            let is_kept = [TEMPLATE_PREFIX, BINARIES_PREFIX].iter().any(|it| name.starts_with(it));
+            let is_waste = match name.starts_with(WORK_PREFIX) {
+                true => !is_in_use(&path),
+                false => is_kept && !is_younger(&path, KEPT_AGE_MAX),
+            };
+            if is_waste {
+                let _ = fs::remove_dir_all(path);
+            }
+        }
+    }
+
+    /// A new, empty working directory with its locked log.
+    pub(super) fn work_directory(&self, _lock: &BaseLock) -> Result<WorkDirectory, LabError> {
+        let directory = tempfile::Builder::new()
+            .prefix(WORK_PREFIX)
+            .tempdir_in(&self.path)
+            .map_err(|error| LabError::io("cannot make a directory in", &self.path, error))?;
+        let path = directory.path().join("log");
+        let log = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
+        let log = log.map_err(|error| LabError::io("cannot create", &path, error))?;
+        flock(&log, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|error| LabError::io("cannot lock", &path, error.into()))?;
+        self.account.own(&path)?;
+        self.account.own(directory.path())?;
+        Ok(WorkDirectory { directory, log })
+    }
+
+    /// `installation`, or a copy of it when the account can't execute it where it is (binaries
+    /// under `/root`, say). PostgreSQL finds its libraries relative to its binaries.
+    pub(super) fn reachable(
+        &self,
+        installation: Installation,
+        lock: &BaseLock,
+    ) -> Result<Installation, LabError> {
+        if self.account.can_execute(&installation.bin().join("postgres")) {
+            return Ok(installation);
+        }
+        let bin = installation.bin().canonicalize();
+        let bin = bin.map_err(|error| LabError::io("cannot open", installation.bin(), error))?;
+        let (Some(prefix), Some(bin_name)) = (bin.parent(), bin.file_name()) else {
+            return Err(LabError::new(format!("{} is no bin directory", bin.display())));
+        };
+        let copy = self.path.join(format!("{BINARIES_PREFIX}{}", self.name_of(&installation)?));
+        if !copy.exists() {
+            let work = self.work_directory(lock)?;
+            let target = work.path().join("binaries");
+            // As root: the account can't read the source.
+            run(std::process::Command::new("cp").arg("-RP").arg(prefix).arg(&target), "cp")?;
+            run(std::process::Command::new("chmod").args(["-R", "a+rX"]).arg(&target), "chmod")?;
+            rename(&target, &copy)?;
+        }
+        let copied = installation.moved_to(copy.join(bin_name));
+        if self.account.can_execute(&copied.bin().join("postgres")) {
+            return Ok(copied);
+        }
+        Err(LabError::new(format!(
+            "user {} can run neither {} nor its copy in {}; install PostgreSQL where every user \
+             can reach it",
+            self.account.uid(),
+            installation.bin().display(),
+            copy.display()
+        )))
+    }
+
+    /// The template for this installation, made when there is none.
+    pub(super) fn template(
+        &self,
+        installation: &Installation,
+        lock: &BaseLock,
+    ) -> Result<Template, LabError> {
+        let name = format!("{TEMPLATE_PREFIX}{}", self.name_of(installation)?);
+        let path = self.path.join(name);
+        if !path.exists() {
+            let work = self.work_directory(lock)?;
+            rename(&self.make_template(installation, &work)?, &path)?;
+        }
+        let password_path = path.join("password");
+        let password = fs::read_to_string(&password_path)
+            .map_err(|error| LabError::io("cannot read", &password_path, error))?;
+        Ok(Template { data: path.join("data"), password })
+    }
+
+    fn make_template(
+        &self,
+        installation: &Installation,
+        work: &WorkDirectory,
+    ) -> Result<PathBuf, LabError> {
+        let path = work.path().join("template");
+        make_private(&path, &self.account)?;
+        let password_path = path.join("password");
+        write_private(&password_path, &random_password()?)?;
+        self.account.own(&password_path)?;
+        // glibc and musl know C.UTF-8, some others do not; C sorts the same way.
+        let first = self.initdb(installation, work, &path, "C.UTF-8");
+        match first {
+            Err(error) if error.to_string().contains("invalid locale name") => {
+                self.initdb(installation, work, &path, "C")?;
+            }
+            other => other?,
+        }
+        Ok(path)
+    }
+
+    fn initdb(
+        &self,
+        installation: &Installation,
+        work: &WorkDirectory,
+        template: &Path,
+        locale: &str,
+    ) -> Result<(), LabError> {
+        let initdb = installation.bin().join("initdb");
+        let mut command = self.account.command(&initdb);
+        command.args(INITDB_OPTIONS).arg(format!("--locale={locale}")).arg("--pwfile");
+        command.arg(template.join("password")).arg("-D").arg(template.join("data"));
+        let place = work.path().display();
+        run(&mut command, &format!("{} in {place}", initdb.display()))
+    }
+
+    /// Names the installation and everything else that a template depends on. A file's size and
+    /// time tell an upgrade in place.
+    fn name_of(&self, installation: &Installation) -> Result<String, LabError> {
+        let postgres = installation.bin().join("postgres");
+        let file = fs::metadata(&postgres)
+            .map_err(|error| LabError::io("cannot open", &postgres, error))?;
+        let mut hasher = DefaultHasher::new();
+        (&postgres, file.len(), file.mtime(), INITDB_OPTIONS).hash(&mut hasher);
+        Ok(format!("{}-{:016x}", installation.version(), hasher.finish()))
+    }
+}
+
+/// SCRAM for the socket as well as for TCP: a client's tests want to see it on both.
+const INITDB_OPTIONS: [&str; 5] = [
+    "--username",
+    USER,
+    "--auth=scram-sha-256",
+    "--encoding=UTF8",
+    // A template that a crash damages is not worth an fsync: nothing in it is anybody's data.
+    "--no-sync",
+];
+
+impl BaseLock {
+    /// From here on others may copy templates too, but still not replace them.
+    pub(super) fn share(&self) -> Result<(), LabError> {
+        self.flock(FlockOperation::LockShared)
+    }
+
+    fn flock(&self, operation: FlockOperation) -> Result<(), LabError> {
+        rustix::io::retry_on_intr(|| flock(&self.0, operation)).map_err(|error| {
+            LabError::new(format!("cannot lock the directory of private servers: {error}"))
+        })
+    }
+}
+
+impl WorkDirectory {
+    /// Fills the data directory. The account copies, so that everything is its own.
+    pub(super) fn copy(&self, template: &Template, account: &Account) -> Result<(), LabError> {
+        let mut command = account.command("cp");
+        command.arg("-Rp").arg(&template.data).arg(self.data());
+        run(&mut command, &format!("cp to {}", self.path().display()))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(super) fn data(&self) -> PathBuf {
+        self.path().join("data")
+    }
+
+    /// For the server to write to, and to hold the lock with.
+    pub(super) fn log(&self) -> Result<File, LabError> {
+        let path = self.path().join("log");
+        self.log.try_clone().map_err(|error| LabError::io("cannot open again", &path, error))
+    }
+
+    /// What the server said so far.
+    pub(super) fn log_text(&self) -> String {
+        let text = fs::read(self.path().join("log")).unwrap_or_default();
+        String::from_utf8_lossy(&text).into_owned()
+    }
+}
+
+/// Someone else's directory of that name, or one open to others, is refused: it holds passwords.
+fn make_private(path: &Path, account: &Account) -> Result<(), LabError> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => account.own(path)?,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(LabError::io("cannot create", path, error)),
+    }
+    let found =
+        fs::symlink_metadata(path).map_err(|error| LabError::io("cannot open", path, error))?;
+    if found.is_dir() && found.uid() == account.uid() && found.mode() & 0o077 == 0 {
+        return Ok(());
+    }
+    Err(LabError::new(format!(
+        "{} is not a directory that user {} alone may use; remove it, or set TMPDIR to another \
+         directory",
+        path.display(),
+        account.uid()
+    )))
+}
+
+fn write_private(path: &Path, text: &str) -> Result<(), LabError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(0o600);
+    let written =
+        options.open(path).and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()));
+    written.map_err(|error| LabError::io("cannot write", path, error))
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), LabError> {
+    fs::rename(from, to).map_err(|error| LabError::io("cannot create", to, error))
+}
+
+fn run(command: &mut std::process::Command, what: &str) -> Result<(), LabError> {
+    let output = command
+        .stdin(std::process::Stdio::null())
+        .output()
+        .map_err(|error| LabError::new(format!("cannot run {what}: {error}")))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(LabError::program(&format!("{what} failed"), &output)),
+    }
+}
+
+fn is_in_use(work: &Path) -> bool {
+    let Ok(log) = File::open(work.join("log")) else { return false };
+    flock(&log, FlockOperation::NonBlockingLockExclusive).is_err()
+}
+
+fn is_younger(path: &Path, age: Duration) -> bool {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+    modified.is_ok_and(|modified| modified.elapsed().unwrap_or_default() < age)
+}
+
+/// 128 random bits as hexadecimal digits, which need no escaping in a URL.
+fn random_password() -> Result<String, LabError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| LabError::new(format!("the system gives no random bytes: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

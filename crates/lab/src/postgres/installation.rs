@@ -1,0 +1,218 @@
+//! Where PostgreSQL's server binaries are.
+//!
+//! Looked at in this order: [`PG_BIN_VARIABLE`], the PATH, the places that distributions use, and
+//! `target/postgres/` where `scripts/setup` puts what it downloads.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::error::LabError;
+
+/// The environment variable that overrides the search: a directory with `postgres` and `initdb`, or
+/// several of them separated as in PATH, the preferred one first.
+pub const PG_BIN_VARIABLE: &str = "ONETRIP_PG_BIN";
+
+/// A directory whose `postgres` and `initdb` belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installation {
+    bin: PathBuf,
+    version: String,
+    major: u32,
+}
+
+impl Installation {
+    /// The installation in `bin`.
+    ///
+    /// # Errors
+    /// When `postgres` or `initdb` is missing there, does not run, or is of another version.
+    pub fn at(bin: impl Into<PathBuf>) -> Result<Self, LabError> {
+        let bin = bin.into();
+        let version = version_of(&bin.join("postgres"))?;
+        let initdb_version = version_of(&bin.join("initdb"))?;
+        if version != initdb_version {
+            return Err(LabError::new(format!(
+                "postgres {version} and initdb {initdb_version} in {} do not belong together",
+                bin.display()
+            )));
+        }
+        let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
+        let major = digits.parse().map_err(|_| {
+            LabError::new(format!("{} has no version that we know: {version}", bin.display()))
+        })?;
+        Ok(Self { bin, version, major })
+    }
+
+    /// The directory of the binaries.
+    #[must_use]
+    pub fn bin(&self) -> &Path {
+        &self.bin
+    }
+
+    /// As `postgres --version` prints it, like `17.4` or `18beta1`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The major version, like 17.
+    #[must_use]
+    pub fn major(&self) -> u32 {
+        self.major
+    }
+
+    /// The same binaries at another place.
+    pub(super) fn moved_to(&self, bin: PathBuf) -> Self {
+        Self { bin, ..self.clone() }
+    }
+}
+
+/// The installation to use when nobody asks for a certain one.
+///
+/// # Errors
+/// When there is none; the message says how to get one.
+pub fn find() -> Result<Installation, LabError> {
+    if let Some(first) = overridden()?.into_iter().next() {
+        return Ok(first);
+    }
+    places().find_map(|bin| Installation::at(bin).ok()).ok_or_else(none_found)
+}
+
+/// One installation of every major version there is, the newest first.
+///
+/// # Errors
+/// When there is none; the message says how to get one.
+pub fn find_all() -> Result<Vec<Installation>, LabError> {
+    let mut found = overridden()?;
+    if found.is_empty() {
+        found = places().filter_map(|bin| Installation::at(bin).ok()).collect();
+    }
+    let mut by_major = BTreeMap::new();
+    for installation in found {
+        by_major.entry(installation.major).or_insert(installation);
+    }
+    match by_major.is_empty() {
+        true => Err(none_found()),
+        false => Ok(by_major.into_values().rev().collect()),
+    }
+}
+
+/// Empty when the variable is unset. A wrong entry is an error: who names a server wants that one.
+fn overridden() -> Result<Vec<Installation>, LabError> {
+    let value = env::var_os(PG_BIN_VARIABLE).unwrap_or_default();
+    let directories = env::split_paths(&value).filter(|path| !path.as_os_str().is_empty());
+    directories
+        .map(|bin| {
+            Installation::at(bin)
+                .map_err(|error| LabError::new(format!("{PG_BIN_VARIABLE} is wrong: {error}")))
+        })
+        .collect()
+}
+
+fn none_found() -> LabError {
+    LabError::new(format!(
+        "no PostgreSQL server binaries found; run scripts/setup, or install PostgreSQL, or set \
+         {PG_BIN_VARIABLE} to the directory with postgres and initdb"
+    ))
+}
+
+/// Every directory worth a look, lazily: most searches end at the first.
+fn places() -> impl Iterator<Item = PathBuf> {
+    on_path().into_iter().chain(usual_places()).chain(downloaded())
+}
+
+/// What is on the PATH may be a link or a copy without its siblings, so both programs are followed
+/// to where they really are, and `pg_config` is asked as well.
+fn on_path() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut places = Vec::new();
+    for directory in env::split_paths(&path) {
+        for program in ["postgres", "initdb"] {
+            let Ok(real) = directory.join(program).canonicalize() else { continue };
+            places.extend(real.parent().map(Path::to_path_buf));
+            places.push(directory.clone());
+        }
+    }
+    if let Ok(output) = Command::new("pg_config").arg("--bindir").output() {
+        places.push(String::from_utf8_lossy(&output.stdout).trim().into());
+    }
+    places
+}
+
+/// Debian, RHEL, Alpine, source builds, Homebrew, Postgres.app and the EDB installer.
+const USUAL_PLACES: [&str; 12] = [
+    "/usr/lib/postgresql/*/bin",
+    "/usr/lib/postgresql*/bin",
+    "/usr/pgsql-*/bin",
+    "/usr/libexec/postgresql*",
+    "/usr/local/pgsql*/bin",
+    "/usr/local/opt/postgresql*/bin",
+    "/opt/homebrew/opt/postgresql*/bin",
+    "/opt/postgres*/bin",
+    "/opt/postgres*/*/bin",
+    "/opt/pgsql*/bin",
+    "/Library/PostgreSQL/*/bin",
+    "/Applications/Postgres.app/Contents/Versions/*/bin",
+];
+
+fn usual_places() -> impl Iterator<Item = PathBuf> {
+    USUAL_PLACES.iter().flat_map(|pattern| newest_first(pattern))
+}
+
+/// The program that runs lies in `target/<profile>/` or deeper; people stand in the repository.
+fn downloaded() -> impl Iterator<Item = PathBuf> {
+    let given = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let around = env::current_exe().unwrap_or_default();
+    let around: Vec<_> = around.ancestors().skip(1).take(4).map(Path::to_path_buf).collect();
+    let above = env::current_dir().unwrap_or_default();
+    let above: Vec<_> = above.ancestors().map(|directory| directory.join("target")).collect();
+    let targets = given.into_iter().chain(around).chain(above);
+    targets.flat_map(|target| {
+        let target = glob::Pattern::escape(&target.to_string_lossy());
+        newest_first(&format!("{target}/postgres/*/bin"))
+    })
+}
+
+/// The directories that match, those with the highest numbers in their names first.
+fn newest_first(pattern: &str) -> Vec<PathBuf> {
+    let Ok(paths) = glob::glob(pattern) else { return Vec::new() };
+    let mut paths: Vec<PathBuf> = paths.flatten().collect();
+    paths.sort_by_key(|path| std::cmp::Reverse(numbers(&path.to_string_lossy())));
+    paths
+}
+
+fn numbers(text: &str) -> Vec<u32> {
+    text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
+}
+
+/// `postgres (PostgreSQL) 17.4 (Debian 17.4-1)` is version `17.4`.
+fn version_of(program: &Path) -> Result<String, LabError> {
+    let output = Command::new(program)
+        .arg("--version")
+        .output()
+        .map_err(|error| LabError::io("cannot run", program, error))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    match text.split_once("(PostgreSQL) ").and_then(|(_, rest)| rest.split_whitespace().next()) {
+        Some(version) if output.status.success() => Ok(version.to_owned()),
+        _ => Err(LabError::program(&format!("{} --version failed", program.display()), &output)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn higher_versions_sort_first() {
+        let mut names = ["/usr/lib/postgresql/9.6/bin", "/x/17/bin", "/x/17.2/bin", "/x/9/bin"];
+        names.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
+        assert_eq!(names[..2], ["/x/17.2/bin", "/x/17/bin"]);
+    }
+
+    #[test]
+    fn a_directory_without_binaries_is_refused_by_name() {
+        let error = Installation::at("/nowhere").expect_err("there is nothing").to_string();
+        assert!(error.contains("/nowhere/postgres"), "{error}");
+    }
+}

@@ -1,0 +1,405 @@
+//! One private server: its options, its life, and how to reach it.
+
+use std::fmt;
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use super::account::Account;
+use super::base::{Base, Template, WorkDirectory};
+use super::error::{LabError, essence};
+use super::installation::{self, Installation};
+use super::supervisor::Supervisor;
+
+/// The superuser of every private server.
+pub const USER: &str = "postgres";
+
+/// Default of [`Options::connections_max`]: room for a test binary whose tests run in parallel.
+pub const CONNECTIONS_MAX_DEFAULT: u16 = 200;
+
+/// How long a server may take until it answers. A start takes 0.1 s; recovery on a busy machine
+/// with two cores can take many times as long.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often a start looks whether the server is ready, in milliseconds.
+const READY_POLL_MS: u32 = 5;
+
+/// How many ports are tried. One attempt fails only when somebody takes the port in between.
+const PORT_ATTEMPTS: u32 = 5;
+
+/// What a commit is worth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Nothing is flushed to disk. Survives everything but a crash of the machine: for tests.
+    #[default]
+    Fast,
+    /// PostgreSQL's own defaults: for benchmarks, where a commit has to cost what it costs.
+    Full,
+}
+
+/// How to start a server; `Options::default()` is right for tests.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which binaries. Default: [`find`](super::find).
+    pub installation: Option<Installation>,
+    /// Default: [`Durability::Fast`].
+    pub durability: Durability,
+    /// PostgreSQL's `max_connections`. Default: [`CONNECTIONS_MAX_DEFAULT`].
+    pub connections_max: u16,
+    /// Further settings by name, as in `postgresql.conf`; they win over everything above.
+    pub settings: Vec<(String, String)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            installation: None,
+            durability: Durability::default(),
+            connections_max: CONNECTIONS_MAX_DEFAULT,
+            settings: Vec::new(),
+        }
+    }
+}
+
+impl Options {
+    /// Adds one setting.
+    #[must_use]
+    pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.settings.push((name.into(), value.into()));
+        self
+    }
+}
+
+/// A server that belongs to this process. It listens on 127.0.0.1 and on a Unix socket, asks for a
+/// password (SCRAM) on both, and stops with its owner: on [`stop`](Self::stop), on drop, and when
+/// this process ends in any way. Its directory goes with it.
+pub struct PrivatePostgres {
+    // Fields drop in this order: the server before its directory.
+    supervisor: Option<Supervisor>,
+    work: WorkDirectory,
+    installation: Installation,
+    account: Account,
+    arguments: Vec<String>,
+    port: u16,
+    postmaster_pid: u32,
+    password: String,
+    names: AtomicU32,
+}
+
+impl PrivatePostgres {
+    /// Starts a server and returns when it accepts connections: after 0.2 s on an idle machine,
+    /// plus one or two seconds for the first of a version.
+    ///
+    /// # Errors
+    /// One line that says what failed, where, and what to do: no binaries, a full disk, a missing
+    /// permission, or what the server itself said.
+    pub fn start(options: Options) -> Result<Self, LabError> {
+        let arguments = arguments_of(&options);
+        let installation = match options.installation {
+            Some(installation) => installation,
+            None => installation::find()?,
+        };
+        let account = Account::current()?;
+        let (installation, work, template) = prepare(installation, &account)?;
+        let mut server = Self {
+            supervisor: None,
+            work,
+            installation,
+            account,
+            arguments,
+            port: 0,
+            postmaster_pid: 0,
+            password: template.password,
+            names: AtomicU32::new(0),
+        };
+        let mut attempts_left = PORT_ATTEMPTS;
+        loop {
+            server.port = free_port()?;
+            attempts_left -= 1;
+            match server.launch() {
+                Ok(()) => return Ok(server),
+                Err(LaunchError::PortTaken) if attempts_left > 0 => {}
+                Err(error) => return Err(error.explained(server.port)),
+            }
+        }
+    }
+
+    /// Stops the server in an orderly way and removes its directory. Returns when both are done.
+    /// Open connections are closed by the server.
+    ///
+    /// # Errors
+    /// When the server or its directory could not be seen to end.
+    pub fn stop(mut self) -> Result<(), LabError> {
+        let Some(supervisor) = self.supervisor.take() else { return Ok(()) };
+        let status =
+            supervisor.stop().map_err(|error| LabError::new(format!("cannot stop: {error}")))?;
+        match status.success() && !self.work.path().exists() {
+            true => Ok(()),
+            false => Err(LabError::new(format!(
+                "the server in {} did not end as it should ({status})",
+                self.work.path().display()
+            ))),
+        }
+    }
+
+    /// Ends the server as a crash would (SIGQUIT: connections are cut, nothing is written) and
+    /// returns when it is gone. Its data stays for [`start_again`](Self::start_again).
+    ///
+    /// # Errors
+    /// When it is not running.
+    pub fn stop_immediate(&mut self) -> Result<(), LabError> {
+        let supervisor = self.supervisor.take();
+        let supervisor =
+            supervisor.ok_or_else(|| LabError::new("the server is not running; start it again"))?;
+        supervisor
+            .stop_immediate()
+            .map_err(|error| LabError::new(format!("cannot stop the server: {error}")))?;
+        Ok(())
+    }
+
+    /// Starts the server again after [`stop_immediate`](Self::stop_immediate): same port, same
+    /// password, same data after recovery.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start), and when it is running, and when somebody took its port.
+    pub fn start_again(&mut self) -> Result<(), LabError> {
+        if self.supervisor.is_some() {
+            return Err(LabError::new("the server is running; stop it first"));
+        }
+        self.launch().map_err(|error| error.explained(self.port))
+    }
+
+    /// `postgres://user:password@127.0.0.1:port/postgres`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.database_url("postgres")
+    }
+
+    /// The URL of one database. Creating it is up to the client that asks.
+    #[must_use]
+    pub fn database_url(&self, database: &str) -> String {
+        format!("postgres://{USER}:{}@127.0.0.1:{}/{database}", self.password, self.port)
+    }
+
+    /// A name for a database, role or table that this server has not handed out before: tests that
+    /// share a server call it to stay out of one another's way.
+    #[must_use]
+    pub fn new_name(&self) -> String {
+        format!("test_{}", self.names.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// The directory of the Unix socket, as libpq's `host` wants it. Under 100 bytes with the
+    /// socket's own name.
+    #[must_use]
+    pub fn socket_dir(&self) -> &Path {
+        self.work.path()
+    }
+
+    /// The port on 127.0.0.1.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The superuser's name.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        USER
+    }
+
+    /// The superuser's password: random, and the same for servers of one template.
+    #[must_use]
+    pub fn password(&self) -> &str {
+        &self.password
+    }
+
+    /// The server's version, like `17.4`.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        self.installation.version()
+    }
+
+    /// The major version, like 17.
+    #[must_use]
+    pub fn major(&self) -> u32 {
+        self.installation.major()
+    }
+
+    /// The process id of the postmaster.
+    #[must_use]
+    pub fn postmaster_pid(&self) -> u32 {
+        self.postmaster_pid
+    }
+
+    /// Everything that the server wrote to its log.
+    #[must_use]
+    pub fn log(&self) -> String {
+        self.work.log_text()
+    }
+
+    fn launch(&mut self) -> Result<(), LaunchError> {
+        let said_before = self.work.log_text().len();
+        let mut shell = self.account.command("/bin/sh");
+        shell.stderr(self.work.log()?);
+        let server = self.installation.bin().join("postgres");
+        let mut arguments = self.arguments.clone();
+        arguments.extend(["-D".into(), self.work.data().display().to_string()]);
+        arguments.extend(["-p".into(), self.port.to_string()]);
+        arguments.extend(["-k".into(), self.work.path().display().to_string()]);
+        let supervisor = Supervisor::start(shell, self.work.path(), &server, &arguments)
+            .map_err(|error| LabError::io("cannot start", &server, error))?;
+        match self.wait_until_ready(&supervisor) {
+            Ok(pid) => {
+                self.postmaster_pid = pid;
+                self.supervisor = Some(supervisor);
+                Ok(())
+            }
+            Err(why) => {
+                let log = self.work.log_text();
+                let said = log.get(said_before..).unwrap_or_default();
+                // Keeps the directory: the next attempt needs it.
+                let _ = supervisor.stop_immediate();
+                if said.contains("Address already in use") {
+                    return Err(LaunchError::PortTaken);
+                }
+                let message = format!("{} {why}: {}", server.display(), essence(said));
+                Err(LaunchError::Other(LabError::new(message)))
+            }
+        }
+    }
+
+    /// The process id of the postmaster, once it accepts connections.
+    fn wait_until_ready(&self, supervisor: &Supervisor) -> Result<u32, String> {
+        let path = self.work.data().join("postmaster.pid");
+        let deadline = Instant::now() + START_TIMEOUT;
+        while Instant::now() < deadline {
+            if supervisor.has_ended_within(READY_POLL_MS) {
+                return Err("did not start".into());
+            }
+            let found = fs::read_to_string(&path).ok().and_then(|text| ready_pid(&text));
+            // A postmaster that was killed leaves its file, so the one before does not count.
+            if let Some(pid) = found.filter(|&pid| pid != self.postmaster_pid) {
+                return Ok(pid);
+            }
+        }
+        Err(format!("was not ready after {} s", START_TIMEOUT.as_secs()))
+    }
+}
+
+impl fmt::Debug for PrivatePostgres {
+    /// Without the password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PrivatePostgres")
+            .field("version", &self.version())
+            .field("port", &self.port)
+            .field("directory", &self.work.path())
+            .field("running", &self.supervisor.is_some())
+            .finish_non_exhaustive()
+    }
+}
+
+/// One server for the whole process, started with the default options by whoever asks first. It
+/// stops when the process ends.
+///
+/// # Panics
+/// When it can't be started: without it no test that asks can say anything.
+pub fn shared() -> &'static PrivatePostgres {
+    static SHARED: OnceLock<PrivatePostgres> = OnceLock::new();
+    SHARED.get_or_init(|| match PrivatePostgres::start(Options::default()) {
+        Ok(server) => server,
+        Err(error) => panic!("{error}"),
+    })
+}
+
+enum LaunchError {
+    PortTaken,
+    Other(LabError),
+}
+
+impl LaunchError {
+    fn explained(self, port: u16) -> LabError {
+        match self {
+            Self::Other(error) => error,
+            Self::PortTaken => LabError::new(format!(
+                "another process took port {port} of 127.0.0.1; start a new server instead"
+            )),
+        }
+    }
+}
+
+impl From<LabError> for LaunchError {
+    fn from(error: LabError) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// Everything up to a data directory that is ready to be started.
+fn prepare(
+    installation: Installation,
+    account: &Account,
+) -> Result<(Installation, WorkDirectory, Template), LabError> {
+    let base = Base::open(account)?;
+    let lock = base.lock()?;
+    base.sweep(&lock);
+    let installation = base.reachable(installation, &lock)?;
+    let template = base.template(&installation, &lock)?;
+    let work = base.work_directory(&lock)?;
+    lock.share()?;
+    work.copy(&template, account)?;
+    Ok((installation, work, template))
+}
+
+/// The system's choice. It may be taken again before the server binds it; hence the attempts.
+fn free_port() -> Result<u16, LabError> {
+    let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+    port.map(|address| address.port())
+        .map_err(|error| LabError::new(format!("127.0.0.1 has no free port: {error}")))
+}
+
+fn arguments_of(options: &Options) -> Vec<String> {
+    let mut settings = vec![
+        ("listen_addresses", "127.0.0.1".to_owned()),
+        ("max_connections", options.connections_max.to_string()),
+        ("unix_socket_permissions", "0700".into()),
+        ("logging_collector", "off".into()),
+        ("log_destination", "stderr".into()),
+        ("timezone", "UTC".into()),
+        ("log_timezone", "UTC".into()),
+    ];
+    if options.durability == Durability::Fast {
+        settings.extend(["fsync", "full_page_writes"].map(|name| (name, "off".to_owned())));
+    }
+    let given = options.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
+    let arguments = settings.into_iter().chain(given);
+    arguments.flat_map(|(name, value)| ["-c".to_owned(), format!("{name}={value}")]).collect()
+}
+
+/// `postmaster.pid`: the process id is line 1, and line 8 says `ready` as soon as connections are
+/// accepted (PostgreSQL's `miscadmin.h`, `LOCK_FILE_LINE_*`).
+fn ready_pid(text: &str) -> Option<u32> {
+    let mut lines = text.lines();
+    let pid = lines.next()?.trim().parse().ok()?;
+    (lines.nth(6)?.trim() == "ready").then_some(pid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_is_the_eighth_line() {
+        let starting = "42\n/data\n1700000000\n5432\n/tmp\n127.0.0.1\n 1 2\nstarting\n";
+        assert_eq!(ready_pid(starting), None);
+        assert_eq!(ready_pid(&starting.replace("starting", "ready   ")), Some(42));
+        assert_eq!(ready_pid("42\n/data\n"), None);
+    }
+
+    #[test]
+    fn a_setting_of_the_caller_comes_last_and_wins() {
+        let options = Options::default().setting("fsync", "on");
+        assert_eq!(arguments_of(&options).last().map(String::as_str), Some("fsync=on"));
+    }
+}

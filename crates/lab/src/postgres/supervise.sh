@@ -1,0 +1,35 @@
+# usage: supervise DIRECTORY POSTGRES [ARGUMENT...]
+# Runs the server until standard input says so or ends, which it does when the owner of its other
+# end dies, of whatever cause. This shell is the server's parent: the process id stays ours until
+# `wait`, so no signal can reach a stranger.
+directory=$1
+shift
+trap '' HUP INT QUIT
+trap : TERM
+"$@" </dev/null &
+server=$!
+# From here on only the server holds our standard output: its end tells the owner that it is gone.
+exec >/dev/null
+read -r order || order=
+trap '' TERM
+if [ "$order" = immediate ]; then
+    kill -QUIT "$server"
+    wait "$server"
+    exit 0
+fi
+# Fast shutdown; immediate shutdown when that takes too long. Never SIGKILL: it would leave the
+# server's children behind. The trap can run before `pause` is known, hence `over`; and `sleep`
+# inherits that TERM is ignored, hence ALRM.
+(
+    over= pause=
+    trap 'over=yes; kill -ALRM $pause' ALRM
+    sleep "$PATIENCE_SECONDS" &
+    pause=$!
+    [ "$over" ] || wait "$pause"
+    if [ "$over" ]; then kill -ALRM "$pause"; else kill -QUIT "$server"; fi
+) >/dev/null 2>&1 &
+timer=$!
+kill -INT "$server"
+wait "$server"
+kill -ALRM "$timer"
+rm -rf "$directory"

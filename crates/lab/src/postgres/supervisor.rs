@@ -1,0 +1,81 @@
+//! A running server and the shell that watches over it.
+//!
+//! The server must end with its owner even when that one gets SIGKILL, so somebody else has to stop
+//! it. That is a POSIX shell with a script of twenty lines: `/bin/sh` is on every machine that runs
+//! PostgreSQL, while a binary of our own would have to be found first (cargo builds it for this
+//! crate's tests only), and running the current executable again would start a test harness. Shell
+//! and server form a process group of their own, which Ctrl-C at the terminal does not reach.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+const SCRIPT: &str = include_str!("supervise.sh");
+
+/// How long a fast shutdown may take before it becomes an immediate one.
+const PATIENCE_SECONDS: u32 = 20;
+
+/// The shell, from outside.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    shell: Child,
+    /// The end that the shell waits on; closing it is the order to stop and clean up.
+    orders: Option<ChildStdin>,
+    /// Nobody writes here. It ends when the server and its children have.
+    life: ChildStdout,
+}
+
+impl Supervisor {
+    /// `shell` is a `/bin/sh` that already has its user, environment and stderr. It will run
+    /// `server`, and remove `directory` in the end.
+    pub(super) fn start(
+        mut shell: Command,
+        directory: &Path,
+        server: &Path,
+        arguments: &[String],
+    ) -> io::Result<Self> {
+        shell.args(["-c", SCRIPT, "onetrip-supervise"]).arg(directory).arg(server).args(arguments);
+        shell.env("PATIENCE_SECONDS", PATIENCE_SECONDS.to_string()).process_group(0);
+        let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let orders = shell.stdin.take();
+        let life = shell.stdout.take().expect("stdout was asked to be a pipe");
+        Ok(Self { shell, orders, life })
+    }
+
+    /// Waits that long for the server's end, and says whether it has ended.
+    pub(super) fn has_ended_within(&self, milliseconds: u32) -> bool {
+        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(milliseconds) * 1_000_000 };
+        let mut watched = [PollFd::new(&self.life, PollFlags::IN)];
+        matches!(poll(&mut watched, Some(&timeout)), Ok(1))
+    }
+
+    /// Stops the server in an orderly way, removes its directory, and waits for both.
+    pub(super) fn stop(mut self) -> io::Result<ExitStatus> {
+        self.finish()
+    }
+
+    /// Stops the server as a crash would, keeps its directory, and waits for the end.
+    pub(super) fn stop_immediate(mut self) -> io::Result<ExitStatus> {
+        if let Some(orders) = &mut self.orders {
+            orders.write_all(b"immediate\n")?;
+        }
+        self.finish()
+    }
+
+    fn finish(&mut self) -> io::Result<ExitStatus> {
+        drop(self.orders.take());
+        self.shell.wait()
+    }
+}
+
+impl Drop for Supervisor {
+    /// An owner that forgets to stop it still waits, so that nothing outlives a test.
+    fn drop(&mut self) {
+        if self.orders.is_some() {
+            let _ = self.finish();
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use onetrip_postgres::sql::Place;
 use postgres_types::Type;
 
+use crate::Error;
 use crate::config::Config;
 use crate::connect::connect;
 use crate::core::Shared;
@@ -15,7 +16,6 @@ use crate::reply::Reply;
 use crate::rows::{Row, Rows};
 use crate::session::Session;
 use crate::statement::{Statement, ToStatement};
-use crate::Error;
 
 /// A client on one connection that all its clones share.
 ///
@@ -75,7 +75,11 @@ impl Client {
     ///
     /// `statement` is a text or a [`Statement`]. Parameters are `$1`, `$2`, …; their types are found
     /// by themselves, or given by [`typed`](crate::typed).
-    pub fn query(&self, statement: &(impl ToStatement + ?Sized), params: Params<'_>) -> Reply<Rows> {
+    pub fn query(
+        &self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<Rows> {
         self.executor.run(statement, params)
     }
 
@@ -98,7 +102,11 @@ impl Client {
     }
 
     /// Runs a statement and returns how many rows it inserted, updated, deleted or returned.
-    pub fn execute(&self, statement: &(impl ToStatement + ?Sized), params: Params<'_>) -> Reply<u64> {
+    pub fn execute(
+        &self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<u64> {
         self.executor.run(statement, params)
     }
 

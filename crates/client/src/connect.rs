@@ -29,7 +29,9 @@ pub(crate) async fn connect(config: &Config) -> Result<Arc<Shared>, Error> {
     let wanted = resolved.settings().target_session_attrs;
     // "prefer-standby" is two rounds: a standby, and then whatever there is.
     let rounds: &[TargetSessionAttrs] = match wanted {
-        TargetSessionAttrs::PreferStandby => &[TargetSessionAttrs::Standby, TargetSessionAttrs::Any],
+        TargetSessionAttrs::PreferStandby => {
+            &[TargetSessionAttrs::Standby, TargetSessionAttrs::Any]
+        }
         _ => &[wanted],
     };
     let mut failures = Vec::new();
@@ -108,9 +110,10 @@ async fn attempt(
     let (reader, writer, peer) = dial(settings, endpoint).await?;
     let config = startup_config(resolved, endpoint, peer.map(|peer| peer.ip()));
     let mut connection = Opening { reader, writer, input: BytesMut::new() };
-    let ready = connection.start(config).await.map_err(|error| {
-        startup_error(error, endpoint, resolved.user(), resolved.dbname())
-    })?;
+    let ready = connection
+        .start(config)
+        .await
+        .map_err(|error| startup_error(error, endpoint, resolved.user(), resolved.dbname()))?;
     check_target(&ready, wanted, endpoint)?;
     Ok(spawn(connection, ready, settings, endpoint))
 }
@@ -297,7 +300,9 @@ fn check_target(
     let why = match fits {
         Some(true) => return Ok(()),
         Some(false) => "is not what target_session_attrs asks for",
-        None => "is too old to say whether it is what target_session_attrs asks for (14 or newer is)",
+        None => {
+            "is too old to say whether it is what target_session_attrs asks for (14 or newer is)"
+        }
     };
     Err(Error::new(
         Kind::Misuse,
@@ -309,9 +314,8 @@ fn check_target(
 
 fn startup_error(error: OpeningError, endpoint: &Endpoint, user: &str, dbname: &str) -> Error {
     let to = format_args!("{endpoint} (user {user}, database {dbname})").to_string();
-    let refused = |message: String| {
-        Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", message)
-    };
+    let refused =
+        |message: String| Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", message);
     match error {
         OpeningError::Io(error) => {
             refused(format!("the connection to {endpoint} was lost during its startup"))
@@ -333,7 +337,8 @@ fn startup_error(error: OpeningError, endpoint: &Endpoint, user: &str, dbname: &
 }
 
 fn unresolved(endpoint: &Endpoint, why: &str) -> Error {
-    let message = format!("the host of {endpoint} can't be found: {why}; check its spelling and DNS");
+    let message =
+        format!("the host of {endpoint} can't be found: {why}; check its spelling and DNS");
     Error::new(Kind::Transport, Outcome::NotSent, "unknown_host", message)
 }
 

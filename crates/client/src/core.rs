@@ -341,7 +341,12 @@ impl Core {
         match cause {
             Cause::Server => match server_error(block) {
                 Some(error) => Error::server_error(error, outcome),
-                None => Error::new(Kind::Protocol, outcome, "malformed_error", "an error of the server could not be read"),
+                None => Error::new(
+                    Kind::Protocol,
+                    outcome,
+                    "malformed_error",
+                    "an error of the server could not be read",
+                ),
             },
             Cause::Aborted => Error::new(
                 Kind::Server,
@@ -355,7 +360,9 @@ impl Core {
                 "timeout",
                 match outcome {
                     Outcome::NotSent => "the deadline passed before the statement was sent",
-                    _ => "the deadline passed before the server answered; the statement may have run",
+                    _ => {
+                        "the deadline passed before the server answered; the statement may have run"
+                    }
                 },
             ),
             Cause::Cancelled => {

@@ -79,9 +79,7 @@ impl Driver {
     /// Reads and dispatches. Returns whether there is more to read at once.
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..READS_PER_TURN {
-            let room = self.read_size.max(self.need.saturating_sub(self.input.len()).min(READ_MAX));
-            self.input.reserve(room);
-            let free = self.input.capacity() - self.input.len();
+            let free = self.make_room();
             match self.reader.poll_read(cx, &mut self.input) {
                 Poll::Pending => return false,
                 Poll::Ready(result) => {
@@ -97,6 +95,17 @@ impl Driver {
             }
         }
         true
+    }
+
+    /// Makes room for a read, and says how much there is. A new buffer is begun only when the old
+    /// one is nearly used up: small replies share one.
+    fn make_room(&mut self) -> usize {
+        let needed = self.need.saturating_sub(self.input.len());
+        let free = self.input.capacity() - self.input.len();
+        if free < needed.clamp(READ_MIN / 4, READ_MAX) {
+            self.input.reserve(self.read_size.max(needed.min(READ_MAX)));
+        }
+        self.input.capacity() - self.input.len()
     }
 
     /// Hands what was read to the engine. Returns whether to go on reading.
@@ -155,5 +164,3 @@ impl Driver {
         false
     }
 }
-
-

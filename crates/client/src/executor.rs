@@ -16,12 +16,12 @@ use postgres_types::Type;
 
 use crate::core::Shared;
 use crate::first_use::{FirstUse, oid_of, results_of, write_statement};
+use crate::oids::{result_format, type_of};
 use crate::params::{self, BindError, Found, Params, write_value};
 use crate::reply::{FromReply, Reply};
 use crate::rows::{Blocks, columns_of};
 use crate::shapes::Shape;
 use crate::statement::{Prepared, Source, Statement, ToStatement};
-use crate::oids::{result_format, type_of};
 use crate::{Error, Kind, Outcome};
 
 /// Where statements go: a connection, what is allowed there, and a BEGIN that goes in front.
@@ -350,7 +350,12 @@ impl Executor {
         let tag = blocks.messages().find(|(tag, _)| *tag == backend::COMMAND_COMPLETE);
         let tag = tag.and_then(|(_, body)| std::str::from_utf8(body.strip_suffix(&[0])?).ok());
         tag.map(str::to_owned).ok_or_else(|| {
-            Error::new(Kind::Protocol, Outcome::Applied, "unreadable_reply", "the server gave no command tag")
+            Error::new(
+                Kind::Protocol,
+                Outcome::Applied,
+                "unreadable_reply",
+                "the server gave no command tag",
+            )
         })
     }
 }

@@ -13,11 +13,11 @@ use onetrip_postgres::message::{
 use postgres_types::Type;
 
 use crate::core::Shared;
+use crate::oids::{result_format, type_of};
 use crate::params::{self, BindError, Found, Params, format_of};
 use crate::replies::Finished;
 use crate::rows::{Blocks, columns_of};
 use crate::shapes::Shape;
-use crate::oids::{result_format, type_of};
 use crate::{Error, Kind, Outcome};
 
 /// A statement whose text was not seen before, with its parameters in every type that they accept.

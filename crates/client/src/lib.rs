@@ -41,6 +41,7 @@ mod driver;
 mod error;
 mod executor;
 mod first_use;
+mod oids;
 mod params;
 mod pipeline;
 mod pipelines;
@@ -53,7 +54,6 @@ mod simple;
 mod socket;
 mod statement;
 mod transaction;
-mod oids;
 
 pub use client::{Client, Pending};
 pub use config::Config;
@@ -64,10 +64,10 @@ pub use params::{Typed, typed};
 pub use pipeline::Pipeline;
 pub use pipelines::PipelineStatus;
 
+pub use postgres_types as types;
 pub use reply::{FromReply, Reply};
 pub use rows::{Column, ColumnIndex, Iter, Row, RowRef, Rows};
 pub use session::Session;
 pub use simple::SimpleResult;
 pub use statement::{Statement, ToStatement};
 pub use transaction::Transaction;
-pub use postgres_types as types;

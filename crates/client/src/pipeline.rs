@@ -139,10 +139,12 @@ impl Pipeline {
     ///
     /// Cancel safe.
     pub async fn ready(&mut self) -> Result<(), Error> {
-        std::future::poll_fn(|cx| self.shared.with(|core, now| {
-            core.settle(now);
-            core.pipeline_ready(self.id, cx)
-        }))
+        std::future::poll_fn(|cx| {
+            self.shared.with(|core, now| {
+                core.settle(now);
+                core.pipeline_ready(self.id, cx)
+            })
+        })
         .await
     }
 

@@ -159,7 +159,10 @@ impl Replies {
     }
 
     /// Takes the reply to a request that has ended.
-    pub(crate) fn take(&mut self, token: Token) -> (Blocks, Result<Finished, Error>, Option<Member>) {
+    pub(crate) fn take(
+        &mut self,
+        token: Token,
+    ) -> (Blocks, Result<Finished, Error>, Option<Member>) {
         let Some(entry) = self.entry(token) else {
             unreachable!("a reply is taken once, by the one who holds its token")
         };

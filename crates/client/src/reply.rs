@@ -50,7 +50,11 @@ impl<T> Reply<T> {
         Reply::new(shared, Stage::Refused(error))
     }
 
-    pub(crate) fn waiting(shared: &Arc<Shared>, token: Token, columns: Option<Columns>) -> Reply<T> {
+    pub(crate) fn waiting(
+        shared: &Arc<Shared>,
+        token: Token,
+        columns: Option<Columns>,
+    ) -> Reply<T> {
         let mut reply = Reply::new(shared, Stage::Waiting(token));
         reply.columns = columns;
         reply
@@ -110,7 +114,8 @@ impl<T: FromReply> Future for Reply<T> {
             if let Some((token, first_use)) = first_use {
                 let describes = first_use.describes();
                 this.first_use = Some(first_use);
-                this.stage = if describes { Stage::Describing(token) } else { Stage::Waiting(token) };
+                this.stage =
+                    if describes { Stage::Describing(token) } else { Stage::Waiting(token) };
                 continue;
             }
             let columns = this.columns.take();
@@ -251,8 +256,8 @@ impl FromReply for u64 {
     fn read(_: Option<Columns>, blocks: Blocks, _: bool) -> Result<u64, Error> {
         let complete = blocks.messages().find(|(tag, _)| *tag == backend::COMMAND_COMPLETE);
         let Some((_, body)) = complete else { return Ok(0) };
-        let complete = CommandComplete::decode(body)
-            .map_err(|error| Error::unreadable(error.to_string()))?;
+        let complete =
+            CommandComplete::decode(body).map_err(|error| Error::unreadable(error.to_string()))?;
         Ok(complete.rows().unwrap_or(0))
     }
 }

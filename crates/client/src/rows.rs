@@ -41,7 +41,10 @@ pub(crate) type Columns = Arc<[Column]>;
 
 /// Reads the columns out of the body of a RowDescription. `formats` says which were asked for,
 /// where the message itself does not know yet (the description of a statement, not of a portal).
-pub(crate) fn columns_of(body: &[u8], formats: Option<&dyn Fn(&Type) -> Format>) -> Option<Columns> {
+pub(crate) fn columns_of(
+    body: &[u8],
+    formats: Option<&dyn Fn(&Type) -> Format>,
+) -> Option<Columns> {
     let fields = RowDescription::decode(body).ok()?.fields;
     let column = |field: onetrip_postgres::message::Field<'_>| {
         let type_ = type_of(field.type_oid);
@@ -284,7 +287,9 @@ impl<'a> RowRef<'a> {
         T::from_sql_nullable(type_, value).map_err(|source| {
             let what = std::any::type_name::<T>();
             Error::unreadable(match value {
-                None => format!("column {index} ({}) is NULL and {what} can't hold that", column.name),
+                None => {
+                    format!("column {index} ({}) is NULL and {what} can't hold that", column.name)
+                }
                 Some(_) => format!(
                     "column {index} ({}) of type {} could not be read as {what}",
                     column.name, column.type_

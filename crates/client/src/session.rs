@@ -6,6 +6,7 @@ use onetrip_postgres::message::TransactionStatus;
 use onetrip_postgres::sql::Place;
 use postgres_types::Type;
 
+use crate::Error;
 use crate::core::Shared;
 use crate::executor::Executor;
 use crate::params::Params;
@@ -15,7 +16,6 @@ use crate::rows::{Row, Rows};
 use crate::simple::SimpleResult;
 use crate::statement::{Statement, ToStatement};
 use crate::transaction::Transaction;
-use crate::Error;
 
 /// A connection of one's own: what one caller does here, no other sees.
 ///
@@ -49,7 +49,11 @@ impl Session {
     }
 
     /// See [`Client::query`](crate::Client::query).
-    pub fn query(&self, statement: &(impl ToStatement + ?Sized), params: Params<'_>) -> Reply<Rows> {
+    pub fn query(
+        &self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<Rows> {
         self.executor.run(statement, params)
     }
 
@@ -72,7 +76,11 @@ impl Session {
     }
 
     /// See [`Client::execute`](crate::Client::execute).
-    pub fn execute(&self, statement: &(impl ToStatement + ?Sized), params: Params<'_>) -> Reply<u64> {
+    pub fn execute(
+        &self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<u64> {
         self.executor.run(statement, params)
     }
 

@@ -85,7 +85,11 @@ impl Transaction<'_> {
     }
 
     /// See [`Client::query`](crate::Client::query).
-    pub fn query(&self, statement: &(impl ToStatement + ?Sized), params: Params<'_>) -> Reply<Rows> {
+    pub fn query(
+        &self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<Rows> {
         self.executor.run(statement, params)
     }
 
@@ -108,7 +112,11 @@ impl Transaction<'_> {
     }
 
     /// See [`Client::execute`](crate::Client::execute).
-    pub fn execute(&self, statement: &(impl ToStatement + ?Sized), params: Params<'_>) -> Reply<u64> {
+    pub fn execute(
+        &self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<u64> {
         self.executor.run(statement, params)
     }
 

@@ -19,7 +19,12 @@ async fn smoke() {
     let e = client.query("begin", &[]).await.unwrap_err();
     println!("{e} {e:?}");
     let mut session = client.session().await.unwrap();
-    session.batch("create temp table t (id int, v text); insert into t values (1,'x'); select * from t").await.unwrap();
+    session
+        .batch(
+            "create temp table t (id int, v text); insert into t values (1,'x'); select * from t",
+        )
+        .await
+        .unwrap();
     let tx = session.begin().await.unwrap();
     assert_eq!(tx.execute("update t set v = $1 where id = $2", &[&"y", &1]).await.unwrap(), 1);
     tx.commit().await.unwrap();
@@ -58,6 +63,8 @@ async fn smoke() {
         }
     }
     p.finish().await.unwrap();
-    for (i, r) in q { assert_eq!(r.await.unwrap().get::<i32>(0), i); }
+    for (i, r) in q {
+        assert_eq!(r.await.unwrap().get::<i32>(0), i);
+    }
     println!("{:?}", client.pending());
 }

@@ -23,7 +23,7 @@ use crate::socket::{Reader, Writer, split_tcp, split_unix};
 use crate::{Error, Kind, Outcome};
 
 /// Connects to the first address that answers and fits, and starts the driver.
-pub(crate) async fn connect(config: &Config) -> Result<Arc<Shared>, Error> {
+pub(crate) async fn connect(config: &Config, shared: bool) -> Result<Arc<Shared>, Error> {
     let resolved = config.resolve().map_err(Error::config)?;
     check_support(resolved.settings())?;
     let wanted = resolved.settings().target_session_attrs;
@@ -38,7 +38,10 @@ pub(crate) async fn connect(config: &Config) -> Result<Arc<Shared>, Error> {
     for &wanted in rounds {
         for endpoint in resolved.endpoints() {
             match try_endpoint(&resolved, endpoint, wanted).await {
-                Ok(shared) => return Ok(shared),
+                Ok(connection) => {
+                    connection.lock().is_shared = shared;
+                    return Ok(connection);
+                }
                 // Another host would only ask for the same password again, as with libpq.
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => failures.push(error),
@@ -114,6 +117,7 @@ async fn attempt(
         .start(config)
         .await
         .map_err(|error| startup_error(error, endpoint, resolved.user(), resolved.dbname()))?;
+    check_protocol(&ready, settings, endpoint)?;
     check_target(&ready, wanted, endpoint)?;
     Ok(spawn(connection, ready, settings, endpoint))
 }
@@ -273,6 +277,20 @@ fn startup_config(
     let options = resolved.options();
     config.parameters.extend(options.map(|options| ("options".into(), options.to_owned())));
     config
+}
+
+/// Whether both sides came to speak a version that the configuration allows.
+fn check_protocol(ready: &Ready, settings: &Settings, endpoint: &Endpoint) -> Result<(), Error> {
+    let old = ready.protocol == startup::ProtocolVersion::V3_0;
+    if old && settings.min_protocol_version > ProtocolVersion::V3_0 {
+        return Err(Error::new(
+            Kind::Misuse,
+            Outcome::NotSent,
+            "protocol_version",
+            format!("{endpoint} speaks protocol 3.0 at most, and min_protocol_version asks for more"),
+        ));
+    }
+    Ok(())
 }
 
 /// Whether the server is one that the configuration wants. Servers before 14 don't say.

@@ -78,6 +78,8 @@ pub(crate) struct Core {
     pub(crate) handles: usize,
     pub(crate) statement_count: u64,
     endpoint: String,
+    /// Whether callers share the connection, so that its session must stay as it was.
+    pub(crate) is_shared: bool,
 }
 
 impl Shared {
@@ -104,6 +106,7 @@ impl Shared {
             handles: 1,
             statement_count: 0,
             endpoint: options.endpoint.clone(),
+            is_shared: false,
         };
         let core = Mutex::new(core);
         Arc::new(Shared { core, shapes: Shapes::default(), options, epoch: Instant::now() })
@@ -401,6 +404,25 @@ impl Core {
     pub(crate) fn close(&mut self, error: Error) {
         self.ended.get_or_insert(error);
         self.engine.handle_closed();
+    }
+
+    /// Sees whether a statement changed the session of a shared connection although its text did not
+    /// show it. What is behind it on the wire may have run inside a stranger's transaction, so nothing
+    /// that is known of it can be relied on: the connection ends.
+    pub(crate) fn guard_session(&mut self) {
+        let protocol = self.engine.protocol();
+        let in_transaction = protocol.status() != TransactionStatus::Idle;
+        if !self.is_shared || !(in_transaction || protocol.session_changed()) {
+            return;
+        }
+        let message = format!(
+            "a statement on the shared connection to {} {}, so the connection was given up: send such \
+             statements in a session",
+            self.endpoint,
+            if in_transaction { "began a transaction" } else { "changed the state of its session" }
+        );
+        let error = Error::new(Kind::Misuse, Outcome::Unknown, CONNECTION_LOST, message);
+        self.close(error);
     }
 
     fn note_end(&mut self, reason: CloseReason) {

@@ -123,6 +123,7 @@ impl Driver {
                 core.close(error);
             }
         }
+        core.guard_session();
         core.settle(now);
         if core.wakers.len() > 1 {
             // Those who are woken will submit next: their requests leave in one write.

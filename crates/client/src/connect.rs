@@ -287,7 +287,9 @@ fn check_protocol(ready: &Ready, settings: &Settings, endpoint: &Endpoint) -> Re
             Kind::Misuse,
             Outcome::NotSent,
             "protocol_version",
-            format!("{endpoint} speaks protocol 3.0 at most, and min_protocol_version asks for more"),
+            format!(
+                "{endpoint} speaks protocol 3.0 at most, and min_protocol_version asks for more"
+            ),
         ));
     }
     Ok(())

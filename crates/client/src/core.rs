@@ -28,7 +28,7 @@ use onetrip_postgres::{Event, Expect, Postgres};
 
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
 use crate::pipelines::Pipelines;
-use crate::replies::{Parked, Replies};
+use crate::replies::{Member, Parked, Replies, Role};
 use crate::shapes::Shapes;
 use crate::socket::Writer;
 use crate::{Error, Kind};
@@ -37,7 +37,7 @@ use crate::{Error, Kind};
 #[derive(Debug)]
 pub(crate) struct Shared {
     core: Mutex<Core>,
-    pub(crate) shapes: Shapes,
+    pub(crate) shapes: Arc<Shapes>,
     pub(crate) options: Options,
     epoch: Instant,
 }
@@ -61,6 +61,7 @@ pub(crate) struct Core {
     pub(crate) engine: Connection<Postgres>,
     pub(crate) replies: Replies,
     pub(crate) pipelines: Pipelines,
+    pub(crate) shapes: Arc<Shapes>,
     pub(crate) parameters: BTreeMap<String, String>,
     writer: Writer,
     driver: Option<Waker>,
@@ -89,10 +90,12 @@ impl Shared {
         parameters: Vec<(String, String)>,
         options: Options,
     ) -> Arc<Shared> {
+        let shapes = Arc::new(Shapes::default());
         let core = Core {
             engine: engine(Time::ZERO),
             replies: Replies::default(),
             pipelines: Pipelines::default(),
+            shapes: shapes.clone(),
             parameters: parameters.into_iter().collect(),
             writer,
             driver: None,
@@ -109,7 +112,7 @@ impl Shared {
             is_shared: false,
         };
         let core = Mutex::new(core);
-        Arc::new(Shared { core, shapes: Shapes::default(), options, epoch: Instant::now() })
+        Arc::new(Shared { core, shapes, options, epoch: Instant::now() })
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -324,6 +327,9 @@ impl Core {
     }
 
     fn end(&mut self, token: Token, block: Bytes, end: End) {
+        let member = self.replies.entry(token).and_then(|entry| entry.member);
+        let asks = matches!(member, Some(Member { role: Role::Question(_), .. }));
+        let mut refused = None;
         let waker = match end {
             End::Complete | End::Provisional => {
                 self.note_member(token, None);
@@ -331,13 +337,16 @@ impl Core {
             }
             End::Failed(failure) => {
                 let error = self.error_of(failure, &block);
-                match self.note_member(token, Some(error)) {
-                    Some(error) => self.replies.fail(token, error),
-                    None => None,
-                }
+                let error = self.note_member(token, Some(error));
+                refused = error.clone().filter(|_| asks);
+                error.and_then(|error| self.replies.fail(token, error))
             }
         };
         self.wakers.extend(waker);
+        if asks {
+            let waker = self.pipeline_answered(token, refused);
+            self.wakers.extend(waker);
+        }
     }
 
     fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {

@@ -113,7 +113,8 @@ impl Executor {
 
     /// Inside a transaction a wrong guess would end it: the server is asked first.
     fn ask<T: FromReply>(&self, first_use: Box<FirstUse>) -> Result<Reply<T>, Error> {
-        let question = first_use.question()?;
+        let mut question = first_use.question()?;
+        question.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
         let (token, lead, deadline) = self.submit(expect, false, &question)?;
         let expect = Expect::sync().parse().bind().describe_portal().execute();

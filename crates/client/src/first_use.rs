@@ -89,8 +89,8 @@ impl FirstUse {
         matches!(self.stage, Stage::Asked { .. })
     }
 
-    /// The question: what types has this statement?
-    pub(crate) fn question(&self) -> Result<Vec<u8>, Error> {
+    /// The question without its Sync: what types has this statement?
+    pub(crate) fn question(&self) -> Result<bytes::BytesMut, Error> {
         let mut out = bytes::BytesMut::new();
         // What isn't a guess is named: it may be all that the server has to go by.
         let oids: Vec<u32> = self
@@ -101,8 +101,7 @@ impl FirstUse {
         parse::write(&mut out, "", &self.sql, &oids).map_err(params::unencodable)?;
         let describe = Describe { target: Target::Statement("") };
         describe.encode(&mut out).map_err(params::unencodable)?;
-        out.extend_from_slice(&SYNC);
-        Ok(out.to_vec())
+        Ok(out)
     }
 
     /// After a request has ended: the result, or the request that follows it.
@@ -121,7 +120,8 @@ impl FirstUse {
             }
             (Stage::Tried { ask: true }, Err(error)) if self.may_be_answered(&error) => {
                 self.stage = Stage::Asked { refusal: Some(error.clone()) };
-                let submitted = self.question().and_then(|bytes| {
+                let submitted = self.question().and_then(|mut bytes| {
+                    bytes.extend_from_slice(&SYNC);
                     shared.submit_isolated(
                         Expect::sync().parse().describe_statement(),
                         &bytes,
@@ -158,6 +158,21 @@ impl FirstUse {
 
     /// Sends the statement as its description wants it.
     fn answer(&mut self, shared: &Arc<Shared>, description: &Blocks) -> Result<Token, Error> {
+        let (shape, mut out) = self.answered(description)?;
+        out.extend_from_slice(&SYNC);
+        self.shape = shape;
+        shared.submit_isolated(self.expect, &out, self.deadline)
+    }
+
+    pub(crate) fn sql(&self) -> &str {
+        &self.sql
+    }
+
+    /// The statement as its description wants it, without its Sync.
+    pub(crate) fn answered(
+        &self,
+        description: &Blocks,
+    ) -> Result<(Arc<Shape>, bytes::BytesMut), Error> {
         let (types, results) = read_description(description)?;
         let mut values = Vec::with_capacity(types.len());
         for (number, (param, wanted)) in self.params.iter().zip(&types).enumerate() {
@@ -171,16 +186,14 @@ impl FirstUse {
             results,
         });
         let mut out = bytes::BytesMut::new();
-        write_statement(&mut out, &self.sql, &shape, |number, out| {
-            match &values[number].1 {
-                Some(bytes) => out.extend_from_slice(bytes),
-                None => return Ok(IsNull::Yes),
+        write_statement(&mut out, &self.sql, &shape, |number, out| match &values[number].1 {
+            Some(bytes) => {
+                out.extend_from_slice(bytes);
+                Ok(IsNull::No)
             }
-            Ok(IsNull::No)
+            None => Ok(IsNull::Yes),
         })?;
-        out.extend_from_slice(&SYNC);
-        self.shape = shape;
-        shared.submit_isolated(self.expect, &out, self.deadline)
+        Ok((shape, out))
     }
 }
 

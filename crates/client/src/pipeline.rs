@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use onetrip_engine::{Request, SyncPoint};
+use onetrip_engine::{Request, SyncPoint, Token};
+use onetrip_postgres::Expect;
 use onetrip_postgres::sql::Place;
 
+use crate::Error;
 use crate::core::Shared;
-use crate::executor::{Executor, Unready, plain_statement, with_scratch};
+use crate::executor::{Encoded, Executor, Unready, plain_statement, with_scratch};
 use crate::params::Params;
 use crate::pipelines::{PipelineId, PipelineStatus};
 use crate::reply::{FromReply, Reply};
 use crate::rows::{Row, Rows};
 use crate::statement::{Source, ToStatement};
-use crate::{Error, Outcome};
 
 /// Statements that travel together: one trip for all of them, one transaction from sync point to
 /// sync point.
@@ -211,24 +212,35 @@ impl Pipeline {
         let executor = self.executor.at(self.place());
         executor.lead_now()?;
         with_scratch(|out| {
-            let encoded = match executor.encode(source, params, out) {
-                Ok(encoded) => encoded,
-                Err(Unready::Error(error)) => return Err(error),
-                Err(Unready::Ask(_)) => return Err(guessed()),
-            };
-            let expect = encoded.expect;
             let options = &self.shared.options;
             let limits = (options.queue_max, options.queue_bytes_max);
-            let token = self.shared.with(|core, now| {
-                let deadline = self.shared.deadline(now);
-                let sync = SyncPoint::Member;
-                let token = onetrip_engine::Token::DISCARD;
-                let request = Request { sync, deadline, ..Request::isolated(token, expect) };
-                core.pipeline_push(now, self.id, request, out, limits)
-            })?;
+            let member = |expect, now| Request {
+                sync: SyncPoint::Member,
+                deadline: self.shared.deadline(now),
+                ..Request::isolated(Token::DISCARD, expect)
+            };
+            let (token, columns, first_use) = match executor.encode(source, params, out) {
+                Ok(Encoded { expect, columns, first_use, .. }) => {
+                    let token = self.shared.with(|core, now| {
+                        core.pipeline_push(now, self.id, member(expect, now), out, limits)
+                    })?;
+                    (token, columns, first_use)
+                }
+                Err(Unready::Ask(first_use)) => {
+                    let question = first_use.question()?;
+                    let expect = Expect::sync().parse().bind().describe_portal().execute();
+                    let token = self.shared.with(|core, now| {
+                        let request = member(expect, now);
+                        core.pipeline_push_asking(
+                            now, self.id, request, first_use, &question, limits,
+                        )
+                    })?;
+                    (token, None, None)
+                }
+                Err(Unready::Error(error)) => return Err(error),
+            };
             self.since_sync += 1;
-            let reply = Reply::waiting(&self.shared, token, encoded.columns);
-            Ok(reply.first_use(encoded.first_use))
+            Ok(Reply::waiting(&self.shared, token, columns).first_use(first_use))
         })
     }
 
@@ -253,14 +265,4 @@ impl Drop for Pipeline {
             core.pipeline_release(self.id);
         });
     }
-}
-
-fn guessed() -> Error {
-    Error::misuse(
-        "unknown_parameter_type",
-        "a parameter of this statement accepts several PostgreSQL types, and in a pipeline a wrong \
-         guess would undo its neighbours: give the type by typed(Type, &value), prepare the \
-         statement, or run it once outside of the pipeline",
-    )
-    .with_outcome(Outcome::NotSent)
 }

@@ -12,9 +12,11 @@ use std::task::{Context, Poll, Waker};
 use bytes::{Buf, BytesMut};
 use onetrip_engine::{Group, Outcome, Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
+use onetrip_postgres::message::Execute;
 
 use crate::core::Core;
 use crate::error::ABORTED;
+use crate::first_use::FirstUse;
 use crate::replies::{Member, Role};
 use crate::{Error, Kind};
 
@@ -34,7 +36,7 @@ pub(crate) struct Pipelines {
 #[derive(Debug, Default)]
 struct State {
     /// Not handed to the engine yet, with their bytes in order.
-    requests: VecDeque<(Request<Expect>, usize)>,
+    requests: VecDeque<Pending>,
     bytes: BytesMut,
     group: Option<Group>,
     granted: bool,
@@ -56,6 +58,30 @@ struct State {
     settled: Option<Waker>,
     /// The pipeline itself, and the replies that were not taken yet.
     references: usize,
+}
+
+/// A request that was not handed over.
+#[derive(Debug)]
+struct Pending {
+    request: Request<Expect>,
+    bytes: Source,
+}
+
+/// Where the bytes of a request are.
+#[derive(Debug)]
+enum Source {
+    /// So many at the front of the pipeline's buffer.
+    Buffer(usize),
+    /// Not encoded yet: the server was asked for the types of its parameters.
+    Asked(Box<FirstUse>),
+    /// Encoded after the answer.
+    Own(BytesMut),
+}
+
+impl Pending {
+    fn is_asked(&self) -> bool {
+        matches!(self.bytes, Source::Asked(_))
+    }
 }
 
 /// What lies between two sync points.
@@ -107,11 +133,15 @@ impl State {
         self.segment_first + self.segments.len() as u64 - 1
     }
 
+    fn add(&mut self, request: Request<Expect>, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.requests.push_back(Pending { request, bytes: Source::Buffer(bytes.len()) });
+    }
+
     fn add_sync(&mut self, token: Token) {
         let sync = onetrip_postgres::message::SYNC;
         let request = Request::isolated(token, Expect::sync());
-        self.bytes.extend_from_slice(&sync);
-        self.requests.push_back((Request { sync: SyncPoint::Only, ..request }, sync.len()));
+        self.add(Request { sync: SyncPoint::Only, ..request }, &sync);
         self.covered = self.statements;
         self.segments.push_back(Segment::default());
     }
@@ -150,6 +180,45 @@ impl Core {
         bytes: &[u8],
         limits: (usize, usize),
     ) -> Result<Token, Error> {
+        let token = self.add_statement(id, limits)?;
+        let Some(state) = self.pipelines.get(id) else { return Err(finished()) };
+        state.add(Request { token, ..request }, bytes);
+        if state.group.is_none() && state.bytes.len() >= CHUNK_BYTES {
+            self.ask_for_floor(now, id);
+        }
+        Ok(token)
+    }
+
+    /// Adds a statement whose parameters' types the server is asked for first. It costs a trip, and
+    /// what is added behind it waits for the answer.
+    pub(crate) fn pipeline_push_asking(
+        &mut self,
+        now: Time,
+        id: PipelineId,
+        request: Request<Expect>,
+        first_use: Box<FirstUse>,
+        question: &[u8],
+        limits: (usize, usize),
+    ) -> Result<Token, Error> {
+        let token = self.add_statement(id, limits)?;
+        let asking = self.replies.add();
+        let Some(state) = self.pipelines.get(id) else { return Err(finished()) };
+        let role = Role::Question(token);
+        if let Some(entry) = self.replies.entry(asking) {
+            entry.member = Some(Member { pipeline: id, segment: state.current(), role });
+        }
+        let expect = Expect::sync().parse().describe_statement();
+        let ask = Request::isolated(asking, expect);
+        state.add(Request { sync: SyncPoint::Member, ..ask }, question);
+        let request = Request { token, ..request };
+        state.requests.push_back(Pending { request, bytes: Source::Asked(first_use) });
+        state.flush = true;
+        self.ask_for_floor(now, id);
+        Ok(token)
+    }
+
+    /// Takes account of another statement, unless there may be none.
+    fn add_statement(&mut self, id: PipelineId, limits: (usize, usize)) -> Result<Token, Error> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal);
         }
@@ -163,22 +232,55 @@ impl Core {
         }
         let token = self.replies.add();
         state.statements += 1;
-        let segment = state.current();
+        state.references += 1;
         let role = Role::Statement(state.statements);
+        let member = Member { pipeline: id, segment: state.current(), role };
         if let Some(entry) = self.replies.entry(token) {
-            entry.member = Some(Member { pipeline: id, segment, role });
+            entry.member = Some(member);
         }
         if let Some(segment) = state.segments.back_mut() {
             segment.statements += 1;
             segment.replies += 1;
         }
-        state.references += 1;
-        state.bytes.extend_from_slice(bytes);
-        state.requests.push_back((Request { token, ..request }, bytes.len()));
-        if state.group.is_none() && state.bytes.len() >= CHUNK_BYTES {
-            self.ask_for_floor(now, id);
-        }
         Ok(token)
+    }
+
+    /// The server answered which types a statement has, or refused it: it can be encoded now.
+    pub(crate) fn pipeline_answered(
+        &mut self,
+        asking: Token,
+        error: Option<Error>,
+    ) -> Option<Waker> {
+        let (blocks, _, member) = self.replies.take(asking);
+        let Some(Member { pipeline, role: Role::Question(token), .. }) = member else {
+            return None;
+        };
+        let state = self.pipelines.get(pipeline)?;
+        let place = state.requests.iter().position(|pending| pending.request.token == token)?;
+        let pending = state.requests.get_mut(place)?;
+        let Source::Asked(first_use) = &pending.bytes else { return None };
+        let answer = match error {
+            None => first_use.answered(&blocks),
+            Some(error) => Err(error),
+        };
+        match answer {
+            Ok((shape, bytes)) => {
+                self.shapes.remember(first_use.sql(), shape);
+                pending.bytes = Source::Own(bytes);
+                None
+            }
+            Err(error) => {
+                // What follows in the segment must not run without it: the server is made to fail
+                // here, by the execution of a portal that does not exist.
+                pending.bytes = Source::Own(failing());
+                pending.request = Request {
+                    sync: SyncPoint::Member,
+                    ..Request::isolated(Token::DISCARD, Expect::sync().execute())
+                };
+                let error = self.note_member(token, Some(error)).unwrap_or_else(finished);
+                self.replies.fail(token, error)
+            }
+        }
     }
 
     /// Adds a sync point; `None` when there is nothing in front of it.
@@ -205,8 +307,7 @@ impl Core {
             let expect = Expect::sync().parse().bind().execute();
             let request = Request::isolated(Token::DISCARD, expect);
             let request = Request { sync: SyncPoint::Member, ..request };
-            state.bytes.extend_from_slice(rollback);
-            state.requests.push_back((request, rollback.len()));
+            state.add(request, rollback);
         }
         state.add_sync(Token::DISCARD);
         state.finished = true;
@@ -314,7 +415,7 @@ impl Core {
             state.group = None;
             self.engine.close_group(now, group);
         }
-        for (request, _) in requests {
+        for Pending { request, .. } in requests {
             let error = Error::new(
                 Kind::Cancelled,
                 Outcome::NotSent,
@@ -394,30 +495,35 @@ impl Core {
         let Some(group) = state.group else { return false };
         // A finished pipeline waits for nobody any more, so the engine may queue the rest.
         while state.finished || self.engine.group_has_room() {
-            let Some((request, len)) = state.requests.pop_front() else { break };
-            let (token, expect, sync, deadline) =
-                (request.token, request.expect, request.sync, request.deadline);
-            let request = Request { group: Some(group), ..request };
-            let bytes = &state.bytes[..len];
+            let Some(pending) = state.requests.front() else { break };
+            let request = Request { group: Some(group), ..copy_of(&pending.request) };
+            let bytes = match &pending.bytes {
+                Source::Buffer(len) => &state.bytes[..*len],
+                Source::Own(bytes) => bytes,
+                Source::Asked(_) => break,
+            };
             let submitted = self.engine.submit(now, request, |out| {
                 out.extend_from_slice(bytes);
                 Ok::<(), std::convert::Infallible>(())
             });
             if submitted.is_err() {
-                let request = Request { sync, deadline, ..Request::isolated(token, expect) };
-                state.requests.push_front((request, len));
                 break;
             }
-            state.bytes.advance(len);
-            state.mid_segment = sync == SyncPoint::Member;
+            if let Source::Buffer(len) = pending.bytes {
+                state.bytes.advance(len);
+            }
+            state.mid_segment = pending.request.sync == SyncPoint::Member;
+            state.requests.pop_front();
             moved = true;
         }
-        if state.requests.is_empty() {
+        if state.requests.front().is_none_or(Pending::is_asked) {
             if state.flush {
                 state.flush = false;
                 self.engine.flush(now, group);
                 moved = true;
             }
+        }
+        if state.requests.is_empty() {
             if state.finished {
                 self.engine.close_group(now, group);
                 state.group = None;
@@ -450,6 +556,7 @@ impl Core {
                 self.replies.remove(token);
                 None
             }
+            Role::Question(_) => error,
             Role::Statement(number) => {
                 let error = error?;
                 if error.code() == ABORTED {
@@ -491,7 +598,7 @@ impl Core {
             self.wakers.extend(ready);
             let requests = std::mem::take(&mut state.requests);
             state.bytes.clear();
-            for (request, _) in requests {
+            for Pending { request, .. } in requests {
                 let noted = self.note_member(request.token, Some(error.clone()));
                 let error = noted.unwrap_or_else(|| error.clone());
                 let waker = self.replies.fail(request.token, error);
@@ -499,6 +606,23 @@ impl Core {
             }
         }
     }
+}
+
+/// The same request once more: what is handed to the engine may be refused.
+fn copy_of(request: &Request<Expect>) -> Request<Expect> {
+    Request {
+        sync: request.sync,
+        deadline: request.deadline,
+        ..Request::isolated(request.token, request.expect)
+    }
+}
+
+fn failing() -> BytesMut {
+    let mut out = BytesMut::new();
+    let execute = Execute { portal: "onetrip: a statement could not be encoded", rows_max: 0 };
+    // Its name holds no NUL and is short.
+    let _ = execute.encode(&mut out);
+    out
 }
 
 fn finished() -> Error {

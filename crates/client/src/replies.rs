@@ -55,6 +55,8 @@ pub(crate) enum Role {
     Sync,
     /// The pipeline's turn to hold the floor.
     Floor,
+    /// The question for the types of the statement with this token.
+    Question(Token),
 }
 
 #[derive(Debug, Default)]

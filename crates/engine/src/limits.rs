@@ -4,10 +4,14 @@ use std::time::Duration;
 
 /// How much one connection may hold at once.
 ///
-/// Memory of a connection at worst: `in_flight_bytes_max` for requests on their way, the same
-/// again for undelivered replies of an open group, `queue_bytes_max` for requests that wait, about
-/// 64 bytes for each of `in_flight_max + queue_max` requests, and the replies that callers have
-/// not taken yet. A single request or reply may be larger than a byte limit; it then travels alone.
+/// Memory of a connection at worst: `in_flight_bytes_max` for requests on their way,
+/// `queue_bytes_max` for requests that wait and the same again for those of an open group, about
+/// 100 bytes for each of `in_flight_max + 2 * queue_max` requests, and the replies that callers
+/// have not taken yet. For an open group those close the window at `in_flight_bytes_max`, so that
+/// no more come than the replies to what was on its way then. Buffers keep up to twice
+/// of what they held, but none keeps more than 4 MiB when it is empty. A single request or reply
+/// may be larger than a byte limit; it then travels alone. What one caller submits as
+/// [`reserved`](crate::Request::reserved), or as the rest of a segment, may exceed the queue once.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Requests sent and unanswered. Default 1,024: enough for 10,000 requests a second over a
@@ -16,9 +20,11 @@ pub struct Limits {
     /// Bytes of requests sent and unanswered, and for an open group also bytes of replies that
     /// its reader has not taken. Default 1 MiB.
     pub in_flight_bytes_max: usize,
-    /// Requests that wait for the window. Default 16,384.
+    /// Requests that wait for the window, and as many more of an open group. Default 16,384. At 0
+    /// nothing outside a group waits: a request is sent at once or refused.
     pub queue_max: usize,
-    /// Bytes of requests that wait for the window. Default 16 MiB.
+    /// Bytes of requests that wait for the window, and as many more of an open group. Default
+    /// 16 MiB.
     pub queue_bytes_max: usize,
     /// How long bytes may lie unsent while the peer neither takes nor sends any, before it is
     /// declared dead. Default 30 s. A peer that took everything and computes in silence is alive;

@@ -11,7 +11,7 @@ use crate::Violation;
 pub enum Outcome {
     /// No byte of it was handed to TLS or the operating system: it can't have run.
     NotSent,
-    /// The server answered that it did not take effect.
+    /// The server answered that it did not take effect, or never started.
     Rejected,
     /// The server confirmed it; only reading the answer failed.
     Applied,
@@ -61,7 +61,8 @@ pub enum CloseReason {
     Host,
     /// The server said that it ends the session; the block is its message.
     Server(Bytes),
-    /// A message came that the state can't explain. Nothing after it can be trusted.
+    /// A message came that the state can't explain, so that nothing after it can be trusted; or the
+    /// host closed a group within a segment.
     Violation(Violation),
     /// Bytes lay unsent for [`Limits::stall_timeout`](crate::Limits::stall_timeout) and the peer
     /// neither took nor sent any.

@@ -1,5 +1,7 @@
 //! What a host takes out of a connection.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use crate::{CloseReason, Failure, Token};
@@ -8,7 +10,6 @@ use crate::{CloseReason, Failure, Token};
 ///
 /// For each request there is any number of `Data`, then exactly one `Ended`; none for requests
 /// that were submitted with [`Token::DISCARD`].
-#[derive(Debug)]
 pub enum Output<E> {
     /// A part of the reply to a request: whole messages.
     Data {
@@ -33,25 +34,50 @@ pub enum Output<E> {
         /// The message.
         block: Bytes,
     },
-    /// A group that asked for the floor has it, and may submit.
+    /// A group that asked for the floor has it, and may submit; unless the host closed it since.
     Granted {
         /// The token given with [`Connection::open_group`](crate::Connection::open_group).
         token: Token,
     },
     /// There is room in the queue for the caller that waited under this token: submit what it had
     /// now, as [`reserved`](crate::Request::reserved), and call
-    /// [`end_turn`](crate::Connection::end_turn).
+    /// [`end_turn`](crate::Connection::end_turn) in any case, or nobody else gets a turn.
     Room {
         /// The token given with [`Connection::wait`](crate::Connection::wait).
         token: Token,
     },
-    /// The window is full: requests wait in the queue. Once, until `Drained`.
+    /// A request had to wait in the queue, or was refused since that is full. Once, until `Drained`.
     Full,
     /// Nothing waits and the window is below three quarters. Once per `Full`.
     Drained,
     /// The connection ended. It comes before the ends of the requests that it takes along; no
     /// request that was submitted is left without one.
     Closed(CloseReason),
+}
+
+/// Lengths in place of bytes: those may hold what nobody should read.
+impl<E: fmt::Debug> fmt::Debug for Output<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Output::Data { token, block } => {
+                f.debug_struct("Data").field("token", token).field("len", &block.len()).finish()
+            }
+            Output::Ended { token, block, end } => f
+                .debug_struct("Ended")
+                .field("token", token)
+                .field("len", &block.len())
+                .field("end", end)
+                .finish(),
+            Output::Event { event, block } => {
+                f.debug_struct("Event").field("event", event).field("len", &block.len()).finish()
+            }
+            Output::Granted { token } => f.debug_struct("Granted").field("token", token).finish(),
+            Output::Room { token } => f.debug_struct("Room").field("token", token).finish(),
+            Output::Full => f.write_str("Full"),
+            Output::Drained => f.write_str("Drained"),
+            Output::Closed(reason) => f.debug_tuple("Closed").field(reason).finish(),
+        }
+    }
 }
 
 /// How a request ended.

@@ -24,7 +24,8 @@ pub trait Protocol {
 
     /// Looks at the front of `input`, which begins at a message, and says what it is.
     ///
-    /// `head` is the request whose reply is due, if one is. A run of whole messages that belong to
+    /// `head` is the request whose reply is due, if one is: one of which nothing was written yet
+    /// can't have an answer. A run of whole messages that belong to
     /// it may be taken in one step.
     fn step(
         &mut self,

@@ -1,6 +1,7 @@
 //! What a host hands to a connection.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use crate::Time;
 
@@ -31,7 +32,7 @@ pub struct Request<X> {
     /// The group that holds the floor, for a request of it.
     pub group: Option<Group>,
     /// Whether there is room for it: [`Output::Room`](crate::Output::Room) announced it, or
-    /// [`has_room`](crate::Connection::has_room) was asked just before.
+    /// [`has_room`](crate::Connection::has_room) was asked just before. Without meaning in a group.
     pub reserved: bool,
 }
 
@@ -66,12 +67,12 @@ pub enum SyncPoint {
 
 /// A group of requests that holds the floor while it is open: nothing else is sent in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Group(pub(crate) u64);
+pub struct Group(pub(crate) NonZeroU64);
 
 /// Where a submitted request stood when it was submitted; for [`cancel`](crate::Connection::cancel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ticket {
-    /// On its way: it can't be taken back.
+    /// On its way, or in an open group: it can't be taken back.
     Sent,
     /// In the queue, at this number.
     Queued(u64),
@@ -86,7 +87,7 @@ pub enum SubmitError<E> {
     Closed,
     /// The queue is full, or others wait for room in it already.
     QueueFull,
-    /// The request's group does not hold the floor.
+    /// The request's group does not hold the floor, or was closed.
     NotGranted,
     /// The encoder failed; its bytes were taken back.
     Encode(E),

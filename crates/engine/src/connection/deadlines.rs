@@ -8,41 +8,59 @@
 use std::time::Duration;
 
 use super::Connection;
-use crate::{Cause, CloseReason, Outcome, Protocol, Time, Token};
+use crate::{Cause, CloseReason, Outcome, Protocol, Time};
 
 impl<P: Protocol> Connection<P> {
     /// The moment came that [`poll_deadline`](Self::poll_deadline) named, or any other.
     ///
-    /// A request in the queue whose deadline has passed is taken out as [`Outcome::NotSent`]. One
-    /// on its way ends as [`Outcome::Unknown`]; its slot stays, and its reply is dropped.
+    /// A request in the queue whose deadline has passed is taken out as [`Outcome::NotSent`], and
+    /// its whole segment with it. One on its way ends as [`Outcome::Unknown`], unless the server
+    /// said already how it failed; its slot stays, and its reply is dropped. One that was to be
+    /// sent again, since it never started, is not, and ends as [`Outcome::Rejected`].
     pub fn handle_time(&mut self, now: Time) {
+        if self.is_closed() {
+            return;
+        }
         if now >= self.stall_deadline() {
             return self.close(CloseReason::Stalled);
         }
-        if now < self.earliest_deadline || self.is_closed() {
-            return;
+        if now >= self.next_expiry() {
+            self.expire(now);
+            self.fill(now);
         }
+    }
+
+    fn expire(&mut self, now: Time) {
         let mut expired = Vec::new();
-        let mut earliest = Time::NEVER;
-        for slot in self.wire.ring.iter_mut().chain(self.healing.iter_mut().map(|(s, _)| s)) {
-            if slot.deadline <= now {
-                expired.push((slot.token, Outcome::Unknown));
-                slot.token = Token::DISCARD;
-                slot.deadline = Time::NEVER;
-            } else {
-                earliest = earliest.min(slot.deadline);
-            }
-        }
         let mut late = |token, outcome| expired.push((token, outcome));
-        let (floor, mid_segment) = (self.floor.is_some(), self.wire.mid_segment);
+        let head_failure = self.head_failure.as_ref().map(|failed| failed.failure.outcome);
+        let mut earliest = self.wire.expire(now, |index, token| match head_failure {
+            Some(outcome) if index == 0 => late(token, outcome),
+            _ => late(token, Outcome::Unknown),
+        });
+        self.healing.retain(|(slot, _)| {
+            let stays = slot.deadline > now;
+            match stays {
+                true => earliest = earliest.min(slot.deadline),
+                false => late(slot.token, Outcome::Rejected),
+            }
+            stays
+        });
+        let (in_group, mid_segment) = (self.floor.is_some(), self.wire.mid_segment);
         earliest = earliest.min(self.group_queue.expire(now, mid_segment, &mut late));
-        earliest = earliest.min(self.queue.expire(now, mid_segment && !floor, &mut late));
+        earliest = earliest.min(self.queue.expire(now, mid_segment && !in_group, &mut late));
         earliest = earliest.min(self.waiting.expire(now, |token| late(token, Outcome::NotSent)));
         for (token, outcome) in expired {
             self.fail(token, outcome, Cause::Deadline);
         }
-        self.earliest_deadline = earliest.max(now.after(RESOLUTION));
-        self.fill(now);
+        self.earliest_deadline = earliest;
+        self.next_look = now.after(RESOLUTION);
+    }
+
+    /// When the deadlines are to be looked at next.
+    #[inline]
+    pub(super) fn next_expiry(&self) -> Time {
+        self.earliest_deadline.max(self.next_look)
     }
 
     /// When the peer is to be declared dead if no byte moves until then.

@@ -4,8 +4,8 @@ use bytes::{Bytes, BytesMut};
 
 use super::{Connection, HeadFailure};
 use crate::{
-    Cause, CloseReason, End, Failure, Outcome, Output, Protocol, Step, SyncPoint, Time, Token,
-    Violation,
+    Cause, CloseReason, End, Failure, Group, Outcome, Output, Protocol, Step, SyncPoint, Time,
+    Token, Violation,
 };
 
 impl<P: Protocol> Connection<P> {
@@ -21,89 +21,101 @@ impl<P: Protocol> Connection<P> {
                 input.clear();
                 return 1;
             }
-            let head = self.wire.ring.front_mut();
+            // What comes before anything of the head was written can't be its reply.
+            let due = self.wire.reply_is_due();
+            let head = if due { self.wire.front_mut() } else { None };
             match self.protocol.step(&input[taken..], head.map(|slot| &mut slot.expect)) {
                 Ok(Step::Need(need)) => break need,
-                Ok(Step::Part(len)) => taken += len,
-                Ok(Step::Complete(len)) => {
-                    taken += len;
-                    if self.complete(input, taken) {
-                        taken = 0;
-                    }
-                }
-                Ok(Step::Settled(len)) => {
-                    let block = input.split_to(taken + len).freeze();
-                    taken = 0;
-                    self.settle(block);
-                }
-                Ok(Step::Failed { len, outcome, never_started }) => {
-                    self.deliver(input, taken);
-                    taken = 0;
-                    let block = input.split_to(len).freeze();
-                    self.fail_head(block, outcome, never_started);
-                }
                 Ok(Step::Event(len, event)) => {
-                    self.deliver(input, taken);
-                    taken = 0;
+                    self.deliver(input, &mut taken);
                     let block = input.split_to(len).freeze();
                     self.outputs.push_back(Output::Event { event, block });
                 }
                 Ok(Step::Fatal(len)) => {
-                    self.deliver(input, taken);
-                    taken = 0;
+                    self.deliver(input, &mut taken);
                     let block = input.split_to(len).freeze();
                     self.close(CloseReason::Server(block));
                 }
+                Ok(step) if due => self.take_reply(input, &mut taken, step),
+                Ok(_) => self.violated("the server answered a request that was not sent"),
                 Err(violation) => self.close(CloseReason::Violation(violation)),
             }
         };
-        self.deliver(input, taken);
+        self.deliver(input, &mut taken);
         self.fill(now);
         need.max(1)
     }
 
-    /// Hands on a part of the head's reply.
-    fn deliver(&mut self, input: &mut BytesMut, len: usize) {
-        if len == 0 {
+    /// A part of the head's reply.
+    #[inline]
+    fn take_reply(&mut self, input: &mut BytesMut, taken: &mut usize, step: Step<P::Event>) {
+        match step {
+            Step::Part(len) => *taken += len,
+            Step::Complete(len) => {
+                *taken += len;
+                if self.head_is_member() {
+                    let block = input.split_to(std::mem::take(taken)).freeze();
+                    self.end_head(block, End::Provisional);
+                    self.update_window();
+                }
+            }
+            Step::Settled(len) => {
+                let block = input.split_to(std::mem::take(taken) + len).freeze();
+                self.settle(block);
+            }
+            Step::Failed { len, outcome, never_started } => {
+                self.deliver(input, taken);
+                let block = input.split_to(len).freeze();
+                self.fail_head(block, outcome, never_started);
+            }
+            // These belong to no request, and the caller has dealt with them.
+            Step::Need(_) | Step::Event(..) | Step::Fatal(_) => {}
+        }
+    }
+
+    /// Hands on what was taken of the head's reply.
+    #[inline]
+    fn deliver(&mut self, input: &mut BytesMut, taken: &mut usize) {
+        if *taken == 0 {
             return;
         }
-        let block = input.split_to(len).freeze();
-        if let Some(slot) = self.wire.ring.front()
+        let block = input.split_to(std::mem::take(taken)).freeze();
+        if let Some(slot) = self.wire.front()
             && slot.token != Token::DISCARD
         {
-            let (token, grouped) = (slot.token, slot.grouped);
-            self.charge(grouped, block.len());
+            let (token, group) = (slot.token, slot.group);
+            self.charge(group, block.len());
             self.outputs.push_back(Output::Data { token, block });
         }
     }
 
     /// Replies to the group that holds the floor count against the window until its reader takes
     /// them. Others' don't: a slow caller must not stop its neighbours.
-    fn charge(&mut self, grouped: bool, bytes: usize) {
-        if grouped && self.floor.is_some() {
+    #[inline]
+    fn charge(&mut self, group: Option<Group>, bytes: usize) {
+        if let Some(group) = group
+            && self.holds_floor(group)
+        {
             self.undelivered += bytes;
         }
     }
 
-    /// The head's own reply is complete. A member ends here; one with a sync point waits for it.
-    /// Returns whether the bytes were handed on.
-    fn complete(&mut self, input: &mut BytesMut, len: usize) -> bool {
-        match self.wire.ring.front() {
-            Some(slot) if slot.sync == SyncPoint::Member => {}
-            _ => return false,
-        }
-        let block = input.split_to(len).freeze();
-        self.end_head(block, End::Provisional);
-        self.update_window();
-        true
+    fn violated(&mut self, how: &'static str) {
+        self.close(CloseReason::Violation(Violation(how)));
     }
 
-    /// Ends the head with the last part of its reply.
+    #[inline]
+    fn head_is_member(&self) -> bool {
+        self.wire.front().is_some_and(|slot| slot.sync == SyncPoint::Member)
+    }
+
+    /// Ends the head with the last part of its reply, or with what came in its place.
+    #[inline]
     fn end_head(&mut self, block: Bytes, end: End) {
         if let Some(slot) = self.wire.answered()
             && slot.token != Token::DISCARD
         {
-            self.charge(slot.grouped, block.len());
+            self.charge(slot.group, block.len());
             self.end(slot.token, block, end);
         }
     }
@@ -111,61 +123,50 @@ impl<P: Protocol> Connection<P> {
     /// The head failed: what follows in its segment is skipped.
     fn fail_head(&mut self, block: Bytes, outcome: Outcome, never_started: bool) {
         let failure = Failure { outcome, cause: Cause::Server };
-        match self.wire.ring.front() {
-            Some(slot) if slot.sync == SyncPoint::Member => {
-                if let Some(slot) = self.wire.answered() {
-                    self.end(slot.token, block, End::Failed(failure));
-                }
-                self.skipping = Some(outcome);
-                self.skip_members();
-                self.update_window();
-            }
-            _ => self.head_failure = Some(HeadFailure { failure, block, never_started }),
+        if self.head_is_member() {
+            self.end_head(block, End::Failed(failure));
+            self.skipping = Some(outcome);
+            self.skip_members();
+            self.update_window();
+        } else if self.head_failure.is_some() {
+            self.violated("a second error for one request");
+        } else {
+            self.head_failure = Some(HeadFailure { failure, block, never_started });
         }
     }
 
     /// Ends the members that the server skips without a word, up to the request that carries the
     /// segment's sync point.
+    #[inline]
     pub(super) fn skip_members(&mut self) {
         let Some(outcome) = self.skipping else { return };
-        while let Some(slot) = self.wire.ring.front_mut() {
-            if slot.sync != SyncPoint::Member {
-                if self.head_failure.is_none() {
-                    self.protocol.skip(&mut slot.expect);
-                    let failure = Failure { outcome, cause: Cause::Aborted };
-                    let block = Bytes::new();
-                    self.head_failure = Some(HeadFailure { failure, block, never_started: false });
-                }
-                return;
-            }
-            if let Some(slot) = self.wire.answered() {
-                self.fail(slot.token, Outcome::Rejected, Cause::Aborted);
-            }
+        while self.head_is_member() {
+            let failure = Failure { outcome: Outcome::Rejected, cause: Cause::Aborted };
+            self.end_head(Bytes::new(), End::Failed(failure));
+        }
+        if let Some(slot) = self.wire.front_mut()
+            && self.head_failure.is_none()
+        {
+            self.protocol.skip(&mut slot.expect);
+            let failure = Failure { outcome, cause: Cause::Aborted };
+            let block = Bytes::new();
+            self.head_failure = Some(HeadFailure { failure, block, never_started: false });
         }
     }
 
     /// The head's sync point was answered: its segment is over, and so is the request.
+    #[inline]
     fn settle(&mut self, block: Bytes) {
-        let failed = self.head_failure.take();
-        self.skipping = None;
-        let Some(slot) = self.wire.ring.front() else {
-            return self.close(CloseReason::Violation(Violation(
-                "the server answered a sync point that was not sent",
-            )));
-        };
+        let Some(slot) = self.wire.front() else { return };
         if slot.sync == SyncPoint::Member {
-            return self.close(CloseReason::Violation(Violation(
-                "the server answered a sync point before the requests in front of it",
-            )));
+            return self.violated("a sync point was answered before a request in front of it");
         }
-        match failed {
-            Some(failed) if failed.never_started && slot.again => self.prepare_again(),
-            Some(HeadFailure { failure, block, .. }) => {
-                if let Some(slot) = self.wire.answered() {
-                    self.end(slot.token, block, End::Failed(failure));
-                }
-            }
+        let again = slot.again;
+        self.skipping = None;
+        match self.head_failure.take() {
             None => self.end_head(block, End::Complete),
+            Some(failed) if failed.never_started && again => self.prepare_again(),
+            Some(failed) => self.end_head(failed.block, End::Failed(failed.failure)),
         }
         self.update_window();
     }
@@ -175,6 +176,7 @@ impl<P: Protocol> Connection<P> {
         let bytes = Bytes::copy_from_slice(self.wire.front_bytes());
         if let Some(mut slot) = self.wire.answered() {
             slot.again = false;
+            slot.healed = true;
             self.healing.push_back((slot, bytes));
         }
     }

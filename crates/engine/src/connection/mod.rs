@@ -1,20 +1,24 @@
 //! The state machine of one connection.
 
+mod buffer;
 mod deadlines;
 mod inbound;
+mod line;
 mod outbound;
 mod queue;
 mod wire;
 
 use std::collections::VecDeque;
+use std::fmt;
 
 use bytes::{Bytes, BytesMut};
 
 use crate::{
     Cause, CloseReason, End, Failure, Group, Limits, Outcome, Output, Protocol, Request,
-    SubmitError, SyncPoint, Ticket, Time, Token,
+    SubmitError, SyncPoint, Ticket, Time, Token, Violation,
 };
-use queue::{Entry, Queue, Waiting};
+use outbound::Admission;
+use queue::{Queue, Waiting};
 use wire::{Slot, Wire};
 
 /// One connection: its requests in order, its window, its queue.
@@ -31,7 +35,6 @@ use wire::{Slot, Wire};
 ///
 /// After each call that changes something the host drains both and asks
 /// [`poll_deadline`](Self::poll_deadline) anew. Time must not go backwards.
-#[derive(Debug)]
 pub struct Connection<P: Protocol> {
     protocol: P,
     limits: Limits,
@@ -44,11 +47,11 @@ pub struct Connection<P: Protocol> {
     healing: VecDeque<(Slot<P::Expect>, Bytes)>,
     /// Callers that wait for room in the queue.
     waiting: Waiting,
-    /// Room announced to callers that have not submitted yet.
-    rooms_reserved: usize,
-    /// The group between whose requests nothing else may be sent.
-    floor: Option<Group>,
-    next_group: u64,
+    /// Room was announced to a caller that has not submitted yet.
+    turn: bool,
+    /// The last request outside any group was a member: its segment goes on with the next one.
+    segment_open: bool,
+    floor: Option<Floor>,
     /// Bytes of replies to the floor's group that its reader has not taken.
     undelivered: usize,
     /// Whether the window takes more; once full it opens again at half.
@@ -56,19 +59,30 @@ pub struct Connection<P: Protocol> {
     /// `Full` was announced and `Drained` not yet.
     full: bool,
     head_failure: Option<HeadFailure>,
-    /// A request of the segment at the head failed: the server skips the rest of the segment.
-    /// Holds what is known of the effect of the segment as a whole.
+    /// A member of the segment at the head failed: the server skips the rest of the segment.
+    /// Holds what is known of the effect of the segment as a whole. Invariant: there is a
+    /// `head_failure` too unless the ring is empty, since the head is the segment's end then.
     skipping: Option<Outcome>,
     outputs: VecDeque<Output<P::Event>>,
     /// No deadline of a request lies before this moment.
     earliest_deadline: Time,
+    /// The deadlines are not looked at before this moment.
+    next_look: Time,
     /// When bytes last moved in either direction, or began to wait.
     last_progress: Time,
     life: Life,
 }
 
+/// The group that holds the floor: between its requests nothing else may be sent.
+struct Floor {
+    group: Group,
+    /// The last request that was submitted is a member.
+    segment_open: bool,
+    /// It is given back once what was submitted is on the wire.
+    closing: bool,
+}
+
 /// How the request at the head of the ring failed, until its sync point is answered.
-#[derive(Debug)]
 struct HeadFailure {
     failure: Failure,
     block: Bytes,
@@ -94,9 +108,9 @@ impl<P: Protocol> Connection<P> {
             group_queue: Queue::new(),
             healing: VecDeque::new(),
             waiting: Waiting::new(),
-            rooms_reserved: 0,
+            turn: false,
+            segment_open: false,
             floor: None,
-            next_group: 0,
             undelivered: 0,
             refilling: true,
             full: false,
@@ -104,6 +118,7 @@ impl<P: Protocol> Connection<P> {
             skipping: None,
             outputs: VecDeque::new(),
             earliest_deadline: Time::NEVER,
+            next_look: now,
             last_progress: now,
             life: Life::Open,
         }
@@ -123,12 +138,12 @@ impl<P: Protocol> Connection<P> {
 
     /// Requests on their way: sent, or handed to the host to send, and unanswered.
     pub fn in_flight(&self) -> usize {
-        self.wire.ring.len()
+        self.wire.len()
     }
 
     /// Bytes of the requests on their way.
     pub fn in_flight_bytes(&self) -> usize {
-        self.wire.in_flight_bytes
+        self.wire.in_flight_bytes()
     }
 
     /// Bytes of replies to the open group that its reader has not taken.
@@ -151,11 +166,11 @@ impl<P: Protocol> Connection<P> {
         self.waiting.live()
     }
 
-    /// Whether nothing is on its way, queued or waiting.
+    /// Whether nothing is on its way, queued or waiting. An open group may still hold the floor.
     pub fn is_idle(&self) -> bool {
         self.in_flight() == 0
             && self.queued() == 0
-            && self.waiting() == 0
+            && !self.someone_waits()
             && self.healing.is_empty()
     }
 
@@ -167,75 +182,89 @@ impl<P: Protocol> Connection<P> {
     /// Whether so many requests of so many bytes may be submitted now, all of them, as
     /// [`reserved`](Request::reserved). Any number may when the queue is empty.
     pub fn has_room(&self, requests: usize, bytes: usize) -> bool {
+        let fits = self.queue.live().saturating_add(requests) <= self.limits.queue_max
+            && self.queue.bytes_len().saturating_add(bytes) <= self.limits.queue_bytes_max;
         self.life == Life::Open
             && !self.someone_waits()
-            && (self.queue.is_empty()
-                || self.queue.live() + requests <= self.limits.queue_max
-                    && self.queue.bytes_len() + bytes <= self.limits.queue_bytes_max)
+            && (fits || self.queue.is_empty() && self.has_place())
     }
 
     /// Whether the open group's next request would be sent at once rather than queued.
     pub fn group_has_room(&self) -> bool {
-        self.life == Life::Open && self.group_queue.is_empty() && self.window_open()
+        self.life != Life::Closed && self.group_queue.is_empty() && self.window_open()
     }
 
     // --- commands ---
 
-    /// Takes a request: writes its bytes with `encode` and gives it a slot, or neither.
+    /// Takes a request: writes its bytes with `encode`, which only appends, and gives it a slot; or
+    /// neither.
     ///
     /// It is sent at once where the window is open, and queued otherwise. Members without a group
-    /// must be followed by the rest of their segment before anything else is submitted.
+    /// must be followed by the rest of their segment before anything else is submitted; that rest
+    /// is not refused for want of room.
     ///
     /// # Errors
-    /// See [`SubmitError`]; nothing of the request is kept then.
+    /// See [`SubmitError`]; nothing of the request is kept then. An open segment of which a request
+    /// was refused is still to be ended, by a [`SyncPoint::Only`] if by nothing else.
     pub fn submit<E>(
         &mut self,
         now: Time,
         request: Request<P::Expect>,
         encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<Ticket, SubmitError<E>> {
-        let continues = request.reserved || request.group.is_some();
-        if !(self.life == Life::Open || self.life == Life::Terminating && continues) {
-            return Err(SubmitError::Closed);
-        }
-        let direct = self.admit(&request)?;
-        let deadline = request.deadline;
-        let in_group = request.group.is_some();
-        let mut slot = Slot::new(request);
+        let (deadline, group, sync) = (request.deadline, request.group, request.sync);
+        let direct = match self.admit(&request)? {
+            Admission::Direct => true,
+            Admission::Queued => false,
+            Admission::Full => {
+                self.announce_full();
+                return Err(SubmitError::QueueFull);
+            }
+        };
         let ticket = if direct {
-            self.send_now(now, slot, encode)?;
+            self.send_now(now, request, encode).map_err(SubmitError::Encode)?;
             Ticket::Sent
         } else {
-            let queue = if in_group { &mut self.group_queue } else { &mut self.queue };
-            slot.len = queue.encode(encode).map_err(SubmitError::Encode)?;
-            let number = queue.push(Entry::Request(slot));
+            let queue = if group.is_some() { &mut self.group_queue } else { &mut self.queue };
+            let number = queue.push(request, encode).map_err(SubmitError::Encode)?;
             self.announce_full();
-            if in_group { Ticket::Sent } else { Ticket::Queued(number) }
+            if group.is_some() { Ticket::Sent } else { Ticket::Queued(number) }
         };
         self.earliest_deadline = self.earliest_deadline.min(deadline);
+        match &mut self.floor {
+            Some(floor) if group.is_some() => floor.segment_open = sync == SyncPoint::Member,
+            _ => self.segment_open = sync == SyncPoint::Member,
+        }
         Ok(ticket)
     }
 
     /// Keeps a caller's place in line for room in the queue, after `submit` answered
-    /// [`SubmitError::QueueFull`]. [`Output::Room`] says when it is its turn; until then the host
-    /// keeps the request. If `deadline` passes first, it ends as [`Outcome::NotSent`].
+    /// [`SubmitError::QueueFull`] or [`has_room`](Self::has_room) was false. [`Output::Room`] says
+    /// when it is its turn; until then the host keeps the request. If `deadline` passes first, it
+    /// ends as [`Outcome::NotSent`]. None is returned when the connection takes no new requests.
+    ///
+    /// The line has no limit: whoever stands in it waits with a request of its own in hand, and
+    /// holds 40 bytes here.
     pub fn wait(&mut self, token: Token, deadline: Time) -> Option<Ticket> {
         if self.life != Life::Open {
             return None;
         }
         self.earliest_deadline = self.earliest_deadline.min(deadline);
-        Some(Ticket::Waiting(self.waiting.push(token, deadline)))
+        let number = self.waiting.push(token, deadline);
+        self.offer_room();
+        Some(Ticket::Waiting(number))
     }
 
     /// The caller whose turn [`Output::Room`] announced has submitted what it had, or no longer
-    /// wants to. The host says so before it does anything else with the connection.
+    /// wants to. Nobody else's turn comes before that.
     pub fn end_turn(&mut self, now: Time) {
-        self.rooms_reserved -= 1;
+        self.turn = false;
         self.fill(now);
     }
 
     /// Takes a request back if it has not been sent: it then ends as [`Outcome::NotSent`] and the
-    /// answer is true. One on its way keeps its slot, and its reply is still announced.
+    /// answer is true. One on its way keeps its slot, and its reply is still announced; so does
+    /// one that shares a sync point with others.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) -> bool {
         let token = match ticket {
             Ticket::Sent => None,
@@ -254,45 +283,56 @@ impl<P: Protocol> Connection<P> {
     /// nothing else, until [`close_group`](Self::close_group). Its turn comes in issue order.
     ///
     /// If the connection ends first, the token ends as [`Outcome::NotSent`]. None is returned
-    /// when the connection takes no new requests.
+    /// when the connection takes no new requests, or a segment outside any group is still open.
     pub fn open_group(&mut self, now: Time, token: Token) -> Option<Group> {
-        if self.life != Life::Open {
+        if self.life != Life::Open || self.segment_open {
             return None;
         }
-        self.next_group += 1;
-        let group = Group(self.next_group);
-        self.queue.push(Entry::Group(token, group));
+        let group = self.queue.push_group(token);
         self.fill(now);
         Some(group)
     }
 
-    /// Gives the floor back, or the wish for it. A group that has sent members must have sent the
-    /// request that ends their segment.
+    /// Gives the floor back, or the wish for it; a wish has no end of its own then. What was
+    /// submitted is still sent, and nothing more is taken.
+    ///
+    /// A group that has sent members must have sent the request that ends their segment: what
+    /// comes behind would be part of it otherwise, so the connection is closed instead.
     pub fn close_group(&mut self, now: Time, group: Group) {
-        if self.floor == Some(group) {
-            if self.group_queue.is_empty() {
-                self.free_floor();
-            } else {
-                self.group_queue.push(Entry::Group(Token::DISCARD, group));
+        match &mut self.floor {
+            Some(floor) if floor.group == group => {
+                if floor.segment_open {
+                    return self.close(CloseReason::Violation(Violation(
+                        "a group was closed within a segment",
+                    )));
+                }
+                floor.closing = true;
             }
-        } else {
-            self.queue.remove_group(group);
+            _ => self.queue.remove_group(group),
         }
         self.fill(now);
     }
 
     /// Asks the server for the replies so far to the open group, behind what it has submitted.
+    /// Nothing is sent where a sync point or another Flush asks for them already.
     pub fn flush(&mut self, now: Time, group: Group) {
-        if self.floor != Some(group) || P::FLUSH.is_empty() {
+        if !self.holds_floor(group) || P::FLUSH.is_empty() {
             return;
         }
-        if !self.group_queue.append_to_last(P::FLUSH) {
+        if !self.group_queue.is_empty() {
+            self.group_queue.flush_last(P::FLUSH);
+        } else if self.wire.unflushed > 0 {
             self.wire.begin(now, &mut self.last_progress);
-            self.wire.append_to_last(P::FLUSH);
+            self.wire.flush(P::FLUSH);
         }
     }
 
-    /// Takes no new requests from now on, and says goodbye when the last one was answered.
+    /// Takes no new requests from now on, and says goodbye when the last one was answered and no
+    /// group holds the floor. [`Output::Closed`] tells of it; what [`transmit`](Self::transmit)
+    /// shows then is the goodbye, to be written before the host closes the transport.
+    ///
+    /// What was taken before goes on: requests in the queue, callers that wait for room, groups
+    /// that hold the floor or wait for it.
     pub fn terminate(&mut self, now: Time) {
         if self.life == Life::Open {
             self.life = Life::Terminating;
@@ -315,23 +355,30 @@ impl<P: Protocol> Connection<P> {
 
     /// When to call [`handle_time`](Self::handle_time) next, unless something else happens first.
     pub fn poll_deadline(&self) -> Option<Time> {
-        let next = self.earliest_deadline.min(self.stall_deadline());
+        let next = self.next_expiry().min(self.stall_deadline());
         (next != Time::NEVER).then_some(next)
     }
 
     // --- what happened ---
 
-    /// The host handed this many bytes of [`transmit`](Self::transmit) to TLS or the system.
+    /// The host handed this many bytes of [`transmit`](Self::transmit) to TLS or the system. It
+    /// says so before it hands over what the server answered to them.
+    ///
+    /// # Panics
+    /// If that is more than `transmit` showed. Once the connection has ended what is too much is
+    /// ignored, since a write may have been under way.
     pub fn handle_written(&mut self, now: Time, bytes: usize) {
+        let bytes = if self.is_closed() { bytes.min(self.transmit().len()) } else { bytes };
         if bytes > 0 {
             self.last_progress = now;
             self.wire.written(bytes);
         }
     }
 
-    /// The reader of the open group took (or dropped) this many bytes of its replies.
+    /// The reader of the open group took (or dropped) this many bytes of the blocks that its
+    /// requests were handed, those of [`Output::Data`] and of [`Output::Ended`] alike.
     pub fn handle_consumed(&mut self, now: Time, group: Group, bytes: usize) {
-        if self.floor == Some(group) {
+        if self.holds_floor(group) {
             self.undelivered = self.undelivered.saturating_sub(bytes);
             self.update_window();
             self.fill(now);
@@ -346,22 +393,22 @@ impl<P: Protocol> Connection<P> {
     // --- private ---
 
     fn someone_waits(&self) -> bool {
-        self.waiting.live() > 0 || self.rooms_reserved > 0
+        self.turn || self.waiting.live() > 0
+    }
+
+    fn holds_floor(&self, group: Group) -> bool {
+        self.floor.as_ref().is_some_and(|floor| floor.group == group)
     }
 
     fn fail(&mut self, token: Token, outcome: Outcome, cause: Cause) {
         self.end(token, Bytes::new(), End::Failed(Failure { outcome, cause }));
     }
 
+    #[inline]
     fn end(&mut self, token: Token, block: Bytes, end: End) {
         if token != Token::DISCARD {
             self.outputs.push_back(Output::Ended { token, block, end });
         }
-    }
-
-    fn free_floor(&mut self) {
-        self.floor = None;
-        self.undelivered = 0;
     }
 
     /// Ends everything. What is known of each request's effect follows from how far its bytes got.
@@ -369,23 +416,28 @@ impl<P: Protocol> Connection<P> {
         if self.life == Life::Closed {
             return;
         }
-        self.life = Life::Closed;
-        self.outputs.push_back(Output::Closed(reason));
+        self.enter_closed(reason);
         self.close_wire();
         while let Some((slot, _)) = self.healing.pop_front() {
             // The server said that it never started.
             self.fail(slot.token, Outcome::Rejected, Cause::Closed);
         }
-        for token in self.group_queue.drain_tokens().chain(self.queue.drain_tokens()) {
-            if token != Token::DISCARD {
-                self.outputs.push_back(not_sent(token));
-            }
-        }
-        while let Some((token, _)) = self.waiting.pop() {
-            self.outputs.push_back(not_sent(token));
+        let mut unsent = Vec::new();
+        self.group_queue.drain(|token| unsent.push(token));
+        self.queue.drain(|token| unsent.push(token));
+        unsent.extend(std::iter::from_fn(|| self.waiting.pop()));
+        for token in unsent {
+            self.fail(token, Outcome::NotSent, Cause::Closed);
         }
         self.floor = None;
+        self.undelivered = 0;
+        self.turn = false;
+    }
+
+    fn enter_closed(&mut self, reason: CloseReason) {
+        self.life = Life::Closed;
         self.earliest_deadline = Time::NEVER;
+        self.outputs.push_back(Output::Closed(reason));
     }
 
     fn close_wire(&mut self) {
@@ -393,26 +445,34 @@ impl<P: Protocol> Connection<P> {
             && let Some(slot) = self.wire.answered()
         {
             self.end(slot.token, block, End::Failed(failure));
-            self.skipping = None;
         }
-        while let Some(slot) = self.wire.ring.front() {
-            let outcome = match self.skipping {
-                Some(outcome) => outcome,
-                None if self.wire.front_touched() => Outcome::Unknown,
-                None => Outcome::NotSent,
+        self.skipping = None;
+        loop {
+            let touched = self.wire.front_touched();
+            let Some(slot) = self.wire.answered() else { break };
+            let outcome = match touched {
+                true => Outcome::Unknown,
+                false if slot.healed => Outcome::Rejected,
+                false => Outcome::NotSent,
             };
-            if slot.sync != SyncPoint::Member {
-                self.skipping = None;
-            }
-            if let Some(slot) = self.wire.answered() {
-                self.fail(slot.token, outcome, Cause::Closed);
-            }
+            self.fail(slot.token, outcome, Cause::Closed);
         }
         self.wire.clear();
     }
 }
 
-fn not_sent<E>(token: Token) -> Output<E> {
-    let failure = Failure { outcome: Outcome::NotSent, cause: Cause::Closed };
-    Output::Ended { token, block: Bytes::new(), end: End::Failed(failure) }
+/// Counts only: the bytes may hold what nobody should read.
+impl<P: Protocol> fmt::Debug for Connection<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection")
+            .field("life", &self.life)
+            .field("in_flight", &self.in_flight())
+            .field("in_flight_bytes", &self.in_flight_bytes())
+            .field("undelivered_bytes", &self.undelivered)
+            .field("queued", &self.queued())
+            .field("queued_bytes", &self.queued_bytes())
+            .field("waiting", &self.waiting())
+            .field("unwritten_bytes", &self.transmit().len())
+            .finish_non_exhaustive()
+    }
 }

@@ -4,53 +4,98 @@
 use bytes::BytesMut;
 
 use super::queue::Entry;
-use super::wire::{Slot, Wire};
-use super::{Connection, Life};
+use super::wire::Slot;
+use super::{Connection, Floor, Life};
 use crate::{
     Cause, CloseReason, Limits, Outcome, Output, Protocol, Request, SubmitError, SyncPoint, Time,
 };
 
+/// Where a request that was submitted goes.
+pub(super) enum Admission {
+    /// Straight onto the wire.
+    Direct,
+    Queued,
+    /// Nowhere.
+    Full,
+}
+
 impl<P: Protocol> Connection<P> {
-    /// Whether a request may be taken, and whether it goes straight onto the wire.
-    pub(super) fn admit<E>(&self, request: &Request<P::Expect>) -> Result<bool, SubmitError<E>> {
-        if let Some(group) = request.group {
-            if self.floor != Some(group) {
-                return Err(SubmitError::NotGranted);
+    #[inline]
+    pub(super) fn admit<E>(
+        &self,
+        request: &Request<P::Expect>,
+    ) -> Result<Admission, SubmitError<E>> {
+        let Some(group) = request.group else {
+            return self.admit_shared(request.reserved || self.segment_open);
+        };
+        match &self.floor {
+            _ if self.life == Life::Closed => Err(SubmitError::Closed),
+            Some(floor) if floor.group == group && !floor.closing => {
+                if self.group_has_room() {
+                    return Ok(Admission::Direct);
+                }
+                let full = self.group_queue.live() >= self.limits.queue_max
+                    || self.group_queue.bytes_len() >= self.limits.queue_bytes_max;
+                // A sync point is always taken: a group can't be closed without.
+                Ok(match full && request.sync != SyncPoint::Only {
+                    true => Admission::Full,
+                    false => Admission::Queued,
+                })
             }
-            if self.group_queue.live() >= self.limits.queue_max
-                || self.group_queue.bytes_len() >= self.limits.queue_bytes_max
-            {
-                return Err(SubmitError::QueueFull);
-            }
-            return Ok(self.group_queue.is_empty() && self.window_open());
+            _ => Err(SubmitError::NotGranted),
         }
-        let waits = self.someone_waits() && !request.reserved;
-        let clear = self.floor.is_none() && self.queue.is_empty() && self.healing.is_empty();
-        if clear && !waits && self.window_open() {
-            return Ok(true);
+    }
+
+    /// `continues`: room was announced, or the rest of the segment is taken already.
+    #[inline]
+    fn admit_shared<E>(&self, continues: bool) -> Result<Admission, SubmitError<E>> {
+        if self.life != Life::Open && !(self.life == Life::Terminating && continues) {
+            return Err(SubmitError::Closed);
         }
-        let full = self.queue.live() + self.rooms_reserved >= self.limits.queue_max
-            || self.queue.bytes_len() >= self.limits.queue_bytes_max;
-        if waits || full && !request.reserved {
-            return Err(SubmitError::QueueFull);
+        if self.someone_waits() && !continues {
+            return Ok(Admission::Full);
         }
-        Ok(false)
+        if self.is_clear() {
+            return Ok(Admission::Direct);
+        }
+        Ok(match continues || self.has_place() {
+            true => Admission::Queued,
+            false => Admission::Full,
+        })
+    }
+
+    /// Whether a request outside any group would go straight onto the wire.
+    #[inline]
+    fn is_clear(&self) -> bool {
+        self.floor.is_none()
+            && self.queue.is_empty()
+            && (self.healing.is_empty() || self.wire.mid_segment)
+            && self.window_open()
+    }
+
+    /// Whether another request outside any group may be taken, if nobody waits.
+    #[inline]
+    pub(super) fn has_place(&self) -> bool {
+        self.queue.live() < self.limits.queue_max
+            && self.queue.bytes_len() < self.limits.queue_bytes_max
+            || self.is_clear()
     }
 
     /// Encodes a request onto the wire and gives it its slot.
+    #[inline]
     pub(super) fn send_now<E>(
         &mut self,
         now: Time,
-        mut slot: Slot<P::Expect>,
+        request: Request<P::Expect>,
         encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
-    ) -> Result<(), SubmitError<E>> {
-        if is_doomed(self.skipping, &self.wire, &slot) {
-            self.fail(slot.token, Outcome::NotSent, Cause::Aborted);
+    ) -> Result<(), E> {
+        if self.is_doomed(request.sync) {
+            self.fail(request.token, Outcome::NotSent, Cause::Aborted);
             return Ok(());
         }
         self.wire.begin(now, &mut self.last_progress);
-        slot.len = self.wire.encode(encode).map_err(SubmitError::Encode)?;
-        self.push(slot);
+        let len = self.wire.encode(encode)?;
+        self.push(Slot::new(request, len));
         Ok(())
     }
 
@@ -59,7 +104,12 @@ impl<P: Protocol> Connection<P> {
         if self.life == Life::Closed {
             return;
         }
-        while self.window_open() && self.send_next(now) {}
+        loop {
+            self.free_floor();
+            if !(self.window_open() && self.send_next(now)) {
+                break;
+            }
+        }
         self.grant();
         self.offer_room();
         self.announce_drained();
@@ -67,6 +117,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Whether another request may go onto the wire.
+    #[inline]
     pub(super) fn window_open(&self) -> bool {
         // A request larger than the window travels alone.
         self.refilling || (self.in_flight() == 0 && self.undelivered == 0)
@@ -74,6 +125,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Once the window was full it opens again at half: refilling it at every reply makes many
     /// small writes, which cost a third more CPU.
+    #[inline]
     pub(super) fn update_window(&mut self) {
         let (requests, bytes) = (self.in_flight(), self.in_flight_bytes() + self.undelivered);
         let Limits { in_flight_max, in_flight_bytes_max, .. } = self.limits;
@@ -83,7 +135,7 @@ impl<P: Protocol> Connection<P> {
         };
     }
 
-    /// Moves the next request onto the wire; false if it isn't anybody's turn.
+    /// Moves the next request onto the wire; false if there is none that may be.
     fn send_next(&mut self, now: Time) -> bool {
         let queue = match self.floor {
             Some(_) => &mut self.group_queue,
@@ -93,27 +145,21 @@ impl<P: Protocol> Connection<P> {
             }
             None => &mut self.queue,
         };
-        match queue.first() {
-            Some(Entry::Request(_)) => {}
-            Some(Entry::Group(..)) if self.floor.is_some() => {
-                queue.pop();
-                self.free_floor();
-                return true;
-            }
-            _ => return false,
-        }
-        let Some(Entry::Request(slot)) = queue.pop() else { return false };
-        let doomed = is_doomed(self.skipping, &self.wire, &slot);
+        let Some(Entry::Request { slot, .. }) = queue.first() else { return false };
+        let sync = slot.sync;
+        let doomed = self.is_doomed(sync);
+        let queue = if self.floor.is_some() { &mut self.group_queue } else { &mut self.queue };
         self.wire.begin(now, &mut self.last_progress);
-        let wire = &mut self.wire;
-        queue.take_bytes(slot.len, |bytes| {
+        let entry = queue.pop(|_, bytes| {
             if !doomed {
-                wire.extend(bytes);
+                self.wire.extend(bytes);
             }
         });
-        match doomed {
-            true => self.fail(slot.token, Outcome::NotSent, Cause::Aborted),
-            false => self.push(slot),
+        if let Some(Entry::Request { slot, .. }) = entry {
+            match doomed {
+                true => self.fail(slot.token, Outcome::NotSent, Cause::Aborted),
+                false => self.push(slot),
+            }
         }
         true
     }
@@ -121,23 +167,36 @@ impl<P: Protocol> Connection<P> {
     fn send_again(&mut self, now: Time) {
         let Some((mut slot, bytes)) = self.healing.pop_front() else { return };
         self.wire.begin(now, &mut self.last_progress);
-        slot.len = self.wire.extend_with(|out| {
+        let heal = |out: &mut BytesMut| {
             self.protocol.heal(&mut slot.expect, out);
             out.extend_from_slice(&bytes);
-        });
+            Ok::<(), std::convert::Infallible>(())
+        };
+        let Ok(len) = self.wire.encode(heal);
+        slot.len = len;
         self.push(slot);
     }
 
+    #[inline(always)]
     fn push(&mut self, slot: Slot<P::Expect>) {
-        self.earliest_deadline = self.earliest_deadline.min(slot.deadline);
         self.wire.push(slot);
         self.flush_half_window();
         self.update_window();
         self.skip_members();
     }
 
+    /// A member whose segment has failed already would only be skipped: it isn't sent at all.
+    #[inline]
+    fn is_doomed(&self, sync: SyncPoint) -> bool {
+        self.skipping.is_some()
+            && self.wire.is_empty()
+            && self.wire.mid_segment
+            && sync == SyncPoint::Member
+    }
+
     /// The server keeps small replies to itself until a sync point or a Flush. Without one at each
     /// half window, a segment longer than the window would wait for replies that never come.
+    #[inline]
     fn flush_half_window(&mut self) {
         if P::FLUSH.is_empty() || !self.wire.mid_segment {
             return;
@@ -146,30 +205,42 @@ impl<P: Protocol> Connection<P> {
         if self.wire.unflushed >= half
             || self.wire.unflushed_bytes >= self.limits.in_flight_bytes_max / 2
         {
-            self.wire.append_to_last(P::FLUSH);
+            self.wire.flush(P::FLUSH);
+        }
+    }
+
+    /// Takes the floor back from a group that was closed, once its last request is on the wire.
+    fn free_floor(&mut self) {
+        if let Some(Floor { closing: true, .. }) = self.floor
+            && self.group_queue.is_empty()
+        {
+            self.floor = None;
+            self.undelivered = 0;
+            self.update_window();
         }
     }
 
     /// Gives the floor to the group whose turn it is.
     fn grant(&mut self) {
-        if self.floor.is_some() || self.wire.mid_segment || !self.healing.is_empty() {
+        if self.floor.is_some() || !self.healing.is_empty() {
             return;
         }
         if let Some(Entry::Group(..)) = self.queue.first()
-            && let Some(Entry::Group(token, group)) = self.queue.pop()
+            && let Some(Entry::Group(token, group)) = self.queue.pop(|_, _| {})
         {
-            self.floor = Some(group);
+            debug_assert!(!self.wire.mid_segment, "no group is queued within a segment");
+            self.floor = Some(Floor { group, segment_open: false, closing: false });
             self.outputs.push_back(Output::Granted { token });
         }
     }
 
-    fn offer_room(&mut self) {
-        while self.waiting.live() > 0
-            && self.queue.live() + self.rooms_reserved < self.limits.queue_max
-            && self.queue.bytes_len() < self.limits.queue_bytes_max
+    /// Lets the first of the waiting callers submit. One at a time: nobody knows how much each has.
+    pub(super) fn offer_room(&mut self) {
+        if !self.turn
+            && self.has_place()
+            && let Some(token) = self.waiting.pop()
         {
-            let Some((token, _)) = self.waiting.pop() else { break };
-            self.rooms_reserved += 1;
+            self.turn = true;
             self.outputs.push_back(Output::Room { token });
         }
     }
@@ -182,10 +253,10 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn announce_drained(&mut self) {
-        let below = |now: usize, max: usize| now < max - max / 4;
+        let below = |now: usize, max: usize| now < (max - max / 4).max(1);
         if self.full
             && self.queued() == 0
-            && self.waiting.live() == 0
+            && !self.someone_waits()
             && below(self.in_flight(), self.limits.in_flight_max)
             && below(self.in_flight_bytes() + self.undelivered, self.limits.in_flight_bytes_max)
         {
@@ -198,13 +269,7 @@ impl<P: Protocol> Connection<P> {
         if self.life == Life::Terminating && self.is_idle() && self.floor.is_none() {
             self.wire.begin(now, &mut self.last_progress);
             self.wire.append_unanswered(P::TERMINATE);
-            self.life = Life::Closed;
-            self.outputs.push_back(Output::Closed(CloseReason::Host));
+            self.enter_closed(CloseReason::Host);
         }
     }
-}
-
-/// A member whose segment has failed already would only be skipped: it isn't sent at all.
-fn is_doomed<X>(skipping: Option<Outcome>, wire: &Wire<X>, slot: &Slot<X>) -> bool {
-    skipping.is_some() && wire.ring.is_empty() && wire.mid_segment && slot.sync == SyncPoint::Member
 }

@@ -1,279 +1,310 @@
 //! What waits: requests for the window, and callers for room in the queue.
-//!
-//! Both are numbered lines. Taking one out of the middle leaves a gap that is stepped over when its
-//! turn comes, so every operation costs the same whatever the length.
 
-use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 
+use super::buffer::Buffer;
+use super::line::Line;
 use super::wire::Slot;
-use crate::{Group, Outcome, SyncPoint, Time, Token};
+use crate::{Group, Outcome, Request, SyncPoint, Time, Token};
 
-#[derive(Debug)]
 pub(super) enum Entry<X> {
-    Request(Slot<X>),
-    /// A group's turn to hold the floor; in the group's own queue, its end.
+    Request {
+        /// Position of its first byte, counted like [`Queue::bytes_start`].
+        start: u64,
+        slot: Slot<X>,
+    },
+    /// A group's turn to hold the floor.
     Group(Token, Group),
-    /// A request that was taken back, whose bytes are still to be stepped over.
-    Gone(usize),
 }
 
-#[derive(Debug)]
+/// Requests with their bytes, and groups that ask for the floor, in issue order.
 pub(super) struct Queue<X> {
-    entries: VecDeque<Entry<X>>,
-    /// The entries' bytes, in their order.
-    bytes: BytesMut,
-    /// Number of the first entry.
-    front: u64,
-    /// Entries that are not gone.
-    live: usize,
-    /// Bytes of gone entries.
-    gone_bytes: usize,
+    line: Line<Entry<X>>,
+    /// The requests' bytes in their order, and between them those of requests that left.
+    bytes: Buffer,
+    /// Position of the first byte in `bytes`, counted from the first that was ever queued.
+    bytes_start: u64,
+    /// Bytes of the requests in line.
+    live_bytes: usize,
+    /// A Flush was put behind the last request.
+    flushed: bool,
 }
+
+/// So many bytes of requests that left are never worth moving the others for.
+const GONE_BYTES_MIN: usize = 64 << 10;
 
 impl<X> Queue<X> {
     pub(super) fn new() -> Queue<X> {
-        Queue { entries: VecDeque::new(), bytes: BytesMut::new(), front: 0, live: 0, gone_bytes: 0 }
+        Queue {
+            line: Line::new(),
+            bytes: Buffer::new(),
+            bytes_start: 0,
+            live_bytes: 0,
+            flushed: false,
+        }
     }
 
+    #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.live == 0
+        self.line.live() == 0
     }
 
+    #[inline]
     pub(super) fn live(&self) -> usize {
-        self.live
+        self.line.live()
     }
 
+    #[inline]
     pub(super) fn bytes_len(&self) -> usize {
-        self.bytes.len() - self.gone_bytes
+        self.live_bytes
     }
 
-    pub(super) fn encode<E>(
+    /// Appends a request with the bytes that `encode` writes, and says its number.
+    pub(super) fn push<E>(
         &mut self,
+        request: Request<X>,
         encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
-    ) -> Result<usize, E> {
-        let before = self.bytes.len();
-        match encode(&mut self.bytes) {
-            Ok(()) => Ok(self.bytes.len() - before),
-            Err(error) => {
-                self.bytes.truncate(before);
-                Err(error)
-            }
-        }
+    ) -> Result<u64, E> {
+        let start = self.bytes_end();
+        let len = self.bytes.encode(encode)?;
+        self.live_bytes += len;
+        self.flushed = false;
+        Ok(self.line.push(Entry::Request { start, slot: Slot::new(request, len) }))
     }
 
-    /// Appends an entry whose bytes were just encoded, and says its number.
-    pub(super) fn push(&mut self, entry: Entry<X>) -> u64 {
-        self.live += 1;
-        self.entries.push_back(entry);
-        self.front + self.entries.len() as u64 - 1
+    /// Appends a group's wish for the floor. The group is named after its number in line.
+    pub(super) fn push_group(&mut self, token: Token) -> Group {
+        let number = NonZeroU64::new(self.line.next_number()).expect("numbers start at one");
+        let group = Group(number);
+        self.line.push(Entry::Group(token, group));
+        group
     }
 
-    /// Steps over the gaps at the front.
-    pub(super) fn skip_gone(&mut self) {
-        while let Some(Entry::Gone(len)) = self.entries.front() {
-            self.bytes.advance(*len);
-            self.gone_bytes -= *len;
-            self.entries.pop_front();
-            self.front += 1;
-        }
-    }
-
-    /// The first entry that isn't gone.
     pub(super) fn first(&mut self) -> Option<&Entry<X>> {
-        self.skip_gone();
-        self.entries.front()
+        self.line.first()
     }
 
-    /// Takes the first entry. The bytes of a request are at the front of what
-    /// [`take_bytes`](Self::take_bytes) shows, and the caller takes them next.
-    pub(super) fn pop(&mut self) -> Option<Entry<X>> {
-        self.skip_gone();
-        let entry = self.entries.pop_front()?;
-        self.front += 1;
-        self.live -= 1;
+    /// Takes the first entry. The bytes of a request are handed to `copy`.
+    pub(super) fn pop(&mut self, copy: impl FnOnce(&Slot<X>, &[u8])) -> Option<Entry<X>> {
+        let entry = self.line.pop()?;
+        if let Entry::Request { start, slot } = &entry {
+            let gap = (start - self.bytes_start) as usize;
+            copy(slot, &self.bytes.as_slice()[gap..gap + slot.len]);
+            self.bytes.advance(gap + slot.len);
+            self.bytes_start = start + slot.len as u64;
+            self.live_bytes -= slot.len;
+        }
         Some(entry)
     }
 
-    /// Hands the next `len` bytes to `copy` and drops them.
-    pub(super) fn take_bytes(&mut self, len: usize, copy: impl FnOnce(&[u8])) {
-        copy(&self.bytes[..len]);
-        self.bytes.advance(len);
+    /// Puts `flush` behind the last request if its segment goes on after it, once.
+    pub(super) fn flush_last(&mut self, flush: &[u8]) {
+        if self.flushed {
+            return;
+        }
+        let end = self.bytes_end();
+        if let Some(Entry::Request { start, slot }) = self.line.last_mut()
+            && slot.sync == SyncPoint::Member
+        {
+            debug_assert_eq!(*start + slot.len as u64, end, "only whole segments leave");
+            self.bytes.extend(flush);
+            slot.len += flush.len();
+            self.live_bytes += flush.len();
+            self.flushed = true;
+        }
     }
 
     /// Takes an isolated request back; one of a longer segment stays, since a segment is sent whole
     /// or not at all. `mid_segment`: the first entry continues a segment that is on the wire.
     pub(super) fn remove(&mut self, number: u64, mid_segment: bool) -> Option<Token> {
-        let index = usize::try_from(number.checked_sub(self.front)?).ok()?;
+        self.line.skip_gaps();
+        let index = self.line.position(number)?;
+        // Nobody leaves from within a segment: where a gap stands in front, a new one begins.
         let after_member = match index.checked_sub(1) {
             None => mid_segment,
-            Some(before) => matches!(self.entries.get(before),
-                Some(Entry::Request(slot)) if slot.sync == SyncPoint::Member),
+            Some(before) => matches!(self.line.at(before),
+                Some(Entry::Request { slot, .. }) if slot.sync == SyncPoint::Member),
         };
-        match self.entries.get(index)? {
-            Entry::Request(slot) if slot.sync == SyncPoint::Own && !after_member => {
-                self.remove_at(index)
+        let token = match self.line.at(index)? {
+            Entry::Request { slot, .. } if slot.sync == SyncPoint::Own && !after_member => {
+                slot.token
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        self.take(index);
+        self.close_gaps();
+        Some(token)
     }
 
     pub(super) fn remove_group(&mut self, group: Group) {
-        let place =
-            self.entries.iter().position(|e| matches!(e, Entry::Group(_, g) if *g == group));
-        if let Some(index) = place {
-            self.remove_at(index);
-        }
-    }
-
-    fn remove_at(&mut self, index: usize) -> Option<Token> {
-        let (token, len) = match std::mem::replace(&mut self.entries[index], Entry::Gone(0)) {
-            Entry::Request(slot) => (Some(slot.token), slot.len),
-            Entry::Group(token, _) => (Some(token), 0),
-            Entry::Gone(len) => (None, len),
-        };
-        self.entries[index] = Entry::Gone(len);
-        if token.is_some() {
-            self.gone_bytes += len;
-            self.live -= 1;
-        }
-        token
-    }
-
-    /// Puts bytes behind the last request; false if there is none.
-    pub(super) fn append_to_last(&mut self, bytes: &[u8]) -> bool {
-        match self.entries.back_mut() {
-            Some(Entry::Request(slot)) => {
-                slot.len += bytes.len();
-                self.bytes.extend_from_slice(bytes);
-                true
-            }
-            _ => false,
+        if let Some(index) = self.line.position(group.0.get())
+            && let Some(Entry::Group(..)) = self.line.at(index)
+        {
+            self.take(index);
+            self.close_gaps();
         }
     }
 
     /// Takes out the segments with a request whose deadline has come, hands each token and what is
     /// known of its effect to `expired`, and returns the earliest deadline among the rest.
     ///
-    /// A segment is taken out whole. The rest of one that is partly sent already (`mid_segment`)
-    /// can't be: the callers of its late requests are told, and it goes on.
+    /// A segment is taken out whole. One that is partly sent already (`mid_segment`), or whose end
+    /// was not submitted yet, can't be: the callers of its late requests are told, and it goes on.
     pub(super) fn expire(
         &mut self,
         now: Time,
         mid_segment: bool,
         mut expired: impl FnMut(Token, Outcome),
     ) -> Time {
+        self.line.skip_gaps();
         let mut earliest = Time::NEVER;
-        let (mut start, mut sent, mut late) = (0, mid_segment, false);
-        for index in 0..self.entries.len() {
-            let Entry::Request(slot) = &mut self.entries[index] else {
-                start = index + 1;
-                continue;
-            };
-            let ends_segment = slot.sync != SyncPoint::Member;
-            if slot.deadline > now {
-                earliest = earliest.min(slot.deadline);
-            } else if sent {
-                expired(slot.token, Outcome::Unknown);
-                slot.token = Token::DISCARD;
-                slot.deadline = Time::NEVER;
-            } else {
-                late = true;
-            }
-            if ends_segment {
-                if late {
-                    for gone in start..=index {
-                        if let Some(token) = self.remove_at(gone) {
-                            expired(token, Outcome::NotSent);
+        let (mut start, mut sent) = (0, mid_segment);
+        while let Some(segment) = self.segment(start) {
+            if segment.late_by(now) {
+                for index in start..segment.end {
+                    if !sent && segment.complete {
+                        if let Some(Entry::Request { slot, .. }) = self.take(index) {
+                            expired(slot.token, Outcome::NotSent);
                         }
+                    } else if let Some(Entry::Request { slot, .. }) = self.line.at_mut(index) {
+                        if slot.deadline <= now {
+                            expired(slot.forget(), Outcome::Unknown);
+                        }
+                        earliest = earliest.min(slot.deadline);
                     }
                 }
-                (start, sent, late) = (index + 1, false, false);
+            } else {
+                earliest = earliest.min(segment.deadline);
             }
+            (start, sent) = (segment.end, false);
         }
-        if late {
-            // The end of this segment was not submitted yet, so it can't be taken out.
-            for entry in self.entries.range_mut(start..) {
-                let Entry::Request(slot) = entry else { continue };
-                if slot.deadline <= now {
-                    expired(slot.token, Outcome::Unknown);
-                    slot.token = Token::DISCARD;
-                    slot.deadline = Time::NEVER;
-                }
-            }
-        }
+        self.close_gaps();
         earliest
     }
 
     /// Empties the queue and names everyone in it.
-    pub(super) fn drain_tokens(&mut self) -> impl Iterator<Item = Token> + use<X> {
-        self.bytes = BytesMut::new();
-        self.gone_bytes = 0;
-        self.live = 0;
-        self.front += self.entries.len() as u64;
-        std::mem::take(&mut self.entries).into_iter().filter_map(|entry| match entry {
-            Entry::Request(slot) => Some(slot.token),
-            Entry::Group(token, _) => Some(token),
-            Entry::Gone(_) => None,
-        })
+    pub(super) fn drain(&mut self, mut left: impl FnMut(Token)) {
+        while let Some(entry) = self.line.pop() {
+            match entry {
+                Entry::Request { slot, .. } => left(slot.token),
+                Entry::Group(token, _) => left(token),
+            }
+        }
+        self.bytes_start = self.bytes_end();
+        self.bytes = Buffer::new();
+        self.live_bytes = 0;
+    }
+
+    fn bytes_end(&self) -> u64 {
+        self.bytes_start + self.bytes.len() as u64
+    }
+
+    /// The segment that begins at `start`; a gap or a group counts as one.
+    fn segment(&self, start: usize) -> Option<Segment> {
+        let mut segment = Segment { end: start, complete: false, deadline: Time::NEVER };
+        for index in start..self.line.len() {
+            segment.end = index + 1;
+            segment.complete = match self.line.at(index) {
+                Some(Entry::Request { slot, .. }) => {
+                    segment.deadline = segment.deadline.min(slot.deadline);
+                    slot.sync != SyncPoint::Member
+                }
+                _ => true,
+            };
+            if segment.complete {
+                break;
+            }
+        }
+        (segment.end > start).then_some(segment)
+    }
+
+    fn take(&mut self, index: usize) -> Option<Entry<X>> {
+        let entry = self.line.take(index)?;
+        if let Entry::Request { slot, .. } = &entry {
+            self.live_bytes -= slot.len;
+        }
+        Some(entry)
+    }
+
+    /// Gives back what those who left held, once it is more than what the others hold.
+    fn close_gaps(&mut self) {
+        self.line.close_gaps();
+        if self.bytes.len() - self.live_bytes <= self.live_bytes + GONE_BYTES_MIN {
+            return;
+        }
+        let (old, old_start) =
+            (std::mem::replace(&mut self.bytes, Buffer::new()), self.bytes_start);
+        for entry in self.line.iter_mut() {
+            if let Entry::Request { start, slot } = entry {
+                let from = (*start - old_start) as usize;
+                *start = old_start + self.bytes.len() as u64;
+                self.bytes.extend(&old.as_slice()[from..from + slot.len]);
+            }
+        }
+    }
+}
+
+/// A run of places in the queue that are sent together.
+struct Segment {
+    /// The place behind its last.
+    end: usize,
+    /// Whether the request that ends it was submitted.
+    complete: bool,
+    /// The earliest of its requests' deadlines.
+    deadline: Time,
+}
+
+impl Segment {
+    fn late_by(&self, now: Time) -> bool {
+        self.deadline <= now
     }
 }
 
 /// Callers that wait for room in the queue. Their requests stay with them.
-#[derive(Debug)]
 pub(super) struct Waiting {
-    callers: VecDeque<Option<(Token, Time)>>,
-    front: u64,
-    live: usize,
+    line: Line<(Token, Time)>,
 }
 
 impl Waiting {
     pub(super) fn new() -> Waiting {
-        Waiting { callers: VecDeque::new(), front: 0, live: 0 }
+        Waiting { line: Line::new() }
     }
 
+    #[inline]
     pub(super) fn live(&self) -> usize {
-        self.live
+        self.line.live()
     }
 
     pub(super) fn push(&mut self, token: Token, deadline: Time) -> u64 {
-        self.live += 1;
-        self.callers.push_back(Some((token, deadline)));
-        self.front + self.callers.len() as u64 - 1
+        self.line.push((token, deadline))
     }
 
-    pub(super) fn pop(&mut self) -> Option<(Token, Time)> {
-        while let Some(place) = self.callers.pop_front() {
-            self.front += 1;
-            if place.is_some() {
-                self.live -= 1;
-                return place;
-            }
-        }
-        None
+    pub(super) fn pop(&mut self) -> Option<Token> {
+        self.line.pop().map(|(token, _)| token)
     }
 
     pub(super) fn remove(&mut self, number: u64) -> Option<Token> {
-        let index = usize::try_from(number.checked_sub(self.front)?).ok()?;
-        let (token, _) = self.callers.get_mut(index)?.take()?;
-        self.live -= 1;
+        let index = self.line.position(number)?;
+        let (token, _) = self.line.take(index)?;
+        self.line.close_gaps();
         Some(token)
     }
 
     pub(super) fn expire(&mut self, now: Time, mut expired: impl FnMut(Token)) -> Time {
         let mut earliest = Time::NEVER;
-        for place in &mut self.callers {
-            match *place {
-                Some((token, deadline)) if deadline <= now => {
-                    expired(token);
-                    *place = None;
-                    self.live -= 1;
+        for index in 0..self.line.len() {
+            match self.line.at(index) {
+                Some((_, deadline)) if *deadline > now => earliest = earliest.min(*deadline),
+                Some((token, _)) => {
+                    expired(*token);
+                    self.line.take(index);
                 }
-                Some((_, deadline)) => earliest = earliest.min(deadline),
                 None => {}
             }
         }
+        self.line.close_gaps();
         earliest
     }
 }

@@ -2,48 +2,58 @@
 
 use std::collections::VecDeque;
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 
-use crate::{Request, SyncPoint, Time, Token};
+use super::buffer::Buffer;
+use crate::{Group, Request, SyncPoint, Time, Token};
 
 /// One request's place in the order of replies. It leaves the ring when its reply is complete,
 /// never earlier: a caller that lost interest only loses its token.
-#[derive(Debug)]
 pub(super) struct Slot<X> {
     pub(super) token: Token,
     pub(super) expect: X,
-    pub(super) sync: SyncPoint,
     pub(super) deadline: Time,
     /// Bytes of it on the wire, with a Flush that was put behind it.
     pub(super) len: usize,
+    /// Its reply's bytes count against the window of this group until its reader takes them.
+    pub(super) group: Option<Group>,
+    pub(super) sync: SyncPoint,
+    /// Whether it is sent again if the server says that it never started.
     pub(super) again: bool,
-    /// Whether its reply's bytes count against the window until its reader takes them.
-    pub(super) grouped: bool,
+    /// Whether it was sent before, and the server said that it never started.
+    pub(super) healed: bool,
 }
 
 impl<X> Slot<X> {
-    pub(super) fn new(request: Request<X>) -> Slot<X> {
+    #[inline]
+    pub(super) fn new(request: Request<X>, len: usize) -> Slot<X> {
         Slot {
             token: request.token,
             expect: request.expect,
-            sync: request.sync,
             deadline: request.deadline,
-            len: 0,
+            len,
+            group: request.group,
+            sync: request.sync,
             again: request.again && request.sync == SyncPoint::Own && request.group.is_none(),
-            grouped: request.group.is_some(),
+            healed: false,
         }
+    }
+
+    /// Its caller no longer waits. The token that it had is to be ended.
+    pub(super) fn forget(&mut self) -> Token {
+        self.deadline = Time::NEVER;
+        std::mem::replace(&mut self.token, Token::DISCARD)
     }
 }
 
 /// The ring and its bytes. Positions count bytes since the connection began.
-#[derive(Debug)]
 pub(super) struct Wire<X> {
     /// Unanswered requests in wire order; the first is the one whose reply is due.
-    pub(super) ring: VecDeque<Slot<X>>,
+    ring: VecDeque<Slot<X>>,
     /// Invariant: the sum of `len` over the ring.
-    pub(super) in_flight_bytes: usize,
+    in_flight_bytes: usize,
     /// Bytes from position `buffer_start` on: what is unwritten, and what may be sent again.
-    buffer: BytesMut,
+    buffer: Buffer,
     buffer_start: u64,
     written: u64,
     /// Position of the first byte of the ring's first request.
@@ -62,7 +72,7 @@ impl<X> Wire<X> {
         Wire {
             ring: VecDeque::new(),
             in_flight_bytes: 0,
-            buffer: BytesMut::new(),
+            buffer: Buffer::new(),
             buffer_start: 0,
             written: 0,
             front_start: 0,
@@ -73,11 +83,67 @@ impl<X> Wire<X> {
         }
     }
 
-    pub(super) fn unwritten(&self) -> &[u8] {
-        &self.buffer[(self.written - self.buffer_start) as usize..]
+    // --- getters ---
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.ring.len()
     }
 
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    #[inline]
+    pub(super) fn in_flight_bytes(&self) -> usize {
+        self.in_flight_bytes
+    }
+
+    #[inline]
+    pub(super) fn front(&self) -> Option<&Slot<X>> {
+        self.ring.front()
+    }
+
+    #[inline]
+    pub(super) fn front_mut(&mut self) -> Option<&mut Slot<X>> {
+        self.ring.front_mut()
+    }
+
+    #[inline]
+    pub(super) fn unwritten(&self) -> &[u8] {
+        &self.buffer.as_slice()[(self.written - self.buffer_start) as usize..]
+    }
+
+    /// Whether any byte of the first request was handed over.
+    #[inline]
+    pub(super) fn front_touched(&self) -> bool {
+        self.front_start < self.written
+    }
+
+    /// Whether a reply to the first request can have come. One that consists of no bytes at all
+    /// may be answered once everything before it was written.
+    #[inline]
+    pub(super) fn reply_is_due(&self) -> bool {
+        match self.ring.front() {
+            Some(slot) if slot.len == 0 => self.front_start <= self.written,
+            Some(_) => self.front_touched(),
+            None => false,
+        }
+    }
+
+    /// The bytes of the first request, which may be sent again.
+    pub(super) fn front_bytes(&self) -> &[u8] {
+        let Some(slot) = self.ring.front() else { return &[] };
+        debug_assert!(slot.again, "the bytes of other requests are not kept");
+        let start = (self.front_start - self.buffer_start) as usize;
+        &self.buffer.as_slice()[start..start + slot.len]
+    }
+
+    // --- changes ---
+
     /// Waiting for the peer begins when the first byte does.
+    #[inline]
     pub(super) fn begin(&self, now: Time, last_progress: &mut Time) {
         if self.unwritten().is_empty() {
             *last_progress = now;
@@ -85,34 +151,24 @@ impl<X> Wire<X> {
     }
 
     /// Writes a request's bytes; on an error takes them back.
+    #[inline]
     pub(super) fn encode<E>(
         &mut self,
         encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<usize, E> {
-        let before = self.buffer.len();
-        match encode(&mut self.buffer) {
-            Ok(()) => Ok(self.buffer.len() - before),
-            Err(error) => {
-                self.buffer.truncate(before);
-                Err(error)
-            }
-        }
+        self.buffer.encode(encode)
     }
 
     /// Writes bytes that were encoded before.
     pub(super) fn extend(&mut self, bytes: &[u8]) {
-        self.buffer.extend_from_slice(bytes);
-    }
-
-    /// Writes a request's bytes with an encoder that can't fail, and says how many.
-    pub(super) fn extend_with(&mut self, encode: impl FnOnce(&mut BytesMut)) -> usize {
-        let before = self.buffer.len();
-        encode(&mut self.buffer);
-        self.buffer.len() - before
+        self.buffer.extend(bytes);
     }
 
     /// Gives a slot to the request whose bytes were just encoded.
-    pub(super) fn push(&mut self, slot: Slot<X>) {
+    #[inline(always)]
+    pub(super) fn push(&mut self, mut slot: Slot<X>) {
+        // One that ends a segment of several can't be sent again without the others.
+        slot.again &= !self.mid_segment;
         self.in_flight_bytes += slot.len;
         self.again_count += usize::from(slot.again);
         self.mid_segment = slot.sync == SyncPoint::Member;
@@ -125,13 +181,13 @@ impl<X> Wire<X> {
         self.ring.push_back(slot);
     }
 
-    /// Puts bytes that are not a request of their own behind the last request. Without a request
-    /// on its way there is nothing that they could ask for, and they are left out.
-    pub(super) fn append_to_last(&mut self, bytes: &[u8]) {
+    /// Puts a Flush behind the last request. Without a request on its way there is nothing that it
+    /// could ask for, and it is left out.
+    pub(super) fn flush(&mut self, flush: &[u8]) {
         if let Some(last) = self.ring.back_mut() {
-            self.buffer.extend_from_slice(bytes);
-            last.len += bytes.len();
-            self.in_flight_bytes += bytes.len();
+            self.buffer.extend(flush);
+            last.len += flush.len();
+            self.in_flight_bytes += flush.len();
             self.flushed();
         }
     }
@@ -139,7 +195,7 @@ impl<X> Wire<X> {
     /// Bytes that get no answer: a goodbye.
     pub(super) fn append_unanswered(&mut self, bytes: &[u8]) {
         debug_assert!(self.ring.is_empty());
-        self.buffer.extend_from_slice(bytes);
+        self.buffer.extend(bytes);
         self.front_start += bytes.len() as u64;
     }
 
@@ -148,16 +204,15 @@ impl<X> Wire<X> {
         self.unflushed_bytes = 0;
     }
 
+    #[inline]
     pub(super) fn written(&mut self, bytes: usize) {
+        assert!(bytes <= self.unwritten().len(), "the host reported more bytes than there were");
         self.written += bytes as u64;
-        assert!(
-            self.written <= self.buffer_start + self.buffer.len() as u64,
-            "the host reported more bytes than there were"
-        );
         self.release();
     }
 
     /// Takes the first request out of the ring: its reply is complete.
+    #[inline(always)]
     pub(super) fn answered(&mut self) -> Option<Slot<X>> {
         let slot = self.ring.pop_front()?;
         self.in_flight_bytes -= slot.len;
@@ -167,20 +222,26 @@ impl<X> Wire<X> {
         Some(slot)
     }
 
-    /// The bytes of the first request, if they were kept.
-    pub(super) fn front_bytes(&self) -> &[u8] {
-        let Some(slot) = self.ring.front() else { return &[] };
-        let start = (self.front_start - self.buffer_start) as usize;
-        &self.buffer[start..start + slot.len]
-    }
-
-    /// Whether any byte of the first request was handed over.
-    pub(super) fn front_touched(&self) -> bool {
-        self.front_start < self.written
+    /// Ends the wait of everyone whose deadline has come, and returns the earliest of the others.
+    /// Nobody would hear of a request that is sent again after that, so it isn't.
+    pub(super) fn expire(&mut self, now: Time, mut expired: impl FnMut(usize, Token)) -> Time {
+        let mut earliest = Time::NEVER;
+        for (index, slot) in self.ring.iter_mut().enumerate() {
+            if slot.deadline <= now {
+                self.again_count -= usize::from(slot.again);
+                slot.again = false;
+                expired(index, slot.forget());
+            } else {
+                earliest = earliest.min(slot.deadline);
+            }
+        }
+        self.release();
+        earliest
     }
 
     /// Bytes leave the buffer when they are written, unless a request on its way may have to be
     /// sent again: then they stay until it is answered. Either way they are within the window.
+    #[inline]
     fn release(&mut self) {
         let keep_from = match self.again_count {
             0 => self.written,
@@ -192,8 +253,9 @@ impl<X> Wire<X> {
         }
     }
 
+    /// Drops what was not written.
     pub(super) fn clear(&mut self) {
-        self.buffer = BytesMut::new();
+        self.buffer = Buffer::new();
         self.buffer_start = self.written;
         self.front_start = self.written;
     }

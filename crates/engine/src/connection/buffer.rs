@@ -1,0 +1,71 @@
+//! Bytes in order: whole requests are put behind, and dropped in front.
+
+use bytes::{Buf, BytesMut};
+
+/// A buffer that grew beyond this is given back when it is empty, instead of being kept.
+const KEEP_MAX: usize = 4 << 20;
+
+pub(super) struct Buffer {
+    bytes: BytesMut,
+    /// The most that it has held since it was last given back.
+    peak: usize,
+}
+
+impl Buffer {
+    pub(super) fn new() -> Buffer {
+        Buffer { bytes: BytesMut::new(), peak: 0 }
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    #[inline]
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Appends what `encode` writes and says how much it was. If it fails, or panics, everything it
+    /// wrote is taken back.
+    #[inline]
+    pub(super) fn encode<E>(
+        &mut self,
+        encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
+    ) -> Result<usize, E> {
+        let before = self.bytes.len();
+        let mut tail = Tail { bytes: &mut self.bytes, keep: before };
+        encode(tail.bytes)?;
+        let len = tail.bytes.len().checked_sub(before).expect("an encoder only appends");
+        tail.keep += len;
+        drop(tail);
+        self.peak = self.peak.max(before + len);
+        Ok(len)
+    }
+
+    pub(super) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.peak = self.peak.max(self.bytes.len());
+    }
+
+    /// Drops the first `len` bytes.
+    #[inline]
+    pub(super) fn advance(&mut self, len: usize) {
+        self.bytes.advance(len);
+        if self.bytes.is_empty() && self.peak > KEEP_MAX {
+            *self = Buffer::new();
+        }
+    }
+}
+
+/// What lies behind `keep` goes when this does.
+struct Tail<'a> {
+    bytes: &'a mut BytesMut,
+    keep: usize,
+}
+
+impl Drop for Tail<'_> {
+    fn drop(&mut self) {
+        self.bytes.truncate(self.keep);
+    }
+}

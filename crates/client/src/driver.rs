@@ -117,7 +117,10 @@ impl Driver {
                 let error = core.lost("the server closed it");
                 core.close(error);
             }
-            Ok(_) => self.need = core.engine.handle_bytes(now, &mut self.input),
+            Ok(_) => {
+                core.replied(now);
+                self.need = core.engine.handle_bytes(now, &mut self.input);
+            }
             Err(error) => {
                 let error = core.lost(&error.to_string());
                 core.close(error);
@@ -127,7 +130,7 @@ impl Driver {
         core.settle(now);
         if core.wakers.len() > 1 {
             // Those who are woken will submit next: their requests leave in one write.
-            core.cork();
+            core.cork(now);
         }
         let open = !core.engine.is_closed();
         std::mem::swap(&mut core.wakers, &mut self.wakers);

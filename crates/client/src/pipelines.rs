@@ -113,6 +113,11 @@ impl Pipelines {
         self.list.get_mut(id.0 as usize)?.as_mut()
     }
 
+    /// Whether a pipeline holds the floor.
+    pub(crate) fn is_open(&self) -> bool {
+        self.floor.is_some()
+    }
+
     fn release(&mut self, id: PipelineId) {
         if let Some(state) = self.get(id) {
             state.references -= 1;
@@ -476,6 +481,7 @@ impl Core {
         self.replies.remove(token);
         if let Some(Member { pipeline, .. }) = member
             && let Some(state) = self.pipelines.get(pipeline)
+            && state.group.is_some()
         {
             state.granted = true;
             self.pipelines.floor = Some(pipeline);

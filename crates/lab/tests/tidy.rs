@@ -1,0 +1,63 @@
+//! The shape of the house: which crate may depend on which.
+
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+
+/// Each crate and what it may depend on: everything below `client` has a closed list, so that no
+/// clock, socket or runtime comes in unseen.
+const GRAPH: [(&str, &[&str], Option<&[&str]>); 5] = [
+    ("engine", &[], Some(&["bytes"])),
+    (
+        "postgres",
+        &["onetrip-engine"],
+        Some(&["bytes", "base64", "hmac", "md-5", "sha2", "stringprep"]),
+    ),
+    ("client", &["onetrip-engine", "onetrip-postgres"], None),
+    ("lab", &["onetrip-engine", "onetrip-postgres"], None),
+    ("cli", &["onetrip", "onetrip-lab"], None),
+];
+
+#[test]
+fn crates_depend_only_on_what_is_below_them() {
+    for (name, inside, outside) in GRAPH {
+        let dependencies = dependencies(&root().join("crates").join(name).join("Cargo.toml"));
+        assert!(!dependencies.is_empty(), "{name}: no dependencies were found");
+        for dependency in dependencies {
+            let allowed = match dependency.starts_with("onetrip") {
+                true => inside.contains(&dependency.as_str()),
+                false => outside.is_none_or(|outside| outside.contains(&dependency.as_str())),
+            };
+            assert!(allowed, "crates/{name} may not depend on {dependency}");
+        }
+    }
+}
+
+#[test]
+fn every_crate_of_the_workspace_stands_in_the_graph() {
+    let mut found: Vec<String> = std::fs::read_dir(root().join("crates"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let mut known: Vec<String> = GRAPH.iter().map(|(name, ..)| (*name).to_owned()).collect();
+    found.sort();
+    known.sort();
+    assert_eq!(found, known);
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The names in the `[dependencies]` section of a manifest.
+fn dependencies(manifest: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(manifest).unwrap();
+    let section = text.split("\n[dependencies]\n").nth(1).unwrap();
+    section
+        .lines()
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split(['.', ' ', '=']).next())
+        .filter(|name| !name.is_empty() && !name.starts_with('#'))
+        .map(str::to_owned)
+        .collect()
+}

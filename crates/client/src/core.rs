@@ -267,7 +267,7 @@ impl Core {
 
     /// Why no request is taken any more.
     pub(crate) fn refusal(&self) -> Option<Error> {
-        if !self.engine.is_closed() {
+        if self.engine.is_open() {
             return None;
         }
         let ended = self.ended.clone().unwrap_or_else(|| {
@@ -395,8 +395,16 @@ impl Core {
     fn room(&mut self, now: Time, token: Token) {
         let parked = self.replies.entry(token).and_then(|entry| entry.parked.take());
         if let Some(mut parked) = parked {
-            // Whoever ends now is told by the outputs.
-            let _ = self.submit_reserved(now, &mut parked.requests, &parked.bytes);
+            let tokens: Vec<Token> =
+                parked.requests.iter().map(|(request, _)| request.token).collect();
+            let submitted = self.submit_reserved(now, &mut parked.requests, &parked.bytes);
+            if let Err(error) = submitted {
+                // The connection ended before its turn came.
+                for token in tokens {
+                    let waker = self.replies.fail(token, error.clone());
+                    self.wakers.extend(waker);
+                }
+            }
             self.notify();
         }
         self.engine.end_turn(now);
@@ -483,7 +491,9 @@ impl Core {
 
     /// Whether what is unwritten may wait for the next reply.
     fn holds(&self, now: Time) -> bool {
-        self.pace.holds(now, self.engine.in_flight()) && !self.pipelines.is_open()
+        self.pace.holds(now, self.engine.in_flight())
+            && self.engine.transmit().len() < Pace::WORTH_A_WRITE
+            && !self.pipelines.is_open()
     }
 
     /// A read brought replies.
@@ -607,6 +617,8 @@ struct Pace {
 impl Pace {
     /// Fewer requests than this at the server, and new ones leave at once.
     const BUSY_MIN: usize = 16;
+    /// So many bytes leave at once.
+    const WORTH_A_WRITE: usize = 4 << 10;
     /// Reads that follow one another within this time are fast.
     const FAST: Duration = Duration::from_micros(100);
     /// A request waits no longer than this, counted at the next event of the connection.

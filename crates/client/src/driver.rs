@@ -156,15 +156,32 @@ impl Driver {
                 core.notify();
             }
         }
+        let now = self.shared.now();
+        // A timer that is set too early costs a turn; setting it anew at each turn costs more.
+        if core.armed <= now {
+            core.armed = Time::NEVER;
+        }
         let next = core.engine.poll_deadline().unwrap_or(Time::NEVER);
-        core.armed = next;
-        drop(core);
-        if next != Time::NEVER {
+        if next < core.armed {
+            core.armed = next;
+            drop(core);
             self.timer.as_mut().reset(self.shared.instant(next).into());
             if self.timer.as_mut().poll(cx).is_ready() {
                 cx.waker().wake_by_ref();
             }
         }
         false
+    }
+}
+
+impl Drop for Driver {
+    /// The task ends early when its runtime is shut down: nobody may wait for it then.
+    fn drop(&mut self) {
+        self.shared.with(|core, _| {
+            if !core.engine.is_closed() {
+                let error = core.lost("the runtime that drove it was shut down");
+                core.close(error);
+            }
+        });
     }
 }

@@ -9,7 +9,8 @@ use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{
-    Close, Describe, Formats, ParameterDescription, Query, SYNC, Target, bind, execute, parse,
+    Close, Describe, Formats, ParameterDescription, Query, SYNC, Target, TransactionStatus, bind,
+    execute, parse,
 };
 use onetrip_postgres::sql::{self, Place, Traits};
 use postgres_types::Type;
@@ -261,7 +262,10 @@ impl Executor {
     fn guesses_are_free(&self) -> bool {
         match self.place {
             Place::Shared => true,
-            Place::Session { in_transaction } => !in_transaction,
+            // A session may also have begun a transaction by its text.
+            Place::Session { in_transaction } => {
+                !in_transaction && self.shared.lock().status() == TransactionStatus::Idle
+            }
             Place::Pipeline { .. } => false,
         }
     }

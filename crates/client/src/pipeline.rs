@@ -264,5 +264,6 @@ impl Drop for Pipeline {
             }
             core.pipeline_release(self.id);
         });
+        self.shared.release_handle();
     }
 }

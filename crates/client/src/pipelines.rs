@@ -165,6 +165,8 @@ impl State {
 
 impl Core {
     pub(crate) fn open_pipeline(&mut self) -> PipelineId {
+        // It needs the connection as a caller does.
+        self.handles += 1;
         let mut state = State { references: 1, ..State::default() };
         state.segments.push_back(Segment::default());
         let free = self.pipelines.list.iter().position(Option::is_none);
@@ -472,7 +474,10 @@ impl Core {
         }
         match self.engine.open_group(now, token) {
             Some(group) => state.group = Some(group),
-            None => self.replies.remove(token),
+            None => {
+                self.replies.remove(token);
+                self.fail_pipelines();
+            }
         }
     }
 

@@ -176,6 +176,21 @@ impl Replies {
         (blocks, result, member)
     }
 
+    /// Why a request failed whose reply nobody reads otherwise.
+    pub(crate) fn take_error(&mut self, token: Token) -> Option<Error> {
+        let entry = self.entry(token)?;
+        match std::mem::take(&mut entry.state) {
+            State::Ended(result) => {
+                self.remove(token);
+                result.err()
+            }
+            other => {
+                entry.state = other;
+                None
+            }
+        }
+    }
+
     /// The caller lost interest: the entry stays until the request ends. Returns what is left to
     /// do about it: bytes of the reply that nobody took, and how to take the request back.
     pub(crate) fn abandon(&mut self, token: Token) -> (usize, Option<Member>, Option<Ticket>) {

@@ -173,7 +173,7 @@ impl Shared {
         let mut core = self.lock();
         let (blocks, mut result, member) = core.replies.take(token);
         if let Some(lead) = lead
-            && let (_, Err(begin), _) = core.replies.take(lead)
+            && let Some(begin) = core.replies.take_error(lead)
             && result.is_err()
         {
             result = Err(begin.about("BEGIN"));

@@ -174,6 +174,11 @@ impl<P: Protocol> Connection<P> {
             && self.healing.is_empty()
     }
 
+    /// Whether it takes new requests.
+    pub fn is_open(&self) -> bool {
+        self.life == Life::Open
+    }
+
     /// Whether the connection has ended.
     pub fn is_closed(&self) -> bool {
         self.life == Life::Closed

@@ -36,7 +36,8 @@ use crate::statement::{Statement, ToStatement};
 /// are refused here with an error that says what to use: a [`session`](Client::session).
 ///
 /// When bytes leave: at once if nothing is in flight; otherwise when the caller's task next awaits
-/// or yields. When the last clone is dropped, what was submitted is still answered, and then the
+/// or yields. While the server has many requests and answers fast, new ones wait for its next reply
+/// to leave in one write: they could not run any earlier. When the last clone is dropped, what was submitted is still answered, and then the
 /// connection is closed.
 #[derive(Debug)]
 pub struct Client {
@@ -111,13 +112,17 @@ impl Client {
     }
 
     /// Prepares a statement: one trip, after which each use sends its parameters only.
-    pub async fn prepare(&self, sql: &str) -> Result<Statement, Error> {
-        self.executor.prepare(sql, &[]).await
+    pub fn prepare(&self, sql: &str) -> impl Future<Output = Result<Statement, Error>> + use<> {
+        self.executor.prepare(sql, &[])
     }
 
     /// Prepares a statement whose first parameters are of these types.
-    pub async fn prepare_typed(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
-        self.executor.prepare(sql, types).await
+    pub fn prepare_typed(
+        &self,
+        sql: &str,
+        types: &[Type],
+    ) -> impl Future<Output = Result<Statement, Error>> + use<> {
+        self.executor.prepare(sql, types)
     }
 
     /// Begins a pipeline: statements that share one trip and one transaction.

@@ -169,6 +169,7 @@ fn spawn(
         queue_max: settings.queue_max,
         queue_bytes_max: settings.queue_bytes_max,
         stall_timeout: settings.stall_timeout,
+        ..Limits::default()
     };
     let options = Options {
         request_timeout: settings.request_timeout,

@@ -13,6 +13,7 @@
 //! wakers are called after it is released.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ use onetrip_engine::{
 use onetrip_postgres::message::{
     ErrorResponse, Header, ParameterStatus, ServerError, TransactionStatus,
 };
-use onetrip_postgres::{Event, Expect, Postgres};
+use onetrip_postgres::{Event, Expect, Postgres, StatementId};
 
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
 use crate::pipelines::Pipelines;
@@ -41,6 +42,9 @@ pub(crate) struct Shared {
     pub(crate) shapes: Arc<Shapes>,
     pub(crate) options: Options,
     epoch: Instant,
+    /// Statements that were dropped and are still to be closed.
+    dropped: Mutex<Vec<(StatementId, String)>>,
+    any_dropped: AtomicBool,
 }
 
 /// What the configuration says about requests.
@@ -115,7 +119,14 @@ impl Shared {
             is_shared: false,
         };
         let core = Mutex::new(core);
-        Arc::new(Shared { core, shapes, options, epoch: Instant::now() })
+        Arc::new(Shared {
+            core,
+            shapes,
+            options,
+            epoch: Instant::now(),
+            dropped: Mutex::default(),
+            any_dropped: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -129,6 +140,17 @@ impl Shared {
     /// The deadline of a request that is made now.
     pub(crate) fn deadline(&self, now: Time) -> Time {
         self.options.request_timeout.map_or(Time::NEVER, |timeout| now.after(timeout))
+    }
+
+    /// Notes a statement that is to be closed when something else is sent.
+    pub(crate) fn close_later(&self, id: StatementId, name: String) {
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push((id, name));
+        self.any_dropped.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_dropped(&self) -> Vec<(StatementId, String)> {
+        self.any_dropped.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(crate) fn release_handle(&self) {
@@ -145,6 +167,9 @@ impl Shared {
         let now = self.now();
         let mut core = self.lock();
         let result = change(&mut core, now);
+        if self.any_dropped.load(Ordering::Relaxed) {
+            self.close_dropped(&mut core, now);
+        }
         core.settle(now);
         let wakers = std::mem::take(&mut core.wakers);
         drop(core);
@@ -177,8 +202,7 @@ impl Core {
         if refuse {
             return Err(self.queue_full());
         }
-        self.park(requests, Bytes::copy_from_slice(bytes));
-        Ok(())
+        self.park(requests, Bytes::copy_from_slice(bytes))
     }
 
     /// The same for a single request, without a list.
@@ -202,17 +226,17 @@ impl Core {
         self.submit(now, requests, bytes, refuse)
     }
 
-    /// Submits a request whatever the queue holds: one that makes room for others.
-    pub(crate) fn submit_forced(
-        &mut self,
-        now: Time,
-        request: Request<Expect>,
-        bytes: &[u8],
-    ) -> Result<(), Error> {
-        let idle = self.is_idle();
-        self.submit_reserved(now, &mut vec![(request, bytes.len())], bytes)?;
-        self.wrote(now, idle);
-        Ok(())
+    /// Submits a statement whose end nobody waits for, in its place in the order.
+    pub(crate) fn submit_unwaited(&mut self, now: Time, bytes: &[u8]) -> Result<(), Error> {
+        let token = self.replies.add();
+        let expect = Expect::sync().parse().bind().execute();
+        let submitted = self.submit_one(now, Request::isolated(token, expect), bytes, false);
+        if submitted.is_err() {
+            self.replies.remove(token);
+        } else {
+            self.replies.abandon(token);
+        }
+        submitted
     }
 
     fn submit_reserved(
@@ -250,14 +274,17 @@ impl Core {
         }
     }
 
-    fn park(&mut self, requests: Vec<(Request<Expect>, usize)>, bytes: Bytes) {
-        let Some((last, _)) = requests.last() else { return };
+    fn park(&mut self, requests: Vec<(Request<Expect>, usize)>, bytes: Bytes) -> Result<(), Error> {
+        let Some((last, _)) = requests.last() else { return Ok(()) };
         let token = last.token;
-        let ticket = self.engine.wait(token, last.deadline);
+        let Some(ticket) = self.engine.wait(token, last.deadline) else {
+            return Err(self.queue_full());
+        };
         if let Some(entry) = self.replies.entry(token) {
-            entry.ticket = ticket;
+            entry.ticket = Some(ticket);
             entry.parked = Some(Box::new(Parked { requests, bytes }));
         }
+        Ok(())
     }
 
     /// Takes a request back, if it has not been sent; what was to be sent with it goes too.
@@ -302,15 +329,32 @@ impl Core {
                 break;
             }
         }
-        if self.engine.poll_deadline().is_some_and(|deadline| deadline < self.armed) {
+        if self.next_deadline() < self.armed {
             self.notify();
         }
     }
 
+    /// When the driver has to look at the clock.
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.engine.poll_deadline().unwrap_or(Time::NEVER).min(self.pipelines.next_deadline())
+    }
+
     fn take(&mut self, now: Time, output: Output<Event>) {
         match output {
-            Output::Data { token, block } => self.replies.data(token, block),
-            Output::Ended { token, block, end } => self.end(token, block, end),
+            Output::Data { token, block } => {
+                let len = block.len();
+                if !self.replies.data(token, block) {
+                    self.consumed(now, token, len);
+                }
+            }
+            Output::Ended { token, block, end } => {
+                // What nobody will take is consumed as it comes; so is the message of an error.
+                let unread = matches!(end, End::Failed(_)) || !self.replies.is_wanted(token);
+                if unread {
+                    self.consumed(now, token, block.len());
+                }
+                self.end(now, token, block, end);
+            }
             Output::Event { event: Event::ParameterStatus, block } => self.keep_parameter(&block),
             Output::Event { .. } => {}
             Output::Granted { token } => self.granted(now, token),
@@ -329,7 +373,7 @@ impl Core {
         }
     }
 
-    fn end(&mut self, token: Token, block: Bytes, end: End) {
+    fn end(&mut self, now: Time, token: Token, block: Bytes, end: End) {
         let member = self.replies.entry(token).and_then(|entry| entry.member);
         let asks = matches!(member, Some(Member { role: Role::Question(_), .. }));
         let mut refused = None;
@@ -347,7 +391,7 @@ impl Core {
         };
         self.wakers.extend(waker);
         if asks {
-            let waker = self.pipeline_answered(token, refused);
+            let waker = self.pipeline_answered(now, token, refused);
             self.wakers.extend(waker);
         }
     }
@@ -591,7 +635,9 @@ impl Core {
     }
 
     pub(crate) fn on_drained(&mut self, waker: &Waker) {
-        self.drained.push(waker.clone());
+        if !self.drained.iter().any(|other| other.will_wake(waker)) {
+            self.drained.push(waker.clone());
+        }
     }
 
     pub(crate) fn status(&self) -> TransactionStatus {

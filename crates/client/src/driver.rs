@@ -63,8 +63,9 @@ impl Driver {
         if core.handles == 0 {
             core.engine.terminate(now);
         }
-        if core.engine.poll_deadline().is_some_and(|deadline| deadline <= now) {
+        if core.next_deadline() <= now {
             core.engine.handle_time(now);
+            core.expire_pipelines(now);
         }
         if let Err(error) = core.poll_write(now, cx) {
             let error = core.lost("writing failed").with_source(error);
@@ -161,7 +162,7 @@ impl Driver {
         if core.armed <= now {
             core.armed = Time::NEVER;
         }
-        let next = core.engine.poll_deadline().unwrap_or(Time::NEVER);
+        let next = core.next_deadline();
         if next < core.armed {
             core.armed = next;
             drop(core);

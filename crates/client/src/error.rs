@@ -69,7 +69,9 @@ impl Error {
         self.0.server.as_ref()
     }
 
-    /// Whether the same call may be made again without a risk that it takes effect twice.
+    /// Whether no byte of it can have reached the server, so that the same call may be made again
+    /// without a risk that it takes effect twice. (A `Rejected` one took no effect either, but would
+    /// mostly be rejected again.)
     pub fn is_retry_safe(&self) -> bool {
         matches!(self.0.outcome, Outcome::NotSent)
     }

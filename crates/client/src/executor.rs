@@ -7,23 +7,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{
-    Close, Describe, Formats, ParameterDescription, Query, SYNC, Target, TransactionStatus, bind,
-    execute, parse,
+    Close, Describe, Format, Formats, Query, SYNC, Target, bind, execute, parse,
 };
 use onetrip_postgres::sql::{self, Place, Traits};
 use postgres_types::Type;
 
+use crate::Error;
 use crate::core::Shared;
 use crate::first_use::{FirstUse, oid_of, results_of, write_statement};
-use crate::oids::{result_format, type_of};
 use crate::params::{self, BindError, Found, Params, write_value};
-use crate::reply::{FromReply, Reply};
-use crate::rows::{Blocks, columns_of};
+use crate::reply::{FromReply, Reply, Text};
+use crate::rows::Blocks;
 use crate::shapes::Shape;
 use crate::statement::{Prepared, Source, Statement, ToStatement};
-use crate::{Error, Kind, Outcome};
 
 /// Where statements go: a connection, what is allowed there, and a BEGIN that goes in front.
 #[derive(Clone, Debug)]
@@ -48,8 +45,9 @@ impl Lead {
 /// A statement in the scratch buffer, ready to be submitted.
 pub(crate) struct Encoded {
     pub(crate) expect: Expect,
+    pub(crate) traits: Traits,
     pub(crate) columns: Option<crate::rows::Columns>,
-    pub(crate) first_use: Option<Box<FirstUse>>,
+    pub(crate) text: Text,
     /// Whether the engine may send it again by itself when the server says that it never started.
     again: bool,
 }
@@ -73,13 +71,14 @@ impl Executor {
     /// waits for its answer.
     pub(crate) fn lead_now(&self) -> Result<(), Error> {
         let Some(lead) = &self.lead else { return Ok(()) };
+        if lead.is_sent() {
+            return Ok(());
+        }
         let mut begin = plain_statement("BEGIN")?;
         begin.extend_from_slice(&SYNC);
-        let expect = Expect::sync().parse().bind().execute();
-        let request = Request::isolated(Token::DISCARD, expect);
         self.shared.with(|core, now| match lead.sent.swap(true, Ordering::AcqRel) {
             true => Ok(()),
-            false => core.submit_forced(now, request, &begin),
+            false => core.submit_unwaited(now, &begin),
         })
     }
 
@@ -108,19 +107,22 @@ impl Executor {
         };
         out.extend_from_slice(&SYNC);
         let (token, lead, deadline) = self.submit(encoded.expect, encoded.again, out)?;
-        let first_use = encoded.first_use.map(|it| it.for_request(deadline, encoded.expect));
-        Ok(Reply::waiting(&self.shared, token, encoded.columns).behind(lead).first_use(first_use))
+        let mut text = encoded.text;
+        if let Text::New(first_use) = &mut text {
+            first_use.deadline = deadline;
+        }
+        let reply = Reply::waiting(&self.shared, token).behind(lead);
+        Ok(reply.of(encoded.columns, text, encoded.traits.commit()))
     }
 
-    /// Inside a transaction a wrong guess would end it: the server is asked first.
-    fn ask<T: FromReply>(&self, first_use: Box<FirstUse>) -> Result<Reply<T>, Error> {
-        let mut question = first_use.question()?;
-        question.extend_from_slice(&SYNC);
-        let expect = Expect::sync().parse().describe_statement();
-        let (token, lead, deadline) = self.submit(expect, false, &question)?;
-        let expect = Expect::sync().parse().bind().describe_portal().execute();
-        let first_use = Some(first_use.for_request(deadline, expect));
-        Ok(Reply::describing(&self.shared, token).behind(lead).first_use(first_use))
+    /// Sends a statement with the question for its types in front.
+    fn ask<T: FromReply>(&self, mut first_use: Box<FirstUse>) -> Result<Reply<T>, Error> {
+        self.lead_now()?;
+        let token = self.shared.with(|core, now| {
+            first_use.deadline = self.shared.deadline(now);
+            core.submit_asking(now, first_use)
+        })?;
+        Ok(Reply::waiting(&self.shared, token))
     }
 
     /// Submits a request with its own sync point, and the BEGIN in front of it if it is the first of
@@ -205,14 +207,20 @@ impl Executor {
         };
         let results = results_of(&prepared.results);
         let count = params.len();
-        bind::write(out, "", &prepared.name, Formats::AllBinary, count, write, results)
+        let format = |number: usize| params::format_of(params[number], &types[number]);
+        let mut formats = Vec::new();
+        if (0..count).any(|number| format(number) == Format::Text) {
+            formats.extend((0..count).map(format));
+        }
+        bind::write(out, "", &prepared.name, results_of(&formats), count, write, results)
             .map_err(Error::from)?;
         out.extend_from_slice(&execute::UNNAMED_ALL);
         let expect = Expect::sync().bind().execute().of_statement(prepared.id);
         Ok(Encoded {
             expect: with_effects(expect, prepared.traits),
+            traits: prepared.traits,
             columns: Some(prepared.columns.clone()),
-            first_use: None,
+            text: Text::Settled,
             again: true,
         })
     }
@@ -227,12 +235,12 @@ impl Executor {
         self.check_place(traits)?;
         let expect = Expect::sync().parse().bind().describe_portal().execute();
         let expect = with_effects(expect, traits);
-        let done = |first_use| Encoded { expect, columns: None, first_use, again: false };
+        let done = |text| Encoded { expect, traits, columns: None, text, again: false };
         if let Some(shape) = self.shared.shapes.get(sql)
             && shape.types.len() == params.len()
         {
-            match write_text(out, sql, &shape, params) {
-                Ok(()) => return Ok(done(None)),
+            match write_text(out, &shape, params) {
+                Ok(()) => return Ok(done(Text::Known(shape))),
                 // Another Rust type than last time: look at it anew.
                 Err(error) if error.is_wrong_type() => out.clear(),
                 Err(error) => return Err(Unready::Error(error.into())),
@@ -244,30 +252,16 @@ impl Executor {
             .map(|(number, value)| params::find(number, *value))
             .collect::<Result<_, _>>()?;
         let guess = found.iter().any(Found::is_guess);
-        let shape = Arc::new(Shape {
-            types: found.iter().map(|found| found.type_.clone()).collect(),
-            formats: found.iter().map(|found| params::format_of(&found.type_)).collect(),
-            results: Vec::new(),
-        });
-        let free = self.guesses_are_free();
-        let first_use = FirstUse::new(sql, found, params, shape.clone(), free);
-        if guess && !free {
-            return Err(Unready::Ask(first_use.asked()));
+        let types = found.iter().map(|found| found.type_.clone()).collect();
+        let shape = Arc::new(Shape { sql: sql.into(), types, results: Vec::new() });
+        let is_alone =
+            matches!(self.place, Place::Shared | Place::Session { in_transaction: false });
+        let first_use = FirstUse::new(found, params, shape.clone(), expect, is_alone);
+        if guess {
+            return Err(Unready::Ask(first_use));
         }
-        write_text(out, sql, &shape, params).map_err(Error::from)?;
-        Ok(done(Some(first_use)))
-    }
-
-    /// Whether a wrong guess costs a trip and nothing else.
-    fn guesses_are_free(&self) -> bool {
-        match self.place {
-            Place::Shared => true,
-            // A session may also have begun a transaction by its text.
-            Place::Session { in_transaction } => {
-                !in_transaction && self.shared.lock().status() == TransactionStatus::Idle
-            }
-            Place::Pipeline { .. } => false,
-        }
+        write_text(out, &shape, params).map_err(Error::from)?;
+        Ok(done(Text::New(first_use)))
     }
 
     fn check_place(&self, traits: Traits) -> Result<(), Error> {
@@ -278,7 +272,25 @@ impl Executor {
     }
 
     /// Prepares a statement: one trip.
-    pub(crate) async fn prepare(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
+    pub(crate) fn prepare(
+        &self,
+        sql: &str,
+        types: &[Type],
+    ) -> impl Future<Output = Result<Statement, Error>> + use<> {
+        let submitted = self.submit_prepare(sql, types);
+        async move {
+            // Dropped on the way, it tells the server to forget the statement.
+            let (mut prepared, description) = submitted?;
+            prepared.read(&description.await?)?;
+            Ok(Statement(Arc::new(prepared)))
+        }
+    }
+
+    fn submit_prepare(
+        &self,
+        sql: &str,
+        types: &[Type],
+    ) -> Result<(Prepared, Reply<Blocks>), Error> {
         let traits = sql::classify(sql);
         self.check_place(traits)?;
         let shared = &self.shared;
@@ -297,36 +309,9 @@ impl Executor {
         parse.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
         let (token, lead, _) = self.submit(expect, false, &parse)?;
-        let description: Reply<Blocks> = Reply::waiting(shared, token, None).behind(lead);
-        let description = description.await?;
-        let unreadable = || Error::unreadable("the description of the statement can't be read");
-        let mut prepared = Prepared {
-            shared: shared.clone(),
-            id: shared.with(|core, _| core.engine.protocol_mut().register(heal.freeze())),
-            name,
-            traits,
-            params: Vec::new(),
-            results: Vec::new(),
-            columns: Default::default(),
-        };
-        for (tag, body) in description.messages() {
-            match tag {
-                backend::PARAMETER_DESCRIPTION => {
-                    let described = ParameterDescription::decode(body).map_err(|_| unreadable())?;
-                    prepared.params = described.types.map(type_of).collect();
-                }
-                backend::ROW_DESCRIPTION => {
-                    let columns = columns_of(body, Some(&result_format)).ok_or_else(unreadable)?;
-                    if columns.iter().any(crate::Column::is_text) {
-                        let formats = columns.iter().map(|column| result_format(column.type_()));
-                        prepared.results = formats.collect();
-                    }
-                    prepared.columns = columns;
-                }
-                _ => {}
-            }
-        }
-        Ok(Statement(Arc::new(prepared)))
+        let id = shared.with(|core, _| core.engine.protocol_mut().register(heal.freeze()));
+        let description = Reply::waiting(shared, token).behind(lead);
+        Ok((Prepared::new(shared.clone(), id, name, traits), description))
     }
 
     /// Runs a text of one or more statements by the simple protocol.
@@ -339,29 +324,22 @@ impl Executor {
             self.submit(with_effects(Expect::simple(), traits), false, &out)
         };
         match submit() {
-            Ok((token, lead, _)) => Reply::waiting(&self.shared, token, None).behind(lead),
+            Ok((token, lead, _)) => Reply::waiting(&self.shared, token).behind(lead),
             Err(error) => Reply::refused(&self.shared, error),
         }
     }
 
-    /// Runs a statement without parameters and without rows, and says its tag.
-    pub(crate) async fn command(&self, sql: &str) -> Result<String, Error> {
-        let mut bytes = plain_statement(sql)?;
-        bytes.extend_from_slice(&SYNC);
-        let expect = Expect::sync().parse().bind().execute();
-        let (token, lead, _) = self.submit(expect, false, &bytes)?;
-        let reply: Reply<Blocks> = Reply::waiting(&self.shared, token, None).behind(lead);
-        let blocks = reply.await?;
-        let tag = blocks.messages().find(|(tag, _)| *tag == backend::COMMAND_COMPLETE);
-        let tag = tag.and_then(|(_, body)| std::str::from_utf8(body.strip_suffix(&[0])?).ok());
-        tag.map(str::to_owned).ok_or_else(|| {
-            Error::new(
-                Kind::Protocol,
-                Outcome::Applied,
-                "unreadable_reply",
-                "the server gave no command tag",
-            )
-        })
+    /// Runs a statement without parameters and without rows.
+    pub(crate) fn command(&self, sql: &str) -> Reply<Blocks> {
+        let submit = || {
+            let mut bytes = plain_statement(sql)?;
+            bytes.extend_from_slice(&SYNC);
+            self.submit(Expect::sync().parse().bind().execute(), false, &bytes)
+        };
+        match submit() {
+            Ok((token, lead, _)) => Reply::waiting(&self.shared, token).behind(lead),
+            Err(error) => Reply::refused(&self.shared, error),
+        }
     }
 }
 
@@ -379,13 +357,9 @@ impl From<Error> for Unready {
     }
 }
 
-fn write_text(
-    out: &mut BytesMut,
-    sql: &str,
-    shape: &Shape,
-    params: Params<'_>,
-) -> Result<(), BindError> {
-    write_statement(out, sql, shape, |number, out| {
+fn write_text(out: &mut BytesMut, shape: &Shape, params: Params<'_>) -> Result<(), BindError> {
+    let format = |number: usize| params::format_of(params[number], &shape.types[number]);
+    write_statement(out, shape, format, |number, out| {
         write_value(number, params[number], &shape.types[number], out)
     })
 }
@@ -400,8 +374,10 @@ pub(crate) fn plain_statement(sql: &str) -> Result<BytesMut, Error> {
     Ok(out)
 }
 
+/// What the text shows that has to be known of the reply.
 fn with_effects(expect: Expect, traits: Traits) -> Expect {
-    if traits.partial_effects() { expect.partial_effects() } else { expect }
+    let expect = if traits.partial_effects() { expect.partial_effects() } else { expect };
+    if traits.transaction_local() { expect.transaction_local() } else { expect }
 }
 
 fn check_count(given: usize, wanted: usize) -> Result<(), Error> {

@@ -5,8 +5,9 @@ use postgres_types::{Kind, Type};
 
 /// The type with this number. One that is not built in is known by its number alone.
 pub(crate) fn type_of(oid: u32) -> Type {
-    Type::from_oid(oid)
-        .unwrap_or_else(|| Type::new(format!("type {oid}"), oid, Kind::Simple, String::new()))
+    Type::from_oid(oid).unwrap_or_else(|| {
+        Type::new(format!("with oid {oid}"), oid, Kind::Simple, "pg_catalog".into())
+    })
 }
 
 /// The format to ask for: binary, but text for built-in types that have no function to send them

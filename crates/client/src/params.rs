@@ -39,6 +39,9 @@ fn question() -> Type {
     Type::new("onetrip.typed".into(), 0, postgres_types::Kind::Pseudo, String::new())
 }
 
+/// In front of the answer to a [`question`], so that no other value is taken for one.
+const ANSWER: &[u8] = b"onetrip: my type is number ";
+
 impl ToSql for Typed<'_> {
     fn to_sql(
         &self,
@@ -46,6 +49,7 @@ impl ToSql for Typed<'_> {
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
         if type_.oid() == 0 && *type_ == question() {
+            out.extend_from_slice(ANSWER);
             out.extend_from_slice(&self.type_.oid().to_be_bytes());
             return Ok(IsNull::No);
         }
@@ -53,6 +57,10 @@ impl ToSql for Typed<'_> {
             return Err(Box::new(WrongType::new::<Self>(type_.clone())));
         }
         self.value.to_sql_checked(&self.type_, out)
+    }
+
+    fn encode_format(&self, _: &Type) -> postgres_types::Format {
+        self.value.encode_format(&self.type_)
     }
 
     fn accepts(_: &Type) -> bool {
@@ -82,7 +90,7 @@ impl Found {
 pub(crate) fn find(number: usize, value: &(dyn ToSql + Sync)) -> Result<Found, Error> {
     let mut scratch = BytesMut::new();
     if accepts(value, &question(), &mut scratch)
-        && let Some(oid) = scratch.first_chunk()
+        && let Some(Ok(oid)) = scratch.strip_prefix(ANSWER).map(<&[u8; 4]>::try_from)
     {
         return Ok(Found { type_: type_of(u32::from_be_bytes(*oid)), others: false });
     }
@@ -103,18 +111,16 @@ pub(crate) fn find(number: usize, value: &(dyn ToSql + Sync)) -> Result<Found, E
 
 /// The bytes of a parameter in every type that may be asked of it: its own, or all of the list for
 /// one whose type is a guess.
-pub(crate) fn alternatives(
-    found: &Found,
-    value: &(dyn ToSql + Sync),
-) -> Vec<(Type, Option<Vec<u8>>)> {
+pub(crate) fn alternatives(found: &Found, value: &(dyn ToSql + Sync)) -> Vec<Alternative> {
     let mut scratch = BytesMut::new();
     let encode = |type_: &Type| {
         scratch.clear();
-        match value.to_sql_checked(type_, &mut scratch) {
-            Ok(IsNull::No) => Some((type_.clone(), Some(scratch.to_vec()))),
-            Ok(IsNull::Yes) => Some((type_.clone(), None)),
-            Err(_) => None,
-        }
+        let bytes = match value.to_sql_checked(type_, &mut scratch) {
+            Ok(IsNull::No) => Some(scratch.to_vec()),
+            Ok(IsNull::Yes) => None,
+            Err(_) => return None,
+        };
+        Some(Alternative { type_: type_.clone(), format: format_of(value, type_), bytes })
     };
     let list = if found.others { candidates() } else { std::slice::from_ref(&found.type_) };
     list.iter().filter_map(encode).collect()
@@ -129,9 +135,21 @@ fn accepts(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut BytesMut) -> 
     }
 }
 
-/// The format in which a parameter of this type is sent.
-pub(crate) fn format_of(type_: &Type) -> Format {
-    if *type_ == Type::UNKNOWN { Format::Text } else { Format::Binary }
+/// The format in which a value is sent: an untyped one as text, others as they say.
+pub(crate) fn format_of(value: &(dyn ToSql + Sync), type_: &Type) -> Format {
+    match value.encode_format(type_) {
+        postgres_types::Format::Binary if *type_ != Type::UNKNOWN => Format::Binary,
+        _ => Format::Text,
+    }
+}
+
+/// A value in one of the types that it accepts.
+#[derive(Debug)]
+pub(crate) struct Alternative {
+    pub(crate) type_: Type,
+    pub(crate) format: Format,
+    /// Its bytes; `None` is NULL.
+    pub(crate) bytes: Option<Vec<u8>>,
 }
 
 /// Why a Bind could not be written.

@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use onetrip_engine::{Request, SyncPoint, Token};
-use onetrip_postgres::Expect;
-use onetrip_postgres::sql::Place;
+use onetrip_postgres::sql::{Place, Refusal, Traits};
 
-use crate::Error;
 use crate::core::Shared;
-use crate::executor::{Encoded, Executor, Unready, plain_statement, with_scratch};
+use crate::executor::{Encoded, Executor, Unready, with_scratch};
 use crate::params::Params;
 use crate::pipelines::{PipelineId, PipelineStatus};
 use crate::reply::{FromReply, Reply};
 use crate::rows::{Row, Rows};
 use crate::statement::{Source, ToStatement};
+use crate::{Error, Kind, Outcome};
 
 /// Statements that travel together: one trip for all of them, one transaction from sync point to
 /// sync point.
@@ -33,7 +31,9 @@ use crate::statement::{Source, ToStatement};
 ///   you go: then any number of statements needs the memory of a window. Replies that nobody has
 ///   taken count against it.
 /// * **Dropped** without `finish`: what was not sent is not sent; what was sent since the last sync
-///   point is rolled back.
+///   point is rolled back; in a transaction that is open already, that one fails as a whole.
+/// * **Unread replies.** After `finish` was called replies no longer count against the window: all of
+///   them may be taken when it has resolved, and need memory until then.
 ///
 /// # Example
 /// ```no_run
@@ -61,7 +61,9 @@ pub struct Pipeline {
 impl Pipeline {
     pub(crate) fn new(executor: &Executor) -> Pipeline {
         let shared = executor.shared.clone();
-        let id = shared.with(|core, _| core.open_pipeline());
+        let in_transaction = executor.place == Place::Session { in_transaction: true };
+        let timeout = shared.options.request_timeout;
+        let id = shared.with(|core, _| core.open_pipeline(in_transaction, timeout));
         Pipeline {
             executor: executor.clone(),
             shared,
@@ -115,10 +117,10 @@ impl Pipeline {
     pub fn sync(&mut self) -> Reply<()> {
         self.since_sync = 0;
         self.alone = false;
-        let token = self.shared.with(|core, _| core.pipeline_sync(self.id));
+        let token = self.shared.with(|core, now| core.pipeline_sync(now, self.id));
         match (token, &self.spoilt) {
             (_, Some(error)) => Reply::refused(&self.shared, error.clone()),
-            (Some(token), None) => Reply::waiting(&self.shared, token, None),
+            (Some(token), None) => Reply::waiting(&self.shared, token),
             (None, None) => Reply::refused(
                 &self.shared,
                 Error::misuse("empty_segment", "there is no statement in front of the sync point"),
@@ -162,25 +164,29 @@ impl Pipeline {
     /// and what doesn't is said by the replies.
     ///
     /// Dropping the future does not take anything back.
-    pub async fn finish(mut self) -> Result<(), Error> {
-        if let Some(error) = self.spoilt.clone() {
-            return Err(error);
+    pub fn finish(mut self) -> impl Future<Output = Result<(), Error>> + use<> {
+        let mut last = None;
+        if self.spoilt.is_none() {
+            self.finished = true;
+            last = self.shared.with(|core, now| core.pipeline_finish(now, self.id));
         }
-        self.finished = true;
-        let token = self.shared.with(|core, now| {
-            let token = core.pipeline_finish(now, self.id);
-            core.settle(now);
-            token
-        });
-        if let Some(token) = token {
-            let sync: Reply<()> = Reply::waiting(&self.shared, token, None);
-            sync.await?;
-        } else {
-            self.drained().await;
-        }
-        match self.shared.with(|core, _| core.pipeline_failure(self.id)) {
-            Some(error) => Err(error),
-            None => Ok(()),
+        let last = last.map(|token| Reply::<()>::waiting(&self.shared, token));
+        async move {
+            let pipeline = self;
+            if let Some(error) = &pipeline.spoilt {
+                return Err(error.clone());
+            }
+            let result = match last {
+                Some(last) => last.await,
+                None => {
+                    pipeline.drained().await;
+                    Ok(())
+                }
+            };
+            match pipeline.shared.with(|core, _| core.pipeline_failure(pipeline.id)) {
+                Some(error) => Err(error),
+                None => result,
+            }
         }
     }
 
@@ -214,34 +220,53 @@ impl Pipeline {
         with_scratch(|out| {
             let options = &self.shared.options;
             let limits = (options.queue_max, options.queue_bytes_max);
-            let member = |expect, now| Request {
-                sync: SyncPoint::Member,
-                deadline: self.shared.deadline(now),
-                ..Request::isolated(Token::DISCARD, expect)
-            };
-            let (token, columns, first_use) = match executor.encode(source, params, out) {
-                Ok(Encoded { expect, columns, first_use, .. }) => {
+            let reply = match executor.encode(source, params, out) {
+                Ok(Encoded { expect, traits, columns, text, .. }) => {
+                    self.check_neighbours(traits)?;
+                    // The statement must not be closed before this use of it was sent.
+                    let keep = match source {
+                        Source::Prepared(statement) => Some(statement.clone()),
+                        Source::Text(_) => None,
+                    };
                     let token = self.shared.with(|core, now| {
-                        core.pipeline_push(now, self.id, member(expect, now), out, limits)
+                        core.pipeline_push(now, self.id, (expect, keep), out, limits)
                     })?;
-                    (token, columns, first_use)
+                    Reply::waiting(&self.shared, token).of(columns, text, traits.commit())
                 }
                 Err(Unready::Ask(first_use)) => {
-                    let question = first_use.question()?;
-                    let expect = Expect::sync().parse().bind().describe_portal().execute();
+                    self.check_neighbours(Traits::default())?;
                     let token = self.shared.with(|core, now| {
-                        let request = member(expect, now);
-                        core.pipeline_push_asking(
-                            now, self.id, request, first_use, &question, limits,
-                        )
+                        core.pipeline_push_asking(now, self.id, first_use, limits)
                     })?;
-                    (token, None, None)
+                    Reply::waiting(&self.shared, token)
                 }
                 Err(Unready::Error(error)) => return Err(error),
             };
             self.since_sync += 1;
-            Ok(Reply::waiting(&self.shared, token, columns).first_use(first_use))
+            Ok(reply)
         })
+    }
+
+    /// A statement that commits by itself would make what is beside it stand or fall apart: a sync
+    /// point has to be on both of its sides. (Inside a transaction the server itself refuses it.)
+    fn check_neighbours(&mut self, traits: Traits) -> Result<(), Error> {
+        if self.executor.place == (Place::Session { in_transaction: true }) {
+            return Ok(());
+        }
+        let alone = traits.stand_alone() || traits.call();
+        if self.alone || alone && self.since_sync > 0 {
+            let refusal = if traits.call() { Refusal::Call } else { Refusal::StandAlone };
+            return Err(match self.alone {
+                true => Error::misuse(
+                    "stand_alone",
+                    "the statement before this one commits by itself (CALL, VACUUM, CREATE DATABASE \
+                     and the like): put a sync point between them, with sync()",
+                ),
+                false => Error::misuse(refusal.code(), refusal.to_string()),
+            });
+        }
+        self.alone = alone;
+        Ok(())
     }
 
     fn place(&self) -> Place {
@@ -255,15 +280,21 @@ impl Pipeline {
 impl Drop for Pipeline {
     fn drop(&mut self) {
         let finished = self.finished;
-        let in_transaction = self.executor.place == Place::Session { in_transaction: true };
         self.shared.with(|core, now| {
-            if !finished && core.pipeline_withdraw(now, self.id) {
-                // In a transaction of its own that is what a rollback is for.
-                let rollback = if in_transaction { None } else { plain_statement("ROLLBACK").ok() };
-                core.pipeline_abort(now, self.id, &rollback.unwrap_or_default());
+            if !finished {
+                core.pipeline_give_up(now, self.id, &given_up());
             }
-            core.pipeline_release(self.id);
+            core.pipeline_release(now, self.id);
         });
         self.shared.release_handle();
     }
+}
+
+fn given_up() -> Error {
+    Error::new(
+        Kind::Cancelled,
+        Outcome::NotSent,
+        "cancelled",
+        "the pipeline was dropped before it was finished",
+    )
 }

@@ -8,16 +8,19 @@
 
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use onetrip_engine::{Group, Outcome, Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::Execute;
+use onetrip_postgres::message::{Execute, SYNC, TransactionStatus};
 
 use crate::core::Core;
 use crate::error::ABORTED;
+use crate::executor::plain_statement;
 use crate::first_use::FirstUse;
 use crate::replies::{Member, Role};
+use crate::statement::Statement;
 use crate::{Error, Kind};
 
 /// The number of a pipeline on its connection.
@@ -40,6 +43,11 @@ struct State {
     bytes: BytesMut,
     group: Option<Group>,
     granted: bool,
+    /// Whether the open transaction of a session is around it.
+    in_transaction: bool,
+    /// How long each of its requests may take.
+    timeout: Option<Duration>,
+    /// Whether a Flush is to follow what was handed over.
     flush: bool,
     finished: bool,
     /// Statements so far, and how many of them have a sync point or a Flush behind them.
@@ -48,12 +56,14 @@ struct State {
     segments: VecDeque<Segment>,
     /// The number of the first of `segments`.
     segment_first: u64,
-    /// The first failure of any statement or sync point.
-    failure: Option<Error>,
-    /// It was longer than the queue allows: nothing is added any more.
-    overrun: bool,
     /// Whether what was handed over last leaves its segment open.
     mid_segment: bool,
+    /// The first failure of any statement or sync point.
+    failure: Option<Error>,
+    /// Whether any statement may have run.
+    touched: bool,
+    /// It was longer than the queue allows: nothing is added any more.
+    overrun: bool,
     ready: Option<Waker>,
     settled: Option<Waker>,
     /// The pipeline itself, and the replies that were not taken yet.
@@ -65,6 +75,8 @@ struct State {
 struct Pending {
     request: Request<Expect>,
     bytes: Source,
+    /// The statement that it uses, which must not be closed before.
+    _keep: Option<Statement>,
 }
 
 /// Where the bytes of a request are.
@@ -72,16 +84,12 @@ struct Pending {
 enum Source {
     /// So many at the front of the pipeline's buffer.
     Buffer(usize),
+    /// The same, and an answer has to be asked for behind them.
+    Question(usize),
     /// Not encoded yet: the server was asked for the types of its parameters.
     Asked(Box<FirstUse>),
     /// Encoded after the answer.
     Own(BytesMut),
-}
-
-impl Pending {
-    fn is_asked(&self) -> bool {
-        matches!(self.bytes, Source::Asked(_))
-    }
 }
 
 /// What lies between two sync points.
@@ -118,17 +126,18 @@ impl Pipelines {
         self.floor.is_some()
     }
 
-    fn release(&mut self, id: PipelineId) {
-        if let Some(state) = self.get(id) {
-            state.references -= 1;
-            if state.references == 0 && self.floor != Some(id) {
-                self.list[id.0 as usize] = None;
-            }
-        }
+    /// When the first request that was not handed over is late.
+    pub(crate) fn next_deadline(&self) -> Time {
+        let first = |state: &State| state.requests.front().map(|pending| pending.request.deadline);
+        self.list.iter().flatten().filter_map(first).min().unwrap_or(Time::NEVER)
     }
 }
 
 impl State {
+    fn deadline(&self, now: Time) -> Time {
+        self.timeout.map_or(Time::NEVER, |timeout| now.after(timeout))
+    }
+
     fn segment(&mut self, number: u64) -> Option<&mut Segment> {
         let index = number.checked_sub(self.segment_first)?;
         self.segments.get_mut(usize::try_from(index).ok()?)
@@ -138,17 +147,32 @@ impl State {
         self.segment_first + self.segments.len() as u64 - 1
     }
 
-    fn add(&mut self, request: Request<Expect>, bytes: &[u8]) {
+    fn add(&mut self, request: Request<Expect>, bytes: &[u8], keep: Option<Statement>) {
         self.bytes.extend_from_slice(bytes);
-        self.requests.push_back(Pending { request, bytes: Source::Buffer(bytes.len()) });
+        let bytes = Source::Buffer(bytes.len());
+        self.requests.push_back(Pending { request, bytes, _keep: keep });
     }
 
-    fn add_sync(&mut self, token: Token) {
-        let sync = onetrip_postgres::message::SYNC;
-        let request = Request::isolated(token, Expect::sync());
-        self.add(Request { sync: SyncPoint::Only, ..request }, &sync);
+    fn add_sync(&mut self, now: Time, token: Token) {
+        let request = Request {
+            sync: SyncPoint::Only,
+            deadline: self.deadline(now),
+            ..Request::isolated(token, Expect::sync())
+        };
+        self.add(request, &SYNC, None);
         self.covered = self.statements;
         self.segments.push_back(Segment::default());
+    }
+
+    /// A statement of the pipeline.
+    fn member(&self, now: Time, token: Token, expect: Expect) -> Request<Expect> {
+        let (sync, deadline) = (SyncPoint::Member, self.deadline(now));
+        Request { sync, deadline, ..Request::isolated(token, expect) }
+    }
+
+    /// Whether what comes next waits for the server's answer to a question.
+    fn waits_for_answer(&self) -> bool {
+        matches!(self.requests.front(), Some(Pending { bytes: Source::Asked(_), .. }))
     }
 
     /// Forgets segments that are over and whose replies were all taken.
@@ -163,11 +187,20 @@ impl State {
     }
 }
 
+/// What pipelines and calls ask for.
 impl Core {
-    pub(crate) fn open_pipeline(&mut self) -> PipelineId {
+    pub(crate) fn open_pipeline(
+        &mut self,
+        in_transaction: bool,
+        timeout: Option<Duration>,
+    ) -> PipelineId {
         // It needs the connection as a caller does.
         self.handles += 1;
-        let mut state = State { references: 1, ..State::default() };
+        self.add_pipeline(in_transaction, timeout)
+    }
+
+    fn add_pipeline(&mut self, in_transaction: bool, timeout: Option<Duration>) -> PipelineId {
+        let mut state = State { references: 1, in_transaction, timeout, ..State::default() };
         state.segments.push_back(Segment::default());
         let free = self.pipelines.list.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
@@ -178,18 +211,34 @@ impl Core {
         PipelineId(index as u32)
     }
 
+    /// Submits a statement with the question for its types in front, as a pipeline of its own, so
+    /// that nothing comes between.
+    pub(crate) fn submit_asking(
+        &mut self,
+        now: Time,
+        first_use: Box<FirstUse>,
+    ) -> Result<Token, Error> {
+        let timeout = (first_use.deadline != Time::NEVER).then(|| first_use.deadline.since(now));
+        let id = self.add_pipeline(false, timeout);
+        let token = self.pipeline_push_asking(now, id, first_use, (usize::MAX, usize::MAX));
+        self.pipeline_finish(now, id);
+        self.pipeline_release(now, id);
+        token
+    }
+
     /// Adds a statement and says under which token its reply comes.
     pub(crate) fn pipeline_push(
         &mut self,
         now: Time,
         id: PipelineId,
-        request: Request<Expect>,
+        (expect, keep): (Expect, Option<Statement>),
         bytes: &[u8],
         limits: (usize, usize),
     ) -> Result<Token, Error> {
         let token = self.add_statement(id, limits)?;
         let Some(state) = self.pipelines.get(id) else { return Err(finished()) };
-        state.add(Request { token, ..request }, bytes);
+        let request = state.member(now, token, expect);
+        state.add(request, bytes, keep);
         if state.group.is_none() && state.bytes.len() >= CHUNK_BYTES {
             self.ask_for_floor(now, id);
         }
@@ -202,11 +251,10 @@ impl Core {
         &mut self,
         now: Time,
         id: PipelineId,
-        request: Request<Expect>,
         first_use: Box<FirstUse>,
-        question: &[u8],
         limits: (usize, usize),
     ) -> Result<Token, Error> {
+        let question = first_use.question()?;
         let token = self.add_statement(id, limits)?;
         let asking = self.replies.add();
         let Some(state) = self.pipelines.get(id) else { return Err(finished()) };
@@ -214,12 +262,13 @@ impl Core {
         if let Some(entry) = self.replies.entry(asking) {
             entry.member = Some(Member { pipeline: id, segment: state.current(), role });
         }
-        let expect = Expect::sync().parse().describe_statement();
-        let ask = Request::isolated(asking, expect);
-        state.add(Request { sync: SyncPoint::Member, ..ask }, question);
-        let request = Request { token, ..request };
-        state.requests.push_back(Pending { request, bytes: Source::Asked(first_use) });
-        state.flush = true;
+        let ask = state.member(now, asking, Expect::sync().parse().describe_statement());
+        state.bytes.extend_from_slice(&question);
+        let bytes = Source::Question(question.len());
+        state.requests.push_back(Pending { request: ask, bytes, _keep: None });
+        let request = state.member(now, token, first_use.expect);
+        let bytes = Source::Asked(first_use);
+        state.requests.push_back(Pending { request, bytes, _keep: None });
         self.ask_for_floor(now, id);
         Ok(token)
     }
@@ -231,7 +280,7 @@ impl Core {
         }
         let Some(state) = self.pipelines.get(id) else { return Err(finished()) };
         if state.finished {
-            return Err(finished());
+            return Err(state.failure.clone().unwrap_or_else(finished));
         }
         if state.overrun || state.requests.len() >= limits.0 || state.bytes.len() >= limits.1 {
             state.overrun = true;
@@ -252,46 +301,8 @@ impl Core {
         Ok(token)
     }
 
-    /// The server answered which types a statement has, or refused it: it can be encoded now.
-    pub(crate) fn pipeline_answered(
-        &mut self,
-        asking: Token,
-        error: Option<Error>,
-    ) -> Option<Waker> {
-        let (blocks, _, member) = self.replies.take(asking);
-        let Some(Member { pipeline, role: Role::Question(token), .. }) = member else {
-            return None;
-        };
-        let state = self.pipelines.get(pipeline)?;
-        let place = state.requests.iter().position(|pending| pending.request.token == token)?;
-        let pending = state.requests.get_mut(place)?;
-        let Source::Asked(first_use) = &pending.bytes else { return None };
-        let answer = match error {
-            None => first_use.answered(&blocks),
-            Some(error) => Err(error),
-        };
-        match answer {
-            Ok((shape, bytes)) => {
-                self.shapes.remember(first_use.sql(), shape);
-                pending.bytes = Source::Own(bytes);
-                None
-            }
-            Err(error) => {
-                // What follows in the segment must not run without it: the server is made to fail
-                // here, by the execution of a portal that does not exist.
-                pending.bytes = Source::Own(failing());
-                pending.request = Request {
-                    sync: SyncPoint::Member,
-                    ..Request::isolated(Token::DISCARD, Expect::sync().execute())
-                };
-                let error = self.note_member(token, Some(error)).unwrap_or_else(finished);
-                self.replies.fail(token, error)
-            }
-        }
-    }
-
     /// Adds a sync point; `None` when there is nothing in front of it.
-    pub(crate) fn pipeline_sync(&mut self, id: PipelineId) -> Option<Token> {
+    pub(crate) fn pipeline_sync(&mut self, now: Time, id: PipelineId) -> Option<Token> {
         let state = self.pipelines.get(id)?;
         if state.finished || state.segments.back()?.statements == 0 {
             return None;
@@ -302,34 +313,8 @@ impl Core {
             entry.member = Some(member);
         }
         state.references += 1;
-        state.add_sync(token);
+        state.add_sync(now, token);
         Some(token)
-    }
-
-    /// Adds a ROLLBACK, where the pipeline has a transaction of its own, and a sync point, and
-    /// nothing more: nobody waits for them.
-    pub(crate) fn pipeline_abort(&mut self, now: Time, id: PipelineId, rollback: &[u8]) {
-        let Some(state) = self.pipelines.get(id) else { return };
-        if !rollback.is_empty() {
-            let expect = Expect::sync().parse().bind().execute();
-            let request = Request::isolated(Token::DISCARD, expect);
-            let request = Request { sync: SyncPoint::Member, ..request };
-            state.add(request, rollback);
-        }
-        state.add_sync(Token::DISCARD);
-        state.finished = true;
-        self.ask_for_floor(now, id);
-    }
-
-    /// Whether every segment has ended.
-    pub(crate) fn pipeline_settled(&mut self, id: PipelineId, cx: &Context<'_>) -> Poll<()> {
-        let Some(state) = self.pipelines.get(id) else { return Poll::Ready(()) };
-        let open = |segment: &Segment| segment.statements > 0 && segment.result.is_none();
-        if !state.segments.iter().any(open) {
-            return Poll::Ready(());
-        }
-        state.settled = Some(cx.waker().clone());
-        Poll::Pending
     }
 
     /// Asks for the replies so far.
@@ -355,12 +340,14 @@ impl Core {
 
     /// No more statements come: everything goes out, and then the floor is given back.
     pub(crate) fn pipeline_finish(&mut self, now: Time, id: PipelineId) -> Option<Token> {
-        let token = self.pipeline_sync(id);
+        let token = self.pipeline_sync(now, id);
         let state = self.pipelines.get(id)?;
         state.finished = true;
-        if !state.requests.is_empty() || state.group.is_some() {
-            self.ask_for_floor(now, id);
+        if let Some(group) = state.group {
+            // Its replies may all be taken after this.
+            self.engine.stop_counting(now, group);
         }
+        self.ask_for_floor(now, id);
         token
     }
 
@@ -376,7 +363,7 @@ impl Core {
         let (in_flight, queued) = (self.engine.in_flight(), self.engine.queued());
         let unread = self.engine.undelivered_bytes();
         let Some(state) = self.pipelines.get(id) else { return Poll::Ready(Err(finished())) };
-        if state.overrun {
+        if state.overrun || state.finished {
             return Poll::Ready(Err(state.failure.clone().unwrap_or_else(overrun)));
         }
         if state.bytes.len() < CHUNK_BYTES {
@@ -393,6 +380,17 @@ impl Core {
         Poll::Pending
     }
 
+    /// Whether every segment has ended.
+    pub(crate) fn pipeline_settled(&mut self, id: PipelineId, cx: &Context<'_>) -> Poll<()> {
+        let Some(state) = self.pipelines.get(id) else { return Poll::Ready(()) };
+        let open = |segment: &Segment| segment.statements > 0 && segment.result.is_none();
+        if !state.segments.iter().any(open) {
+            return Poll::Ready(());
+        }
+        state.settled = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
     pub(crate) fn pipeline_status(&mut self, id: PipelineId) -> PipelineStatus {
         let closed = self.engine.is_closed();
         match self.pipelines.get(id) {
@@ -404,40 +402,105 @@ impl Core {
         }
     }
 
-    /// The first failure of any of its statements or sync points.
+    /// The first failure of any of its statements or sync points. The pipeline as a whole was not
+    /// sent only if nothing of it may have run.
     pub(crate) fn pipeline_failure(&mut self, id: PipelineId) -> Option<Error> {
-        self.pipelines.get(id)?.failure.clone()
+        let state = self.pipelines.get(id)?;
+        let failure = state.failure.clone()?;
+        Some(match failure.outcome() {
+            Outcome::NotSent if state.touched => failure.with_outcome(Outcome::Unknown),
+            _ => failure,
+        })
     }
 
-    /// Takes back what was not handed over. Returns whether a segment was left open on the wire.
-    pub(crate) fn pipeline_withdraw(&mut self, now: Time, id: PipelineId) -> bool {
-        let Some(state) = self.pipelines.get(id) else { return false };
+    /// Ends a pipeline before its end. What was not handed over is not sent. A segment that was left
+    /// open on the wire is undone: in a transaction of its own by ROLLBACK; in one that is open around
+    /// it by making the server fail, so that its owner learns of it at the latest at the commit.
+    pub(crate) fn pipeline_give_up(&mut self, now: Time, id: PipelineId, why: &Error) {
+        let outside = self.status() != TransactionStatus::Idle;
+        let Some(state) = self.pipelines.get(id) else { return };
+        if state.finished {
+            return;
+        }
+        state.finished = true;
+        state.failure.get_or_insert_with(|| why.clone());
         let requests = std::mem::take(&mut state.requests);
         state.bytes.clear();
-        state.finished = !state.mid_segment;
-        let open = state.mid_segment;
-        if let Some(group) = state.group
-            && !state.granted
-        {
-            state.group = None;
-            self.engine.close_group(now, group);
-        }
+        let abort = state.mid_segment.then(|| match state.in_transaction || outside {
+            true => failing(),
+            false => plain_statement("ROLLBACK").unwrap_or_else(|_| failing()),
+        });
         for Pending { request, .. } in requests {
-            let error = Error::new(
-                Kind::Cancelled,
-                Outcome::NotSent,
-                "cancelled",
-                "the pipeline was given up before this statement was sent",
-            );
-            let error = self.note_member(request.token, Some(error.clone())).unwrap_or(error);
-            let waker = self.replies.fail(request.token, error);
+            let error = self.note_member(request.token, Some(why.clone()));
+            let waker = error.and_then(|error| self.replies.fail(request.token, error));
             self.wakers.extend(waker);
         }
-        open
+        let Some(state) = self.pipelines.get(id) else { return };
+        if let Some(abort) = abort {
+            let expect = Expect::sync().parse().bind().execute();
+            let expect = if abort[0] == b'E' { Expect::sync().execute() } else { expect };
+            let request = state.member(now, Token::DISCARD, expect);
+            state.add(request, &abort, None);
+            // Whoever takes a reply from now on learns that it does not stand.
+            let segment = state.segments.iter_mut().rev().find(|it| it.statements > 0);
+            if let Some(segment) = segment {
+                segment.result.get_or_insert_with(|| Err(why.clone()));
+            }
+            state.add_sync(now, Token::DISCARD);
+        }
+        let ready = state.ready.take();
+        self.wakers.extend(ready);
+        if let Some(group) = self.pipelines.get(id).and_then(|state| state.group) {
+            self.engine.stop_counting(now, group);
+        }
+        self.ask_for_floor(now, id);
     }
 
-    pub(crate) fn pipeline_release(&mut self, id: PipelineId) {
-        self.pipelines.release(id);
+    /// Gives up the pipelines whose first request that was not handed over is late.
+    pub(crate) fn expire_pipelines(&mut self, now: Time) {
+        for index in 0..self.pipelines.list.len() {
+            let first = self.pipelines.list[index].as_ref().and_then(|it| it.requests.front());
+            let late = first.is_some_and(|pending| pending.request.deadline <= now);
+            if !late {
+                continue;
+            }
+            let id = PipelineId(index as u32);
+            if let Some(state) = self.pipelines.get(id) {
+                // Also one that was finished did not get to its end.
+                state.finished = false;
+                state.timeout = None;
+            }
+            let why = Error::new(
+                Kind::Timeout,
+                Outcome::NotSent,
+                "timeout",
+                "the deadline passed before the statement was sent",
+            );
+            self.pipeline_give_up(now, id, &why);
+        }
+    }
+
+    pub(crate) fn pipeline_release(&mut self, now: Time, id: PipelineId) {
+        let holds_floor = self.pipelines.floor == Some(id);
+        let Some(state) = self.pipelines.get(id) else { return };
+        state.references -= 1;
+        if state.references > 0 || holds_floor || !state.requests.is_empty() {
+            return;
+        }
+        if let Some(group) = state.group {
+            self.engine.close_group(now, group);
+        }
+        self.pipelines.list[id.0 as usize] = None;
+    }
+
+    /// Bytes of a reply to this request need no more memory.
+    pub(crate) fn consumed(&mut self, now: Time, token: Token, bytes: usize) {
+        let member = self.replies.entry(token).and_then(|entry| entry.member);
+        if let Some(member) = member
+            && let Some(State { group: Some(group), .. }) = self.pipelines.get(member.pipeline)
+        {
+            self.engine.handle_consumed(now, *group, bytes);
+        }
     }
 
     /// A reply was taken or given up, with so many bytes. Says how its segment ended.
@@ -459,13 +522,16 @@ impl Core {
         {
             self.engine.handle_consumed(now, group, bytes);
         }
-        self.pipelines.release(member.pipeline);
+        self.pipeline_release(now, member.pipeline);
         result
     }
 
     fn ask_for_floor(&mut self, now: Time, id: PipelineId) {
+        if self.engine.is_closed() {
+            return self.fail_pipelines();
+        }
         let Some(state) = self.pipelines.get(id) else { return };
-        if state.group.is_some() {
+        if state.group.is_some() || state.requests.is_empty() {
             return;
         }
         let token = self.replies.add();
@@ -480,16 +546,23 @@ impl Core {
             }
         }
     }
+}
 
-    pub(crate) fn granted(&mut self, _now: Time, token: Token) {
+/// What the engine's outputs bring about.
+impl Core {
+    pub(crate) fn granted(&mut self, now: Time, token: Token) {
         let member = self.replies.entry(token).and_then(|entry| entry.member);
         self.replies.remove(token);
         if let Some(Member { pipeline, .. }) = member
             && let Some(state) = self.pipelines.get(pipeline)
-            && state.group.is_some()
+            && let Some(group) = state.group
         {
             state.granted = true;
+            let finished = state.finished;
             self.pipelines.floor = Some(pipeline);
+            if finished {
+                self.engine.stop_counting(now, group);
+            }
         }
     }
 
@@ -499,62 +572,115 @@ impl Core {
         let Some(id) = self.pipelines.floor else { return false };
         let was_idle = self.engine.in_flight() == 0 && self.engine.transmit().is_empty();
         let mut moved = false;
-        let Some(state) = self.pipelines.list.get_mut(id.0 as usize).and_then(Option::as_mut)
-        else {
-            return false;
-        };
-        let Some(group) = state.group else { return false };
-        // A finished pipeline waits for nobody any more, so the engine may queue the rest.
-        while state.finished || self.engine.group_has_room() {
-            let Some(pending) = state.requests.front() else { break };
-            let request = Request { group: Some(group), ..copy_of(&pending.request) };
-            let bytes = match &pending.bytes {
-                Source::Buffer(len) => &state.bytes[..*len],
-                Source::Own(bytes) => bytes,
-                Source::Asked(_) => break,
-            };
-            let submitted = self.engine.submit(now, request, |out| {
-                out.extend_from_slice(bytes);
-                Ok::<(), std::convert::Infallible>(())
-            });
-            if submitted.is_err() {
-                break;
-            }
-            if let Source::Buffer(len) = pending.bytes {
-                state.bytes.advance(len);
-            }
-            state.mid_segment = pending.request.sync == SyncPoint::Member;
-            state.requests.pop_front();
+        while self.hand_over(now, id) {
             moved = true;
         }
-        if state.requests.front().is_none_or(Pending::is_asked) {
-            if state.flush {
-                state.flush = false;
-                self.engine.flush(now, group);
-                moved = true;
-            }
+        let in_flight = self.engine.in_flight();
+        let Some(state) = self.pipelines.get(id) else { return moved };
+        let Some(group) = state.group else { return moved };
+        if state.flush && (state.requests.is_empty() || state.waits_for_answer()) {
+            state.flush = false;
+            self.engine.flush(now, group);
+            moved = true;
         }
-        if state.requests.is_empty() {
-            if state.finished {
-                self.engine.close_group(now, group);
-                state.group = None;
-                self.pipelines.floor = None;
-                if state.references == 0 {
-                    self.pipelines.list[id.0 as usize] = None;
-                }
-                moved = true;
-            }
-        }
-        if let Some(state) = self.pipelines.get(id)
-            && state.bytes.len() < CHUNK_BYTES
-        {
+        let Some(state) = self.pipelines.get(id) else { return moved };
+        if state.bytes.len() < CHUNK_BYTES || in_flight == 0 {
             let ready = state.ready.take();
             self.wakers.extend(ready);
+        }
+        let Some(state) = self.pipelines.get(id) else { return moved };
+        if state.finished && state.requests.is_empty() {
+            state.group = None;
+            if state.references == 0 {
+                self.pipelines.list[id.0 as usize] = None;
+            }
+            self.pipelines.floor = None;
+            self.engine.close_group(now, group);
+            moved = true;
         }
         if moved {
             self.wrote(now, was_idle);
         }
         moved
+    }
+
+    /// Hands the first request to the engine, if it takes one.
+    fn hand_over(&mut self, now: Time, id: PipelineId) -> bool {
+        let has_room = self.engine.group_has_room();
+        let Some(state) = self.pipelines.get(id) else { return false };
+        // A finished pipeline waits for nobody any more, so the engine may queue the rest.
+        if !state.finished && !has_room {
+            return false;
+        }
+        let Some(pending) = state.requests.front() else { return false };
+        let bytes = match &pending.bytes {
+            Source::Buffer(len) | Source::Question(len) => &state.bytes[..*len],
+            Source::Own(bytes) => bytes,
+            Source::Asked(_) => return false,
+        };
+        // The engine may refuse it, so it gets a copy.
+        let Request { token, expect, sync, deadline, .. } = pending.request;
+        let request =
+            Request { sync, deadline, group: state.group, ..Request::isolated(token, expect) };
+        let submitted = self.engine.submit(now, request, |out| {
+            out.extend_from_slice(bytes);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        if submitted.is_err() {
+            return false;
+        }
+        match pending.bytes {
+            Source::Buffer(len) => state.bytes.advance(len),
+            Source::Question(len) => {
+                state.bytes.advance(len);
+                state.flush = true;
+            }
+            Source::Own(_) | Source::Asked(_) => {}
+        }
+        state.mid_segment = sync == SyncPoint::Member;
+        state.requests.pop_front();
+        true
+    }
+
+    /// The server answered which types a statement has, or refused it: it can be encoded now.
+    pub(crate) fn pipeline_answered(
+        &mut self,
+        now: Time,
+        asking: Token,
+        error: Option<Error>,
+    ) -> Option<Waker> {
+        let (blocks, _, member) = self.replies.take(asking);
+        let Some(Member { pipeline, role: Role::Question(token), .. }) = member else {
+            return None;
+        };
+        let state = self.pipelines.get(pipeline)?;
+        if let Some(group) = state.group {
+            self.engine.handle_consumed(now, group, blocks.len());
+        }
+        let place = state.requests.iter().position(|pending| pending.request.token == token)?;
+        let pending = state.requests.get_mut(place)?;
+        let Source::Asked(first_use) = &pending.bytes else { return None };
+        let answer = match error {
+            None => first_use.answered(&blocks),
+            Some(error) => Err(error),
+        };
+        match answer {
+            Ok((shape, bytes)) => {
+                self.shapes.remember(shape);
+                pending.bytes = Source::Own(bytes);
+                None
+            }
+            Err(error) => {
+                // What follows in the segment must not run without it.
+                pending.bytes = Source::Own(failing());
+                pending.request = Request {
+                    sync: SyncPoint::Member,
+                    ..Request::isolated(Token::DISCARD, Expect::sync().execute())
+                };
+                let error = self.note_member(token, Some(error))?;
+                self.replies.fail(token, error)
+            }
+        }
     }
 
     /// A request ended: keeps account of its pipeline, and makes an error say which statement.
@@ -563,17 +689,22 @@ impl Core {
         let Some(member) = member else { return error };
         let Some(state) = self.pipelines.get(member.pipeline) else { return error };
         match member.role {
+            Role::Question(_) => error,
             Role::Floor => {
                 self.replies.remove(token);
                 None
             }
-            Role::Question(_) => error,
             Role::Statement(number) => {
+                state.touched |= error.as_ref().is_none_or(|it| it.outcome() == Outcome::Unknown);
                 let error = error?;
                 if error.code() == ABORTED {
                     return Some(error);
                 }
-                let error = error.about(format_args!("statement {number} of the pipeline"));
+                // A statement that makes up the whole of a pipeline is not called its first.
+                let error = match state.statements {
+                    1 => error,
+                    _ => error.about(format_args!("statement {number} of the pipeline")),
+                };
                 state.failure.get_or_insert_with(|| error.clone());
                 if let Some(segment) = state.segment(member.segment) {
                     segment.failed.get_or_insert_with(|| error.clone());
@@ -604,33 +735,31 @@ impl Core {
         self.pipelines.floor = None;
         for index in 0..self.pipelines.list.len() {
             let Some(state) = &mut self.pipelines.list[index] else { continue };
-            state.failure.get_or_insert_with(|| error.clone());
-            let ready = state.ready.take();
-            self.wakers.extend(ready);
+            state.group = None;
+            let wakers = [state.ready.take(), state.settled.take()];
+            self.wakers.extend(wakers.into_iter().flatten());
             let requests = std::mem::take(&mut state.requests);
             state.bytes.clear();
+            if !requests.is_empty() {
+                state.failure.get_or_insert_with(|| error.clone());
+            }
             for Pending { request, .. } in requests {
                 let noted = self.note_member(request.token, Some(error.clone()));
-                let error = noted.unwrap_or_else(|| error.clone());
-                let waker = self.replies.fail(request.token, error);
+                let waker = noted.and_then(|error| self.replies.fail(request.token, error));
                 self.wakers.extend(waker);
+            }
+            let Some(state) = &self.pipelines.list[index] else { continue };
+            if state.references == 0 {
+                self.pipelines.list[index] = None;
             }
         }
     }
 }
 
-/// The same request once more: what is handed to the engine may be refused.
-fn copy_of(request: &Request<Expect>) -> Request<Expect> {
-    Request {
-        sync: request.sync,
-        deadline: request.deadline,
-        ..Request::isolated(request.token, request.expect)
-    }
-}
-
+/// What makes the server fail at this point: the execution of a portal that does not exist.
 fn failing() -> BytesMut {
     let mut out = BytesMut::new();
-    let execute = Execute { portal: "onetrip: a statement could not be encoded", rows_max: 0 };
+    let execute = Execute { portal: "onetrip: a pipeline was given up", rows_max: 0 };
     // Its name holds no NUL and is short.
     let _ = execute.encode(&mut out);
     out

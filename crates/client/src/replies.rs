@@ -95,12 +95,19 @@ impl Replies {
         (entry.generation == (token.0 >> 32) as u32).then_some(entry)
     }
 
-    /// A part of a reply came.
-    pub(crate) fn data(&mut self, token: Token, block: Bytes) {
-        if let Some(entry) = self.entry(token)
-            && let State::Waiting = entry.state
-        {
-            entry.blocks.push(block);
+    /// Whether someone will take the reply.
+    pub(crate) fn is_wanted(&mut self, token: Token) -> bool {
+        self.entry(token).is_some_and(|entry| matches!(entry.state, State::Waiting))
+    }
+
+    /// A part of a reply came. Returns whether someone will take it.
+    pub(crate) fn data(&mut self, token: Token, block: Bytes) -> bool {
+        match self.entry(token) {
+            Some(Entry { state: State::Waiting, blocks, .. }) => {
+                blocks.push(block);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -127,23 +134,29 @@ impl Replies {
         let entry = self.entry(token)?;
         match entry.state {
             State::Abandoned => {
+                let parked = entry.parked.take();
                 self.remove(token);
+                self.remove_parked(token, parked);
                 None
             }
             State::Waiting => {
                 entry.blocks.push(block);
                 entry.ticket = None;
                 entry.state = State::Ended(result);
-                let waker = entry.waker.take();
-                // What was to be sent in front of it was not sent either.
-                for (request, _) in entry.parked.take().into_iter().flat_map(|it| it.requests) {
-                    if request.token != token {
-                        self.remove(request.token);
-                    }
-                }
+                let (waker, parked) = (entry.waker.take(), entry.parked.take());
+                self.remove_parked(token, parked);
                 waker
             }
             State::Free | State::Ended(_) => None,
+        }
+    }
+
+    /// What was to be sent together with a request that was not sent, was not sent either.
+    fn remove_parked(&mut self, token: Token, parked: Option<Box<Parked>>) {
+        for (request, _) in parked.into_iter().flat_map(|parked| parked.requests) {
+            if request.token != token {
+                self.remove(request.token);
+            }
         }
     }
 
@@ -176,7 +189,8 @@ impl Replies {
         (blocks, result, member)
     }
 
-    /// Why a request failed whose reply nobody reads otherwise.
+    /// Why a request failed whose reply nobody reads otherwise. One that has not ended yet is
+    /// given up.
     pub(crate) fn take_error(&mut self, token: Token) -> Option<Error> {
         let entry = self.entry(token)?;
         match std::mem::take(&mut entry.state) {
@@ -184,8 +198,8 @@ impl Replies {
                 self.remove(token);
                 result.err()
             }
-            other => {
-                entry.state = other;
+            _ => {
+                entry.state = State::Abandoned;
                 None
             }
         }
@@ -216,11 +230,5 @@ impl Replies {
         let generation = entry.generation.wrapping_add(1);
         *entry = Entry { generation, ..Entry::default() };
         self.free.push(token.0 as u32);
-    }
-
-    /// Entries in use.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
     }
 }

@@ -6,14 +6,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use onetrip_engine::{Outcome, Token};
-use onetrip_postgres::message::CommandComplete;
 use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::message::{CommandComplete, Format, TransactionStatus};
 
-use crate::Error;
 use crate::core::Shared;
-use crate::first_use::FirstUse;
+use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
+use crate::oids::result_format;
 use crate::pipelines::rolled_back;
 use crate::replies::Finished;
+use crate::shapes::Shape;
+use crate::{Error, Kind};
+use postgres_types::Type;
+
 use crate::rows::{Blocks, Columns, Row, Rows, columns_of};
 
 /// The reply to a statement that was submitted when this was made. Await it for the result.
@@ -27,10 +31,12 @@ pub struct Reply<T> {
     stage: Stage,
     /// The columns of a prepared statement; others come with the reply.
     columns: Option<Columns>,
-    /// What a statement whose text was not seen before needs if the server refuses the guess.
-    first_use: Option<Box<FirstUse>>,
+    /// What was learned or is yet to be learned about the statement's text.
+    text: Text,
     /// The BEGIN that went in front.
     lead: Option<Token>,
+    /// Whether it is a COMMIT, which the server may answer by rolling back.
+    commits: bool,
     result: PhantomData<fn() -> T>,
 }
 
@@ -38,11 +44,21 @@ pub struct Reply<T> {
 enum Stage {
     /// Refused before anything was sent.
     Refused(Error),
-    /// The statement is on its way.
+    /// On its way.
     Waiting(Token),
-    /// Its description is on its way; the statement follows.
-    Describing(Token),
     Taken,
+}
+
+/// What is known of a statement that was sent by its text.
+#[derive(Debug, Default)]
+pub(crate) enum Text {
+    /// Nothing is to be learned.
+    #[default]
+    Settled,
+    /// It was sent as it was remembered.
+    Known(Arc<Shape>),
+    /// It was not seen before.
+    New(Box<FirstUse>),
 }
 
 impl<T> Reply<T> {
@@ -50,18 +66,8 @@ impl<T> Reply<T> {
         Reply::new(shared, Stage::Refused(error))
     }
 
-    pub(crate) fn waiting(
-        shared: &Arc<Shared>,
-        token: Token,
-        columns: Option<Columns>,
-    ) -> Reply<T> {
-        let mut reply = Reply::new(shared, Stage::Waiting(token));
-        reply.columns = columns;
-        reply
-    }
-
-    pub(crate) fn describing(shared: &Arc<Shared>, token: Token) -> Reply<T> {
-        Reply::new(shared, Stage::Describing(token))
+    pub(crate) fn waiting(shared: &Arc<Shared>, token: Token) -> Reply<T> {
+        Reply::new(shared, Stage::Waiting(token))
     }
 
     pub(crate) fn behind(mut self, lead: Option<Token>) -> Reply<T> {
@@ -69,8 +75,11 @@ impl<T> Reply<T> {
         self
     }
 
-    pub(crate) fn first_use(mut self, first_use: Option<Box<FirstUse>>) -> Reply<T> {
-        self.first_use = first_use;
+    /// What the encoder knows about the reply.
+    pub(crate) fn of(mut self, columns: Option<Columns>, text: Text, commits: bool) -> Reply<T> {
+        self.columns = columns;
+        self.text = text;
+        self.commits = commits;
         self
     }
 
@@ -79,10 +88,28 @@ impl<T> Reply<T> {
             shared: shared.clone(),
             stage,
             columns: None,
-            first_use: None,
+            text: Text::Settled,
             lead: None,
+            commits: false,
             result: PhantomData,
         }
+    }
+
+    /// Learns from how the statement ended. Returns where it is sent again.
+    fn learn(&mut self, result: &Result<Finished, Error>) -> Option<Token> {
+        match (std::mem::take(&mut self.text), result) {
+            (Text::New(first_use), Ok(_)) => self.shared.shapes.remember(first_use.shape),
+            (Text::New(first_use), Err(error))
+                if first_use.is_alone && lacks_binary_form(error) =>
+            {
+                return self.shared.ask_again(first_use);
+            }
+            (Text::Known(shape), Err(error)) if may_be_outdated(error) => {
+                self.shared.shapes.forget(&shape);
+            }
+            _ => {}
+        }
+        None
     }
 }
 
@@ -95,40 +122,45 @@ impl<T: FromReply> Future for Reply<T> {
             let token = match std::mem::replace(&mut this.stage, Stage::Taken) {
                 Stage::Refused(error) => return Poll::Ready(Err(error)),
                 Stage::Taken => panic!("a reply was polled again after it had been taken"),
-                Stage::Waiting(token) | Stage::Describing(token)
-                    if !this.shared.is_ready(token, cx) =>
-                {
-                    self.stage = match this.first_use.as_deref() {
-                        Some(first_use) if first_use.describes() => Stage::Describing(token),
-                        _ => Stage::Waiting(token),
-                    };
-                    return Poll::Pending;
-                }
-                Stage::Waiting(token) | Stage::Describing(token) => token,
+                Stage::Waiting(token) => token,
             };
+            if !this.shared.is_ready(token, cx) {
+                this.stage = Stage::Waiting(token);
+                return Poll::Pending;
+            }
             let (blocks, result) = this.shared.take_reply(token, this.lead.take());
-            let (result, first_use) = match this.first_use.take() {
-                Some(first_use) => first_use.next(&this.shared, &blocks, result),
-                None => (result, None),
-            };
-            if let Some((token, first_use)) = first_use {
-                let describes = first_use.describes();
-                this.first_use = Some(first_use);
-                this.stage =
-                    if describes { Stage::Describing(token) } else { Stage::Waiting(token) };
+            if let Some(token) = this.learn(&result) {
+                this.stage = Stage::Waiting(token);
                 continue;
             }
-            let columns = this.columns.take();
-            return Poll::Ready(
-                result.and_then(|it| T::read(columns, blocks, it == Finished::Provisional)),
-            );
+            let provisional = result? == Finished::Provisional;
+            if this.commits && command_tag(&blocks) == Some("ROLLBACK") {
+                return Poll::Ready(Err(rolled_back_at_commit()));
+            }
+            return Poll::Ready(T::read(this.columns.take(), blocks, provisional));
         }
     }
 }
 
+/// The command tag of the last statement of a reply.
+pub(crate) fn command_tag(blocks: &Blocks) -> Option<&str> {
+    let complete = blocks.messages().filter(|(tag, _)| *tag == backend::COMMAND_COMPLETE).last();
+    let (_, body) = complete?;
+    Some(CommandComplete::decode(body).ok()?.tag)
+}
+
+pub(crate) fn rolled_back_at_commit() -> Error {
+    Error::new(
+        Kind::Server,
+        Outcome::Rejected,
+        "rolled_back",
+        "the transaction was rolled back at its commit, since a statement in it had failed",
+    )
+}
+
 impl<T> Drop for Reply<T> {
     fn drop(&mut self) {
-        let (Stage::Waiting(token) | Stage::Describing(token)) = self.stage else { return };
+        let Stage::Waiting(token) = self.stage else { return };
         let lead = self.lead.take();
         self.shared.with(|core, now| {
             if let Some(lead) = lead {
@@ -168,6 +200,17 @@ impl Shared {
         })
     }
 
+    /// Sends a statement again, with the question for its types in front. On a session only where
+    /// nothing was sent since: it must not come into a transaction that was begun meanwhile.
+    fn ask_again(&self, mut first_use: Box<FirstUse>) -> Option<Token> {
+        first_use.lacks_binary_form = true;
+        self.with(|core, now| {
+            let undisturbed = core.engine.is_idle() && core.status() == TransactionStatus::Idle;
+            let may = core.is_shared || undisturbed;
+            may.then(|| core.submit_asking(now, first_use).ok()).flatten()
+        })
+    }
+
     /// Takes a reply that has ended.
     fn take_reply(&self, token: Token, lead: Option<Token>) -> (Blocks, Result<Finished, Error>) {
         let mut core = self.lock();
@@ -200,13 +243,18 @@ pub trait FromReply: Sized + sealed::Sealed {
 impl FromReply for Rows {
     #[allow(private_interfaces)]
     fn read(columns: Option<Columns>, blocks: Blocks, provisional: bool) -> Result<Rows, Error> {
+        let prepared = columns.is_some();
         let mut columns = columns;
         let mut len = 0;
         for (tag, body) in blocks.messages() {
             match tag {
                 backend::DATA_ROW => len += 1,
                 backend::ROW_DESCRIPTION => {
-                    let Some(described) = columns_of(body, None) else {
+                    // A healed statement is described as such, and not as a portal: then the message
+                    // does not know the formats that were asked for.
+                    let formats: Option<&dyn Fn(&Type) -> Format> =
+                        if prepared { Some(&result_format) } else { None };
+                    let Some(described) = columns_of(body, formats) else {
                         return Err(Error::unreadable("the columns of the result can't be read"));
                     };
                     columns = Some(described);
@@ -226,7 +274,7 @@ impl FromReply for Option<Row> {
             0 => Ok(None),
             1 => Ok(rows.into_first()),
             rows => Err(Error::new(
-                crate::Kind::Misuse,
+                Kind::Misuse,
                 Outcome::Applied,
                 "several_rows",
                 format!("the statement returned {rows} rows where at most one was asked for"),
@@ -240,7 +288,7 @@ impl FromReply for Row {
     fn read(columns: Option<Columns>, blocks: Blocks, provisional: bool) -> Result<Row, Error> {
         Option::<Row>::read(columns, blocks, provisional)?.ok_or_else(|| {
             Error::new(
-                crate::Kind::Misuse,
+                Kind::Misuse,
                 Outcome::Applied,
                 "no_row",
                 "the statement returned no row where one was asked for",

@@ -31,6 +31,10 @@ impl Column {
         &self.type_
     }
 
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
     /// Whether its values come as text, because the type has no binary form.
     pub fn is_text(&self) -> bool {
         self.format == Format::Text

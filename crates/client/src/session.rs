@@ -44,8 +44,12 @@ impl Session {
     /// # Errors
     /// Where one of several statements fails, what the others did is rolled back unless they were
     /// committed in between: the outcome is `Unknown`.
-    pub async fn batch(&self, sql: &str) -> Result<Vec<SimpleResult>, Error> {
-        crate::simple::results(self.executor.simple(sql).await?)
+    pub fn batch(
+        &self,
+        sql: &str,
+    ) -> impl Future<Output = Result<Vec<SimpleResult>, Error>> + use<> {
+        let reply = self.executor.simple(sql);
+        async move { crate::simple::results(reply.await?) }
     }
 
     /// See [`Client::query`](crate::Client::query).
@@ -85,13 +89,17 @@ impl Session {
     }
 
     /// See [`Client::prepare`](crate::Client::prepare).
-    pub async fn prepare(&self, sql: &str) -> Result<Statement, Error> {
-        self.executor.prepare(sql, &[]).await
+    pub fn prepare(&self, sql: &str) -> impl Future<Output = Result<Statement, Error>> + use<> {
+        self.executor.prepare(sql, &[])
     }
 
     /// See [`Client::prepare_typed`](crate::Client::prepare_typed).
-    pub async fn prepare_typed(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
-        self.executor.prepare(sql, types).await
+    pub fn prepare_typed(
+        &self,
+        sql: &str,
+        types: &[Type],
+    ) -> impl Future<Output = Result<Statement, Error>> + use<> {
+        self.executor.prepare(sql, types)
     }
 
     /// Begins a pipeline. Inside a transaction that this session began as text, its sync points

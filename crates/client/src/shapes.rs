@@ -10,9 +10,8 @@ use postgres_types::Type;
 /// The parameters' types and the columns' formats of a statement.
 #[derive(Debug)]
 pub(crate) struct Shape {
+    pub(crate) sql: Arc<str>,
     pub(crate) types: Vec<Type>,
-    /// Formats of the parameters, for Bind.
-    pub(crate) formats: Vec<Format>,
     /// Formats of the columns; empty for all binary.
     pub(crate) results: Vec<Format>,
 }
@@ -38,12 +37,13 @@ impl Shapes {
         self.lock().by_text.get(sql).cloned()
     }
 
-    pub(crate) fn remember(&self, sql: &str, shape: Arc<Shape>) {
-        if sql.len() > TEXT_LEN_MAX {
+    pub(crate) fn remember(&self, shape: Arc<Shape>) {
+        let text = &shape.sql;
+        if text.len() > TEXT_LEN_MAX {
             return;
         }
         let mut known = self.lock();
-        if let Some(old) = known.by_text.get_mut(sql) {
+        if let Some(old) = known.by_text.get_mut(text) {
             *old = shape;
             return;
         }
@@ -52,9 +52,17 @@ impl Shapes {
         {
             known.by_text.remove(&oldest);
         }
-        let text: Arc<str> = sql.into();
         known.by_age.push_back(text.clone());
-        known.by_text.insert(text, shape);
+        known.by_text.insert(text.clone(), shape);
+    }
+
+    /// What was learned does not hold any more.
+    pub(crate) fn forget(&self, shape: &Arc<Shape>) {
+        let mut known = self.lock();
+        if known.by_text.get(&shape.sql).is_some_and(|current| Arc::ptr_eq(current, shape)) {
+            known.by_text.remove(&shape.sql);
+            known.by_age.retain(|text| *text != shape.sql);
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {

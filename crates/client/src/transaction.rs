@@ -3,19 +3,17 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use onetrip_engine::{Request, Token};
-use onetrip_postgres::Expect;
 use onetrip_postgres::message::SYNC;
 use postgres_types::Type;
 
 use crate::executor::{Executor, Lead, plain_statement};
 use crate::params::Params;
 use crate::pipeline::Pipeline;
-use crate::reply::Reply;
+use crate::reply::{Reply, command_tag, rolled_back_at_commit};
 use crate::rows::{Row, Rows};
 use crate::session::Session;
 use crate::statement::{Statement, ToStatement};
-use crate::{Error, Kind, Outcome};
+use crate::{Error, Outcome};
 
 /// A transaction on a session. BEGIN leaves with its first statement; one without statements sends
 /// nothing at all.
@@ -56,32 +54,35 @@ impl Transaction<'_> {
     /// before (`Rejected`). If the connection is lost meanwhile, the outcome is `Unknown`.
     ///
     /// Dropping the future does not take a COMMIT back that was sent.
-    pub async fn commit(self) -> Result<(), Error> {
-        match self.end("COMMIT").await?.as_str() {
-            "" | "COMMIT" => Ok(()),
-            _ => Err(Error::new(
-                Kind::Server,
-                Outcome::Rejected,
-                "rolled_back",
-                "the transaction was rolled back at its commit, since a statement in it had failed",
-            )),
+    pub fn commit(self) -> impl Future<Output = Result<(), Error>> {
+        let ended = self.end("COMMIT");
+        async move {
+            match ended.await? {
+                Some(tag) if tag != "COMMIT" => Err(rolled_back_at_commit()),
+                _ => Ok(()),
+            }
         }
     }
 
     /// Rolls back: one trip, or none if nothing was sent.
-    pub async fn rollback(self) -> Result<(), Error> {
-        self.end("ROLLBACK").await.map(drop)
+    pub fn rollback(self) -> impl Future<Output = Result<(), Error>> {
+        let ended = self.end("ROLLBACK");
+        async move { ended.await.map(drop) }
     }
 
     /// Sends what ends the transaction, unless nothing began it, and says the command tag.
-    async fn end(mut self, command: &str) -> Result<String, Error> {
-        if !self.lead.is_sent() {
-            return Ok(String::new());
+    fn end(self, command: &str) -> impl Future<Output = Result<Option<String>, Error>> {
+        let reply = self.lead.is_sent().then(|| self.executor.command(command));
+        async move {
+            // Dropped on the way, it is rolled back, which changes nothing behind a COMMIT.
+            let mut transaction = self;
+            let Some(reply) = reply else { return Ok(None) };
+            let result = reply.await;
+            // Where nothing was sent the transaction is still open, and dropping it rolls it back.
+            transaction.ended =
+                !matches!(&result, Err(error) if error.outcome() == Outcome::NotSent);
+            Ok(Some(command_tag(&result?).unwrap_or_default().to_owned()))
         }
-        let result = self.executor.command(command).await;
-        // Where nothing was sent the transaction is still open, and is rolled back by dropping it.
-        self.ended = !matches!(&result, Err(error) if error.outcome() == Outcome::NotSent);
-        result
     }
 
     /// See [`Client::query`](crate::Client::query).
@@ -122,13 +123,17 @@ impl Transaction<'_> {
 
     /// See [`Client::prepare`](crate::Client::prepare). A text that the server refuses ends the
     /// transaction.
-    pub async fn prepare(&self, sql: &str) -> Result<Statement, Error> {
-        self.executor.prepare(sql, &[]).await
+    pub fn prepare(&self, sql: &str) -> impl Future<Output = Result<Statement, Error>> + use<> {
+        self.executor.prepare(sql, &[])
     }
 
     /// See [`Client::prepare_typed`](crate::Client::prepare_typed).
-    pub async fn prepare_typed(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
-        self.executor.prepare(sql, types).await
+    pub fn prepare_typed(
+        &self,
+        sql: &str,
+        types: &[Type],
+    ) -> impl Future<Output = Result<Statement, Error>> + use<> {
+        self.executor.prepare(sql, types)
     }
 
     /// Begins a pipeline inside the transaction.
@@ -144,9 +149,7 @@ impl Drop for Transaction<'_> {
         }
         let Ok(mut rollback) = plain_statement("ROLLBACK") else { return };
         rollback.extend_from_slice(&SYNC);
-        let expect = Expect::sync().parse().bind().execute();
-        let request = Request::isolated(Token::DISCARD, expect);
         // Where even this is not taken the connection is gone, and the transaction with it.
-        let _ = self.executor.shared.with(|core, now| core.submit_forced(now, request, &rollback));
+        let _ = self.executor.shared.with(|core, now| core.submit_unwaited(now, &rollback));
     }
 }

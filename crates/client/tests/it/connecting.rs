@@ -1,0 +1,239 @@
+//! Ways to connect, and what is said where it fails. A password is never said.
+
+use std::net::TcpListener;
+
+use onetrip::{Client, Config, Error, Kind, Outcome};
+use onetrip_lab::postgres::shared;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::*;
+
+const SECRET: &str = "s3cr3t-w0rd";
+
+/// Why a connection failed; not a word of the password.
+async fn refused(config: &str) -> Error {
+    let error = error(Client::connect(config).await);
+    assert_eq!(error.outcome(), Outcome::NotSent, "{error}");
+    let mut said = format!("{error} {error:?}");
+    let mut source = std::error::Error::source(&error);
+    while let Some(next) = source {
+        said += &format!(" {next} {next:?}");
+        source = next.source();
+    }
+    said += &error.server().map(|server| format!("{server:?}")).unwrap_or_default();
+    assert!(!said.contains(SECRET) && !said.contains(shared().password()), "{said}");
+    error
+}
+
+#[track_caller]
+fn assert_says(error: &Error, words: &[&str]) {
+    let text = error.to_string();
+    assert!(words.iter().all(|word| text.contains(word)), "{words:?}: {text}");
+    assert!(!text.contains('\n'), "{text}");
+}
+
+#[test]
+fn a_wrong_password_is_the_servers_word() {
+    run(async {
+        let port = shared().port();
+        let url = format!("postgres://postgres:{SECRET}@127.0.0.1:{port}/postgres");
+        let error = refused(&url).await;
+        assert_eq!((error.kind(), error.sqlstate()), (Kind::Server, Some("28P01")));
+        assert_says(&error, &["postgres", "password"]);
+        let nobody = format!("postgres://nobody_here:{SECRET}@127.0.0.1:{port}/postgres");
+        assert_eq!(refused(&nobody).await.sqlstate(), Some("28P01"));
+        let without = format!("postgres://postgres@127.0.0.1:{port}/postgres?passfile=/dev/null");
+        let error = refused(&without).await;
+        assert_eq!((error.kind(), error.code()), (Kind::Misuse, "authentication"));
+        assert_says(&error, &["password"]);
+    });
+}
+
+#[test]
+fn an_unknown_database_is_the_servers_word() {
+    run(async {
+        let error = refused(&shared().database_url("not_here")).await;
+        assert_eq!(error.sqlstate(), Some("3D000"));
+        assert_says(&error, &["not_here"]);
+    });
+}
+
+#[test]
+fn an_unknown_host_is_named() {
+    run(async {
+        let error = refused(&format!("postgres://u:{SECRET}@no-such-host.invalid/db")).await;
+        assert_eq!((error.kind(), error.code()), (Kind::Transport, "unknown_host"));
+        assert_says(&error, &["no-such-host.invalid", "DNS"]);
+    });
+}
+
+#[test]
+fn a_closed_port_is_named() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        drop(listener);
+        let error = refused(&format!("postgres://u:{SECRET}@127.0.0.1:{port}/db")).await;
+        assert_eq!((error.kind(), error.code()), (Kind::Transport, "connect_failed"));
+        assert_says(&error, &[&format!("127.0.0.1:{port}"), "is the server running"]);
+        let url = shared().url().replace("127.0.0.1", &format!("127.0.0.1:{port},127.0.0.1"));
+        assert_usable(&Client::connect(&url).await.unwrap()).await;
+    });
+}
+
+/// A server that reads once, says `answer` and, if it is to, hangs up.
+async fn other_server(answer: &'static [u8], hangs_up: bool) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 1024];
+        assert!(stream.read(&mut buffer).await.unwrap() > 0);
+        stream.write_all(answer).await.unwrap();
+        while !hangs_up && stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+    });
+    format!("postgres://u:{SECRET}@127.0.0.1:{port}/db")
+}
+
+#[test]
+fn what_is_no_postgresql_server_is_found_out() {
+    run(async {
+        for answer in [
+            &b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..],
+            b"SSH-2.0-OpenSSH_9.2\r\n",
+            b"-ERR unknown command\r\n",
+            b"J\0\0\0\x0a5.5.5-10.11\0",
+            b"R\xff\xff\xff\xff",
+            b"R\0\0\0\x08\0\0\0\x63",
+        ] {
+            for hangs_up in [false, true] {
+                let error = refused(&other_server(answer, hangs_up).await).await;
+                assert_eq!(error.code(), "connect_failed", "{answer:?}: {error}");
+                assert_says(&error, &["127.0.0.1"]);
+            }
+        }
+        let error = refused(&other_server(b"", true).await).await;
+        assert_eq!((error.kind(), error.code()), (Kind::Transport, "connect_failed"));
+    });
+}
+
+#[test]
+fn a_server_that_says_nothing_is_given_up_in_time() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let config: Config = format!("postgres://u:{SECRET}@127.0.0.1:{port}/db").parse().unwrap();
+        let config = config.connect_timeout(std::time::Duration::from_millis(200));
+        let error =
+            failed(Client::connect_with(&config).await, Outcome::NotSent, "connect_timeout");
+        assert_eq!(error.kind(), Kind::Timeout);
+        assert_says(&error, &["connect_timeout", &format!("127.0.0.1:{port}"), "0.2 s"]);
+        assert!(!format!("{error:?} {config:?}").contains(SECRET));
+    });
+}
+
+#[test]
+fn a_unix_socket_works_like_a_port() {
+    run(async {
+        let (dir, port) = (shared().socket_dir().display().to_string(), shared().port());
+        let password = shared().password();
+        let pairs =
+            format!("host={dir} port={port} user=postgres password={password} dbname=postgres");
+        let client = Client::connect(&pairs).await.unwrap();
+        let row = client.query_one("select inet_server_addr() is null", &[]).await.unwrap();
+        assert!(row.get::<bool>(0));
+        let session = client.session().await.unwrap();
+        assert_eq!(session.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
+        let error = refused(&format!("host=/no/such/dir user=postgres password={SECRET}")).await;
+        assert_eq!((error.kind(), error.code()), (Kind::Transport, "connect_failed"));
+        assert_says(&error, &["/no/such/dir"]);
+    });
+}
+
+#[test]
+fn pairs_of_keywords_and_values_work_like_a_url() {
+    run(async {
+        let (port, password) = (shared().port(), shared().password());
+        let pairs = format!(
+            "hostaddr=127.0.0.1 port={port} user = 'postgres' password='{password}' \
+             dbname=postgres application_name='a b' options='-c work_mem=5MB'"
+        );
+        let client = Client::connect(&pairs).await.unwrap();
+        assert_eq!(client.parameter("application_name").as_deref(), Some("a b"));
+        assert_eq!(client.query_one("show work_mem", &[]).await.unwrap().get::<&str>(0), "5MB");
+    });
+}
+
+#[test]
+fn a_newer_protocol_falls_back_to_what_the_server_speaks() {
+    run(async {
+        let client = client_with("max_protocol_version=3.2").await;
+        assert_usable(&client).await;
+        let session = client.session().await.unwrap();
+        assert_eq!(session.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
+    });
+}
+
+#[test]
+fn a_configuration_that_cannot_be_honoured_is_refused() {
+    run(async {
+        for (config, says) in [
+            ("postgres://u:s3cr3t-w0rd@h/db?sslmode=require", "sslmode"),
+            ("postgres://u:s3cr3t-w0rd@h/db?no_such_setting=1", "no_such_setting"),
+            ("postgres://u:s3cr3t-w0rd@h:99999/db", "port"),
+            ("host=h password=s3cr3t-w0rd connect_timeout=soon", "connect_timeout"),
+            ("postgres://u:s3cr3t-w0rd@h/db?require_auth=none", "require_auth"),
+        ] {
+            let error = refused(config).await;
+            assert_eq!(error.kind(), Kind::Misuse, "{config}");
+            assert_says(&error, &[says]);
+        }
+    });
+}
+
+#[test]
+fn a_server_that_does_not_fit_the_target_is_refused() {
+    run(async {
+        let error = refused(&format!("{}?target_session_attrs=standby", shared().url())).await;
+        assert_eq!(error.code(), "target_session_attrs");
+        for fits in ["primary", "read-write", "prefer-standby", "any"] {
+            assert_usable(&client_with(&format!("target_session_attrs={fits}")).await).await;
+        }
+    });
+}
+
+#[test]
+fn a_password_is_in_no_debug_output() {
+    run(async {
+        let client = client().await;
+        let mut session = client.session().await.unwrap();
+        let (reply, statement) =
+            (client.query("select 1", &[]), client.prepare("select 1").await.unwrap());
+        let mut said = format!("{client:?} {session:?} {reply:?} {statement:?}");
+        said += &format!("{:?} {:?}", client.pipeline(), client.pending());
+        said += &format!("{:?}", session.begin().await.unwrap());
+        said += &format!("{:?}", shared().url().parse::<Config>().unwrap());
+        assert!(!said.contains(shared().password()));
+        reply.await.unwrap();
+    });
+}
+
+#[test]
+fn a_connect_that_is_given_up_leaves_no_connection_behind() {
+    run(async {
+        let name = shared().new_name();
+        let url = format!("{}?application_name={name}", shared().url());
+        for polls in 0..10 {
+            let mut connect = Box::pin(Client::connect(&url));
+            for _ in 0..polls {
+                if poll_once(&mut connect).await {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        let observer = session().await;
+        let left = format!("pg_stat_activity where application_name = '{name}'");
+        until(async || count(&observer, &left).await == 0).await;
+    });
+}

@@ -1,0 +1,167 @@
+//! A hostile line, a hostile peer, and a runtime that goes away.
+
+use std::time::Duration;
+
+use onetrip::{Client, Kind, Outcome};
+use onetrip_lab::postgres::shared;
+use onetrip_lab::proxy::{Direction, Fault, Scope};
+
+use crate::support::*;
+
+#[test]
+fn all_is_right_one_byte_at_a_time() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int primary key").await);
+        for direction in [Direction::Up, Direction::Down] {
+            proxy.fault(Fault::ByteAtATime { direction, on: true }, Scope::All);
+        }
+        let client = client_through(&proxy, "").await;
+        let mut session = client.session().await.unwrap();
+        let insert = format!("insert into {t} values ($1)");
+        let replies: Vec<_> =
+            (0..20).map(|i| client.query_one("select $1, repeat('x', $1)", &[&i])).collect();
+        for (i, reply) in (0..20).zip(replies) {
+            let row = reply.await.unwrap();
+            assert_eq!((row.get::<i32>(0), row.get::<&str>(1).len()), (i, i as usize));
+        }
+        let rows = client.query("select i, repeat('y', 50) from generate_series(1, 200) i", &[]);
+        assert!(rows.await.unwrap().iter().map(|row| row.get::<i32>(0)).eq(1..=200));
+        rejected(client.query("select 1/0", &[]).await, "22012");
+        let statement = client.prepare(&insert).await.unwrap();
+        let mut pipeline = client.pipeline();
+        let replies: Vec<_> = (0..10).map(|i| pipeline.execute(&statement, &[&i])).collect();
+        pipeline.finish().await.unwrap();
+        for reply in replies {
+            assert_eq!(reply.await.unwrap(), 1);
+        }
+        let mut pipeline = client.pipeline();
+        let undone = pipeline.execute(&insert, &[&50]);
+        let failing = pipeline.execute(&insert, &[&1]);
+        let skipped = pipeline.execute(&insert, &[&51]);
+        rejected(pipeline.finish().await, "23505");
+        failed(undone.await, Outcome::Rejected, "rolled_back");
+        rejected(failing.await, "23505");
+        failed(skipped.await, Outcome::Rejected, "aborted");
+        let tx = session.begin().await.unwrap();
+        tx.execute(&insert, &[&60]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(session.batch("select 1; select 2").await.unwrap().len(), 2);
+        assert_eq!(ids(&t).await, (0..10).chain([60]).collect());
+    });
+}
+
+/// Both sides have much to say at once: reading must not wait for writing.
+#[test]
+fn large_requests_and_large_replies_do_not_block_one_another() {
+    run(async {
+        let client = client().await;
+        let text = "z".repeat(300_000);
+        let replies: Vec<_> =
+            (0..60).map(|i| client.query_one("select $1, $2 || $2 || $2", &[&i, &text])).collect();
+        for (i, reply) in (0..60).zip(replies) {
+            let row = reply.await.unwrap();
+            assert_eq!((row.get::<i32>(0), row.get::<&str>(1).len()), (i, 900_000));
+        }
+    });
+}
+
+#[test]
+fn a_peer_that_breaks_the_protocol_is_closed_and_all_in_flight_is_unknown() {
+    run(async {
+        for garbage in [
+            &b"Z\0\0\0\x05I"[..],     // Ready, before the reply.
+            b"D\0\0\0\x06\0\0",       // A row of nothing.
+            b"3\0\0\0\x04",           // A Close that was not asked for.
+            b"G\0\0\0\x07\0\0\0",     // COPY.
+            b"T\x7f\xff\xff\xff",     // A length that nobody has.
+            b"\0\0\0\0\0\0\0",        // No message at all.
+            b"E\0\0\0\x0aSERROR\0",   // An error that isn't whole.
+            b"C\0\0\0\x0dSELECT 1\0", // Complete, before Parse was.
+        ] {
+            let url = hostile_server(garbage).await;
+            let client = Client::connect(&url).await.unwrap();
+            let replies = [client.query("select 1", &[]), client.query("select 2", &[])];
+            for reply in replies {
+                let error = failed(reply.await, Outcome::Unknown, "connection_lost");
+                assert_eq!(error.kind(), Kind::Protocol, "{garbage:?}: {error}");
+            }
+            failed(client.query("select 1", &[]).await, Outcome::NotSent, "connection_lost");
+        }
+    });
+}
+
+/// A server without a password that answers the first statement with `garbage` and nothing more.
+async fn hostile_server(garbage: &'static [u8]) -> String {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut buffer = [0; 4096];
+        assert!(stream.read(&mut buffer).await.unwrap() > 0);
+        let welcome = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
+        stream.write_all(welcome).await.unwrap();
+        assert!(stream.read(&mut buffer).await.unwrap() > 0);
+        stream.write_all(garbage).await.unwrap();
+        // Stays open until the client has had enough.
+        while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
+    });
+    format!("postgres://me@127.0.0.1:{port}/db")
+}
+
+/// The driver lives on the runtime that connected; without it nothing can come, and that is said.
+#[test]
+fn a_connection_whose_runtime_is_gone_says_so() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let first = runtime();
+    let client = first.block_on(async { Client::connect(&shared().url()).await.unwrap() });
+    let submitted = client.query("select 1", &[]);
+    drop(first);
+    let later = client.query("select 2", &[]);
+    runtime().block_on(async {
+        for reply in [submitted, later] {
+            let ended = tokio::time::timeout(Duration::from_secs(2), reply).await;
+            assert!(ended.expect("this reply never ends").is_err());
+        }
+        assert!(client.is_closed());
+    });
+}
+
+#[test]
+fn nothing_of_a_lost_connection_is_left_waiting() {
+    run_threads(async {
+        let proxy = proxy();
+        for round in 0..6 {
+            let client = client_through(&proxy, "in_flight_max=10&queue_max=10").await;
+            let tasks: Vec<_> = (0..16)
+                .map(|task| {
+                    let client = client.clone();
+                    tokio::spawn(async move {
+                        let mut number = task * 1000;
+                        loop {
+                            number += 1;
+                            let mut pipeline = client.pipeline();
+                            let of_pipeline = pipeline.query_one("select $1", &[&number]);
+                            let alone = client.query_one("select $1", &[&number]);
+                            let finished = pipeline.finish().await;
+                            let (alone, piped) = (alone.await, of_pipeline.await);
+                            for row in [&alone, &piped].into_iter().flatten() {
+                                assert_eq!(row.get::<i32>(0), number);
+                            }
+                            if finished.is_err() || alone.is_err() {
+                                break;
+                            }
+                        }
+                    })
+                })
+                .collect();
+            let direction = if round % 2 == 0 { Direction::Up } else { Direction::Down };
+            let bytes = 5000 + round * 777;
+            proxy.fault(Fault::ResetAfter { direction, bytes }, Scope::Present);
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert!(client.is_closed());
+        }
+    });
+}

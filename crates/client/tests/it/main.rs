@@ -1,0 +1,19 @@
+//! The client against a real server: one server for the whole binary, one file per feature.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod cancellation;
+mod connecting;
+mod faults;
+mod limits;
+mod outcomes;
+mod parameters;
+mod pipelines;
+mod prepared;
+mod queries;
+mod refusals;
+mod rows;
+mod sessions;
+mod simple;
+mod support;
+mod transactions;
+mod trips;

@@ -1,0 +1,301 @@
+//! What an error says of the effect, against what the table says: connections that end with much on
+//! its way.
+
+use std::collections::BTreeSet;
+
+use onetrip::{Client, Error, Outcome, Reply};
+use onetrip_lab::proxy::{Direction, Fault, Proxy, Scope};
+
+use crate::support::*;
+
+/// Inserts with the numbers that `numbers` gives.
+fn inserts(
+    client: &Client,
+    table: &str,
+    numbers: impl IntoIterator<Item = i32>,
+) -> Vec<(i32, Reply<u64>)> {
+    let insert = format!("insert into {table} values ($1)");
+    numbers.into_iter().map(|id| (id, client.execute(&insert, &[&id]))).collect()
+}
+
+/// Awaits all replies and checks each claim.
+async fn assert_true_claims(
+    table: &str,
+    replies: Vec<(i32, Reply<u64>)>,
+) -> Vec<Result<u64, Error>> {
+    let mut claims = Vec::new();
+    for (id, reply) in replies {
+        claims.push((id, reply.await));
+    }
+    // A server process may still be at work on what it was sent.
+    let observer = session().await;
+    let busy = format!("pg_locks where relation = '{table}'::regclass and pid <> pg_backend_pid()");
+    until(async || count(&observer, &busy).await == 0).await;
+    let there = ids(table).await;
+    for (id, claim) in &claims {
+        check(*id, claim, &there);
+    }
+    claims.into_iter().map(|(_, claim)| claim).collect()
+}
+
+fn check(id: i32, claim: &Result<u64, Error>, there: &BTreeSet<i32>) {
+    match claim.as_ref().map_err(Error::outcome) {
+        Ok(_) | Err(Outcome::Applied) => assert!(there.contains(&id), "{id}: {claim:?}"),
+        Err(Outcome::NotSent | Outcome::Rejected) => {
+            assert!(!there.contains(&id), "{id}: {claim:?}")
+        }
+        Err(Outcome::Unknown) => {}
+    }
+}
+
+#[test]
+fn a_server_process_that_is_ended_with_a_thousand_in_flight() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("in_flight_max=600").await;
+        let mut replies = inserts(&client, &t, 0..300);
+        let head = client.query(&gate.statement(), &[]);
+        replies.extend(inserts(&client, &t, 301..1000));
+        terminate(gate.waiting_pid().await).await;
+        let error = error(head.await);
+        assert_eq!((error.outcome(), error.sqlstate()), (Outcome::Unknown, Some("57P01")));
+        assert!(error.is_connection_lost());
+        let claims = assert_true_claims(&t, replies).await;
+        assert!(claims[..300].iter().all(Result::is_ok));
+        let outcomes: Vec<_> =
+            claims[300..].iter().map(|it| it.as_ref().unwrap_err().outcome()).collect();
+        assert_eq!(outcomes[0], Outcome::Unknown, "it was sent");
+        assert_eq!(*outcomes.last().unwrap(), Outcome::NotSent, "it was beyond the window");
+        assert!(client.is_closed());
+        let pending = client.pending();
+        assert_eq!((pending.in_flight, pending.queued, pending.waiting), (0, 0, 0));
+    });
+}
+
+#[test]
+fn an_idle_connection_that_is_ended_says_so_at_the_next_call() {
+    run(async {
+        let client = client().await;
+        terminate(pid_of(&client).await).await;
+        until(async || client.is_closed()).await;
+        let error = error(client.query("select 1", &[]).await);
+        assert_eq!((error.outcome(), error.sqlstate()), (Outcome::NotSent, Some("57P01")));
+        assert!(error.is_connection_lost() && error.is_retry_safe());
+        assert!(error.to_string().contains("terminating connection"), "{error}");
+        for _ in 0..3 {
+            failed(client.execute("select 1", &[]).await, Outcome::NotSent, "connection_lost");
+            failed(client.prepare("select 1").await, Outcome::NotSent, "connection_lost");
+            let mut pipeline = client.pipeline();
+            failed(pipeline.query("select 1", &[]).await, Outcome::NotSent, "connection_lost");
+            failed(pipeline.finish().await, Outcome::NotSent, "connection_lost");
+        }
+        client.drained().await;
+    });
+}
+
+#[test]
+fn a_pipeline_whose_server_process_is_ended() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client().await;
+        let insert = format!("insert into {t} values ($1)");
+        let mut pipeline = client.pipeline();
+        let first = pipeline.execute(&insert, &[&1]);
+        let sync = pipeline.sync();
+        let second = pipeline.execute(&insert, &[&2]);
+        let waits = pipeline.query(&gate.statement(), &[]);
+        let third = pipeline.execute(&insert, &[&3]);
+        let other = client.execute(&insert, &[&4]);
+        let (finished, ()) =
+            tokio::join!(pipeline.finish(), async { terminate(gate.waiting_pid().await).await });
+        let error = error(finished);
+        assert_eq!((error.outcome(), error.sqlstate()), (Outcome::Unknown, Some("57P01")));
+        sync.await.unwrap();
+        assert_eq!(first.await.unwrap(), 1);
+        assert_eq!(other.await.unwrap(), 1, "it left before the pipeline was finished");
+        self::error(waits.await);
+        let there = ids(&t).await;
+        assert_eq!(there, [1, 4].into());
+        for (id, claim) in [(2, second.await), (3, third.await)] {
+            assert!(claim.is_err(), "{id}: {claim:?}");
+            check(id, &claim, &there);
+        }
+    });
+}
+
+/// The last sync point was added before `finish`, and its answer never came.
+#[test]
+fn a_finish_that_waits_for_an_earlier_sync_point_is_unknown_when_the_connection_is_lost() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client().await;
+        let mut pipeline = client.pipeline();
+        let waits = pipeline.query(&gate.statement(), &[]);
+        let sync = pipeline.sync();
+        let (finished, ()) =
+            tokio::join!(pipeline.finish(), async { terminate(gate.waiting_pid().await).await });
+        failed(sync.await, Outcome::Unknown, "connection_lost");
+        failed(waits.await, Outcome::Unknown, "connection_lost");
+        failed(finished, Outcome::Unknown, "connection_lost");
+    });
+}
+
+/// The sync point was answered, and then the connection was lost, before `finish` was polled again.
+#[test]
+fn a_pipeline_that_stands_says_so_though_the_connection_was_lost_behind_it() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let client = client_through(&proxy, "").await;
+        let insert = format!("insert into {t} values ($1)");
+        let run = |id: i32| {
+            let mut pipeline = client.pipeline();
+            let reply = pipeline.execute(&insert, &[&id]);
+            (Box::pin(pipeline.finish()), reply)
+        };
+        let (finish, reply) = run(1);
+        proxy.reset_stats();
+        finish.await.unwrap();
+        reply.await.unwrap();
+        let bytes = proxy.stats().bytes_down;
+        proxy.fault(Fault::CutAfter { direction: Direction::Down, bytes }, Scope::All);
+        let (mut finish, reply) = run(2);
+        assert!(!poll_once(&mut finish).await);
+        until(async || client.is_closed()).await;
+        assert_eq!(ids(&t).await, [1, 2].into());
+        assert_eq!(reply.await.unwrap(), 1);
+        finish.await.unwrap();
+    });
+}
+
+#[test]
+fn an_early_reply_of_a_pipeline_that_is_cut_does_not_settle() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let client = client_through(&proxy, "").await;
+        let mut pipeline = client.pipeline();
+        let insert = format!("insert into {t} values (1) returning id");
+        assert!(pipeline.query_one(&insert, &[]).await.unwrap().is_provisional());
+        let second = pipeline.execute(&format!("insert into {t} values (2)"), &[]);
+        pipeline.flush();
+        proxy.fault(Fault::CutAfter { direction: Direction::Up, bytes: 0 }, Scope::All);
+        error(pipeline.finish().await);
+        let second = second.await;
+        assert!(ids(&t).await.is_empty());
+        assert!(second.is_err(), "{second:?}");
+    });
+}
+
+/// 30 statements and a pipeline on a line that breaks after some bytes.
+async fn cut(proxy: &Proxy, table: &str, fault: Fault, numbers: &mut std::ops::RangeFrom<i32>) {
+    let client = client_through(proxy, "in_flight_max=20").await;
+    proxy.fault(fault, Scope::Present);
+    let mut replies = inserts(&client, table, numbers.take(10));
+    let insert = format!("insert into {table} values ($1)");
+    let mut pipeline = client.pipeline();
+    let ids: Vec<i32> = numbers.take(5).collect();
+    replies.extend(ids.iter().map(|id| (*id, pipeline.execute(&insert, &[id]))));
+    let finish = pipeline.finish();
+    let (finished, ()) = tokio::join!(biased; finish, async {
+        replies.extend(inserts(&client, table, numbers.take(10)));
+    });
+    let claims = assert_true_claims(table, replies).await;
+    let of_pipeline = &claims[10..15];
+    match finished {
+        Ok(()) => assert!(of_pipeline.iter().all(Result::is_ok), "{fault:?}"),
+        Err(error) => assert!(
+            error.outcome() == Outcome::Unknown || of_pipeline.iter().all(Result::is_err),
+            "{fault:?}: {error:?}, but {of_pipeline:?}"
+        ),
+    }
+    proxy.fault(Fault::CutAfter { direction: Direction::Up, bytes: 0 }, Scope::Present);
+}
+
+#[test]
+fn a_line_that_is_cut_at_any_byte() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let mut numbers = 0..;
+        let mut random = Random(5);
+        for _ in 0..12 {
+            let bytes = random.below(1200);
+            for direction in [Direction::Up, Direction::Down] {
+                for fault in
+                    [Fault::CutAfter { direction, bytes }, Fault::ResetAfter { direction, bytes }]
+                {
+                    cut(&proxy, &t, fault, &mut numbers).await;
+                }
+            }
+        }
+    });
+}
+
+/// A line that breaks within each message of the answer to one statement.
+#[test]
+fn a_reply_that_is_cut_at_each_of_its_bytes() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let insert = format!("insert into {t} values ($1) returning id");
+        let client = client_through(&proxy, "").await;
+        proxy.reset_stats();
+        client.query_one(&insert, &[&-1]).await.unwrap();
+        let len = proxy.stats().bytes_down;
+        for bytes in (0..=len).step_by(3) {
+            let client = client_through(&proxy, "").await;
+            let fault = Fault::CutAfter { direction: Direction::Down, bytes };
+            proxy.fault(fault, Scope::Present);
+            match client.query_one(&insert, &[&(bytes as i32)]).await {
+                Ok(row) => assert_eq!((row.get::<i32>(0) as u64, bytes), (bytes, len)),
+                Err(error) => {
+                    assert_eq!(error.outcome(), Outcome::Unknown, "{bytes} of {len}: {error}")
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn a_stalled_line_ends_each_request_by_its_deadline() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        for direction in [Direction::Up, Direction::Down] {
+            let client = client_through(&proxy, "in_flight_max=20&request_timeout_ms=250").await;
+            let mut session = client.session().await.unwrap();
+            proxy.fault(Fault::Stall { direction }, Scope::All);
+            let replies = inserts(&client, &t, 0..40);
+            let tx = session.begin().await.unwrap();
+            let first = tx.query("select 1", &[]);
+            let batch = client.query("select 1", &[]);
+            for (id, reply) in replies {
+                let outcome = if id < 20 { Outcome::Unknown } else { Outcome::NotSent };
+                failed(reply.await, outcome, "timeout");
+            }
+            failed(batch.await, Outcome::NotSent, "timeout");
+            failed(first.await, Outcome::Unknown, "timeout");
+            failed(tx.commit().await, Outcome::Unknown, "timeout");
+            proxy.fault(Fault::Resume { direction }, Scope::All);
+            assert_usable(&client).await;
+            let there = ids(&t).await;
+            assert!(there.iter().all(|id| *id < 20), "{there:?}");
+            session.batch(&format!("truncate {t}")).await.unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_pipeline_on_a_stalled_line_ends_by_its_deadline() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "request_timeout_ms=250").await;
+        proxy.fault(Fault::Stall { direction: Direction::Down }, Scope::All);
+        let mut pipeline = client.pipeline();
+        let reply = pipeline.query("select 1", &[]);
+        let sync = pipeline.sync();
+        let second = pipeline.query("select 2", &[]);
+        failed(pipeline.finish().await, Outcome::Unknown, "timeout");
+        failed(sync.await, Outcome::Unknown, "timeout");
+        failed(reply.await, Outcome::Unknown, "timeout");
+        failed(second.await, Outcome::Unknown, "timeout");
+        proxy.fault(Fault::Resume { direction: Direction::Down }, Scope::All);
+        assert_usable(&client).await;
+    });
+}

@@ -1,0 +1,231 @@
+//! Prepared statements: their life on the server, and how they heal.
+
+use onetrip::types::Type;
+use onetrip::{Outcome, Session};
+
+use crate::support::*;
+
+#[test]
+fn a_prepared_statement_knows_its_types() {
+    run(async {
+        let client = client().await;
+        let statement =
+            client.prepare("select $1::int as a, $2::text as b where $3").await.unwrap();
+        assert_eq!(statement.params(), [Type::INT4, Type::TEXT, Type::BOOL]);
+        let columns: Vec<_> = statement.columns().iter().map(|c| (c.name(), c.type_())).collect();
+        assert_eq!(columns, [("a", &Type::INT4), ("b", &Type::TEXT)]);
+        let row = client.query_one(&statement, &[&5, &"x", &true]).await.unwrap();
+        assert_eq!((row.get::<i32>("a"), row.get::<&str>("b")), (5, "x"));
+        let typed = client.prepare_typed("select $1 + $2", &[Type::INT8]).await.unwrap();
+        assert_eq!(typed.params(), [Type::INT8, Type::INT8]);
+        let nothing = client.prepare("").await.unwrap();
+        assert_eq!(client.execute(&nothing, &[]).await.unwrap(), 0);
+        rejected(client.prepare("select nothing").await, "42703");
+        assert_usable(&client).await;
+    });
+}
+
+#[test]
+fn a_value_is_encoded_as_the_server_wants_it() {
+    run(async {
+        let client = client().await;
+        let statement = client.prepare("select $1::varchar[], $2::bigint").await.unwrap();
+        let row = client.query_one(&statement, &[&vec!["a"], &2_i64]).await.unwrap();
+        assert_eq!(row.get::<Vec<&str>>(0), ["a"]);
+        let wrong = client.query(&statement, &[&vec!["a"], &2_i32]).await;
+        failed(wrong, Outcome::NotSent, "unencodable_parameter");
+        rejected(client.query("select 1/0", &[]).await, "22012");
+        let failing = client.prepare("select 1 / $1::int").await.unwrap();
+        rejected(client.query(&failing, &[&0]).await, "22012");
+        assert_eq!(client.query_one(&failing, &[&1]).await.unwrap().get::<i32>(0), 1);
+    });
+}
+
+#[test]
+fn a_dropped_statement_is_closed_on_the_server() {
+    run(async {
+        let session = session().await;
+        let statement = session.prepare("select 1").await.unwrap();
+        let clone = statement.clone();
+        drop(statement);
+        assert_eq!(count(&session, "pg_prepared_statements").await, 1);
+        assert_eq!(session.query_one(&clone, &[]).await.unwrap().get::<i32>(0), 1);
+        let reply = session.query_one(&clone, &[]);
+        drop(clone);
+        assert_eq!(reply.await.unwrap().get::<i32>(0), 1);
+        assert_eq!(count(&session, "pg_prepared_statements").await, 0);
+    });
+}
+
+#[test]
+fn a_statement_of_another_connection_is_refused() {
+    run(async {
+        let (client, other) = (client().await, session().await);
+        let statement = client.prepare("select 1").await.unwrap();
+        failed(other.query(&statement, &[]).await, Outcome::NotSent, "foreign_statement");
+        let mut pipeline = other.pipeline();
+        failed(pipeline.query(&statement, &[]).await, Outcome::NotSent, "foreign_statement");
+        assert_eq!(client.query_one(&statement, &[]).await.unwrap().get::<i32>(0), 1);
+    });
+}
+
+#[test]
+fn a_statement_outlives_its_connection_harmlessly() {
+    run(async {
+        let session = session().await;
+        let statement = session.prepare("select 1").await.unwrap();
+        drop(session);
+        drop(statement);
+    });
+}
+
+#[test]
+fn a_statement_heals_after_the_server_lost_it() {
+    run(async {
+        let session = session().await;
+        let statement = session.prepare("select $1::int * 2, 'text'").await.unwrap();
+        for lose in ["deallocate all", "discard all"] {
+            session.execute(lose, &[]).await.unwrap();
+            let replies: Vec<_> = (0..5).map(|i| session.query_one(&statement, &[&i])).collect();
+            for (i, reply) in (0..5).zip(replies) {
+                let row = reply.await.unwrap();
+                assert_eq!((row.get::<i32>(0), row.get::<&str>(1)), (i * 2, "text"), "{lose}");
+            }
+            assert_eq!(session.query_one(&statement, &[&7]).await.unwrap().get::<i32>(0), 14);
+            assert_eq!(count(&session, "pg_prepared_statements").await, 1);
+        }
+    });
+}
+
+#[test]
+fn a_statement_heals_when_its_table_has_changed() {
+    run(async {
+        let (client, t) = (client().await, table("a int").await);
+        let session = session().await;
+        session.batch(&format!("insert into {t} values (1)")).await.unwrap();
+        let statement = client.prepare(&format!("select * from {t}")).await.unwrap();
+        assert_eq!(client.query_one(&statement, &[]).await.unwrap().columns().len(), 1);
+        session.batch(&format!("alter table {t} add b text default 'b'")).await.unwrap();
+        let (first, second) =
+            (client.query_one(&statement, &[]), client.query_one(&statement, &[]));
+        for reply in [first, second, client.query_one(&statement, &[])] {
+            let row = reply.await.unwrap();
+            assert_eq!(row.columns().len(), 2);
+            assert_eq!((row.get::<i32>("a"), row.get::<&str>("b")), (1, "b"));
+        }
+    });
+}
+
+#[test]
+fn a_statement_whose_column_changed_its_type_is_read_as_the_new_type() {
+    run(async {
+        let (client, t) = (client().await, table("a int").await);
+        let session = session().await;
+        session.batch(&format!("insert into {t} values (1)")).await.unwrap();
+        let statement = client.prepare(&format!("select a from {t}")).await.unwrap();
+        session.batch(&format!("alter table {t} alter a type bigint")).await.unwrap();
+        for _ in 0..2 {
+            let row = client.query_one(&statement, &[]).await.unwrap();
+            assert_eq!(row.get::<i64>(0), 1);
+        }
+    });
+}
+
+#[test]
+fn a_statement_that_can_never_be_prepared_again_fails_once() {
+    run(async {
+        let (client, t) = (client().await, table("a int").await);
+        let statement = client.prepare(&format!("select a from {t}")).await.unwrap();
+        session().await.batch(&format!("drop table {t}")).await.unwrap();
+        rejected(client.query(&statement, &[]).await, "42P01");
+        rejected(client.query(&statement, &[]).await, "42P01");
+        assert_usable(&client).await;
+    });
+}
+
+#[test]
+fn a_dropped_statement_still_heals_for_a_reply_on_its_way() {
+    run(async {
+        let session = session().await;
+        let statement = session.prepare("select 'x'").await.unwrap();
+        session.execute("deallocate all", &[]).await.unwrap();
+        let reply = session.query_one(&statement, &[]);
+        drop(statement);
+        assert_eq!(reply.await.unwrap().get::<&str>(0), "x");
+    });
+}
+
+#[test]
+fn a_statement_does_not_heal_inside_of_a_transaction() {
+    run(async {
+        let mut session = session().await;
+        let statement = session.prepare("select 'x'").await.unwrap();
+        session.execute("deallocate all", &[]).await.unwrap();
+        let tx = session.begin().await.unwrap();
+        assert_eq!(tx.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
+        rejected(tx.query(&statement, &[]).await, "26000");
+        rejected(tx.query("select 1", &[]).await, "25P02");
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
+        assert_works(&session, &statement).await;
+    });
+}
+
+#[test]
+fn a_statement_does_not_heal_as_the_first_of_a_transaction() {
+    run(async {
+        let mut session = session().await;
+        let statement = session.prepare("select 'x'").await.unwrap();
+        session.execute("deallocate all", &[]).await.unwrap();
+        let tx = session.begin().await.unwrap();
+        rejected(tx.query(&statement, &[]).await, "26000");
+        tx.rollback().await.unwrap();
+        assert_works(&session, &statement).await;
+    });
+}
+
+#[test]
+fn a_statement_does_not_heal_inside_of_a_pipeline() {
+    run(async {
+        let session = session().await;
+        let statement = session.prepare("select 'x'").await.unwrap();
+        session.execute("deallocate all", &[]).await.unwrap();
+        let mut pipeline = session.pipeline();
+        let before = pipeline.query_one("select 1", &[]);
+        let lost = pipeline.query_one(&statement, &[]);
+        let after = pipeline.query_one("select 2", &[]);
+        rejected(pipeline.finish().await, "26000");
+        failed(before.await, Outcome::Rejected, "rolled_back");
+        rejected(lost.await, "26000");
+        failed(after.await, Outcome::Rejected, "aborted");
+        assert_works(&session, &statement).await;
+    });
+}
+
+async fn assert_works(session: &Session, statement: &onetrip::Statement) {
+    assert_eq!(session.query_one(statement, &[]).await.unwrap().get::<&str>(0), "x");
+}
+
+#[test]
+fn a_statement_may_be_dropped_while_a_pipeline_keeps_its_use() {
+    run(async {
+        let client = client().await;
+        let statement = client.prepare("select 'x'").await.unwrap();
+        let mut pipeline = client.pipeline();
+        let reply = pipeline.query_one(&statement, &[]);
+        drop(statement);
+        pipeline.finish().await.unwrap();
+        assert_eq!(reply.await.unwrap().get::<&str>(0), "x");
+    });
+}
+
+#[test]
+fn many_statements_are_prepared_and_closed() {
+    run(async {
+        let session = session().await;
+        for i in 0..300 {
+            let statement = session.prepare(&format!("select {i}")).await.unwrap();
+            assert_eq!(session.query_one(&statement, &[]).await.unwrap().get::<i32>(0), i);
+        }
+        assert_eq!(count(&session, "pg_prepared_statements").await, 0);
+    });
+}

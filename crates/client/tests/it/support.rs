@@ -1,0 +1,186 @@
+//! What all tests share: a bounded run, connections, a lock that holds a statement up, a proxy in
+//! between, seeded numbers. Nothing here sleeps: what has to come true is asked for until it is.
+
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use onetrip::{Client, Error, Outcome, Session};
+use onetrip_lab::postgres::shared;
+use onetrip_lab::proxy::{Proxy, ProxyConfig};
+
+/// A test that takes longer hangs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs a test on one thread.
+pub(crate) fn run(test: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(patiently(test));
+}
+
+/// Runs a test on several threads.
+pub(crate) fn run_threads(test: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    runtime.unwrap().block_on(patiently(test));
+}
+
+async fn patiently(test: impl Future<Output = ()>) {
+    let ended = tokio::time::timeout(PATIENCE, test).await;
+    assert!(ended.is_ok(), "something never ended");
+}
+
+/// A client of the shared server.
+pub(crate) async fn client() -> Client {
+    Client::connect(&shared().url()).await.unwrap()
+}
+
+/// The same with settings: `in_flight_max=1&queue_max=2`.
+pub(crate) async fn client_with(settings: &str) -> Client {
+    Client::connect(&format!("{}?{settings}", shared().url())).await.unwrap()
+}
+
+/// A connection of its own.
+pub(crate) async fn session() -> Session {
+    client().await.session().await.unwrap()
+}
+
+/// A new table with these columns.
+pub(crate) async fn table(columns: &str) -> String {
+    let name = shared().new_name();
+    session().await.batch(&format!("create table {name} ({columns})")).await.unwrap();
+    name
+}
+
+/// The numbers in a table.
+pub(crate) async fn ids(table: &str) -> BTreeSet<i32> {
+    let rows = session().await.query(&format!("select id from {table}"), &[]).await.unwrap();
+    let ids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+    let set: BTreeSet<i32> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), set.len(), "a statement ran twice");
+    set
+}
+
+/// How many rows a query has.
+pub(crate) async fn count(session: &Session, from: &str) -> i64 {
+    session.query_one(&format!("select count(*) from {from}"), &[]).await.unwrap().get(0)
+}
+
+/// Asks until `wish` comes true. The run bounds it.
+pub(crate) async fn until(mut wish: impl AsyncFnMut() -> bool) {
+    while !wish().await {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Polls once; whether it was ready.
+pub(crate) async fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
+    std::future::poll_fn(|cx| Poll::Ready(Pin::new(&mut *future).poll(cx).is_ready())).await
+}
+
+#[track_caller]
+pub(crate) fn error<T: Debug>(result: Result<T, Error>) -> Error {
+    result.expect_err("this should have failed")
+}
+
+/// An error with this outcome and this code of ours.
+#[track_caller]
+pub(crate) fn failed<T: Debug>(result: Result<T, Error>, outcome: Outcome, code: &str) -> Error {
+    let error = error(result);
+    assert_eq!((error.outcome(), error.code()), (outcome, code), "{error}");
+    error
+}
+
+/// An error of the server with this SQLSTATE, which says that nothing took effect.
+#[track_caller]
+pub(crate) fn rejected<T: Debug>(result: Result<T, Error>, sqlstate: &str) -> Error {
+    let error = error(result);
+    assert_eq!((error.outcome(), error.sqlstate()), (Outcome::Rejected, Some(sqlstate)), "{error}");
+    error
+}
+
+/// A connection works, and the reply is its own.
+pub(crate) async fn assert_usable(client: &Client) {
+    let reply = client.query_one("select 20 + $1", &[&22]).await.unwrap();
+    assert_eq!(reply.get::<i32>(0), 42);
+}
+
+/// A table that is locked by a session: who reads it waits.
+pub(crate) struct Gate {
+    session: Session,
+    pub(crate) table: String,
+}
+
+impl Gate {
+    pub(crate) async fn closed() -> Gate {
+        let session = session().await;
+        let table = shared().new_name();
+        let lock = format!("create table {table} (); begin; lock table {table}");
+        for statement in lock.split("; ") {
+            session.execute(statement, &[]).await.unwrap();
+        }
+        Gate { session, table }
+    }
+
+    /// A statement that waits until the gate opens.
+    pub(crate) fn statement(&self) -> String {
+        format!("select count(*) from {}", self.table)
+    }
+
+    /// The process that waits at the gate, as soon as there is one.
+    pub(crate) async fn waiting_pid(&self) -> i32 {
+        let sql = "select pid from pg_locks where relation = $1::regclass and not granted";
+        loop {
+            let row = self.session.query_opt(sql, &[&self.table.as_str()]).await.unwrap();
+            match row {
+                Some(row) => return row.get(0),
+                None => tokio::task::yield_now().await,
+            }
+        }
+    }
+
+    pub(crate) async fn open(self) {
+        self.session.execute("rollback", &[]).await.unwrap();
+    }
+}
+
+/// Ends a server process.
+pub(crate) async fn terminate(pid: i32) {
+    let row = session().await.query_one("select pg_terminate_backend($1)", &[&pid]).await.unwrap();
+    assert!(row.get::<bool>(0));
+}
+
+pub(crate) async fn pid_of(client: &Client) -> i32 {
+    client.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0)
+}
+
+/// A proxy in front of the shared server.
+pub(crate) fn proxy() -> Proxy {
+    Proxy::start(ProxyConfig::new(SocketAddr::from(([127, 0, 0, 1], shared().port())))).unwrap()
+}
+
+/// How to reach the shared server through a proxy.
+pub(crate) fn url_through(proxy: &Proxy) -> String {
+    let port = shared().port();
+    shared().url().replace(&format!(":{port}/"), &format!(":{}/", proxy.addr().port()))
+}
+
+pub(crate) async fn client_through(proxy: &Proxy, settings: &str) -> Client {
+    Client::connect(&format!("{}?{settings}", url_through(proxy))).await.unwrap()
+}
+
+/// Numbers from a seed (SplitMix64).
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
+}

@@ -1,0 +1,379 @@
+//! Transactions on a session.
+
+use std::time::{Duration, SystemTime};
+
+use onetrip::{Outcome, TransactionStatus};
+
+use crate::queries::deferred_table;
+use crate::support::*;
+
+#[test]
+fn a_commit_makes_all_of_it_stand() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let tx = session.begin().await.unwrap();
+        assert_eq!(tx.execute(&insert, &[&1]).await.unwrap(), 1);
+        assert_eq!(tx.execute(&insert, &[&2]).await.unwrap(), 1);
+        assert!(ids(&t).await.is_empty());
+        let sum = tx.query_one(&format!("select sum(id) from {t}"), &[]).await.unwrap();
+        assert_eq!(sum.get::<i64>(0), 3);
+        assert!(
+            tx.query_opt(&format!("select 1 from {t} where false"), &[]).await.unwrap().is_none()
+        );
+        assert_eq!(tx.query(&format!("select 1 from {t}"), &[]).await.unwrap().len(), 2);
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, [1, 2].into());
+        assert_eq!(session.status(), TransactionStatus::Idle);
+    });
+}
+
+#[test]
+fn a_rollback_undoes_all_of_it() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let tx = session.begin().await.unwrap();
+        tx.execute(&insert, &[&1]).await.unwrap();
+        tx.rollback().await.unwrap();
+        let tx = session.begin().await.unwrap();
+        tx.execute(&insert, &[&2]).await.unwrap();
+        drop(tx);
+        assert_eq!(count(&session, &t).await, 0);
+        assert_eq!(session.status(), TransactionStatus::Idle);
+    });
+}
+
+#[test]
+fn a_commit_answered_by_rollback_is_an_error() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let tx = session.begin().await.unwrap();
+        tx.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
+        rejected(tx.query("select 1/0", &[]).await, "22012");
+        rejected(tx.query("select 1", &[]).await, "25P02");
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
+        assert!(ids(&t).await.is_empty());
+        assert_eq!(session.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
+    });
+}
+
+#[test]
+fn a_failing_first_statement_fails_the_transaction() {
+    run(async {
+        let mut session = session().await;
+        let tx = session.begin().await.unwrap();
+        rejected(tx.query("select 1/0", &[]).await, "22012");
+        rejected(tx.query("select 1", &[]).await, "25P02");
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
+        let tx = session.begin().await.unwrap();
+        rejected(tx.query("selec", &[]).await, "42601");
+        tx.rollback().await.unwrap();
+        assert_eq!(session.status(), TransactionStatus::Idle);
+    });
+}
+
+#[test]
+fn a_deferred_constraint_fails_the_commit() {
+    run(async {
+        let (mut session, t) = (session().await, deferred_table().await);
+        let tx = session.begin().await.unwrap();
+        let insert = format!("insert into {t} values (1, 99)");
+        assert_eq!(tx.execute(&insert, &[]).await.unwrap(), 1);
+        rejected(tx.commit().await, "23503");
+        assert!(ids(&t).await.is_empty());
+        assert_eq!(session.status(), TransactionStatus::Idle);
+    });
+}
+
+#[test]
+fn statements_of_a_transaction_need_not_be_awaited() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let tx = session.begin().await.unwrap();
+        for id in 0..20 {
+            drop(tx.execute(&insert, &[&id]));
+        }
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, (0..20).collect());
+    });
+}
+
+#[test]
+fn a_dropped_first_reply_leaves_the_transaction_whole() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let tx = session.begin().await.unwrap();
+        drop(tx.execute(&insert, &[&1]));
+        let mut polled = tx.execute(&insert, &[&2]);
+        poll_once(&mut polled).await;
+        drop(polled);
+        tx.rollback().await.unwrap();
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn a_commit_dropped_before_it_was_polled_is_a_rollback() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let tx = session.begin().await.unwrap();
+        tx.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
+        drop(tx.commit());
+        assert_eq!(count(&session, &t).await, 0);
+    });
+}
+
+#[test]
+fn a_commit_dropped_after_it_was_sent_commits() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let tx = session.begin().await.unwrap();
+        tx.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
+        let mut commit = Box::pin(tx.commit());
+        assert!(!poll_once(&mut commit).await);
+        drop(commit);
+        assert_eq!(session.status(), TransactionStatus::InTransaction);
+        assert_eq!(count(&session, &t).await, 1);
+        assert_eq!(ids(&t).await, [1].into());
+        assert_eq!(session.status(), TransactionStatus::Idle);
+    });
+}
+
+#[test]
+fn a_guess_inside_of_a_transaction_is_asked_about_first() {
+    run(async {
+        let (mut session, t) = (session().await, table("at timestamp, names varchar[]").await);
+        let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(77);
+        let names = vec!["a", "b"];
+        let tx = session.begin().await.unwrap();
+        tx.execute(&format!("insert into {t} values ($1, $2)"), &[&moment, &names]).await.unwrap();
+        let same = format!("select at from {t} where names = $1");
+        let row = tx.query_one(&same, &[&names]).await.unwrap();
+        assert_eq!(row.get::<SystemTime>(0), moment);
+        tx.commit().await.unwrap();
+        assert_eq!(count(&session, &t).await, 1);
+    });
+}
+
+/// A statement that is asked about first is not sent behind what was issued after it.
+#[test]
+fn a_guess_does_not_change_the_order_of_a_transaction() {
+    run(async {
+        let (mut session, t) = (session().await, table("at timestamptz").await);
+        let tx = session.begin().await.unwrap();
+        let insert = tx.execute(&format!("insert into {t} values ($1)"), &[&SystemTime::now()]);
+        let count = tx.query_one(&format!("select count(*) from {t}"), &[]);
+        let (insert, count) = tokio::join!(insert, count);
+        assert_eq!((insert.unwrap(), count.unwrap().get::<i64>(0)), (1, 1));
+        tx.commit().await.unwrap();
+    });
+}
+
+/// The same, when the commit was issued behind it: it must not run outside of its transaction.
+#[test]
+fn a_guess_does_not_escape_its_transaction() {
+    run(async {
+        let (mut session, t) = (session().await, table("at timestamptz").await);
+        let tx = session.begin().await.unwrap();
+        let insert = tx.execute(&format!("insert into {t} values ($1)"), &[&SystemTime::now()]);
+        tx.rollback().await.unwrap();
+        let result = insert.await;
+        assert_eq!(count(&session, &t).await, 0, "{result:?}");
+    });
+}
+
+/// As any statement that was sent, one whose reply nobody wants runs.
+#[test]
+fn a_guess_whose_reply_is_dropped_runs_as_any_other_statement() {
+    run(async {
+        let (mut session, t) = (session().await, table("at timestamptz").await);
+        let tx = session.begin().await.unwrap();
+        drop(tx.execute(&format!("insert into {t} values ($1)"), &[&SystemTime::now()]));
+        tx.commit().await.unwrap();
+        assert_eq!(count(&session, &t).await, 1);
+    });
+}
+
+#[test]
+fn a_statement_may_be_prepared_inside_of_a_transaction() {
+    run(async {
+        let mut session = session().await;
+        let tx = session.begin().await.unwrap();
+        let statement = tx.prepare("select $1::int").await.unwrap();
+        assert_eq!(tx.query_one(&statement, &[&4]).await.unwrap().get::<i32>(0), 4);
+        tx.commit().await.unwrap();
+        assert_eq!(session.query_one(&statement, &[&5]).await.unwrap().get::<i32>(0), 5);
+        let tx = session.begin().await.unwrap();
+        rejected(tx.prepare("select nothing").await, "42703");
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
+    });
+}
+
+#[test]
+fn a_pipeline_in_a_transaction_is_part_of_it() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        for stands in [true, false] {
+            let tx = session.begin().await.unwrap();
+            let mut pipeline = tx.pipeline();
+            let first = pipeline.execute(&insert, &[&i32::from(stands)]);
+            drop(pipeline.sync());
+            let second = pipeline.execute(&insert, &[&(10 + i32::from(stands))]);
+            pipeline.finish().await.unwrap();
+            assert_eq!((first.await.unwrap(), second.await.unwrap()), (1, 1));
+            match stands {
+                true => tx.commit().await.unwrap(),
+                false => tx.rollback().await.unwrap(),
+            }
+        }
+        assert_eq!(ids(&t).await, [1, 11].into());
+    });
+}
+
+#[test]
+fn a_pipeline_that_fails_in_a_transaction_fails_it() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let tx = session.begin().await.unwrap();
+        tx.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
+        let mut pipeline = tx.pipeline();
+        let before = pipeline.execute(&format!("insert into {t} values (2)"), &[]);
+        drop(pipeline.query("select 1/0", &[]));
+        rejected(pipeline.finish().await, "22012");
+        failed(before.await, Outcome::Rejected, "rolled_back");
+        failed(tx.commit().await, Outcome::Rejected, "rolled_back");
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+/// What was sent of a pipeline that is given up must not be committed by its transaction.
+#[test]
+fn a_half_sent_pipeline_dropped_in_a_transaction_is_not_committed() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let tx = session.begin().await.unwrap();
+        let mut pipeline = tx.pipeline();
+        pipeline.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
+        drop(pipeline);
+        let commit = tx.commit().await;
+        assert!(ids(&t).await.is_empty(), "{commit:?}");
+    });
+}
+
+#[test]
+fn a_transaction_whose_connection_is_lost_does_not_stand() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let pid = session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+        let tx = session.begin().await.unwrap();
+        tx.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
+        terminate(pid).await;
+        let error = error(tx.commit().await);
+        assert!(error.is_connection_lost(), "{error}");
+        assert!(ids(&t).await.is_empty());
+        assert!(session.is_closed());
+    });
+}
+
+/// BEGIN waits for room, and the transaction is given up meanwhile.
+#[test]
+fn a_transaction_dropped_while_its_begin_waits_leaves_no_transaction_open() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("in_flight_max=1&queue_max=1").await;
+        let mut session = client.session().await.unwrap();
+        let ahead = [session.query(&gate.statement(), &[]), session.query("select 1", &[])];
+        let tx = session.begin().await.unwrap();
+        let insert = tx.execute(&format!("insert into {t} values (1)"), &[]);
+        drop(tx);
+        gate.open().await;
+        for reply in ahead {
+            reply.await.unwrap();
+        }
+        let insert = insert.await;
+        assert_eq!(session.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
+        assert_eq!(session.status(), TransactionStatus::Idle, "{insert:?}");
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn a_transaction_behind_a_full_queue_commits() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("in_flight_max=1&queue_max=1").await;
+        let mut session = client.session().await.unwrap();
+        let ahead = [session.query(&gate.statement(), &[]), session.query("select 1", &[])];
+        let tx = session.begin().await.unwrap();
+        let insert = tx.execute(&format!("insert into {t} values (1)"), &[]);
+        let mut commit = Box::pin(tx.commit());
+        assert!(!poll_once(&mut commit).await);
+        gate.open().await;
+        commit.await.unwrap();
+        assert_eq!(insert.await.unwrap(), 1);
+        for reply in ahead {
+            reply.await.unwrap();
+        }
+        assert_eq!(ids(&t).await, [1].into());
+    });
+}
+
+/// BEGIN waits for room, and the connection is lost.
+#[test]
+fn a_first_statement_that_waits_is_not_sent_when_the_connection_is_lost() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client_with("in_flight_max=1&queue_max=1").await;
+        let mut session = client.session().await.unwrap();
+        let ahead = [session.query(&gate.statement(), &[]), session.query("select 1", &[])];
+        let tx = session.begin().await.unwrap();
+        let first = tx.query("select 1", &[]);
+        terminate(gate.waiting_pid().await).await;
+        assert_eq!(error(first.await).outcome(), Outcome::NotSent);
+        drop(tx);
+        for (reply, outcome) in ahead.into_iter().zip([Outcome::Unknown, Outcome::NotSent]) {
+            assert_eq!(error(reply.await).outcome(), outcome);
+        }
+    });
+}
+
+#[test]
+fn a_full_queue_that_refuses_leaves_the_transaction_unbegun() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client_with("in_flight_max=1&queue_max=1&when_full=refuse").await;
+        let mut session = client.session().await.unwrap();
+        let ahead = [session.query(&gate.statement(), &[]), session.query("select 1", &[])];
+        let tx = session.begin().await.unwrap();
+        failed(tx.query("select 1", &[]).await, Outcome::NotSent, "queue_full");
+        gate.open().await;
+        for reply in ahead {
+            reply.await.unwrap();
+        }
+        assert_eq!(tx.query_one("select 2", &[]).await.unwrap().get::<i32>(0), 2);
+        tx.commit().await.unwrap();
+        assert_eq!(session.status(), TransactionStatus::Idle);
+    });
+}
+
+/// The first statement's deadline passes before the server has answered BEGIN.
+#[test]
+fn a_first_statement_that_times_out_is_unknown_and_the_transaction_rolls_back() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("request_timeout_ms=200").await;
+        let mut session = client.session().await.unwrap();
+        let tx = session.begin().await.unwrap();
+        let insert = format!("insert into {t} select count(*) from {}", gate.table);
+        failed(tx.execute(&insert, &[]).await, Outcome::Unknown, "timeout");
+        drop(tx);
+        gate.open().await;
+        until(async || session.query("select 1", &[]).await.is_ok()).await;
+        assert_eq!(session.status(), TransactionStatus::Idle);
+        assert!(ids(&t).await.is_empty());
+    });
+}

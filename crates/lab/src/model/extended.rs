@@ -1,0 +1,321 @@
+//! The extended protocol: exec_parse_message and its neighbours in src/backend/tcop/postgres.c.
+
+use onetrip_postgres::message::{
+    Bind, CommandComplete, Execute, Format, Parse, Target, empty, parameter_description,
+};
+
+use super::reply::{self, code};
+use super::{Effect, Fail, Server, Statement, Verb, rows};
+
+/// A prepared statement.
+pub(super) struct Prepared {
+    text: String,
+    types: Vec<u32>,
+    /// Its plan returns other columns than it did.
+    pub(super) stale: bool,
+}
+
+/// A statement with its parameters, and how far it ran.
+pub(super) struct Portal {
+    statement: Statement,
+    formats: [Format; 3],
+    /// The row that comes next; none before it began.
+    next: Option<u32>,
+}
+
+/// How a run of a portal ended.
+pub(super) enum Ran {
+    /// At its row limit.
+    Suspended,
+    Complete {
+        tag: String,
+    },
+    Empty,
+    /// The error, or the end of the session, was told.
+    Failed,
+}
+
+impl Portal {
+    pub(super) fn new(statement: Statement, formats: [Format; 3]) -> Portal {
+        Portal { statement, formats, next: None }
+    }
+}
+
+impl Server {
+    pub(super) fn parse(&mut self, parse: Parse<'_>) {
+        let statement = Statement::parse(parse.sql);
+        self.log.received(statement.op);
+        if self.skipping {
+            return;
+        }
+        let refused = if self.is_refused(statement.verb) {
+            Some(code::ABORTED)
+        } else if !parse.statement.is_empty() && self.statements.contains_key(parse.statement) {
+            Some(code::STATEMENT_TAKEN)
+        } else if statement.fail == Some(Fail::Parse) {
+            Some(code::SYNTAX)
+        } else {
+            None
+        };
+        if let Some(code) = refused {
+            return self.fail(code, statement.op);
+        }
+        let mut types = Statement::parameter_types(parse.sql);
+        for (at, oid) in parse.parameter_types.enumerate() {
+            types.resize(types.len().max(at + 1), rows::INT8);
+            if oid != 0 {
+                types[at] = oid;
+            }
+        }
+        let prepared = Prepared { text: parse.sql.to_owned(), types, stale: false };
+        self.statements.insert(parse.statement.to_owned(), prepared);
+        self.put_bytes(&empty::PARSE_COMPLETE);
+    }
+
+    pub(super) fn bind(&mut self, bind: Bind<'_>) {
+        let prepared = self.statements.get(bind.statement);
+        let parameters: Vec<Option<String>> = bind
+            .parameters
+            .enumerate()
+            .map(|(at, value)| value.map(|value| read(value, bind.parameter_formats.of(at))))
+            .collect();
+        let statement = prepared.map(|prepared| Statement::bind(&prepared.text, &parameters));
+        let op = statement.as_ref().and_then(|statement| statement.op);
+        if !parameters.is_empty() {
+            self.log.received(op);
+        }
+        if self.skipping {
+            return;
+        }
+        let refused = match (&statement, prepared) {
+            (Some(statement), _) if self.is_refused(statement.verb) => Some(code::ABORTED),
+            (Some(_), Some(prepared)) if prepared.types.len() != parameters.len() => {
+                Some(code::PROTOCOL)
+            }
+            (Some(statement), _) if statement.fail == Some(Fail::Bind) => Some(code::INVALID_TEXT),
+            // What returns no rows has no columns that could change.
+            (Some(statement), Some(prepared)) if prepared.stale && statement.returns_rows => {
+                Some(code::STALE)
+            }
+            (Some(_), _) if !bind.portal.is_empty() && self.portals.contains_key(bind.portal) => {
+                Some(code::PORTAL_TAKEN)
+            }
+            (Some(_), _) => None,
+            (None, _) => Some(code::NO_STATEMENT),
+        };
+        match (statement, refused) {
+            (Some(statement), None) => {
+                let formats = [0, 1, 2].map(|at| bind.result_formats.of(at).unwrap_or_default());
+                let portal = Portal::new(statement, formats);
+                self.portals.insert(bind.portal.to_owned(), portal);
+                self.put_bytes(&empty::BIND_COMPLETE);
+            }
+            (_, code) => self.fail(code.unwrap_or(code::NO_STATEMENT), op),
+        }
+    }
+
+    pub(super) fn describe(&mut self, target: Target<'_>) {
+        if self.skipping {
+            return;
+        }
+        let (statement, formats) = match target {
+            Target::Statement(name) => {
+                let Some(prepared) = self.statements.get(name) else {
+                    return self.fail(code::NO_STATEMENT, None);
+                };
+                let statement = Statement::parse(&prepared.text);
+                if prepared.stale && statement.returns_rows {
+                    return self.fail(code::STALE, statement.op);
+                }
+                let types = prepared.types.clone();
+                self.put(|out| {
+                    parameter_description::write(out, &types).expect("few parameters");
+                });
+                (statement, [Format::Text; 3])
+            }
+            Target::Portal(name) => match self.portals.get(name) {
+                Some(portal) => (portal.statement.clone(), portal.formats),
+                None => return self.fail(code::NO_PORTAL, None),
+            },
+        };
+        match statement.returns_rows {
+            true => self.put(|out| rows::describe(out, &statement, formats)),
+            false => self.put_bytes(&empty::NO_DATA),
+        }
+    }
+
+    pub(super) fn execute(&mut self, execute: Execute<'_>) {
+        if self.skipping {
+            return;
+        }
+        let Some(mut portal) = self.portals.remove(execute.portal) else {
+            return self.fail(code::NO_PORTAL, None);
+        };
+        let ran = self.run_portal(&mut portal, execute.rows_max.max(0) as u32);
+        let op = portal.statement.op;
+        let verb = portal.statement.verb;
+        if !matches!(ran, Ran::Failed) {
+            self.portals.insert(execute.portal.to_owned(), portal);
+        }
+        match ran {
+            Ran::Suspended => self.put_bytes(&empty::PORTAL_SUSPENDED),
+            Ran::Empty => self.put_bytes(&empty::EMPTY_QUERY_RESPONSE),
+            Ran::Failed => {}
+            Ran::Complete { tag } => {
+                // COMMIT and ROLLBACK take effect before they are confirmed, not at the Sync.
+                match self.end_block(verb, op) {
+                    Ok(tag_of_end) => self.put_tag(&tag_of_end.unwrap_or(tag)),
+                    Err(culprit) => self.fail(code::UNIQUE, culprit),
+                }
+            }
+        }
+    }
+
+    pub(super) fn close(&mut self, target: Target<'_>) {
+        if self.skipping {
+            return;
+        }
+        match target {
+            Target::Statement(name) => drop(self.statements.remove(name)),
+            Target::Portal(name) => drop(self.portals.remove(name)),
+        }
+        self.put_bytes(&empty::CLOSE_COMPLETE);
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.log.sync();
+        self.skipping = false;
+        if self.is_outside_block() {
+            self.portals.clear();
+            if let Err(culprit) = self.transaction.commit(&self.log) {
+                self.put_error(&reply::error("ERROR", code::UNIQUE, culprit));
+            }
+        }
+        self.put_ready();
+    }
+
+    /// Runs a portal for at most `rows_max` rows; zero means all.
+    pub(super) fn run_portal(&mut self, portal: &mut Portal, rows_max: u32) -> Ran {
+        let Portal { statement, formats, next } = portal;
+        if statement.verb == Verb::Empty {
+            return Ran::Empty;
+        }
+        if self.is_refused(statement.verb) {
+            self.fail(code::ABORTED, statement.op);
+            return Ran::Failed;
+        }
+        if next.is_none() {
+            self.begin(statement);
+        }
+        let first = next.unwrap_or(0);
+        let mut row = first;
+        loop {
+            if matches!(statement.fail, Some(Fail::Execute | Fail::Fatal))
+                && row >= statement.after.min(statement.rows)
+            {
+                self.fail_running(statement);
+                return Ran::Failed;
+            }
+            *next = Some(row);
+            // As in ExecutePlan: that the end was reached shows only when a row more is asked for.
+            if rows_max > 0 && row - first == rows_max {
+                return Ran::Suspended;
+            }
+            if row >= statement.rows {
+                return Ran::Complete { tag: statement.tag(row - first) };
+            }
+            self.put(|out| rows::put_row(out, statement, row, *formats));
+            row += 1;
+        }
+    }
+
+    /// COMMIT and ROLLBACK; others end nothing. Says which tag to send if it isn't the command's.
+    pub(super) fn end_block(
+        &mut self,
+        verb: Verb,
+        op: Option<u64>,
+    ) -> Result<Option<String>, Option<u64>> {
+        let failed = self.transaction.has_failed();
+        match verb {
+            Verb::Commit if failed => {
+                self.transaction.roll_back(&self.log);
+                self.portals.clear();
+                Ok(Some("ROLLBACK".to_owned()))
+            }
+            Verb::Commit => {
+                self.portals.clear();
+                self.transaction.commit(&self.log).map(|()| None)
+            }
+            Verb::Rollback => {
+                self.portals.clear();
+                self.transaction.roll_back(&self.log);
+                self.log.settled(op, Effect::Committed);
+                Ok(None)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) fn put_tag(&mut self, tag: &str) {
+        self.put(|out| CommandComplete { tag }.encode(out).expect("there is no NUL in a tag"));
+    }
+
+    /// An error in place of the rest of the reply; what follows is skipped up to the Sync.
+    pub(super) fn fail(&mut self, code: &str, op: Option<u64>) {
+        self.transaction.fail(&self.log);
+        self.skipping = true;
+        self.put_error(&reply::error("ERROR", code, op));
+    }
+
+    /// A statement begins to run.
+    fn begin(&mut self, statement: &Statement) {
+        self.log.executed(statement.op);
+        self.transaction.ran(statement.op, statement.fail == Some(Fail::Commit));
+        for _ in 0..statement.notices {
+            self.put_notice("NOTICE", "00000", statement.op);
+        }
+        match statement.verb {
+            Verb::Begin if self.transaction.is_explicit() => {
+                self.put_notice("WARNING", "25001", statement.op);
+            }
+            Verb::Begin => {
+                self.transaction.block =
+                    onetrip_postgres::message::TransactionStatus::InTransaction;
+            }
+            Verb::Commit | Verb::Rollback if !self.transaction.is_explicit() => {
+                self.put_notice("WARNING", code::NO_TRANSACTION, statement.op);
+            }
+            Verb::Discard => self.lose_statements(),
+            Verb::Alter => self.make_stale(),
+            _ => {}
+        }
+    }
+
+    fn fail_running(&mut self, statement: &Statement) {
+        match statement.fail {
+            Some(Fail::Fatal) => self.fatal(code::SHUTDOWN, statement.op),
+            _ => self.fail(code::DIVISION, statement.op),
+        }
+        if statement.verb == Verb::Call {
+            self.log.settled(statement.op, Effect::Partial);
+        }
+    }
+
+    /// A transaction that has failed takes nothing but its end.
+    fn is_refused(&self, verb: Verb) -> bool {
+        self.transaction.has_failed() && !verb.ends_transaction()
+    }
+}
+
+/// A parameter as text.
+fn read(value: &[u8], format: Option<Format>) -> String {
+    match (format, value.len()) {
+        (Some(Format::Binary), 8) => {
+            value.iter().fold(0, |number, byte| number << 8 | i64::from(*byte)).to_string()
+        }
+        (Some(Format::Binary), 4) => {
+            (value.iter().fold(0, |number, byte| number << 8 | i64::from(*byte)) as i32).to_string()
+        }
+        _ => String::from_utf8_lossy(value).into_owned(),
+    }
+}

@@ -1,0 +1,130 @@
+//! What became of every statement, by the identity that its text carries.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What happened at a server; shared by those who look at it and by all sessions that write to it.
+#[derive(Clone, Debug, Default)]
+pub struct Log(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    entries: BTreeMap<u64, Entry>,
+    order: Vec<u64>,
+    syncs: u64,
+    flushes: u64,
+    goodbyes: u64,
+    cancels: u64,
+    violations: Vec<String>,
+}
+
+/// What became of one identity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// How often a message that names it was read, also where it was skipped.
+    pub received: u32,
+    /// How often it began to run.
+    pub executed: u32,
+    /// What it left behind.
+    pub effect: Effect,
+}
+
+/// What a statement left behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effect {
+    /// It never ran.
+    #[default]
+    None,
+    /// It ran, and its transaction is open.
+    Pending,
+    /// It ran, and its transaction was committed.
+    Committed,
+    /// It ran, and failed or was undone.
+    RolledBack,
+    /// It failed, and a part of its effect stands.
+    Partial,
+}
+
+impl Log {
+    /// What became of this identity.
+    pub fn entry(&self, op: u64) -> Entry {
+        self.lock().entries.get(&op).copied().unwrap_or_default()
+    }
+
+    /// The identities in the order in which they began to run.
+    pub fn order(&self) -> Vec<u64> {
+        self.lock().order.clone()
+    }
+
+    /// How many Syncs were read.
+    pub fn syncs(&self) -> u64 {
+        self.lock().syncs
+    }
+
+    /// How many Flushes were read.
+    pub fn flushes(&self) -> u64 {
+        self.lock().flushes
+    }
+
+    /// How many clients said Terminate.
+    pub fn goodbyes(&self) -> u64 {
+        self.lock().goodbyes
+    }
+
+    /// How many CancelRequests came.
+    pub fn cancels(&self) -> u64 {
+        self.lock().cancels
+    }
+
+    /// What clients sent against the protocol.
+    pub fn violations(&self) -> Vec<String> {
+        self.lock().violations.clone()
+    }
+
+    pub(super) fn received(&self, op: Option<u64>) {
+        self.change(op, |entry| entry.received += 1);
+    }
+
+    pub(super) fn executed(&self, op: Option<u64>) {
+        let Some(op) = op else { return };
+        let mut inner = self.lock();
+        let entry = inner.entries.entry(op).or_default();
+        entry.executed += 1;
+        entry.effect = Effect::Pending;
+        inner.order.push(op);
+    }
+
+    pub(super) fn settled(&self, op: Option<u64>, effect: Effect) {
+        self.change(op, |entry| entry.effect = effect);
+    }
+
+    pub(super) fn sync(&self) {
+        self.lock().syncs += 1;
+    }
+
+    pub(super) fn flush(&self) {
+        self.lock().flushes += 1;
+    }
+
+    pub(super) fn goodbye(&self) {
+        self.lock().goodbyes += 1;
+    }
+
+    pub(super) fn cancel(&self) {
+        self.lock().cancels += 1;
+    }
+
+    pub(super) fn violation(&self, what: String) {
+        self.lock().violations.push(what);
+    }
+
+    fn change(&self, op: Option<u64>, change: impl FnOnce(&mut Entry)) {
+        if let Some(op) = op {
+            change(self.lock().entries.entry(op).or_default());
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

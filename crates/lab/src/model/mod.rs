@@ -1,0 +1,35 @@
+//! A model of a PostgreSQL server: what a real one can't be made to do on demand, or not twice the
+//! same way.
+//!
+//! [`Server`] is one session without I/O, written with the message codecs of `onetrip-postgres`. It
+//! knows no SQL. The text of a statement says what is to happen ([`Statement`]) and carries an
+//! identity, which every reply to it carries too, and [`Log`] keeps what became of each identity: so
+//! a test can compare what a client was told with what is true.
+//!
+//! Two hosts drive it: the simulation ([`crate::sim`]), in memory and in virtual time, and
+//! [`serve`], on a real socket, for tests of clients.
+//!
+//! Deliberately absent: types other than int8 and text, COPY, savepoints, TLS, and everything about
+//! a server that a client can't see.
+
+mod config;
+mod extended;
+mod log;
+mod reply;
+mod rng;
+mod rows;
+mod serve;
+mod server;
+mod simple;
+mod startup;
+mod statement;
+mod transaction;
+
+pub use config::{Auth, Config, Noise};
+pub use log::{Effect, Entry, Log};
+pub use reply::{code, fatal};
+pub use rng::Rng;
+pub use rows::{COLUMNS, INT8, TEXT, row_len, value};
+pub use serve::{Fault, Model, serve};
+pub use server::{SEND_BUFFER_LEN, Server};
+pub use statement::{Fail, Statement, Verb};

@@ -1,0 +1,69 @@
+//! The simple protocol: exec_simple_query in src/backend/tcop/postgres.c.
+
+use onetrip_postgres::message::{Format, empty};
+
+use super::extended::{Portal, Ran};
+use super::reply::code;
+use super::{Fail, Server, Statement, Verb, rows};
+
+impl Server {
+    /// Runs a text of any number of statements, separated by `;`: in one transaction, unless they
+    /// say otherwise.
+    pub(super) fn query(&mut self, sql: &str) {
+        let texts: Vec<&str> = sql.split(';').filter(|text| !text.trim().is_empty()).collect();
+        let statements: Vec<Statement> = texts.iter().map(|text| Statement::parse(text)).collect();
+        statements.iter().for_each(|statement| self.log.received(statement.op));
+        if self.skipping {
+            return;
+        }
+        if statements.is_empty() {
+            self.put_bytes(&empty::EMPTY_QUERY_RESPONSE);
+        }
+        // The whole text is read before anything of it runs.
+        let broken = statements.iter().find(|statement| statement.fail == Some(Fail::Parse));
+        if let Some(broken) = broken {
+            self.fail(code::SYNTAX, broken.op);
+        } else {
+            let last = statements.len().saturating_sub(1);
+            for (at, statement) in statements.into_iter().enumerate() {
+                if !self.run_simply(statement, at == last) {
+                    break;
+                }
+            }
+        }
+        self.skipping = false;
+        if !self.is_closed() {
+            self.put_ready();
+        }
+    }
+
+    /// Runs one statement; false if it failed.
+    fn run_simply(&mut self, statement: Statement, last: bool) -> bool {
+        let (verb, op) = (statement.verb, statement.op);
+        if statement.fail == Some(Fail::Bind) {
+            self.fail(code::INVALID_TEXT, op);
+            return false;
+        }
+        let refused = self.transaction.has_failed() && !verb.ends_transaction();
+        if statement.returns_rows && !refused {
+            self.put(|out| rows::describe(out, &statement, [Format::Text; 3]));
+        }
+        let mut portal = Portal::new(statement, [Format::Text; 3]);
+        let Ran::Complete { tag } = self.run_portal(&mut portal, 0) else { return false };
+        let ended = match verb {
+            Verb::Commit | Verb::Rollback => self.end_block(verb, op),
+            // The last statement is confirmed when the commit is done.
+            _ if last && self.is_outside_block() => {
+                self.portals.clear();
+                self.transaction.commit(&self.log).map(|()| None)
+            }
+            _ => Ok(None),
+        };
+        match ended {
+            Ok(other) => self.put_tag(&other.unwrap_or(tag)),
+            Err(culprit) => self.fail(code::UNIQUE, culprit),
+        }
+        // The mark that a failure leaves in either protocol.
+        !self.skipping
+    }
+}

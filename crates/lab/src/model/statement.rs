@@ -1,0 +1,198 @@
+//! What the text of a statement asks the model to do.
+
+use super::rows::{INT8, TEXT};
+
+/// A statement, read from its text: a verb, then words of the form `key=value` in any order.
+///
+/// ```text
+/// insert op=7 rows=3 size=100       three rows of 100 bytes, tag `INSERT 7 3`
+/// select op=8 rows=5 fail=execute after=2
+///                                   an error behind two rows
+/// insert op=$1 rows=$2              values are parameters, given by Bind
+/// ```
+///
+/// Words without `=` mean nothing. What each key says is told by the field of its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statement {
+    /// The first word: which command it is.
+    pub verb: Verb,
+    /// The identity.
+    pub op: Option<u64>,
+    /// How many rows it returns.
+    pub rows: u32,
+    /// How many bytes the payload of each row has.
+    pub size: usize,
+    /// Where it fails.
+    pub fail: Option<Fail>,
+    /// For [`Fail::Execute`] and [`Fail::Fatal`]: behind how many rows.
+    pub after: u32,
+    /// How many notices it raises before its rows.
+    pub notices: u32,
+    /// Whether it returns rows at all, be it none: `select` does, `insert` where `rows=` stands.
+    pub returns_rows: bool,
+}
+
+/// Which command a statement is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verb {
+    /// No words at all: answered by EmptyQueryResponse.
+    #[default]
+    Empty,
+    /// `select`, and every verb that is not listed here.
+    Select,
+    /// `insert`: its tag carries the identity where the object id used to stand.
+    Insert,
+    /// `call`: when it fails, a part of its effect stands.
+    Call,
+    /// `begin`
+    Begin,
+    /// `commit`
+    Commit,
+    /// `rollback`
+    Rollback,
+    /// `set`
+    Set,
+    /// `discard` and `deallocate`: all prepared statements are gone.
+    Discard,
+    /// `alter`: the plans of all prepared statements go stale.
+    Alter,
+}
+
+/// Where a statement fails, by the value of `fail=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fail {
+    /// `parse`: at Parse, 42601.
+    Parse,
+    /// `bind`: at Bind, 22P02.
+    Bind,
+    /// `execute`: while it runs, 22012.
+    Execute,
+    /// `commit`: when its transaction is to be committed, 23505.
+    Commit,
+    /// `fatal`: while it runs, with 57P01, and the session is over.
+    Fatal,
+}
+
+impl Statement {
+    /// Reads a text without parameters.
+    pub fn parse(text: &str) -> Statement {
+        Statement::bind(text, &[])
+    }
+
+    /// Reads a text; `$1` stands for the first parameter, and for nothing where there is none.
+    pub fn bind(text: &str, parameters: &[Option<String>]) -> Statement {
+        let mut statement =
+            Statement { verb: Verb::of(text), size: SIZE_DEFAULT, ..Statement::default() };
+        statement.returns_rows = statement.verb == Verb::Select;
+        for (key, value) in words(text) {
+            let value = match placeholder(value) {
+                Some(number) => parameters.get(number - 1).and_then(Option::as_deref),
+                None => Some(value),
+            };
+            statement.set(key, value.unwrap_or_default());
+        }
+        statement
+    }
+
+    /// The types of the parameters that the text mentions.
+    pub fn parameter_types(text: &str) -> Vec<u32> {
+        let mut types = Vec::new();
+        for (key, value) in words(text) {
+            if let Some(number) = placeholder(value) {
+                types.resize(types.len().max(number), INT8);
+                types[number - 1] = if key == "fail" { TEXT } else { INT8 };
+            }
+        }
+        types
+    }
+
+    /// The command tag at its end, when it has returned this many rows.
+    pub fn tag(&self, rows: u32) -> String {
+        match self.verb {
+            Verb::Empty | Verb::Select => format!("SELECT {rows}"),
+            Verb::Insert => format!("INSERT {} {rows}", self.op.unwrap_or(0)),
+            Verb::Call => "CALL".to_owned(),
+            Verb::Begin => "BEGIN".to_owned(),
+            Verb::Commit => "COMMIT".to_owned(),
+            Verb::Rollback => "ROLLBACK".to_owned(),
+            Verb::Set => "SET".to_owned(),
+            Verb::Discard => "DISCARD ALL".to_owned(),
+            Verb::Alter => "ALTER TABLE".to_owned(),
+        }
+    }
+
+    fn set(&mut self, key: &str, value: &str) {
+        match key {
+            "op" => self.op = value.parse().ok(),
+            "rows" => {
+                self.rows = value.parse().unwrap_or(0);
+                self.returns_rows = true;
+            }
+            "size" => self.size = value.parse().unwrap_or(SIZE_DEFAULT),
+            "after" => self.after = value.parse().unwrap_or(0),
+            "notices" => self.notices = value.parse().unwrap_or(0),
+            "fail" => self.fail = Fail::of(value),
+            _ => {}
+        }
+    }
+}
+
+impl Verb {
+    fn of(text: &str) -> Verb {
+        let word = text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+        match word.as_str() {
+            "" => Verb::Empty,
+            "insert" => Verb::Insert,
+            "call" => Verb::Call,
+            "begin" => Verb::Begin,
+            "commit" => Verb::Commit,
+            "rollback" => Verb::Rollback,
+            "set" => Verb::Set,
+            "discard" | "deallocate" => Verb::Discard,
+            "alter" => Verb::Alter,
+            _ => Verb::Select,
+        }
+    }
+
+    /// Whether it is allowed in a transaction that has failed.
+    pub(super) fn ends_transaction(self) -> bool {
+        matches!(self, Verb::Commit | Verb::Rollback)
+    }
+}
+
+impl Fail {
+    fn of(value: &str) -> Option<Fail> {
+        match value {
+            "parse" => Some(Fail::Parse),
+            "bind" => Some(Fail::Bind),
+            "execute" => Some(Fail::Execute),
+            "commit" => Some(Fail::Commit),
+            "fatal" => Some(Fail::Fatal),
+            _ => None,
+        }
+    }
+
+    /// The value of `fail=` that asks for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Fail::Parse => "parse",
+            Fail::Bind => "bind",
+            Fail::Execute => "execute",
+            Fail::Commit => "commit",
+            Fail::Fatal => "fatal",
+        }
+    }
+}
+
+/// Bytes of payload in a row whose statement does not say.
+const SIZE_DEFAULT: usize = 8;
+
+fn words(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let words = text.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '(' | ')'));
+    words.filter_map(|word| word.split_once('='))
+}
+
+/// The number in `$1`, from one.
+fn placeholder(value: &str) -> Option<usize> {
+    value.strip_prefix('$')?.parse().ok().filter(|number| (1..=65_535).contains(number))
+}

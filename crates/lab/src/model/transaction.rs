@@ -1,0 +1,65 @@
+//! Which statements stand and fall together.
+
+use onetrip_postgres::message::TransactionStatus;
+
+use super::{Effect, Log};
+
+/// The transaction of a session: the one between two Syncs, or one with BEGIN.
+#[derive(Debug)]
+pub(super) struct Transaction {
+    /// Idle also within an implicit transaction.
+    pub(super) block: TransactionStatus,
+    /// Statements that ran in it.
+    ops: Vec<Option<u64>>,
+    /// One of them makes the commit fail.
+    deferred: Option<Option<u64>>,
+}
+
+impl Transaction {
+    pub(super) fn new() -> Transaction {
+        Transaction { block: TransactionStatus::Idle, ops: Vec::new(), deferred: None }
+    }
+
+    pub(super) fn is_explicit(&self) -> bool {
+        self.block != TransactionStatus::Idle
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.block == TransactionStatus::Failed
+    }
+
+    /// A statement ran.
+    pub(super) fn ran(&mut self, op: Option<u64>, fails_commit: bool) {
+        self.ops.push(op);
+        if fails_commit {
+            self.deferred.get_or_insert(op);
+        }
+    }
+
+    /// Commits; or undoes everything, and says whose fault it was.
+    pub(super) fn commit(&mut self, log: &Log) -> Result<(), Option<u64>> {
+        if let Some(culprit) = self.deferred {
+            self.roll_back(log);
+            return Err(culprit);
+        }
+        self.block = TransactionStatus::Idle;
+        self.ops.drain(..).for_each(|op| log.settled(op, Effect::Committed));
+        Ok(())
+    }
+
+    /// Undoes everything and ends the transaction.
+    pub(super) fn roll_back(&mut self, log: &Log) {
+        self.block = TransactionStatus::Idle;
+        self.deferred = None;
+        self.ops.drain(..).for_each(|op| log.settled(op, Effect::RolledBack));
+    }
+
+    /// A statement failed: everything is undone, and an explicit transaction waits for its end.
+    pub(super) fn fail(&mut self, log: &Log) {
+        let explicit = self.is_explicit();
+        self.roll_back(log);
+        if explicit {
+            self.block = TransactionStatus::Failed;
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Groups: who holds the floor, what it does with it, and how slowly it reads.
+
+use onetrip_engine::{Group, SyncPoint, Token};
+
+use super::host::Taken;
+use super::plan::{Plan, Role};
+use super::workload::OpenPortal;
+use super::world::World;
+
+/// A group, from its wish for the floor until its replies are consumed.
+pub(super) struct Floor {
+    pub(super) token: u64,
+    pub(super) group: Group,
+    pub(super) granted: bool,
+    pub(super) closed: bool,
+    mid_segment: bool,
+    /// Its place in issue order, and the next one's within it.
+    pub(super) place: (u64, u64),
+    /// Bytes of replies that its reader has not taken.
+    pub(super) unconsumed: usize,
+    /// They don't count against the window.
+    uncounted: bool,
+    /// Requests that have not ended.
+    pub(super) pending: usize,
+    /// What its requests stand and fall with: a segment, or a transaction.
+    pub(super) run: u64,
+    /// Its explicit transaction.
+    pub(super) transaction: Option<usize>,
+    /// A COMMIT left with the last statement: what it has not ended is to be rolled back.
+    cleanup: bool,
+    portal: Option<OpenPortal>,
+}
+
+impl World {
+    pub(super) fn open_group(&mut self) {
+        if self.floors.len() >= FLOORS_MAX {
+            return;
+        }
+        let token = self.take_id();
+        match self.engine.open_group(self.now, Token(token)) {
+            Some(group) => {
+                self.note(|_| format!("group {token} wants the floor"));
+                self.book.wishes.push(token);
+                let place = self.take_place();
+                self.floors.push(Floor {
+                    token,
+                    group,
+                    granted: false,
+                    closed: false,
+                    mid_segment: false,
+                    place,
+                    unconsumed: 0,
+                    uncounted: false,
+                    pending: 0,
+                    run: 0,
+                    transaction: None,
+                    cleanup: false,
+                    portal: None,
+                });
+            }
+            None if self.terminated || self.engine.is_closed() => {}
+            None => self.book.complain("an open connection opens no group"),
+        }
+        self.drain();
+    }
+
+    pub(super) fn granted(&mut self, token: u64) {
+        let other = self.floors.iter().find(|floor| floor.granted && !floor.closed);
+        if let Some(other) = other {
+            let what = format!("{token} has the floor, and so has {}", other.token);
+            self.book.complain(what);
+        }
+        if let Some(floor) = self.floors.iter_mut().find(|floor| floor.token == token) {
+            floor.granted = true;
+        }
+    }
+
+    /// Whoever holds the floor does something with it; a wish is withdrawn now and then.
+    pub(super) fn use_floor(&mut self) {
+        let Some(at) = self.floors.iter().position(|floor| floor.granted && !floor.closed) else {
+            if !self.floors.is_empty() && self.rng.one_in(30) {
+                let at = self.rng.index(self.floors.len());
+                if !self.floors[at].granted {
+                    self.book.report.count("group withdrawn");
+                    self.close_floor(at);
+                }
+            }
+            return;
+        };
+        match self.rng.below(16) {
+            0 => self.close_floor(at),
+            3 if self.rng.one_in(3) => self.stop_counting(at),
+            1 | 2 => {
+                let before = self.engine.in_flight_bytes() + self.engine.queued_bytes();
+                let was_idle = self.transmit_is_empty();
+                self.engine.flush(self.now, self.floors[at].group);
+                self.waited_from_now(was_idle);
+                let after = self.engine.in_flight_bytes() + self.engine.queued_bytes();
+                self.book.report.add("group flushed", u64::from(after > before));
+                self.drain();
+            }
+            _ => {
+                for _ in 0..self.rng.up_to(4) {
+                    if let Some(at) = self.floors.iter().position(|f| f.granted && !f.closed) {
+                        self.submit_in_floor(at);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The reader takes its replies when all have come: nobody may wait for it.
+    fn stop_counting(&mut self, at: usize) {
+        let was_idle = self.transmit_is_empty();
+        self.engine.stop_counting(self.now, self.floors[at].group);
+        self.waited_from_now(was_idle);
+        self.book.report.count("replies no longer counted");
+        if self.engine.undelivered_bytes() > 0 {
+            self.book.complain("replies still count");
+        }
+        self.floors[at].uncounted = true;
+        self.drain();
+    }
+
+    fn submit_in_floor(&mut self, at: usize) {
+        let Floor { mid_segment: mid, transaction, cleanup, .. } = self.floors[at];
+        let in_transaction = transaction.is_some();
+        let portal = self.floors[at].portal.clone();
+        let sync = self.rng.pick(&[SyncPoint::Member, SyncPoint::Member, SyncPoint::Own]);
+        let mut next_portal = None;
+        let plan = match self.rng.below(12) {
+            _ if cleanup => self.plan_control(Role::Rollback, SyncPoint::Own),
+            0 | 1 if !mid && !in_transaction => self.plan_control(Role::Begin, sync),
+            0 if in_transaction => self.plan_control(Role::Commit, SyncPoint::Own),
+            1 if in_transaction && !mid => self.plan_control(Role::Rollback, SyncPoint::Own),
+            2 if !mid => self.plan_simple(),
+            3 if mid => self.plan_sync(),
+            4 | 5 => {
+                let (plan, portal) = self.plan_portal();
+                next_portal = Some(portal);
+                plan
+            }
+            6..=8 if mid => match portal {
+                Some(portal) => {
+                    let (plan, portal) = self.plan_fetch(&portal, sync);
+                    next_portal = Some(portal);
+                    plan
+                }
+                None => self.plan_in_segment(sync),
+            },
+            _ => self.plan_in_segment(sync),
+        };
+        if self.submit_to_floor(at, plan)
+            && let Some(floor) = self.floors.get_mut(at)
+            && next_portal.is_some()
+            && floor.mid_segment
+        {
+            floor.portal = next_portal;
+        }
+    }
+
+    /// Submits a request of a group, and keeps the books on its segment and transaction.
+    fn submit_to_floor(&mut self, at: usize, plan: Plan) -> bool {
+        let (id, role, sync) = (plan.id, plan.role, plan.sync);
+        let first = !self.floors[at].mid_segment && self.floors[at].transaction.is_none();
+        if first {
+            self.floors[at].run = id;
+        }
+        if role == Role::Begin {
+            self.transactions.push(Vec::new());
+            self.floors[at].transaction = Some(self.transactions.len() - 1);
+        }
+        // What follows it in the floor is looked at before the outputs are: they may end it.
+        let token = self.floors[at].token;
+        let taken = self.submit_quietly(plan, at);
+        let Some(floor) = self.floors.iter_mut().find(|floor| floor.token == token) else {
+            return false;
+        };
+        if taken != Taken::Yes {
+            if role == Role::Begin {
+                floor.transaction = None;
+            }
+            return false;
+        }
+        if let Some(transaction) = floor.transaction {
+            self.transactions[transaction].push(id);
+        }
+        match role {
+            Role::Commit if floor.mid_segment => floor.cleanup = true,
+            Role::Commit | Role::Rollback => {
+                floor.transaction = None;
+                floor.cleanup = false;
+            }
+            _ => {}
+        }
+        floor.mid_segment = sync == SyncPoint::Member;
+        if !floor.mid_segment {
+            floor.portal = None;
+        }
+        self.drain();
+        true
+    }
+
+    fn submit_quietly(&mut self, plan: Plan, at: usize) -> Taken {
+        // Within a group the mark of a reservation means nothing: it only puts off the outputs.
+        let taken = self.submit(plan, true, Some(at));
+        if taken == Taken::Full {
+            self.book.report.count("refused in a group");
+            self.drain();
+        }
+        taken
+    }
+
+    /// Ends what a group has begun and gives the floor back.
+    fn close_floor(&mut self, at: usize) {
+        let token = self.floors[at].token;
+        if self.floors[at].mid_segment {
+            let plan = self.plan_sync();
+            if !self.submit_to_floor(at, plan) {
+                if !self.engine.is_closed() {
+                    self.book.complain("a group can't end its segment");
+                }
+                return;
+            }
+        }
+        let Some(at) = self.floors.iter().position(|floor| floor.token == token) else { return };
+        if self.floors[at].transaction.is_some() {
+            let plan = self.plan_control(Role::Rollback, SyncPoint::Own);
+            if !self.submit_to_floor(at, plan) {
+                return;
+            }
+        }
+        let Some(floor) = self.floors.iter_mut().find(|floor| floor.token == token) else { return };
+        let (group, granted) = (floor.group, floor.granted);
+        floor.closed = true;
+        self.note(|_| format!("group {token} is closed"));
+        self.moved = true;
+        if !granted {
+            self.floors.retain(|floor| floor.token != token);
+            self.book.wishes.retain(|wish| *wish != token);
+        }
+        let was_idle = self.transmit_is_empty();
+        self.engine.close_group(self.now, group);
+        self.waited_from_now(was_idle);
+        self.drain();
+    }
+
+    pub(super) fn close_floors(&mut self) {
+        if let Some(at) = self.floors.iter().position(|floor| floor.granted && !floor.closed) {
+            self.close_floor(at);
+        }
+    }
+
+    /// Readers take some of what they were handed.
+    pub(super) fn consume(&mut self) {
+        for at in 0..self.floors.len() {
+            let Some(Floor { unconsumed, group, uncounted, pending, .. }) = self.floors.get(at)
+            else {
+                break;
+            };
+            let (unconsumed, group) = (*unconsumed, *group);
+            if unconsumed > 0 && !(*uncounted && *pending > 0) {
+                let bytes = self.rng.up_to(unconsumed);
+                self.floors[at].unconsumed -= bytes;
+                let was_idle = self.transmit_is_empty();
+                self.engine.handle_consumed(self.now, group, bytes);
+                self.waited_from_now(was_idle);
+                self.book.report.count("slow reader took some");
+                self.moved = true;
+            }
+        }
+        let before = self.floors.len();
+        self.floors.retain(|f| !f.closed || f.unconsumed > 0 || f.pending > 0);
+        self.moved |= self.floors.len() < before;
+        self.drain();
+    }
+}
+
+const FLOORS_MAX: usize = 3;

@@ -1,0 +1,60 @@
+//! The contract of the engine, simulated: an engine and a model server joined in memory, with a
+//! virtual clock, where everything that happens follows from a seed.
+//!
+//! A run draws its circumstances (limits, chunk sizes, delays, socket buffers, what goes wrong) and
+//! then does anything a host may: isolated requests, segments, groups, transactions, prepared
+//! statements, cancellations, deadlines, waiting callers, a goodbye. The network cuts at any byte,
+//! stalls and falls silent; the server fails, forgets, shuts down and turns hostile. Meanwhile and
+//! at the end the run compares what the host was told with what happened at the server:
+//!
+//! * every request ends exactly once, those that nobody waits for never;
+//! * each reply is its own, message by message, and whole where it is complete;
+//! * the outcome is true: what was `NotSent` never arrived and no byte of it was written, what was
+//!   `Rejected` left nothing behind, what is complete was committed, and a provisional request
+//!   stands if and only if its segment does;
+//! * the bytes on the wire are the requests in issue order, and so they run;
+//! * every limit holds at every step; `Full` and `Drained` alternate;
+//! * deadlines come within a millisecond, and nothing gets stuck.
+//!
+//! [`run`] is one seed, [`sweep`] many of them on several threads. [`Mutation`] makes the engine
+//! appear to break the contract: a check that can't fail is a defect.
+
+mod book;
+mod check;
+mod floor;
+mod host;
+mod mutation;
+mod network;
+mod pipe;
+mod plan;
+mod reply;
+mod report;
+mod settings;
+mod sweep;
+mod workload;
+mod world;
+
+pub use mutation::Mutation;
+pub use report::Report;
+pub use sweep::{FailedSeed, sweep};
+
+use world::World;
+
+/// Where the lines of a trace go.
+pub type Trace = Option<Box<dyn FnMut(&str)>>;
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// What was wrong; empty if nothing was.
+    pub findings: Vec<String>,
+    /// What the run came across.
+    pub report: Report,
+    /// Whether the mutation found its occasion.
+    pub mutated: bool,
+}
+
+/// Runs one seed.
+pub fn run(seed: u64, mutation: Option<Mutation>, trace: Trace) -> Run {
+    World::new(seed, mutation, trace).live()
+}

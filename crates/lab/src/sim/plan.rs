@@ -1,0 +1,227 @@
+//! Requests: their bytes, what the session has to expect, and what the reply must be.
+
+use bytes::{Bytes, BytesMut};
+use onetrip_engine::{SyncPoint, Time};
+use onetrip_postgres::message::{
+    Close, Describe, EncodeError, Execute, Format, Formats, IsNull, Query, SYNC, Target, bind,
+    parse,
+};
+use onetrip_postgres::{Expect, StatementId};
+
+use super::reply::Part;
+use crate::model::{Fail, Statement, Verb};
+
+/// A request that is to be submitted.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// Its identity, and its token.
+    pub(super) id: u64,
+    pub(super) sync: SyncPoint,
+    pub(super) bytes: Bytes,
+    pub(super) expect: Expect,
+    /// What a reply without an error consists of.
+    pub(super) reply: Vec<Part>,
+    /// Every identity that it runs.
+    pub(super) ops: Vec<u64>,
+    pub(super) fail: Option<Fail>,
+    pub(super) deadline: Time,
+    pub(super) again: bool,
+    pub(super) discard: bool,
+    /// It names a prepared statement or a portal that something before it has made.
+    pub(super) depends: bool,
+    /// The prepared statement that it makes.
+    pub(super) prepares: Option<PreparedText>,
+    pub(super) role: Role,
+}
+
+/// What it does to a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    Plain,
+    Begin,
+    Commit,
+    Rollback,
+}
+
+/// A prepared statement: its name and its text.
+#[derive(Clone, Debug)]
+pub(super) struct PreparedText {
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+impl PreparedText {
+    /// What prepares it anew.
+    pub(super) fn heal(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        let target = Target::Statement(&self.name);
+        Close { target }.encode(&mut out).expect("a short name");
+        parse::write(&mut out, &self.name, &self.text, &[]).expect("a short text");
+        Describe { target }.encode(&mut out).expect("a short name");
+        out.freeze()
+    }
+}
+
+/// Puts a request together, message by message.
+pub(super) struct Build {
+    out: BytesMut,
+    plan: Plan,
+}
+
+impl Build {
+    pub(super) fn new(id: u64, sync: SyncPoint) -> Build {
+        let plan = Plan {
+            id,
+            sync,
+            bytes: Bytes::new(),
+            expect: Expect::sync(),
+            reply: Vec::new(),
+            ops: Vec::new(),
+            fail: None,
+            deadline: Time::NEVER,
+            again: false,
+            discard: false,
+            depends: false,
+            prepares: None,
+            role: Role::Plain,
+        };
+        Build { out: BytesMut::new(), plan }
+    }
+
+    /// A Parse of a text.
+    pub(super) fn parse(mut self, name: &str, text: &str) -> Build {
+        parse::write(&mut self.out, name, text, &[]).expect("a short text");
+        self.plan.expect = self.plan.expect.parse();
+        self.plan.reply.push(Part::ParseComplete);
+        self
+    }
+
+    /// A Describe of a prepared statement.
+    pub(super) fn describe_statement(mut self, prepared: &PreparedText) -> Build {
+        let target = Target::Statement(&prepared.name);
+        Describe { target }.encode(&mut self.out).expect("a short name");
+        self.plan.expect = self.plan.expect.describe_statement();
+        let parameters = Statement::parameter_types(&prepared.text).len();
+        self.plan.reply.push(Part::Parameters(parameters));
+        let statement = Statement::parse(&prepared.text);
+        self.plan.reply.push(Part::of_columns(&statement, Format::Text));
+        self
+    }
+
+    /// A Bind of the prepared statement `name` to `portal`.
+    pub(super) fn bind(
+        mut self,
+        portal: &str,
+        name: &str,
+        parameters: &[i64],
+        format: Format,
+    ) -> Build {
+        let results = if format == Format::Binary { Formats::AllBinary } else { Formats::AllText };
+        let write = |at: usize, out: &mut BytesMut| {
+            out.extend_from_slice(&parameters[at].to_be_bytes());
+            Ok::<_, EncodeError>(IsNull::No)
+        };
+        let count = parameters.len();
+        bind::write(&mut self.out, portal, name, Formats::AllBinary, count, write, results)
+            .expect("few parameters");
+        self.plan.expect = self.plan.expect.bind();
+        self.plan.reply.push(Part::BindComplete);
+        self
+    }
+
+    pub(super) fn of_statement(mut self, id: StatementId) -> Build {
+        self.plan.expect = self.plan.expect.of_statement(id);
+        self.plan.depends = true;
+        self
+    }
+
+    pub(super) fn describe_portal(
+        mut self,
+        portal: &str,
+        statement: &Statement,
+        format: Format,
+    ) -> Build {
+        let target = Target::Portal(portal);
+        Describe { target }.encode(&mut self.out).expect("a short name");
+        self.plan.expect = self.plan.expect.describe_portal();
+        self.plan.reply.push(Part::of_columns(statement, format));
+        self
+    }
+
+    /// An Execute of all rows.
+    pub(super) fn execute(self, statement: &Statement, format: Format) -> Build {
+        self.execute_some("", statement, format, 0, 0)
+    }
+
+    /// An Execute of at most `rows_max` rows, from `first` on.
+    pub(super) fn execute_some(
+        mut self,
+        portal: &str,
+        statement: &Statement,
+        format: Format,
+        first: u32,
+        rows_max: u32,
+    ) -> Build {
+        Execute { portal, rows_max: rows_max as i32 }.encode(&mut self.out).expect("a short name");
+        self.plan.expect = self.plan.expect.execute();
+        let left = statement.rows.saturating_sub(first);
+        let suspended = rows_max > 0 && left >= rows_max;
+        let count = if suspended { rows_max } else { left };
+        self.plan.reply.push(Part::rows(statement, first, count, format));
+        self.plan.reply.push(match suspended {
+            true => Part::Suspended,
+            false => Part::Tag(vec![statement.tag(count)]),
+        });
+        self
+    }
+
+    /// A simple query of these statements.
+    pub(super) fn query(mut self, texts: &[String]) -> Build {
+        Query { sql: &texts.join(";") }.encode(&mut self.out).expect("a short text");
+        self.plan.expect = Expect::simple();
+        let calls = texts.iter().any(|text| Statement::parse(text).verb == Verb::Call);
+        if texts.len() > 1 || calls {
+            self.plan.expect = self.plan.expect.partial_effects();
+        }
+        for text in texts {
+            let statement = Statement::parse(text);
+            if statement.returns_rows {
+                self.plan.reply.push(Part::of_columns(&statement, Format::Text));
+            }
+            self.plan.reply.push(Part::rows(&statement, 0, statement.rows, Format::Text));
+            self.plan.reply.push(Part::Tag(vec![statement.tag(statement.rows)]));
+        }
+        self
+    }
+
+    /// Parse, Bind and Execute of one text.
+    pub(super) fn unnamed(self, text: &str, describe: bool, format: Format) -> Build {
+        let statement = Statement::parse(text);
+        let build = self.parse("", text).bind("", "", &[], format);
+        match describe {
+            true => build.describe_portal("", &statement, format),
+            false => build,
+        }
+        .execute(&statement, format)
+    }
+
+    pub(super) fn with(mut self, change: impl FnOnce(&mut Plan)) -> Build {
+        change(&mut self.plan);
+        self
+    }
+
+    /// Puts the sync point behind it.
+    pub(super) fn finish(mut self) -> Plan {
+        if self.plan.sync != SyncPoint::Member {
+            self.plan.reply.push(Part::Ready);
+            // A simple query carries its own.
+            if self.plan.expect != Expect::simple()
+                && self.plan.expect != Expect::simple().partial_effects()
+            {
+                self.out.extend_from_slice(&SYNC);
+            }
+        }
+        self.plan.bytes = self.out.freeze();
+        self.plan
+    }
+}

@@ -1,0 +1,123 @@
+//! The contract of the engine over many simulated networks; and whether the checks can fail.
+#![allow(clippy::unwrap_used)]
+
+use onetrip_lab::sim::{Mutation, Report, run, sweep};
+
+/// What the seeds must have come across, and how often: a generator that stops reaching something
+/// would test nothing in silence.
+const COVERAGE: [(&str, u64); 45] = [
+    ("requests", 40_000),
+    ("cut: up", 80),
+    ("cut: down", 80),
+    ("cut: reset", 40),
+    ("cut: silence", 40),
+    ("closed: goodbye", 40),
+    ("closed: transport", 300),
+    ("closed: FATAL", 50),
+    ("closed: violation", 50),
+    ("closed: stalled", 50),
+    ("ended Complete", 10_000),
+    ("ended Provisional", 5000),
+    ("ended Rejected by the server", 2000),
+    ("ended Unknown by the server", 80),
+    ("ended Rejected, aborted", 1000),
+    ("ended Unknown, aborted", 20),
+    ("ended NotSent, aborted", 250),
+    ("ended NotSent at the deadline", 2500),
+    ("ended Unknown at the deadline", 800),
+    ("ended Rejected at the deadline", 1),
+    ("ended NotSent, cancelled", 1500),
+    ("ended NotSent at the close", 8000),
+    ("ended Unknown at the close", 3000),
+    ("ended Rejected at the close", 1),
+    ("ended while waiting for room", 2000),
+    ("sent again and answered", 60),
+    ("group granted", 1500),
+    ("group withdrawn", 30),
+    ("group flushed", 200),
+    ("slow reader took some", 10_000),
+    ("replies no longer counted", 80),
+    ("refused in a group", 5000),
+    ("transaction committed", 80),
+    ("transaction rolled back", 150),
+    ("waited for room", 4000),
+    ("room announced", 2000),
+    ("refused", 3000),
+    ("refused to wait", 3000),
+    ("dropped on its way", 1000),
+    ("cancelled", 1500),
+    ("full", 800),
+    ("drained", 500),
+    ("event notice", 5000),
+    ("event notification", 3000),
+    ("event parameter status", 3000),
+];
+
+#[test]
+fn the_contract_holds_on_two_thousand_simulated_networks() {
+    let report = sweep(1, 2000, |_| {}).unwrap_or_else(|failed| panic!("{failed}"));
+    let missing: Vec<String> = COVERAGE
+        .iter()
+        .filter(|(what, least)| report.of(what) < *least)
+        .map(|(what, least)| format!("{what}: {} of {least}", report.of(what)))
+        .collect();
+    assert!(missing.is_empty(), "the seeds no longer reach: {missing:#?}\n{report}");
+}
+
+#[test]
+fn a_seed_repeats_its_run() {
+    for seed in [1, 77, 4711] {
+        let lines = |seed| {
+            let (send, receive) = std::sync::mpsc::channel();
+            let trace = move |line: &str| send.send(line.to_owned()).unwrap();
+            run(seed, None, Some(Box::new(trace)));
+            receive.into_iter().collect::<Vec<_>>()
+        };
+        let first = lines(seed);
+        assert!(first.len() > 20);
+        assert_eq!(first, lines(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn every_broken_promise_is_noticed() {
+    for mutation in Mutation::ALL.into_iter().filter(|mutation| !mutation.is_ambient()) {
+        let (mut struck, mut unnoticed) = (0, Vec::new());
+        for seed in 1..=100 {
+            let run = run(seed, Some(mutation), None);
+            if run.mutated {
+                struck += 1;
+                if run.findings.is_empty() {
+                    unnoticed.push(seed);
+                }
+            }
+        }
+        assert!(struck >= 10, "{mutation:?} found an occasion in {struck} runs only");
+        // Where the connection ends before anything else comes, nobody misses a Drained.
+        let spared = if mutation == Mutation::DropDrained { struck / 8 } else { 0 };
+        assert!(
+            unnoticed.len() <= spared,
+            "{mutation:?} in {struck} runs, unnoticed in {unnoticed:?}"
+        );
+    }
+}
+
+#[test]
+fn a_host_or_engine_that_is_wrong_throughout_is_noticed() {
+    for mutation in Mutation::ALL.into_iter().filter(|mutation| mutation.is_ambient()) {
+        let noticed =
+            (1..=100).filter(|seed| !run(*seed, Some(mutation), None).findings.is_empty());
+        let noticed = noticed.count();
+        assert!(noticed >= 5, "{mutation:?} was noticed in {noticed} runs of 100");
+    }
+}
+
+#[test]
+fn reports_add_up() {
+    let mut total = Report::default();
+    for seed in 1..=5 {
+        total.merge(&run(seed, None, None).report);
+    }
+    assert_eq!(total.of("runs"), 5);
+    assert_eq!(sweep(1, 5, |_| {}).unwrap(), total);
+}

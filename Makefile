@@ -19,8 +19,8 @@ demo: setup ## see the round trips disappear on a private server; ARGS="--help" 
 test: ## every check and test; the last line says how many passed
 	@scripts/test
 
-sim: ## simulated networks and faults; SEEDS=2000 says how many
-	@cargo run --quiet --release -p onetrip-lab --bin onetrip-sim -- --seeds $(SEEDS)
+sim: ## simulated networks and faults; SEEDS=2000 says how many, SEED=n traces one
+	@cargo run --quiet --release -p onetrip-lab --bin onetrip-sim -- $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS))
 
 bench: setup ## compare with other clients; ONLY=name for one benchmark
 	@cargo run --quiet --release --manifest-path bench/Cargo.toml -- $(if $(ONLY),--only $(ONLY))

@@ -43,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     epoch: Instant,
     /// Statements that were dropped and are still to be closed.
-    dropped: Mutex<Vec<(StatementId, String)>>,
+    dropped: Mutex<Vec<(Option<StatementId>, String)>>,
     any_dropped: AtomicBool,
 }
 
@@ -143,12 +143,12 @@ impl Shared {
     }
 
     /// Notes a statement that is to be closed when something else is sent.
-    pub(crate) fn close_later(&self, id: StatementId, name: String) {
+    pub(crate) fn close_later(&self, id: Option<StatementId>, name: String) {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push((id, name));
         self.any_dropped.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn take_dropped(&self) -> Vec<(StatementId, String)> {
+    pub(crate) fn take_dropped(&self) -> Vec<(Option<StatementId>, String)> {
         self.any_dropped.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -166,10 +166,10 @@ impl Shared {
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Core, Time) -> R) -> R {
         let now = self.now();
         let mut core = self.lock();
-        let result = change(&mut core, now);
         if self.any_dropped.load(Ordering::Relaxed) {
             self.close_dropped(&mut core, now);
         }
+        let result = change(&mut core, now);
         core.settle(now);
         let wakers = std::mem::take(&mut core.wakers);
         drop(core);
@@ -180,6 +180,16 @@ impl Shared {
 
 impl Core {
     // --- requests ---
+
+    /// Submits a request that nobody waits for, to leave with what comes next; left out where the
+    /// queue is full.
+    pub(crate) fn submit_along(&mut self, now: Time, request: Request<Expect>, bytes: &[u8]) {
+        if self.engine.has_room(1, bytes.len()) {
+            let request = Request { reserved: true, ..request };
+            let _ = self.engine.submit(now, request, |out| copy(out, bytes));
+            self.notify();
+        }
+    }
 
     /// Submits requests that belong together, in one go. The last is the one that the caller waits
     /// for. If the queue is full they wait for room, or the error says so.

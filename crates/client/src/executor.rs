@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::{
-    Close, Describe, Format, Formats, Query, SYNC, Target, bind, execute, parse,
+    Describe, Format, Formats, Query, SYNC, Target, bind, execute, parse,
 };
 use onetrip_postgres::sql::{self, Place, Traits};
 use postgres_types::Type;
@@ -46,7 +46,8 @@ impl Lead {
 pub(crate) struct Encoded {
     pub(crate) expect: Expect,
     pub(crate) traits: Traits,
-    pub(crate) columns: Option<crate::rows::Columns>,
+    /// The prepared statement that it uses.
+    pub(crate) statement: Option<Statement>,
     pub(crate) text: Text,
     /// Whether the engine may send it again by itself when the server says that it never started.
     again: bool,
@@ -106,13 +107,14 @@ impl Executor {
             Ok(encoded) => encoded,
         };
         out.extend_from_slice(&SYNC);
-        let (token, lead, deadline) = self.submit(encoded.expect, encoded.again, out)?;
+        let (token, lead, deadline) =
+            self.submit(encoded.expect, encoded.again, encoded.statement, out)?;
         let mut text = encoded.text;
         if let Text::New(first_use) = &mut text {
             first_use.deadline = deadline;
         }
         let reply = Reply::waiting(&self.shared, token).behind(lead);
-        Ok(reply.of(encoded.columns, text, encoded.traits.commit()))
+        Ok(reply.of(text, encoded.traits.commit()))
     }
 
     /// Sends a statement with the question for its types in front.
@@ -131,6 +133,7 @@ impl Executor {
         &self,
         expect: Expect,
         again: bool,
+        statement: Option<Statement>,
         bytes: &[u8],
     ) -> Result<(Token, Option<Token>, Time), Error> {
         let shared = &self.shared;
@@ -138,6 +141,9 @@ impl Executor {
             let deadline = shared.deadline(now);
             let refuse = shared.options.refuse_when_full;
             let token = core.replies.add();
+            if let Some(entry) = core.replies.entry(token) {
+                entry.statement = statement;
+            }
             let request = Request { deadline, again, ..Request::isolated(token, expect) };
             let first = match &self.lead {
                 Some(lead) => !lead.sent.swap(true, Ordering::AcqRel),
@@ -182,17 +188,18 @@ impl Executor {
         out: &mut BytesMut,
     ) -> Result<Encoded, Unready> {
         match source {
-            Source::Prepared(statement) => Ok(self.encode_prepared(&statement.0, params, out)?),
+            Source::Prepared(statement) => Ok(self.encode_prepared(statement, params, out)?),
             Source::Text(sql) => self.encode_text(sql, params, out),
         }
     }
 
     fn encode_prepared(
         &self,
-        prepared: &Arc<Prepared>,
+        statement: &Statement,
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Encoded, Error> {
+        let prepared = &statement.0;
         if !Arc::ptr_eq(&prepared.shared, &self.shared) {
             return Err(Error::misuse(
                 "foreign_statement",
@@ -205,21 +212,23 @@ impl Executor {
         let write = |number: usize, out: &mut BytesMut| {
             write_value(number, params[number], &types[number], out)
         };
-        let results = results_of(&prepared.results);
+        let results = prepared.results().formats;
         let count = params.len();
         let format = |number: usize| params::format_of(params[number], &types[number]);
         let mut formats = Vec::new();
         if (0..count).any(|number| format(number) == Format::Text) {
             formats.extend((0..count).map(format));
         }
+        let results = results_of(&results);
         bind::write(out, "", &prepared.name, results_of(&formats), count, write, results)
             .map_err(Error::from)?;
         out.extend_from_slice(&execute::UNNAMED_ALL);
-        let expect = Expect::sync().bind().execute().of_statement(prepared.id);
+        let expect = Expect::sync().bind().execute();
+        let expect = prepared.id.map_or(expect, |id| expect.of_statement(id));
         Ok(Encoded {
             expect: with_effects(expect, prepared.traits),
             traits: prepared.traits,
-            columns: Some(prepared.columns.clone()),
+            statement: Some(statement.clone()),
             text: Text::Settled,
             again: true,
         })
@@ -235,7 +244,7 @@ impl Executor {
         self.check_place(traits)?;
         let expect = Expect::sync().parse().bind().describe_portal().execute();
         let expect = with_effects(expect, traits);
-        let done = |text| Encoded { expect, traits, columns: None, text, again: false };
+        let done = |text| Encoded { expect, traits, statement: None, text, again: false };
         if let Some(shape) = self.shared.shapes.get(sql)
             && shape.types.len() == params.len()
         {
@@ -281,7 +290,7 @@ impl Executor {
         async move {
             // Dropped on the way, it tells the server to forget the statement.
             let (mut prepared, description) = submitted?;
-            prepared.read(&description.await?)?;
+            prepared.describe(&description.await?)?;
             Ok(Statement(Arc::new(prepared)))
         }
     }
@@ -303,15 +312,11 @@ impl Executor {
         parse::write(&mut parse, &name, sql, &oids).map_err(params::unencodable)?;
         let target = Target::Statement(&name);
         Describe { target }.encode(&mut parse).map_err(params::unencodable)?;
-        let mut heal = BytesMut::new();
-        Close { target }.encode(&mut heal).map_err(params::unencodable)?;
-        heal.extend_from_slice(&parse);
         parse.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
-        let (token, lead, _) = self.submit(expect, false, &parse)?;
-        let id = shared.with(|core, _| core.engine.protocol_mut().register(heal.freeze()));
+        let (token, lead, _) = self.submit(expect, false, None, &parse)?;
         let description = Reply::waiting(shared, token).behind(lead);
-        Ok((Prepared::new(shared.clone(), id, name, traits), description))
+        Ok((Prepared::new(shared.clone(), name, sql, traits), description))
     }
 
     /// Runs a text of one or more statements by the simple protocol.
@@ -321,7 +326,7 @@ impl Executor {
             self.check_place(traits)?;
             let mut out = BytesMut::new();
             Query { sql }.encode(&mut out).map_err(params::unencodable)?;
-            self.submit(with_effects(Expect::simple(), traits), false, &out)
+            self.submit(with_effects(Expect::simple(), traits), false, None, &out)
         };
         match submit() {
             Ok((token, lead, _)) => Reply::waiting(&self.shared, token).behind(lead),
@@ -334,7 +339,7 @@ impl Executor {
         let submit = || {
             let mut bytes = plain_statement(sql)?;
             bytes.extend_from_slice(&SYNC);
-            self.submit(Expect::sync().parse().bind().execute(), false, &bytes)
+            self.submit(Expect::sync().parse().bind().execute(), false, None, &bytes)
         };
         match submit() {
             Ok((token, lead, _)) => Reply::waiting(&self.shared, token).behind(lead),

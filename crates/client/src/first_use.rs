@@ -91,9 +91,7 @@ impl FirstUse {
         let (types, results) = read_description(description, self.lacks_binary_form)?;
         let mut values = Vec::with_capacity(types.len());
         for (number, (param, wanted)) in self.params.iter().zip(&types).enumerate() {
-            let own = if param.found.is_guess() { wanted } else { &param.found.type_ };
-            let value = param.values.iter().find(|value| value.type_ == *own);
-            values.push(value.ok_or_else(|| unaccepted(number, wanted))?);
+            values.push(param.value(wanted).ok_or_else(|| unaccepted(number, wanted))?);
         }
         let shape = Arc::new(Shape {
             sql: self.shape.sql.clone(),
@@ -110,6 +108,18 @@ impl FirstUse {
             None => Ok(IsNull::Yes),
         })?;
         Ok((shape, out))
+    }
+}
+
+impl Param {
+    /// The value in the type that the server wants. One whose type was no guess is of that type; and
+    /// so is a guess where the statement does not tell: text is what PostgreSQL then assumes.
+    fn value(&self, wanted: &Type) -> Option<&Alternative> {
+        let of = |type_: &Type| self.values.iter().find(|value| value.type_ == *type_);
+        match self.found.is_guess() && *wanted != Type::TEXT {
+            true => of(wanted),
+            false => of(&self.found.type_),
+        }
     }
 }
 

@@ -221,17 +221,12 @@ impl Pipeline {
             let options = &self.shared.options;
             let limits = (options.queue_max, options.queue_bytes_max);
             let reply = match executor.encode(source, params, out) {
-                Ok(Encoded { expect, traits, columns, text, .. }) => {
+                Ok(Encoded { expect, traits, statement, text, .. }) => {
                     self.check_neighbours(traits)?;
-                    // The statement must not be closed before this use of it was sent.
-                    let keep = match source {
-                        Source::Prepared(statement) => Some(statement.clone()),
-                        Source::Text(_) => None,
-                    };
                     let token = self.shared.with(|core, now| {
-                        core.pipeline_push(now, self.id, (expect, keep), out, limits)
+                        core.pipeline_push(now, self.id, (expect, statement), out, limits)
                     })?;
-                    Reply::waiting(&self.shared, token).of(columns, text, traits.commit())
+                    Reply::waiting(&self.shared, token).of(text, traits.commit())
                 }
                 Err(Unready::Ask(first_use)) => {
                     self.check_neighbours(Traits::default())?;

@@ -19,7 +19,7 @@ use crate::core::Core;
 use crate::error::ABORTED;
 use crate::executor::plain_statement;
 use crate::first_use::FirstUse;
-use crate::replies::{Member, Role};
+use crate::replies::{Member, Role, Taken};
 use crate::statement::Statement;
 use crate::{Error, Kind};
 
@@ -75,8 +75,6 @@ struct State {
 struct Pending {
     request: Request<Expect>,
     bytes: Source,
-    /// The statement that it uses, which must not be closed before.
-    _keep: Option<Statement>,
 }
 
 /// Where the bytes of a request are.
@@ -147,10 +145,10 @@ impl State {
         self.segment_first + self.segments.len() as u64 - 1
     }
 
-    fn add(&mut self, request: Request<Expect>, bytes: &[u8], keep: Option<Statement>) {
+    fn add(&mut self, request: Request<Expect>, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         let bytes = Source::Buffer(bytes.len());
-        self.requests.push_back(Pending { request, bytes, _keep: keep });
+        self.requests.push_back(Pending { request, bytes });
     }
 
     fn add_sync(&mut self, now: Time, token: Token) {
@@ -159,7 +157,7 @@ impl State {
             deadline: self.deadline(now),
             ..Request::isolated(token, Expect::sync())
         };
-        self.add(request, &SYNC, None);
+        self.add(request, &SYNC);
         self.covered = self.statements;
         self.segments.push_back(Segment::default());
     }
@@ -231,14 +229,17 @@ impl Core {
         &mut self,
         now: Time,
         id: PipelineId,
-        (expect, keep): (Expect, Option<Statement>),
+        (expect, statement): (Expect, Option<Statement>),
         bytes: &[u8],
         limits: (usize, usize),
     ) -> Result<Token, Error> {
         let token = self.add_statement(id, limits)?;
+        if let Some(entry) = self.replies.entry(token) {
+            entry.statement = statement;
+        }
         let Some(state) = self.pipelines.get(id) else { return Err(finished()) };
         let request = state.member(now, token, expect);
-        state.add(request, bytes, keep);
+        state.add(request, bytes);
         if state.group.is_none() && state.bytes.len() >= CHUNK_BYTES {
             self.ask_for_floor(now, id);
         }
@@ -265,10 +266,10 @@ impl Core {
         let ask = state.member(now, asking, Expect::sync().parse().describe_statement());
         state.bytes.extend_from_slice(&question);
         let bytes = Source::Question(question.len());
-        state.requests.push_back(Pending { request: ask, bytes, _keep: None });
+        state.requests.push_back(Pending { request: ask, bytes });
         let request = state.member(now, token, first_use.expect);
         let bytes = Source::Asked(first_use);
-        state.requests.push_back(Pending { request, bytes, _keep: None });
+        state.requests.push_back(Pending { request, bytes });
         self.ask_for_floor(now, id);
         Ok(token)
     }
@@ -440,7 +441,7 @@ impl Core {
             let expect = Expect::sync().parse().bind().execute();
             let expect = if abort[0] == b'E' { Expect::sync().execute() } else { expect };
             let request = state.member(now, Token::DISCARD, expect);
-            state.add(request, &abort, None);
+            state.add(request, &abort);
             // Whoever takes a reply from now on learns that it does not stand.
             let segment = state.segments.iter_mut().rev().find(|it| it.statements > 0);
             if let Some(segment) = segment {
@@ -649,7 +650,7 @@ impl Core {
         asking: Token,
         error: Option<Error>,
     ) -> Option<Waker> {
-        let (blocks, _, member) = self.replies.take(asking);
+        let Taken { blocks, member, .. } = self.replies.take(asking);
         let Some(Member { pipeline, role: Role::Question(token), .. }) = member else {
             return None;
         };

@@ -8,7 +8,8 @@ use onetrip_postgres::Expect;
 
 use crate::Error;
 use crate::pipelines::PipelineId;
-use crate::rows::Blocks;
+use crate::rows::{Blocks, Columns};
+use crate::statement::Statement;
 
 /// The replies of one connection, by token. A token names an entry and which use of it.
 #[derive(Debug, Default)]
@@ -29,6 +30,10 @@ pub(crate) struct Entry {
     pub(crate) parked: Option<Box<Parked>>,
     /// The pipeline that it belongs to, and the segment of it.
     pub(crate) member: Option<Member>,
+    /// The prepared statement that it uses, which must not be closed before it has ended.
+    pub(crate) statement: Option<Statement>,
+    /// The columns of that statement as of this reply.
+    columns: Option<Columns>,
 }
 
 /// A request that waits for room in the queue, outside of it.
@@ -36,6 +41,16 @@ pub(crate) struct Entry {
 pub(crate) struct Parked {
     pub(crate) requests: Vec<(Request<Expect>, usize)>,
     pub(crate) bytes: Bytes,
+}
+
+/// A reply as its caller takes it.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    pub(crate) blocks: Blocks,
+    /// The columns of a prepared statement.
+    pub(crate) columns: Option<Columns>,
+    pub(crate) result: Result<Finished, Error>,
+    pub(crate) member: Option<Member>,
 }
 
 /// Which part of which pipeline a request is.
@@ -107,6 +122,13 @@ impl Replies {
                 blocks.push(block);
                 true
             }
+            Some(Entry { statement: Some(_), blocks, .. })
+                if blocks.is_healed() || Blocks::of(&block).is_healed() =>
+            {
+                // It says which columns the replies behind it have.
+                blocks.push(block);
+                false
+            }
             _ => false,
         }
     }
@@ -132,6 +154,11 @@ impl Replies {
         result: Result<Finished, Error>,
     ) -> Option<Waker> {
         let entry = self.entry(token)?;
+        // Also where nobody takes the reply: it may be what others' columns depend on.
+        entry.blocks.push(block);
+        if let Some(statement) = entry.statement.take() {
+            entry.columns = Some(statement.replied(&entry.blocks));
+        }
         match entry.state {
             State::Abandoned => {
                 let parked = entry.parked.take();
@@ -140,7 +167,6 @@ impl Replies {
                 None
             }
             State::Waiting => {
-                entry.blocks.push(block);
                 entry.ticket = None;
                 entry.state = State::Ended(result);
                 let (waker, parked) = (entry.waker.take(), entry.parked.take());
@@ -174,19 +200,17 @@ impl Replies {
     }
 
     /// Takes the reply to a request that has ended.
-    pub(crate) fn take(
-        &mut self,
-        token: Token,
-    ) -> (Blocks, Result<Finished, Error>, Option<Member>) {
+    pub(crate) fn take(&mut self, token: Token) -> Taken {
         let Some(entry) = self.entry(token) else {
             unreachable!("a reply is taken once, by the one who holds its token")
         };
         let State::Ended(result) = std::mem::take(&mut entry.state) else {
             unreachable!("a reply is taken after it has ended")
         };
-        let (blocks, member) = (std::mem::take(&mut entry.blocks), entry.member);
+        let blocks = std::mem::take(&mut entry.blocks);
+        let (member, columns) = (entry.member, entry.columns.take());
         self.remove(token);
-        (blocks, result, member)
+        Taken { blocks, columns, result, member }
     }
 
     /// Why a request failed whose reply nobody reads otherwise. One that has not ended yet is
@@ -213,7 +237,9 @@ impl Replies {
         entry.waker = None;
         match entry.state {
             State::Waiting => {
-                entry.blocks = Blocks::default();
+                if !entry.blocks.is_healed() {
+                    entry.blocks = Blocks::default();
+                }
                 entry.state = State::Abandoned;
                 (untaken, member, ticket)
             }

@@ -13,7 +13,7 @@ use crate::core::Shared;
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
 use crate::oids::result_format;
 use crate::pipelines::rolled_back;
-use crate::replies::Finished;
+use crate::replies::{Finished, Taken};
 use crate::shapes::Shape;
 use crate::{Error, Kind};
 use postgres_types::Type;
@@ -29,8 +29,6 @@ use crate::rows::{Blocks, Columns, Row, Rows, columns_of};
 pub struct Reply<T> {
     shared: Arc<Shared>,
     stage: Stage,
-    /// The columns of a prepared statement; others come with the reply.
-    columns: Option<Columns>,
     /// What was learned or is yet to be learned about the statement's text.
     text: Text,
     /// The BEGIN that went in front.
@@ -76,8 +74,7 @@ impl<T> Reply<T> {
     }
 
     /// What the encoder knows about the reply.
-    pub(crate) fn of(mut self, columns: Option<Columns>, text: Text, commits: bool) -> Reply<T> {
-        self.columns = columns;
+    pub(crate) fn of(mut self, text: Text, commits: bool) -> Reply<T> {
         self.text = text;
         self.commits = commits;
         self
@@ -87,7 +84,6 @@ impl<T> Reply<T> {
         Reply {
             shared: shared.clone(),
             stage,
-            columns: None,
             text: Text::Settled,
             lead: None,
             commits: false,
@@ -96,7 +92,7 @@ impl<T> Reply<T> {
     }
 
     /// Learns from how the statement ended. Returns where it is sent again.
-    fn learn(&mut self, result: &Result<Finished, Error>) -> Option<Token> {
+    fn learn(&mut self, blocks: &Blocks, result: &Result<Finished, Error>) -> Option<Token> {
         match (std::mem::take(&mut self.text), result) {
             (Text::New(first_use), Ok(_)) => self.shared.shapes.remember(first_use.shape),
             (Text::New(first_use), Err(error))
@@ -106,6 +102,14 @@ impl<T> Reply<T> {
             }
             (Text::Known(shape), Err(error)) if may_be_outdated(error) => {
                 self.shared.shapes.forget(&shape);
+            }
+            (Text::Known(shape), Ok(_)) if !shape.results.is_empty() => {
+                let description =
+                    blocks.messages().find(|(tag, _)| *tag == backend::ROW_DESCRIPTION);
+                let columns = description.and_then(|(_, body)| columns_of(body, None));
+                if columns.is_none_or(|columns| columns.len() != shape.results.len()) {
+                    self.shared.shapes.forget(&shape);
+                }
             }
             _ => {}
         }
@@ -128,8 +132,9 @@ impl<T: FromReply> Future for Reply<T> {
                 this.stage = Stage::Waiting(token);
                 return Poll::Pending;
             }
-            let (blocks, result) = this.shared.take_reply(token, this.lead.take());
-            if let Some(token) = this.learn(&result) {
+            let Taken { blocks, columns, result, .. } =
+                this.shared.take_reply(token, this.lead.take());
+            if let Some(token) = this.learn(&blocks, &result) {
                 this.stage = Stage::Waiting(token);
                 continue;
             }
@@ -137,7 +142,7 @@ impl<T: FromReply> Future for Reply<T> {
             if this.commits && command_tag(&blocks) == Some("ROLLBACK") {
                 return Poll::Ready(Err(rolled_back_at_commit()));
             }
-            return Poll::Ready(T::read(this.columns.take(), blocks, provisional));
+            return Poll::Ready(T::read(columns, blocks, provisional));
         }
     }
 }
@@ -212,24 +217,25 @@ impl Shared {
     }
 
     /// Takes a reply that has ended.
-    fn take_reply(&self, token: Token, lead: Option<Token>) -> (Blocks, Result<Finished, Error>) {
+    fn take_reply(&self, token: Token, lead: Option<Token>) -> Taken {
         let mut core = self.lock();
-        let (blocks, mut result, member) = core.replies.take(token);
+        let mut taken = core.replies.take(token);
         if let Some(lead) = lead
             && let Some(begin) = core.replies.take_error(lead)
-            && result.is_err()
+            && taken.result.is_err()
         {
-            result = Err(begin.about("BEGIN"));
+            taken.result = Err(begin.about("BEGIN"));
         }
-        let Some(member) = member else { return (blocks, result) };
+        let Some(member) = taken.member else { return taken };
         drop(core);
-        let segment = self.with(|core, now| core.pipeline_taken(now, member, blocks.len()));
-        let result = match (result, segment) {
+        let bytes = taken.blocks.len();
+        let segment = self.with(|core, now| core.pipeline_taken(now, member, bytes));
+        taken.result = match (taken.result, segment) {
             (Ok(_), Some(Err(error))) => Err(rolled_back(&error)),
             (Ok(_), Some(Ok(()))) => Ok(Finished::Settled),
             (result, _) => result,
         };
-        (blocks, result)
+        taken
     }
 }
 

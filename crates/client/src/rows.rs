@@ -76,6 +76,16 @@ impl Blocks {
         }
     }
 
+    pub(crate) fn of(block: &Bytes) -> Blocks {
+        Blocks { first: block.clone(), rest: Vec::new() }
+    }
+
+    /// Whether the reply begins as that of a prepared statement which had to be prepared anew: then
+    /// it holds a description.
+    pub(crate) fn is_healed(&self) -> bool {
+        self.first.first() == Some(&backend::CLOSE_COMPLETE)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
     }

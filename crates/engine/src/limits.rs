@@ -26,6 +26,9 @@ pub struct Limits {
     /// Bytes of requests that wait for the window, and as many more of an open group. Default
     /// 16 MiB.
     pub queue_bytes_max: usize,
+    /// Callers that wait for room in the queue, each with a request in hand; 40 bytes each here.
+    /// Default 65,536.
+    pub waiting_max: usize,
     /// How long bytes may lie unsent while the peer neither takes nor sends any, before it is
     /// declared dead. Default 30 s. A peer that took everything and computes in silence is alive;
     /// noticing that it vanished is TCP's work (keepalive, `TCP_USER_TIMEOUT`).
@@ -39,6 +42,7 @@ impl Default for Limits {
             in_flight_bytes_max: 1 << 20,
             queue_max: 16_384,
             queue_bytes_max: 16 << 20,
+            waiting_max: 65_536,
             stall_timeout: Duration::from_secs(30),
         }
     }

@@ -162,7 +162,10 @@ impl Protocol for Postgres {
                 let Some(head) = head else {
                     return Err(Violation("a reply that answers nothing"));
                 };
-                if tag == backend::COMMAND_COMPLETE && changes_session(body) {
+                if tag == backend::COMMAND_COMPLETE
+                    && !head.transaction_local
+                    && changes_session(body)
+                {
                     self.session_changed = true;
                 }
                 head.take(tag, input, len)
@@ -191,6 +194,7 @@ pub struct Expect {
     pending: u8,
     failed: bool,
     partial_effects: bool,
+    transaction_local: bool,
     statement: Option<StatementId>,
 }
 
@@ -207,7 +211,13 @@ const SIMPLE: u8 = 1 << 7;
 impl Expect {
     /// Nothing but a Sync.
     pub const fn sync() -> Expect {
-        Expect { pending: 0, failed: false, partial_effects: false, statement: None }
+        Expect {
+            pending: 0,
+            failed: false,
+            partial_effects: false,
+            transaction_local: false,
+            statement: None,
+        }
     }
 
     /// A simple query.
@@ -261,6 +271,12 @@ impl Expect {
     /// a statement that can't run inside a transaction.
     pub const fn partial_effects(mut self) -> Expect {
         self.partial_effects = true;
+        self
+    }
+
+    /// Its tag may be that of a SET, but what it sets ends with its transaction: SET LOCAL.
+    pub const fn transaction_local(mut self) -> Expect {
+        self.transaction_local = true;
         self
     }
 

@@ -34,6 +34,8 @@ impl Traits {
     const CALL: Traits = Traits(1 << 5);
     const SEVERAL: Traits = Traits(1 << 6);
     const READ_ONLY_SELECT: Traits = Traits(1 << 7);
+    const SAVEPOINT: Traits = Traits(1 << 8);
+    const COMMIT: Traits = Traits(1 << 9);
 
     /// Begins, ends or divides a transaction: BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK,
     /// ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET TRANSACTION. (COMMIT PREPARED and
@@ -42,6 +44,19 @@ impl Traits {
     #[must_use]
     pub fn transaction_control(self) -> bool {
         self.has(Self::TRANSACTION_CONTROL)
+    }
+
+    /// COMMIT or END: the server may answer it by rolling back.
+    #[must_use]
+    pub fn commit(self) -> bool {
+        self.has(Self::COMMIT)
+    }
+
+    /// Transaction control that leaves the transaction open: SAVEPOINT, RELEASE, ROLLBACK TO, SET
+    /// TRANSACTION.
+    #[must_use]
+    pub fn savepoint(self) -> bool {
+        self.has(Self::SAVEPOINT)
     }
 
     /// Holds to the end of the current transaction and no longer: SET LOCAL, SET CONSTRAINTS. It
@@ -138,7 +153,7 @@ impl BitOrAssign for Traits {
 
 impl fmt::Debug for Traits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(Traits, &str); 8] = [
+        const NAMES: [(Traits, &str); 10] = [
             (Traits::TRANSACTION_CONTROL, "transaction_control"),
             (Traits::TRANSACTION_LOCAL, "transaction_local"),
             (Traits::SESSION_STATE, "session_state"),
@@ -147,6 +162,8 @@ impl fmt::Debug for Traits {
             (Traits::CALL, "call"),
             (Traits::SEVERAL, "several"),
             (Traits::READ_ONLY_SELECT, "read_only_select"),
+            (Traits::SAVEPOINT, "savepoint"),
+            (Traits::COMMIT, "commit"),
         ];
         let set = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| name);
         f.debug_set().entries(set).finish()
@@ -212,11 +229,13 @@ fn head(word: &[u8], ahead: Lexer<'_>) -> (Traits, Rest) {
     match lower(word, &mut buffer) {
         b"select" | b"values" | b"table" | b"with" => (Traits::READ_ONLY_SELECT, Rest::Query),
         b"insert" | b"update" | b"delete" | b"merge" => (Traits::NONE, Rest::Plain),
-        b"begin" | b"start" | b"end" | b"abort" | b"savepoint" | b"release" => {
-            (Traits::TRANSACTION_CONTROL, Rest::Plain)
+        b"begin" | b"start" | b"abort" => (Traits::TRANSACTION_CONTROL, Rest::Plain),
+        b"savepoint" | b"release" => {
+            (Traits::TRANSACTION_CONTROL | Traits::SAVEPOINT, Rest::Plain)
         }
         b"commit" | b"rollback" if ahead.is(b"prepared") => (Traits::STAND_ALONE, Rest::Plain),
-        b"commit" | b"rollback" => (Traits::TRANSACTION_CONTROL, Rest::Plain),
+        b"rollback" => (rollback(ahead), Rest::Plain),
+        b"commit" | b"end" => (Traits::TRANSACTION_CONTROL | Traits::COMMIT, Rest::Plain),
         b"prepare" if ahead.is(b"transaction") => (Traits::TRANSACTION_CONTROL, Rest::Plain),
         b"set" => (set(ahead), Rest::Plain),
         b"discard" if ahead.is(b"all") => {
@@ -238,10 +257,21 @@ fn head(word: &[u8], ahead: Lexer<'_>) -> (Traits, Rest) {
     }
 }
 
+/// ROLLBACK [WORK | TRANSACTION] [TO [SAVEPOINT] name].
+fn rollback(mut ahead: Lexer<'_>) -> Traits {
+    if ahead.is(b"work") || ahead.is(b"transaction") {
+        ahead.next();
+    }
+    match ahead.is(b"to") {
+        true => Traits::TRANSACTION_CONTROL | Traits::SAVEPOINT,
+        false => Traits::TRANSACTION_CONTROL,
+    }
+}
+
 /// SET [SESSION | LOCAL] {TRANSACTION … | CONSTRAINTS … | a parameter}.
 fn set(mut ahead: Lexer<'_>) -> Traits {
     if ahead.is(b"transaction") {
-        return Traits::TRANSACTION_CONTROL;
+        return Traits::TRANSACTION_CONTROL | Traits::SAVEPOINT;
     }
     if ahead.is(b"constraints") {
         return Traits::TRANSACTION_LOCAL;

@@ -451,18 +451,26 @@ fn a_result_without_a_binary_form_comes_as_text() {
     });
 }
 
+/// Found out only by a refusal, which ends a transaction: there it has to be known before.
 #[test]
-fn a_result_without_a_binary_form_comes_as_text_in_a_transaction_too() {
+fn a_result_without_a_binary_form_comes_as_text_in_a_transaction_once_it_is_known() {
     run(async {
+        let sql = "select makeaclitem(10, 10, 'SELECT', false)";
         let mut session = session().await;
         let tx = session.begin().await.unwrap();
-        let row = tx.query_one("select makeaclitem(10, 10, 'SELECT', false)", &[]).await.unwrap();
+        let error = tx.query_one(sql, &[]).await.unwrap_err();
+        assert_eq!((error.sqlstate(), error.outcome()), (Some("42883"), Outcome::Rejected));
+        tx.rollback().await.unwrap();
+        session.query_one(sql, &[]).await.unwrap();
+        let tx = session.begin().await.unwrap();
+        let row = tx.query_one(sql, &[]).await.unwrap();
         assert_eq!(row.get::<&str>(0), "postgres=r/postgres");
         tx.commit().await.unwrap();
     });
 }
 
-/// What was learned about a text may be true no more.
+/// What was learned about a text may be true no more: the call that finds out may fail, and the next
+/// one learns anew.
 #[test]
 fn what_was_learned_about_a_text_is_learned_anew_when_its_table_changes() {
     run(async {
@@ -476,8 +484,12 @@ fn what_was_learned_about_a_text_is_learned_anew_when_its_table_changes() {
         assert_eq!(client.query_one(&sql, &[]).await.unwrap().columns().len(), 1);
         session.batch(&format!("alter table {t} add b int default 2")).await.unwrap();
         let row = client.query_one(&sql, &[]).await.unwrap();
+        assert!(row.columns()[1].is_text());
+        let row = client.query_one(&sql, &[]).await.unwrap();
         assert_eq!((row.get::<&str>(0), row.get::<i32>(1)), ("postgres=r/postgres", 2));
         session.batch(&format!("alter table {t} drop a")).await.unwrap();
+        let error = client.query_one(&sql, &[]).await.unwrap_err();
+        assert_eq!((error.sqlstate(), error.outcome()), (Some("08P01"), Outcome::Rejected));
         assert_eq!(client.query_one(&sql, &[]).await.unwrap().get::<i32>("b"), 2);
     });
 }
@@ -491,6 +503,8 @@ fn the_parameter_types_of_a_text_are_learned_anew_when_its_table_changes() {
         let sql = format!("select count(*) from {t} where tags = $1");
         assert_eq!(client.query_one(&sql, &[&vec!["a"]]).await.unwrap().get::<i64>(0), 1);
         session.batch(&format!("alter table {t} alter tags type text[]")).await.unwrap();
+        let error = client.query_one(&sql, &[&vec!["a"]]).await.unwrap_err();
+        assert_eq!((error.sqlstate(), error.outcome()), (Some("42883"), Outcome::Rejected));
         assert_eq!(client.query_one(&sql, &[&vec!["a"]]).await.unwrap().get::<i64>(0), 1);
     });
 }

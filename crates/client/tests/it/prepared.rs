@@ -12,7 +12,8 @@ fn a_prepared_statement_knows_its_types() {
         let statement =
             client.prepare("select $1::int as a, $2::text as b where $3").await.unwrap();
         assert_eq!(statement.params(), [Type::INT4, Type::TEXT, Type::BOOL]);
-        let columns: Vec<_> = statement.columns().iter().map(|c| (c.name(), c.type_())).collect();
+        let columns = statement.columns();
+        let columns: Vec<_> = columns.iter().map(|c| (c.name(), c.type_())).collect();
         assert_eq!(columns, [("a", &Type::INT4), ("b", &Type::TEXT)]);
         let row = client.query_one(&statement, &[&5, &"x", &true]).await.unwrap();
         assert_eq!((row.get::<i32>("a"), row.get::<&str>("b")), (5, "x"));

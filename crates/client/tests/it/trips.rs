@@ -158,27 +158,30 @@ fn a_dropped_transaction_rolls_back_in_the_trip_of_the_next_statement() {
 }
 
 #[test]
-fn a_guess_that_holds_costs_one_trip() {
+fn a_guess_is_asked_about_once_where_the_statement_does_not_tell() {
     run(async {
         let proxy = proxy();
         let client = client_through(&proxy, "").await;
         let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
-        let count = trips(&proxy, async {
-            let row = client.query_one("select $1, $2, $3, $4", &[&1, &"a", &moment, &vec!["b"]]);
-            assert_eq!(row.await.unwrap().get::<SystemTime>(2), moment);
-        });
-        assert_eq!(count.await, 1);
+        for expected in [2, 1] {
+            let count = trips(&proxy, async {
+                let list = vec!["b"];
+                let row = client.query_one("select $1, $2, $3, $4", &[&1, &"a", &moment, &list]);
+                assert_eq!(row.await.unwrap().get::<SystemTime>(2), moment);
+            });
+            assert_eq!(count.await, expected);
+        }
     });
 }
 
 #[test]
-fn a_wrong_guess_is_asked_about_once() {
+fn a_parameter_that_fits_several_types_is_asked_about_once() {
     run(async {
         let (proxy, t) = (proxy(), table("tags varchar[]").await);
         let client = client_through(&proxy, "").await;
         client.execute(&format!("insert into {t} values ('{{a,b}}')"), &[]).await.unwrap();
         let sql = format!("select count(*) from {t} where tags = $1");
-        for expected in [3, 1, 1] {
+        for expected in [2, 1, 1] {
             let count = trips(&proxy, async {
                 let row = client.query_one(&sql, &[&vec!["a", "b"]]).await.unwrap();
                 assert_eq!(row.get::<i64>(0), 1);

@@ -94,7 +94,7 @@ impl<P: Protocol> Connection<P> {
     #[inline]
     fn charge(&mut self, group: Option<Group>, bytes: usize) {
         if let Some(group) = group
-            && self.holds_floor(group)
+            && self.counts(group)
         {
             self.undelivered += bytes;
         }

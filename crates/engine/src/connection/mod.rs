@@ -80,6 +80,8 @@ struct Floor {
     segment_open: bool,
     /// It is given back once what was submitted is on the wire.
     closing: bool,
+    /// Replies to it no longer count against the window.
+    uncounted: bool,
 }
 
 /// How the request at the head of the ring failed, until its sync point is answered.
@@ -246,12 +248,10 @@ impl<P: Protocol> Connection<P> {
     /// Keeps a caller's place in line for room in the queue, after `submit` answered
     /// [`SubmitError::QueueFull`] or [`has_room`](Self::has_room) was false. [`Output::Room`] says
     /// when it is its turn; until then the host keeps the request. If `deadline` passes first, it
-    /// ends as [`Outcome::NotSent`]. None is returned when the connection takes no new requests.
-    ///
-    /// The line has no limit: whoever stands in it waits with a request of its own in hand, and
-    /// holds 40 bytes here.
+    /// ends as [`Outcome::NotSent`]. None is returned when the connection takes no new requests or
+    /// the line is full ([`Limits::waiting_max`]).
     pub fn wait(&mut self, token: Token, deadline: Time) -> Option<Ticket> {
-        if self.life != Life::Open {
+        if self.life != Life::Open || self.waiting.live() >= self.limits.waiting_max {
             return None;
         }
         self.earliest_deadline = self.earliest_deadline.min(deadline);
@@ -316,6 +316,19 @@ impl<P: Protocol> Connection<P> {
             _ => self.queue.remove_group(group),
         }
         self.fill(now);
+    }
+
+    /// From now on replies to the open group don't count against the window: its reader takes them
+    /// when all have come, so waiting for it to take some would never end.
+    pub fn stop_counting(&mut self, now: Time, group: Group) {
+        if let Some(floor) = &mut self.floor
+            && floor.group == group
+        {
+            floor.uncounted = true;
+            self.undelivered = 0;
+            self.update_window();
+            self.fill(now);
+        }
     }
 
     /// Asks the server for the replies so far to the open group, behind what it has submitted.
@@ -383,7 +396,7 @@ impl<P: Protocol> Connection<P> {
     /// The reader of the open group took (or dropped) this many bytes of the blocks that its
     /// requests were handed, those of [`Output::Data`] and of [`Output::Ended`] alike.
     pub fn handle_consumed(&mut self, now: Time, group: Group, bytes: usize) {
-        if self.holds_floor(group) {
+        if self.counts(group) {
             self.undelivered = self.undelivered.saturating_sub(bytes);
             self.update_window();
             self.fill(now);
@@ -403,6 +416,10 @@ impl<P: Protocol> Connection<P> {
 
     fn holds_floor(&self, group: Group) -> bool {
         self.floor.as_ref().is_some_and(|floor| floor.group == group)
+    }
+
+    fn counts(&self, group: Group) -> bool {
+        self.floor.as_ref().is_some_and(|floor| floor.group == group && !floor.uncounted)
     }
 
     fn fail(&mut self, token: Token, outcome: Outcome, cause: Cause) {

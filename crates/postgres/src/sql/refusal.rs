@@ -71,8 +71,8 @@ impl fmt::Display for Refusal {
                  session"
             }
             Refusal::TransactionOpen => {
-                "transaction control as text would end or change the open transaction behind its \
-                 back: use the transaction's own commit, rollback and savepoint"
+                "transaction control as text would end the open transaction behind its back: use the \
+                 transaction's own commit and rollback (SAVEPOINT, RELEASE and ROLLBACK TO are taken)"
             }
             Refusal::SessionState => {
                 "this statement changes or uses session state (SET, LISTEN, cursors, PREPARE, \
@@ -114,7 +114,7 @@ pub fn refusal(traits: Traits, place: Place) -> Option<Refusal> {
     let rules = [
         (Traits::COPY, true, Refusal::Copy),
         (Traits::TRANSACTION_CONTROL, shared, Refusal::TransactionControl),
-        (Traits::TRANSACTION_CONTROL, open, Refusal::TransactionOpen),
+        (Traits::TRANSACTION_CONTROL, open && !traits.savepoint(), Refusal::TransactionOpen),
         (Traits::SESSION_STATE, shared, Refusal::SessionState),
         (Traits::TRANSACTION_LOCAL, shared && !atomic, Refusal::TransactionLocal),
         (Traits::SEVERAL, shared, Refusal::Several),

@@ -157,6 +157,21 @@ fn the_window_opens_at_half_of_what_the_reader_took() {
 }
 
 #[test]
+fn replies_to_a_group_whose_reader_takes_them_last_stop_counting() {
+    let mut pair = Pair::new(Limits { in_flight_bytes_max: 200, ..Limits::default() });
+    let group = pair.group(100);
+    for id in 0..40 {
+        pair.in_group(group, id, Own, "ppp");
+    }
+    pair.run();
+    assert!(pair.client.queued() > 20);
+    pair.client.stop_counting(pair.now, group);
+    pair.run();
+    assert_eq!(pair.server.received, Vec::from_iter(0..40));
+    assert_eq!(pair.client.undelivered_bytes(), 0);
+}
+
+#[test]
 fn an_error_counts_as_undelivered_like_any_reply() {
     let mut pair = Pair::new(Limits::default());
     let group = pair.group(100);

@@ -172,6 +172,21 @@ fn nobody_overtakes_a_caller_that_waits() {
 }
 
 #[test]
+fn the_line_for_room_in_the_queue_has_a_limit() {
+    let mut pair =
+        Pair::new(Limits { in_flight_max: 1, queue_max: 1, waiting_max: 2, ..Limits::default() });
+    for id in 0..2 {
+        let request = pair.request(id, SyncPoint::Own);
+        pair.submit(request, "o").unwrap();
+    }
+    wait(&mut pair, 2);
+    let ticket = wait(&mut pair, 3);
+    assert_eq!(pair.client.wait(Token(4), Time::NEVER), None);
+    assert!(pair.client.cancel(pair.now, ticket));
+    assert!(pair.client.wait(Token(5), Time::NEVER).is_some());
+}
+
+#[test]
 fn waiters_that_cancel_or_expire_leave_no_hole() {
     let mut pair = crowded();
     let tickets: Vec<Ticket> = (2..9)

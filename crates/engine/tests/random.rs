@@ -155,6 +155,7 @@ impl Host {
             in_flight_bytes_max: rng.pick(&[0, 1, 30, 100, 1 << 20, 1 << 20]),
             queue_max: rng.pick(&[0, 1, 3, 8, 1000]),
             queue_bytes_max: rng.pick(&[0, 50, 200, 1 << 20, 1 << 20]),
+            waiting_max: rng.pick(&[0, 1, 4, 1000, 1000]),
             stall_timeout: Duration::from_secs(3600),
         };
         Host {

@@ -230,9 +230,7 @@ fn head(word: &[u8], ahead: Lexer<'_>) -> (Traits, Rest) {
         b"select" | b"values" | b"table" | b"with" => (Traits::READ_ONLY_SELECT, Rest::Query),
         b"insert" | b"update" | b"delete" | b"merge" => (Traits::NONE, Rest::Plain),
         b"begin" | b"start" | b"abort" => (Traits::TRANSACTION_CONTROL, Rest::Plain),
-        b"savepoint" | b"release" => {
-            (Traits::TRANSACTION_CONTROL | Traits::SAVEPOINT, Rest::Plain)
-        }
+        b"savepoint" | b"release" => (Traits::TRANSACTION_CONTROL | Traits::SAVEPOINT, Rest::Plain),
         b"commit" | b"rollback" if ahead.is(b"prepared") => (Traits::STAND_ALONE, Rest::Plain),
         b"rollback" => (rollback(ahead), Rest::Plain),
         b"commit" | b"end" => (Traits::TRANSACTION_CONTROL | Traits::COMMIT, Rest::Plain),

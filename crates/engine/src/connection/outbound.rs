@@ -229,7 +229,8 @@ impl<P: Protocol> Connection<P> {
             && let Some(Entry::Group(token, group)) = self.queue.pop(|_, _| {})
         {
             debug_assert!(!self.wire.mid_segment, "no group is queued within a segment");
-            self.floor = Some(Floor { group, segment_open: false, closing: false, uncounted: false });
+            self.floor =
+                Some(Floor { group, segment_open: false, closing: false, uncounted: false });
             self.outputs.push_back(Output::Granted { token });
         }
     }

@@ -87,11 +87,13 @@ impl Driver {
                     if !self.dispatch(&result) {
                         return false;
                     }
-                    let filled = matches!(result, Ok(bytes) if bytes == free);
-                    self.read_size = match filled {
-                        true => (self.read_size * 2).min(READ_MAX),
-                        false => READ_MIN,
-                    };
+                    let bytes = result.unwrap_or(0);
+                    // A server's buffer is 8 KiB: less than half of that is no stream of rows.
+                    if bytes == free || bytes >= READ_MIN {
+                        self.read_size = (self.read_size * 2).min(READ_MAX);
+                    } else if bytes < READ_MIN / 2 {
+                        self.read_size = READ_MIN;
+                    }
                 }
             }
         }
@@ -99,11 +101,11 @@ impl Driver {
     }
 
     /// Makes room for a read, and says how much there is. A new buffer is begun only when the old
-    /// one is nearly used up: small replies share one.
+    /// one is nearly used up: small replies share one, and large reads are not cut short by its end.
     fn make_room(&mut self) -> usize {
         let needed = self.need.saturating_sub(self.input.len());
         let free = self.input.capacity() - self.input.len();
-        if free < needed.clamp(READ_MIN / 4, READ_MAX) {
+        if free < needed.clamp(self.read_size / 4, READ_MAX) {
             self.input.reserve(self.read_size.max(needed.min(READ_MAX)));
         }
         self.input.capacity() - self.input.len()

@@ -1,0 +1,20 @@
+//! Tells the program which versions it was built with: Cargo.lock knows them.
+
+use std::fs;
+
+fn main() {
+    println!("cargo::rerun-if-changed=Cargo.lock");
+    let lock = fs::read_to_string("Cargo.lock").expect("Cargo.lock stands beside Cargo.toml");
+    for (package, variable) in
+        [("tokio-postgres", "TOKIO_POSTGRES_VERSION"), ("onetrip", "ONETRIP_VERSION")]
+    {
+        let version = version_in(&lock, package).unwrap_or("unknown");
+        println!("cargo::rustc-env={variable}={version}");
+    }
+}
+
+fn version_in<'a>(lock: &'a str, package: &str) -> Option<&'a str> {
+    let name = format!("name = \"{package}\"");
+    let mut lines = lock.lines().skip_while(|line| *line != name).skip(1);
+    lines.next()?.strip_prefix("version = \"")?.strip_suffix('"')
+}

@@ -1,0 +1,59 @@
+//! What the figures were measured on.
+
+use std::fmt;
+use std::fs;
+
+use serde::Serialize;
+
+use crate::libpq;
+use crate::stage::Stage;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Environment {
+    cpu: String,
+    cores: usize,
+    kernel: String,
+    postgres: String,
+    settings: String,
+    tokio_postgres: &'static str,
+    libpq: Option<String>,
+    onetrip: &'static str,
+    profile: &'static str,
+}
+
+/// The peer's version as Cargo.lock has it.
+pub const TOKIO_POSTGRES: &str = concat!("tokio-postgres ", env!("TOKIO_POSTGRES_VERSION"));
+
+pub fn describe(stage: &Stage) -> Environment {
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    Environment {
+        cpu: cpu_model().unwrap_or_else(|| "unknown".to_owned()),
+        cores,
+        kernel: read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
+        postgres: stage.server.version().to_owned(),
+        settings: stage.settings(),
+        tokio_postgres: TOKIO_POSTGRES,
+        libpq: libpq::version(),
+        onetrip: env!("ONETRIP_VERSION"),
+        profile: if cfg!(debug_assertions) { "debug: figures mean nothing" } else { "release" },
+    }
+}
+
+impl fmt::Display for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}, {} cores, Linux {}", self.cpu, self.cores, self.kernel)?;
+        writeln!(f, "PostgreSQL {} on 127.0.0.1 ({})", self.postgres, self.settings)?;
+        let libpq = self.libpq.as_deref().unwrap_or("libpq missing");
+        write!(f, "onetrip {}, {}, {libpq}, {}", self.onetrip, self.tokio_postgres, self.profile)
+    }
+}
+
+fn cpu_model() -> Option<String> {
+    let text = read("/proc/cpuinfo")?;
+    let line = text.lines().find(|line| line.starts_with("model name"))?;
+    Some(line.split_once(':')?.1.trim().to_owned())
+}
+
+fn read(path: &str) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}

@@ -1,0 +1,100 @@
+//! onetrip beside its peers: each row is measured in turns on one machine in one sitting, and a
+//! ratio says how it went. See README.md for how to read the table.
+
+mod environment;
+mod item;
+mod libpq;
+mod measure;
+mod progress;
+mod report;
+mod rows;
+mod stage;
+
+use anyhow::{Context, Result};
+use clap::{Parser, ValueEnum};
+
+use progress::Progress;
+use report::Report;
+use stage::Stage;
+
+/// Compares onetrip with other clients on a private PostgreSQL server.
+#[derive(Debug, Parser)]
+#[command(name = "bench", version)]
+struct Arguments {
+    /// Run only what has this in its name.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Alternations of ours and the peer's per row.
+    #[arg(long, value_name = "N", default_value_t = ROUNDS)]
+    rounds: usize,
+    /// A look in a minute: few and short rounds, figures to be taken with a grain of salt.
+    #[arg(long)]
+    quick: bool,
+    /// Run one side only, again and again: for a profiler. Nothing is compared or written.
+    #[arg(long, value_enum, value_name = "SIDE", default_value_t = Side::Both)]
+    side: Side,
+    /// One row in a process of its own, so that its memory is only its own.
+    #[arg(long, hide = true, value_name = "URL")]
+    memory_of: Option<String>,
+    #[arg(long, hide = true, default_value_t = 0)]
+    sync_every: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Side {
+    Ours,
+    Peer,
+    Both,
+}
+
+/// How much to measure.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    rounds: usize,
+    /// Divides the work of one round.
+    shorter: u32,
+    side: Side,
+}
+
+/// The least that a median with a spread can be taken of is 15.
+const ROUNDS: usize = 25;
+const QUICK_ROUNDS: usize = 5;
+
+fn main() {
+    if let Err(error) = run(Arguments::parse()) {
+        eprintln!("bench: {error:#}");
+        std::process::exit(1);
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    if let Some(url) = &arguments.memory_of {
+        return rows::long_pipeline::in_child(url, arguments.sync_every);
+    }
+    let plan = Plan {
+        rounds: if arguments.quick { QUICK_ROUNDS } else { arguments.rounds.max(1) },
+        shorter: if arguments.quick { 4 } else { 1 },
+        side: arguments.side,
+    };
+    let only = arguments.only.as_deref().unwrap_or_default();
+    let chosen: Vec<_> = rows::ALL.iter().filter(|group| group.is_named(only)).collect();
+    if chosen.is_empty() {
+        let names: Vec<_> = rows::ALL.iter().flat_map(|group| group.names).copied().collect();
+        anyhow::bail!("nothing is called {only:?}; there are {}", names.join(", "));
+    }
+    let progress = Progress::start();
+    progress.say("starting a private PostgreSQL server");
+    let stage = Stage::set()?;
+    let mut report = Report::new(environment::describe(&stage));
+    for group in chosen {
+        progress.begin(group.names.join(", "));
+        let rows = (group.run)(&stage, plan, &progress);
+        report.add(rows.with_context(|| format!("{} failed", group.names.join(", ")))?, only);
+    }
+    progress.end();
+    if plan.side == Side::Both {
+        println!("{report}");
+        println!("written to {}", report.write()?.display());
+    }
+    Ok(())
+}

@@ -1,0 +1,55 @@
+//! The rows, one file per group: what is measured, beside whom, and the bar.
+
+mod engine_depth;
+mod in_flight;
+mod kill;
+pub mod long_pipeline;
+mod one_sync;
+mod proxy;
+mod rows_100k;
+mod select;
+mod transfer;
+
+use anyhow::Result;
+
+use crate::Plan;
+use crate::progress::Progress;
+use crate::report::Row;
+use crate::stage::Stage;
+
+/// Rows that are measured together.
+pub struct Group {
+    pub names: &'static [&'static str],
+    pub run: fn(&Stage, Plan, &Progress) -> Result<Vec<Row>>,
+}
+
+impl Group {
+    /// Whether a part of one of its names was given, or the name of one of its figures.
+    pub fn is_named(&self, only: &str) -> bool {
+        self.names.iter().any(|name| name.contains(only) || only.starts_with(name))
+    }
+}
+
+pub const ALL: [Group; 10] = [
+    Group {
+        names: &[
+            "transfer_one_by_one",
+            "transfer_pipeline",
+            "transfer_procedure",
+            "transfer_transaction",
+        ],
+        run: transfer::run,
+    },
+    Group { names: &["select_100_sync_each"], run: select::in_flight },
+    Group { names: &["select_100_one_sync"], run: one_sync::run },
+    Group { names: &["select_sequential"], run: select::sequential },
+    Group { names: &["rows_100k_borrowed"], run: rows_100k::borrowed },
+    Group { names: &["rows_100k_owned"], run: rows_100k::owned },
+    Group {
+        names: &["pipeline_100k_one_sync", "pipeline_100k_sync_per_1000"],
+        run: long_pipeline::run,
+    },
+    Group { names: &["kill_1000_in_flight"], run: kill::run },
+    Group { names: &["engine_depth"], run: engine_depth::run },
+    Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },
+];

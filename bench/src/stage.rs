@@ -1,0 +1,110 @@
+//! The server that everything is measured on, and connections to it.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use onetrip_lab::postgres::{Options, PrivatePostgres};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::item;
+
+/// A private server with the table in it.
+#[derive(Debug)]
+pub struct Stage {
+    pub server: PrivatePostgres,
+}
+
+/// Beside those of a fast lab server: what would disturb a round, or make one unlike the next.
+const SETTINGS: [(&str, &str); 6] = [
+    ("fsync", "off"),
+    ("jit", "off"),
+    ("synchronous_commit", "off"),
+    ("autovacuum", "off"),
+    ("shared_buffers", "256MB"),
+    ("max_wal_size", "4GB"),
+];
+
+impl Stage {
+    pub fn set() -> Result<Stage> {
+        let stage = Stage { server: start()? };
+        one_thread()?
+            .block_on(async {
+                let peer = stage.peer().await?;
+                peer.batch_execute(item::CREATE).await?;
+                peer.batch_execute("vacuum analyze item").await?;
+                peer.batch_execute(ACCOUNTS).await?;
+                anyhow::Ok(())
+            })
+            .context("cannot fill the tables")?;
+        Ok(stage)
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.server.port()))
+    }
+
+    pub fn settings(&self) -> String {
+        let settings: Vec<_> =
+            SETTINGS.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        settings.join(", ")
+    }
+
+    /// Our client.
+    pub async fn ours(&self) -> Result<onetrip::Client> {
+        ours_at(&self.server.url()).await
+    }
+
+    /// Our client, by way of a proxy.
+    pub async fn ours_through(&self, proxy: SocketAddr) -> Result<onetrip::Client> {
+        let direct = format!("@127.0.0.1:{}/", self.server.port());
+        ours_at(&self.server.url().replace(&direct, &format!("@{proxy}/"))).await
+    }
+
+    /// tokio-postgres. It sets TCP_NODELAY by itself, as ours does.
+    pub async fn peer(&self) -> Result<tokio_postgres::Client> {
+        let url = self.server.url();
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
+            .await
+            .context("tokio-postgres cannot connect")?;
+        tokio::spawn(connection);
+        Ok(client)
+    }
+}
+
+pub async fn ours_at(url: &str) -> Result<onetrip::Client> {
+    onetrip::Client::connect(url).await.context("onetrip cannot connect")
+}
+
+pub fn start() -> Result<PrivatePostgres> {
+    let options = SETTINGS
+        .iter()
+        .fold(Options::default(), |options, (name, value)| options.setting(*name, *value));
+    Ok(PrivatePostgres::start(options)?)
+}
+
+/// What rows without another need run on.
+pub fn one_thread() -> Result<Runtime> {
+    Builder::new_current_thread().enable_all().build().context("cannot start tokio")
+}
+
+pub fn two_threads() -> Result<Runtime> {
+    Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .context("cannot start tokio with two threads")
+}
+
+/// For the transfer.
+const ACCOUNTS: &str = "
+    create table account (id int primary key, balance bigint not null);
+    insert into account select i, 1000000 from generate_series(1, 100) as i;
+    create procedure transfer(source int, target int, amount bigint) language plpgsql as $$
+    begin
+        update account set balance = balance - amount where id = source;
+        update account set balance = balance + amount where id = target;
+    end $$;";
+
+/// The round trip of the proxy in front of the transfer.
+pub const RTT: Duration = Duration::from_millis(100);

@@ -73,6 +73,9 @@ pub(crate) struct Core {
     notified: bool,
     corked: bool,
     pace: Pace,
+    /// The time as it was read last. Reading the clock costs as much as encoding a statement, so it
+    /// is not read where nothing depends on it.
+    clock: Time,
     /// When the driver wakes up by itself.
     pub(crate) armed: Time,
     /// Why the connection ended; the outcome is filled in for each request.
@@ -108,6 +111,7 @@ impl Shared {
             notified: false,
             corked: false,
             pace: Pace::default(),
+            clock: Time::ZERO,
             armed: Time::NEVER,
             ended: None,
             wakers: Vec::new(),
@@ -131,6 +135,15 @@ impl Shared {
 
     pub(crate) fn now(&self) -> Time {
         Time::ZERO.after(self.epoch.elapsed())
+    }
+
+    /// The time for a call on the locked connection. It is needed where a deadline begins, and where
+    /// bytes begin to wait for the peer.
+    fn time_of_call(&self, core: &mut Core) -> Time {
+        if self.options.request_timeout.is_some() || core.engine.transmit().is_empty() {
+            core.set_clock(self.now());
+        }
+        core.clock
     }
 
     pub(crate) fn instant(&self, time: Time) -> Instant {
@@ -162,10 +175,15 @@ impl Shared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Changes what no time depends on, and nothing that the engine has.
+    pub(crate) fn with_local<R>(&self, change: impl FnOnce(&mut Core) -> R) -> R {
+        change(&mut self.lock())
+    }
+
     /// Changes the connection, takes note of what became of whom, and wakes them.
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Core, Time) -> R) -> R {
-        let now = self.now();
         let mut core = self.lock();
+        let now = self.time_of_call(&mut core);
         if self.any_dropped.load(Ordering::Relaxed) {
             self.close_dropped(&mut core, now);
         }
@@ -342,6 +360,16 @@ impl Core {
         if self.next_deadline() < self.armed {
             self.notify();
         }
+    }
+
+    /// Takes note of the time. It never goes backwards.
+    pub(crate) fn set_clock(&mut self, now: Time) -> Time {
+        self.clock = self.clock.max(now);
+        self.clock
+    }
+
+    pub(crate) fn clock(&self) -> Time {
+        self.clock
     }
 
     /// When the driver has to look at the clock.

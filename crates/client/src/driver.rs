@@ -59,17 +59,18 @@ impl Driver {
     /// Writes what callers submitted since the last turn.
     fn begin_turn(&mut self, now: Time, cx: &mut Context<'_>) {
         let mut core = self.shared.lock();
+        let now = core.set_clock(now);
         core.driver_runs(cx.waker());
         if core.handles == 0 {
             core.engine.terminate(now);
         }
-        if core.next_deadline() <= now {
-            core.engine.handle_time(now);
-            core.expire_pipelines(now);
-        }
         if let Err(error) = core.poll_write(now, cx) {
             let error = core.lost("writing failed").with_source(error);
             core.close(error);
+        }
+        if core.next_deadline() <= now {
+            core.engine.handle_time(now);
+            core.expire_pipelines(now);
         }
         core.settle(now);
         std::mem::swap(&mut core.wakers, &mut self.wakers);
@@ -115,6 +116,7 @@ impl Driver {
     fn dispatch(&mut self, result: &std::io::Result<usize>) -> bool {
         let now = self.shared.now();
         let mut core = self.shared.lock();
+        let now = core.set_clock(now);
         match result {
             Ok(0) => {
                 let error = core.lost("the server closed it");
@@ -152,14 +154,14 @@ impl Driver {
         if core.is_corked() {
             core.notify();
         } else if !core.engine.transmit().is_empty() {
-            let now = self.shared.now();
+            let now = core.clock();
             if let Err(error) = core.poll_write(now, cx) {
                 let error = core.lost("writing failed").with_source(error);
                 core.close(error);
                 core.notify();
             }
         }
-        let now = self.shared.now();
+        let now = core.clock();
         // A timer that is set too early costs a turn; setting it anew at each turn costs more.
         if core.armed <= now {
             core.armed = Time::NEVER;

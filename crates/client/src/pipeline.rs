@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use onetrip_engine::Token;
+use onetrip_postgres::Expect;
 use onetrip_postgres::sql::{Place, Refusal, Traits};
 
 use crate::core::Shared;
@@ -10,7 +12,7 @@ use crate::params::Params;
 use crate::pipelines::{PipelineId, PipelineStatus};
 use crate::reply::{FromReply, Reply};
 use crate::rows::{Row, Rows};
-use crate::statement::{Source, ToStatement};
+use crate::statement::{Source, Statement, ToStatement};
 use crate::{Error, Kind, Outcome};
 
 /// Statements that travel together: one trip for all of them, one transaction from sync point to
@@ -223,9 +225,7 @@ impl Pipeline {
             let reply = match executor.encode(source, params, out) {
                 Ok(Encoded { expect, traits, statement, text, .. }) => {
                     self.check_neighbours(traits)?;
-                    let token = self.shared.with(|core, now| {
-                        core.pipeline_push(now, self.id, (expect, statement), out, limits)
-                    })?;
+                    let token = self.add(expect, statement, out, limits)?;
                     Reply::waiting(&self.shared, token).of(text, traits.commit())
                 }
                 Err(Unready::Ask(first_use)) => {
@@ -240,6 +240,28 @@ impl Pipeline {
             self.since_sync += 1;
             Ok(reply)
         })
+    }
+
+    fn add(
+        &self,
+        expect: Expect,
+        statement: Option<Statement>,
+        bytes: &[u8],
+        limits: (usize, usize),
+    ) -> Result<Token, Error> {
+        let kept = self.shared.with_local(|core| {
+            if !core.pipeline_keeps(self.id, bytes.len()) {
+                return Err(statement);
+            }
+            let now = core.clock();
+            Ok(core.pipeline_push(now, self.id, (expect, statement), bytes, limits))
+        });
+        match kept {
+            Ok(token) => token,
+            Err(statement) => self.shared.with(|core, now| {
+                core.pipeline_push(now, self.id, (expect, statement), bytes, limits)
+            }),
+        }
     }
 
     /// A statement that commits by itself would make what is beside it stand or fall apart: a sync

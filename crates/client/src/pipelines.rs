@@ -33,6 +33,8 @@ pub(crate) struct Pipelines {
     list: Vec<Option<State>>,
     /// The pipeline that holds the floor.
     floor: Option<PipelineId>,
+    /// Whether any of them has a timeout.
+    timed: bool,
 }
 
 /// One pipeline.
@@ -126,6 +128,9 @@ impl Pipelines {
 
     /// When the first request that was not handed over is late.
     pub(crate) fn next_deadline(&self) -> Time {
+        if !self.timed {
+            return Time::NEVER;
+        }
         let first = |state: &State| state.requests.front().map(|pending| pending.request.deadline);
         self.list.iter().flatten().filter_map(first).min().unwrap_or(Time::NEVER)
     }
@@ -200,6 +205,7 @@ impl Core {
     fn add_pipeline(&mut self, in_transaction: bool, timeout: Option<Duration>) -> PipelineId {
         let mut state = State { references: 1, in_transaction, timeout, ..State::default() };
         state.segments.push_back(Segment::default());
+        self.pipelines.timed |= timeout.is_some();
         let free = self.pipelines.list.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
             self.pipelines.list.push(None);
@@ -244,6 +250,19 @@ impl Core {
             self.ask_for_floor(now, id);
         }
         Ok(token)
+    }
+
+    /// Whether another statement of so many bytes would only be kept for now.
+    pub(crate) fn pipeline_keeps(&mut self, id: PipelineId, bytes: usize) -> bool {
+        let untimed = !self.pipelines.timed;
+        self.pipelines.get(id).is_some_and(|state| {
+            untimed && state.group.is_none() && state.bytes.len() + bytes < CHUNK_BYTES
+        })
+    }
+
+    /// Whether a pipeline has the engine's ear: taking its replies lets it go on.
+    pub(crate) fn pipeline_has_group(&mut self, id: PipelineId) -> bool {
+        self.pipelines.get(id).is_some_and(|state| state.group.is_some())
     }
 
     /// Adds a statement whose parameters' types the server is asked for first. It costs a trip, and
@@ -370,14 +389,18 @@ impl Core {
         if state.bytes.len() < CHUNK_BYTES {
             return Poll::Ready(Ok(()));
         }
-        if state.granted && in_flight == 0 && queued == 0 && unread > 0 {
+        let stuck = state.granted && in_flight == 0 && queued == 0 && unread > 0;
+        // Whoever awaits one of the replies will take it.
+        if stuck && !self.replies.is_any_awaited(id) {
             return Poll::Ready(Err(Error::misuse(
                 "unread_replies",
                 "the window is full of replies that nobody has taken: await replies of the pipeline \
                  before adding statements to it",
             )));
         }
-        state.ready = Some(cx.waker().clone());
+        if let Some(state) = self.pipelines.get(id) {
+            state.ready = Some(cx.waker().clone());
+        }
         Poll::Pending
     }
 

@@ -128,12 +128,11 @@ impl<T: FromReply> Future for Reply<T> {
                 Stage::Taken => panic!("a reply was polled again after it had been taken"),
                 Stage::Waiting(token) => token,
             };
-            if !this.shared.is_ready(token, cx) {
+            let Poll::Ready(taken) = this.shared.poll_reply(token, &mut this.lead, cx) else {
                 this.stage = Stage::Waiting(token);
                 return Poll::Pending;
-            }
-            let Taken { blocks, columns, result, .. } =
-                this.shared.take_reply(token, this.lead.take());
+            };
+            let Taken { blocks, columns, result, .. } = taken;
             if let Some(token) = this.learn(&blocks, &result) {
                 this.stage = Stage::Waiting(token);
                 continue;
@@ -183,26 +182,56 @@ impl<T> Drop for Reply<T> {
 }
 
 impl Shared {
-    /// Whether a reply has ended. If it hasn't, what is unwritten leaves now, and the task is woken
-    /// when it has.
-    fn is_ready(&self, token: Token, cx: &mut Context<'_>) -> bool {
+    /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is
+    /// woken when it has.
+    fn poll_reply(
+        &self,
+        token: Token,
+        lead: &mut Option<Token>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Taken> {
         let mut core = self.lock();
-        if core.replies.poll_ended(token, cx) {
-            return true;
-        }
-        let member = core.replies.entry(token).and_then(|entry| entry.member);
-        if member.is_none() && core.nothing_to_write() {
-            return false;
-        }
-        drop(core);
-        self.with(|core, now| {
-            if let Some(member) = member {
-                core.pipeline_awaited(now, member);
+        if !core.replies.poll_ended(token, cx) {
+            let member = core.replies.entry(token).and_then(|entry| entry.member);
+            if member.is_none() && core.nothing_to_write() {
+                return Poll::Pending;
             }
-            core.settle(now);
-            core.write_on_await(now);
-            core.replies.poll_ended(token, cx)
-        })
+            drop(core);
+            let ended = self.with(|core, now| {
+                if let Some(member) = member {
+                    core.pipeline_awaited(now, member);
+                }
+                core.settle(now);
+                core.write_on_await(now);
+                core.replies.poll_ended(token, cx)
+            });
+            if !ended {
+                return Poll::Pending;
+            }
+            core = self.lock();
+        }
+        let mut taken = core.replies.take(token);
+        if let Some(lead) = lead.take()
+            && let Some(begin) = core.replies.take_error(lead)
+            && taken.result.is_err()
+        {
+            taken.result = Err(begin.about("BEGIN"));
+        }
+        let Some(member) = taken.member else { return Poll::Ready(taken) };
+        let bytes = taken.blocks.len();
+        let segment = if core.pipeline_has_group(member.pipeline) {
+            drop(core);
+            self.with(|core, now| core.pipeline_taken(now, member, bytes))
+        } else {
+            let now = core.clock();
+            core.pipeline_taken(now, member, bytes)
+        };
+        taken.result = match (taken.result, segment) {
+            (Ok(_), Some(Err(error))) => Err(rolled_back(&error)),
+            (Ok(_), Some(Ok(()))) => Ok(Finished::Settled),
+            (result, _) => result,
+        };
+        Poll::Ready(taken)
     }
 
     /// Sends a statement again, with the question for its types in front. On a session only where
@@ -214,28 +243,6 @@ impl Shared {
             let may = core.is_shared || undisturbed;
             may.then(|| core.submit_asking(now, first_use).ok()).flatten()
         })
-    }
-
-    /// Takes a reply that has ended.
-    fn take_reply(&self, token: Token, lead: Option<Token>) -> Taken {
-        let mut core = self.lock();
-        let mut taken = core.replies.take(token);
-        if let Some(lead) = lead
-            && let Some(begin) = core.replies.take_error(lead)
-            && taken.result.is_err()
-        {
-            taken.result = Err(begin.about("BEGIN"));
-        }
-        let Some(member) = taken.member else { return taken };
-        drop(core);
-        let bytes = taken.blocks.len();
-        let segment = self.with(|core, now| core.pipeline_taken(now, member, bytes));
-        taken.result = match (taken.result, segment) {
-            (Ok(_), Some(Err(error))) => Err(rolled_back(&error)),
-            (Ok(_), Some(Ok(()))) => Ok(Finished::Settled),
-            (result, _) => result,
-        };
-        taken
     }
 }
 

@@ -3,7 +3,7 @@
 //! The rules (PostgreSQL documentation, "Message Flow"; exec_*_message in src/backend/tcop/postgres.c):
 //!
 //! 1. Each message of a request is answered in the order in which it was sent, by the messages in
-//!    [`Expect::take`]; a row is any number of messages before the end of an Execute.
+//!    `Expect::take`; a row is any number of messages before the end of an Execute.
 //! 2. An ErrorResponse stands in place of the rest. The server then skips everything up to the next
 //!    Sync, which it answers with ReadyForQuery.
 //! 3. A simple query is answered by any number of results and errors, and one ReadyForQuery.

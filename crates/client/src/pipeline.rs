@@ -140,7 +140,8 @@ impl Pipeline {
     ///
     /// # Errors
     /// The connection is gone, the pipeline failed to take a statement, or the window is full of
-    /// replies that nobody has taken, so that waiting would never end.
+    /// replies and nobody has awaited a single one yet, so that waiting would never end. Once replies
+    /// are taken, a reader that stops makes this wait.
     ///
     /// Cancel safe.
     pub async fn ready(&mut self) -> Result<(), Error> {

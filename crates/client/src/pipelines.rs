@@ -66,6 +66,8 @@ struct State {
     touched: bool,
     /// It was longer than the queue allows: nothing is added any more.
     overrun: bool,
+    /// Whether a reply was awaited or given up while the pipeline is open.
+    is_read: bool,
     ready: Option<Waker>,
     settled: Option<Waker>,
     /// The pipeline itself, and the replies that were not taken yet.
@@ -350,6 +352,7 @@ impl Core {
     /// A caller awaits the reply to a statement: it must not be kept back.
     pub(crate) fn pipeline_awaited(&mut self, now: Time, member: Member) {
         let Some(state) = self.pipelines.get(member.pipeline) else { return };
+        state.is_read = true;
         match member.role {
             Role::Statement(number) if state.covered < number => {
                 self.pipeline_flush(now, member.pipeline);
@@ -389,18 +392,15 @@ impl Core {
         if state.bytes.len() < CHUNK_BYTES {
             return Poll::Ready(Ok(()));
         }
-        let stuck = state.granted && in_flight == 0 && queued == 0 && unread > 0;
-        // Whoever awaits one of the replies will take it.
-        if stuck && !self.replies.is_any_awaited(id) {
+        // Whoever has taken replies will take more. Without one this would never end.
+        if state.granted && in_flight == 0 && queued == 0 && unread > 0 && !state.is_read {
             return Poll::Ready(Err(Error::misuse(
                 "unread_replies",
                 "the window is full of replies that nobody has taken: await replies of the pipeline \
                  before adding statements to it",
             )));
         }
-        if let Some(state) = self.pipelines.get(id) {
-            state.ready = Some(cx.waker().clone());
-        }
+        state.ready = Some(cx.waker().clone());
         Poll::Pending
     }
 
@@ -535,6 +535,7 @@ impl Core {
         bytes: usize,
     ) -> Option<Result<(), Error>> {
         let state = self.pipelines.get(member.pipeline)?;
+        state.is_read = true;
         let segment = state.segment(member.segment);
         let result = segment.as_ref().and_then(|segment| segment.result.clone());
         if let (Role::Statement(_), Some(segment)) = (member.role, segment) {

@@ -24,8 +24,6 @@ pub(crate) struct Entry {
     state: State,
     blocks: Blocks,
     waker: Option<Waker>,
-    /// Whether a caller has awaited it.
-    awaited: bool,
     /// Where its request stood when it was submitted, so that it can be taken back.
     pub(crate) ticket: Option<Ticket>,
     /// What waits for room in the queue, with its bytes.
@@ -194,19 +192,11 @@ impl Replies {
         if let State::Ended(_) = entry.state {
             return true;
         }
-        entry.awaited = true;
         match &mut entry.waker {
             Some(waker) => waker.clone_from(cx.waker()),
             none => *none = Some(cx.waker().clone()),
         }
         false
-    }
-
-    /// Whether a reply of this pipeline has ended that somebody awaits and has not taken yet.
-    pub(crate) fn is_any_awaited(&self, pipeline: PipelineId) -> bool {
-        let of = |entry: &Entry| entry.member.is_some_and(|member| member.pipeline == pipeline);
-        let awaited = |entry: &Entry| entry.awaited && matches!(entry.state, State::Ended(_));
-        self.entries.iter().any(|entry| awaited(entry) && of(entry))
     }
 
     /// Takes the reply to a request that has ended.

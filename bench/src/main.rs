@@ -8,6 +8,7 @@ mod measure;
 mod progress;
 mod report;
 mod rows;
+mod spinners;
 mod stage;
 
 use anyhow::{Context, Result};

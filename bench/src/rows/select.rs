@@ -7,12 +7,13 @@ use crate::environment::TOKIO_POSTGRES;
 use crate::measure::{Pairs, Sample, Spread, paired, timed};
 use crate::progress::Progress;
 use crate::report::{Bars, Row, compared};
+use crate::spinners::Spinners;
 use crate::stage::{Stage, one_thread, two_threads};
 use crate::{Plan, Side};
 
 /// Selects of one round: some 0.1 s.
 const IN_FLIGHT_ROUND: u32 = 8_000;
-const SEQUENTIAL_ROUND: u32 = 1_000;
+const SEQUENTIAL_ROUND: u32 = 2_000;
 
 /// Rounds of each mode before one is chosen.
 const TRIALS: usize = 5;
@@ -81,6 +82,7 @@ async fn run(on: &impl Selects, mode: Mode, count: u32, round: usize) -> Result<
 
 pub fn sequential(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     let count = SEQUENTIAL_ROUND / plan.shorter;
+    let spinners = Spinners::start();
     let pairs = one_thread()?.block_on(async {
         let (ours, peer) = (Ours::connect(stage).await?, Peer::connect(stage).await?);
         paired(
@@ -92,7 +94,7 @@ pub fn sequential(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<
         .await
     })?;
     let bars = Bars { cpu: None, time: Some(1.05) };
-    Ok(compared("select_sequential", TOKIO_POSTGRES, &pairs, bars, ""))
+    Ok(compared("select_sequential", TOKIO_POSTGRES, &pairs, bars, spinners.note()))
 }
 
 async fn one_by_one(on: &impl Selects, count: u32, round: usize) -> Result<Sample> {

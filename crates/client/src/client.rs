@@ -2,25 +2,19 @@
 
 use std::sync::Arc;
 
-use onetrip_postgres::sql::Place;
-use postgres_types::Type;
-
 use crate::Error;
 use crate::config::Config;
 use crate::connect::connect;
 use crate::core::Shared;
 use crate::executor::Executor;
-use crate::params::Params;
-use crate::pipeline::Pipeline;
-use crate::reply::Reply;
-use crate::rows::{Row, Rows};
+use crate::methods::statement_methods;
 use crate::session::Session;
-use crate::statement::{Statement, ToStatement};
+use onetrip_postgres::sql::Place;
 
 /// A client on one connection that all its clones share.
 ///
 /// Each statement is a transaction of its own, isolated from its neighbours: it carries its own sync
-/// point. A call *submits when it is made*, not when it is first polled; the returned [`Reply`] is
+/// point. A call *submits when it is made*, not when it is first polled; the returned [`Reply`](crate::Reply) is
 /// awaited for the result. So several calls made before the first is awaited share a trip:
 ///
 /// ```no_run
@@ -72,63 +66,7 @@ impl Client {
         Ok(Session::new(connect(&self.config, false).await?))
     }
 
-    /// Runs a statement and returns its rows.
-    ///
-    /// `statement` is a text or a [`Statement`]. Parameters are `$1`, `$2`, …; their types are found
-    /// by themselves, or given by [`typed`](crate::typed).
-    pub fn query(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Rows> {
-        self.executor.run(statement, params)
-    }
-
-    /// Runs a statement that returns one row. None, or more than one, is an error (`Applied`).
-    pub fn query_one(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Row> {
-        self.executor.run(statement, params)
-    }
-
-    /// Runs a statement that returns one row or none.
-    pub fn query_opt(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Option<Row>> {
-        self.executor.run(statement, params)
-    }
-
-    /// Runs a statement and returns how many rows it inserted, updated, deleted or returned.
-    pub fn execute(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<u64> {
-        self.executor.run(statement, params)
-    }
-
-    /// Prepares a statement: one trip, after which each use sends its parameters only.
-    pub fn prepare(&self, sql: &str) -> impl Future<Output = Result<Statement, Error>> + use<> {
-        self.executor.prepare(sql, &[])
-    }
-
-    /// Prepares a statement whose first parameters are of these types.
-    pub fn prepare_typed(
-        &self,
-        sql: &str,
-        types: &[Type],
-    ) -> impl Future<Output = Result<Statement, Error>> + use<> {
-        self.executor.prepare(sql, types)
-    }
-
-    /// Begins a pipeline: statements that share one trip and one transaction.
-    pub fn pipeline(&self) -> Pipeline {
-        Pipeline::new(&self.executor)
-    }
+    statement_methods!();
 
     /// What the server said of a setting: `server_version`, `TimeZone` and others that it reports.
     pub fn parameter(&self, name: &str) -> Option<String> {

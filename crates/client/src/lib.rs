@@ -41,6 +41,7 @@ mod driver;
 mod error;
 mod executor;
 mod first_use;
+mod methods;
 mod oids;
 mod params;
 mod pipeline;

@@ -2,20 +2,14 @@
 
 use std::sync::Arc;
 
-use onetrip_postgres::message::TransactionStatus;
-use onetrip_postgres::sql::Place;
-use postgres_types::Type;
-
 use crate::Error;
 use crate::core::Shared;
 use crate::executor::Executor;
-use crate::params::Params;
-use crate::pipeline::Pipeline;
-use crate::reply::Reply;
-use crate::rows::{Row, Rows};
+use crate::methods::statement_methods;
 use crate::simple::SimpleResult;
-use crate::statement::{Statement, ToStatement};
 use crate::transaction::Transaction;
+use onetrip_postgres::message::TransactionStatus;
+use onetrip_postgres::sql::Place;
 
 /// A connection of one's own: what one caller does here, no other sees.
 ///
@@ -52,61 +46,7 @@ impl Session {
         async move { crate::simple::results(reply.await?) }
     }
 
-    /// See [`Client::query`](crate::Client::query).
-    pub fn query(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Rows> {
-        self.executor.run(statement, params)
-    }
-
-    /// See [`Client::query_one`](crate::Client::query_one).
-    pub fn query_one(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Row> {
-        self.executor.run(statement, params)
-    }
-
-    /// See [`Client::query_opt`](crate::Client::query_opt).
-    pub fn query_opt(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Option<Row>> {
-        self.executor.run(statement, params)
-    }
-
-    /// See [`Client::execute`](crate::Client::execute).
-    pub fn execute(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<u64> {
-        self.executor.run(statement, params)
-    }
-
-    /// See [`Client::prepare`](crate::Client::prepare).
-    pub fn prepare(&self, sql: &str) -> impl Future<Output = Result<Statement, Error>> + use<> {
-        self.executor.prepare(sql, &[])
-    }
-
-    /// See [`Client::prepare_typed`](crate::Client::prepare_typed).
-    pub fn prepare_typed(
-        &self,
-        sql: &str,
-        types: &[Type],
-    ) -> impl Future<Output = Result<Statement, Error>> + use<> {
-        self.executor.prepare(sql, types)
-    }
-
-    /// Begins a pipeline. Inside a transaction that this session began as text, its sync points
-    /// don't end that transaction.
-    pub fn pipeline(&self) -> Pipeline {
-        Pipeline::new(&self.executor)
-    }
+    statement_methods!();
 
     /// The transaction status that the server told last.
     pub fn status(&self) -> TransactionStatus {

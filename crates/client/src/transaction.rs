@@ -3,17 +3,12 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use onetrip_postgres::message::SYNC;
-use postgres_types::Type;
-
 use crate::executor::{Executor, Lead, plain_statement};
-use crate::params::Params;
-use crate::pipeline::Pipeline;
-use crate::reply::{Reply, command_tag, rolled_back_at_commit};
-use crate::rows::{Row, Rows};
+use crate::methods::statement_methods;
+use crate::reply::{command_tag, rolled_back_at_commit};
 use crate::session::Session;
-use crate::statement::{Statement, ToStatement};
 use crate::{Error, Outcome};
+use onetrip_postgres::message::SYNC;
 
 /// A transaction on a session. BEGIN leaves with its first statement; one without statements sends
 /// nothing at all.
@@ -85,61 +80,7 @@ impl Transaction<'_> {
         }
     }
 
-    /// See [`Client::query`](crate::Client::query).
-    pub fn query(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Rows> {
-        self.executor.run(statement, params)
-    }
-
-    /// See [`Client::query_one`](crate::Client::query_one).
-    pub fn query_one(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Row> {
-        self.executor.run(statement, params)
-    }
-
-    /// See [`Client::query_opt`](crate::Client::query_opt).
-    pub fn query_opt(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Option<Row>> {
-        self.executor.run(statement, params)
-    }
-
-    /// See [`Client::execute`](crate::Client::execute).
-    pub fn execute(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<u64> {
-        self.executor.run(statement, params)
-    }
-
-    /// See [`Client::prepare`](crate::Client::prepare). A text that the server refuses ends the
-    /// transaction.
-    pub fn prepare(&self, sql: &str) -> impl Future<Output = Result<Statement, Error>> + use<> {
-        self.executor.prepare(sql, &[])
-    }
-
-    /// See [`Client::prepare_typed`](crate::Client::prepare_typed).
-    pub fn prepare_typed(
-        &self,
-        sql: &str,
-        types: &[Type],
-    ) -> impl Future<Output = Result<Statement, Error>> + use<> {
-        self.executor.prepare(sql, types)
-    }
-
-    /// Begins a pipeline inside the transaction.
-    pub fn pipeline(&self) -> Pipeline {
-        Pipeline::new(&self.executor)
-    }
+    statement_methods!();
 }
 
 impl Drop for Transaction<'_> {

@@ -1,0 +1,69 @@
+//! What a client, a session and a transaction have in common: each has an `executor` that knows where
+//! statements go. A macro and not a trait, so that nobody has to import one to run a statement.
+
+macro_rules! statement_methods {
+    () => {
+        /// Runs a statement and returns its rows.
+        ///
+        /// `statement` is a text or a [`Statement`](crate::Statement). Parameters are `$1`, `$2`, …;
+        /// their types are found by themselves, or given by [`typed`](crate::typed).
+        pub fn query(
+            &self,
+            statement: &(impl $crate::ToStatement + ?Sized),
+            params: $crate::params::Params<'_>,
+        ) -> $crate::Reply<$crate::Rows> {
+            self.executor.run(statement, params)
+        }
+
+        /// Runs a statement that returns one row. None, or more than one, is an error (`Applied`).
+        pub fn query_one(
+            &self,
+            statement: &(impl $crate::ToStatement + ?Sized),
+            params: $crate::params::Params<'_>,
+        ) -> $crate::Reply<$crate::Row> {
+            self.executor.run(statement, params)
+        }
+
+        /// Runs a statement that returns one row or none.
+        pub fn query_opt(
+            &self,
+            statement: &(impl $crate::ToStatement + ?Sized),
+            params: $crate::params::Params<'_>,
+        ) -> $crate::Reply<Option<$crate::Row>> {
+            self.executor.run(statement, params)
+        }
+
+        /// Runs a statement and returns how many rows it inserted, updated, deleted or returned.
+        pub fn execute(
+            &self,
+            statement: &(impl $crate::ToStatement + ?Sized),
+            params: $crate::params::Params<'_>,
+        ) -> $crate::Reply<u64> {
+            self.executor.run(statement, params)
+        }
+
+        /// Prepares a statement: one trip, after which each use sends its parameters only.
+        pub fn prepare(
+            &self,
+            sql: &str,
+        ) -> impl Future<Output = Result<$crate::Statement, $crate::Error>> + use<> {
+            self.executor.prepare(sql, &[])
+        }
+
+        /// Prepares a statement whose first parameters are of these types.
+        pub fn prepare_typed(
+            &self,
+            sql: &str,
+            types: &[$crate::types::Type],
+        ) -> impl Future<Output = Result<$crate::Statement, $crate::Error>> + use<> {
+            self.executor.prepare(sql, types)
+        }
+
+        /// Begins a pipeline: statements that share one trip and one transaction.
+        pub fn pipeline(&self) -> $crate::Pipeline {
+            $crate::Pipeline::new(&self.executor)
+        }
+    };
+}
+
+pub(crate) use statement_methods;

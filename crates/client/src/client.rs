@@ -56,14 +56,15 @@ impl Client {
     /// As [`connect`](Client::connect). Dropping the future gives the connection up.
     pub async fn connect_with(config: &Config) -> Result<Client, Error> {
         let config = Arc::new(config.clone());
-        let shared = connect(&config, true).await?;
+        let shared = connect(&config, true, &Arc::default()).await?;
         Ok(Client { config, executor: Executor::new(shared, Place::Shared) })
     }
 
     /// Opens a connection of one's own to the same server: for transactions, for session state, for
     /// statements that others should not wait behind.
     pub async fn session(&self) -> Result<Session, Error> {
-        Ok(Session::new(connect(&self.config, false).await?))
+        let shapes = &self.shared().shapes;
+        Ok(Session::new(connect(&self.config, false, shapes).await?))
     }
 
     statement_methods!();

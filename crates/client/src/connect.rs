@@ -19,11 +19,16 @@ use crate::config::{
 };
 use crate::core::{Options, Shared};
 use crate::driver::Driver;
+use crate::shapes::Shapes;
 use crate::socket::{Reader, Writer, split_tcp, split_unix};
 use crate::{Error, Kind, Outcome};
 
 /// Connects to the first address that answers and fits, and starts the driver.
-pub(crate) async fn connect(config: &Config, shared: bool) -> Result<Arc<Shared>, Error> {
+pub(crate) async fn connect(
+    config: &Config,
+    shared: bool,
+    shapes: &Arc<Shapes>,
+) -> Result<Arc<Shared>, Error> {
     let resolved = config.resolve().map_err(Error::config)?;
     check_support(resolved.settings())?;
     let wanted = resolved.settings().target_session_attrs;
@@ -37,7 +42,7 @@ pub(crate) async fn connect(config: &Config, shared: bool) -> Result<Arc<Shared>
     let mut failures = Vec::new();
     for &wanted in rounds {
         for endpoint in resolved.endpoints() {
-            match try_endpoint(&resolved, endpoint, wanted).await {
+            match try_endpoint(&resolved, endpoint, wanted, shapes).await {
                 Ok(connection) => {
                     connection.lock().is_shared = shared;
                     return Ok(connection);
@@ -87,8 +92,9 @@ async fn try_endpoint(
     resolved: &Resolved,
     endpoint: &Endpoint,
     wanted: TargetSessionAttrs,
+    shapes: &Arc<Shapes>,
 ) -> Result<Arc<Shared>, Error> {
-    let attempt = attempt(resolved, endpoint, wanted);
+    let attempt = attempt(resolved, endpoint, wanted, shapes);
     let Some(timeout) = resolved.settings().connect_timeout else { return attempt.await };
     tokio::time::timeout(timeout, attempt).await.unwrap_or_else(|_| {
         Err(Error::new(
@@ -108,6 +114,7 @@ async fn attempt(
     resolved: &Resolved,
     endpoint: &Endpoint,
     wanted: TargetSessionAttrs,
+    shapes: &Arc<Shapes>,
 ) -> Result<Arc<Shared>, Error> {
     let settings = resolved.settings();
     let (reader, writer, peer) = dial(settings, endpoint).await?;
@@ -119,7 +126,7 @@ async fn attempt(
         .map_err(|error| startup_error(error, endpoint, resolved.user(), resolved.dbname()))?;
     check_protocol(&ready, settings, endpoint)?;
     check_target(&ready, wanted, endpoint)?;
-    Ok(spawn(connection, ready, settings, endpoint))
+    Ok(spawn(connection, ready, settings, endpoint, shapes))
 }
 
 /// A connection that is not ready yet.
@@ -162,6 +169,7 @@ fn spawn(
     ready: Ready,
     settings: &Settings,
     endpoint: &Endpoint,
+    shapes: &Arc<Shapes>,
 ) -> Arc<Shared> {
     let limits = Limits {
         in_flight_max: settings.in_flight_max,
@@ -176,10 +184,12 @@ fn spawn(
         refuse_when_full: settings.when_full == WhenFull::Refuse,
         queue_max: settings.queue_max,
         queue_bytes_max: settings.queue_bytes_max,
+        prepare_threshold: settings.prepare_threshold,
+        prepared_max: settings.prepared_max,
         endpoint: endpoint.to_string(),
     };
     let engine = |now| Connection::new(now, Postgres::new(ready.status), limits);
-    let shared = Shared::new(engine, connection.writer, ready.parameters, options);
+    let shared = Shared::new(engine, connection.writer, ready.parameters, options, shapes.clone());
     let driver = Driver::new(shared.clone(), connection.reader, connection.input);
     tokio::spawn(driver.run());
     shared

@@ -13,12 +13,11 @@
 //! wakers are called after it is released.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use onetrip_engine::{
     Cause, CloseReason, Connection, End, Failure, Outcome, Output, Request, SubmitError, Ticket,
     Time, Token,
@@ -26,13 +25,14 @@ use onetrip_engine::{
 use onetrip_postgres::message::{
     ErrorResponse, Header, ParameterStatus, ServerError, TransactionStatus,
 };
-use onetrip_postgres::{Event, Expect, Postgres, StatementId};
+use onetrip_postgres::{Event, Expect, Postgres};
 
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
 use crate::pipelines::Pipelines;
 use crate::replies::{Member, Parked, Replies, Role};
 use crate::shapes::Shapes;
 use crate::socket::Writer;
+use crate::statements::Statements;
 use crate::{Error, Kind};
 
 /// One connection and everything about it.
@@ -42,9 +42,6 @@ pub(crate) struct Shared {
     pub(crate) shapes: Arc<Shapes>,
     pub(crate) options: Options,
     epoch: Instant,
-    /// Statements that were dropped and are still to be closed.
-    dropped: Mutex<Vec<(Option<StatementId>, String)>>,
-    any_dropped: AtomicBool,
 }
 
 /// What the configuration says about requests.
@@ -56,6 +53,10 @@ pub(crate) struct Options {
     pub(crate) refuse_when_full: bool,
     pub(crate) queue_max: usize,
     pub(crate) queue_bytes_max: usize,
+    /// The use of a text at which it is prepared; 0 for never.
+    pub(crate) prepare_threshold: u32,
+    /// Statements prepared by counting that a connection keeps.
+    pub(crate) prepared_max: usize,
     /// "host:port", for messages.
     pub(crate) endpoint: String,
 }
@@ -86,7 +87,9 @@ pub(crate) struct Core {
     drained: Vec<Waker>,
     /// How many callers' handles there are; without any the driver says goodbye.
     pub(crate) handles: usize,
-    pub(crate) statement_count: u64,
+    pub(crate) statements: Statements,
+    /// Where the messages of a prepared statement's use are put together.
+    scratch: BytesMut,
     endpoint: String,
     /// Whether callers share the connection, so that its session must stay as it was.
     pub(crate) is_shared: bool,
@@ -98,8 +101,8 @@ impl Shared {
         writer: Writer,
         parameters: Vec<(String, String)>,
         options: Options,
+        shapes: Arc<Shapes>,
     ) -> Arc<Shared> {
-        let shapes = Arc::new(Shapes::default());
         let core = Core {
             engine: engine(Time::ZERO),
             replies: Replies::default(),
@@ -118,19 +121,13 @@ impl Shared {
             full: false,
             drained: Vec::new(),
             handles: 1,
-            statement_count: 0,
+            statements: Statements::new(options.prepared_max),
+            scratch: BytesMut::new(),
             endpoint: options.endpoint.clone(),
             is_shared: false,
         };
         let core = Mutex::new(core);
-        Arc::new(Shared {
-            core,
-            shapes,
-            options,
-            epoch: Instant::now(),
-            dropped: Mutex::default(),
-            any_dropped: AtomicBool::new(false),
-        })
+        Arc::new(Shared { core, shapes, options, epoch: Instant::now() })
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -155,17 +152,6 @@ impl Shared {
         self.options.request_timeout.map_or(Time::NEVER, |timeout| now.after(timeout))
     }
 
-    /// Notes a statement that is to be closed when something else is sent.
-    pub(crate) fn close_later(&self, id: Option<StatementId>, name: String) {
-        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).push((id, name));
-        self.any_dropped.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn take_dropped(&self) -> Vec<(Option<StatementId>, String)> {
-        self.any_dropped.store(false, Ordering::Relaxed);
-        std::mem::take(&mut *self.dropped.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
     pub(crate) fn release_handle(&self) {
         self.lock().release();
     }
@@ -184,8 +170,8 @@ impl Shared {
     pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Core, Time) -> R) -> R {
         let mut core = self.lock();
         let now = self.time_of_call(&mut core);
-        if self.any_dropped.load(Ordering::Relaxed) {
-            self.close_dropped(&mut core, now);
+        if core.any_to_close() {
+            core.close_dropped(now);
         }
         let result = change(&mut core, now);
         core.settle(now);
@@ -252,6 +238,21 @@ impl Core {
         }
         let requests = vec![(request, bytes.len())];
         self.submit(now, requests, bytes, refuse)
+    }
+
+    /// Lends a buffer that keeps its memory between requests.
+    pub(crate) fn with_scratch<R>(
+        &mut self,
+        write: impl FnOnce(&mut Core, &mut BytesMut) -> R,
+    ) -> R {
+        const KEPT_MAX: usize = 64 << 10;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let result = write(self, &mut scratch);
+        if scratch.capacity() <= KEPT_MAX {
+            self.scratch = scratch;
+        }
+        result
     }
 
     /// Submits a statement whose end nobody waits for, in its place in the order.

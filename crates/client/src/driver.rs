@@ -133,6 +133,7 @@ impl Driver {
         }
         core.guard_session();
         core.settle(now);
+        core.note_lost_statements();
         if core.wakers.len() > 1 {
             // Those who are woken will submit next: their requests leave in one write.
             core.cork(now);

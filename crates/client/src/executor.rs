@@ -7,20 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::{
-    Describe, Format, Formats, Query, SYNC, Target, bind, execute, parse,
-};
+use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind, execute, parse};
 use onetrip_postgres::sql::{self, Place, Traits};
 use postgres_types::Type;
 
 use crate::Error;
-use crate::core::Shared;
-use crate::first_use::{FirstUse, oid_of, results_of, write_statement};
+use crate::core::{Core, Shared};
+use crate::first_use::{FirstUse, write_statement};
 use crate::params::{self, BindError, Found, Params, write_value};
 use crate::reply::{FromReply, Reply, Text};
 use crate::rows::Blocks;
 use crate::shapes::Shape;
-use crate::statement::{Prepared, Source, Statement, ToStatement};
+use crate::statement::{Explicit, Source, Statement, ToStatement};
+use crate::statements::{Bound, Name, Scope, Use, describe_statement, write_parse};
 
 /// Where statements go: a connection, what is allowed there, and a BEGIN that goes in front.
 #[derive(Clone, Debug)]
@@ -46,11 +45,22 @@ impl Lead {
 pub(crate) struct Encoded {
     pub(crate) expect: Expect,
     pub(crate) traits: Traits,
-    /// The prepared statement that it uses.
-    pub(crate) statement: Option<Statement>,
+    /// The prepared statement whose values are in the buffer; otherwise it holds all messages.
+    pub(crate) bound: Option<Bound>,
     pub(crate) text: Text,
-    /// Whether the engine may send it again by itself when the server says that it never started.
-    again: bool,
+}
+
+/// A request that is to be submitted.
+pub(crate) struct Outgoing<'a> {
+    expect: Expect,
+    message: Message<'a>,
+}
+
+enum Message<'a> {
+    /// All of it, with its Sync.
+    Whole(&'a [u8]),
+    /// A prepared statement and the values for it.
+    Bound(&'a Bound, &'a [u8]),
 }
 
 impl Executor {
@@ -106,9 +116,14 @@ impl Executor {
             Err(Unready::Error(error)) => return Err(error),
             Ok(encoded) => encoded,
         };
-        out.extend_from_slice(&SYNC);
-        let (token, lead, deadline) =
-            self.submit(encoded.expect, encoded.again, encoded.statement, out)?;
+        let message = match &encoded.bound {
+            Some(bound) => Message::Bound(bound, out),
+            None => {
+                out.extend_from_slice(&SYNC);
+                Message::Whole(out)
+            }
+        };
+        let (token, lead, deadline) = self.submit(Outgoing { expect: encoded.expect, message })?;
         let mut text = encoded.text;
         if let Text::New(first_use) = &mut text {
             first_use.deadline = deadline;
@@ -131,53 +146,82 @@ impl Executor {
     /// its transaction.
     pub(crate) fn submit(
         &self,
+        outgoing: Outgoing<'_>,
+    ) -> Result<(Token, Option<Token>, Time), Error> {
+        self.shared.with(|core, now| match outgoing.message {
+            Message::Whole(bytes) => self.submit_bytes(core, now, outgoing.expect, None, bytes),
+            Message::Bound(bound, values) => {
+                let heals = self.place != Place::Session { in_transaction: true };
+                let scope = if heals { Scope::Heals } else { Scope::Fixed };
+                core.with_scratch(|core, bytes| {
+                    let (expect, statement) =
+                        core.assemble(outgoing.expect, bound, values, scope, bytes)?;
+                    bytes.extend_from_slice(&SYNC);
+                    self.submit_bytes(core, now, expect, statement, bytes)
+                })
+            }
+        })
+    }
+
+    fn submit_bytes(
+        &self,
+        core: &mut Core,
+        now: Time,
         expect: Expect,
-        again: bool,
-        statement: Option<Statement>,
+        statement: Option<Use>,
         bytes: &[u8],
     ) -> Result<(Token, Option<Token>, Time), Error> {
         let shared = &self.shared;
-        shared.with(|core, now| {
-            let deadline = shared.deadline(now);
-            let refuse = shared.options.refuse_when_full;
-            let token = core.replies.add();
-            if let Some(entry) = core.replies.entry(token) {
-                entry.statement = statement;
+        let deadline = shared.deadline(now);
+        let token = core.replies.add();
+        // What names a statement is sent again by itself when the server says that it never started.
+        let again = statement.is_some();
+        if let Some(entry) = core.replies.entry(token) {
+            entry.statement = statement;
+        }
+        let request = Request { deadline, again, ..Request::isolated(token, expect) };
+        let first = match &self.lead {
+            Some(lead) => !lead.sent.swap(true, Ordering::AcqRel),
+            None => false,
+        };
+        if first {
+            return self.submit_behind_begin(core, now, request, bytes);
+        }
+        let submitted = core.submit_one(now, request, bytes, shared.options.refuse_when_full);
+        submitted.inspect_err(|_| core.replies.remove(token))?;
+        Ok((token, None, deadline))
+    }
+
+    fn submit_behind_begin(
+        &self,
+        core: &mut Core,
+        now: Time,
+        request: Request<Expect>,
+        bytes: &[u8],
+    ) -> Result<(Token, Option<Token>, Time), Error> {
+        let token = request.token;
+        // Taken out of the queue, BEGIN would leave those behind it without a transaction. So only
+        // where it is sent at once can its statement have a deadline.
+        let deadline = if core.engine.group_has_room() { request.deadline } else { Time::NEVER };
+        let request = Request { deadline, ..request };
+        let lead = core.replies.add();
+        let expect = Expect::sync().parse().bind().execute();
+        let begin = Request { sync: SyncPoint::Member, ..Request::isolated(lead, expect) };
+        let mut both = plain_statement("BEGIN")?;
+        let requests = vec![(begin, both.len()), (request, bytes.len())];
+        both.extend_from_slice(bytes);
+        let submitted = core.submit(now, requests, &both, self.shared.options.refuse_when_full);
+        if let Some(entry) = core.replies.entry(token) {
+            entry.ticket = None; // For the same reason it can't be taken back.
+        }
+        submitted.inspect_err(|_| {
+            core.replies.remove(token);
+            core.replies.remove(lead);
+            if let Some(lead) = &self.lead {
+                lead.sent.store(false, Ordering::Release);
             }
-            let request = Request { deadline, again, ..Request::isolated(token, expect) };
-            let first = match &self.lead {
-                Some(lead) => !lead.sent.swap(true, Ordering::AcqRel),
-                None => false,
-            };
-            if !first {
-                let submitted = core.submit_one(now, request, bytes, refuse);
-                submitted.inspect_err(|_| core.replies.remove(token))?;
-                return Ok((token, None, deadline));
-            }
-            // Taken out of the queue, BEGIN would leave those behind it without a transaction. So only
-            // where it is sent at once can its statement have a deadline.
-            let deadline = if core.engine.group_has_room() { deadline } else { Time::NEVER };
-            let request = Request { deadline, ..request };
-            let lead = core.replies.add();
-            let expect = Expect::sync().parse().bind().execute();
-            let sync = SyncPoint::Member;
-            let begin = Request { sync, ..Request::isolated(lead, expect) };
-            let mut both = plain_statement("BEGIN")?;
-            let requests = vec![(begin, both.len()), (request, bytes.len())];
-            both.extend_from_slice(bytes);
-            let submitted = core.submit(now, requests, &both, refuse);
-            if let Some(entry) = core.replies.entry(token) {
-                entry.ticket = None; // For the same reason it can't be taken back.
-            }
-            submitted.inspect_err(|_| {
-                core.replies.remove(token);
-                core.replies.remove(lead);
-                if let Some(lead) = &self.lead {
-                    lead.sent.store(false, Ordering::Release);
-                }
-            })?;
-            Ok((token, Some(lead), deadline))
-        })
+        })?;
+        Ok((token, Some(lead), deadline))
     }
 
     /// Encodes a statement without its Sync.
@@ -189,7 +233,8 @@ impl Executor {
     ) -> Result<Encoded, Unready> {
         match source {
             Source::Prepared(statement) => Ok(self.encode_prepared(statement, params, out)?),
-            Source::Text(sql) => self.encode_text(sql, params, out),
+            Source::Text(sql) => self.encode_text(sql, true, params, out),
+            Source::Unprepared(sql) => self.encode_text(sql, false, params, out),
         }
     }
 
@@ -199,62 +244,78 @@ impl Executor {
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Encoded, Error> {
-        let prepared = &statement.0;
-        if !Arc::ptr_eq(&prepared.shared, &self.shared) {
+        let Explicit { shape, shapes, .. } = &*statement.0;
+        if !Arc::ptr_eq(shapes, &self.shared.shapes) {
             return Err(Error::misuse(
                 "foreign_statement",
-                "the statement was prepared on another connection: prepare it on this one",
+                "the statement was prepared by another client: prepare it by this one",
             ));
         }
-        self.check_place(prepared.traits)?;
-        let types = &prepared.params;
-        check_count(params.len(), types.len())?;
-        let write = |number: usize, out: &mut BytesMut| {
-            write_value(number, params[number], &types[number], out)
-        };
-        let results = prepared.results().formats;
-        let count = params.len();
-        let format = |number: usize| params::format_of(params[number], &types[number]);
-        let mut formats = Vec::new();
-        if (0..count).any(|number| format(number) == Format::Text) {
-            formats.extend((0..count).map(format));
-        }
-        let results = results_of(&results);
-        bind::write(out, "", &prepared.name, results_of(&formats), count, write, results)
-            .map_err(Error::from)?;
-        out.extend_from_slice(&execute::UNNAMED_ALL);
-        let expect = Expect::sync().bind().execute();
-        let expect = prepared.id.map_or(expect, |id| expect.of_statement(id));
+        self.check_place(shape.traits)?;
+        check_count(params.len(), shape.types.len())?;
+        write_values(out, shape, params)?;
         Ok(Encoded {
-            expect: with_effects(expect, prepared.traits),
-            traits: prepared.traits,
-            statement: Some(statement.clone()),
+            expect: with_effects(Expect::sync().bind().execute(), shape.traits),
+            traits: shape.traits,
+            bound: Some(Bound { shape: shape.clone(), explicit: Some(statement.clone()) }),
             text: Text::Settled,
-            again: true,
         })
     }
 
     fn encode_text(
         &self,
         sql: &str,
+        may_prepare: bool,
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Encoded, Unready> {
-        let traits = sql::classify(sql);
+        let threshold = if may_prepare { self.shared.options.prepare_threshold } else { 0 };
+        let known = self.shared.shapes.get(sql).filter(|it| it.types.len() == params.len());
+        let traits = known.as_ref().map_or_else(|| sql::classify(sql), |shape| shape.traits);
         self.check_place(traits)?;
-        let expect = Expect::sync().parse().bind().describe_portal().execute();
-        let expect = with_effects(expect, traits);
-        let done = |text| Encoded { expect, traits, statement: None, text, again: false };
-        if let Some(shape) = self.shared.shapes.get(sql)
-            && shape.types.len() == params.len()
-        {
-            match write_text(out, &shape, params) {
-                Ok(()) => return Ok(done(Text::Known(shape))),
+        if let Some(shape) = known {
+            match self.encode_known(&shape, threshold, params, out) {
+                Ok(encoded) => return Ok(encoded),
                 // Another Rust type than last time: look at it anew.
                 Err(error) if error.is_wrong_type() => out.clear(),
                 Err(error) => return Err(Unready::Error(error.into())),
             }
         }
+        self.encode_new(sql, traits, threshold, params, out)
+    }
+
+    /// Encodes a text of which the types are known.
+    fn encode_known(
+        &self,
+        shape: &Arc<Shape>,
+        threshold: u32,
+        params: Params<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Encoded, BindError> {
+        let traits = shape.traits;
+        if threshold > 0 && is_worth_preparing(traits) && shape.is_used(threshold) {
+            write_values(out, shape, params)?;
+            return Ok(Encoded {
+                expect: with_effects(Expect::sync().bind().execute(), traits),
+                traits,
+                bound: Some(Bound { shape: shape.clone(), explicit: None }),
+                text: Text::Prepared(shape.clone()),
+            });
+        }
+        write_text(out, shape, params)?;
+        let text = Text::Known(shape.clone());
+        Ok(Encoded { expect: with_effects(of_text(), traits), traits, bound: None, text })
+    }
+
+    /// Encodes a text that was not seen before, or not with such parameters.
+    fn encode_new(
+        &self,
+        sql: &str,
+        traits: Traits,
+        threshold: u32,
+        params: Params<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Encoded, Unready> {
         let found: Vec<Found> = params
             .iter()
             .enumerate()
@@ -262,15 +323,22 @@ impl Executor {
             .collect::<Result<_, _>>()?;
         let guess = found.iter().any(Found::is_guess);
         let types = found.iter().map(|found| found.type_.clone()).collect();
-        let shape = Arc::new(Shape { sql: sql.into(), types, results: Vec::new() });
+        let shape = Shape::new(sql.into(), types, traits, Vec::new());
         let is_alone =
             matches!(self.place, Place::Shared | Place::Session { in_transaction: false });
+        let expect = with_effects(of_text(), traits);
         let first_use = FirstUse::new(found, params, shape.clone(), expect, is_alone);
         if guess {
             return Err(Unready::Ask(first_use));
         }
+        if threshold == 1 && is_worth_preparing(traits) {
+            write_values(out, &shape, params).map_err(Error::from)?;
+            let expect = with_effects(Expect::sync().bind().execute(), traits);
+            let bound = Some(Bound { shape, explicit: None });
+            return Ok(Encoded { expect, traits, bound, text: Text::New(first_use) });
+        }
         write_text(out, &shape, params).map_err(Error::from)?;
-        Ok(done(Text::New(first_use)))
+        Ok(Encoded { expect, traits, bound: None, text: Text::New(first_use) })
     }
 
     fn check_place(&self, traits: Traits) -> Result<(), Error> {
@@ -287,36 +355,33 @@ impl Executor {
         types: &[Type],
     ) -> impl Future<Output = Result<Statement, Error>> + use<> {
         let submitted = self.submit_prepare(sql, types);
+        let (executor, sql) = (self.clone(), sql.to_owned());
         async move {
             // Dropped on the way, it tells the server to forget the statement.
-            let (mut prepared, description) = submitted?;
-            prepared.describe(&description.await?)?;
-            Ok(Statement(Arc::new(prepared)))
+            let (name, description) = submitted?;
+            executor.adopt(&sql, name, &description.await?)
         }
     }
 
-    fn submit_prepare(
-        &self,
-        sql: &str,
-        types: &[Type],
-    ) -> Result<(Prepared, Reply<Blocks>), Error> {
-        let traits = sql::classify(sql);
-        self.check_place(traits)?;
-        let shared = &self.shared;
-        let name = shared.with(|core, _| {
-            core.statement_count += 1;
-            format!("onetrip_{}", core.statement_count)
-        });
-        let mut parse = BytesMut::new();
-        let oids: Vec<u32> = types.iter().map(oid_of).collect();
-        parse::write(&mut parse, &name, sql, &oids).map_err(params::unencodable)?;
-        let target = Target::Statement(&name);
-        Describe { target }.encode(&mut parse).map_err(params::unencodable)?;
-        parse.extend_from_slice(&SYNC);
+    fn submit_prepare(&self, sql: &str, types: &[Type]) -> Result<(Name, Reply<Blocks>), Error> {
+        self.check_place(sql::classify(sql))?;
+        let name = self.shared.with_local(|core| core.statements.name());
+        let mut bytes = BytesMut::new();
+        write_parse(&mut bytes, &name.text, sql, types).map_err(params::unencodable)?;
+        describe_statement(&mut bytes, &name.text).map_err(params::unencodable)?;
+        bytes.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
-        let (token, lead, _) = self.submit(expect, false, None, &parse)?;
-        let description = Reply::waiting(shared, token).behind(lead);
-        Ok((Prepared::new(shared.clone(), name, sql, traits), description))
+        let message = Message::Whole(&bytes);
+        let (token, lead, _) = self.submit(Outgoing { expect, message })?;
+        Ok((name, Reply::waiting(&self.shared, token).behind(lead)))
+    }
+
+    fn adopt(&self, sql: &str, name: Name, description: &Blocks) -> Result<Statement, Error> {
+        let shared = &self.shared;
+        let traits = sql::classify(sql);
+        let (statement, columns) = Statement::described(sql, traits, &shared.shapes, description)?;
+        shared.with_local(|core| core.adopt(name, &statement, columns))?;
+        Ok(statement)
     }
 
     /// Runs a text of one or more statements by the simple protocol.
@@ -326,7 +391,8 @@ impl Executor {
             self.check_place(traits)?;
             let mut out = BytesMut::new();
             Query { sql }.encode(&mut out).map_err(params::unencodable)?;
-            self.submit(with_effects(Expect::simple(), traits), false, None, &out)
+            let expect = with_effects(Expect::simple(), traits);
+            self.submit(Outgoing { expect, message: Message::Whole(&out) })
         };
         match submit() {
             Ok((token, lead, _)) => Reply::waiting(&self.shared, token).behind(lead),
@@ -339,7 +405,8 @@ impl Executor {
         let submit = || {
             let mut bytes = plain_statement(sql)?;
             bytes.extend_from_slice(&SYNC);
-            self.submit(Expect::sync().parse().bind().execute(), false, None, &bytes)
+            let expect = Expect::sync().parse().bind().execute();
+            self.submit(Outgoing { expect, message: Message::Whole(&bytes) })
         };
         match submit() {
             Ok((token, lead, _)) => Reply::waiting(&self.shared, token).behind(lead),
@@ -360,6 +427,37 @@ impl From<Error> for Unready {
     fn from(error: Error) -> Unready {
         Unready::Error(error)
     }
+}
+
+/// The reply to a statement that is sent by its text.
+fn of_text() -> Expect {
+    Expect::sync().parse().bind().describe_portal().execute()
+}
+
+/// Whether a plan is worth keeping: what has one, and can run more than once in the same way.
+fn is_worth_preparing(traits: Traits) -> bool {
+    !(traits.transaction_control()
+        || traits.session_state()
+        || traits.stand_alone()
+        || traits.copy()
+        || traits.several()
+        || traits.savepoint())
+}
+
+/// Writes the parameters of a statement that will be named later.
+fn write_values(out: &mut BytesMut, shape: &Shape, params: Params<'_>) -> Result<(), BindError> {
+    let types = &shape.types;
+    let format = |number: usize| params::format_of(params[number], &types[number]);
+    let write = |number: usize, out: &mut BytesMut| {
+        write_value(number, params[number], &types[number], out)
+    };
+    let count = params.len();
+    let mut each = Vec::new();
+    if (0..count).any(|number| format(number) == Format::Text) {
+        each.extend((0..count).map(format));
+    }
+    let formats = if each.is_empty() { Formats::AllBinary } else { Formats::Each(&each) };
+    shape.with_formats(|results| bind::write_values(out, formats, count, write, results))
 }
 
 fn write_text(out: &mut BytesMut, shape: &Shape, params: Params<'_>) -> Result<(), BindError> {

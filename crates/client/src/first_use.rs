@@ -19,7 +19,7 @@ use postgres_types::Type;
 
 use crate::oids::{result_format, type_of};
 use crate::params::{self, Alternative, BindError, Found, Params};
-use crate::rows::{Blocks, columns_of};
+use crate::rows::{Asked, Blocks, columns_of};
 use crate::shapes::Shape;
 use crate::{Error, Kind, Outcome};
 
@@ -93,11 +93,8 @@ impl FirstUse {
         for (number, (param, wanted)) in self.params.iter().zip(&types).enumerate() {
             values.push(param.value(wanted).ok_or_else(|| unaccepted(number, wanted))?);
         }
-        let shape = Arc::new(Shape {
-            sql: self.shape.sql.clone(),
-            types: values.iter().map(|value| value.type_.clone()).collect(),
-            results,
-        });
+        let types = values.iter().map(|value| value.type_.clone()).collect();
+        let shape = Shape::new(self.shape.sql.clone(), types, self.shape.traits, results);
         let mut out = bytes::BytesMut::new();
         let format = |number: usize| values[number].format;
         write_statement(&mut out, &shape, format, |number, out| match &values[number].bytes {
@@ -162,15 +159,10 @@ pub(crate) fn write_statement(
     };
     parse::write(out, "", &shape.sql, oids)?;
     let formats = Formats::Each(formats);
-    bind::write(out, "", "", formats, count, write_value, results_of(&shape.results))?;
+    shape.with_formats(|results| bind::write(out, "", "", formats, count, write_value, results))?;
     Describe { target: Target::Portal("") }.encode(out)?;
     out.extend_from_slice(&execute::UNNAMED_ALL);
     Ok(())
-}
-
-/// The formats of columns as Bind names them.
-pub(crate) fn results_of(results: &[Format]) -> Formats<'_> {
-    if results.is_empty() { Formats::AllBinary } else { Formats::Each(results) }
 }
 
 /// Reads the reply to a question: types of the parameters, formats for the columns.
@@ -185,7 +177,7 @@ fn read_description(description: &Blocks, unsure: bool) -> Result<(Vec<Type>, Ve
             }
             backend::ROW_DESCRIPTION => {
                 let format = if unsure { text_where_unsure } else { result_format };
-                let columns = columns_of(body, Some(&format)).ok_or_else(unreadable)?;
+                let columns = columns_of(body, Asked::ByType(&format)).ok_or_else(unreadable)?;
                 if columns.iter().any(crate::Column::is_text) {
                     results = columns.iter().map(crate::Column::format).collect();
                 }

@@ -54,6 +54,7 @@ mod shapes;
 mod simple;
 mod socket;
 mod statement;
+mod statements;
 mod transaction;
 
 pub use client::{Client, Pending};
@@ -70,5 +71,5 @@ pub use reply::{FromReply, Reply};
 pub use rows::{Column, ColumnIndex, Iter, Row, RowRef, Rows};
 pub use session::Session;
 pub use simple::SimpleResult;
-pub use statement::{Statement, ToStatement};
+pub use statement::{Statement, ToStatement, Unprepared, unprepared};
 pub use transaction::Transaction;

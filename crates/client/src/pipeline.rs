@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use onetrip_engine::Token;
+use onetrip_engine::{Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::sql::{Place, Refusal, Traits};
 
-use crate::core::Shared;
+use crate::core::{Core, Shared};
 use crate::executor::{Encoded, Executor, Unready, with_scratch};
 use crate::params::Params;
 use crate::pipelines::{PipelineId, PipelineStatus};
 use crate::reply::{FromReply, Reply};
 use crate::rows::{Row, Rows};
-use crate::statement::{Source, Statement, ToStatement};
+use crate::statement::{Source, ToStatement};
+use crate::statements::Bound;
 use crate::{Error, Kind, Outcome};
 
 /// Statements that travel together: one trip for all of them, one transaction from sync point to
@@ -224,9 +225,9 @@ impl Pipeline {
             let options = &self.shared.options;
             let limits = (options.queue_max, options.queue_bytes_max);
             let reply = match executor.encode(source, params, out) {
-                Ok(Encoded { expect, traits, statement, text, .. }) => {
+                Ok(Encoded { expect, traits, bound, text }) => {
                     self.check_neighbours(traits)?;
-                    let token = self.add(expect, statement, out, limits)?;
+                    let token = self.add(expect, bound, out, limits)?;
                     Reply::waiting(&self.shared, token).of(text, traits.commit())
                 }
                 Err(Unready::Ask(first_use)) => {
@@ -246,23 +247,23 @@ impl Pipeline {
     fn add(
         &self,
         expect: Expect,
-        statement: Option<Statement>,
+        bound: Option<Bound>,
         bytes: &[u8],
         limits: (usize, usize),
     ) -> Result<Token, Error> {
-        let kept = self.shared.with_local(|core| {
-            if !core.pipeline_keeps(self.id, bytes.len()) {
-                return Err(statement);
-            }
-            let now = core.clock();
-            Ok(core.pipeline_push(now, self.id, (expect, statement), bytes, limits))
-        });
-        match kept {
-            Ok(token) => token,
-            Err(statement) => self.shared.with(|core, now| {
-                core.pipeline_push(now, self.id, (expect, statement), bytes, limits)
+        let add = |core: &mut Core, now: Time| match &bound {
+            None => core.pipeline_push(now, self.id, (expect, None), bytes, limits),
+            Some(bound) => core.with_scratch(|core, out| {
+                let scope = core.pipeline_scope(self.id);
+                let request = core.assemble(expect, bound, bytes, scope, out)?;
+                core.pipeline_push(now, self.id, request, out, limits)
             }),
-        }
+        };
+        let kept = self.shared.with_local(|core| {
+            let now = core.clock();
+            core.pipeline_keeps(self.id, bytes.len()).then(|| add(core, now))
+        });
+        kept.unwrap_or_else(|| self.shared.with(add))
     }
 
     /// A statement that commits by itself would make what is beside it stand or fall apart: a sync

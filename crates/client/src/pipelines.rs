@@ -20,7 +20,7 @@ use crate::error::ABORTED;
 use crate::executor::plain_statement;
 use crate::first_use::FirstUse;
 use crate::replies::{Member, Role, Taken};
-use crate::statement::Statement;
+use crate::statements::{Scope, Use};
 use crate::{Error, Kind};
 
 /// The number of a pipeline on its connection.
@@ -237,7 +237,7 @@ impl Core {
         &mut self,
         now: Time,
         id: PipelineId,
-        (expect, statement): (Expect, Option<Statement>),
+        (expect, statement): (Expect, Option<Use>),
         bytes: &[u8],
         limits: (usize, usize),
     ) -> Result<Token, Error> {
@@ -252,6 +252,11 @@ impl Core {
             self.ask_for_floor(now, id);
         }
         Ok(token)
+    }
+
+    /// Where the next statement of a pipeline is, for the prepared statement that it names.
+    pub(crate) fn pipeline_scope(&mut self, id: PipelineId) -> Scope {
+        self.pipelines.get(id).map_or(Scope::Fixed, |it| Scope::Segment((id, it.current())))
     }
 
     /// Whether another statement of so many bytes would only be kept for now.

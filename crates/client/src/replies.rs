@@ -9,7 +9,7 @@ use onetrip_postgres::Expect;
 use crate::Error;
 use crate::pipelines::PipelineId;
 use crate::rows::{Blocks, Columns};
-use crate::statement::Statement;
+use crate::statements::Use;
 
 /// The replies of one connection, by token. A token names an entry and which use of it.
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     /// The pipeline that it belongs to, and the segment of it.
     pub(crate) member: Option<Member>,
     /// The prepared statement that it uses, which must not be closed before it has ended.
-    pub(crate) statement: Option<Statement>,
+    pub(crate) statement: Option<Use>,
     /// The columns of that statement as of this reply.
     columns: Option<Columns>,
 }
@@ -73,6 +73,9 @@ pub(crate) enum Role {
     /// The question for the types of the statement with this token.
     Question(Token),
 }
+
+/// So many bytes of a reply that nobody takes are kept for the description in front.
+const DESCRIPTION_LEN: usize = 256 << 10;
 
 #[derive(Debug, Default)]
 enum State {
@@ -123,7 +126,8 @@ impl Replies {
                 true
             }
             Some(Entry { statement: Some(_), blocks, .. })
-                if blocks.is_healed() || Blocks::of(&block).is_healed() =>
+                if blocks.is_described() && blocks.len() < DESCRIPTION_LEN
+                    || Blocks::of(&block).is_described() =>
             {
                 // It says which columns the replies behind it have.
                 blocks.push(block);
@@ -157,7 +161,7 @@ impl Replies {
         // Also where nobody takes the reply: it may be what others' columns depend on.
         entry.blocks.push(block);
         if let Some(statement) = entry.statement.take() {
-            entry.columns = Some(statement.replied(&entry.blocks));
+            entry.columns = Some(statement.ended(&entry.blocks, result.as_ref().err()));
         }
         match entry.state {
             State::Abandoned => {
@@ -237,7 +241,7 @@ impl Replies {
         entry.waker = None;
         match entry.state {
             State::Waiting => {
-                if !entry.blocks.is_healed() {
+                if !(entry.statement.is_some() && entry.blocks.is_described()) {
                     entry.blocks = Blocks::default();
                 }
                 entry.state = State::Abandoned;

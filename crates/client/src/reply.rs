@@ -7,18 +7,15 @@ use std::task::{Context, Poll};
 
 use onetrip_engine::{Outcome, Token};
 use onetrip_postgres::message::tag::backend;
-use onetrip_postgres::message::{CommandComplete, Format, TransactionStatus};
+use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
 use crate::core::Shared;
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
-use crate::oids::result_format;
 use crate::pipelines::rolled_back;
 use crate::replies::{Finished, Taken};
+use crate::rows::{Asked, Blocks, Columns, Row, Rows, columns_of};
 use crate::shapes::Shape;
 use crate::{Error, Kind};
-use postgres_types::Type;
-
-use crate::rows::{Blocks, Columns, Row, Rows, columns_of};
 
 /// The reply to a statement that was submitted when this was made. Await it for the result.
 ///
@@ -55,6 +52,8 @@ pub(crate) enum Text {
     Settled,
     /// It was sent as it was remembered.
     Known(Arc<Shape>),
+    /// The same, by the name under which it was prepared.
+    Prepared(Arc<Shape>),
     /// It was not seen before.
     New(Box<FirstUse>),
 }
@@ -100,14 +99,14 @@ impl<T> Reply<T> {
             {
                 return self.shared.ask_again(first_use);
             }
-            (Text::Known(shape), Err(error)) if may_be_outdated(error) => {
+            (Text::Known(shape) | Text::Prepared(shape), Err(error)) if may_be_outdated(error) => {
                 self.shared.shapes.forget(&shape);
             }
-            (Text::Known(shape), Ok(_)) if !shape.results.is_empty() => {
+            (Text::Known(shape), Ok(_)) if shape.any_text() => {
                 let description =
                     blocks.messages().find(|(tag, _)| *tag == backend::ROW_DESCRIPTION);
-                let columns = description.and_then(|(_, body)| columns_of(body, None));
-                if columns.is_none_or(|columns| columns.len() != shape.results.len()) {
+                let columns = description.and_then(|(_, body)| columns_of(body, Asked::Portal));
+                if columns.is_none_or(|columns| columns.len() != shape.formats().len()) {
                     self.shared.shapes.forget(&shape);
                 }
             }
@@ -256,6 +255,7 @@ pub trait FromReply: Sized + sealed::Sealed {
 impl FromReply for Rows {
     #[allow(private_interfaces)]
     fn read(columns: Option<Columns>, blocks: Blocks, provisional: bool) -> Result<Rows, Error> {
+        // Those of a prepared statement were noted in the order of the replies.
         let prepared = columns.is_some();
         let mut columns = columns;
         let mut len = 0;
@@ -263,14 +263,13 @@ impl FromReply for Rows {
             match tag {
                 backend::DATA_ROW => len += 1,
                 backend::ROW_DESCRIPTION => {
-                    // A healed statement is described as such, and not as a portal: then the message
-                    // does not know the formats that were asked for.
-                    let formats: Option<&dyn Fn(&Type) -> Format> =
-                        if prepared { Some(&result_format) } else { None };
-                    let Some(described) = columns_of(body, formats) else {
-                        return Err(Error::unreadable("the columns of the result can't be read"));
-                    };
-                    columns = Some(described);
+                    let described = columns_of(body, Asked::Portal);
+                    let described = described.ok_or_else(|| {
+                        Error::unreadable("the columns of the result can't be read")
+                    })?;
+                    if !prepared {
+                        columns = Some(described);
+                    }
                 }
                 _ => {}
             }

@@ -43,19 +43,30 @@ impl Column {
 
 pub(crate) type Columns = Arc<[Column]>;
 
-/// Reads the columns out of the body of a RowDescription. `formats` says which were asked for,
-/// where the message itself does not know yet (the description of a statement, not of a portal).
-pub(crate) fn columns_of(
-    body: &[u8],
-    formats: Option<&dyn Fn(&Type) -> Format>,
-) -> Option<Columns> {
+/// Which formats the columns of a description have.
+#[derive(Clone, Copy)]
+pub(crate) enum Asked<'a> {
+    /// Those that the message says, since it describes a portal.
+    Portal,
+    /// The description of a statement does not know them yet: these, or all binary if there are none.
+    These(&'a [Format]),
+    /// They will be asked for by type.
+    ByType(&'a dyn Fn(&Type) -> Format),
+}
+
+/// Reads the columns out of the body of a RowDescription.
+pub(crate) fn columns_of(body: &[u8], asked: Asked<'_>) -> Option<Columns> {
     let fields = RowDescription::decode(body).ok()?.fields;
-    let column = |field: onetrip_postgres::message::Field<'_>| {
+    let column = |(number, field): (usize, onetrip_postgres::message::Field<'_>)| {
         let type_ = type_of(field.type_oid);
-        let format = formats.map_or(field.format, |formats| formats(&type_));
+        let format = match asked {
+            Asked::Portal => field.format,
+            Asked::These(formats) => formats.get(number).copied().unwrap_or(Format::Binary),
+            Asked::ByType(format) => format(&type_),
+        };
         Column { name: field.name.into(), type_, format }
     };
-    Some(fields.map(column).collect())
+    Some(fields.enumerate().map(column).collect())
 }
 
 /// The blocks of one reply, as they came: whole messages.
@@ -80,10 +91,10 @@ impl Blocks {
         Blocks { first: block.clone(), rest: Vec::new() }
     }
 
-    /// Whether the reply begins as that of a prepared statement which had to be prepared anew: then
-    /// it holds a description.
-    pub(crate) fn is_healed(&self) -> bool {
-        self.first.first() == Some(&backend::CLOSE_COMPLETE)
+    /// Whether the reply begins as that of a request which prepared its statement, or prepared it
+    /// anew: then it holds a description.
+    pub(crate) fn is_described(&self) -> bool {
+        matches!(self.first.first(), Some(&backend::PARSE_COMPLETE | &backend::CLOSE_COMPLETE))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -1,19 +1,91 @@
 //! What was learned about the text of a statement: the types of its parameters and the formats of
-//! its columns, so that later calls make one trip and guess nothing.
+//! its columns, so that later calls make one trip and guess nothing; and how often it was used.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use onetrip_postgres::message::Format;
+use onetrip_postgres::message::{Format, Formats};
+use onetrip_postgres::sql::Traits;
 use postgres_types::Type;
 
 /// The parameters' types and the columns' formats of a statement.
 #[derive(Debug)]
 pub(crate) struct Shape {
+    /// Tells it from every other shape of this program.
+    pub(crate) id: u64,
     pub(crate) sql: Arc<str>,
     pub(crate) types: Vec<Type>,
-    /// Formats of the columns; empty for all binary.
-    pub(crate) results: Vec<Format>,
+    pub(crate) traits: Traits,
+    results: Results,
+    uses: AtomicU32,
+}
+
+/// Formats of the columns. They change where the statement had to be prepared anew since a table
+/// has other columns now.
+#[derive(Debug)]
+struct Results {
+    any_text: AtomicBool,
+    /// Empty for all binary.
+    formats: Mutex<Vec<Format>>,
+}
+
+impl Shape {
+    /// A shape that has been used once; `results` are the formats of its columns, and none for all
+    /// binary.
+    pub(crate) fn new(
+        sql: Arc<str>,
+        types: Vec<Type>,
+        traits: Traits,
+        results: Vec<Format>,
+    ) -> Arc<Shape> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let any_text = AtomicBool::new(!results.is_empty());
+        Arc::new(Shape {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            sql,
+            types,
+            traits,
+            results: Results { any_text, formats: Mutex::new(results) },
+            uses: AtomicU32::new(1),
+        })
+    }
+
+    /// Counts a use, and says whether the statement was used so often by now.
+    pub(crate) fn is_used(&self, often: u32) -> bool {
+        // Once it has been, callers don't write to the same memory any more.
+        self.uses.load(Ordering::Relaxed) >= often
+            || self.uses.fetch_add(1, Ordering::Relaxed) + 1 >= often
+    }
+
+    /// Whether a column is asked for as text.
+    pub(crate) fn any_text(&self) -> bool {
+        self.results.any_text.load(Ordering::Relaxed)
+    }
+
+    /// Looks at the formats of the columns.
+    pub(crate) fn with_formats<R>(&self, look: impl FnOnce(Formats<'_>) -> R) -> R {
+        if !self.any_text() {
+            return look(Formats::AllBinary);
+        }
+        let formats = self.results.formats.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        look(if formats.is_empty() { Formats::AllBinary } else { Formats::Each(&formats) })
+    }
+
+    /// The formats of the columns; none for all binary.
+    pub(crate) fn formats(&self) -> Vec<Format> {
+        self.with_formats(|formats| match formats {
+            Formats::Each(formats) => formats.to_vec(),
+            _ => Vec::new(),
+        })
+    }
+
+    /// The columns are others now.
+    pub(crate) fn set_formats(&self, formats: Vec<Format>) {
+        let mut kept = self.results.formats.lock().unwrap_or_else(PoisonError::into_inner);
+        self.results.any_text.store(!formats.is_empty(), Ordering::Relaxed);
+        *kept = formats;
+    }
 }
 
 /// A bounded memory of shapes: the oldest is forgotten first.
@@ -26,7 +98,7 @@ struct Known {
     by_age: VecDeque<Arc<str>>,
 }
 
-/// Statements remembered per connection; a shape is a few hundred bytes beside the text.
+/// Statements remembered per client; a shape is a few hundred bytes beside the text.
 const SHAPES_MAX: usize = 1024;
 
 /// Longer texts are mostly made by programs and seldom come twice.
@@ -44,7 +116,10 @@ impl Shapes {
         }
         let mut known = self.lock();
         if let Some(old) = known.by_text.get_mut(text) {
-            *old = shape;
+            // Callers that began at the same time learn the same: their uses count together.
+            if old.types != shape.types || old.formats() != shape.formats() {
+                *old = shape;
+            }
             return;
         }
         if known.by_age.len() >= SHAPES_MAX

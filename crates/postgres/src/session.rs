@@ -27,6 +27,7 @@ use crate::message::{
 pub struct Postgres {
     status: TransactionStatus,
     session_changed: bool,
+    statements_lost: bool,
     /// Prepared statements by number: what prepares each anew, if the server lost it.
     statements: Vec<Option<Bytes>>,
 }
@@ -49,7 +50,7 @@ pub enum Event {
 impl Postgres {
     /// A session in the state that its first ReadyForQuery told.
     pub fn new(status: TransactionStatus) -> Postgres {
-        Postgres { status, session_changed: false, statements: Vec::new() }
+        Postgres { status, session_changed: false, statements_lost: false, statements: Vec::new() }
     }
 
     /// The transaction status of the last ReadyForQuery.
@@ -66,6 +67,12 @@ impl Postgres {
     /// The session's state was reset.
     pub fn forget_session_change(&mut self) {
         self.session_changed = false;
+    }
+
+    /// Whether a command tag showed since the last call that the session lost all its prepared
+    /// statements. A tag comes only if the command succeeded.
+    pub fn take_statements_lost(&mut self) -> bool {
+        std::mem::take(&mut self.statements_lost)
     }
 
     /// Registers a prepared statement, so that it can be prepared again if the server lost it
@@ -162,11 +169,9 @@ impl Protocol for Postgres {
                 let Some(head) = head else {
                     return Err(Violation("a reply that answers nothing"));
                 };
-                if tag == backend::COMMAND_COMPLETE
-                    && !head.transaction_local
-                    && changes_session(body)
-                {
-                    self.session_changed = true;
+                if tag == backend::COMMAND_COMPLETE && changes_session(body) {
+                    self.session_changed |= !head.transaction_local;
+                    self.statements_lost |= body.ends_with(b" ALL\0");
                 }
                 head.take(tag, input, len)
             }

@@ -36,6 +36,8 @@ pub(super) enum Keyword {
     QueueMax,
     QueueBytesMax,
     WhenFull,
+    PrepareThreshold,
+    PreparedMax,
     RequestTimeoutMs,
     StallTimeoutMs,
 }
@@ -55,7 +57,7 @@ impl Keyword {
 }
 
 /// Keyword, name, and the environment variable that libpq reads for it (empty: none).
-pub(super) const KEYWORDS: [(Keyword, &str, &str); 34] = [
+pub(super) const KEYWORDS: [(Keyword, &str, &str); 36] = [
     (Keyword::Host, "host", "PGHOST"),
     (Keyword::Hostaddr, "hostaddr", "PGHOSTADDR"),
     (Keyword::Port, "port", "PGPORT"),
@@ -88,6 +90,8 @@ pub(super) const KEYWORDS: [(Keyword, &str, &str); 34] = [
     (Keyword::QueueMax, "queue_max", ""),
     (Keyword::QueueBytesMax, "queue_bytes_max", ""),
     (Keyword::WhenFull, "when_full", ""),
+    (Keyword::PrepareThreshold, "prepare_threshold", ""),
+    (Keyword::PreparedMax, "prepared_max", ""),
     (Keyword::RequestTimeoutMs, "request_timeout_ms", ""),
     (Keyword::StallTimeoutMs, "stall_timeout_ms", ""),
 ];

@@ -141,6 +141,20 @@ impl Config {
         self.give(Keyword::WhenFull)
     }
 
+    /// Sets [`prepare_threshold`](super::Settings::prepare_threshold).
+    #[must_use]
+    pub fn prepare_threshold(mut self, value: u32) -> Config {
+        self.settings.prepare_threshold = value;
+        self.give(Keyword::PrepareThreshold)
+    }
+
+    /// Sets [`prepared_max`](super::Settings::prepared_max).
+    #[must_use]
+    pub fn prepared_max(mut self, value: usize) -> Config {
+        self.settings.prepared_max = value;
+        self.give(Keyword::PreparedMax)
+    }
+
     /// Sets [`request_timeout`](super::Settings::request_timeout).
     #[must_use]
     pub fn request_timeout(mut self, value: impl Into<Option<Duration>>) -> Config {

@@ -56,6 +56,13 @@ pub struct Settings {
     pub queue_bytes_max: usize,
     /// What happens to a request that finds the queue full. Default: it waits.
     pub when_full: WhenFull,
+    /// The use of a statement's text, counted over all connections, at which it is prepared: from then
+    /// on the server keeps its plan. Default 5; 1 prepares at once, and 0 never does, which is what a
+    /// pooler before prepared statements wants (PgBouncer before 1.21 in transaction mode).
+    pub prepare_threshold: u32,
+    /// Statements prepared by counting that a connection keeps; the least recently used is closed. Each
+    /// costs memory on the server, a few KiB to some MiB. Default 256.
+    pub prepared_max: usize,
     /// Time for a request from its issue to the end of its answer, with the time in the queue.
     /// Default: no limit. Keyword `request_timeout_ms`; 0 is no limit.
     pub request_timeout: Option<Duration>,
@@ -94,6 +101,8 @@ impl Default for Settings {
             queue_max: 16_384,
             queue_bytes_max: 16 << 20,
             when_full: WhenFull::Wait,
+            prepare_threshold: 5,
+            prepared_max: 256,
             request_timeout: None,
             stall_timeout: Duration::from_secs(30),
         }

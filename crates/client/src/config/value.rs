@@ -157,6 +157,10 @@ impl Config {
                     ("refuse", WhenFull::Refuse),
                 ])?;
             }
+            Keyword::PrepareThreshold => {
+                settings.prepare_threshold = value.count(defaults.prepare_threshold)?;
+            }
+            Keyword::PreparedMax => settings.prepared_max = value.limit(defaults.prepared_max)?,
             Keyword::RequestTimeoutMs => {
                 settings.request_timeout =
                     value.duration(Duration::from_millis, defaults.request_timeout)?;
@@ -210,6 +214,14 @@ impl<'a> Value<'a> {
                 T::try_from(number).map_err(|_| self.wrong("takes a smaller number"))
             }
             Some(_) => Err(self.wrong("must be at least 1")),
+        }
+    }
+
+    /// A number from 0.
+    fn count<T: TryFrom<i64>>(self, default: T) -> Result<T, ConfigError> {
+        match self.number()? {
+            None => Ok(default),
+            Some(number) => T::try_from(number).map_err(|_| self.wrong("takes a number from 0")),
         }
     }
 

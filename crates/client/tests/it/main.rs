@@ -1,6 +1,7 @@
 //! The client against a real server: one server for the whole binary, one file per feature.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod auto_prepare;
 mod cancellation;
 mod connecting;
 mod faults;

@@ -156,12 +156,32 @@ fn a_dropped_statement_still_heals_for_a_reply_on_its_way() {
     });
 }
 
+/// Loses all statements without a tag that shows it.
+const LOSE_UNSEEN: &str = "do $$ begin execute 'deallocate all'; end $$";
+
+#[test]
+fn a_loss_that_was_seen_is_made_good_inside_of_a_transaction_too() {
+    run(async {
+        let mut session = session().await;
+        let statement = session.prepare("select 'x'").await.unwrap();
+        session.execute("deallocate all", &[]).await.unwrap();
+        let tx = session.begin().await.unwrap();
+        assert_eq!(tx.query_one(&statement, &[]).await.unwrap().get::<&str>(0), "x");
+        let mut pipeline = tx.pipeline();
+        let reply = pipeline.query_one(&statement, &[]);
+        pipeline.finish().await.unwrap();
+        assert_eq!(reply.await.unwrap().get::<&str>(0), "x");
+        tx.commit().await.unwrap();
+        assert_eq!(count(&session, "pg_prepared_statements").await, 1);
+    });
+}
+
 #[test]
 fn a_statement_does_not_heal_inside_of_a_transaction() {
     run(async {
         let mut session = session().await;
         let statement = session.prepare("select 'x'").await.unwrap();
-        session.execute("deallocate all", &[]).await.unwrap();
+        session.execute(LOSE_UNSEEN, &[]).await.unwrap();
         let tx = session.begin().await.unwrap();
         assert_eq!(tx.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
         rejected(tx.query(&statement, &[]).await, "26000");
@@ -176,7 +196,7 @@ fn a_statement_does_not_heal_as_the_first_of_a_transaction() {
     run(async {
         let mut session = session().await;
         let statement = session.prepare("select 'x'").await.unwrap();
-        session.execute("deallocate all", &[]).await.unwrap();
+        session.execute(LOSE_UNSEEN, &[]).await.unwrap();
         let tx = session.begin().await.unwrap();
         rejected(tx.query(&statement, &[]).await, "26000");
         tx.rollback().await.unwrap();
@@ -189,7 +209,7 @@ fn a_statement_does_not_heal_inside_of_a_pipeline() {
     run(async {
         let session = session().await;
         let statement = session.prepare("select 'x'").await.unwrap();
-        session.execute("deallocate all", &[]).await.unwrap();
+        session.execute(LOSE_UNSEEN, &[]).await.unwrap();
         let mut pipeline = session.pipeline();
         let before = pipeline.query_one("select 1", &[]);
         let lost = pipeline.query_one(&statement, &[]);

@@ -62,33 +62,74 @@ pub fn write<E: From<EncodeError>>(
     statement: &str,
     formats: Formats<'_>,
     parameters: usize,
-    mut write_value: impl FnMut(usize, &mut BytesMut) -> Result<IsNull, E>,
+    write_value: impl FnMut(usize, &mut BytesMut) -> Result<IsNull, E>,
     result_formats: Formats<'_>,
 ) -> Result<(), E> {
     tagged(out, tag::frontend::BIND, |out| {
-        let start = out.len();
-        put_head(out, portal, statement, formats, parameters)?;
-        for index in 0..parameters {
-            put_parameter(out, start, |out| write_value(index, out))?;
-        }
-        Ok(result_formats.put(out)?)
+        put_names(out, portal, statement)?;
+        put_values(out, formats, parameters, write_value, result_formats)
     })
 }
 
-fn put_head(
+/// Appends what follows the names in a Bind, for [`write_named`]: so that parameters can be encoded
+/// before it is known under which name their statement is prepared.
+///
+/// # Errors
+/// As for [`write`].
+#[inline]
+pub fn write_values<E: From<EncodeError>>(
+    out: &mut BytesMut,
+    formats: Formats<'_>,
+    parameters: usize,
+    write_value: impl FnMut(usize, &mut BytesMut) -> Result<IsNull, E>,
+    result_formats: Formats<'_>,
+) -> Result<(), E> {
+    let start = out.len();
+    let result = put_values(out, formats, parameters, write_value, result_formats);
+    result.inspect_err(|_| out.truncate(start))
+}
+
+/// Appends a Bind with what [`write_values`] wrote.
+///
+/// # Errors
+/// A NUL in a name, or more than 1 GiB. On every error `out` is as it was before.
+#[inline]
+pub fn write_named(
     out: &mut BytesMut,
     portal: &str,
     statement: &str,
+    values: &[u8],
+) -> Result<(), EncodeError> {
+    tagged(out, tag::frontend::BIND, |out| {
+        put_names(out, portal, statement)?;
+        out.put_slice(values);
+        Ok(())
+    })
+}
+
+fn put_names(out: &mut BytesMut, portal: &str, statement: &str) -> Result<(), EncodeError> {
+    put_c_str(out, portal)?;
+    put_c_str(out, statement)
+}
+
+#[inline]
+fn put_values<E: From<EncodeError>>(
+    out: &mut BytesMut,
     formats: Formats<'_>,
     parameters: usize,
-) -> Result<(), EncodeError> {
+    mut write_value: impl FnMut(usize, &mut BytesMut) -> Result<IsNull, E>,
+    result_formats: Formats<'_>,
+) -> Result<(), E> {
     if matches!(formats, Formats::Each(each) if each.len() != parameters) {
-        return Err(EncodeError::FormatCount);
+        return Err(EncodeError::FormatCount.into());
     }
-    put_c_str(out, portal)?;
-    put_c_str(out, statement)?;
+    let start = out.len();
     formats.put(out)?;
-    put_count(out, parameters)
+    put_count(out, parameters)?;
+    for index in 0..parameters {
+        put_parameter(out, start, |out| write_value(index, out))?;
+    }
+    Ok(result_formats.put(out)?)
 }
 
 /// Writes -1 as the length, which is NULL, and corrects it once the value is there.

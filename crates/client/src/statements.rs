@@ -1,0 +1,470 @@
+//! The prepared statements of one connection: which texts it knows by which name, and which of them
+//! are forgotten when there are too many.
+//!
+//! A statement is prepared together with a use of it: Parse and Describe go in front. From then on
+//! everyone behind may name it, before the server has answered. If the Parse fails, the uses behind
+//! it fail as unknown, and each prepares it anew by itself: so nobody is failed by another's Parse.
+//! Where a request can't be sent again (in transactions and pipelines) it names only what the server
+//! has confirmed, or what its own segment prepared, which is skipped together with it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use bytes::{Bytes, BytesMut};
+use onetrip_engine::{Request, Time, Token};
+use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::message::{
+    Close, Describe, EncodeError, Format, SYNC, Target, bind, execute, parse,
+};
+use onetrip_postgres::{Expect, Postgres, StatementId};
+
+use crate::Error;
+use crate::core::Core;
+use crate::first_use::oid_of;
+use crate::oids::result_format;
+use crate::params::unencodable;
+use crate::pipelines::PipelineId;
+use crate::rows::{Asked, Blocks, Columns, columns_of};
+use crate::shapes::Shape;
+use crate::statement::Statement;
+
+/// The statements that one connection knows.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    known: HashMap<u64, Known>,
+    /// Statements prepared by counting that are kept.
+    max: usize,
+    uses: u64,
+    names: u64,
+    closes: Arc<Closes>,
+}
+
+#[derive(Debug)]
+struct Known {
+    prepared: Hold,
+    used: u64,
+}
+
+#[derive(Debug)]
+enum Hold {
+    /// Prepared by counting: kept until others are used more recently.
+    Counted(Arc<Prepared>),
+    /// Prepared on request: kept by its [`Statement`].
+    Explicit(Weak<Prepared>),
+}
+
+/// A statement on one connection. When nobody uses it any more the server is told to forget it,
+/// together with what is sent next.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    name: Name,
+    pub(crate) shape: Arc<Shape>,
+    /// By which the protocol prepares it anew.
+    pub(crate) id: StatementId,
+    /// The segment of a pipeline in which it was prepared.
+    segment: Option<Segment>,
+    state: AtomicU8,
+    columns: Mutex<Columns>,
+}
+
+/// The number of a segment within its pipeline.
+pub(crate) type Segment = (PipelineId, u64);
+
+/// Parse is on its way.
+const PARSING: u8 = 0;
+/// The server has it.
+const READY: u8 = 1;
+/// The server has lost it, or its plan is stale, where it could not be prepared anew.
+const STALE: u8 = 2;
+
+/// The name of a statement on the server, until it is closed.
+#[derive(Debug)]
+pub(crate) struct Name {
+    pub(crate) text: String,
+    id: Option<StatementId>,
+    closes: Arc<Closes>,
+}
+
+/// Statements that nobody uses any more and that the server still has.
+#[derive(Debug, Default)]
+pub(crate) struct Closes {
+    list: Mutex<Vec<(Option<StatementId>, String)>>,
+    any: AtomicBool,
+    /// The connection is gone.
+    over: AtomicBool,
+}
+
+/// What a request is to the statement that it names.
+#[derive(Clone, Debug)]
+pub(crate) struct Use {
+    pub(crate) prepared: Arc<Prepared>,
+    /// It carries the Parse.
+    pub(crate) parses: bool,
+}
+
+/// Where a statement is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// It can be sent again by itself, with a Parse in front.
+    Heals,
+    /// It can't.
+    Fixed,
+    /// It is part of a segment.
+    Segment(Segment),
+}
+
+/// A statement that is to be bound by name: what does not depend on the connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Bound {
+    pub(crate) shape: Arc<Shape>,
+    /// The statement, if it was prepared on request.
+    pub(crate) explicit: Option<Statement>,
+}
+
+/// How a connection can use a statement.
+pub(crate) enum Way {
+    Named(Use),
+    /// Its Parse is on its way in a place that this one must not depend on.
+    Unnamed,
+}
+
+impl Statements {
+    pub(crate) fn new(max: usize) -> Statements {
+        Statements {
+            known: HashMap::new(),
+            max,
+            uses: 0,
+            names: 0,
+            closes: Arc::new(Closes::default()),
+        }
+    }
+
+    pub(crate) fn name(&mut self) -> Name {
+        self.names += 1;
+        let text = format!("onetrip_{}", self.names);
+        Name { text, id: None, closes: self.closes.clone() }
+    }
+
+    /// How this connection uses a statement here; the first use of it prepares it.
+    pub(crate) fn way(
+        &mut self,
+        protocol: &mut Postgres,
+        bound: &Bound,
+        scope: Scope,
+    ) -> Result<Way, Error> {
+        self.uses += 1;
+        if let Some(known) = self.known.get_mut(&bound.shape.id)
+            && let Some(prepared) = known.prepared.get()
+        {
+            known.used = self.uses;
+            match prepared.state.load(Ordering::Relaxed) {
+                READY => return Ok(Way::Named(Use { prepared, parses: false })),
+                PARSING if prepared.may_be_named(scope) => {
+                    return Ok(Way::Named(Use { prepared, parses: false }));
+                }
+                PARSING => return Ok(Way::Unnamed),
+                _ => {}
+            }
+        }
+        let segment = if let Scope::Segment(segment) = scope { Some(segment) } else { None };
+        let name = self.name();
+        let prepared = Prepared::new(protocol, name, bound.shape.clone(), segment, PARSING)?;
+        self.keep(prepared.clone(), bound.explicit.as_ref());
+        Ok(Way::Named(Use { prepared, parses: true }))
+    }
+
+    /// Takes note of a statement that was prepared on request.
+    pub(crate) fn adopt(
+        &mut self,
+        protocol: &mut Postgres,
+        name: Name,
+        statement: &Statement,
+        columns: Columns,
+    ) -> Result<(), Error> {
+        let prepared = Prepared::new(protocol, name, statement.0.shape.clone(), None, READY)?;
+        *prepared.columns.lock().unwrap_or_else(PoisonError::into_inner) = columns;
+        self.keep(prepared, Some(statement));
+        Ok(())
+    }
+
+    fn keep(&mut self, prepared: Arc<Prepared>, explicit: Option<&Statement>) {
+        let id = prepared.shape.id;
+        let prepared = match explicit {
+            Some(statement) => {
+                let weak = Arc::downgrade(&prepared);
+                statement.0.hold(prepared);
+                Hold::Explicit(weak)
+            }
+            None => Hold::Counted(prepared),
+        };
+        self.known.insert(id, Known { prepared, used: self.uses });
+        if self.known.len() > self.max {
+            self.forget_some();
+        }
+    }
+
+    /// Forgets what nobody holds any more, and the least recently used of those that were counted.
+    fn forget_some(&mut self) {
+        self.known.retain(|_, known| match &known.prepared {
+            Hold::Counted(_) => true,
+            Hold::Explicit(prepared) => prepared.strong_count() > 0,
+        });
+        let counted = || self.known.iter().filter(|(_, known)| known.prepared.is_counted());
+        if counted().count() > self.max {
+            let oldest = counted().min_by_key(|(_, known)| known.used).map(|(id, _)| *id);
+            oldest.and_then(|id| self.known.remove(&id));
+        }
+    }
+
+    /// The server has lost all of them: DISCARD ALL, DEALLOCATE ALL.
+    fn lost(&mut self) {
+        for known in self.known.values() {
+            if let Some(prepared) = known.prepared.get() {
+                prepared.set(STALE);
+            }
+        }
+    }
+}
+
+impl Drop for Statements {
+    fn drop(&mut self) {
+        self.closes.over.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Hold {
+    fn get(&self) -> Option<Arc<Prepared>> {
+        match self {
+            Hold::Counted(prepared) => Some(prepared.clone()),
+            Hold::Explicit(prepared) => prepared.upgrade(),
+        }
+    }
+
+    fn is_counted(&self) -> bool {
+        matches!(self, Hold::Counted(_))
+    }
+}
+
+impl Prepared {
+    fn new(
+        protocol: &mut Postgres,
+        mut name: Name,
+        shape: Arc<Shape>,
+        segment: Option<Segment>,
+        state: u8,
+    ) -> Result<Arc<Prepared>, Error> {
+        let id = protocol.register(heal(&name.text, &shape).map_err(unencodable)?);
+        name.id = Some(id);
+        let state = AtomicU8::new(state);
+        Ok(Arc::new(Prepared { name, shape, id, segment, state, columns: Mutex::default() }))
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name.text
+    }
+
+    /// Whether its connection is gone, or has prepared it under another name.
+    pub(crate) fn is_over(&self) -> bool {
+        self.name.closes.over.load(Ordering::Relaxed) || self.state.load(Ordering::Relaxed) == STALE
+    }
+
+    /// Whether a request may name it though its Parse was not answered yet.
+    fn may_be_named(&self, scope: Scope) -> bool {
+        match scope {
+            Scope::Heals => true,
+            Scope::Fixed => false,
+            Scope::Segment(segment) => self.segment == Some(segment),
+        }
+    }
+
+    fn set(&self, state: u8) {
+        self.state.store(state, Ordering::Relaxed);
+    }
+
+    /// Takes note of what it returns, as the description in a reply says.
+    fn update(&self, reply: &Blocks) {
+        let asked = self.shape.formats();
+        for (tag, body) in reply.messages() {
+            match tag {
+                backend::ROW_DESCRIPTION => {
+                    // One that can't be read shows when a row is read.
+                    let columns = columns_of(body, Asked::These(&asked)).unwrap_or_default();
+                    self.note_formats(&asked, &columns);
+                    return self.set_columns(columns);
+                }
+                backend::NO_DATA => return self.set_columns(Columns::default()),
+                _ => {}
+            }
+        }
+    }
+
+    fn note_formats(&self, asked: &[Format], columns: &Columns) {
+        let changed = !asked.is_empty() && asked.len() != columns.len();
+        let wanted = || columns.iter().map(|column| result_format(column.type_()));
+        if changed || asked.is_empty() && wanted().any(|format| format == Format::Text) {
+            let any_text = wanted().any(|format| format == Format::Text);
+            self.shape.set_formats(if any_text { wanted().collect() } else { Vec::new() });
+        }
+    }
+
+    fn set_columns(&self, columns: Columns) {
+        *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = columns;
+    }
+
+    /// The columns as the server described them last.
+    pub(crate) fn columns(&self) -> Columns {
+        self.columns.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Use {
+    /// It has ended with this reply, and perhaps this error. Says which columns the reply has. Called
+    /// in the order of the replies, since one that prepares the statement changes those behind it.
+    pub(crate) fn ended(&self, reply: &Blocks, error: Option<&Error>) -> Columns {
+        let prepared = &self.prepared;
+        if reply.is_described() {
+            prepared.set(READY);
+            prepared.update(reply);
+        } else if self.parses {
+            prepared.set(STALE);
+        }
+        if error.is_some_and(shows_stale) {
+            prepared.set(STALE);
+        }
+        prepared.columns()
+    }
+}
+
+/// Whether the error says that the server can't use the statement as it is (26000: it does not know
+/// it; 0A000 of RevalidateCachedQuery: its plan returns other columns now).
+fn shows_stale(error: &Error) -> bool {
+    let routine = || error.server().and_then(|server| server.routine.as_deref());
+    match error.sqlstate() {
+        Some("26000") => true,
+        Some("0A000") => routine() == Some("RevalidateCachedQuery"),
+        _ => false,
+    }
+}
+
+/// Writes a Parse.
+pub(crate) fn write_parse(
+    out: &mut BytesMut,
+    name: &str,
+    sql: &str,
+    types: &[postgres_types::Type],
+) -> Result<(), EncodeError> {
+    const FEW: usize = 16;
+    let mut few = [0; FEW];
+    match few.get_mut(..types.len()) {
+        Some(few) => {
+            few.iter_mut().zip(types).for_each(|(oid, type_)| *oid = oid_of(type_));
+            parse::write(out, name, sql, few)
+        }
+        None => {
+            let many: Vec<u32> = types.iter().map(oid_of).collect();
+            parse::write(out, name, sql, &many)
+        }
+    }
+}
+
+pub(crate) fn describe_statement(out: &mut BytesMut, name: &str) -> Result<(), EncodeError> {
+    Describe { target: Target::Statement(name) }.encode(out)
+}
+
+/// What prepares it anew: Close, since the name may still be taken; Parse with the same types of
+/// parameters, since calls that were encoded before must keep their meaning; and Describe.
+fn heal(name: &str, shape: &Shape) -> Result<Bytes, EncodeError> {
+    let mut out = BytesMut::new();
+    Close { target: Target::Statement(name) }.encode(&mut out)?;
+    write_parse(&mut out, name, &shape.sql, &shape.types)?;
+    describe_statement(&mut out, name)?;
+    Ok(out.freeze())
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        // It may be dropped where the connection is locked: the Close leaves with what comes next.
+        let mut list = self.closes.list.lock().unwrap_or_else(PoisonError::into_inner);
+        list.push((self.id, std::mem::take(&mut self.text)));
+        self.closes.any.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Core {
+    /// Puts the use of a prepared statement together: Bind and Execute, and what prepares it in front
+    /// where this connection doesn't have it. Says what reply to expect, and of which statement.
+    pub(crate) fn assemble(
+        &mut self,
+        expect: Expect,
+        bound: &Bound,
+        values: &[u8],
+        scope: Scope,
+        out: &mut BytesMut,
+    ) -> Result<(Expect, Option<Use>), Error> {
+        let way = self.statements.way(self.engine.protocol_mut(), bound, scope)?;
+        let shape = &bound.shape;
+        let (expect, used) = match way {
+            Way::Named(used) => (expect.of_statement(used.prepared.id), Some(used)),
+            Way::Unnamed => (expect.parse().describe_portal(), None),
+        };
+        let name = used.as_ref().map_or("", |used| used.prepared.name());
+        let parses = used.as_ref().is_some_and(|used| used.parses);
+        if parses {
+            write_parse(out, name, &shape.sql, &shape.types).map_err(unencodable)?;
+            describe_statement(out, name).map_err(unencodable)?;
+        } else if used.is_none() {
+            write_parse(out, "", &shape.sql, &shape.types).map_err(unencodable)?;
+        }
+        bind::write_named(out, "", name, values).map_err(unencodable)?;
+        if used.is_none() {
+            Describe { target: Target::Portal("") }.encode(out).map_err(unencodable)?;
+        }
+        out.extend_from_slice(&execute::UNNAMED_ALL);
+        Ok((if parses { expect.parse().describe_statement() } else { expect }, used))
+    }
+
+    /// Sees whether the session lost its statements. What was prepared again since, and is in the same
+    /// read, is prepared once more, which does no harm.
+    pub(crate) fn note_lost_statements(&mut self) {
+        if self.engine.protocol_mut().take_statements_lost() {
+            self.statements.lost();
+        }
+    }
+
+    /// Takes note of a statement that was prepared on request.
+    pub(crate) fn adopt(
+        &mut self,
+        name: Name,
+        statement: &Statement,
+        columns: Columns,
+    ) -> Result<(), Error> {
+        self.statements.adopt(self.engine.protocol_mut(), name, statement, columns)
+    }
+
+    /// Whether statements are to be closed.
+    pub(crate) fn any_to_close(&self) -> bool {
+        self.statements.closes.any.load(Ordering::Relaxed)
+    }
+
+    /// Submits the Closes of statements that nobody uses any more.
+    pub(crate) fn close_dropped(&mut self, now: Time) {
+        self.statements.closes.any.store(false, Ordering::Relaxed);
+        let list = std::mem::take(
+            &mut *self.statements.closes.list.lock().unwrap_or_else(PoisonError::into_inner),
+        );
+        for (id, name) in list {
+            if let Some(id) = id {
+                self.engine.protocol_mut().unregister(id);
+            }
+            let mut bytes = BytesMut::new();
+            let target = Target::Statement(&name);
+            // A name of ours holds no NUL.
+            if (Close { target }).encode(&mut bytes).is_ok() {
+                bytes.extend_from_slice(&SYNC);
+                let request = Request::isolated(Token::DISCARD, Expect::sync().close());
+                self.submit_along(now, request, &bytes);
+            }
+        }
+    }
+}

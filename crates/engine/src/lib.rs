@@ -26,6 +26,7 @@
 
 mod connection;
 mod limits;
+mod line;
 mod outcome;
 mod output;
 mod protocol;

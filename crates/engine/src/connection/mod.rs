@@ -3,7 +3,6 @@
 mod buffer;
 mod deadlines;
 mod inbound;
-mod line;
 mod outbound;
 mod queue;
 mod wire;

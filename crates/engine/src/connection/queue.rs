@@ -5,8 +5,8 @@ use std::num::NonZeroU64;
 use bytes::BytesMut;
 
 use super::buffer::Buffer;
-use super::line::Line;
 use super::wire::Slot;
+use crate::line::Line;
 use crate::{Group, Outcome, Request, SyncPoint, Time, Token};
 
 pub(super) enum Entry<X> {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 /// Whoever leaves from the middle leaves a gap, which is stepped over when its turn comes. When
 /// there are more gaps than anything else they are closed, so that a line that does not move holds
 /// no more than those who stand in it.
-pub(super) struct Line<T> {
+pub(crate) struct Line<T> {
     /// Numbers ascend.
     places: VecDeque<(u64, Option<T>)>,
     next: u64,
@@ -17,21 +17,21 @@ pub(super) struct Line<T> {
 const GAPS_MIN: usize = 32;
 
 impl<T> Line<T> {
-    pub(super) fn new() -> Line<T> {
+    pub(crate) fn new() -> Line<T> {
         Line { places: VecDeque::new(), next: 1, live: 0 }
     }
 
     #[inline]
-    pub(super) fn live(&self) -> usize {
+    pub(crate) fn live(&self) -> usize {
         self.live
     }
 
     /// The number that the next one gets; none is given twice, and none is zero.
-    pub(super) fn next_number(&self) -> u64 {
+    pub(crate) fn next_number(&self) -> u64 {
         self.next
     }
 
-    pub(super) fn push(&mut self, item: T) -> u64 {
+    pub(crate) fn push(&mut self, item: T) -> u64 {
         let number = self.next;
         self.next += 1;
         self.live += 1;
@@ -40,12 +40,12 @@ impl<T> Line<T> {
     }
 
     #[inline]
-    pub(super) fn first(&mut self) -> Option<&T> {
+    pub(crate) fn first(&mut self) -> Option<&T> {
         self.skip_gaps();
         self.places.front()?.1.as_ref()
     }
 
-    pub(super) fn pop(&mut self) -> Option<T> {
+    pub(crate) fn pop(&mut self) -> Option<T> {
         self.skip_gaps();
         let (_, item) = self.places.pop_front()?;
         self.live -= 1;
@@ -53,37 +53,37 @@ impl<T> Line<T> {
     }
 
     /// The last place's, unless it is a gap.
-    pub(super) fn last_mut(&mut self) -> Option<&mut T> {
+    pub(crate) fn last_mut(&mut self) -> Option<&mut T> {
         self.places.back_mut()?.1.as_mut()
     }
 
     /// Where the one with this number stands, counting gaps.
-    pub(super) fn position(&self, number: u64) -> Option<usize> {
+    pub(crate) fn position(&self, number: u64) -> Option<usize> {
         self.places.binary_search_by_key(&number, |(number, _)| *number).ok()
     }
 
     /// Places, counting gaps.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    pub(super) fn at(&self, index: usize) -> Option<&T> {
+    pub(crate) fn at(&self, index: usize) -> Option<&T> {
         self.places.get(index)?.1.as_ref()
     }
 
-    pub(super) fn at_mut(&mut self, index: usize) -> Option<&mut T> {
+    pub(crate) fn at_mut(&mut self, index: usize) -> Option<&mut T> {
         self.places.get_mut(index)?.1.as_mut()
     }
 
     /// Takes out who stands at `index` and leaves a gap.
-    pub(super) fn take(&mut self, index: usize) -> Option<T> {
+    pub(crate) fn take(&mut self, index: usize) -> Option<T> {
         let item = self.places.get_mut(index)?.1.take()?;
         self.live -= 1;
         Some(item)
     }
 
     /// Closes the gaps if there are many; positions change then. Returns whether it did.
-    pub(super) fn close_gaps(&mut self) -> bool {
+    pub(crate) fn close_gaps(&mut self) -> bool {
         let many = self.places.len() - self.live > self.live + GAPS_MIN;
         if many {
             self.places.retain(|(_, item)| item.is_some());
@@ -91,13 +91,13 @@ impl<T> Line<T> {
         many
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.places.iter_mut().filter_map(|(_, item)| item.as_mut())
     }
 
     /// Steps over the gaps at the front; positions change then.
     #[inline]
-    pub(super) fn skip_gaps(&mut self) {
+    pub(crate) fn skip_gaps(&mut self) {
         while let Some((_, None)) = self.places.front() {
             self.places.pop_front();
         }

@@ -29,6 +29,7 @@ mod limits;
 mod line;
 mod outcome;
 mod output;
+pub mod pool;
 mod protocol;
 mod request;
 mod time;

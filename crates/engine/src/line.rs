@@ -52,6 +52,18 @@ impl<T> Line<T> {
         item
     }
 
+    pub(crate) fn last(&mut self) -> Option<&T> {
+        self.drop_last_gaps();
+        self.places.back()?.1.as_ref()
+    }
+
+    pub(crate) fn pop_last(&mut self) -> Option<T> {
+        self.drop_last_gaps();
+        let (_, item) = self.places.pop_back()?;
+        self.live -= 1;
+        item
+    }
+
     /// The last place's, unless it is a gap.
     pub(crate) fn last_mut(&mut self) -> Option<&mut T> {
         self.places.back_mut()?.1.as_mut()
@@ -100,6 +112,13 @@ impl<T> Line<T> {
     pub(crate) fn skip_gaps(&mut self) {
         while let Some((_, None)) = self.places.front() {
             self.places.pop_front();
+        }
+    }
+
+    /// Gives up the gaps at the end; their numbers are not given again.
+    fn drop_last_gaps(&mut self) {
+        while let Some((_, None)) = self.places.back() {
+            self.places.pop_back();
         }
     }
 }

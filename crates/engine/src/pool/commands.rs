@@ -1,0 +1,127 @@
+//! What callers want, and what becomes of a connection that they had.
+
+use super::connections::State;
+use super::waiters::{Kind, Ticket};
+use super::{Cause, Condition, ConnectionId, Life, Load, Pool, choose};
+use crate::{Time, Token};
+
+impl Pool {
+    /// Where to put one shared statement: see [`choose`]. From then on the host counts it in the
+    /// load of that connection; nothing is given back. If no connection is idle, one more is opened
+    /// in the background, one at a time.
+    ///
+    /// `None` if no connection can take it, or others wait for one already: then it waits with
+    /// [`wait_shared`](Self::wait_shared).
+    pub fn place(
+        &mut self,
+        now: Time,
+        mut load_of: impl FnMut(ConnectionId) -> Load,
+    ) -> Option<ConnectionId> {
+        self.decide(now, &mut load_of);
+        if self.life != Life::Open || self.waiters.count(Kind::Shared) > 0 {
+            return None;
+        }
+        let choice = choose(now, &self.limits, self.shared_loads(&mut load_of));
+        if choice.helps {
+            self.grow();
+        }
+        let slot = self.connections.slot_mut(choice.on?);
+        slot.holding = false;
+        Some(slot.id)
+    }
+
+    /// Asks for a connection of one's own, which [`Output::Granted`](super::Output::Granted) brings: at once if one is idle
+    /// and nobody waits, else as the line goes.
+    ///
+    /// `deadline` is the moment after which the caller no longer waits, kept to the millisecond;
+    /// `None` for [`Limits::wait_timeout`](super::Limits::wait_timeout) from now. With `now` it gets one at once or never.
+    pub fn checkout(&mut self, now: Time, token: Token, deadline: Option<Time>) -> Ticket {
+        self.wait(Kind::Exclusive, now, token, deadline)
+    }
+
+    /// Keeps the place in line of a shared statement for which [`place`](Self::place) found no
+    /// connection; [`Output::Placed`](super::Output::Placed) says where it goes. `deadline` as in
+    /// [`checkout`](Self::checkout).
+    pub fn wait_shared(&mut self, now: Time, token: Token, deadline: Option<Time>) -> Ticket {
+        self.wait(Kind::Shared, now, token, deadline)
+    }
+
+    /// A caller no longer waits. True if it still did: no output follows for it. False if its
+    /// output is on the way or was taken already; the host then gives back what was granted.
+    pub fn give_up(&mut self, ticket: Ticket) -> bool {
+        self.undecided = true;
+        self.waiters.remove(ticket)
+    }
+
+    /// An exclusive connection came back. `since` is when its user was done: now, unless the host
+    /// kept it for a while. It may still have replies to come; it is not idle then.
+    ///
+    /// One that is past its lifetime is closed when it is idle. Ignored unless this connection was granted and not
+    /// lost since.
+    pub fn release(&mut self, since: Time, id: ConnectionId, condition: Condition) {
+        let Some(index) = self.find(id, State::Exclusive) else { return };
+        self.undecided = true;
+        let slot = self.connections.slot_mut(index);
+        slot.since = since;
+        slot.holding = condition == Condition::DirtyHolding;
+        if condition == Condition::Broken {
+            self.connections.leave(index);
+        } else if self.life != Life::Open || since >= slot.expires {
+            self.drain(index, State::Retiring);
+        } else {
+            self.free(index);
+        }
+    }
+
+    /// Takes a connection out of use, because its session was changed or its server goes away. It
+    /// takes no new work; it is closed when it has drained, or is released. Another is opened if one
+    /// is needed.
+    pub fn retire(&mut self, id: ConnectionId) {
+        let Some(index) = self.connections.find(id) else { return };
+        self.undecided = true;
+        let slot = self.connections.slot_mut(index);
+        match slot.state {
+            State::Shared => self.drain(index, State::Retiring),
+            State::Claimed => self.connections.enter(index, State::Retiring),
+            State::Opening | State::Exclusive => slot.expires = Time::ZERO,
+            State::Gone | State::Retiring => {}
+        }
+    }
+
+    /// Opens one more connection in the background if there is room and none is being opened: one
+    /// at a time, and not before a pause after a failure is over.
+    pub fn grow(&mut self) {
+        if self.can_grow() {
+            self.wish = true;
+            self.undecided = true;
+        }
+    }
+
+    /// Ends the pool: callers in line fail, and so do all that come later; openings are given up;
+    /// idle connections are closed, others when they have drained or are released.
+    /// [`Output::Closed`](super::Output::Closed) comes when none is left.
+    pub fn close(&mut self) {
+        if self.life != Life::Open {
+            return;
+        }
+        self.life = Life::Closing;
+        self.undecided = true;
+        self.fail_all(Cause::Closed);
+        while let Some(index) = self.connections.list(State::Opening).last() {
+            self.close_now(*index);
+        }
+        while let Some(index) = self.connections.list(State::Claimed).last() {
+            self.connections.enter(*index, State::Retiring);
+        }
+    }
+
+    fn wait(&mut self, kind: Kind, now: Time, token: Token, deadline: Option<Time>) -> Ticket {
+        self.undecided = true;
+        let deadline = deadline.unwrap_or(now.after(self.limits.wait_timeout));
+        let ticket = self.waiters.push(kind, now, token, deadline);
+        if self.life != Life::Open {
+            self.fail_all(Cause::Closed);
+        }
+        ticket
+    }
+}

@@ -1,0 +1,182 @@
+//! The connections of a pool by state.
+
+use super::output::Output;
+use crate::Time;
+
+/// The name of one connection.
+///
+/// It is never given again, so a report about a connection that is gone is recognised and ignored.
+/// (Precisely: not before its place was given away four billion times.)
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId {
+    index: u32,
+    generation: u32,
+}
+
+impl ConnectionId {
+    /// A number below [`connections_max`](super::Limits::connections_max), for a host that keeps
+    /// its connections in a list. It is given again once this connection was forgotten, so compare
+    /// the whole id before believing a report of its own.
+    pub fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// No connection: the place is free.
+    Gone,
+    /// The host is opening it.
+    Opening,
+    /// Statements of many callers may be put on it.
+    Shared,
+    /// To be given to an exclusive caller once it has drained.
+    Claimed,
+    /// A caller has it to itself.
+    Exclusive,
+    /// To be closed once it has drained.
+    Retiring,
+}
+
+const STATES: usize = State::Retiring as usize + 1;
+
+pub(super) struct Slot {
+    pub(super) id: ConnectionId,
+    pub(super) state: State,
+    /// Its position in the list of its state.
+    at: usize,
+    /// When the attempt to open it began, it was opened, or its last exclusive user was done.
+    pub(super) since: Time,
+    /// When it was opened.
+    pub(super) opened: Time,
+    /// When it is to be replaced.
+    pub(super) expires: Time,
+    /// A reset is owed that others may be waiting for.
+    pub(super) holding: bool,
+    /// Statements that were placed on it by outputs that the host has not taken yet.
+    pub(super) promised: usize,
+    /// The host was told that it takes shared statements.
+    pub(super) announced: bool,
+    /// The host said that it has drained, and nothing was decided about it since.
+    pub(super) drained: bool,
+}
+
+impl Slot {
+    fn new(id: ConnectionId, state: State, at: usize) -> Slot {
+        Slot {
+            id,
+            state,
+            at,
+            since: Time::ZERO,
+            opened: Time::ZERO,
+            expires: Time::NEVER,
+            holding: false,
+            promised: 0,
+            announced: false,
+            drained: false,
+        }
+    }
+}
+
+/// Every place that was ever taken, and for each state the places in it.
+pub(super) struct Connections {
+    slots: Vec<Slot>,
+    lists: [Vec<usize>; STATES],
+}
+
+impl Connections {
+    pub(super) fn new() -> Connections {
+        Connections { slots: Vec::new(), lists: Default::default() }
+    }
+
+    /// Connections in a state.
+    pub(super) fn count(&self, state: State) -> usize {
+        self.lists[state as usize].len()
+    }
+
+    /// Places in a state, in no order.
+    pub(super) fn list(&self, state: State) -> &[usize] {
+        &self.lists[state as usize]
+    }
+
+    /// Places that are taken.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len() - self.count(State::Gone)
+    }
+
+    /// Connections that serve callers, now or as soon as they have drained or come back.
+    pub(super) fn serving(&self) -> usize {
+        [State::Shared, State::Claimed, State::Exclusive]
+            .map(|state| self.count(state))
+            .iter()
+            .sum()
+    }
+
+    /// The place of a connection that is not gone.
+    pub(super) fn find(&self, id: ConnectionId) -> Option<usize> {
+        let slot = self.slots.get(id.index())?;
+        (slot.id == id && slot.state != State::Gone).then_some(id.index())
+    }
+
+    pub(super) fn slot(&self, index: usize) -> &Slot {
+        &self.slots[index]
+    }
+
+    pub(super) fn slot_mut(&mut self, index: usize) -> &mut Slot {
+        &mut self.slots[index]
+    }
+
+    /// Takes a place for a connection that is to be opened.
+    pub(super) fn open(&mut self, now: Time) -> ConnectionId {
+        let index = match self.list(State::Gone).last() {
+            Some(index) => *index,
+            None => self.add_place(),
+        };
+        self.enter(index, State::Opening);
+        let slot = &mut self.slots[index];
+        *slot = Slot { since: now, ..Slot::new(slot.id, slot.state, slot.at) };
+        slot.id
+    }
+
+    pub(super) fn enter(&mut self, index: usize, state: State) {
+        let slot = &mut self.slots[index];
+        let (old, at) = (slot.state, slot.at);
+        let list = &mut self.lists[old as usize];
+        list.swap_remove(at);
+        if let Some(moved) = list.get(at) {
+            self.slots[*moved].at = at;
+        }
+        self.put(index, state);
+    }
+
+    /// Gives the place back. Its id is not known any more.
+    pub(super) fn leave(&mut self, index: usize) {
+        self.enter(index, State::Gone);
+        let id = &mut self.slots[index].id;
+        id.generation = id.generation.wrapping_add(1);
+    }
+
+    /// Gives the place back, and says what the host has to do.
+    pub(super) fn close(&mut self, index: usize) -> Output {
+        let id = self.slot(index).id;
+        self.leave(index);
+        Output::Close { id }
+    }
+
+    fn add_place(&mut self) -> usize {
+        let index = self.slots.len();
+        let number = u32::try_from(index).expect("connections_max is no more than that");
+        let id = ConnectionId { index: number, generation: 0 };
+        self.slots.push(Slot::new(id, State::Gone, 0));
+        self.put(index, State::Gone);
+        index
+    }
+
+    fn put(&mut self, index: usize, state: State) {
+        let list = &mut self.lists[state as usize];
+        list.push(index);
+        let slot = &mut self.slots[index];
+        slot.at = list.len() - 1;
+        slot.state = state;
+    }
+}

@@ -1,0 +1,108 @@
+//! What happened to connections, and that time has passed.
+
+use super::connections::State;
+use super::{Cause, ConnectionId, Life, Output, Pool};
+use crate::Time;
+
+impl Pool {
+    /// A connection that [`Output::Open`] asked for is open and ready. It goes to the front of the
+    /// line; with nobody there it is idle.
+    ///
+    /// If the pool has forgotten it, [`Output::Close`] comes for it once more.
+    pub fn handle_opened(&mut self, now: Time, id: ConnectionId) {
+        let Some(index) = self.connections.find(id) else {
+            return self.outputs.push_back(Output::Close { id });
+        };
+        if self.connections.slot(index).state != State::Opening {
+            return;
+        }
+        self.undecided = true;
+        self.opens += 1;
+        self.backoff.succeeded();
+        let slot = self.connections.slot_mut(index);
+        if now >= slot.expires {
+            // It was retired in the meantime.
+            return self.close_now(index);
+        }
+        slot.since = now;
+        slot.opened = now;
+        let lifetime = self.limits.lifetime;
+        let (low, high) = (lifetime - lifetime / 10, lifetime.saturating_add(lifetime / 10));
+        slot.expires = now.after(self.jitter.between(low, high));
+        self.free(index);
+    }
+
+    /// An attempt that [`Output::Open`] asked for failed. Its place is free again, and the next one
+    /// is made after a pause ([`Limits::backoff_min`](super::Limits::backoff_min)).
+    ///
+    /// `permanent` says that time does not mend it: a wrong password, no such database. If there is
+    /// no connection left that could serve them, all callers in line fail then with
+    /// [`Cause::OpenFailed`], and so do those that come during the pause. After a failure that is
+    /// not permanent they wait until their deadlines. The host keeps the error for them.
+    pub fn handle_open_failed(&mut self, now: Time, id: ConnectionId, permanent: bool) {
+        let Some(index) = self.find(id, State::Opening) else { return };
+        self.undecided = true;
+        self.open_failures += 1;
+        let started = self.connections.slot(index).since;
+        self.connections.leave(index);
+        self.backoff.failed(now, started, permanent, &self.limits, &mut self.jitter);
+    }
+
+    /// A connection is broken: it is forgotten at once, whatever it was doing, and another is
+    /// opened if somebody waits or there are fewer than
+    /// [`Limits::connections_min`](super::Limits::connections_min). Its exclusive user, if any,
+    /// learns of it from the host; releasing it is no longer needed and does nothing.
+    ///
+    /// If it was lost sooner than [`Limits::backoff_min`](super::Limits::backoff_min) after it was
+    /// opened, there is a pause like that after a failure. Otherwise a server that accepts
+    /// connections and drops them would be asked for the next without end.
+    pub fn handle_lost(&mut self, now: Time, id: ConnectionId) {
+        let Some(index) = self.connections.find(id) else { return };
+        if self.connections.slot(index).state == State::Opening {
+            return self.handle_open_failed(now, id, false);
+        }
+        self.undecided = true;
+        let opened = self.connections.slot(index).opened;
+        self.connections.leave(index);
+        let pause = self.limits.backoff_min;
+        if now < opened.after(pause) {
+            self.backoff.pause(now, pause, &mut self.jitter);
+        }
+    }
+
+    /// Nothing is unanswered on this connection. The host says so when
+    /// [`Output::Drain`] asked for it, and for every connection while somebody
+    /// [waits](Self::waiting); it may say so at any time.
+    pub fn handle_drained(&mut self, id: ConnectionId) {
+        let Some(index) = self.connections.find(id) else { return };
+        self.undecided = true;
+        match self.connections.slot(index).state {
+            State::Claimed => {
+                self.free(index);
+                self.connections.slot_mut(index).drained = true;
+            }
+            State::Retiring => self.close_now(index),
+            State::Gone | State::Opening | State::Shared | State::Exclusive => {}
+        }
+    }
+
+    /// A connection that had no [`room`](super::Load::room) has some again. The host says so while
+    /// somebody [waits](Self::waiting); it may say so at any time.
+    pub fn handle_room(&mut self) {
+        self.undecided = true;
+    }
+
+    /// The moment came that [`poll_deadline`](Self::poll_deadline) named, or any other.
+    pub fn handle_time(&mut self, now: Time) {
+        if self.life != Life::Open {
+            return;
+        }
+        self.undecided = true;
+        let cause = match self.backoff.failing() {
+            true => Cause::OpenFailed,
+            false => Cause::Deadline,
+        };
+        let outputs = &mut self.outputs;
+        self.waiters.expire(now, |token| outputs.push_back(Output::Failed { token, cause }));
+    }
+}

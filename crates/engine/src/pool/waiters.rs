@@ -1,0 +1,154 @@
+//! Callers that wait: one line for both kinds, first come, first served.
+
+use super::limits::RESOLUTION;
+use crate::line::Line;
+use crate::{Time, Token};
+
+/// Where a caller stands in line, for [`give_up`](super::Pool::give_up). None is given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    kind: Kind,
+    number: u64,
+}
+
+/// What a caller wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A connection for itself.
+    Exclusive,
+    /// To put one statement on a connection.
+    Shared,
+}
+
+pub(super) struct Waiter {
+    pub(super) token: Token,
+    pub(super) since: Time,
+    deadline: Time,
+    /// Its number in the line of both kinds.
+    order: u64,
+}
+
+/// A line per kind, so that the next of a kind is found at once, and numbers over both.
+pub(super) struct Waiters {
+    exclusive: Line<Waiter>,
+    shared: Line<Waiter>,
+    next_order: u64,
+    /// No deadline lies before this moment.
+    earliest_deadline: Time,
+    /// The deadlines are not looked at before this moment.
+    next_look: Time,
+}
+
+impl Waiters {
+    pub(super) fn new() -> Waiters {
+        Waiters {
+            exclusive: Line::new(),
+            shared: Line::new(),
+            next_order: 0,
+            earliest_deadline: Time::NEVER,
+            next_look: Time::ZERO,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.exclusive.live() + self.shared.live()
+    }
+
+    pub(super) fn count(&self, kind: Kind) -> usize {
+        match kind {
+            Kind::Exclusive => self.exclusive.live(),
+            Kind::Shared => self.shared.live(),
+        }
+    }
+
+    pub(super) fn push(&mut self, kind: Kind, now: Time, token: Token, deadline: Time) -> Ticket {
+        self.earliest_deadline = self.earliest_deadline.min(deadline);
+        let waiter = Waiter { token, since: now, deadline, order: self.next_order };
+        self.next_order += 1;
+        Ticket { kind, number: self.line(kind).push(waiter) }
+    }
+
+    /// What the first in line wants.
+    pub(super) fn first(&mut self) -> Option<Kind> {
+        match (order(self.exclusive.first()), order(self.shared.first())) {
+            (None, None) => None,
+            (Some(exclusive), Some(shared)) if exclusive < shared => Some(Kind::Exclusive),
+            (Some(_), None) => Some(Kind::Exclusive),
+            _ => Some(Kind::Shared),
+        }
+    }
+
+    /// Takes the first of a kind.
+    pub(super) fn pop(&mut self, kind: Kind) -> Option<Waiter> {
+        let waiter = self.line(kind).pop();
+        self.forget_deadlines();
+        waiter
+    }
+
+    /// Takes the one who came last.
+    pub(super) fn pop_newest(&mut self) -> Option<Waiter> {
+        let exclusive = order(self.exclusive.last());
+        let kind = match exclusive > order(self.shared.last()) {
+            true => Kind::Exclusive,
+            false => Kind::Shared,
+        };
+        let waiter = self.line(kind).pop_last();
+        self.forget_deadlines();
+        waiter
+    }
+
+    /// Takes a caller out; false if it stands there no more.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> bool {
+        let line = self.line(ticket.kind);
+        let left = line.position(ticket.number).and_then(|index| line.take(index)).is_some();
+        line.close_gaps();
+        self.forget_deadlines();
+        left
+    }
+
+    /// Takes out those whose deadline has come.
+    pub(super) fn expire(&mut self, now: Time, mut expired: impl FnMut(Token)) {
+        if now < self.next_deadline() {
+            return;
+        }
+        let mut earliest = Time::NEVER;
+        for line in [&mut self.exclusive, &mut self.shared] {
+            for index in 0..line.len() {
+                match line.at(index) {
+                    Some(waiter) if waiter.deadline <= now => {
+                        expired(waiter.token);
+                        line.take(index);
+                    }
+                    Some(waiter) => earliest = earliest.min(waiter.deadline),
+                    None => {}
+                }
+            }
+            line.close_gaps();
+        }
+        self.earliest_deadline = earliest;
+        self.next_look = now.after(RESOLUTION);
+    }
+
+    /// When the deadlines are to be looked at next. That is linear, but at most once a
+    /// millisecond.
+    pub(super) fn next_deadline(&self) -> Time {
+        self.earliest_deadline.max(self.next_look)
+    }
+
+    fn line(&mut self, kind: Kind) -> &mut Line<Waiter> {
+        match kind {
+            Kind::Exclusive => &mut self.exclusive,
+            Kind::Shared => &mut self.shared,
+        }
+    }
+
+    fn forget_deadlines(&mut self) {
+        if self.len() == 0 {
+            self.earliest_deadline = Time::NEVER;
+        }
+    }
+}
+
+fn order(waiter: Option<&Waiter>) -> Option<u64> {
+    waiter.map(|waiter| waiter.order)
+}

@@ -1,0 +1,125 @@
+//! Pauses after attempts that failed.
+
+use std::time::Duration;
+
+use onetrip_engine::Time;
+use onetrip_engine::pool::{Limits, Pool};
+
+use super::host::{Did, Host, max, millis, seconds};
+
+/// A host with one caller that never gives up, and its first attempt.
+fn trying(limits: Limits) -> Host {
+    let mut host = Host::new(Limits { wait_timeout: Duration::MAX, ..limits });
+    host.checkout(1);
+    assert_eq!(host.take(), [Did::Open(0)]);
+    host
+}
+
+/// Lets an attempt fail, and says how long the pause is.
+fn pause(host: &mut Host, name: usize) -> Duration {
+    assert_eq!(host.open_failed(name), []);
+    let next = host.pool.poll_deadline().unwrap();
+    let just_before = next.since(host.now) - Duration::from_nanos(1);
+    assert_eq!(host.later(just_before), [], "an attempt before the pause is over");
+    assert_eq!(host.later(Duration::from_nanos(1)), [Did::Open(name + 1)]);
+    just_before + Duration::from_nanos(1)
+}
+
+#[test]
+fn pauses_double_from_the_minimum_to_the_maximum_and_are_shortened_by_up_to_half() {
+    let mut host = trying(max(1));
+    let nominal = [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000];
+    for (name, nominal) in nominal.into_iter().enumerate() {
+        let pause = pause(&mut host, name);
+        assert!(pause >= millis(nominal) / 2 && pause <= millis(nominal), "{name}: {pause:?}");
+    }
+}
+
+#[test]
+fn a_success_ends_the_pauses() {
+    let mut host = trying(max(1));
+    for name in 0..5 {
+        pause(&mut host, name);
+    }
+    host.opened(5);
+    host.checkout(2);
+    host.now = host.now.after(seconds(1));
+    assert_eq!(host.lost(5), [Did::Open(6)], "at once");
+    assert!(pause(&mut host, 6) <= millis(100), "from the beginning");
+}
+
+#[test]
+fn attempts_that_fail_together_count_once() {
+    let mut host = Host::new(max(4));
+    for token in 1..=4 {
+        host.checkout(token);
+    }
+    assert_eq!(host.take().len(), 4);
+    for name in 0..4 {
+        assert_eq!(host.open_failed(name), []);
+    }
+    let next = host.pool.poll_deadline().unwrap();
+    assert!(next.since(host.now) <= millis(100));
+}
+
+#[test]
+fn after_a_failure_one_attempt_is_made_at_a_time() {
+    let mut host = Host::new(max(4));
+    for token in 1..=3 {
+        host.checkout(token);
+    }
+    assert_eq!(host.take().len(), 3);
+    for name in 0..3 {
+        host.open_failed(name);
+    }
+    assert_eq!(host.due(), [Did::Open(3)]);
+    assert_eq!(host.opened(3), [Did::Granted(1, 3), Did::Open(4), Did::Open(5)]);
+}
+
+#[test]
+fn clients_with_different_seeds_come_back_at_different_moments() {
+    let pause = |seed| {
+        let mut host = Host::new(max(1));
+        host.pool = Pool::new(max(1), seed);
+        host.checkout(1);
+        host.take();
+        host.open_failed(0);
+        host.pool.poll_deadline().unwrap()
+    };
+    let mut pauses: Vec<Time> = (0..20).map(pause).collect();
+    assert_eq!(pauses, (0..20).map(pause).collect::<Vec<_>>(), "a seed repeats everything");
+    pauses.sort();
+    pauses.dedup();
+    assert!(pauses.len() > 15);
+    assert!(pauses[0] < Time::ZERO.after(millis(70)));
+    assert!(pauses[pauses.len() - 1] > Time::ZERO.after(millis(80)));
+}
+
+#[test]
+fn an_attempt_in_the_background_waits_for_the_end_of_the_pause_too() {
+    let mut host = Host::with(max(2), 1);
+    host.busy(0);
+    host.place();
+    assert_eq!(host.take(), [Did::Open(1)]);
+    host.open_failed(1);
+    host.place();
+    assert_eq!(host.take(), []);
+    assert!(!host.pool.can_grow(), "one is planned");
+    assert_eq!(host.due(), [Did::Open(2)]);
+    assert_eq!(host.open_failed(2), []);
+    assert!(host.pool.can_grow(), "and the next is for the next statement to ask for");
+}
+
+#[test]
+fn a_server_that_drops_what_it_accepts_is_not_asked_without_a_pause() {
+    let mut host = Host::new(Limits { connections_min: 1, ..max(2) });
+    assert_eq!(host.take(), [Did::Open(0)]);
+    host.opened(0);
+    assert_eq!(host.lost(0), []);
+    let next = host.pool.poll_deadline().unwrap();
+    assert!(next.since(host.now) >= millis(50) && next.since(host.now) <= millis(100));
+    assert_eq!(host.due(), [Did::Open(1)]);
+    host.opened(1);
+    host.now = host.now.after(millis(100));
+    assert_eq!(host.lost(1), [Did::Open(2)], "this one has lived");
+}

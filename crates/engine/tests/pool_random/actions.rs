@@ -1,0 +1,346 @@
+//! What may happen to a host, and how it ends.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use onetrip_engine::pool::{Cause, Condition, ConnectionId, choose};
+use onetrip_engine::{Time, Token};
+
+use crate::callers::{Caller, Kind};
+use crate::sim::{Conn, Sim};
+
+impl Sim {
+    pub(crate) fn act(&mut self) {
+        match self.rng.below(24) {
+            0..=6 if self.calm && self.rng.one_in(2) => self.pass_time(),
+            0..=3 => self.statement(),
+            4 | 5 => self.wait(Kind::Exclusive),
+            6 => self.wait(Kind::Shared),
+            7 => self.give_up(),
+            8..=10 => self.release(),
+            11..=14 => self.answer(),
+            15 | 16 => self.end_opening(),
+            17 if self.rng.one_in(4) => self.lose(),
+            18 if self.rng.one_in(4) => self.retire(),
+            19 => self.stale_report(),
+            20 if self.rng.one_in(3) => self.pool.grow(),
+            21 if self.rng.one_in(60) => self.begin_to_close(),
+            21 => self.use_exclusively(),
+            _ => self.pass_time(),
+        }
+    }
+
+    // --- callers ---
+
+    fn statement(&mut self) {
+        self.settle();
+        if self.rng.one_in(2) && self.pool.waiting() == 0 {
+            return self.place_without_asking();
+        }
+        let conns = &self.conns;
+        let load_of = |id| conns.iter().find(|conn| conn.id == id).unwrap().load();
+        match self.pool.place(self.now, load_of) {
+            Some(id) => {
+                self.put(id);
+                self.conn(id).holding = false;
+                self.saw("placed at once");
+            }
+            None => self.wait(Kind::Shared),
+        }
+    }
+
+    /// As a host does that holds no lock.
+    fn place_without_asking(&mut self) {
+        let open = self.conns.iter().filter(|conn| conn.gate);
+        let choice = choose(self.now, &self.limits, open.map(|conn| (conn.id, conn.load())));
+        if choice.helps && self.pool.can_grow() {
+            self.pool.grow();
+        }
+        match choice.on {
+            Some(id) => {
+                self.saw("placed without asking");
+                self.put(id);
+                self.conn(id).rode_along = true;
+            }
+            None => self.wait(Kind::Shared),
+        }
+    }
+
+    fn wait(&mut self, kind: Kind) {
+        let token = self.callers.next_token();
+        let deadline = match self.rng.below(4) {
+            0 => Some(self.now.after(self.rng.micros(20_000))),
+            1 => Some(self.now),
+            _ => None,
+        };
+        let ticket = match kind {
+            Kind::Exclusive => self.pool.checkout(self.now, Token(token), deadline),
+            Kind::Shared => self.pool.wait_shared(self.now, Token(token), deadline),
+        };
+        let deadline = deadline.unwrap_or(self.now.after(self.limits.wait_timeout));
+        self.callers.came(Caller { token, kind, since: self.now, deadline }, ticket);
+    }
+
+    fn give_up(&mut self) {
+        let Some((token, ticket)) = self.rng.try_pick(&self.callers.tickets) else { return };
+        // One that still waits here may have its output on the way.
+        let waits = self.callers.waits(token);
+        if self.pool.give_up(ticket) {
+            assert!(waits, "{token} gave up twice");
+            self.callers.end(token, "gave up");
+            self.saw("gave up");
+        } else {
+            self.saw("gave up too late");
+        }
+    }
+
+    pub(crate) fn failed(&mut self, token: u64, cause: Cause) {
+        let line = self.callers.line().len();
+        let newest = self.callers.line().last().is_some_and(|last| last.token == token);
+        let failing = self.pauses.failures > 0;
+        let (caller, _) = self.callers.end(token, "failed");
+        let late = caller.deadline <= self.now;
+        match cause {
+            Cause::Deadline => {
+                assert!(late && !failing);
+                self.saw("deadline");
+            }
+            Cause::OpenFailed if late => {
+                assert!(failing);
+                self.saw("open failed");
+            }
+            Cause::OpenFailed => {
+                assert!(self.pauses.permanent && failing && self.now < self.pauses.latest);
+                // Had one been claimed for it, it would take shared work by now.
+                let serving = self.pool.shared() + self.pool.exclusive();
+                assert_eq!(serving, 0, "one could serve {token}");
+                self.saw("failed for good");
+            }
+            Cause::LineFull => {
+                assert!(line > self.limits.waiting_max && newest);
+                self.saw("line full");
+            }
+            Cause::Closed => {
+                assert!(self.closing);
+                self.saw("pool closed");
+            }
+        }
+    }
+
+    // --- connections ---
+
+    fn some(&mut self, of: impl Fn(&Conn) -> bool) -> Option<ConnectionId> {
+        let found: Vec<ConnectionId> =
+            self.conns.iter().filter(|conn| of(conn)).map(|conn| conn.id).collect();
+        self.rng.try_pick(&found)
+    }
+
+    fn release(&mut self) {
+        let Some(id) = self.some(|conn| conn.owner.is_some()) else { return };
+        let conditions = [Condition::Clean, Condition::Dirty, Condition::DirtyHolding];
+        let condition = match self.rng.one_in(10) {
+            true => Condition::Broken,
+            false => self.rng.pick(&conditions),
+        };
+        let since = match self.rng.one_in(4) {
+            true => {
+                Time::from_nanos(self.now.as_nanos().saturating_sub(self.rng.next() % 5_000_000))
+            }
+            false => self.now,
+        };
+        let conn = self.conn(id);
+        let last = conn.statements.back().copied().unwrap_or_default();
+        let since = since.max(conn.idle_since()).max(last);
+        self.release_as(since, id, condition);
+    }
+
+    fn release_as(&mut self, since: Time, id: ConnectionId, condition: Condition) {
+        self.pool.release(since, id, condition);
+        let conn = self.conn(id);
+        (conn.owner, conn.released) = (None, since);
+        conn.holding = condition == Condition::DirtyHolding;
+        conn.rode_along = false;
+        if condition == Condition::Broken {
+            self.forget(id);
+        }
+    }
+
+    /// The owner sends statements of its own, whose replies may be left when it goes.
+    fn use_exclusively(&mut self) {
+        if let Some(id) = self.some(|conn| conn.owner.is_some()) {
+            let now = self.now;
+            self.conn(id).statements.push_back(now);
+        }
+    }
+
+    fn answer(&mut self) {
+        if let Some(id) = self.some(|conn| !conn.statements.is_empty()) {
+            self.answer_on(id);
+        }
+    }
+
+    fn answer_on(&mut self, id: ConnectionId) {
+        let now = self.now;
+        let conn = self.conn(id);
+        let had_no_room = conn.load().room == 0;
+        conn.statements.pop_front();
+        conn.answered = now;
+        self.report(id, had_no_room);
+    }
+
+    /// What is not picked here hangs.
+    fn end_opening(&mut self) {
+        self.settle();
+        let Some((id, started)) = self.rng.try_pick(&self.opening) else { return };
+        match self.rng.below(8) {
+            0..=4 => self.opened(id),
+            kind => self.open_failed(id, started, kind == 7),
+        }
+    }
+
+    fn opened(&mut self, id: ConnectionId) {
+        self.pauses = Default::default();
+        self.opening.retain(|(opening, _)| *opening != id);
+        self.conns.push(Conn {
+            id,
+            statements: VecDeque::new(),
+            room_max: self.rng.pick(&[1, 3, 100]),
+            opened: self.now,
+            answered: Time::ZERO,
+            released: Time::ZERO,
+            gate: false,
+            drain: false,
+            owner: None,
+            holding: false,
+            rode_along: false,
+            retired: false,
+        });
+        self.pool.handle_opened(self.now, id);
+    }
+
+    fn open_failed(&mut self, id: ConnectionId, started: Time, permanent: bool) {
+        self.forget(id);
+        let (now, pauses) = (self.now, &mut self.pauses);
+        pauses.permanent = permanent;
+        if pauses.failures == 0 || started > pauses.failed {
+            pauses.failures += 1;
+            pauses.failed = now;
+            let doubled = self.limits.backoff_min * (1 << (pauses.failures - 1).min(20));
+            pauses.add(now, doubled.min(self.limits.backoff_max));
+        }
+        self.pool.handle_open_failed(now, id, permanent);
+        self.saw("attempt failed");
+    }
+
+    fn lose(&mut self) {
+        self.settle();
+        let Some(id) = self.some(|_| true) else { return };
+        let opened = self.conn(id).opened;
+        if self.now < opened.after(self.limits.backoff_min) {
+            self.pauses.add(self.now, self.limits.backoff_min);
+        }
+        self.forget(id);
+        self.pool.handle_lost(self.now, id);
+        self.saw("lost");
+    }
+
+    fn retire(&mut self) {
+        let Some(id) = self.some(|_| true) else { return };
+        self.conn(id).retired = true;
+        self.pool.retire(id);
+    }
+
+    /// A report that comes when the connection is gone.
+    fn stale_report(&mut self) {
+        let Some(id) = self.rng.try_pick(&self.gone) else { return };
+        match self.rng.below(6) {
+            0 => self.pool.handle_lost(self.now, id),
+            1 => self.pool.handle_drained(id),
+            2 => self.pool.release(self.now, id, Condition::Broken),
+            3 => self.pool.handle_open_failed(self.now, id, true),
+            4 => self.pool.retire(id),
+            _ => {
+                self.late.push(id);
+                self.pool.handle_opened(self.now, id);
+            }
+        }
+        self.saw("stale report");
+    }
+
+    fn begin_to_close(&mut self) {
+        self.closing = true;
+        self.pool.close();
+    }
+
+    // --- time ---
+
+    fn pass_time(&mut self) {
+        let deadline = self.pool.poll_deadline().map(|at| at.since(self.now));
+        let wait = match self.rng.below(8) {
+            0 => self.rng.micros(500_000),
+            1 | 2 => deadline.filter(|wait| *wait < Duration::from_secs(20)).unwrap_or_default(),
+            _ => self.rng.micros(3000),
+        };
+        self.later(wait);
+    }
+
+    fn later(&mut self, wait: Duration) {
+        self.now = self.now.after(wait);
+        for _ in 0..3 {
+            self.pool.handle_time(self.now);
+            self.settle();
+            if self.pool.poll_deadline().is_none_or(|next| next > self.now) {
+                return self.check_due();
+            }
+        }
+        panic!("the next deadline never comes: {:?}", self.pool);
+    }
+
+    // --- the end ---
+
+    /// Answers, releases and opens everything, until nobody waits, or nothing is left.
+    pub(crate) fn finish(&mut self) {
+        if self.rng.one_in(2) {
+            self.closing = true;
+            self.pool.close();
+        }
+        for _ in 0..1000 {
+            self.settle();
+            self.check();
+            if self.is_finished() {
+                return self.check_end();
+            }
+            while let Some(id) = self.some(|conn| !conn.statements.is_empty()) {
+                self.answer_on(id);
+                self.settle();
+            }
+            while let Some(id) = self.some(|conn| conn.owner.is_some()) {
+                self.release_as(self.now, id, Condition::Clean);
+                self.settle();
+            }
+            while let Some((id, _)) = self.rng.try_pick(&self.opening) {
+                self.opened(id);
+                self.settle();
+            }
+            self.later(Duration::from_millis(1));
+        }
+        panic!("no end: {:?}", self.pool);
+    }
+
+    fn is_finished(&self) -> bool {
+        match self.closing {
+            true => self.closed && self.pool.is_closed(),
+            false => self.callers.line().is_empty(),
+        }
+    }
+
+    fn check_end(&mut self) {
+        assert!(self.callers.line().is_empty());
+        assert_eq!(self.pool.waiting(), 0);
+        assert!(self.late.is_empty(), "not closed: {:?}", self.late);
+        if self.closing {
+            assert_eq!(self.pool.connections(), 0);
+            assert_eq!(self.pool.poll_deadline(), None);
+        }
+    }
+}

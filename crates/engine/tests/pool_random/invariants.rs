@@ -1,0 +1,91 @@
+//! What holds after each step.
+
+use crate::callers::Kind;
+use crate::sim::{Conn, Sim};
+
+use std::time::Duration;
+
+impl Sim {
+    pub(crate) fn check(&mut self) {
+        self.check_counts();
+        self.note_spare();
+        if self.closing {
+            return;
+        }
+        self.check_nobody_waits_in_vain();
+        self.check_an_attempt_is_planned();
+    }
+
+    fn check_counts(&self) {
+        let count = |of: fn(&Conn) -> bool| self.conns.iter().filter(|conn| of(conn)).count();
+        let pool = &self.pool;
+        assert_eq!(pool.connections(), self.conns.len() + self.opening.len());
+        assert!(pool.connections() <= self.limits.connections_max);
+        assert_eq!(pool.opening(), self.opening.len());
+        assert_eq!(pool.exclusive(), count(|conn| conn.owner.is_some()));
+        assert_eq!(pool.shared(), count(|conn| conn.gate));
+        assert_eq!(pool.claimed() + pool.retiring(), count(|conn| conn.drain));
+        assert_eq!(pool.waiting(), self.callers.line().len());
+        assert!(pool.waiting() <= self.limits.waiting_max);
+        assert!(pool.claimed() <= self.callers.count(Kind::Exclusive), "claims for nobody");
+    }
+
+    fn check_nobody_waits_in_vain(&self) {
+        let line = self.callers.line();
+        for conn in self.conns.iter().filter(|conn| conn.gate) {
+            let idle = conn.statements.is_empty();
+            assert!(!idle || line.is_empty(), "{:?} is idle while {line:?}", conn.id);
+            let room = conn.load().room > 0;
+            let shared = self.callers.count(Kind::Shared);
+            assert!(!room || shared == 0, "{:?} has room while {line:?}", conn.id);
+        }
+        let connections = self.conns.len() + self.opening.len();
+        let planned = self.pool.poll_deadline().is_some_and(|next| next <= self.pauses.latest);
+        assert!(line.is_empty() || connections > 0 || planned, "nothing will serve {line:?}");
+    }
+
+    /// While there is room nobody waits without an attempt, and the minimum is kept up.
+    fn check_an_attempt_is_planned(&self) {
+        let wanted =
+            !self.callers.line().is_empty() || self.serving() < self.limits.connections_min;
+        let room = self.conns.len() < self.limits.connections_max;
+        if wanted && room && self.opening.is_empty() {
+            let next = self.pool.poll_deadline().expect("an attempt is planned");
+            assert!(next <= self.pauses.latest, "not soon enough");
+            assert!(self.now < self.pauses.latest, "it could be made now");
+        }
+    }
+
+    fn note_spare(&mut self) {
+        if self.serving() <= self.limits.connections_min {
+            self.spare_since = self.now;
+        }
+    }
+
+    fn serving(&self) -> usize {
+        self.pool.shared() + self.pool.claimed() + self.pool.exclusive()
+    }
+
+    /// What was due has been done.
+    pub(crate) fn check_due(&mut self) {
+        if self.closing {
+            return;
+        }
+        self.note_spare();
+        let look = Duration::from_millis(1);
+        for caller in self.callers.line() {
+            assert!(caller.deadline.after(look) > self.now, "{caller:?} still waits");
+        }
+        for conn in self.conns.iter().filter(|conn| conn.gate) {
+            let lifetime = self.limits.lifetime + self.limits.lifetime / 10;
+            assert!(conn.opened.after(lifetime + look) > self.now, "{:?} is too old", conn.id);
+            // One that the minimum kept is looked at again after as long.
+            let idle = conn.idle_since().max(self.spare_since);
+            let due = idle.after(self.limits.idle_timeout + look) <= self.now;
+            assert!(!due || !conn.statements.is_empty(), "{:?} is idle", conn.id);
+            let reset = conn.idle_since().after(self.limits.reset_idle_after + look) <= self.now;
+            let owed = conn.holding && !conn.rode_along && conn.statements.is_empty();
+            assert!(!reset || !owed, "{:?} was not reset", conn.id);
+        }
+    }
+}

@@ -171,6 +171,25 @@ fn callers_that_leave_a_line_that_does_not_move_hold_no_memory() {
 }
 
 #[test]
+fn neither_do_those_whose_deadline_passes() {
+    let mut host = Host::with(1);
+    host.checkout(1).unwrap();
+    host.pool.checkout(host.now, Token(2), Some(Time::NEVER));
+    let left = allocation_counter::measure(|| {
+        for token in 3..100_000 {
+            let deadline = host.now.after(Duration::from_micros(1));
+            host.pool.checkout(host.now, Token(token), Some(deadline));
+            host.drain();
+            host.now = host.now.after(Duration::from_millis(1));
+            host.pool.handle_time(host.now);
+            host.drain();
+        }
+    });
+    assert_eq!(host.pool.waiting(), 1);
+    assert!(left.bytes_current < 1 << 16, "{left:?}");
+}
+
+#[test]
 fn callers_that_are_refused_hold_no_memory() {
     let limits = Limits { connections_max: 1, waiting_max: 10, ..Limits::default() };
     let mut host = Host::new(limits);

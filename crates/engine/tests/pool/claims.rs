@@ -110,6 +110,19 @@ fn a_server_that_lets_nobody_in_makes_the_callers_share_what_there_is() {
 }
 
 #[test]
+fn an_attempt_is_not_counted_on_while_the_last_one_failed() {
+    let mut host = Host::with(max(9), 1);
+    host.pool.grow();
+    assert_eq!(host.take(), [Did::Open(1)]);
+    host.open_failed(1);
+    host.pool.grow();
+    assert_eq!(host.due(), [Did::Open(2)]);
+    host.busy(0);
+    host.checkout(1);
+    assert_eq!(host.take(), [Did::Drain(0)]);
+}
+
+#[test]
 fn a_claim_stays_when_opening_becomes_possible_again() {
     let mut host = Host::with(max(2), 2);
     host.busy(0);

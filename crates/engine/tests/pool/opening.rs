@@ -107,6 +107,20 @@ fn those_that_come_during_the_pause_fail_too_and_the_next_one_causes_an_attempt(
 }
 
 #[test]
+fn a_failure_that_is_not_permanent_any_more_lets_callers_wait_again() {
+    let mut host = Host::new(max(1));
+    host.checkout(1);
+    host.take();
+    host.open_failed_for_good(0);
+    host.now = host.now.after(millis(100));
+    host.checkout(2);
+    assert_eq!(host.take(), [Did::Open(1)]);
+    assert_eq!(host.open_failed(1), []);
+    assert_eq!(host.due(), [Did::Open(2)]);
+    assert_eq!(host.opened(2), [Did::Granted(2, 2)]);
+}
+
+#[test]
 fn a_permanent_failure_fails_nobody_whom_another_connection_may_serve() {
     let mut host = Host::with(max(2), 1);
     host.checkout(1);

@@ -87,8 +87,9 @@ fn a_statement_that_waits_is_not_overtaken_by_one_that_comes_later() {
     host.wait_shared(1);
     assert_eq!(host.take(), []);
     host.set(0, Load { room: 1, ..full });
-    host.pool.handle_room();
     assert_eq!(host.place(), None, "the room is for the one that waits");
+    host.pool.handle_room();
+    assert_eq!(host.place(), None, "and it takes all of it");
     assert_eq!(host.take(), [Did::Placed(1, 0)]);
 }
 

@@ -1,8 +1,10 @@
 //! Connections that came back while they may hold something that others wait for.
 
-use onetrip_engine::pool::{Condition, Load};
+use std::time::Duration;
 
-use super::host::{Did, Host, IDLE, millis, seconds};
+use onetrip_engine::pool::{Condition, Limits, Load};
+
+use super::host::{Did, Host, IDLE, max, millis, seconds};
 
 fn released(condition: Condition) -> Host {
     let mut host = Host::taken(1);
@@ -71,6 +73,20 @@ fn replies_that_are_still_to_come_are_waited_for() {
     host.set(0, Load { since: host.now, ..IDLE });
     assert_eq!(host.later(millis(99)), []);
     assert_eq!(host.later(millis(101)), [Did::Reset(0)]);
+}
+
+#[test]
+fn without_a_while_it_is_reset_at_once_and_not_looked_at_all_the_time() {
+    let limits = Limits { reset_idle_after: Duration::ZERO, ..max(1) };
+    let mut host = Host::with(limits, 1);
+    host.checkout(1);
+    host.take();
+    host.busy(0);
+    assert_eq!(host.release_as(0, Condition::DirtyHolding), [Did::Shared(0)]);
+    assert_eq!(host.later(Duration::ZERO), []);
+    assert_eq!(host.pool.poll_deadline(), Some(host.now.after(millis(1))));
+    host.set(0, Load { since: host.now, ..IDLE });
+    assert_eq!(host.due(), [Did::Reset(0)]);
 }
 
 #[test]

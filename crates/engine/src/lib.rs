@@ -22,6 +22,9 @@
 //! * **Outcome.** Every request ends exactly once, and a failure says whether it may have run
 //!   ([`Outcome`]).
 //!
+//! Which of several connections a request goes to is decided by a state machine of its own, the
+//! [`pool`]; it knows of connections no more than their load.
+//!
 //! Deliberately absent: sockets, clocks, threads, randomness, and any word of PostgreSQL or Redis.
 
 mod connection;

@@ -10,7 +10,7 @@ impl Pool {
     /// load of that connection; nothing is given back. If no connection is idle, one more is opened
     /// in the background, one at a time.
     ///
-    /// `None` if no connection can take it, or others wait for one already: then it waits with
+    /// `None` if no connection can take it, or others wait already: then it waits with
     /// [`wait_shared`](Self::wait_shared).
     pub fn place(
         &mut self,
@@ -30,11 +30,12 @@ impl Pool {
         Some(slot.id)
     }
 
-    /// Asks for a connection of one's own, which [`Output::Granted`](super::Output::Granted) brings: at once if one is idle
-    /// and nobody waits, else as the line goes.
+    /// Asks for a connection of one's own, which [`Output::Granted`](super::Output::Granted)
+    /// brings: at once if one is idle and nobody waits, else as the line goes.
     ///
     /// `deadline` is the moment after which the caller no longer waits, kept to the millisecond;
-    /// `None` for [`Limits::wait_timeout`](super::Limits::wait_timeout) from now. With `now` it gets one at once or never.
+    /// `None` for [`Limits::wait_timeout`](super::Limits::wait_timeout) from now. With `now` it
+    /// gets one at once or never.
     pub fn checkout(&mut self, now: Time, token: Token, deadline: Option<Time>) -> Ticket {
         self.wait(Kind::Exclusive, now, token, deadline)
     }
@@ -47,17 +48,19 @@ impl Pool {
     }
 
     /// A caller no longer waits. True if it still did: no output follows for it. False if its
-    /// output is on the way or was taken already; the host then gives back what was granted.
+    /// output is on the way or was taken already: a connection that it is
+    /// [`Granted`](super::Output::Granted) has to be released then.
     pub fn give_up(&mut self, ticket: Ticket) -> bool {
         self.undecided = true;
         self.waiters.remove(ticket)
     }
 
     /// An exclusive connection came back. `since` is when its user was done: now, unless the host
-    /// kept it for a while. It may still have replies to come; it is not idle then.
+    /// kept it for a while. Replies to its user may still be to come; it is not idle before.
     ///
-    /// One that is past its lifetime is closed when it is idle. Ignored unless this connection was granted and not
-    /// lost since.
+    /// One that is past its lifetime is closed when it has drained. Ignored unless this connection
+    /// was granted, and neither released nor lost since. A second release by the same user is not
+    /// noticed if the next one has it by then: the host must not make it.
     pub fn release(&mut self, since: Time, id: ConnectionId, condition: Condition) {
         let Some(index) = self.find(id, State::Exclusive) else { return };
         self.undecided = true;
@@ -73,9 +76,9 @@ impl Pool {
         }
     }
 
-    /// Takes a connection out of use, because its session was changed or its server goes away. It
-    /// takes no new work; it is closed when it has drained, or is released. Another is opened if one
-    /// is needed.
+    /// Takes a connection out of use, because its session was changed or its server goes away: it
+    /// gets no new work, and is closed when it has drained or its user has released it. Another is
+    /// opened if one is needed.
     pub fn retire(&mut self, id: ConnectionId) {
         let Some(index) = self.connections.find(id) else { return };
         self.undecided = true;

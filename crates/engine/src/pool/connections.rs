@@ -6,7 +6,7 @@ use crate::Time;
 /// The name of one connection.
 ///
 /// It is never given again, so a report about a connection that is gone is recognised and ignored.
-/// (Precisely: not before its place was given away four billion times.)
+/// (Precisely: not before its index was given to four billion others.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId {
     index: u32,
@@ -24,7 +24,7 @@ impl ConnectionId {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// No connection: the place is free.
+    /// No connection: the index is free.
     Gone,
     /// The host is opening it.
     Opening,
@@ -78,7 +78,7 @@ impl Slot {
     }
 }
 
-/// Every place that was ever taken, and for each state the places in it.
+/// Every index that was ever used, and for each state the indices in it.
 pub(super) struct Connections {
     slots: Vec<Slot>,
     lists: [Vec<usize>; STATES],
@@ -94,12 +94,12 @@ impl Connections {
         self.lists[state as usize].len()
     }
 
-    /// Places in a state, in no order.
+    /// Indices in a state, in no order.
     pub(super) fn list(&self, state: State) -> &[usize] {
         &self.lists[state as usize]
     }
 
-    /// Places that are taken.
+    /// Connections in any state.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.count(State::Gone)
     }
@@ -112,7 +112,7 @@ impl Connections {
             .sum()
     }
 
-    /// The place of a connection that is not gone.
+    /// The index of a connection that is not gone.
     pub(super) fn find(&self, id: ConnectionId) -> Option<usize> {
         let slot = self.slots.get(id.index())?;
         (slot.id == id && slot.state != State::Gone).then_some(id.index())
@@ -126,11 +126,11 @@ impl Connections {
         &mut self.slots[index]
     }
 
-    /// Takes a place for a connection that is to be opened.
+    /// Takes an index for a connection that is to be opened.
     pub(super) fn open(&mut self, now: Time) -> ConnectionId {
         let index = match self.list(State::Gone).last() {
             Some(index) => *index,
-            None => self.add_place(),
+            None => self.add_index(),
         };
         self.enter(index, State::Opening);
         let slot = &mut self.slots[index];
@@ -149,21 +149,21 @@ impl Connections {
         self.put(index, state);
     }
 
-    /// Gives the place back. Its id is not known any more.
+    /// Forgets a connection. Its id is not known any more.
     pub(super) fn leave(&mut self, index: usize) {
         self.enter(index, State::Gone);
         let id = &mut self.slots[index].id;
         id.generation = id.generation.wrapping_add(1);
     }
 
-    /// Gives the place back, and says what the host has to do.
+    /// Forgets a connection, and says what the host has to do.
     pub(super) fn close(&mut self, index: usize) -> Output {
         let id = self.slot(index).id;
         self.leave(index);
         Output::Close { id }
     }
 
-    fn add_place(&mut self) -> usize {
+    fn add_index(&mut self) -> usize {
         let index = self.slots.len();
         let number = u32::try_from(index).expect("connections_max is no more than that");
         let id = ConnectionId { index: number, generation: 0 };

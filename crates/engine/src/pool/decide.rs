@@ -205,7 +205,7 @@ impl Pool {
         }
     }
 
-    /// The place of a connection that is in this state.
+    /// The index of a connection that is in this state.
     pub(super) fn find(&self, id: ConnectionId, state: State) -> Option<usize> {
         self.connections.find(id).filter(|index| self.connections.slot(*index).state == state)
     }

@@ -32,8 +32,8 @@ impl Pool {
         self.free(index);
     }
 
-    /// An attempt that [`Output::Open`] asked for failed. Its place is free again, and the next one
-    /// is made after a pause ([`Limits::backoff_min`](super::Limits::backoff_min)).
+    /// An attempt that [`Output::Open`] asked for failed. It counts no longer, and the next one is
+    /// made after a pause ([`Limits::backoff_min`](super::Limits::backoff_min)).
     ///
     /// `permanent` says that time does not mend it: a wrong password, no such database. If there is
     /// no connection left that could serve them, all callers in line fail then with

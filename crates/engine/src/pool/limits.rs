@@ -17,19 +17,21 @@ pub struct Limits {
     /// Default 0; no more than `connections_max` count. Each costs the server a process all the
     /// time.
     pub connections_min: usize,
-    /// How long a caller waits that brings no deadline of its own. Default 30 s.
+    /// How long a caller waits that brings no deadline of its own. Default 30 s. A longer time
+    /// costs places in line when the server is slow or away.
     pub wait_timeout: Duration,
     /// Callers that wait. Default 16,384, which take 50 bytes each here; the newest are refused
     /// beyond it. At 0 nobody waits: a caller is served at once or refused.
     pub waiting_max: usize,
-    /// After how long an idle connection is closed, unless there are only `connections_min`.
-    /// Default 10 min. A shorter time makes way for other clients sooner, and pays for opening
-    /// more often. Less than 100 ms counts as that; [`Duration::MAX`] is never.
+    /// After how long an idle connection is closed, unless there are only `connections_min`; one
+    /// that was kept for that reason is looked at again after as long. Default 10 min. A shorter
+    /// time makes way for other clients sooner, and pays for opening more often. Less than 100 ms
+    /// counts as that; [`Duration::MAX`] is never.
     pub idle_timeout: Duration,
-    /// After how long a connection is replaced, so that clients move to another server after a
-    /// failover, and the server's processes give back memory. Default 30 min. For each connection it
-    /// is up to 10 % more or less, so that they don't all go at once. Less than 1 s counts as that;
-    /// [`Duration::MAX`] is never.
+    /// After how long a connection is given up, so that clients move to another server after a
+    /// failover, and the server's processes give back memory. Default 30 min. For each connection
+    /// it is up to 10 % more or less, so that they don't all go at once. It costs one opening per
+    /// connection in that time. Less than 1 s counts as that; [`Duration::MAX`] is never.
     pub lifetime: Duration,
     /// A connection whose oldest unanswered statement is older than this gets no shared statement
     /// while another can take it: that would wait behind a slow one. Default 10 ms. Less avoids

@@ -5,17 +5,17 @@ use crate::Time;
 
 /// What a host knows of the work on one connection.
 ///
-/// A statement counts from the moment in which it was given its place, before it is encoded and
-/// sent, until its reply is complete. A host that counts later lets two callers find the same
-/// connection idle.
+/// A statement counts from the moment in which the connection was chosen for it, before it is
+/// encoded and sent, until its reply is complete. A host that counts later lets two callers find
+/// the same connection idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
     /// Statements without a complete reply, sent or not. The connection is idle if there are none.
     pub unanswered: usize,
     /// Bytes of them.
     pub unanswered_bytes: usize,
-    /// When the oldest of them was sent; on an idle connection, when the last one was answered
-    /// ([`Time::ZERO`] if there was none yet).
+    /// When the oldest of them was sent, or chosen for this connection if it was not sent yet; on
+    /// an idle connection, when the last one was answered ([`Time::ZERO`] if there was none yet).
     pub since: Time,
     /// How many more it takes before its window and queue are full; [`usize::MAX`] for a host that
     /// does not count them. At 0 the connection is left out, unless it is idle.

@@ -19,23 +19,23 @@
 //!                      claimed
 //! ```
 //!
-//! From each of them a connection may go *retiring*, which takes no new work and is closed when it
-//! has drained, or be gone at once when it is lost.
+//! From each of them a connection may go to *retiring*, where it takes no new work and is closed
+//! when it has drained; and from anywhere it is gone at once when it is lost.
 //!
 //! # Who is next
 //!
-//! There is one line for both kinds, first come, first served. A connection that becomes free, by
-//! being opened, drained or released, goes to the front of the line, whoever caused it. If shared
-//! callers stand there, all up to the next exclusive one are placed on it together.
+//! There is one line for both kinds of caller, first come, first served. A connection that becomes
+//! free, by being opened, drained or released, goes to the front of the line, whoever caused it. If
+//! shared callers stand there, all up to the next exclusive one are placed on it together.
 //!
 //! An exclusive caller that finds no idle connection causes one to be opened. Where no more can be
 //! opened (at [`Limits::connections_max`], at [`Limits::opening_max`], or since the last attempt
 //! failed) it *claims* the shared connection with the least work: that takes no new statement, and
 //! is free when it has drained. There are never more claims than exclusive callers in line.
 //!
-//! One rule goes before the order of the line: a shared caller does not wait behind an exclusive one
-//! for a connection that this one has no use for. While a connection takes shared work and is not
-//! claimed, since everyone in front has a claim or an opening of their own, shared callers are
+//! One rule goes before the order of the line: a shared caller does not wait behind an exclusive
+//! one for a connection that this one has no use for. If a connection takes shared work and nobody
+//! claims it, since every exclusive caller has a claim or an opening already, shared callers are
 //! placed on it wherever they stand.
 //!
 //! # A host's loop
@@ -154,16 +154,20 @@
 //! # A host with many threads
 //!
 //! Placing a statement needs no lock: [`choose`] is a pure function over the loads of the
-//! connections between their [`Output::Shared`] and their next `Drain`, `Granted` or `Close`. Such
-//! a host counts the statement in the load first and then looks whether the connection still takes
-//! shared work, or else takes it back and asks again; so a connection that reported itself drained
-//! is. It calls [`Pool::grow`] when [`Choice::helps`] says so and [`Pool::can_grow`] is true, and
-//! asks the pool where `choose` finds nothing or [`Pool::waiting`] is not zero. Should a statement
-//! slip in before an exclusive caller, that is no harm: its reply comes first.
+//! connections that take shared work, which are those between an [`Output::Shared`] and the next
+//! `Granted`, `Drain` or `Close`. Such a host first counts the statement in the load, and then
+//! looks whether the connection still takes shared work; if not, it takes the statement out again,
+//! reports the connection as drained if that was the last, and asks anew. A statement that slips in
+//! before an exclusive caller or before the goodbye does no harm: its reply comes first.
+//!
+//! The host asks the pool instead where `choose` finds nothing, and while [`Pool::waiting`] is not
+//! zero, or statements would overtake those in line. It calls [`Pool::grow`] where
+//! [`Choice::helps`] says so and [`Pool::can_grow`] is true. Both are worth a copy that can be read
+//! without the lock.
 //!
 //! A host may also keep connections that came back for their next exclusive user on the same
-//! thread; to the pool they are still checked out. It hands them over when somebody waits or after a
-//! while, and says since when they are idle ([`Pool::release`]).
+//! thread; to the pool they are still checked out. It hands them over when somebody waits or after
+//! a while, and says since when they are idle ([`Pool::release`]).
 
 mod backoff;
 mod commands;

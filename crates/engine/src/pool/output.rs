@@ -17,16 +17,16 @@ use crate::Token;
 pub enum Output {
     /// Open a connection, and report what came of it with
     /// [`handle_opened`](super::Pool::handle_opened) or
-    /// [`handle_open_failed`](super::Pool::handle_open_failed). Until then it counts as one of
-    /// [`connections_max`](super::Limits::connections_max), so the host must let no attempt take
-    /// for ever.
+    /// [`handle_open_failed`](super::Pool::handle_open_failed). It counts as one of
+    /// [`connections_max`](super::Limits::connections_max) already, so the host must let no attempt
+    /// take for ever.
     Open {
         /// Its name from now on.
         id: ConnectionId,
     },
     /// The caller has this connection to itself until the host gives it back with
     /// [`release`](super::Pool::release), which it owes even if the caller went away. No shared
-    /// statement may be put on it from now on; what has its place there already is answered first.
+    /// statement may be put on it from now on; those that count in its load are answered first.
     Granted {
         /// The token given with [`checkout`](super::Pool::checkout).
         token: Token,
@@ -35,9 +35,9 @@ pub enum Output {
         /// How long it waited.
         waited: Duration,
     },
-    /// The caller puts its statement on this connection, next to those of others. The place counts
-    /// in its [`Load`](super::Load) from now on, and stays the caller's even if the connection is
-    /// told to drain; nothing is given back.
+    /// The caller puts its statement on this connection, next to those of others. The statement
+    /// counts in its [`Load`](super::Load) from now on, and goes there even if the connection is
+    /// told to drain before it is sent; nothing is given back.
     Placed {
         /// The token given with [`wait_shared`](super::Pool::wait_shared).
         token: Token,

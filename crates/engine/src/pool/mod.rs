@@ -163,7 +163,9 @@
 //! The host asks the pool instead where `choose` finds nothing, and while [`Pool::waiting`] is not
 //! zero, or statements would overtake those in line. It calls [`Pool::grow`] where
 //! [`Choice::helps`] says so and [`Pool::can_grow`] is true. Both are worth a copy that can be read
-//! without the lock.
+//! without the lock. That of `waiting` is written as soon as a caller was added, before the outputs
+//! are taken, and again afterwards: whoever makes a connection idle first takes the statement out
+//! of the load and then looks at the copy, so either the pool sees the one or the host the other.
 //!
 //! A host may also keep connections that came back for their next exclusive user on the same
 //! thread; to the pool they are still checked out. It hands them over when somebody waits or after

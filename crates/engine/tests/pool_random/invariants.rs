@@ -1,9 +1,9 @@
 //! What holds after each step.
 
+use std::time::Duration;
+
 use crate::callers::Kind;
 use crate::sim::{Conn, Sim};
-
-use std::time::Duration;
 
 impl Sim {
     pub(crate) fn check(&mut self) {

@@ -184,6 +184,7 @@ fn spawn(
         refuse_when_full: settings.when_full == WhenFull::Refuse,
         queue_max: settings.queue_max,
         queue_bytes_max: settings.queue_bytes_max,
+        waiting_bytes_max: settings.waiting_bytes_max,
         prepare_threshold: settings.prepare_threshold,
         prepared_max: settings.prepared_max,
         endpoint: endpoint.to_string(),

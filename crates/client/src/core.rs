@@ -53,6 +53,7 @@ pub(crate) struct Options {
     pub(crate) refuse_when_full: bool,
     pub(crate) queue_max: usize,
     pub(crate) queue_bytes_max: usize,
+    pub(crate) waiting_bytes_max: usize,
     /// The use of a text at which it is prepared; 0 for never.
     pub(crate) prepare_threshold: u32,
     /// Statements prepared by counting that a connection keeps.
@@ -90,6 +91,8 @@ pub(crate) struct Core {
     pub(crate) statements: Statements,
     /// Where the messages of a prepared statement's use are put together.
     scratch: BytesMut,
+    /// Bytes of requests that wait for room in the queue, at most, unless it is a single one.
+    parked_bytes_max: usize,
     endpoint: String,
     /// Whether callers share the connection, so that its session must stay as it was.
     pub(crate) is_shared: bool,
@@ -123,6 +126,7 @@ impl Shared {
             handles: 1,
             statements: Statements::new(options.prepared_max),
             scratch: BytesMut::new(),
+            parked_bytes_max: options.waiting_bytes_max,
             endpoint: options.endpoint.clone(),
             is_shared: false,
         };
@@ -228,11 +232,11 @@ impl Core {
         refuse: bool,
     ) -> Result<(), Error> {
         let idle = self.is_idle();
-        let token = request.token;
+        let kept = (request.token, request.pinned);
         if self.engine.has_room(1, bytes.len()) {
             let request = Request { reserved: true, ..request };
             let ticket = self.engine.submit(now, request, |out| copy(out, bytes));
-            self.keep_ticket(token, ticket)?;
+            self.keep_ticket(kept, ticket)?;
             self.wrote(now, idle);
             return Ok(());
         }
@@ -278,21 +282,23 @@ impl Core {
         for (request, len) in requests.drain(..) {
             let (bytes, after) = rest.split_at(len);
             rest = after;
-            let token = request.token;
+            let kept = (request.token, request.pinned);
             let request = Request { reserved: true, ..request };
             let ticket = self.engine.submit(now, request, |out| copy(out, bytes));
-            self.keep_ticket(token, ticket)?;
+            self.keep_ticket(kept, ticket)?;
         }
         Ok(())
     }
 
+    /// Keeps what it needs to be taken back, unless it is pinned.
     fn keep_ticket(
         &mut self,
-        token: Token,
+        (token, pinned): (Token, bool),
         ticket: Result<Ticket, SubmitError<std::convert::Infallible>>,
     ) -> Result<(), Error> {
         match ticket {
             Ok(Ticket::Sent) => Ok(()),
+            Ok(_) if pinned => Ok(()),
             Ok(ticket) => {
                 if let Some(entry) = self.replies.entry(token) {
                     entry.ticket = Some(ticket);
@@ -305,14 +311,21 @@ impl Core {
 
     fn park(&mut self, requests: Vec<(Request<Expect>, usize)>, bytes: Bytes) -> Result<(), Error> {
         let Some((last, _)) = requests.last() else { return Ok(()) };
-        let token = last.token;
-        let Some(ticket) = self.engine.wait(token, last.deadline) else {
+        let (token, pinned) = (last.token, last.pinned);
+        // Any number of bytes may wait when none do.
+        let parked = self.replies.parked_bytes();
+        if parked > 0 && parked + bytes.len() > self.parked_bytes_max {
+            return Err(self.queue_full());
+        }
+        // One that is pinned stays in line, and its deadline counts from there on.
+        let deadline = if pinned { Time::NEVER } else { last.deadline };
+        let Some(ticket) = self.engine.wait(token, deadline) else {
             return Err(self.queue_full());
         };
         if let Some(entry) = self.replies.entry(token) {
-            entry.ticket = Some(ticket);
-            entry.parked = Some(Box::new(Parked { requests, bytes }));
+            entry.ticket = (!pinned).then_some(ticket);
         }
+        self.replies.park(token, Parked { requests, bytes });
         Ok(())
     }
 
@@ -476,8 +489,7 @@ impl Core {
     }
 
     fn room(&mut self, now: Time, token: Token) {
-        let parked = self.replies.entry(token).and_then(|entry| entry.parked.take());
-        if let Some(mut parked) = parked {
+        if let Some(mut parked) = self.replies.unpark(token) {
             let tokens: Vec<Token> =
                 parked.requests.iter().map(|(request, _)| request.token).collect();
             let submitted = self.submit_reserved(now, &mut parked.requests, &parked.bytes);
@@ -577,6 +589,9 @@ impl Core {
         self.pace.holds(now, self.engine.in_flight())
             && self.engine.transmit().len() < Pace::WORTH_A_WRITE
             && !self.pipelines.is_open()
+            // Without a sync point behind them the server may keep their replies to itself, and what
+            // is unwritten may be that sync point.
+            && self.engine.in_flight_members() == 0
     }
 
     /// A read brought replies.
@@ -602,7 +617,10 @@ impl Core {
             match self.writer.try_write(self.engine.transmit()) {
                 Ok(bytes) if bytes > 0 => self.engine.handle_written(now, bytes),
                 // The driver waits for room in the socket, and learns of errors.
-                _ => return self.notify(),
+                _ => {
+                    self.pace.interrupted();
+                    return self.notify();
+                }
             }
         }
     }
@@ -624,7 +642,10 @@ impl Core {
                     0 => return Err(std::io::ErrorKind::WriteZero.into()),
                     bytes => self.engine.handle_written(now, bytes),
                 },
-                std::task::Poll::Pending => break,
+                std::task::Poll::Pending => {
+                    self.pace.interrupted();
+                    break;
+                }
             }
         }
         Ok(())
@@ -697,6 +718,8 @@ struct Pace {
     is_fast: bool,
     held: usize,
     held_since: Time,
+    /// The last write left something over: nothing is held back until that is written.
+    interrupted: bool,
 }
 
 impl Pace {
@@ -721,13 +744,20 @@ impl Pace {
         self.held += 1;
     }
 
+    /// A write begins.
     fn written(&mut self) {
         self.held = 0;
+        self.interrupted = false;
+    }
+
+    fn interrupted(&mut self) {
+        self.interrupted = true;
     }
 
     fn holds(&self, now: Time, in_flight: usize) -> bool {
         let at_server = in_flight.saturating_sub(self.held);
         self.is_fast
+            && !self.interrupted
             && at_server >= Pace::BUSY_MIN
             && self.held * 4 < at_server
             && now.since(self.held_since) < Pace::HOLD_MAX

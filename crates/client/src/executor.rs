@@ -137,7 +137,8 @@ impl Executor {
         self.lead_now()?;
         let token = self.shared.with(|core, now| {
             first_use.deadline = self.shared.deadline(now);
-            core.submit_asking(now, first_use)
+            let in_transaction = self.place == Place::Session { in_transaction: true };
+            core.submit_asking(now, first_use, in_transaction)
         })?;
         Ok(Reply::waiting(&self.shared, token))
     }
@@ -179,7 +180,9 @@ impl Executor {
         if let Some(entry) = core.replies.entry(token) {
             entry.statement = statement;
         }
-        let request = Request { deadline, again, ..Request::isolated(token, expect) };
+        // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
+        let pinned = self.place == Place::Session { in_transaction: true };
+        let request = Request { deadline, again, pinned, ..Request::isolated(token, expect) };
         let first = match &self.lead {
             Some(lead) => !lead.sent.swap(true, Ordering::AcqRel),
             None => false,
@@ -199,11 +202,7 @@ impl Executor {
         request: Request<Expect>,
         bytes: &[u8],
     ) -> Result<(Token, Option<Token>, Time), Error> {
-        let token = request.token;
-        // Taken out of the queue, BEGIN would leave those behind it without a transaction. So only
-        // where it is sent at once can its statement have a deadline.
-        let deadline = if core.engine.group_has_room() { request.deadline } else { Time::NEVER };
-        let request = Request { deadline, ..request };
+        let (token, deadline) = (request.token, request.deadline);
         let lead = core.replies.add();
         let expect = Expect::sync().parse().bind().execute();
         let begin = Request { sync: SyncPoint::Member, ..Request::isolated(lead, expect) };
@@ -211,9 +210,6 @@ impl Executor {
         let requests = vec![(begin, both.len()), (request, bytes.len())];
         both.extend_from_slice(bytes);
         let submitted = core.submit(now, requests, &both, self.shared.options.refuse_when_full);
-        if let Some(entry) = core.replies.entry(token) {
-            entry.ticket = None; // For the same reason it can't be taken back.
-        }
         submitted.inspect_err(|_| {
             core.replies.remove(token);
             core.replies.remove(lead);
@@ -324,21 +320,26 @@ impl Executor {
         let guess = found.iter().any(Found::is_guess);
         let types = found.iter().map(|found| found.type_.clone()).collect();
         let shape = Shape::new(sql.into(), types, traits, Vec::new());
+        let expect = with_effects(of_text(), traits);
+        if guess {
+            return Err(Unready::Ask(FirstUse::new(found, params, shape, expect)));
+        }
+        let prepares = threshold == 1 && is_worth_preparing(traits);
+        match prepares {
+            true => write_values(out, &shape, params).map_err(Error::from)?,
+            false => write_text(out, &shape, params).map_err(Error::from)?,
+        }
         let is_alone =
             matches!(self.place, Place::Shared | Place::Session { in_transaction: false });
-        let expect = with_effects(of_text(), traits);
-        let first_use = FirstUse::new(found, params, shape.clone(), expect, is_alone);
-        if guess {
-            return Err(Unready::Ask(first_use));
-        }
-        if threshold == 1 && is_worth_preparing(traits) {
-            write_values(out, &shape, params).map_err(Error::from)?;
-            let expect = with_effects(Expect::sync().bind().execute(), traits);
-            let bound = Some(Bound { shape, explicit: None });
-            return Ok(Encoded { expect, traits, bound, text: Text::New(first_use) });
-        }
-        write_text(out, &shape, params).map_err(Error::from)?;
-        Ok(Encoded { expect, traits, bound: None, text: Text::New(first_use) })
+        // The values are kept for a second try only where that may come, and costs little.
+        let text = match is_alone && out.len() <= SECOND_TRY_BYTES_MAX {
+            true => Text::New(FirstUse::new(found, params, shape.clone(), expect)),
+            false => Text::Unseen(shape.clone()),
+        };
+        let bound = prepares.then_some(Bound { shape, explicit: None });
+        let bind = with_effects(Expect::sync().bind().execute(), traits);
+        let expect = if prepares { bind } else { expect };
+        Ok(Encoded { expect, traits, bound, text })
     }
 
     fn check_place(&self, traits: Traits) -> Result<(), Error> {
@@ -428,6 +429,10 @@ impl From<Error> for Unready {
         Unready::Error(error)
     }
 }
+
+/// Statements up to this length are kept until they are answered, to be sent again where the server
+/// refuses the format of a result. Longer ones fail then, and the next call knows better.
+const SECOND_TRY_BYTES_MAX: usize = 64 << 10;
 
 /// The reply to a statement that is sent by its text.
 fn of_text() -> Expect {

@@ -15,7 +15,7 @@ use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{
     Describe, Format, Formats, IsNull, ParameterDescription, Target, bind, execute, parse,
 };
-use postgres_types::Type;
+use postgres_types::{Kind as TypeKind, Type};
 
 use crate::oids::{result_format, type_of};
 use crate::params::{self, Alternative, BindError, Found, Params};
@@ -32,9 +32,6 @@ pub(crate) struct FirstUse {
     /// What the reply looks like, and until when it is waited for.
     pub(crate) expect: Expect,
     pub(crate) deadline: Time,
-    /// Whether the statement is a transaction of its own, so that it may be sent again after a
-    /// refusal.
-    pub(crate) is_alone: bool,
     /// The server refused a column that has no binary form.
     pub(crate) lacks_binary_form: bool,
 }
@@ -51,7 +48,6 @@ impl FirstUse {
         values: Params<'_>,
         shape: Arc<Shape>,
         expect: Expect,
-        is_alone: bool,
     ) -> Box<FirstUse> {
         let param = |(found, value): (Found, &&(dyn postgres_types::ToSql + Sync))| {
             let values = params::alternatives(&found, *value);
@@ -63,7 +59,6 @@ impl FirstUse {
             shape,
             expect,
             deadline: Time::NEVER,
-            is_alone,
             lacks_binary_form: false,
         })
     }
@@ -121,10 +116,13 @@ impl Param {
 }
 
 /// Whether the server refused a column of the result that has no binary form
-/// (getTypeBinaryOutputInfo in src/backend/utils/cache/lsyscache.c).
+/// (getTypeBinaryOutputInfo in src/backend/utils/cache/lsyscache.c), or whose elements have none
+/// (array_send, get_range_io_data and get_multirange_io_data in src/backend/utils/adt).
 pub(crate) fn lacks_binary_form(error: &Error) -> bool {
+    const ROUTINES: [&str; 4] =
+        ["getTypeBinaryOutputInfo", "array_send", "get_range_io_data", "get_multirange_io_data"];
     let routine = error.server().and_then(|server| server.routine.as_deref());
-    routine == Some("getTypeBinaryOutputInfo")
+    routine.is_some_and(|routine| ROUTINES.contains(&routine))
 }
 
 /// Whether an error may come from types or formats that were remembered and have changed since:
@@ -188,12 +186,12 @@ fn read_description(description: &Blocks, unsure: bool) -> Result<(Vec<Type>, Ve
     Ok((types, results))
 }
 
-/// Types that are not built in are taken as text after a refusal: one of them is what has no binary
-/// form.
+/// Types that are not built in are taken as text after a refusal, and so are those that may hold any
+/// other type (record, anyarray): one of them is what has no binary form.
 fn text_where_unsure(type_: &Type) -> Format {
     match Type::from_oid(type_.oid()) {
-        Some(_) => result_format(type_),
-        None => Format::Text,
+        Some(known) if !matches!(known.kind(), TypeKind::Pseudo) => result_format(type_),
+        _ => Format::Text,
     }
 }
 

@@ -148,6 +148,9 @@ impl Pipeline {
     pub async fn ready(&mut self) -> Result<(), Error> {
         std::future::poll_fn(|cx| {
             self.shared.with(|core, now| {
+                let options = &self.shared.options;
+                let limits = (options.queue_max, options.queue_bytes_max);
+                core.pipeline_press(now, self.id, limits);
                 core.settle(now);
                 core.pipeline_ready(self.id, cx)
             })
@@ -219,6 +222,18 @@ impl Pipeline {
         if let Some(error) = &self.spoilt {
             return Err(error.clone());
         }
+        // A parameter's own code may panic, and its caller may go on.
+        self.spoilt = Some(panicked());
+        let result = self.encode_and_add(source, params);
+        self.spoilt = None;
+        result
+    }
+
+    fn encode_and_add<T: FromReply>(
+        &mut self,
+        source: Source<'_>,
+        params: Params<'_>,
+    ) -> Result<Reply<T>, Error> {
         let executor = self.executor.at(self.place());
         executor.lead_now()?;
         with_scratch(|out| {
@@ -272,6 +287,13 @@ impl Pipeline {
         if self.executor.place == (Place::Session { in_transaction: true }) {
             return Ok(());
         }
+        if traits.transaction_control() {
+            return Err(Error::misuse(
+                "transaction_control",
+                "a pipeline is a transaction of its own, from sync point to sync point: begin and \
+                 end transactions outside of it, or use begin() and a pipeline of the transaction",
+            ));
+        }
         let alone = traits.stand_alone() || traits.call();
         if self.alone || alone && self.since_sync > 0 {
             let refusal = if traits.call() { Refusal::Call } else { Refusal::StandAlone };
@@ -301,12 +323,17 @@ impl Drop for Pipeline {
         let finished = self.finished;
         self.shared.with(|core, now| {
             if !finished {
-                core.pipeline_give_up(now, self.id, &given_up());
+                let why = self.spoilt.take().unwrap_or_else(given_up);
+                core.pipeline_give_up(now, self.id, &why.with_outcome(Outcome::NotSent));
             }
             core.pipeline_release(now, self.id);
         });
         self.shared.release_handle();
     }
+}
+
+fn panicked() -> Error {
+    Error::misuse("panicked", "a statement was not added, since encoding its parameters panicked")
 }
 
 fn given_up() -> Error {

@@ -69,6 +69,8 @@ struct State {
     /// Whether a reply was awaited or given up while the pipeline is open.
     is_read: bool,
     ready: Option<Waker>,
+    /// How many statements and bytes it may keep before `ready` makes it wait.
+    kept_max: (usize, usize),
     settled: Option<Waker>,
     /// The pipeline itself, and the replies that were not taken yet.
     references: usize,
@@ -143,6 +145,11 @@ impl State {
         self.timeout.map_or(Time::NEVER, |timeout| now.after(timeout))
     }
 
+    /// Whether it may keep one more statement.
+    fn has_room(&self) -> bool {
+        self.requests.len() < self.kept_max.0 && self.bytes.len() < self.kept_max.1
+    }
+
     fn segment(&mut self, number: u64) -> Option<&mut Segment> {
         let index = number.checked_sub(self.segment_first)?;
         self.segments.get_mut(usize::try_from(index).ok()?)
@@ -205,7 +212,13 @@ impl Core {
     }
 
     fn add_pipeline(&mut self, in_transaction: bool, timeout: Option<Duration>) -> PipelineId {
-        let mut state = State { references: 1, in_transaction, timeout, ..State::default() };
+        let mut state = State {
+            references: 1,
+            in_transaction,
+            timeout,
+            kept_max: (usize::MAX, CHUNK_BYTES),
+            ..State::default()
+        };
         state.segments.push_back(Segment::default());
         self.pipelines.timed |= timeout.is_some();
         let free = self.pipelines.list.iter().position(Option::is_none);
@@ -223,9 +236,10 @@ impl Core {
         &mut self,
         now: Time,
         first_use: Box<FirstUse>,
+        in_transaction: bool,
     ) -> Result<Token, Error> {
         let timeout = (first_use.deadline != Time::NEVER).then(|| first_use.deadline.since(now));
-        let id = self.add_pipeline(false, timeout);
+        let id = self.add_pipeline(in_transaction, timeout);
         let token = self.pipeline_push_asking(now, id, first_use, (usize::MAX, usize::MAX));
         self.pipeline_finish(now, id);
         self.pipeline_release(now, id);
@@ -379,6 +393,15 @@ impl Core {
         token
     }
 
+    /// Has a pipeline that is long enough leave, though it is not finished.
+    pub(crate) fn pipeline_press(&mut self, now: Time, id: PipelineId, limits: (usize, usize)) {
+        let Some(state) = self.pipelines.get(id) else { return };
+        state.kept_max = ((limits.0 / 2).max(1), CHUNK_BYTES.min(limits.1 / 2).max(1));
+        if !state.has_room() {
+            self.ask_for_floor(now, id);
+        }
+    }
+
     /// Whether another statement would be sent without waiting in memory.
     pub(crate) fn pipeline_ready(
         &mut self,
@@ -388,17 +411,16 @@ impl Core {
         if let Some(refusal) = self.refusal() {
             return Poll::Ready(Err(refusal));
         }
-        let (in_flight, queued) = (self.engine.in_flight(), self.engine.queued());
-        let unread = self.engine.undelivered_bytes();
+        let stuck = self.is_stuck();
         let Some(state) = self.pipelines.get(id) else { return Poll::Ready(Err(finished())) };
         if state.overrun || state.finished {
             return Poll::Ready(Err(state.failure.clone().unwrap_or_else(overrun)));
         }
-        if state.bytes.len() < CHUNK_BYTES {
+        if state.has_room() {
             return Poll::Ready(Ok(()));
         }
         // Whoever has taken replies will take more. Without one this would never end.
-        if state.granted && in_flight == 0 && queued == 0 && unread > 0 && !state.is_read {
+        if state.granted && stuck && !state.is_read {
             return Poll::Ready(Err(Error::misuse(
                 "unread_replies",
                 "the window is full of replies that nobody has taken: await replies of the pipeline \
@@ -407,6 +429,13 @@ impl Core {
         }
         state.ready = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// Whether the pipeline that holds the floor can go on only when its replies are taken.
+    fn is_stuck(&self) -> bool {
+        self.engine.in_flight() == 0
+            && self.engine.queued() == 0
+            && self.engine.undelivered_bytes() > 0
     }
 
     /// Whether every segment has ended.
@@ -455,10 +484,13 @@ impl Core {
         state.failure.get_or_insert_with(|| why.clone());
         let requests = std::mem::take(&mut state.requests);
         state.bytes.clear();
-        let abort = state.mid_segment.then(|| match state.in_transaction || outside {
-            true => failing(),
-            false => plain_statement("ROLLBACK").unwrap_or_else(|_| failing()),
-        });
+        // Where its caller did not want that, a transaction must not be committed without it.
+        let unwanted = why.kind() == Kind::Timeout && state.in_transaction && !requests.is_empty();
+        let abort =
+            (state.mid_segment || unwanted).then(|| match state.in_transaction || outside {
+                true => failing(),
+                false => plain_statement("ROLLBACK").unwrap_or_else(|_| failing()),
+            });
         for Pending { request, .. } in requests {
             let error = self.note_member(request.token, Some(why.clone()));
             let waker = error.and_then(|error| self.replies.fail(request.token, error));
@@ -605,7 +637,7 @@ impl Core {
         while self.hand_over(now, id) {
             moved = true;
         }
-        let in_flight = self.engine.in_flight();
+        let stuck = self.is_stuck();
         let Some(state) = self.pipelines.get(id) else { return moved };
         let Some(group) = state.group else { return moved };
         if state.flush && (state.requests.is_empty() || state.waits_for_answer()) {
@@ -614,7 +646,7 @@ impl Core {
             moved = true;
         }
         let Some(state) = self.pipelines.get(id) else { return moved };
-        if state.bytes.len() < CHUNK_BYTES || in_flight == 0 {
+        if state.has_room() || stuck && !state.is_read {
             let ready = state.ready.take();
             self.wakers.extend(ready);
         }

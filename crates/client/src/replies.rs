@@ -16,6 +16,7 @@ use crate::statements::Use;
 pub(crate) struct Replies {
     entries: Vec<Entry>,
     free: Vec<u32>,
+    parked_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -27,7 +28,7 @@ pub(crate) struct Entry {
     /// Where its request stood when it was submitted, so that it can be taken back.
     pub(crate) ticket: Option<Ticket>,
     /// What waits for room in the queue, with its bytes.
-    pub(crate) parked: Option<Box<Parked>>,
+    parked: Option<Box<Parked>>,
     /// The pipeline that it belongs to, and the segment of it.
     pub(crate) member: Option<Member>,
     /// The prepared statement that it uses, which must not be closed before it has ended.
@@ -181,8 +182,30 @@ impl Replies {
         }
     }
 
+    /// Bytes of the requests that wait for room in the queue.
+    pub(crate) fn parked_bytes(&self) -> usize {
+        self.parked_bytes
+    }
+
+    /// Keeps a request that waits for room in the queue.
+    pub(crate) fn park(&mut self, token: Token, parked: Parked) {
+        let bytes = parked.bytes.len();
+        if let Some(entry) = self.entry(token) {
+            entry.parked = Some(Box::new(parked));
+            self.parked_bytes += bytes;
+        }
+    }
+
+    /// There is room for it.
+    pub(crate) fn unpark(&mut self, token: Token) -> Option<Box<Parked>> {
+        let parked = self.entry(token)?.parked.take()?;
+        self.parked_bytes -= parked.bytes.len();
+        Some(parked)
+    }
+
     /// What was to be sent together with a request that was not sent, was not sent either.
     fn remove_parked(&mut self, token: Token, parked: Option<Box<Parked>>) {
+        self.parked_bytes -= parked.as_ref().map_or(0, |parked| parked.bytes.len());
         for (request, _) in parked.into_iter().flat_map(|parked| parked.requests) {
             if request.token != token {
                 self.remove(request.token);
@@ -256,6 +279,7 @@ impl Replies {
 
     /// Frees an entry that no request and no caller refers to any more.
     pub(crate) fn remove(&mut self, token: Token) {
+        self.unpark(token);
         let Some(entry) = self.entry(token) else { return };
         let generation = entry.generation.wrapping_add(1);
         *entry = Entry { generation, ..Entry::default() };

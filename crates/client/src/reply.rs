@@ -56,6 +56,8 @@ pub(crate) enum Text {
     Prepared(Arc<Shape>),
     /// It was not seen before.
     New(Box<FirstUse>),
+    /// The same, and there is no second try.
+    Unseen(Arc<Shape>),
 }
 
 impl<T> Reply<T> {
@@ -94,11 +96,10 @@ impl<T> Reply<T> {
     fn learn(&mut self, blocks: &Blocks, result: &Result<Finished, Error>) -> Option<Token> {
         match (std::mem::take(&mut self.text), result) {
             (Text::New(first_use), Ok(_)) => self.shared.shapes.remember(first_use.shape),
-            (Text::New(first_use), Err(error))
-                if first_use.is_alone && lacks_binary_form(error) =>
-            {
+            (Text::New(first_use), Err(error)) if lacks_binary_form(error) => {
                 return self.shared.ask_again(first_use);
             }
+            (Text::Unseen(shape), Ok(_)) => self.shared.shapes.remember(shape),
             (Text::Known(shape) | Text::Prepared(shape), Err(error)) if may_be_outdated(error) => {
                 self.shared.shapes.forget(&shape);
             }
@@ -240,7 +241,7 @@ impl Shared {
         self.with(|core, now| {
             let undisturbed = core.engine.is_idle() && core.status() == TransactionStatus::Idle;
             let may = core.is_shared || undisturbed;
-            may.then(|| core.submit_asking(now, first_use).ok()).flatten()
+            may.then(|| core.submit_asking(now, first_use, false).ok()).flatten()
         })
     }
 }

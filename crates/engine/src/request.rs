@@ -31,6 +31,10 @@ pub struct Request<X> {
     pub again: bool,
     /// The group that holds the floor, for a request of it.
     pub group: Option<Group>,
+    /// Whether it can't be taken out of the queue once it is there: what comes behind it depends on
+    /// it, as in a transaction. At its deadline its caller is told [`Outcome::Unknown`](crate::Outcome),
+    /// and it is sent all the same.
+    pub pinned: bool,
     /// Whether there is room for it: [`Output::Room`](crate::Output::Room) announced it, or
     /// [`has_room`](crate::Connection::has_room) was asked just before. Without meaning in a group.
     pub reserved: bool,
@@ -46,6 +50,7 @@ impl<X> Request<X> {
             deadline: Time::NEVER,
             again: false,
             group: None,
+            pinned: false,
             reserved: false,
         }
     }

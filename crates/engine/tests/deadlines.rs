@@ -196,3 +196,32 @@ fn a_caller_that_waits_for_room_has_a_deadline_too() {
     pair.later(seconds(3));
     assert_eq!(ends(pair.take()), [Out::Ended(1, NOT_SENT)]);
 }
+
+#[test]
+fn a_pinned_request_is_sent_though_its_caller_no_longer_waits() {
+    let mut pair = Pair::new(limits(1));
+    pair.own(0, "o");
+    let pinned = Request { deadline: at(1), pinned: true, ..pair.request(1, SyncPoint::Own) };
+    pair.submit(pinned, "o").unwrap();
+    pair.until(2, at(1));
+    pair.own(3, "o");
+    pair.write();
+    pair.later(seconds(1));
+    assert_eq!(ends(pair.take()), [Out::Ended(1, UNKNOWN), Out::Ended(2, NOT_SENT)]);
+    assert_eq!(completed(&ends(pair.run())), [0, 3]);
+    assert_eq!(pair.server.received, [0, 1, 3]);
+}
+
+#[test]
+fn a_pinned_segment_stays_as_a_whole() {
+    let mut pair = Pair::new(limits(1));
+    pair.own(0, "o");
+    pair.member(1, "o");
+    let pinned = Request { deadline: at(1), pinned: true, ..pair.request(2, SyncPoint::Own) };
+    pair.submit(pinned, "o").unwrap();
+    pair.write();
+    pair.later(seconds(1));
+    assert_eq!(ends(pair.take()), [Out::Ended(2, UNKNOWN)]);
+    assert_eq!(completed(&ends(pair.run())), [0, 1]);
+    assert_eq!(pair.server.received, [0, 1, 2]);
+}

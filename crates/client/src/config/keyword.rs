@@ -36,6 +36,7 @@ pub(super) enum Keyword {
     QueueMax,
     QueueBytesMax,
     WhenFull,
+    WaitingBytesMax,
     PrepareThreshold,
     PreparedMax,
     RequestTimeoutMs,
@@ -57,7 +58,7 @@ impl Keyword {
 }
 
 /// Keyword, name, and the environment variable that libpq reads for it (empty: none).
-pub(super) const KEYWORDS: [(Keyword, &str, &str); 36] = [
+pub(super) const KEYWORDS: [(Keyword, &str, &str); 37] = [
     (Keyword::Host, "host", "PGHOST"),
     (Keyword::Hostaddr, "hostaddr", "PGHOSTADDR"),
     (Keyword::Port, "port", "PGPORT"),
@@ -90,6 +91,7 @@ pub(super) const KEYWORDS: [(Keyword, &str, &str); 36] = [
     (Keyword::QueueMax, "queue_max", ""),
     (Keyword::QueueBytesMax, "queue_bytes_max", ""),
     (Keyword::WhenFull, "when_full", ""),
+    (Keyword::WaitingBytesMax, "waiting_bytes_max", ""),
     (Keyword::PrepareThreshold, "prepare_threshold", ""),
     (Keyword::PreparedMax, "prepared_max", ""),
     (Keyword::RequestTimeoutMs, "request_timeout_ms", ""),

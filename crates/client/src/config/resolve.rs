@@ -110,6 +110,7 @@ impl Config {
             (settings.in_flight_bytes_max, Keyword::InFlightBytesMax),
             (settings.queue_max, Keyword::QueueMax),
             (settings.queue_bytes_max, Keyword::QueueBytesMax),
+            (settings.waiting_bytes_max, Keyword::WaitingBytesMax),
             (settings.prepared_max, Keyword::PreparedMax),
             (settings.scram_iterations_max as usize, Keyword::ScramIterationsMax),
         ] {

@@ -141,6 +141,13 @@ impl Config {
         self.give(Keyword::WhenFull)
     }
 
+    /// Sets [`waiting_bytes_max`](super::Settings::waiting_bytes_max).
+    #[must_use]
+    pub fn waiting_bytes_max(mut self, value: usize) -> Config {
+        self.settings.waiting_bytes_max = value;
+        self.give(Keyword::WaitingBytesMax)
+    }
+
     /// Sets [`prepare_threshold`](super::Settings::prepare_threshold).
     #[must_use]
     pub fn prepare_threshold(mut self, value: u32) -> Config {

@@ -56,6 +56,9 @@ pub struct Settings {
     pub queue_bytes_max: usize,
     /// What happens to a request that finds the queue full. Default: it waits.
     pub when_full: WhenFull,
+    /// Bytes of the requests that wait for room in the queue, per connection; beyond it they are
+    /// refused. A single one may be longer. Default 16 MiB.
+    pub waiting_bytes_max: usize,
     /// The use of a statement's text, counted over all connections, at which it is prepared: from then
     /// on the server keeps its plan. Default 5; 1 prepares at once, and 0 never does, which is what a
     /// pooler before prepared statements wants (PgBouncer before 1.21 in transaction mode).
@@ -101,6 +104,7 @@ impl Default for Settings {
             queue_max: 16_384,
             queue_bytes_max: 16 << 20,
             when_full: WhenFull::Wait,
+            waiting_bytes_max: 16 << 20,
             prepare_threshold: 5,
             prepared_max: 256,
             request_timeout: None,

@@ -294,7 +294,7 @@ fn settings_are_read_with_their_units() {
                 allow_plain_password=true scram_iterations_max=9 in_flight_max=1 \
                 in_flight_bytes_max=2 queue_max=3 queue_bytes_max=4 when_full=refuse \
                 request_timeout_ms=250 stall_timeout_ms=10 fallback_application_name=f \
-                prepare_threshold=0 prepared_max=7";
+                prepare_threshold=0 prepared_max=7 waiting_bytes_max=8";
     let resolved = resolve(&parse(text), &[], &[]).unwrap();
     let settings = resolved.settings();
     assert_eq!(settings.connect_timeout, Some(Duration::from_secs(3)));
@@ -314,6 +314,7 @@ fn settings_are_read_with_their_units() {
     assert_eq!((settings.queue_max, settings.queue_bytes_max), (3, 4));
     assert_eq!(settings.when_full, WhenFull::Refuse);
     assert_eq!((settings.prepare_threshold, settings.prepared_max), (0, 7));
+    assert_eq!(settings.waiting_bytes_max, 8);
     assert_eq!(settings.request_timeout, Some(Duration::from_millis(250)));
     assert_eq!(settings.stall_timeout, Duration::from_millis(10));
     assert_eq!(settings.application_name.as_deref(), Some("f"));

@@ -157,6 +157,9 @@ impl Config {
                     ("refuse", WhenFull::Refuse),
                 ])?;
             }
+            Keyword::WaitingBytesMax => {
+                settings.waiting_bytes_max = value.limit(defaults.waiting_bytes_max)?;
+            }
             Keyword::PrepareThreshold => {
                 settings.prepare_threshold = value.count(defaults.prepare_threshold)?;
             }

@@ -218,3 +218,32 @@ fn a_pipeline_whose_deadline_passes_ends() {
         assert_usable(&client).await;
     });
 }
+
+#[test]
+fn callers_that_wait_have_a_limit_in_bytes() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client_with("in_flight_max=1&queue_max=1&waiting_bytes_max=1000000").await;
+        let head = client.query(&gate.statement(), &[]);
+        let text = "x".repeat(100_000);
+        let replies: Vec<_> =
+            (0..100).map(|_| client.query_one("select length($1)", &[&text])).collect();
+        assert!((8..12).contains(&client.pending().waiting), "{:?}", client.pending());
+        gate.open().await;
+        head.await.unwrap();
+        let mut refused = 0;
+        for reply in replies {
+            match reply.await {
+                Ok(row) => assert_eq!(row.get::<i32>(0), 100_000),
+                Err(error) => {
+                    assert_eq!((error.outcome(), error.code()), (Outcome::NotSent, "queue_full"));
+                    refused += 1;
+                }
+            }
+        }
+        assert!((85..95).contains(&refused), "{refused}");
+        // What they held is given back.
+        let row = client.query_one("select length($1)", &[&text]).await.unwrap();
+        assert_eq!((row.get::<i32>(0), client.pending().waiting), (100_000, 0));
+    });
+}

@@ -451,6 +451,22 @@ fn a_result_without_a_binary_form_comes_as_text() {
     });
 }
 
+#[test]
+fn what_holds_a_value_without_a_binary_form_comes_as_text_too() {
+    run(async {
+        let client = client().await;
+        for _ in 0..2 {
+            for table in ["pg_class", "pg_namespace", "pg_database", "pg_statistic"] {
+                let sql = format!("select * from {table} limit 3");
+                client.query(&sql, &[]).await.unwrap_or_else(|error| panic!("{table}: {error}"));
+            }
+            let acl = "select row(array[makeaclitem(10, 10, 'SELECT', false)]), 1";
+            let row = client.query_one(acl, &[]).await.unwrap();
+            assert_eq!(row.get::<i32>(1), 1);
+        }
+    });
+}
+
 /// Found out only by a refusal, which ends a transaction: there it has to be known before.
 #[test]
 fn a_result_without_a_binary_form_comes_as_text_in_a_transaction_once_it_is_known() {

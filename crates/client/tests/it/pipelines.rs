@@ -1,8 +1,9 @@
 //! Pipelines: atomic from sync point to sync point, provisional before, bounded throughout.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use onetrip::{Outcome, PipelineStatus};
+use onetrip::{Client, Outcome, PipelineStatus};
 use onetrip_lab::postgres::shared;
 
 use crate::parameters::Naughty;
@@ -615,5 +616,93 @@ fn pipelines_of_many_tasks_stay_whole() {
             task.await.unwrap();
         }
         assert_usable(&client).await;
+    });
+}
+
+/// The requests in flight carry no sync point, so the server keeps what it has to say until that one
+/// comes: nothing may wait for its next reply.
+#[test]
+fn the_end_of_a_long_pipeline_is_never_held_back() {
+    run(async {
+        let client = client().await;
+        for round in 0..150 {
+            let mut pipeline = client.pipeline();
+            for _ in 0..(700 + round * 2) {
+                drop(pipeline.execute("select 1", &[]));
+            }
+            // What was long enough to leave has left, and as much of it as can be is answered.
+            until(async || client.pending().queued == 0).await;
+            until_quiet(&client).await;
+            pipeline.finish().await.unwrap();
+        }
+    });
+}
+
+/// Yields until the number of requests in flight stays the same for a while.
+async fn until_quiet(client: &Client) {
+    let (mut same, mut last) = (0, usize::MAX);
+    while same < 200 {
+        tokio::task::yield_now().await;
+        let now = client.pending().in_flight;
+        same = if now == last { same + 1 } else { 0 };
+        last = now;
+    }
+}
+
+#[test]
+fn transaction_control_is_refused_in_the_pipeline_of_a_session() {
+    run(async {
+        let (session, t) = (session().await, table("id int").await);
+        for sql in [
+            "commit",
+            "end",
+            "/**/ commit work",
+            "rollback",
+            "begin",
+            "savepoint a",
+            "prepare transaction 'x'",
+            "commit and chain",
+        ] {
+            let mut pipeline = session.pipeline();
+            let insert = pipeline.execute(&format!("insert into {t} values (1)"), &[]);
+            failed(pipeline.execute(sql, &[]).await, Outcome::NotSent, "transaction_control");
+            failed(pipeline.finish().await, Outcome::NotSent, "transaction_control");
+            assert_eq!(error(insert.await).outcome(), Outcome::NotSent, "{sql}");
+        }
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn ready_keeps_a_long_pipeline_within_any_queue() {
+    run(async {
+        for queue_max in [1, 2, 10, 300] {
+            let client = client_with(&format!("queue_max={queue_max}")).await;
+            let mut pipeline = client.pipeline();
+            let mut replies = Vec::new();
+            for i in 0..500 {
+                pipeline.ready().await.unwrap();
+                replies.push(pipeline.query_one("select $1::int", &[&i]));
+            }
+            pipeline.finish().await.unwrap();
+            for (i, reply) in (0..500).zip(replies) {
+                assert_eq!(reply.await.unwrap().get::<i32>(0), i);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_pipeline_without_one_of_its_statements_is_not_sent_also_after_a_panic() {
+    run(async {
+        let (client, t) = (client().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1::int)");
+        let mut pipeline = client.pipeline();
+        let first = pipeline.execute(&insert, &[&1]);
+        let panics = AssertUnwindSafe(|| drop(pipeline.execute(&insert, &[&Naughty::Panics])));
+        assert!(catch_unwind(panics).is_err());
+        failed(pipeline.finish().await, Outcome::NotSent, "panicked");
+        error(first.await);
+        assert!(ids(&t).await.is_empty());
     });
 }

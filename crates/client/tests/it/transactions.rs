@@ -377,3 +377,69 @@ fn a_first_statement_that_times_out_is_unknown_and_the_transaction_rolls_back() 
         assert!(ids(&t).await.is_empty());
     });
 }
+
+/// What a caller of a transaction no longer waits for is part of it all the same: otherwise it would
+/// depend on the window what is committed.
+#[test]
+fn a_statement_whose_reply_is_dropped_is_part_of_its_transaction() {
+    run(async {
+        let t = table("id int").await;
+        let client = client_with("in_flight_max=1&queue_max=20").await;
+        let mut session = client.session().await.unwrap();
+        let insert = format!("insert into {t} values ($1)");
+        let tx = session.begin().await.unwrap();
+        (0..50).for_each(|id| drop(tx.execute(&insert, &[&id])));
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, (0..50).collect());
+    });
+}
+
+#[test]
+fn a_statement_behind_a_guess_is_part_of_its_transaction_though_its_reply_is_dropped() {
+    run(async {
+        let t = table("id int, at timestamptz").await;
+        let mut session = session().await;
+        let tx = session.begin().await.unwrap();
+        let guess = format!("insert into {t} values (1, $1)");
+        drop(tx.execute(&guess, &[&SystemTime::UNIX_EPOCH]));
+        drop(tx.execute(&format!("insert into {t} values (2, null)"), &[]));
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, [1, 2].into());
+    });
+}
+
+#[test]
+fn a_statement_whose_deadline_passes_in_the_queue_is_part_of_its_transaction() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("in_flight_max=1&request_timeout_ms=150").await;
+        let mut session = client.session().await.unwrap();
+        let tx = session.begin().await.unwrap();
+        let waits = tx.query(&gate.statement(), &[]);
+        let late = tx.execute(&format!("insert into {t} values (1)"), &[]);
+        failed(waits.await, Outcome::Unknown, "timeout");
+        failed(late.await, Outcome::Unknown, "timeout");
+        let commit = tx.commit();
+        gate.open().await;
+        commit.await.unwrap();
+        assert_eq!(ids(&t).await, [1].into());
+    });
+}
+
+#[test]
+fn a_guess_whose_deadline_passes_fails_its_transaction() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("at timestamptz").await);
+        let client = client_with("in_flight_max=1&request_timeout_ms=150").await;
+        let mut session = client.session().await.unwrap();
+        let tx = session.begin().await.unwrap();
+        let waits = tx.query(&gate.statement(), &[]);
+        let guess = format!("insert into {t} values ($1)");
+        let late = tx.execute(&guess, &[&SystemTime::UNIX_EPOCH]);
+        failed(waits.await, Outcome::Unknown, "timeout");
+        failed(late.await, Outcome::NotSent, "timeout");
+        let commit = tx.commit();
+        gate.open().await;
+        failed(commit.await, Outcome::Rejected, "rolled_back");
+    });
+}

@@ -14,7 +14,8 @@ impl<P: Protocol> Connection<P> {
     /// The moment came that [`poll_deadline`](Self::poll_deadline) named, or any other.
     ///
     /// A request in the queue whose deadline has passed is taken out as [`Outcome::NotSent`], and
-    /// its whole segment with it. One on its way ends as [`Outcome::Unknown`], unless the server
+    /// its whole segment with it, unless it is [`pinned`](crate::Request::pinned). One on its way, or
+    /// pinned, ends as [`Outcome::Unknown`], unless the server
     /// said already how it failed; its slot stays, and its reply is dropped. One that was to be
     /// sent again, since it never started, is not, and ends as [`Outcome::Rejected`].
     pub fn handle_time(&mut self, now: Time) {

@@ -142,6 +142,12 @@ impl<P: Protocol> Connection<P> {
         self.wire.len()
     }
 
+    /// How many of them carry no sync point. The server may keep their replies back until that of
+    /// their segment, or a Flush, arrives: nobody may wait for them with something unwritten.
+    pub fn in_flight_members(&self) -> usize {
+        self.wire.members()
+    }
+
     /// Bytes of the requests on their way.
     pub fn in_flight_bytes(&self) -> usize {
         self.wire.in_flight_bytes()
@@ -268,7 +274,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Takes a request back if it has not been sent: it then ends as [`Outcome::NotSent`] and the
     /// answer is true. One on its way keeps its slot, and its reply is still announced; so does
-    /// one that shares a sync point with others.
+    /// one that shares a sync point with others, or is [`pinned`](Request::pinned).
     pub fn cancel(&mut self, now: Time, ticket: Ticket) -> bool {
         let token = match ticket {
             Ticket::Sent => None,

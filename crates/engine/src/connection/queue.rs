@@ -128,7 +128,9 @@ impl<X> Queue<X> {
                 Some(Entry::Request { slot, .. }) if slot.sync == SyncPoint::Member),
         };
         let token = match self.line.at(index)? {
-            Entry::Request { slot, .. } if slot.sync == SyncPoint::Own && !after_member => {
+            Entry::Request { slot, .. }
+                if slot.sync == SyncPoint::Own && !after_member && !slot.pinned =>
+            {
                 slot.token
             }
             _ => return None,
@@ -151,7 +153,8 @@ impl<X> Queue<X> {
     /// known of its effect to `expired`, and returns the earliest deadline among the rest.
     ///
     /// A segment is taken out whole. One that is partly sent already (`mid_segment`), or whose end
-    /// was not submitted yet, can't be: the callers of its late requests are told, and it goes on.
+    /// was not submitted yet, or that is pinned, can't be: the callers of its late requests are told,
+    /// and it goes on.
     pub(super) fn expire(
         &mut self,
         now: Time,
@@ -164,7 +167,7 @@ impl<X> Queue<X> {
         while let Some(segment) = self.segment(start) {
             if segment.late_by(now) {
                 for index in start..segment.end {
-                    if !sent && segment.complete {
+                    if !sent && segment.complete && !segment.pinned {
                         if let Some(Entry::Request { slot, .. }) = self.take(index) {
                             expired(slot.token, Outcome::NotSent);
                         }
@@ -203,12 +206,14 @@ impl<X> Queue<X> {
 
     /// The segment that begins at `start`; a gap or a group counts as one.
     fn segment(&self, start: usize) -> Option<Segment> {
-        let mut segment = Segment { end: start, complete: false, deadline: Time::NEVER };
+        let mut segment =
+            Segment { end: start, complete: false, pinned: false, deadline: Time::NEVER };
         for index in start..self.line.len() {
             segment.end = index + 1;
             segment.complete = match self.line.at(index) {
                 Some(Entry::Request { slot, .. }) => {
                     segment.deadline = segment.deadline.min(slot.deadline);
+                    segment.pinned |= slot.pinned;
                     slot.sync != SyncPoint::Member
                 }
                 _ => true,
@@ -252,6 +257,8 @@ struct Segment {
     end: usize,
     /// Whether the request that ends it was submitted.
     complete: bool,
+    /// Whether one of its requests stays whatever its caller does.
+    pinned: bool,
     /// The earliest of its requests' deadlines.
     deadline: Time,
 }

@@ -18,6 +18,8 @@ pub(super) struct Slot<X> {
     /// Its reply's bytes count against the window of this group until its reader takes them.
     pub(super) group: Option<Group>,
     pub(super) sync: SyncPoint,
+    /// Whether it stays in the queue whatever its caller does.
+    pub(super) pinned: bool,
     /// Whether it is sent again if the server says that it never started.
     pub(super) again: bool,
     /// Whether it was sent before, and the server said that it never started.
@@ -34,6 +36,7 @@ impl<X> Slot<X> {
             len,
             group: request.group,
             sync: request.sync,
+            pinned: request.pinned,
             again: request.again && request.sync == SyncPoint::Own && request.group.is_none(),
             healed: false,
         }
@@ -52,6 +55,9 @@ pub(super) struct Wire<X> {
     ring: VecDeque<Slot<X>>,
     /// Invariant: the sum of `len` over the ring.
     in_flight_bytes: usize,
+    /// Invariant: how many in the ring are members, which the server may leave unanswered until the
+    /// sync point of their segment.
+    members: usize,
     /// Bytes from position `buffer_start` on: what is unwritten, and what may be sent again.
     buffer: Buffer,
     buffer_start: u64,
@@ -72,6 +78,7 @@ impl<X> Wire<X> {
         Wire {
             ring: VecDeque::new(),
             in_flight_bytes: 0,
+            members: 0,
             buffer: Buffer::new(),
             buffer_start: 0,
             written: 0,
@@ -98,6 +105,11 @@ impl<X> Wire<X> {
     #[inline]
     pub(super) fn in_flight_bytes(&self) -> usize {
         self.in_flight_bytes
+    }
+
+    #[inline]
+    pub(super) fn members(&self) -> usize {
+        self.members
     }
 
     #[inline]
@@ -172,6 +184,7 @@ impl<X> Wire<X> {
         self.in_flight_bytes += slot.len;
         self.again_count += usize::from(slot.again);
         self.mid_segment = slot.sync == SyncPoint::Member;
+        self.members += usize::from(self.mid_segment);
         if self.mid_segment {
             self.unflushed += 1;
             self.unflushed_bytes += slot.len;
@@ -218,6 +231,7 @@ impl<X> Wire<X> {
         self.in_flight_bytes -= slot.len;
         self.front_start += slot.len as u64;
         self.again_count -= usize::from(slot.again);
+        self.members -= usize::from(slot.sync == SyncPoint::Member);
         self.release();
         Some(slot)
     }

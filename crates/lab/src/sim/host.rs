@@ -149,6 +149,7 @@ impl World {
             deadline: plan.deadline,
             again: plan.again,
             group,
+            pinned: false,
             reserved,
         }
     }

@@ -75,7 +75,7 @@ pub fn write<E: From<EncodeError>>(
 /// before it is known under which name their statement is prepared.
 ///
 /// # Errors
-/// As for [`write`].
+/// As for [`write()`].
 #[inline]
 pub fn write_values<E: From<EncodeError>>(
     out: &mut BytesMut,

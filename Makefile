@@ -29,7 +29,7 @@ fmt: ## format the code
 	@cargo fmt --all
 
 lint: setup ## clippy, warnings are errors
-	@cargo clippy --workspace --all-targets --quiet -- -D warnings
+	@cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 
 clean: ## remove what was built and downloaded
 	@cargo clean

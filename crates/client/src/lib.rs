@@ -29,10 +29,13 @@
 //! | [`Pipeline`] | the same, or a session | from sync point to sync point | one for all |
 //! | [`Session`], [`Transaction`] | a connection of one's own | as you say | BEGIN costs none |
 //!
-//! Values are those of `postgres-types`: whatever implements its `ToSql` and `FromSql` works here.
+//! Values are those of `postgres-types`: whatever implements its `ToSql` and `FromSql` works here. The
+//! module [`types`] has them, the features for those of other crates, and what it lacks: numeric,
+//! interval, ranges.
 //! Every [`Error`] says what is known of the statement's effect: its [`Outcome`].
 
 pub mod config;
+pub mod types;
 
 mod client;
 mod connect;
@@ -66,7 +69,6 @@ pub use params::{Typed, typed};
 pub use pipeline::Pipeline;
 pub use pipelines::PipelineStatus;
 
-pub use postgres_types as types;
 pub use reply::{FromReply, Reply};
 pub use rows::{Column, ColumnIndex, Iter, Row, RowRef, Rows};
 pub use session::Session;

@@ -1,0 +1,42 @@
+//! Values: `postgres-types`, whose traits, types and features are all here, and what it lacks.
+//!
+//! A value of any type that implements [`ToSql`] is a parameter, and of any type that implements
+//! [`FromSql`] can be read from a column. docs/types.md lists which Rust type goes with which type of
+//! PostgreSQL.
+//!
+//! Here without a feature: [`Numeric`], [`Interval`], [`Range`] and [`Multirange`] of anything,
+//! [`TimeTz`], [`Money`], [`AsNumeric`] for the numbers of decimal crates, and [`AsText`] for what comes
+//! or goes as text. Types that are not built in
+//! (enums, composites, domains, extensions) are learned from the server into a [`TypeCache`].
+//!
+//! # Features
+//!
+//! None is on by default. Those that begin with `with-` have the names that `postgres-types` and
+//! `tokio-postgres` give them, with the version of the crate that they are for.
+//!
+//! | feature | values |
+//! |---|---|
+//! | `derive` | `#[derive(ToSql, FromSql)]` for enums, composites and domains; needs `postgres-types` among your own dependencies, since the code it makes names that crate |
+//! | `array-impls` | `[T; N]` for arrays, `[u8; N]` to `bytea` |
+//! | `with-bigdecimal-0_4` | [`AsNumeric`]`<bigdecimal::BigDecimal>` for `numeric`, and [`Numeric`] to and from it |
+//! | `with-bit-vec-0_6`, `with-bit-vec-0_7`, `with-bit-vec-0_8`, `with-bit-vec-0_9` | `bit_vec::BitVec` for `bit` and `varbit` |
+//! | `with-chrono-0_4` | `chrono`'s dates and times |
+//! | `with-cidr-0_2`, `with-cidr-0_3` | `cidr::IpCidr` for `cidr`, `cidr::IpInet` for `inet` |
+//! | `with-eui48-0_4`, `with-eui48-1` | `eui48::MacAddress` for `macaddr` |
+//! | `with-geo-types-0_6`, `with-geo-types-0_7` | `geo_types`' `Point`, `Rect` and `LineString` for `point`, `box` and `path` |
+//! | `with-jiff-0_1`, `with-jiff-0_2` | `jiff`'s dates and times |
+//! | `with-rust_decimal-1` | [`AsNumeric`]`<rust_decimal::Decimal>` for `numeric`, and [`Numeric`] to and from it |
+//! | `with-serde_json-1` | `serde_json::Value` and `Json<T>` for `json` and `jsonb` |
+//! | `with-smol_str-01` | `smol_str::SmolStr` for strings |
+//! | `with-time-0_2`, `with-time-0_3` | `time`'s dates and times |
+//! | `with-uuid-0_8`, `with-uuid-1` | `uuid::Uuid` for `uuid` |
+
+mod as_numeric;
+mod error;
+mod numeric;
+mod reader;
+
+pub use as_numeric::AsNumeric;
+pub use error::ValueError;
+pub use numeric::Numeric;
+pub use postgres_types::*;

@@ -32,11 +32,19 @@
 //! | `with-uuid-0_8`, `with-uuid-1` | `uuid::Uuid` for `uuid` |
 
 mod as_numeric;
+mod as_text;
 mod error;
+mod interval;
+mod money;
 mod numeric;
 mod reader;
+mod time_tz;
 
 pub use as_numeric::AsNumeric;
+pub use as_text::AsText;
 pub use error::ValueError;
+pub use interval::Interval;
+pub use money::Money;
 pub use numeric::Numeric;
 pub use postgres_types::*;
+pub use time_tz::TimeTz;

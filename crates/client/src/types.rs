@@ -37,6 +37,7 @@ mod error;
 mod interval;
 mod money;
 mod numeric;
+mod range;
 mod reader;
 mod time_tz;
 
@@ -47,4 +48,5 @@ pub use interval::Interval;
 pub use money::Money;
 pub use numeric::Numeric;
 pub use postgres_types::*;
+pub use range::{Multirange, Range};
 pub use time_tz::TimeTz;

@@ -33,8 +33,10 @@
 
 mod as_numeric;
 mod as_text;
+mod cache;
 mod error;
 mod interval;
+mod introspection;
 mod money;
 mod numeric;
 mod range;
@@ -43,6 +45,7 @@ mod time_tz;
 
 pub use as_numeric::AsNumeric;
 pub use as_text::AsText;
+pub use cache::TypeCache;
 pub use error::ValueError;
 pub use interval::Interval;
 pub use money::Money;

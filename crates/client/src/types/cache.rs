@@ -1,0 +1,183 @@
+//! A memory of the types that are not built in.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use bytes::BytesMut;
+use postgres_types::{Kind, ToSql, Type, WrongType};
+
+use super::introspection::{INTROSPECTION_SQL, Learned, descriptions, resolve};
+use crate::{Error, Rows};
+
+/// Types that are not built in, as the server described them: enums, composites, domains, arrays,
+/// ranges, and those of extensions. For one database, from any thread.
+///
+/// A derived `FromSql` or `ToSql` needs to know them: an enum its labels, a composite its fields.
+///
+/// ```no_run
+/// # use onetrip::types::TypeCache;
+/// # async fn f(client: onetrip::Client, oid: u32) -> Result<(), onetrip::Error> {
+/// let types = TypeCache::new();
+/// let missing = types.missing(&[oid]);
+/// if !missing.is_empty() {
+///     types.learn(&client.query(TypeCache::introspection_sql(), &[&missing]).await?)?;
+/// }
+/// let mood = types.get(oid);
+/// # Ok(()) }
+/// ```
+///
+/// It keeps types of up to [`SIZE_MAX`](Self::SIZE_MAX) parts in all, and then forgets the oldest.
+/// What was learned stays as it was when a type is altered, until it is [forgotten](Self::forget) or
+/// learned again.
+#[derive(Debug, Default)]
+pub struct TypeCache(RwLock<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    by_oid: HashMap<u32, Learned>,
+    by_age: VecDeque<u32>,
+    size: usize,
+}
+
+impl TypeCache {
+    /// Parts of types that are remembered: each type counts one, and so does each label of an enum,
+    /// and each part of a type as much as itself. That is 20 MB at worst, if each is a type with
+    /// names of full length (63 bytes), and mostly far below one.
+    pub const SIZE_MAX: usize = 65_536;
+
+    /// An empty memory.
+    pub fn new() -> TypeCache {
+        TypeCache::default()
+    }
+
+    /// The type with this number: built in, or learned.
+    pub fn get(&self, oid: u32) -> Option<Type> {
+        Type::from_oid(oid).or_else(|| Some(self.read().by_oid.get(&oid)?.type_.clone()))
+    }
+
+    /// Those of the numbers whose types have to be learned, each once.
+    pub fn missing(&self, oids: &[u32]) -> Vec<u32> {
+        let known = self.read();
+        let is_missing =
+            |oid: &u32| Type::from_oid(*oid).is_none() && !known.by_oid.contains_key(oid);
+        let mut missing: Vec<u32> = oids.iter().copied().filter(is_missing).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    /// The statement that asks the server for types. Its parameter is their numbers, a `Vec<u32>` or
+    /// `&[u32]`; its rows are for [`learn`](Self::learn). One trip answers for any depth, since what a
+    /// type is made of is described along with it.
+    ///
+    /// It runs on PostgreSQL 9.6 and later, reads the catalog only, and needs no privilege.
+    pub const fn introspection_sql() -> &'static str {
+        INTROSPECTION_SQL
+    }
+
+    /// Remembers the types that the rows describe, in place of what was known of them. Returns them,
+    /// those first that others are made of; the caller has them even where there is no room to
+    /// remember them all.
+    ///
+    /// A number that was asked for and is no type's is remembered too, as a type without a name, so
+    /// that it isn't asked for again. So is a type by its name alone that is nested more than 64
+    /// deep, contains itself, or has more than 16,384 parts.
+    ///
+    /// # Errors
+    /// The rows are not those of the [statement](Self::introspection_sql). Nothing is learned then.
+    pub fn learn(&self, rows: &Rows) -> Result<Vec<Type>, Error> {
+        Ok(self.remember(resolve(&descriptions(rows)?)))
+    }
+
+    pub(super) fn remember(&self, learned: Vec<Learned>) -> Vec<Type> {
+        let mut known = self.write();
+        let types = learned.iter().map(|learned| learned.type_.clone()).collect();
+        for learned in learned {
+            known.insert(learned);
+        }
+        types
+    }
+
+    /// Forgets a type and those that it is a part of: it was altered or dropped.
+    pub fn forget(&self, oid: u32) {
+        self.write().retain(|type_| !contains(type_, oid));
+    }
+
+    /// Forgets everything: another database, for instance.
+    pub fn clear(&self) {
+        *self.write() = Known::default();
+    }
+
+    /// How many types are remembered.
+    pub fn len(&self) -> usize {
+        self.read().by_oid.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The learned type that a value accepts, to be given to [`typed`](crate::typed); none where
+    /// several do, such as an enum and one of the same name in another schema.
+    pub fn type_for(&self, value: &(dyn ToSql + Sync)) -> Option<Type> {
+        // Cloned, since the code of a value must not run under the lock.
+        let types: Vec<Type> =
+            self.read().by_oid.values().map(|learned| learned.type_.clone()).collect();
+        let mut scratch = BytesMut::new();
+        let mut accepted = types.into_iter().filter(|type_| {
+            scratch.clear();
+            !value.to_sql_checked(type_, &mut scratch).is_err_and(|error| error.is::<WrongType>())
+        });
+        accepted.next().filter(|_| accepted.next().is_none())
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Known {
+    fn insert(&mut self, learned: Learned) {
+        let oid = learned.type_.oid();
+        self.remove(oid);
+        self.size += learned.size;
+        self.by_age.push_back(oid);
+        self.by_oid.insert(oid, learned);
+        // The newest stays: no type alone is too large.
+        while self.size > TypeCache::SIZE_MAX
+            && let Some(oldest) = self.by_age.pop_front()
+        {
+            self.size -= self.by_oid.remove(&oldest).map_or(0, |learned| learned.size);
+        }
+    }
+
+    fn remove(&mut self, oid: u32) {
+        if let Some(old) = self.by_oid.remove(&oid) {
+            self.size -= old.size;
+            self.by_age.retain(|other| *other != oid);
+        }
+    }
+
+    fn retain(&mut self, keep: impl Fn(&Type) -> bool) {
+        self.by_oid.retain(|_, learned| keep(&learned.type_));
+        self.by_age.retain(|oid| self.by_oid.contains_key(oid));
+        self.size = self.by_oid.values().map(|learned| learned.size).sum();
+    }
+}
+
+/// Whether a type is this one, or made of it.
+fn contains(type_: &Type, oid: u32) -> bool {
+    type_.oid() == oid
+        || match type_.kind() {
+            Kind::Array(of) | Kind::Domain(of) | Kind::Range(of) | Kind::Multirange(of) => {
+                contains(of, oid)
+            }
+            Kind::Composite(fields) => fields.iter().any(|field| contains(field.type_(), oid)),
+            _ => false,
+        }
+}

@@ -10,7 +10,8 @@ use onetrip_postgres::message::ServerError;
 /// Why a call failed. Cheap to clone.
 ///
 /// `Display` is one line without values: for an error of the server its message and SQLSTATE. What
-/// may hold values (detail, hint, where) is behind [`server`](Error::server).
+/// may hold values is behind [`server`](Error::server) (detail, hint, where) and
+/// [`conversion`](Error::conversion), and nowhere among the sources.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -20,8 +21,11 @@ struct Inner {
     code: &'static str,
     message: Cow<'static, str>,
     server: Option<ServerError>,
-    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    source: Option<Source>,
+    conversion: Option<Source>,
 }
+
+type Source = Arc<dyn std::error::Error + Send + Sync>;
 
 /// Whose fault an error is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,6 +73,12 @@ impl Error {
         self.0.server.as_ref()
     }
 
+    /// What the code that converts a value said when it failed: that of `postgres-types`, of another
+    /// crate, or of your own type. It may quote the value.
+    pub fn conversion(&self) -> Option<&(dyn std::error::Error + Send + Sync + 'static)> {
+        self.0.conversion.as_deref()
+    }
+
     /// Whether no byte of it can have reached the server, so that the same call may be made again
     /// without a risk that it takes effect twice. (A `Rejected` one took no effect either, but would
     /// mostly be rejected again.)
@@ -88,7 +98,15 @@ impl Error {
         message: impl Into<Cow<'static, str>>,
     ) -> Error {
         let message = message.into();
-        Error(Arc::new(Inner { kind, outcome, code, message, server: None, source: None }))
+        Error(Arc::new(Inner {
+            kind,
+            outcome,
+            code,
+            message,
+            server: None,
+            source: None,
+            conversion: None,
+        }))
     }
 
     pub(crate) fn config(error: crate::config::ConfigError) -> Error {
@@ -105,10 +123,8 @@ impl Error {
     }
 
     pub(crate) fn server_error(server: ServerError, outcome: Outcome) -> Error {
-        let message = Cow::Owned(server.to_string());
-        let code = "server_error";
-        let server = Some(server);
-        Error(Arc::new(Inner { kind: Kind::Server, outcome, code, message, server, source: None }))
+        let error = Error::new(Kind::Server, outcome, "server_error", server.to_string());
+        error.change(|inner| inner.server = Some(server))
     }
 
     pub(crate) fn with_source(
@@ -117,6 +133,13 @@ impl Error {
     ) -> Error {
         let source = Some(Arc::from(source.into()));
         self.change(|inner| inner.source = source)
+    }
+
+    pub(crate) fn with_conversion(
+        self,
+        conversion: Box<dyn std::error::Error + Send + Sync>,
+    ) -> Error {
+        self.change(|inner| inner.conversion = Some(Arc::from(conversion)))
     }
 
     pub(crate) fn with_outcome(self, outcome: Outcome) -> Error {
@@ -145,6 +168,7 @@ impl Error {
             message: old.message.clone(),
             server: old.server.clone(),
             source: old.source.clone(),
+            conversion: old.conversion.clone(),
         };
         change(&mut inner);
         Error(Arc::new(inner))

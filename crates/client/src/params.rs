@@ -5,6 +5,7 @@
 //! "unknown": it is sent as text without a type, and the server infers it, as from a literal. A
 //! value that accepts one type is of that type. One that accepts several is a guess at the first.
 
+use std::cell::Cell;
 use std::error::Error as StdError;
 
 use bytes::BytesMut;
@@ -13,6 +14,7 @@ use postgres_types::{IsNull, ToSql, Type, WrongType, to_sql_checked};
 
 use crate::Error;
 use crate::oids::type_of;
+use crate::types::plain_reason;
 
 /// The parameters of one call.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -39,8 +41,11 @@ fn question() -> Type {
     Type::new("onetrip.typed".into(), 0, postgres_types::Kind::Pseudo, String::new())
 }
 
-/// In front of the answer to a [`question`], so that no other value is taken for one.
-const ANSWER: &[u8] = b"onetrip: my type is number ";
+thread_local! {
+    /// The answer to a [`question`]: the number of the type, and the Rust type of the value. Not among
+    /// the bytes, since those of other values may be anything.
+    static ANSWER: Cell<Option<(u32, Option<String>)>> = const { Cell::new(None) };
+}
 
 impl ToSql for Typed<'_> {
     fn to_sql(
@@ -49,8 +54,8 @@ impl ToSql for Typed<'_> {
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
         if type_.oid() == 0 && *type_ == question() {
-            out.extend_from_slice(ANSWER);
-            out.extend_from_slice(&self.type_.oid().to_be_bytes());
+            let rust_type = ask(self.value).1;
+            ANSWER.set(Some((self.type_.oid(), rust_type)));
             return Ok(IsNull::No);
         }
         if type_.oid() != self.type_.oid() {
@@ -86,22 +91,36 @@ impl Found {
     }
 }
 
+/// Asks a value for its type's number, which a [`Typed`] knows, and the name of its Rust type. Nothing
+/// but the refusal of a type tells that name: a value that refuses none keeps it to itself.
+fn ask(value: &(dyn ToSql + Sync)) -> (Option<u32>, Option<String>) {
+    ANSWER.set(None);
+    let result = value.to_sql_checked(&question(), &mut BytesMut::new());
+    let answer = ANSWER.take();
+    match (answer, result.map_err(|error| error.downcast::<WrongType>())) {
+        (Some((oid, rust_type)), _) => (Some(oid), rust_type),
+        (None, Err(Ok(refusal))) => {
+            (None, refusal.to_string().split('`').nth(1).map(str::to_owned))
+        }
+        (None, _) => (None, None),
+    }
+}
+
 /// Finds the type of a parameter.
 pub(crate) fn find(number: usize, value: &(dyn ToSql + Sync)) -> Result<Found, Error> {
-    let mut scratch = BytesMut::new();
-    if accepts(value, &question(), &mut scratch)
-        && let Some(Ok(oid)) = scratch.strip_prefix(ANSWER).map(<&[u8; 4]>::try_from)
-    {
-        return Ok(Found { type_: type_of(u32::from_be_bytes(*oid)), others: false });
+    if let (Some(oid), _) = ask(value) {
+        return Ok(Found { type_: type_of(oid), others: false });
     }
+    let mut scratch = BytesMut::new();
     let mut accepted = candidates().iter().filter(|type_| accepts(value, type_, &mut scratch));
     let Some(type_) = accepted.next() else {
         return Err(Error::misuse(
             "unknown_parameter_type",
             format!(
-                "the type of parameter ${} can't be found by itself: give it by typed(Type, &value), \
-                 or prepare the statement first",
-                number + 1
+                "the type of parameter ${}{} can't be found by itself: give it by \
+                 typed(Type, &value), or prepare the statement first",
+                number + 1,
+                of_rust_type(value)
             ),
         ));
     };
@@ -156,7 +175,13 @@ pub(crate) struct Alternative {
 #[derive(Debug)]
 pub(crate) enum BindError {
     Message(EncodeError),
-    Value { number: usize, type_: Type, source: Box<dyn StdError + Sync + Send> },
+    Value {
+        number: usize,
+        type_: Type,
+        /// The Rust type, as a part of a sentence.
+        of: String,
+        source: Box<dyn StdError + Sync + Send>,
+    },
 }
 
 impl From<EncodeError> for BindError {
@@ -176,15 +201,31 @@ impl From<BindError> for Error {
     fn from(error: BindError) -> Error {
         match error {
             BindError::Message(error) => unencodable(error),
-            BindError::Value { number, type_, source } => Error::new(
-                crate::Kind::Conversion,
-                crate::Outcome::NotSent,
-                "unencodable_parameter",
-                format!("parameter ${} could not be converted to type {type_}", number + 1),
-            )
-            .with_source(source),
+            BindError::Value { number, type_, of, source } => {
+                let number = number + 1;
+                let message = match plain_reason(&*source) {
+                    _ if source.is::<WrongType>() => {
+                        format!("parameter ${number}{of} does not convert to type {type_}")
+                    }
+                    None => {
+                        format!("parameter ${number}{of} could not be converted to type {type_}")
+                    }
+                    Some(reason) => format!(
+                        "parameter ${number}{of} could not be converted to type {type_}: {reason}"
+                    ),
+                };
+                let kind = crate::Kind::Conversion;
+                Error::new(kind, crate::Outcome::NotSent, "unencodable_parameter", message)
+                    .with_conversion(source)
+            }
         }
     }
+}
+
+/// The Rust type of a value, as a part of a sentence.
+#[cold]
+fn of_rust_type(value: &(dyn ToSql + Sync)) -> String {
+    ask(value).1.map_or_else(String::new, |name| format!(" ({name})"))
 }
 
 /// A message that would break the protocol.
@@ -203,7 +244,10 @@ pub(crate) fn write_value(
     match value.to_sql_checked(type_, out) {
         Ok(IsNull::No) => Ok(bind::IsNull::No),
         Ok(IsNull::Yes) => Ok(bind::IsNull::Yes),
-        Err(source) => Err(BindError::Value { number, type_: type_.clone(), source }),
+        Err(source) => {
+            let of = of_rust_type(value);
+            Err(BindError::Value { number, type_: type_.clone(), of, source })
+        }
     }
 }
 
@@ -232,15 +276,30 @@ fn candidates() -> &'static [Type] {
         Type::CIDR,
         Type::MACADDR,
         Type::INTERVAL,
+        Type::TIMETZ,
+        Type::MONEY,
         Type::VARBIT,
         Type::BIT,
         Type::POINT,
         Type::BOX,
         Type::PATH,
         Type::PG_LSN,
+        Type::INT4_RANGE,
+        Type::INT8_RANGE,
+        Type::NUM_RANGE,
+        Type::TSTZ_RANGE,
+        Type::TS_RANGE,
+        Type::DATE_RANGE,
+        Type::INT4MULTI_RANGE,
+        Type::INT8MULTI_RANGE,
+        Type::NUMMULTI_RANGE,
+        Type::TSTZMULTI_RANGE,
+        Type::TSMULTI_RANGE,
+        Type::DATEMULTI_RANGE,
         Type::TEXT_ARRAY,
         Type::VARCHAR_ARRAY,
         Type::NAME_ARRAY,
+        Type::BPCHAR_ARRAY,
         Type::INT4_ARRAY,
         Type::INT8_ARRAY,
         Type::INT2_ARRAY,
@@ -252,17 +311,30 @@ fn candidates() -> &'static [Type] {
         Type::TIMESTAMPTZ_ARRAY,
         Type::TIMESTAMP_ARRAY,
         Type::DATE_ARRAY,
+        Type::TIME_ARRAY,
         Type::JSONB_ARRAY,
         Type::JSON_ARRAY,
         Type::NUMERIC_ARRAY,
+        Type::INTERVAL_ARRAY,
+        Type::TIMETZ_ARRAY,
+        Type::MONEY_ARRAY,
         Type::OID_ARRAY,
+        Type::CHAR_ARRAY,
         Type::INET_ARRAY,
-        Type::INT4_RANGE,
-        Type::INT8_RANGE,
-        Type::TS_RANGE,
-        Type::TSTZ_RANGE,
-        Type::DATE_RANGE,
-        Type::NUM_RANGE,
+        Type::CIDR_ARRAY,
+        Type::MACADDR_ARRAY,
+        Type::VARBIT_ARRAY,
+        Type::BIT_ARRAY,
+        Type::POINT_ARRAY,
+        Type::BOX_ARRAY,
+        Type::PATH_ARRAY,
+        Type::PG_LSN_ARRAY,
+        Type::INT4_RANGE_ARRAY,
+        Type::INT8_RANGE_ARRAY,
+        Type::NUM_RANGE_ARRAY,
+        Type::TSTZ_RANGE_ARRAY,
+        Type::TS_RANGE_ARRAY,
+        Type::DATE_RANGE_ARRAY,
     ];
     LIST
 }

@@ -1,5 +1,7 @@
 //! Rows: where they lie in the reply, and their values as Rust types.
 
+mod errors;
+
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
@@ -11,6 +13,8 @@ use postgres_types::{FromSql, Type};
 
 use crate::Error;
 use crate::oids::type_of;
+use crate::types::{check_counts, has_counts};
+use errors::{malformed, no_such_column, unreadable, wrong_type};
 
 /// A column of a result.
 #[derive(Clone, Debug)]
@@ -18,6 +22,8 @@ pub struct Column {
     name: Box<str>,
     type_: Type,
     format: Format,
+    /// Whether its values say how many parts they have: then they are looked at first.
+    has_counts: bool,
 }
 
 impl Column {
@@ -64,7 +70,8 @@ pub(crate) fn columns_of(body: &[u8], asked: Asked<'_>) -> Option<Columns> {
             Asked::These(formats) => formats.get(number).copied().unwrap_or(Format::Binary),
             Asked::ByType(format) => format(&type_),
         };
-        Column { name: field.name.into(), type_, format }
+        let has_counts = format == Format::Binary && has_counts(&type_);
+        Column { name: field.name.into(), type_, format, has_counts }
     };
     Some(fields.enumerate().map(column).collect())
 }
@@ -309,19 +316,14 @@ impl<'a> RowRef<'a> {
             return Err(wrong_type::<T>(index, column));
         }
         let value = self.value(index).ok_or_else(|| malformed(index, column))?;
-        T::from_sql_nullable(type_, value).map_err(|source| {
-            let what = std::any::type_name::<T>();
-            Error::unreadable(match value {
-                None => {
-                    format!("column {index} ({}) is NULL and {what} can't hold that", column.name)
-                }
-                Some(_) => format!(
-                    "column {index} ({}) of type {} could not be read as {what}",
-                    column.name, column.type_
-                ),
-            })
-            .with_source(source)
-        })
+        if column.has_counts
+            && let Some(value) = value
+            && let Err(error) = check_counts(type_, value)
+        {
+            return Err(unreadable::<T>(index, column, Some(value), error.into()));
+        }
+        T::from_sql_nullable(type_, value)
+            .map_err(|source| unreadable::<T>(index, column, value, source))
     }
 
     /// The bytes of a value as they came; the outer `None` is a malformed row.
@@ -351,31 +353,6 @@ impl<'a> RowRef<'a> {
     }
 }
 
-#[cold]
-fn no_such_column(index: &dyn ColumnIndex, columns: usize) -> Error {
-    Error::unreadable(format!("the result has no column {index}: it has {columns} columns"))
-}
-
-#[cold]
-fn wrong_type<T>(index: usize, column: &Column) -> Error {
-    let what = std::any::type_name::<T>();
-    Error::unreadable(match column.is_text() {
-        true => format!(
-            "column {index} ({}) of type {} has no binary form and comes as text: read it as a string",
-            column.name, column.type_
-        ),
-        false => format!(
-            "column {index} ({}) has type {}, which can't be read as {what}",
-            column.name, column.type_
-        ),
-    })
-}
-
-#[cold]
-fn malformed(index: usize, column: &Column) -> Error {
-    Error::unreadable(format!("column {index} ({}) is missing in a row", column.name))
-}
-
 /// A column by number from 0, or by name.
 pub trait ColumnIndex: fmt::Display + sealed::Sealed {
     #[doc(hidden)]
@@ -401,3 +378,6 @@ mod sealed {
     impl Sealed for usize {}
     impl Sealed for &str {}
 }
+
+#[cfg(test)]
+mod hostile;

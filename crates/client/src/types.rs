@@ -34,6 +34,7 @@
 mod as_numeric;
 mod as_text;
 mod cache;
+mod counts;
 mod error;
 mod interval;
 mod introspection;
@@ -42,6 +43,7 @@ mod numeric;
 mod range;
 mod reader;
 mod time_tz;
+mod value_kind;
 
 pub use as_numeric::AsNumeric;
 pub use as_text::AsText;
@@ -53,3 +55,7 @@ pub use numeric::Numeric;
 pub use postgres_types::*;
 pub use range::{Multirange, Range};
 pub use time_tz::TimeTz;
+
+pub(crate) use counts::{check as check_counts, has_counts};
+pub(crate) use error::plain_reason;
+pub(crate) use value_kind::value_kind;

@@ -342,7 +342,7 @@ fn a_value_that_fails_or_panics_leaves_the_connection_usable() {
                 let reply = client.query("select $1::int", &[&value]).await;
                 let error = failed(reply, Outcome::NotSent, "unencodable_parameter");
                 assert!(error.to_string().contains("$1"), "{error}");
-                assert!(StdError::source(&error).is_some());
+                assert!(error.conversion().is_some());
                 error_of_prepared(&client, &prepared, &value).await;
             }
             let value = Naughty::Panics;

@@ -1,0 +1,106 @@
+//! Looking at what a value says of its own size, before it is decoded.
+//!
+//! Many decoders reserve memory for as many elements as a value says it has. So 20 bytes of a hostile
+//! server could ask for gigabytes, and end the process. A value that says it has more than there is
+//! room for is refused here.
+
+use postgres_types::{Kind, Type};
+
+use super::ValueError;
+use super::reader::Reader;
+
+/// Whether values of a type say how many parts they have, or have parts that do.
+pub(crate) fn has_counts(type_: &Type) -> bool {
+    match type_.kind() {
+        Kind::Array(_) | Kind::Multirange(_) | Kind::Composite(_) => true,
+        Kind::Domain(of) | Kind::Range(of) => has_counts(of),
+        _ => matches!(*type_, Type::PATH | Type::POLYGON) || type_.name() == "hstore",
+    }
+}
+
+/// Refuses a value with a count that can't be true.
+pub(crate) fn check(type_: &Type, raw: &[u8]) -> Result<(), ValueError> {
+    let reader = Reader::new(raw);
+    match type_.kind() {
+        Kind::Array(of) => check_array(of, reader),
+        Kind::Composite(fields) => {
+            check_composite(fields.iter().map(|field| field.type_()), reader)
+        }
+        Kind::Domain(of) => check(of, raw),
+        Kind::Range(of) if has_counts(of) => check_range(of, reader),
+        Kind::Multirange(of) => check_multirange(of, reader),
+        _ if *type_ == Type::PATH => check_points(reader, 1),
+        _ if *type_ == Type::POLYGON => check_points(reader, 0),
+        _ if type_.name() == "hstore" => check_pairs(reader),
+        _ => Ok(()),
+    }
+}
+
+/// The dimensions of an array, each a length and a lower bound.
+pub(super) fn dimensions(reader: &mut Reader<'_>) -> Result<Vec<i32>, ValueError> {
+    /// MAXDIM in src/include/utils/array.h.
+    const DIMENSIONS_MAX: usize = 6;
+    let count = reader.count(8)?;
+    let (_has_null, _element) = (reader.i32()?, reader.i32()?);
+    if count > DIMENSIONS_MAX {
+        return Err(ValueError::new("it has more than six dimensions"));
+    }
+    let dimension = |_| Ok((reader.i32()?, reader.i32()?).0);
+    (0..count).map(dimension).collect()
+}
+
+fn check_array(of: &Type, mut reader: Reader<'_>) -> Result<(), ValueError> {
+    let dimensions = dimensions(&mut reader)?;
+    let mut count = i64::from(!dimensions.is_empty());
+    for len in dimensions {
+        // The product of lengths that have room is far from overflowing.
+        count = reader.room_for(count * i64::from(len), 4)? as i64;
+    }
+    let nested = if has_counts(of) { count } else { 0 };
+    (0..nested).try_for_each(|_| check_part(of, &mut reader))
+}
+
+fn check_part(of: &Type, reader: &mut Reader<'_>) -> Result<(), ValueError> {
+    reader.value()?.map_or(Ok(()), |value| check(of, value))
+}
+
+fn check_composite<'a>(
+    fields: impl Iterator<Item = &'a Type>,
+    mut reader: Reader<'_>,
+) -> Result<(), ValueError> {
+    reader.count(8)?;
+    for type_ in fields {
+        let _oid = reader.i32()?;
+        check_part(type_, &mut reader)?;
+    }
+    Ok(())
+}
+
+fn check_range(of: &Type, mut reader: Reader<'_>) -> Result<(), ValueError> {
+    let _flags = reader.u8()?;
+    while !reader.rest().is_empty() {
+        check_part(of, &mut reader)?;
+    }
+    Ok(())
+}
+
+fn check_multirange(of: &Type, mut reader: Reader<'_>) -> Result<(), ValueError> {
+    let count = reader.count(5)?;
+    let nested = if has_counts(of) { count } else { 0 };
+    (0..nested).try_for_each(|_| {
+        reader.value()?.map_or(Ok(()), |range| check_range(of, Reader::new(range)))
+    })
+}
+
+/// Points behind some bytes; each is two numbers.
+fn check_points(mut reader: Reader<'_>, bytes_before: usize) -> Result<(), ValueError> {
+    for _ in 0..bytes_before {
+        reader.u8()?;
+    }
+    reader.count(16).map(drop)
+}
+
+/// Keys and values, each behind its length.
+fn check_pairs(mut reader: Reader<'_>) -> Result<(), ValueError> {
+    reader.count(8).map(drop)
+}

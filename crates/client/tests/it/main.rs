@@ -18,3 +18,7 @@ mod simple;
 mod support;
 mod transactions;
 mod trips;
+mod types_errors;
+mod types_learned;
+mod types_table;
+mod types_text;

@@ -1,0 +1,185 @@
+//! What an error of a conversion says: where, which types, which sort of value; and never the value.
+
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::time::SystemTime;
+
+use bytes::BytesMut;
+use onetrip::types::{
+    AsNumeric, FromSql, IsNull, Json, Numeric, TimeTz, ToSql, Type, to_sql_checked,
+};
+use onetrip::{Error, Kind, Outcome, Row, typed};
+
+use crate::support::*;
+
+const SECRET: &str = "hunter2";
+
+/// Everything that a log could take from an error.
+fn chain(error: &Error) -> String {
+    let mut text = format!("{error} {error:?} {error:#?}");
+    let mut source = StdError::source(error);
+    while let Some(error) = source {
+        text.push_str(&format!(" {error} {error:?}"));
+        source = error.source();
+    }
+    text
+}
+
+/// A conversion failed, and its error has these words, and not the secret.
+#[track_caller]
+fn assert_says<T>(result: Result<T, Error>, words: &[&str]) -> Error {
+    let error = result.map(|_| ()).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conversion, "{error}");
+    let text = chain(&error);
+    assert!(!text.contains(SECRET), "{text}");
+    for word in words {
+        assert!(error.to_string().contains(word), "{error}, without {word}");
+    }
+    error
+}
+
+async fn row(value: &str) -> Row {
+    client().await.query_one(&format!("select 1 as id, {value} as word"), &[]).await.unwrap()
+}
+
+#[test]
+fn a_column_of_another_type_is_named_with_both_types() {
+    run(async {
+        let row = row("'hunter2'::text").await;
+        assert_says(row.try_get::<i32>("word"), &["column 1 (word)", "text", "i32"]);
+        assert_says(row.try_get::<Option<Vec<u8>>>(1), &["column 1 (word)", "text", "Vec<u8>"]);
+        assert_says(row.try_get::<String>(0), &["column 0 (id)", "int4", "String"]);
+    });
+}
+
+#[test]
+fn a_null_is_named_with_the_type_that_cannot_hold_it() {
+    run(async {
+        let row = row("null::numeric").await;
+        let words = ["column 1 (word)", "numeric", "NULL", "Numeric"];
+        assert_says(row.try_get::<Numeric>(1), &words);
+        assert_eq!(row.get::<Option<Numeric>>(1), None);
+        let row = self::row("array['hunter2', null]").await;
+        let words = ["column 1 (word)", "_text", "an array of one dimension", "Vec<", "NULL"];
+        assert_says(row.try_get::<Vec<String>>(1), &words);
+    });
+}
+
+#[test]
+fn the_sort_of_a_value_is_said() {
+    run(async {
+        let square = row("array[['hunter2'], ['b']]").await;
+        assert_says(square.try_get::<Vec<String>>(1), &["_text", "an array of two dimensions"]);
+        let nan = row("'NaN'::numeric").await;
+        let words = ["column 1 (word)", "numeric", "NaN", "AsNumeric<i64>"];
+        assert_says(nan.try_get::<AsNumeric<i64>>(1), &words);
+        let large = row("4711::numeric").await;
+        let words = ["numeric", "AsNumeric<i8>", "out of the range"];
+        let error = assert_says(large.try_get::<AsNumeric<i8>>(1), &words);
+        assert!(!error.to_string().contains("4711"), "{error}");
+        let never = row("'-infinity'::date").await;
+        assert_says(never.try_get::<jiff::civil::Date>(1), &["date", "-infinity", "Date"]);
+        let odd = row("'hunter2'::bytea").await;
+        assert_says(odd.try_get::<Latin>(1), &["bytea", "a value of 7 bytes", "Latin"]);
+        let acl = row("makeaclitem(10, 10, 'SELECT', false)").await;
+        assert_says(acl.try_get::<i32>(1), &["aclitem"]);
+    });
+}
+
+/// The code of others tells the value; the error keeps that where it has to be asked for.
+#[test]
+fn what_the_conversion_itself_says_is_kept_apart() {
+    run(async {
+        let row = row("'{\"password\": \"hunter2\"}'::jsonb").await;
+        let words = ["column 1 (word)", "jsonb", "HashMap"];
+        let error = assert_says(row.try_get::<Json<HashMap<String, i32>>>(1), &words);
+        assert!(error.conversion().unwrap().to_string().contains(SECRET));
+        let row = self::row("'hunter2'::bytea").await;
+        let error = assert_says(row.try_get::<Latin>(1), &[]);
+        assert!(error.conversion().unwrap().to_string().contains(SECRET));
+    });
+}
+
+/// A type of a caller whose errors quote the value.
+#[derive(Debug)]
+struct Latin(&'static str);
+
+impl<'a> FromSql<'a> for Latin {
+    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Latin, Box<dyn StdError + Sync + Send>> {
+        Err(format!("{} is not Latin", String::from_utf8_lossy(raw)).into())
+    }
+
+    fn accepts(type_: &Type) -> bool {
+        *type_ == Type::BYTEA
+    }
+}
+
+impl ToSql for Latin {
+    fn to_sql(
+        &self,
+        _: &Type,
+        _: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        Err(format!("{} is not Latin", self.0).into())
+    }
+
+    fn accepts(type_: &Type) -> bool {
+        *type_ == Type::BYTEA
+    }
+
+    to_sql_checked!();
+}
+
+#[test]
+fn a_parameter_is_named_with_both_types_and_without_its_value() {
+    run(async {
+        let client = client().await;
+        let prepared = client.prepare("select $1::bytea, $2::int").await.unwrap();
+        for _ in 0..2 {
+            let reply = client.query(&prepared, &[&Latin(SECRET), &1]).await;
+            let error = assert_says(reply, &["$1", "bytea", "Latin"]);
+            assert!(error.conversion().unwrap().to_string().contains(SECRET));
+            assert_eq!(error.outcome(), Outcome::NotSent);
+            let reply = client.query(&prepared, &[&vec![1_u8], &SECRET]).await;
+            assert_says(reply, &["$2", "int4", "&str"]);
+            let reply = client.query("select $1", &[&Some(Latin(SECRET))]).await;
+            assert_says(reply, &["$1", "bytea", "Option<", "Latin"]);
+        }
+        let reply = client.query("select $1", &[&typed(Type::INT4, &SECRET)]).await;
+        assert_says(reply, &["$1", "int4", "&str"]);
+        let time = TimeTz { microseconds: -1, utc_offset: 0 };
+        let reply = client.query("select $1", &[&time]).await;
+        assert_says(reply, &["$1", "timetz", "TimeTz", "out of the range"]);
+        assert_usable(&client).await;
+    });
+}
+
+#[test]
+fn a_parameter_without_a_type_is_named_with_its_rust_type() {
+    run(async {
+        let client = client().await;
+        let map = HashMap::from([(SECRET.to_owned(), None::<String>)]);
+        let reply = client.query("select $1, $2", &[&1, &map]).await;
+        let error = failed(reply, Outcome::NotSent, "unknown_parameter_type");
+        assert!(
+            error.to_string().contains("$2 (") && error.to_string().contains("HashMap"),
+            "{error}"
+        );
+        assert!(!chain(&error).contains(SECRET));
+    });
+}
+
+/// Text that says what a [`typed`] parameter says of itself is still text.
+#[test]
+fn no_text_is_taken_for_a_type() {
+    run(async {
+        let client = client().await;
+        let text = "onetrip: my type is number \0\0\0\u{17}";
+        let text = onetrip::types::AsText(text.trim_end_matches('\u{17}').replace('\0', "a"));
+        let row = client.query_one("select $1::text", &[&text]).await.unwrap();
+        assert_eq!(row.get::<String>(0), text.0);
+        let moment = typed(Type::TIMESTAMP, &SystemTime::UNIX_EPOCH);
+        let row = client.query_one("select $1", &[&Some(moment)]).await.unwrap();
+        assert_eq!(*row.columns()[0].type_(), Type::TIMESTAMP);
+    });
+}

@@ -217,7 +217,7 @@ fn a_line_that_is_cut_at_any_byte() {
         let (proxy, t) = (proxy(), table("id int").await);
         let mut numbers = 0..;
         let mut random = Random(5);
-        for _ in 0..12 {
+        for _ in 0..5 {
             let bytes = random.below(1200);
             for direction in [Direction::Up, Direction::Down] {
                 for fault in

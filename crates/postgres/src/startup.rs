@@ -10,6 +10,8 @@
 //! - A SCRAM exchange that has begun must be verified before AuthenticationOk counts.
 //! - A password goes out in clear text or as MD5 only on a channel that is secure, or where the
 //!   caller allowed it.
+//! - A way of authentication that the caller did not allow is refused before anything is sent, and
+//!   so is a server that does not ask where it must.
 //! - The session speaks UTF-8, or it does not begin.
 
 mod config;
@@ -27,7 +29,7 @@ use crate::message::{
     Violation, frame, max_len, startup_message,
 };
 
-pub use config::{ProtocolVersion, StartupConfig};
+pub use config::{AuthMethods, ProtocolVersion, StartupConfig};
 pub use error::{PlainMethod, StartupError};
 
 /// All bytes that a server may send before AuthenticationOk. Real ones send a few hundred; libpq's
@@ -242,6 +244,7 @@ impl Startup {
         use Authentication as A;
         self.phase = match (std::mem::replace(&mut self.phase, Phase::Ended), message) {
             (Phase::Begun, A::Ok) => {
+                self.refuse_unless(self.config.methods.none, "none")?;
                 self.refuse_without_binding()?;
                 Phase::Authenticated
             }
@@ -250,14 +253,19 @@ impl Startup {
                 return Err(StartupError::UnverifiedServer);
             }
             (Phase::Begun, A::CleartextPassword) => {
+                self.refuse_unless(self.config.methods.password, "password")?;
                 let password = self.plain_password(PlainMethod::Cleartext)?;
                 self.send_password(password.expose())?
             }
             (Phase::Begun, A::Md5Password { salt }) => {
+                self.refuse_unless(self.config.methods.md5, "md5")?;
                 let password = self.plain_password(PlainMethod::Md5)?;
                 self.send_password(&md5::response(&self.config.user, &password, salt))?
             }
-            (Phase::Begun, A::Sasl(mechanisms)) => self.begin_scram(mechanisms)?,
+            (Phase::Begun, A::Sasl(mechanisms)) => {
+                self.refuse_unless(self.config.methods.scram, "scram-sha-256")?;
+                self.begin_scram(mechanisms)?
+            }
             (Phase::ScramBegun(client), A::SaslContinue(data)) => self.prove(client, data)?,
             (Phase::ScramProved(proof), A::SaslFinal(data)) => {
                 proof.handle_server_final(data)?;
@@ -271,12 +279,16 @@ impl Startup {
         Ok(())
     }
 
+    fn refuse_unless(&self, allowed: bool, method: &'static str) -> Result<(), StartupError> {
+        if allowed { Ok(()) } else { Err(StartupError::MethodRefused { method }) }
+    }
+
     fn refuse_without_binding(&self) -> Result<(), StartupError> {
         let required = self.config.channel_binding_required;
         if required { Err(StartupError::ChannelBindingMissing) } else { Ok(()) }
     }
 
-    /// The password, where it may go out in a form that a listener can use.
+    /// The password, where it may go out in a form that others could use.
     fn plain_password(&self, method: PlainMethod) -> Result<Password, StartupError> {
         self.refuse_without_binding()?;
         if !self.config.secure_channel && !self.config.allow_cleartext {

@@ -154,7 +154,7 @@ fn plain_passwords_are_refused_over_an_open_channel_and_the_error_names_the_opti
         let mut startup = start(config());
         let error = feed(&mut startup, &auth(request)).unwrap_err();
         assert_eq!(error, StartupError::PlainPasswordRefused { method });
-        assert!(error.to_string().contains("allow_cleartext"), "{error}");
+        assert!(error.to_string().contains("allow_plain_password"), "{error}");
         assert_eq!(startup.transmit(), None);
     }
 }
@@ -275,6 +275,42 @@ fn a_downgrade_from_scram_to_a_password_is_refused() {
     let error = feed(&mut startup, &auth(Authentication::CleartextPassword)).unwrap_err();
     assert_eq!(error, StartupError::Unexpected { tag: b'R' });
     assert_eq!(startup.transmit(), None);
+}
+
+#[test]
+fn a_way_of_authentication_that_is_not_allowed_is_refused_before_anything_is_sent() {
+    let all = AuthMethods::default();
+    let without = [
+        ("none", AuthMethods { none: false, ..all }, welcome()),
+        (
+            "password",
+            AuthMethods { password: false, ..all },
+            auth(Authentication::CleartextPassword).to_vec(),
+        ),
+        (
+            "md5",
+            AuthMethods { md5: false, ..all },
+            auth(Authentication::Md5Password { salt: [0; 4] }).to_vec(),
+        ),
+        (
+            "scram-sha-256",
+            AuthMethods { scram: false, ..all },
+            sasl(&["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"]).to_vec(),
+        ),
+    ];
+    for (method, methods, _) in &without {
+        for (others, _, request) in &without {
+            let config = StartupConfig { secure_channel: true, methods: *methods, ..config() };
+            let mut startup = start(config);
+            let result = feed(&mut startup, request);
+            if method == others {
+                assert_eq!(result.unwrap_err(), StartupError::MethodRefused { method });
+                assert_eq!(startup.transmit(), None);
+            } else {
+                assert!(result.is_ok(), "{others} although only {method} is refused");
+            }
+        }
+    }
 }
 
 #[test]

@@ -34,6 +34,26 @@ impl ProtocolVersion {
     }
 }
 
+/// Ways of authentication, each allowed or not (libpq's `require_auth`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthMethods {
+    /// The server does not ask: trust, peer, a certificate.
+    pub none: bool,
+    /// The password in clear text.
+    pub password: bool,
+    /// The password hashed with MD5.
+    pub md5: bool,
+    /// SCRAM-SHA-256, with channel binding or without.
+    pub scram: bool,
+}
+
+impl Default for AuthMethods {
+    /// All of them.
+    fn default() -> Self {
+        AuthMethods { none: true, password: true, md5: true, scram: true }
+    }
+}
+
 /// Who connects to what, and what is allowed on the way. [`StartupConfig::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct StartupConfig {
@@ -49,12 +69,16 @@ pub struct StartupConfig {
     pub parameters: Vec<(String, String)>,
     /// The version to ask for; the server may answer with a lower one. Default: 3.0.
     pub protocol: ProtocolVersion,
-    /// Whether nobody can listen: TLS or a Unix socket. Default: false.
+    /// Whether nobody else can read what is sent: TLS with a server whose certificate was verified,
+    /// or a Unix socket. Default: false.
     pub secure_channel: bool,
-    /// Whether a password may be sent in clear text or as MD5 where somebody can listen. Default:
-    /// false.
+    /// Whether a password may be sent in clear text or as MD5 where somebody else can read it.
+    /// Default: false.
     pub allow_cleartext: bool,
-    /// The hash of the server's certificate (`tls-server-end-point`), on TLS. Default: none.
+    /// The ways of authentication that the server may ask for. Default: all.
+    pub methods: AuthMethods,
+    /// The hash of the server's certificate (`tls-server-end-point`), on TLS. Default: none, and
+    /// the server is told that this side can't bind to the channel.
     pub channel_binding: Option<Vec<u8>>,
     /// Whether anything but SCRAM-SHA-256-PLUS is refused. Default: false.
     pub channel_binding_required: bool,
@@ -74,6 +98,7 @@ impl StartupConfig {
             protocol: ProtocolVersion::default(),
             secure_channel: false,
             allow_cleartext: false,
+            methods: AuthMethods::default(),
             channel_binding: None,
             channel_binding_required: false,
             scram_iterations_max: scram::ITERATIONS_MAX,

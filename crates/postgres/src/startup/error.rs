@@ -43,6 +43,12 @@ pub enum StartupError {
         /// The form.
         method: PlainMethod,
     },
+    /// The server asks for a way of authentication that is not among those allowed, or does not ask
+    /// where it must.
+    MethodRefused {
+        /// Its name in `require_auth`.
+        method: &'static str,
+    },
     /// The server asks for a method that this crate does not know.
     UnsupportedAuthentication {
         /// The code of the Authentication message.
@@ -109,12 +115,19 @@ impl fmt::Display for StartupError {
             }
             StartupError::PlainPasswordRefused { method } => write!(
                 f,
-                "the server asks for the password {} over an unencrypted connection: use TLS, or \
-                 set the option allow_cleartext",
+                "the server asks for the password {} over a connection that others may read: use TLS \
+                 that verifies the server (sslmode=verify-full), or set allow_plain_password",
                 match method {
                     PlainMethod::Cleartext => "in clear text",
                     PlainMethod::Md5 => "as an MD5 hash",
                 }
+            ),
+            StartupError::MethodRefused { method: "none" } => f.write_str(
+                "the server let us in without authentication, which require_auth does not allow",
+            ),
+            StartupError::MethodRefused { method } => write!(
+                f,
+                "the server asks for authentication by {method}, which require_auth does not allow"
             ),
             StartupError::UnsupportedAuthentication { code } => {
                 write!(f, "authentication method {code}, which the server demands, is not supported")
@@ -123,8 +136,8 @@ impl fmt::Display for StartupError {
                 f.write_str("the server offers no supported SASL mechanism (SCRAM-SHA-256)")
             }
             StartupError::ChannelBindingMissing => f.write_str(
-                "channel binding is required (option channel_binding_required) and did not take \
-                 place",
+                "channel binding is required (channel_binding=require) and did not take place: it \
+                 needs TLS, and a server that asks for SCRAM and offers SCRAM-SHA-256-PLUS",
             ),
             StartupError::UnverifiedServer => f.write_str(
                 "the server reported success before it proved that it knows the password: it may \

@@ -86,6 +86,13 @@ fn settings_and_durability_reach_the_server() {
 }
 
 #[test]
+fn a_file_of_the_callers_takes_the_place_of_the_servers_own() {
+    let options = Options::default().file("pg_hba.conf", "nonsense all all trust");
+    let error = PrivatePostgres::start(options).unwrap_err().to_string();
+    assert!(error.contains("pg_hba.conf"), "{error}");
+}
+
+#[test]
 fn a_wrong_setting_is_told_in_one_line() {
     let error = PrivatePostgres::start(Options::default().setting("work_mem", "much")).unwrap_err();
     let text = error.to_string();

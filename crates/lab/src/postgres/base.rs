@@ -190,7 +190,7 @@ impl Base {
         let path = work.path().join("template");
         make_private(&path, &self.account)?;
         let password_path = path.join("password");
-        write_private(&password_path, &random_password()?)?;
+        write_private(&password_path, random_password()?.as_bytes())?;
         self.account.own(&password_path)?;
         // glibc and musl know C.UTF-8, some others do not; C sorts the same way.
         let first = self.initdb(installation, work, &path, "C.UTF-8");
@@ -261,6 +261,24 @@ impl WorkDirectory {
         run(&mut command, &format!("cp to {}", self.path().display()))
     }
 
+    /// Writes a file into the data directory, over the one of that name if there is one.
+    pub(super) fn write(
+        &self,
+        name: &str,
+        content: &[u8],
+        account: &Account,
+    ) -> Result<(), LabError> {
+        let path = self.data().join(name);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(LabError::io("cannot replace", &path, error));
+            }
+            _ => {}
+        }
+        write_private(&path, content)?;
+        account.own(&path)
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -302,11 +320,10 @@ fn make_private(path: &Path, account: &Account) -> Result<(), LabError> {
     )))
 }
 
-fn write_private(path: &Path, text: &str) -> Result<(), LabError> {
+fn write_private(path: &Path, content: &[u8]) -> Result<(), LabError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
-    let written =
-        options.open(path).and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()));
+    let written = options.open(path).and_then(|mut file| io::Write::write_all(&mut file, content));
     written.map_err(|error| LabError::io("cannot write", path, error))
 }
 

@@ -51,6 +51,9 @@ pub struct Options {
     pub connections_max: u16,
     /// Further settings by name, as in `postgresql.conf`; they win over everything above.
     pub settings: Vec<(String, String)>,
+    /// Further files by name, in the data directory, which only the server may read: certificates
+    /// and keys, or a `pg_hba.conf` in the place of its own.
+    pub files: Vec<(String, Vec<u8>)>,
 }
 
 impl Default for Options {
@@ -60,6 +63,7 @@ impl Default for Options {
             durability: Durability::default(),
             connections_max: CONNECTIONS_MAX_DEFAULT,
             settings: Vec::new(),
+            files: Vec::new(),
         }
     }
 }
@@ -69,6 +73,13 @@ impl Options {
     #[must_use]
     pub fn setting(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.settings.push((name.into(), value.into()));
+        self
+    }
+
+    /// Adds one file.
+    #[must_use]
+    pub fn file(mut self, name: impl Into<String>, content: impl Into<Vec<u8>>) -> Self {
+        self.files.push((name.into(), content.into()));
         self
     }
 }
@@ -104,6 +115,9 @@ impl PrivatePostgres {
         };
         let account = Account::current()?;
         let (installation, work, template) = prepare(installation, &account)?;
+        for (name, content) in &options.files {
+            work.write(name, content, &account)?;
+        }
         let mut server = Self {
             supervisor: None,
             work,

@@ -14,6 +14,7 @@ mod settings;
 #[cfg(test)]
 mod tests;
 mod text;
+mod tls;
 mod value;
 
 use std::fmt;
@@ -26,13 +27,14 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 pub use endpoint::{Address, Endpoint, Resolved};
 pub use error::{ConfigError, ConfigErrorKind};
 pub use settings::{
-    AuthMethod, ProtocolVersion, RequireAuth, Settings, SslMode, TargetSessionAttrs, WhenFull,
+    AuthMethod, ProtocolVersion, RequireAuth, Settings, TargetSessionAttrs, WhenFull,
 };
+pub use tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
 
 use ConfigErrorKind as Kind;
 use environment::Surroundings;
 use error::Place;
-use keyword::{KEYWORDS, Keyword};
+use keyword::{KEYWORDS, Keyword, UNSUPPORTED_VARIABLES};
 
 /// How to reach a database: built with setters, or read from a URL or from `keyword=value` pairs.
 ///
@@ -51,11 +53,13 @@ use keyword::{KEYWORDS, Keyword};
 /// `options`, `client_encoding` (UTF8 only), `connect_timeout` (s), `keepalives`, `keepalives_idle`
 /// (s), `keepalives_interval` (s), `keepalives_count`, `tcp_user_timeout` (ms),
 /// `target_session_attrs`, `load_balance_hosts` (disable only), `min_protocol_version`,
-/// `max_protocol_version`, `sslmode`, `gssencmode`, `channel_binding` and `require_auth`; and with
-/// those of this client: `allow_plain_password`, `scram_iterations_max`, `in_flight_max`,
-/// `in_flight_bytes_max`, `queue_max`, `queue_bytes_max`, `when_full` (wait, refuse),
-/// `request_timeout_ms` and `stall_timeout_ms`. Defaults and units stand at [`Settings`]. What asks
-/// for TLS or for anything else that this version lacks is an error, never a promise passed over.
+/// `max_protocol_version`, `sslmode`, `sslnegotiation`, `sslcert`, `sslkey`, `sslrootcert` (a file,
+/// or system), `sslcrl`, `sslsni` (0, 1), `ssl_min_protocol_version`, `ssl_max_protocol_version`,
+/// `gssencmode`, `channel_binding` and `require_auth`; and with those of this client:
+/// `allow_plain_password`, `scram_iterations_max`, `in_flight_max`, `in_flight_bytes_max`,
+/// `queue_max`, `queue_bytes_max`, `when_full` (wait, refuse), `request_timeout_ms` and
+/// `stall_timeout_ms`. Defaults and units stand at [`Settings`]. What asks for something that this
+/// version lacks is an error, never a promise passed over.
 ///
 /// # Several servers
 /// Hosts make a list that is tried in order, as in libpq: one port serves for all, else each host
@@ -104,12 +108,15 @@ impl Config {
     /// Fills in from the environment what isn't set: `PGHOST`, `PGHOSTADDR`, `PGPORT`,
     /// `PGDATABASE`, `PGUSER`, `PGPASSWORD`, `PGPASSFILE`, `PGAPPNAME`, `PGOPTIONS`,
     /// `PGCLIENTENCODING`, `PGCONNECT_TIMEOUT`, `PGTARGETSESSIONATTRS`, `PGLOADBALANCEHOSTS`,
-    /// `PGMINPROTOCOLVERSION`, `PGMAXPROTOCOLVERSION`, `PGSSLMODE`, `PGGSSENCMODE`,
-    /// `PGCHANNELBINDING` and `PGREQUIREAUTH`. An empty variable says nothing.
+    /// `PGMINPROTOCOLVERSION`, `PGMAXPROTOCOLVERSION`, `PGSSLMODE`, `PGSSLNEGOTIATION`,
+    /// `PGSSLCERT`, `PGSSLKEY`, `PGSSLROOTCERT`, `PGSSLCRL`, `PGSSLSNI`,
+    /// `PGSSLMINPROTOCOLVERSION`, `PGSSLMAXPROTOCOLVERSION`, `PGGSSENCMODE`, `PGCHANNELBINDING` and
+    /// `PGREQUIREAUTH`; and `PGREQUIRESSL=1`, which means `PGSSLMODE=require`. An empty variable
+    /// says nothing.
     ///
     /// # Errors
     /// A variable holds what its keyword doesn't take, or asks for what this version lacks
-    /// (`PGSERVICE`).
+    /// (`PGSERVICE`, `PGSSLCERTMODE`, `PGSSLCRLDIR`).
     pub fn or_env(self) -> Result<Config, ConfigError> {
         self.or_variables(|name| std::env::var(name).ok())
     }
@@ -123,9 +130,11 @@ impl Config {
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Config, ConfigError> {
         let filled = |name: &str| variable(name).filter(|value| !value.is_empty());
-        if filled("PGSERVICE").is_some() {
-            let what = "the service file isn't in this version: unset it";
-            return Err(ConfigError::new(Kind::Unsupported, Place::Variable("PGSERVICE"), what));
+        for (name, what) in UNSUPPORTED_VARIABLES {
+            if filled(name).is_some() {
+                let what = format!("{what} isn't in this version: unset it");
+                return Err(ConfigError::new(Kind::Unsupported, Place::Variable(name), what));
+            }
         }
         for (keyword, _, name) in KEYWORDS {
             if name.is_empty() || self.given & keyword.bit() != 0 {
@@ -134,6 +143,11 @@ impl Config {
             if let Some(value) = filled(name) {
                 self.set(keyword, &value, Place::Variable(name))?;
             }
+        }
+        // libpq's old name for it, which it still reads.
+        let required = filled("PGREQUIRESSL").is_some_and(|value| value.starts_with('1'));
+        if required && self.given & Keyword::Sslmode.bit() == 0 {
+            self.set(Keyword::Sslmode, "require", Place::Variable("PGREQUIRESSL"))?;
         }
         Ok(self)
     }
@@ -245,11 +259,12 @@ impl Config {
     }
 
     /// Checks the settings together and fills in the defaults from this process's surroundings: the
-    /// user, the sockets of this machine, the password file (which is read here, blocking).
+    /// user, the sockets of this machine, the password file (which is read here, blocking), the files
+    /// in `~/.postgresql` (which are only looked for).
     ///
     /// # Errors
     /// Hosts, addresses and ports don't match in number; a limit is zero; no user is known; a name
-    /// can't be one.
+    /// can't be one; settings about TLS contradict one another.
     pub fn resolve(&self) -> Result<Resolved, ConfigError> {
         self.resolve_in(&Surroundings {
             variable: &|name| std::env::var(name).ok(),

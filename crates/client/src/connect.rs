@@ -1,26 +1,23 @@
-//! From a configuration to a connection that is ready: addresses in order, socket, startup.
+//! From a configuration to a connection that is ready: which servers are tried in which order, with
+//! TLS and without it, and which of them will do.
 
-use std::io;
-use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use bytes::BytesMut;
 use onetrip_engine::{Connection, Limits};
 use onetrip_postgres::Postgres;
-use onetrip_postgres::startup::{self, NONCE_LEN, Ready, Startup, StartupConfig, StartupError};
-use socket2::{SockRef, TcpKeepalive};
-use tokio::net::{TcpSocket, TcpStream, UnixStream};
+use onetrip_postgres::startup::{self, Ready};
 
 use crate::config::{
-    Address, AuthMethod, Config, Endpoint, ProtocolVersion, Resolved, Settings, TargetSessionAttrs,
+    Address, Config, Endpoint, ProtocolVersion, Resolved, Settings, SslMode, TargetSessionAttrs,
     WhenFull,
 };
 use crate::core::{Options, Shared};
 use crate::driver::Driver;
+use crate::login::log_in;
+use crate::open::{Failure, Place, Protection, Route, open, places, unresolved};
 use crate::shapes::Shapes;
-use crate::socket::{Reader, Writer, split_tcp, split_unix};
+use crate::socket::Stream;
+use crate::tls::Setup;
 use crate::{Error, Kind, Outcome};
 
 /// Connects to the first address that answers and fits, and starts the driver.
@@ -30,7 +27,6 @@ pub(crate) async fn connect(
     shapes: &Arc<Shapes>,
 ) -> Result<Arc<Shared>, Error> {
     let resolved = config.resolve().map_err(Error::config)?;
-    check_support(resolved.settings())?;
     let wanted = resolved.settings().target_session_attrs;
     // "prefer-standby" is two rounds: a standby, and then whatever there is.
     let rounds: &[TargetSessionAttrs] = match wanted {
@@ -42,8 +38,9 @@ pub(crate) async fn connect(
     let mut failures = Vec::new();
     for &wanted in rounds {
         for endpoint in resolved.endpoints() {
-            match try_endpoint(&resolved, endpoint, wanted, shapes).await {
-                Ok(connection) => {
+            match try_endpoint(&resolved, endpoint, wanted).await {
+                Ok(opened) => {
+                    let connection = spawn(opened, resolved.settings(), shapes);
                     connection.lock().is_shared = shared;
                     return Ok(connection);
                 }
@@ -56,23 +53,9 @@ pub(crate) async fn connect(
     Err(all_failed(failures))
 }
 
-/// Settings that the configuration can express and this version can't honour.
-fn check_support(settings: &Settings) -> Result<(), Error> {
-    let methods =
-        [AuthMethod::None, AuthMethod::Password, AuthMethod::Md5, AuthMethod::ScramSha256];
-    if methods.into_iter().all(|method| settings.require_auth.allows(method)) {
-        return Ok(());
-    }
-    Err(Error::misuse(
-        "unsupported",
-        "require_auth isn't in this version: leave it out (cleartext and MD5 passwords are refused \
-         where somebody can listen, unless allow_plain_password says otherwise)",
-    ))
-}
-
 fn is_final(error: &Error) -> bool {
-    // Class 28: invalid authorization. 3D000: no such database.
-    error.sqlstate().is_some_and(|code| code.starts_with("28") || code == "3D000")
+    // 3D000: no such database. A file on this side is the same for all hosts.
+    is_about_access(error) || error.sqlstate() == Some("3D000") || error.code() == "config"
 }
 
 fn all_failed(mut failures: Vec<Error>) -> Error {
@@ -92,9 +75,8 @@ async fn try_endpoint(
     resolved: &Resolved,
     endpoint: &Endpoint,
     wanted: TargetSessionAttrs,
-    shapes: &Arc<Shapes>,
-) -> Result<Arc<Shared>, Error> {
-    let attempt = attempt(resolved, endpoint, wanted, shapes);
+) -> Result<Opened, Error> {
+    let attempt = attempt(resolved, endpoint, wanted);
     let Some(timeout) = resolved.settings().connect_timeout else { return attempt.await };
     tokio::time::timeout(timeout, attempt).await.unwrap_or_else(|_| {
         Err(Error::new(
@@ -114,63 +96,110 @@ async fn attempt(
     resolved: &Resolved,
     endpoint: &Endpoint,
     wanted: TargetSessionAttrs,
-    shapes: &Arc<Shapes>,
-) -> Result<Arc<Shared>, Error> {
-    let settings = resolved.settings();
-    let (reader, writer, peer) = dial(settings, endpoint).await?;
-    let config = startup_config(resolved, endpoint, peer.map(|peer| peer.ip()));
-    let mut connection = Opening { reader, writer, input: BytesMut::new() };
-    let ready = connection
-        .start(config)
-        .await
-        .map_err(|error| startup_error(error, endpoint, resolved.user(), resolved.dbname()))?;
-    check_protocol(&ready, settings, endpoint)?;
-    check_target(&ready, wanted, endpoint)?;
-    Ok(spawn(connection, ready, settings, endpoint, shapes))
+) -> Result<Opened, Error> {
+    let mut last = None;
+    for place in places(endpoint).await? {
+        let attempt = Attempt { resolved, endpoint, wanted, place };
+        match attempt.run().await {
+            Err(Failure::Unreachable(error)) => last = Some(error),
+            other => return other.map_err(Failure::into_error),
+        }
+    }
+    Err(last.unwrap_or_else(|| unresolved(endpoint, "the name has no address")))
 }
 
-/// A connection that is not ready yet.
-struct Opening {
-    reader: Reader,
-    writer: Writer,
-    input: BytesMut,
+/// A connection that can be used, without its driver.
+struct Opened {
+    stream: Stream,
+    ready: Ready,
+    route: Route,
 }
 
-enum OpeningError {
-    Startup(StartupError),
-    Io(io::Error),
+/// One address of one server.
+struct Attempt<'a> {
+    resolved: &'a Resolved,
+    endpoint: &'a Endpoint,
+    wanted: TargetSessionAttrs,
+    place: Place,
 }
 
-impl Opening {
-    async fn start(&mut self, config: StartupConfig) -> Result<Ready, OpeningError> {
-        let mut nonce = [0; NONCE_LEN];
-        getrandom::fill(&mut nonce)
-            .map_err(|error| OpeningError::Io(io::Error::other(error.to_string())))?;
-        let mut startup = Startup::new(config, nonce).map_err(OpeningError::Startup)?;
-        loop {
-            while let Some(bytes) = startup.transmit() {
-                self.writer.write_all(&bytes).await.map_err(OpeningError::Io)?;
+impl Attempt<'_> {
+    /// Connects with TLS or without it, as `sslmode` says: where it leaves the choice, a way that
+    /// fails is followed by the other one on a new connection.
+    async fn run(&self) -> Result<Opened, Failure> {
+        let (first, second) = self.protections();
+        let ways = match self.resolved.settings().sslmode {
+            SslMode::Allow => ["without TLS", "with TLS"],
+            _ => ["with TLS", "without TLS"],
+        };
+        match (self.run_with(first).await, second) {
+            (Err(Failure::Protection(before)), Some(second)) => {
+                let result = self.run_with(second).await;
+                result.map_err(|failure| Failure::Final(both([before, failure.into_error()], ways)))
             }
-            let read = self.reader.read(&mut self.input).await.map_err(OpeningError::Io)?;
-            if read == 0 {
-                return Err(OpeningError::Startup(startup.handle_closed()));
-            }
-            if let Some(ready) =
-                startup.handle_bytes(&mut self.input).map_err(OpeningError::Startup)?
-            {
-                return Ok(ready);
+            (result, _) => result,
+        }
+    }
+
+    fn protections(&self) -> (Protection, Option<Protection>) {
+        let settings = self.resolved.settings();
+        let (Place::Tcp(address), Address::Tcp { host, .. }) =
+            (&self.place, self.endpoint.address())
+        else {
+            return (Protection::None, None);
+        };
+        let setup = || Arc::new(Setup::new(settings, host, address.ip()));
+        match settings.sslmode {
+            SslMode::Disable => (Protection::None, None),
+            SslMode::Allow => (Protection::None, Some(Protection::Tls(setup()))),
+            SslMode::Prefer => (Protection::IfOffered(setup()), Some(Protection::None)),
+            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
+                (Protection::Tls(setup()), None)
             }
         }
     }
+
+    async fn run_with(&self, protection: Protection) -> Result<Opened, Failure> {
+        let Attempt { resolved, endpoint, .. } = *self;
+        let settings = resolved.settings();
+        let route = Route::new(endpoint, self.place.clone(), protection);
+        let mut stream = open(settings, &route).await?;
+        // Where the server was asked for TLS and has none, there is no other way left.
+        let other_way = stream.tls().is_some() || !route.asks_for_tls();
+        let route = route.taken(&stream);
+        let ready = log_in(&mut stream, resolved, endpoint, &route).await.map_err(|error| {
+            match other_way && is_about_access(&error) {
+                true => Failure::Protection(error),
+                false => Failure::Final(error),
+            }
+        })?;
+        check_protocol(&ready, settings, endpoint).map_err(Failure::Final)?;
+        check_target(&ready, self.wanted, endpoint).map_err(Failure::Final)?;
+        Ok(Opened { stream, ready, route })
+    }
 }
 
-fn spawn(
-    connection: Opening,
-    ready: Ready,
-    settings: &Settings,
-    endpoint: &Endpoint,
-    shapes: &Arc<Shapes>,
-) -> Arc<Shared> {
+/// Class 28: invalid authorization. The server's rules about it (pg_hba.conf) may be others with TLS
+/// than without.
+fn is_about_access(error: &Error) -> bool {
+    error.sqlstate().is_some_and(|code| code.starts_with("28"))
+}
+
+/// Why neither of two ways led to a connection. A wrong password is the last word; else the first
+/// way is the one that was wanted.
+fn both([first, second]: [Error; 2], [first_way, second_way]: [&str; 2]) -> Error {
+    if first.to_string() == second.to_string() {
+        return first;
+    }
+    let (main, other, way) = match second.sqlstate() {
+        Some("28P01") => (second, first, first_way),
+        _ => (first, second, second_way),
+    };
+    let message = format!("{main}; {way}: {other}");
+    main.with_message(message)
+}
+
+fn spawn(opened: Opened, settings: &Settings, shapes: &Arc<Shapes>) -> Arc<Shared> {
     let limits = Limits {
         in_flight_max: settings.in_flight_max,
         in_flight_bytes_max: settings.in_flight_bytes_max,
@@ -187,108 +216,12 @@ fn spawn(
         waiting_bytes_max: settings.waiting_bytes_max,
         prepare_threshold: settings.prepare_threshold,
         prepared_max: settings.prepared_max,
-        endpoint: endpoint.to_string(),
     };
+    let Opened { stream: Stream { reader, writer, input }, ready, route } = opened;
     let engine = |now| Connection::new(now, Postgres::new(ready.status), limits);
-    let shared = Shared::new(engine, connection.writer, ready.parameters, options, shapes.clone());
-    let driver = Driver::new(shared.clone(), connection.reader, connection.input);
-    tokio::spawn(driver.run());
+    let shared = Shared::new(engine, writer, ready.parameters, route, options, shapes.clone());
+    tokio::spawn(Driver::new(shared.clone(), reader, input).run());
     shared
-}
-
-/// Opens the socket; for TCP the peer's address is returned.
-async fn dial(
-    settings: &Settings,
-    endpoint: &Endpoint,
-) -> Result<(Reader, Writer, Option<SocketAddr>), Error> {
-    if let Some(path) = endpoint.socket() {
-        let stream = UnixStream::connect(&path).await;
-        let (reader, writer) = split_unix(stream.map_err(|error| unix_error(&path, error))?);
-        return Ok((reader, writer, None));
-    }
-    let addresses = resolve(endpoint).await?;
-    let mut last = None;
-    for address in addresses {
-        match dial_tcp(settings, address).await {
-            Ok(stream) => {
-                let (reader, writer) = split_tcp(stream);
-                return Ok((reader, writer, Some(address)));
-            }
-            Err(error) => last = Some((address, error)),
-        }
-    }
-    Err(match last {
-        Some((address, error)) => refused(endpoint, address, error),
-        None => unresolved(endpoint, "the name has no address"),
-    })
-}
-
-async fn resolve(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, Error> {
-    match endpoint.address() {
-        Address::Tcp { address: Some(address), .. } => {
-            Ok(vec![SocketAddr::new(*address, endpoint.port())])
-        }
-        Address::Tcp { host, address: None } => {
-            match tokio::net::lookup_host((host.as_str(), endpoint.port())).await {
-                Ok(addresses) => Ok(addresses.collect()),
-                Err(error) => Err(unresolved(endpoint, &error.to_string())),
-            }
-        }
-        Address::Unix(_) => Ok(Vec::new()),
-    }
-}
-
-async fn dial_tcp(settings: &Settings, address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    // A statement must not wait for the acknowledgement of the one before it.
-    socket.set_nodelay(true)?;
-    let options = SockRef::from(&socket);
-    if settings.keepalives {
-        options.set_tcp_keepalive(&keepalive(settings))?;
-    }
-    #[cfg(target_os = "linux")]
-    options.set_tcp_user_timeout(settings.tcp_user_timeout)?;
-    socket.connect(address).await
-}
-
-fn keepalive(settings: &Settings) -> TcpKeepalive {
-    let mut keepalive = TcpKeepalive::new();
-    if let Some(idle) = settings.keepalives_idle {
-        keepalive = keepalive.with_time(idle.max(Duration::from_secs(1)));
-    }
-    if let Some(interval) = settings.keepalives_interval {
-        keepalive = keepalive.with_interval(interval.max(Duration::from_secs(1)));
-    }
-    if let Some(count) = settings.keepalives_count {
-        keepalive = keepalive.with_retries(count);
-    }
-    keepalive
-}
-
-fn startup_config(
-    resolved: &Resolved,
-    endpoint: &Endpoint,
-    peer: Option<std::net::IpAddr>,
-) -> StartupConfig {
-    let settings = resolved.settings();
-    let mut config = StartupConfig::new(resolved.user());
-    config.database = Some(resolved.dbname().to_owned());
-    config.password = endpoint.password().map(Into::into);
-    config.protocol = match settings.max_protocol_version {
-        ProtocolVersion::V3_0 => startup::ProtocolVersion::V3_0,
-        ProtocolVersion::V3_2 => startup::ProtocolVersion::V3_2,
-    };
-    config.secure_channel = peer.is_none();
-    config.allow_cleartext = settings.allows_plain_password(peer);
-    config.scram_iterations_max = settings.scram_iterations_max;
-    let name = settings.application_name.as_ref();
-    config.parameters.extend(name.map(|name| ("application_name".into(), name.clone())));
-    let options = resolved.options();
-    config.parameters.extend(options.map(|options| ("options".into(), options.to_owned())));
-    config
 }
 
 /// Whether both sides came to speak a version that the configuration allows.
@@ -342,58 +275,4 @@ fn check_target(
         "target_session_attrs",
         format!("{endpoint} {why}"),
     ))
-}
-
-fn startup_error(error: OpeningError, endpoint: &Endpoint, user: &str, dbname: &str) -> Error {
-    let to = format_args!("{endpoint} (user {user}, database {dbname})").to_string();
-    let refused =
-        |message: String| Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", message);
-    match error {
-        OpeningError::Io(error) => {
-            refused(format!("the connection to {endpoint} was lost during its startup"))
-                .with_source(error)
-        }
-        OpeningError::Startup(StartupError::Server(error)) => {
-            Error::server_error(*error, Outcome::NotSent).about(to)
-        }
-        OpeningError::Startup(error @ (StartupError::Closed | StartupError::RefusedEarly)) => {
-            refused(format!("{to}: {error}"))
-        }
-        OpeningError::Startup(
-            error @ (StartupError::PasswordMissing | StartupError::PlainPasswordRefused { .. }),
-        ) => Error::misuse("authentication", format!("{to}: {error}")),
-        OpeningError::Startup(error) => {
-            Error::new(Kind::Protocol, Outcome::NotSent, "connect_failed", format!("{to}: {error}"))
-        }
-    }
-}
-
-fn unresolved(endpoint: &Endpoint, why: &str) -> Error {
-    let message =
-        format!("the host of {endpoint} can't be found: {why}; check its spelling and DNS");
-    Error::new(Kind::Transport, Outcome::NotSent, "unknown_host", message)
-}
-
-fn refused(endpoint: &Endpoint, address: SocketAddr, error: io::Error) -> Error {
-    let hint = match error.kind() {
-        io::ErrorKind::ConnectionRefused => {
-            ": nothing listens there; is the server running, and is this its port?"
-        }
-        _ => ": can it be reached from here?",
-    };
-    let name = endpoint.to_string();
-    let message = match name == address.to_string() {
-        true => format!("can't connect to {name} ({error}){hint}"),
-        false => format!("can't connect to {name} at {address} ({error}){hint}"),
-    };
-    Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", message).with_source(error)
-}
-
-fn unix_error(path: &Path, error: io::Error) -> Error {
-    let message = format!(
-        "can't connect to the socket {} ({error}): is the server running, and is this its directory \
-         and port?",
-        path.display()
-    );
-    Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", message).with_source(error)
 }

@@ -28,10 +28,11 @@ use onetrip_postgres::message::{
 use onetrip_postgres::{Event, Expect, Postgres};
 
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
+use crate::open::Route;
 use crate::pipelines::Pipelines;
 use crate::replies::{Member, Parked, Replies, Role};
 use crate::shapes::Shapes;
-use crate::socket::Writer;
+use crate::socket::{Reader, Received, Writer};
 use crate::statements::Statements;
 use crate::{Error, Kind};
 
@@ -58,8 +59,6 @@ pub(crate) struct Options {
     pub(crate) prepare_threshold: u32,
     /// Statements prepared by counting that a connection keeps.
     pub(crate) prepared_max: usize,
-    /// "host:port", for messages.
-    pub(crate) endpoint: String,
 }
 
 /// What the lock protects.
@@ -93,7 +92,8 @@ pub(crate) struct Core {
     scratch: BytesMut,
     /// Bytes of requests that wait for room in the queue, at most, unless it is a single one.
     parked_bytes_max: usize,
-    endpoint: String,
+    /// How it came to the server, and another connection would.
+    route: Route,
     /// Whether callers share the connection, so that its session must stay as it was.
     pub(crate) is_shared: bool,
 }
@@ -103,6 +103,7 @@ impl Shared {
         engine: impl FnOnce(Time) -> Connection<Postgres>,
         writer: Writer,
         parameters: Vec<(String, String)>,
+        route: Route,
         options: Options,
         shapes: Arc<Shapes>,
     ) -> Arc<Shared> {
@@ -127,7 +128,7 @@ impl Shared {
             statements: Statements::new(options.prepared_max),
             scratch: BytesMut::new(),
             parked_bytes_max: options.waiting_bytes_max,
-            endpoint: options.endpoint.clone(),
+            route,
             is_shared: false,
         };
         let core = Mutex::new(core);
@@ -513,6 +514,31 @@ impl Core {
         }
     }
 
+    // --- reading ---
+
+    /// Takes a read: decrypts it where there is TLS, lets the engine have it, and takes note where
+    /// nothing more will come. Returns the bytes that it brought, and what the engine needs next.
+    pub(crate) fn receive(
+        &mut self,
+        now: Time,
+        read: std::io::Result<usize>,
+        reader: &mut Reader,
+        input: &mut BytesMut,
+    ) -> (usize, Option<usize>) {
+        let Received { bytes, end } = self.writer.receive(read, reader, input);
+        let need = (bytes > 0).then(|| {
+            self.pace.replied(now);
+            self.engine.handle_bytes(now, input)
+        });
+        if let Some(end) = end {
+            // What the server said last is why, and not that it said no more.
+            self.settle(now);
+            let error = end.into_error(|why| self.lost(why));
+            self.close(error);
+        }
+        (bytes, need)
+    }
+
     // --- the end ---
 
     /// The peer closed the connection or the socket failed.
@@ -533,7 +559,7 @@ impl Core {
         let message = format!(
             "a statement on the shared connection to {} {}, so the connection was given up: send such \
              statements in a session",
-            self.endpoint,
+            self.route,
             if in_transaction { "began a transaction" } else { "changed the state of its session" }
         );
         let error = Error::new(Kind::Misuse, Outcome::Unknown, CONNECTION_LOST, message);
@@ -545,7 +571,7 @@ impl Core {
             CloseReason::Host => return,
             CloseReason::Server(block) => match server_error(&block) {
                 Some(error) => Error::server_error(error, Outcome::Unknown)
-                    .about(format_args!("{} ended the session", self.endpoint))
+                    .about(format_args!("{} ended the session", self.route))
                     .with_code(CONNECTION_LOST),
                 None => self.lost("the server ended the session"),
             },
@@ -555,7 +581,7 @@ impl Core {
                 CONNECTION_LOST,
                 format!(
                     "{} broke the protocol ({violation}), so the connection was closed",
-                    self.endpoint
+                    self.route
                 ),
             ),
             CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
@@ -564,7 +590,7 @@ impl Core {
     }
 
     pub(crate) fn lost(&self, why: &str) -> Error {
-        let message = format!("the connection to {} was lost: {why}", self.endpoint);
+        let message = format!("the connection to {} was lost: {why}", self.route);
         Error::new(Kind::Transport, Outcome::Unknown, CONNECTION_LOST, message)
     }
 
@@ -594,11 +620,6 @@ impl Core {
             && self.engine.in_flight_members() == 0
     }
 
-    /// A read brought replies.
-    pub(crate) fn replied(&mut self, now: Time) {
-        self.pace.replied(now);
-    }
-
     /// A caller awaits: what is unwritten leaves now, unless the driver is about to write.
     pub(crate) fn write_on_await(&mut self, now: Time) {
         if !self.corked && !self.engine.transmit().is_empty() && !self.holds(now) {
@@ -623,6 +644,9 @@ impl Core {
                 }
             }
         }
+        if !self.writer.is_flushed() {
+            self.notify();
+        }
     }
 
     /// Writes for the driver, which is woken when the socket takes more.
@@ -632,7 +656,7 @@ impl Core {
         cx: &mut std::task::Context<'_>,
     ) -> std::io::Result<()> {
         self.corked = false;
-        if self.holds(now) {
+        if self.writer.poll_flush(cx)?.is_pending() || self.holds(now) {
             return Ok(());
         }
         self.pace.written();
@@ -649,6 +673,21 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Whether something is to be written, or TLS still has something to write.
+    pub(crate) fn is_unwritten(&self) -> bool {
+        !self.engine.transmit().is_empty() || !self.writer.is_flushed()
+    }
+
+    /// Whether the connection has ended and all is said. A goodbye is waited for, but not where the
+    /// peer is lost.
+    pub(crate) fn is_finished(&mut self, cx: &mut std::task::Context<'_>) -> bool {
+        let lost = self.ended.is_some();
+        if !self.engine.is_closed() || (!lost && !self.engine.transmit().is_empty()) {
+            return false;
+        }
+        self.writer.poll_goodbye(cx).is_ready() || lost
     }
 
     pub(crate) fn is_corked(&self) -> bool {
@@ -764,7 +803,7 @@ impl Pace {
     }
 }
 
-fn copy(out: &mut bytes::BytesMut, bytes: &[u8]) -> Result<(), std::convert::Infallible> {
+fn copy(out: &mut BytesMut, bytes: &[u8]) -> Result<(), std::convert::Infallible> {
     out.extend_from_slice(bytes);
     Ok(())
 }

@@ -84,11 +84,11 @@ impl Driver {
             let free = self.make_room();
             match self.reader.poll_read(cx, &mut self.input) {
                 Poll::Pending => return false,
-                Poll::Ready(result) => {
-                    if !self.dispatch(&result) {
+                Poll::Ready(read) => {
+                    let (bytes, open) = self.dispatch(read);
+                    if !open {
                         return false;
                     }
-                    let bytes = result.unwrap_or(0);
                     // A server's buffer is 8 KiB: less than half of that is no stream of rows.
                     if bytes == free || bytes >= READ_MIN {
                         self.read_size = (self.read_size * 2).min(READ_MAX);
@@ -112,25 +112,13 @@ impl Driver {
         self.input.capacity() - self.input.len()
     }
 
-    /// Hands what was read to the engine. Returns whether to go on reading.
-    fn dispatch(&mut self, result: &std::io::Result<usize>) -> bool {
+    /// Hands what was read to the engine. Returns how much that was, and whether to go on reading.
+    fn dispatch(&mut self, read: std::io::Result<usize>) -> (usize, bool) {
         let now = self.shared.now();
         let mut core = self.shared.lock();
         let now = core.set_clock(now);
-        match result {
-            Ok(0) => {
-                let error = core.lost("the server closed it");
-                core.close(error);
-            }
-            Ok(_) => {
-                core.replied(now);
-                self.need = core.engine.handle_bytes(now, &mut self.input);
-            }
-            Err(error) => {
-                let error = core.lost(&error.to_string());
-                core.close(error);
-            }
-        }
+        let (bytes, need) = core.receive(now, read, &mut self.reader, &mut self.input);
+        self.need = need.unwrap_or(self.need);
         core.guard_session();
         core.settle(now);
         core.note_lost_statements();
@@ -142,25 +130,25 @@ impl Driver {
         std::mem::swap(&mut core.wakers, &mut self.wakers);
         drop(core);
         self.wakers.drain(..).for_each(Waker::wake);
-        open
+        (bytes, open)
     }
 
     /// Sees that this task runs again when there is something to do. Returns whether there never
     /// will be.
     fn end_turn(&mut self, cx: &mut Context<'_>) -> bool {
         let mut core = self.shared.lock();
-        if core.engine.is_closed() && core.engine.transmit().is_empty() {
-            return true;
-        }
-        if core.is_corked() {
+        if core.is_corked() && !core.engine.is_closed() {
             core.notify();
-        } else if !core.engine.transmit().is_empty() {
+        } else if core.is_unwritten() {
             let now = core.clock();
             if let Err(error) = core.poll_write(now, cx) {
                 let error = core.lost("writing failed").with_source(error);
                 core.close(error);
                 core.notify();
             }
+        }
+        if core.is_finished(cx) {
+            return true;
         }
         let now = core.clock();
         // A timer that is set too early costs a turn; setting it anew at each turn costs more.

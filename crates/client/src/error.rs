@@ -153,6 +153,10 @@ impl Error {
         self.change(|inner| inner.code = code)
     }
 
+    pub(crate) fn with_message(self, message: String) -> Error {
+        self.change(|inner| inner.message = Cow::Owned(message))
+    }
+
     /// Puts in front of the message what the error is about.
     pub(crate) fn about(self, what: impl fmt::Display) -> Error {
         let message = format!("{what}: {}", self.0.message);

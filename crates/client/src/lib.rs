@@ -44,8 +44,10 @@ mod driver;
 mod error;
 mod executor;
 mod first_use;
+mod login;
 mod methods;
 mod oids;
+mod open;
 mod params;
 mod pipeline;
 mod pipelines;
@@ -58,6 +60,7 @@ mod simple;
 mod socket;
 mod statement;
 mod statements;
+mod tls;
 mod transaction;
 
 pub use client::{Client, Pending};

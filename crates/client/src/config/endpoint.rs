@@ -11,7 +11,7 @@ use super::Settings;
 pub enum Address {
     /// A TCP connection.
     Tcp {
-        /// The name (or the number) as given: what a certificate would have to be about.
+        /// The name (or the number) as given: what a certificate has to be for.
         host: String,
         /// Where it is, if `hostaddr` said so; else the name is looked up.
         address: Option<IpAddr>,

@@ -40,6 +40,15 @@ impl Surroundings<'_> {
         Some(Path::new(&self.filled("HOME")?).join(".pgpass"))
     }
 
+    /// A file about TLS in its usual place.
+    pub(super) fn tls_file(&self, name: &str) -> Option<PathBuf> {
+        let directory = match cfg!(windows) {
+            true => Path::new(&self.filled("APPDATA")?).join("postgresql"),
+            false => Path::new(&self.filled("HOME")?).join(".postgresql"),
+        };
+        Some(directory.join(name))
+    }
+
     fn filled(&self, name: &str) -> Option<String> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }

@@ -22,6 +22,8 @@ pub enum ConfigErrorKind {
     Keyword,
     /// A value that its keyword doesn't take.
     Value,
+    /// Settings about TLS that contradict one another, or lack a certificate.
+    Tls,
     /// It exists in PostgreSQL's own client and not in this version of this one.
     Unsupported,
     /// Nothing says who logs in.

@@ -26,6 +26,14 @@ pub(super) enum Keyword {
     MinProtocolVersion,
     MaxProtocolVersion,
     Sslmode,
+    Sslnegotiation,
+    Sslcert,
+    Sslkey,
+    Sslrootcert,
+    Sslcrl,
+    Sslsni,
+    SslMinProtocolVersion,
+    SslMaxProtocolVersion,
     Gssencmode,
     ChannelBinding,
     RequireAuth,
@@ -58,7 +66,7 @@ impl Keyword {
 }
 
 /// Keyword, name, and the environment variable that libpq reads for it (empty: none).
-pub(super) const KEYWORDS: [(Keyword, &str, &str); 37] = [
+pub(super) const KEYWORDS: [(Keyword, &str, &str); 45] = [
     (Keyword::Host, "host", "PGHOST"),
     (Keyword::Hostaddr, "hostaddr", "PGHOSTADDR"),
     (Keyword::Port, "port", "PGPORT"),
@@ -81,6 +89,14 @@ pub(super) const KEYWORDS: [(Keyword, &str, &str); 37] = [
     (Keyword::MinProtocolVersion, "min_protocol_version", "PGMINPROTOCOLVERSION"),
     (Keyword::MaxProtocolVersion, "max_protocol_version", "PGMAXPROTOCOLVERSION"),
     (Keyword::Sslmode, "sslmode", "PGSSLMODE"),
+    (Keyword::Sslnegotiation, "sslnegotiation", "PGSSLNEGOTIATION"),
+    (Keyword::Sslcert, "sslcert", "PGSSLCERT"),
+    (Keyword::Sslkey, "sslkey", "PGSSLKEY"),
+    (Keyword::Sslrootcert, "sslrootcert", "PGSSLROOTCERT"),
+    (Keyword::Sslcrl, "sslcrl", "PGSSLCRL"),
+    (Keyword::Sslsni, "sslsni", "PGSSLSNI"),
+    (Keyword::SslMinProtocolVersion, "ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION"),
+    (Keyword::SslMaxProtocolVersion, "ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION"),
     (Keyword::Gssencmode, "gssencmode", "PGGSSENCMODE"),
     (Keyword::ChannelBinding, "channel_binding", "PGCHANNELBINDING"),
     (Keyword::RequireAuth, "require_auth", "PGREQUIREAUTH"),
@@ -102,20 +118,12 @@ pub(super) const KEYWORDS: [(Keyword, &str, &str); 37] = [
 /// than passed over: each of them is a promise.
 pub(super) fn unsupported(name: &str) -> Option<&'static str> {
     match name {
-        "sslnegotiation"
-        | "sslcert"
-        | "sslkey"
-        | "sslcertmode"
-        | "sslpassword"
-        | "sslrootcert"
-        | "sslcrl"
-        | "sslcrldir"
-        | "sslsni"
-        | "sslcompression"
-        | "ssl_min_protocol_version"
-        | "ssl_max_protocol_version"
-        | "requiressl"
-        | "sslkeylogfile" => Some("TLS"),
+        "sslcertmode" => Some("a rule about when the client's certificate is sent"),
+        "sslpassword" => Some("encrypted key files"),
+        "sslcrldir" => Some("a directory of revocation lists"),
+        "sslcompression" => Some("compression by TLS"),
+        "sslkeylogfile" => Some("a log of TLS keys"),
+        "requiressl" => Some("what sslmode=require says today"),
         "krbsrvname" | "gsslib" | "gssdelegation" => Some("GSSAPI"),
         "service" | "servicefile" => Some("the service file"),
         "requirepeer" => Some("checking the server's user on a Unix socket"),
@@ -125,6 +133,13 @@ pub(super) fn unsupported(name: &str) -> Option<&'static str> {
         _ => None,
     }
 }
+
+/// Variables that ask for what this version lacks, and what that is.
+pub(super) const UNSUPPORTED_VARIABLES: [(&str, &str); 3] = [
+    ("PGSERVICE", "the service file"),
+    ("PGSSLCERTMODE", "a rule about when the client's certificate is sent"),
+    ("PGSSLCRLDIR", "a directory of revocation lists"),
+];
 
 /// The known name that is closest to an unknown one.
 pub(super) fn nearest(name: &str) -> &'static str {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::environment::{SOCKET_DIRECTORIES, Surroundings};
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 use super::keyword::Keyword;
-use super::{Address, Config, Endpoint, Resolved, passfile};
+use super::{Address, Config, Endpoint, Resolved, Settings, passfile, tls};
 
 impl Config {
     pub(super) fn resolve_in(
@@ -21,20 +21,34 @@ impl Config {
             user => user.to_owned(),
         };
         let dbname = if self.dbname.is_empty() { user.clone() } else { self.dbname.clone() };
+        let endpoints = self.endpoints(surroundings)?;
         let mut resolved = Resolved {
-            endpoints: self.endpoints(surroundings)?,
+            settings: self.resolve_settings(&endpoints, surroundings)?,
+            endpoints,
             user,
             dbname,
             options: self.options.clone(),
-            settings: self.settings.clone(),
             notes: Vec::new(),
         };
-        let name = &mut resolved.settings.application_name;
-        *name = name.take().or_else(|| self.fallback_application_name.clone());
         if self.password.is_empty() {
             self.fill_passwords(&mut resolved, surroundings);
         }
         Ok(resolved)
+    }
+
+    /// The settings with their defaults.
+    fn resolve_settings(
+        &self,
+        endpoints: &[Endpoint],
+        surroundings: &Surroundings<'_>,
+    ) -> Result<Settings, ConfigError> {
+        let mut settings = self.settings.clone();
+        let name = &mut settings.application_name;
+        *name = name.take().or_else(|| self.fallback_application_name.clone());
+        let mode_is_given = self.given & Keyword::Sslmode.bit() != 0;
+        tls::fill_defaults(&mut settings, mode_is_given, surroundings);
+        tls::check(&settings, endpoints.iter().any(|endpoint| endpoint.socket().is_none()))?;
+        Ok(settings)
     }
 
     /// The servers in order. As in libpq the addresses set the number if there are any, else the

@@ -1,9 +1,13 @@
 //! One setter for each setting that has a default.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use super::keyword::Keyword;
-use super::{Config, ProtocolVersion, RequireAuth, SslMode, TargetSessionAttrs, WhenFull};
+use super::{
+    ChannelBinding, Config, ProtocolVersion, RequireAuth, RootCert, SslMode, SslNegotiation,
+    TargetSessionAttrs, TlsVersion, WhenFull,
+};
 
 /// Settings; each names its default and unit at the field of [`Settings`](super::Settings) that
 /// bears its name.
@@ -83,6 +87,69 @@ impl Config {
     pub fn sslmode(mut self, value: SslMode) -> Config {
         self.settings.sslmode = value;
         self.give(Keyword::Sslmode)
+    }
+
+    /// Sets [`sslnegotiation`](super::Settings::sslnegotiation).
+    #[must_use]
+    pub fn sslnegotiation(mut self, value: SslNegotiation) -> Config {
+        self.settings.sslnegotiation = value;
+        self.give(Keyword::Sslnegotiation)
+    }
+
+    /// Sets [`sslcert`](super::Settings::sslcert).
+    #[must_use]
+    pub fn sslcert(mut self, path: impl Into<PathBuf>) -> Config {
+        self.settings.sslcert = Some(path.into());
+        self.give(Keyword::Sslcert)
+    }
+
+    /// Sets [`sslkey`](super::Settings::sslkey).
+    #[must_use]
+    pub fn sslkey(mut self, path: impl Into<PathBuf>) -> Config {
+        self.settings.sslkey = Some(path.into());
+        self.give(Keyword::Sslkey)
+    }
+
+    /// Sets [`sslrootcert`](super::Settings::sslrootcert).
+    #[must_use]
+    pub fn sslrootcert(mut self, value: RootCert) -> Config {
+        self.settings.sslrootcert = Some(value);
+        self.give(Keyword::Sslrootcert)
+    }
+
+    /// Sets [`sslcrl`](super::Settings::sslcrl).
+    #[must_use]
+    pub fn sslcrl(mut self, path: impl Into<PathBuf>) -> Config {
+        self.settings.sslcrl = Some(path.into());
+        self.give(Keyword::Sslcrl)
+    }
+
+    /// Sets [`sslsni`](super::Settings::sslsni).
+    #[must_use]
+    pub fn sslsni(mut self, value: bool) -> Config {
+        self.settings.sslsni = value;
+        self.give(Keyword::Sslsni)
+    }
+
+    /// Sets [`ssl_min_protocol_version`](super::Settings::ssl_min_protocol_version).
+    #[must_use]
+    pub fn ssl_min_protocol_version(mut self, value: TlsVersion) -> Config {
+        self.settings.ssl_min_protocol_version = value;
+        self.give(Keyword::SslMinProtocolVersion)
+    }
+
+    /// Sets [`ssl_max_protocol_version`](super::Settings::ssl_max_protocol_version).
+    #[must_use]
+    pub fn ssl_max_protocol_version(mut self, value: impl Into<Option<TlsVersion>>) -> Config {
+        self.settings.ssl_max_protocol_version = value.into();
+        self.give(Keyword::SslMaxProtocolVersion)
+    }
+
+    /// Sets [`channel_binding`](super::Settings::channel_binding).
+    #[must_use]
+    pub fn channel_binding(mut self, value: ChannelBinding) -> Config {
+        self.settings.channel_binding = value;
+        self.give(Keyword::ChannelBinding)
     }
 
     /// Sets [`require_auth`](super::Settings::require_auth).

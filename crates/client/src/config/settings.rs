@@ -1,7 +1,10 @@
 //! The settings that have a default, as plain values: what [`Config`](super::Config) sets and the
 //! connection reads.
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+use super::tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
 
 /// All settings but who connects where. Each field names its default and unit; the setter of
 /// [`Config`](super::Config) and the keyword of a connection string have the same name.
@@ -34,14 +37,43 @@ pub struct Settings {
     pub min_protocol_version: ProtocolVersion,
     /// Protocol to ask for. Default 3.0, since some poolers refuse anything newer.
     pub max_protocol_version: ProtocolVersion,
-    /// How TLS was asked for. This version has none: what is accepted here means a plain
-    /// connection. Default: prefer.
+    /// Whether the connection is encrypted, and how the server is verified. A Unix socket never is,
+    /// whatever stands here. Default: prefer, which protects from nobody who can change what is
+    /// sent; with `sslrootcert=system` verify-full.
     pub sslmode: SslMode,
+    /// How TLS begins. Default: the server is asked first.
+    pub sslnegotiation: SslNegotiation,
+    /// The file with the certificate that tells the server who we are, in PEM, with those of the
+    /// authorities between it and the one that the server trusts. Default:
+    /// `~/.postgresql/postgresql.crt` if it exists, else none.
+    pub sslcert: Option<PathBuf>,
+    /// The file with the key of `sslcert`, in PEM or DER and not encrypted. Its group and others may
+    /// not be able to read it (if root owns it, the group may). Default:
+    /// `~/.postgresql/postgresql.key` where there is a certificate.
+    pub sslkey: Option<PathBuf>,
+    /// Who may have signed the server's certificate. It is used by the modes from require on.
+    /// Default: `~/.postgresql/root.crt` if it exists, else none.
+    pub sslrootcert: Option<RootCert>,
+    /// The file with lists of revoked certificates, in PEM, for every authority below the root.
+    /// Default: `~/.postgresql/root.crl` if it exists (not with `sslrootcert=system`), else nothing
+    /// is taken for revoked.
+    pub sslcrl: Option<PathBuf>,
+    /// Whether the name in `host` is sent to the server readable (SNI), for what routes by it.
+    /// An address never is. Default: yes.
+    pub sslsni: bool,
+    /// Oldest TLS to speak. Default 1.2, and there is nothing older: the keyword takes `TLSv1` and
+    /// `TLSv1.1` for it.
+    pub ssl_min_protocol_version: TlsVersion,
+    /// Newest TLS to speak. Default: no limit (1.3).
+    pub ssl_max_protocol_version: Option<TlsVersion>,
+    /// Whether the login is bound to the TLS connection. Default: where the server offers it.
+    pub channel_binding: ChannelBinding,
     /// The ways of authentication that the server may ask for. Default: all that are supported.
     pub require_auth: RequireAuth,
     /// Whether a password may cross the network readable (cleartext) or nearly so (MD5). Default:
-    /// no. Over a Unix socket or to a loopback address it always may: see
-    /// [`allows_plain_password`](Self::allows_plain_password).
+    /// no. Over a Unix socket, to a loopback address (see
+    /// [`allows_plain_password`](Self::allows_plain_password)) and over TLS with a server that was
+    /// verified it always may.
     pub allow_plain_password: bool,
     /// Most rounds of SCRAM that a server may ask for, so that a hostile one can't burn CPU.
     /// Default 100,000 (some 50 ms); PostgreSQL's own default is 4,096.
@@ -75,7 +107,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Whether a cleartext or MD5 password may go to this peer; `None` is a Unix socket.
+    /// Whether a cleartext or MD5 password may go to this peer without TLS; `None` is a Unix socket.
     #[must_use]
     pub fn allows_plain_password(&self, peer: Option<std::net::IpAddr>) -> bool {
         self.allow_plain_password || peer.is_none_or(|address| address.to_canonical().is_loopback())
@@ -96,6 +128,15 @@ impl Default for Settings {
             min_protocol_version: ProtocolVersion::V3_0,
             max_protocol_version: ProtocolVersion::V3_0,
             sslmode: SslMode::Prefer,
+            sslnegotiation: SslNegotiation::Postgres,
+            sslcert: None,
+            sslkey: None,
+            sslrootcert: None,
+            sslcrl: None,
+            sslsni: true,
+            ssl_min_protocol_version: TlsVersion::V1_2,
+            ssl_max_protocol_version: None,
+            channel_binding: ChannelBinding::Prefer,
             require_auth: RequireAuth::default(),
             allow_plain_password: false,
             scram_iterations_max: 100_000,
@@ -120,18 +161,6 @@ pub enum WhenFull {
     Wait,
     /// It fails at once; none of it was sent.
     Refuse,
-}
-
-/// How TLS was asked for, as far as a version without TLS can accept it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SslMode {
-    /// No TLS.
-    Disable,
-    /// TLS if the server insists.
-    Allow,
-    /// TLS if the server has it.
-    Prefer,
 }
 
 /// Which server of a list will do.
@@ -165,7 +194,7 @@ pub enum ProtocolVersion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum AuthMethod {
-    /// It doesn't ask (`trust`, `peer`, a certificate).
+    /// It doesn't ask (`trust`, `peer`, a client's certificate).
     None = 1,
     /// The password itself.
     Password = 2,

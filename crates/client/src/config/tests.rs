@@ -243,16 +243,16 @@ fn errors_say_what_where_and_what_to_do() {
              written %25",
         ),
         (
-            "sslmode=require",
+            "gssencmode=require",
             ConfigErrorKind::Unsupported,
-            "in the connection string: this value of sslmode asks for TLS which isn't in this \
-             version: remove sslmode or choose another value",
+            "in the connection string: this value of gssencmode asks for GSSAPI encryption which \
+             isn't in this version: remove gssencmode or choose another value",
         ),
         (
-            "sslrootcert=x",
+            "sslpassword=x",
             ConfigErrorKind::Unsupported,
-            "in the connection string: sslrootcert needs TLS, which isn't in this version: remove \
-             it",
+            "in the connection string: sslpassword needs encrypted key files, which isn't in this \
+             version: remove it",
         ),
         (
             "when_full=drop",
@@ -267,15 +267,13 @@ fn errors_say_what_where_and_what_to_do() {
 }
 
 #[test]
-fn what_asks_for_tls_is_refused() {
+fn what_asks_for_something_that_is_not_there_is_refused() {
     for text in [
-        "sslmode=require",
-        "sslmode=verify-ca",
-        "sslmode=verify-full",
-        "postgres://h?ssl=true",
-        "channel_binding=require",
         "gssencmode=require",
-        "sslcert=x",
+        "sslcertmode=require",
+        "sslcrldir=x",
+        "sslpassword=x",
+        "ssl_max_protocol_version=TLSv1.1",
         "service=x",
         "load_balance_hosts=random",
         "replication=database",
@@ -284,6 +282,92 @@ fn what_asks_for_tls_is_refused() {
     }
     let plain = parse("sslmode=disable channel_binding=prefer gssencmode=disable");
     assert_eq!(plain.settings().sslmode, SslMode::Disable);
+    for (name, _) in UNSUPPORTED_VARIABLES {
+        let lookup = |asked: &str| (asked == name).then(|| "x".to_owned());
+        let error = Config::new().or_variables(lookup).unwrap_err();
+        assert_eq!(error.kind(), ConfigErrorKind::Unsupported);
+        assert!(error.to_string().contains(name), "{error}");
+    }
+}
+
+#[test]
+fn settings_about_tls_are_read() {
+    let text = "sslmode=verify-ca sslnegotiation=direct sslcert=c sslkey=k sslrootcert=r sslcrl=l \
+                sslsni=0 ssl_min_protocol_version=tlsv1.3 ssl_max_protocol_version=TLSv1.3 \
+                channel_binding=require";
+    let set = Config::new()
+        .sslmode(SslMode::VerifyCa)
+        .sslnegotiation(SslNegotiation::Direct)
+        .sslcert("c")
+        .sslkey("k")
+        .sslrootcert(RootCert::File("r".into()))
+        .sslcrl("l")
+        .sslsni(false)
+        .ssl_min_protocol_version(TlsVersion::V1_3)
+        .ssl_max_protocol_version(TlsVersion::V1_3)
+        .channel_binding(ChannelBinding::Require);
+    assert_eq!(parse(text), set);
+    assert_eq!(parse("sslrootcert=system").settings().sslrootcert, Some(RootCert::System));
+    assert_eq!(parse("postgres://h?ssl=true").settings().sslmode, SslMode::Require);
+    for old in ["TLSv1", "TLSv1.1", "TLSv1.2", ""] {
+        let config = parse(&format!("ssl_min_protocol_version='{old}'"));
+        assert_eq!(config.settings().ssl_min_protocol_version, TlsVersion::V1_2, "{old}");
+    }
+    for text in ["sslmode=on", "sslnegotiation=x", "sslsni=2", "ssl_min_protocol_version=1.2"] {
+        assert_eq!(error(text).kind(), ConfigErrorKind::Value, "{text}");
+    }
+    let old = |name: &str| (name == "PGREQUIRESSL").then(|| "1".to_owned());
+    let mode = |config: Config| config.or_variables(old).unwrap().settings().sslmode;
+    assert_eq!(mode(Config::new()), SslMode::Require);
+    assert_eq!(mode(parse("sslmode=prefer")), SslMode::Prefer);
+}
+
+#[test]
+fn files_in_their_usual_places_are_used_as_far_as_they_exist() {
+    let home = [("HOME", "/home/me")];
+    let at = |name: &str| PathBuf::from(format!("/home/me/.postgresql/{name}"));
+    let all: Vec<_> =
+        ["postgresql.crt", "root.crt", "root.crl"].iter().map(|name| at(name)).collect();
+    let all: Vec<_> = all.iter().map(|path| path.to_str().unwrap()).collect();
+    let settings = |text: &str, files: &[&str]| {
+        resolve(&parse(text), &home, files).unwrap().settings().clone()
+    };
+    let found = settings("sslmode=verify-full", &all);
+    assert_eq!(found.sslcert, Some(at("postgresql.crt")));
+    assert_eq!(found.sslkey, Some(at("postgresql.key")));
+    assert_eq!(found.sslrootcert, Some(RootCert::File(at("root.crt"))));
+    assert_eq!(found.sslcrl, Some(at("root.crl")));
+    let named = settings("sslcert=c sslrootcert=r sslcrl=l", &all);
+    assert_eq!(named.sslcert, Some("c".into()));
+    assert_eq!(named.sslkey, Some(at("postgresql.key")));
+    assert_eq!(named.sslrootcert, Some(RootCert::File("r".into())));
+    assert_eq!(named.sslcrl, Some("l".into()));
+    let none = settings("", &[]);
+    assert_eq!((none.sslcert, none.sslkey, none.sslrootcert), (None, None, None));
+    assert_eq!(settings("sslrootcert=system", &all).sslcrl, None);
+}
+
+#[test]
+fn settings_about_tls_that_contradict_one_another_are_refused() {
+    let tried = |text: &str| resolve(&parse(text), &[], &[]);
+    for (text, says) in [
+        ("sslrootcert=system sslmode=verify-ca", "verify-full"),
+        ("sslrootcert=system sslmode=prefer", "verify-full"),
+        ("sslnegotiation=direct", "require"),
+        ("sslnegotiation=direct sslmode=prefer", "require"),
+        ("sslmode=verify-full", "sslrootcert"),
+        ("sslmode=verify-ca host=/tmp,h", "sslrootcert"),
+        ("ssl_min_protocol_version=TLSv1.3 ssl_max_protocol_version=TLSv1.2", "newer"),
+    ] {
+        let error = tried(text).unwrap_err();
+        assert_eq!(error.kind(), ConfigErrorKind::Tls, "{text}");
+        assert!(error.to_string().contains(says), "{text}: {error}");
+    }
+    let system = tried("sslrootcert=system").unwrap();
+    assert_eq!(system.settings().sslmode, SslMode::VerifyFull);
+    assert!(tried("sslrootcert=system sslmode=verify-full").is_ok());
+    assert!(tried("sslmode=verify-full host=/tmp").is_ok());
+    assert!(tried("sslnegotiation=direct sslmode=require").is_ok());
 }
 
 #[test]
@@ -376,7 +460,7 @@ fn what_is_set_wins_over_the_environment_and_this_over_defaults() {
         Config::new().or_variables(lookup).unwrap_err().to_string()
     };
     assert!(wrong("PGPORT", "x").starts_with("in the environment variable PGPORT: a port must be"));
-    assert!(wrong("PGSSLMODE", "require").contains("TLS"));
+    assert!(wrong("PGSSLMODE", "on").contains("verify-full"));
     assert!(wrong("PGSERVICE", "x").contains("service file"));
 }
 

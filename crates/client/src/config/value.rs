@@ -7,7 +7,8 @@ use std::time::Duration;
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 use super::keyword::Keyword;
 use super::{
-    Config, ProtocolVersion, RequireAuth, Settings, SslMode, TargetSessionAttrs, WhenFull,
+    ChannelBinding, Config, ProtocolVersion, RequireAuth, RootCert, Settings, SslMode,
+    SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
 };
 
 impl Config {
@@ -99,27 +100,41 @@ impl Config {
             Keyword::MaxProtocolVersion => {
                 settings.max_protocol_version = value.one_of(&PROTOCOL_VERSIONS)?;
             }
-            Keyword::Sslmode => match text {
-                "require" | "verify-ca" | "verify-full" => {
-                    return Err(value.unsupported("TLS"));
-                }
-                _ => {
-                    settings.sslmode = value.one_of(&[
-                        ("", SslMode::Prefer),
-                        ("disable", SslMode::Disable),
-                        ("allow", SslMode::Allow),
-                        ("prefer", SslMode::Prefer),
-                    ])?;
-                }
-            },
+            Keyword::Sslmode => settings.sslmode = value.one_of(&SslMode::WORDS)?,
+            Keyword::Sslnegotiation => {
+                settings.sslnegotiation = value.one_of(&SslNegotiation::WORDS)?;
+            }
+            Keyword::Sslcert => settings.sslcert = value.filled().map(PathBuf::from),
+            Keyword::Sslkey => settings.sslkey = value.filled().map(PathBuf::from),
+            Keyword::Sslrootcert => {
+                settings.sslrootcert = value.filled().map(|text| match text {
+                    "system" => RootCert::System,
+                    path => RootCert::File(path.into()),
+                });
+            }
+            Keyword::Sslcrl => settings.sslcrl = value.filled().map(PathBuf::from),
+            Keyword::Sslsni => {
+                settings.sslsni = value.one_of(&[("", true), ("0", false), ("1", true)])?;
+            }
+            Keyword::SslMinProtocolVersion => {
+                // TLS 1.2 is within what an older minimum allows.
+                let version = value.tls_version()?.flatten();
+                settings.ssl_min_protocol_version =
+                    version.unwrap_or(defaults.ssl_min_protocol_version);
+            }
+            Keyword::SslMaxProtocolVersion => {
+                settings.ssl_max_protocol_version = match value.tls_version()? {
+                    Some(None) => return Err(value.unsupported("TLS before 1.2,")),
+                    version => version.flatten(),
+                };
+            }
             Keyword::Gssencmode => match text {
                 "require" => return Err(value.unsupported("GSSAPI encryption")),
                 _ => value.one_of(&[("", ()), ("disable", ()), ("prefer", ())])?,
             },
-            Keyword::ChannelBinding => match text {
-                "require" => return Err(value.unsupported("TLS, and so channel binding,")),
-                _ => value.one_of(&[("", ()), ("disable", ()), ("prefer", ())])?,
-            },
+            Keyword::ChannelBinding => {
+                settings.channel_binding = value.one_of(&ChannelBinding::WORDS)?;
+            }
             Keyword::RequireAuth => {
                 let parsed =
                     value.filled().map_or(Some(RequireAuth::default()), RequireAuth::parse);
@@ -236,6 +251,13 @@ impl<'a> Value<'a> {
         let words = words.iter().map(|(word, _)| *word).filter(|word| !word.is_empty());
         let list = words.collect::<Vec<_>>().join(", ");
         Err(self.wrong(&format!("takes one of {list}")))
+    }
+
+    /// A version of TLS; `Some(None)` is one that is too old to be spoken.
+    fn tls_version(self) -> Result<Option<Option<TlsVersion>>, ConfigError> {
+        let Some(text) = self.filled() else { return Ok(None) };
+        let version = TlsVersion::named(text);
+        version.map(Some).ok_or_else(|| self.wrong("takes one of TLSv1, TLSv1.1, TLSv1.2, TLSv1.3"))
     }
 
     fn address(self, text: &str) -> Result<Option<IpAddr>, ConfigError> {

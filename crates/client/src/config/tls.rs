@@ -1,0 +1,170 @@
+//! The settings about encryption: their values, their words in a text, and the files that stand for
+//! those that aren't set.
+
+use std::path::PathBuf;
+
+use super::Settings;
+use super::environment::Surroundings;
+use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
+
+/// Whether a connection is encrypted with TLS, and what is checked. Only the last two, and
+/// [`Require`](SslMode::Require) with a root certificate, know who is at the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SslMode {
+    /// Never TLS.
+    Disable,
+    /// TLS if the server lets nobody in without.
+    Allow,
+    /// TLS if the server has it; without, if it hasn't, or if TLS fails.
+    Prefer,
+    /// Always TLS. The server's certificate is checked as with [`VerifyCa`](SslMode::VerifyCa) if
+    /// there is a root certificate (`sslrootcert`), and not at all otherwise.
+    Require,
+    /// Always TLS, with a server whose certificate an authority of `sslrootcert` has signed.
+    VerifyCa,
+    /// The same, and the certificate is one for the name or address in `host`.
+    VerifyFull,
+}
+
+impl SslMode {
+    pub(super) const WORDS: [(&str, SslMode); 7] = [
+        ("", SslMode::Prefer),
+        ("disable", SslMode::Disable),
+        ("allow", SslMode::Allow),
+        ("prefer", SslMode::Prefer),
+        ("require", SslMode::Require),
+        ("verify-ca", SslMode::VerifyCa),
+        ("verify-full", SslMode::VerifyFull),
+    ];
+
+    /// Whether a connection without TLS is out of the question.
+    #[must_use]
+    pub fn requires_tls(self) -> bool {
+        self >= SslMode::Require
+    }
+}
+
+/// How TLS begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SslNegotiation {
+    /// The server is asked whether it has TLS, which costs a round trip.
+    Postgres,
+    /// With the first byte, for PostgreSQL 17 and later. Needs `sslmode` require or stronger.
+    Direct,
+}
+
+impl SslNegotiation {
+    pub(super) const WORDS: [(&str, SslNegotiation); 3] = [
+        ("", SslNegotiation::Postgres),
+        ("postgres", SslNegotiation::Postgres),
+        ("direct", SslNegotiation::Direct),
+    ];
+}
+
+/// A version of TLS. Older ones than these are never spoken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum TlsVersion {
+    /// TLS 1.2.
+    V1_2,
+    /// TLS 1.3.
+    V1_3,
+}
+
+impl TlsVersion {
+    /// Reads libpq's names, in letters of any case. Versions below 1.2 are `None`.
+    pub(super) fn named(name: &str) -> Option<Option<TlsVersion>> {
+        match name.to_ascii_lowercase().as_str() {
+            "tlsv1" | "tlsv1.1" => Some(None),
+            "tlsv1.2" => Some(Some(TlsVersion::V1_2)),
+            "tlsv1.3" => Some(Some(TlsVersion::V1_3)),
+            _ => None,
+        }
+    }
+}
+
+/// The authorities whose signature under a server's certificate is trusted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RootCert {
+    /// Those in a file, in PEM.
+    File(PathBuf),
+    /// Those that the operating system trusts. Anybody can get a certificate from one of these, so
+    /// `sslmode` is then verify-full and can't be less.
+    System,
+}
+
+/// Whether the login is bound to the TLS connection that it travels in, so that nobody in between
+/// can pass it on. It takes SCRAM and TLS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChannelBinding {
+    /// Never.
+    Disable,
+    /// Where the server offers it.
+    Prefer,
+    /// Always: a server that asks for anything else, or for nothing, is refused.
+    Require,
+}
+
+impl ChannelBinding {
+    pub(super) const WORDS: [(&str, ChannelBinding); 4] = [
+        ("", ChannelBinding::Prefer),
+        ("disable", ChannelBinding::Disable),
+        ("prefer", ChannelBinding::Prefer),
+        ("require", ChannelBinding::Require),
+    ];
+}
+
+/// Fills in what isn't set: the mode that goes with the system's authorities, and the files in
+/// `~/.postgresql`, as far as they exist.
+pub(super) fn fill_defaults(
+    settings: &mut Settings,
+    mode_is_given: bool,
+    surroundings: &Surroundings<'_>,
+) {
+    if settings.sslrootcert == Some(RootCert::System) && !mode_is_given {
+        settings.sslmode = SslMode::VerifyFull;
+    }
+    let file = |name| surroundings.tls_file(name);
+    let existing = |name| file(name).filter(|path| (surroundings.exists)(path));
+    if settings.sslcert.is_none() {
+        settings.sslcert = existing("postgresql.crt");
+    }
+    if settings.sslkey.is_none() && settings.sslcert.is_some() {
+        settings.sslkey = file("postgresql.key");
+    }
+    if settings.sslrootcert.is_none() {
+        settings.sslrootcert = existing("root.crt").map(RootCert::File);
+    }
+    if settings.sslcrl.is_none() && settings.sslrootcert != Some(RootCert::System) {
+        settings.sslcrl = existing("root.crl");
+    }
+}
+
+/// Refuses what can't be honoured together. `over_tcp`: not all servers are reached by Unix sockets.
+pub(super) fn check(settings: &Settings, over_tcp: bool) -> Result<(), ConfigError> {
+    let mode = settings.sslmode;
+    let verifies = mode >= SslMode::VerifyCa;
+    let what = if settings.sslrootcert == Some(RootCert::System) && mode < SslMode::VerifyFull {
+        "sslrootcert=system trusts whoever has a certificate of a public authority: set \
+         sslmode=verify-full, or leave sslmode out"
+    } else if settings.sslnegotiation == SslNegotiation::Direct && !mode.requires_tls() {
+        "sslnegotiation=direct can't go on without TLS: set sslmode to require, verify-ca or \
+         verify-full"
+    } else if settings
+        .ssl_max_protocol_version
+        .is_some_and(|max| max < settings.ssl_min_protocol_version)
+    {
+        "ssl_min_protocol_version is newer than ssl_max_protocol_version: raise the latter"
+    } else if verifies && over_tcp && settings.sslrootcert.is_none() {
+        "this sslmode verifies the server, and there is no certificate to trust: name a file in \
+         sslrootcert or put it at ~/.postgresql/root.crt, or set sslrootcert=system for a server \
+         with a certificate of a public authority"
+    } else {
+        return Ok(());
+    };
+    Err(ConfigError::new(Kind::Tls, Place::Config, what))
+}

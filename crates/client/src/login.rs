@@ -1,0 +1,112 @@
+//! From an open connection to a session: startup packet, authentication, and what it means when
+//! they fail.
+
+use std::io;
+
+use onetrip_postgres::startup::{
+    self, AuthMethods, NONCE_LEN, Ready, Startup, StartupConfig, StartupError,
+};
+
+use crate::config::{AuthMethod, ChannelBinding, Endpoint, ProtocolVersion, RequireAuth, Resolved};
+use crate::open::Route;
+use crate::socket::{Ending, Stream};
+use crate::{Error, Kind, Outcome};
+
+/// Logs in. The route is the one that the stream has taken.
+pub(crate) async fn log_in(
+    stream: &mut Stream,
+    resolved: &Resolved,
+    endpoint: &Endpoint,
+    route: &Route,
+) -> Result<Ready, Error> {
+    let who = format!("{route} (user {}, database {})", resolved.user(), resolved.dbname());
+    let failed = |error| startup_error(error, &who);
+    let mut nonce = [0; NONCE_LEN];
+    getrandom::fill(&mut nonce)
+        .map_err(|error| lost(route, &format!("this system gives no random bytes: {error}")))?;
+    let config = startup_config(stream, resolved, endpoint, route);
+    let mut startup = Startup::new(config, nonce).map_err(failed)?;
+    loop {
+        let sent = send(stream, &mut startup).await;
+        let received = stream.read().await;
+        // What came before the end counts first: mostly it says why.
+        if let Some(ready) = startup.handle_bytes(&mut stream.input).map_err(failed)? {
+            return Ok(ready);
+        }
+        match (received.end, sent) {
+            (None, Ok(())) => {}
+            (Some(Ending::Closed), Ok(())) => return Err(failed(startup.handle_closed())),
+            (None | Some(Ending::Closed), Err(error)) => {
+                return Err(lost(route, &error.to_string()).with_source(error));
+            }
+            (Some(ending), _) => return Err(ending.into_error(|why| lost(route, why))),
+        }
+    }
+}
+
+async fn send(stream: &mut Stream, startup: &mut Startup) -> io::Result<()> {
+    while let Some(bytes) = startup.transmit() {
+        stream.write_all(&bytes).await?;
+    }
+    Ok(())
+}
+
+fn startup_config(
+    stream: &Stream,
+    resolved: &Resolved,
+    endpoint: &Endpoint,
+    route: &Route,
+) -> StartupConfig {
+    let settings = resolved.settings();
+    let mut config = StartupConfig::new(resolved.user());
+    config.database = Some(resolved.dbname().to_owned());
+    config.password = endpoint.password().map(Into::into);
+    config.protocol = match settings.max_protocol_version {
+        ProtocolVersion::V3_0 => startup::ProtocolVersion::V3_0,
+        ProtocolVersion::V3_2 => startup::ProtocolVersion::V3_2,
+    };
+    config.secure_channel = route.is_secure();
+    let peer = route.peer().map(|peer| peer.ip());
+    config.allow_cleartext = settings.allows_plain_password(peer);
+    config.methods = methods(settings.require_auth);
+    config.channel_binding_required = settings.channel_binding == ChannelBinding::Require;
+    if settings.channel_binding != ChannelBinding::Disable {
+        config.channel_binding = stream.tls().and_then(|tls| tls.end_point());
+    }
+    config.scram_iterations_max = settings.scram_iterations_max;
+    let name = settings.application_name.as_ref();
+    config.parameters.extend(name.map(|name| ("application_name".into(), name.clone())));
+    let options = resolved.options();
+    config.parameters.extend(options.map(|options| ("options".into(), options.to_owned())));
+    config
+}
+
+fn methods(allowed: RequireAuth) -> AuthMethods {
+    AuthMethods {
+        none: allowed.allows(AuthMethod::None),
+        password: allowed.allows(AuthMethod::Password),
+        md5: allowed.allows(AuthMethod::Md5),
+        scram: allowed.allows(AuthMethod::ScramSha256),
+    }
+}
+
+/// `who`: the server, the user and the database.
+fn startup_error(error: StartupError, who: &str) -> Error {
+    let message = format!("{who}: {error}");
+    match error {
+        StartupError::Server(error) => Error::server_error(*error, Outcome::NotSent).about(who),
+        StartupError::Closed | StartupError::RefusedEarly => {
+            Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", message)
+        }
+        StartupError::PasswordMissing
+        | StartupError::PlainPasswordRefused { .. }
+        | StartupError::MethodRefused { .. }
+        | StartupError::ChannelBindingMissing => Error::misuse("authentication", message),
+        _ => Error::new(Kind::Protocol, Outcome::NotSent, "connect_failed", message),
+    }
+}
+
+fn lost(route: &Route, why: &str) -> Error {
+    let message = format!("the connection to {route} was lost during its startup: {why}");
+    Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", message)
+}

@@ -1,0 +1,101 @@
+//! TLS: from the settings to a connection that is encrypted (RFC 8446, RFC 5246).
+//!
+//! * `files`: what the settings and the files that they name come to.
+//! * `verify`: how much of the server's certificate is checked.
+//! * `certificate`: what is read from the certificate itself.
+//! * `handshake`: how TLS begins on a socket.
+//! * `session`: how it goes on, between the engine and the socket.
+//! * `explain`: what rustls' errors mean to whoever set the connection up.
+//!
+//! Cryptography, the protocol and the rules about certificates are rustls'. When TLS is tried, and
+//! what is done without it, is decided in `connect`.
+
+mod certificate;
+mod explain;
+mod files;
+mod handshake;
+mod session;
+#[cfg(test)]
+mod session_tests;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::sync::OnceCell;
+
+use crate::Error;
+use crate::config::Settings;
+
+pub(crate) use explain::explain_io;
+pub(crate) use handshake::{TlsFailure, secure};
+pub(crate) use session::Session;
+use verify::Verification;
+
+/// How TLS is spoken with one host. The files are read when they are first needed, which is when a
+/// server has agreed to TLS, and not again.
+pub(crate) struct Setup {
+    settings: Settings,
+    /// The host as it was given.
+    host: String,
+    peer: IpAddr,
+    config: OnceCell<Arc<ClientConfig>>,
+}
+
+impl Setup {
+    /// For a host by its name (or number), at an address.
+    pub(crate) fn new(settings: &Settings, host: &str, peer: IpAddr) -> Setup {
+        Setup { settings: settings.clone(), host: host.to_owned(), peer, config: OnceCell::new() }
+    }
+
+    /// Whether the server has proved that it is one to be trusted, once TLS stands.
+    pub(crate) fn verifies(&self) -> bool {
+        Verification::of(&self.settings) > Verification::None
+    }
+
+    async fn session(&self) -> Result<Session, Error> {
+        let name = self.name()?;
+        let config = self.config.get_or_try_init(|| self.load()).await?;
+        Session::new(config.clone(), name)
+            .map_err(|error| Error::misuse("config", format!("TLS can't be set up: {error}")))
+    }
+
+    async fn load(&self) -> Result<Arc<ClientConfig>, Error> {
+        let settings = self.settings.clone();
+        let loaded = tokio::task::spawn_blocking(move || files::load(&settings)).await;
+        let stopped = |_| Error::misuse("config", "the runtime was shut down while TLS was set up");
+        loaded.map_err(stopped)?.map(Arc::new)
+    }
+
+    /// The name that the certificate has to be for, and that the server is told. What is no name
+    /// counts only where it is verified.
+    fn name(&self) -> Result<ServerName<'static>, Error> {
+        match ServerName::try_from(self.host.clone()) {
+            Ok(name) => Ok(name),
+            Err(_) if Verification::of(&self.settings) < Verification::Name => {
+                Ok(ServerName::IpAddress(self.peer.into()))
+            }
+            Err(_) => Err(Error::misuse(
+                "config",
+                "sslmode=verify-full needs a host that a certificate can be for: a DNS name or an \
+                 address",
+            )),
+        }
+    }
+}
+
+/// Nothing of the key.
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup")
+            .field("sslmode", &self.settings.sslmode)
+            .field("host", &self.host)
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}

@@ -106,8 +106,10 @@ fn what_is_no_postgresql_server_is_found_out() {
             b"R\xff\xff\xff\xff",
             b"R\0\0\0\x08\0\0\0\x63",
         ] {
-            for hangs_up in [false, true] {
-                let error = refused(&other_server(answer, hangs_up).await).await;
+            // The first message is a startup packet, or a question for TLS.
+            for (hangs_up, sslmode) in [(false, "disable"), (true, "disable"), (true, "prefer")] {
+                let url = format!("{}?sslmode={sslmode}", other_server(answer, hangs_up).await);
+                let error = refused(&url).await;
                 assert_eq!(error.code(), "connect_failed", "{answer:?}: {error}");
                 assert_says(&error, &["127.0.0.1"]);
             }
@@ -178,11 +180,12 @@ fn a_newer_protocol_falls_back_to_what_the_server_speaks() {
 fn a_configuration_that_cannot_be_honoured_is_refused() {
     run(async {
         for (config, says) in [
-            ("postgres://u:s3cr3t-w0rd@h/db?sslmode=require", "sslmode"),
+            ("postgres://u:s3cr3t-w0rd@h/db?sslmode=on", "sslmode"),
+            ("postgres://u:s3cr3t-w0rd@h/db?sslnegotiation=direct", "sslnegotiation"),
             ("postgres://u:s3cr3t-w0rd@h/db?no_such_setting=1", "no_such_setting"),
             ("postgres://u:s3cr3t-w0rd@h:99999/db", "port"),
             ("host=h password=s3cr3t-w0rd connect_timeout=soon", "connect_timeout"),
-            ("postgres://u:s3cr3t-w0rd@h/db?require_auth=none", "require_auth"),
+            ("postgres://u:s3cr3t-w0rd@h/db?require_auth=gss", "require_auth"),
         ] {
             let error = refused(config).await;
             assert_eq!(error.kind(), Kind::Misuse, "{config}");

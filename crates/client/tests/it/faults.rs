@@ -106,7 +106,7 @@ async fn hostile_server(garbage: &'static [u8]) -> String {
         // Stays open until the client has had enough.
         while stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
     });
-    format!("postgres://me@127.0.0.1:{port}/db")
+    format!("postgres://me@127.0.0.1:{port}/db?sslmode=disable")
 }
 
 /// The driver lives on the runtime that connected; without it nothing can come, and that is said.

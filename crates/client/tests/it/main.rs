@@ -3,6 +3,7 @@
 
 mod auto_prepare;
 mod cancellation;
+mod certificates;
 mod connecting;
 mod faults;
 mod limits;
@@ -16,6 +17,9 @@ mod rows;
 mod sessions;
 mod simple;
 mod support;
+mod tls;
+mod tls_line;
+mod tls_relay;
 mod transactions;
 mod trips;
 mod types_errors;

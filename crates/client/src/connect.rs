@@ -14,7 +14,7 @@ use crate::config::{
 use crate::core::{Options, Shared};
 use crate::driver::Driver;
 use crate::login::log_in;
-use crate::open::{Failure, Place, Protection, Route, open, places, unresolved};
+use crate::open::{Failure, Peer, Protection, Route, open, peers, unresolved};
 use crate::shapes::Shapes;
 use crate::socket::Stream;
 use crate::tls::Setup;
@@ -98,8 +98,8 @@ async fn attempt(
     wanted: TargetSessionAttrs,
 ) -> Result<Opened, Error> {
     let mut last = None;
-    for place in places(endpoint).await? {
-        let attempt = Attempt { resolved, endpoint, wanted, place };
+    for peer in peers(endpoint).await? {
+        let attempt = Attempt { resolved, endpoint, wanted, peer };
         match attempt.run().await {
             Err(Failure::Unreachable(error)) => last = Some(error),
             other => return other.map_err(Failure::into_error),
@@ -120,7 +120,7 @@ struct Attempt<'a> {
     resolved: &'a Resolved,
     endpoint: &'a Endpoint,
     wanted: TargetSessionAttrs,
-    place: Place,
+    peer: Peer,
 }
 
 impl Attempt<'_> {
@@ -143,8 +143,7 @@ impl Attempt<'_> {
 
     fn protections(&self) -> (Protection, Option<Protection>) {
         let settings = self.resolved.settings();
-        let (Place::Tcp(address), Address::Tcp { host, .. }) =
-            (&self.place, self.endpoint.address())
+        let (Peer::Tcp(address), Address::Tcp { host, .. }) = (&self.peer, self.endpoint.address())
         else {
             return (Protection::None, None);
         };
@@ -162,7 +161,7 @@ impl Attempt<'_> {
     async fn run_with(&self, protection: Protection) -> Result<Opened, Failure> {
         let Attempt { resolved, endpoint, .. } = *self;
         let settings = resolved.settings();
-        let route = Route::new(endpoint, self.place.clone(), protection);
+        let route = Route::new(endpoint, self.peer.clone(), protection);
         let mut stream = open(settings, &route).await?;
         // Where the server was asked for TLS and has none, there is no other way left.
         let other_way = stream.tls().is_some() || !route.asks_for_tls();

@@ -66,8 +66,8 @@ fn startup_config(
         ProtocolVersion::V3_2 => startup::ProtocolVersion::V3_2,
     };
     config.secure_channel = route.is_secure();
-    let peer = route.peer().map(|peer| peer.ip());
-    config.allow_cleartext = settings.allows_plain_password(peer);
+    let address = route.address().map(|address| address.ip());
+    config.allow_cleartext = settings.allows_plain_password(address);
     config.methods = methods(settings.require_auth);
     config.channel_binding_required = settings.channel_binding == ChannelBinding::Require;
     if settings.channel_binding != ChannelBinding::Disable {

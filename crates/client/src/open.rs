@@ -1,6 +1,6 @@
 //! From an address to an open connection, encrypted or not: everything up to, but without, the
 //! startup packet. What a connection was opened with is kept in its [`Route`], so that another one
-//! can be opened to the same place in the same way.
+//! can be opened to the same peer in the same way.
 
 use std::fmt;
 use std::io;
@@ -22,13 +22,13 @@ use crate::{Error, Kind, Outcome};
 pub(crate) struct Route {
     /// The endpoint as it was configured, for messages.
     name: String,
-    place: Place,
+    peer: Peer,
     protection: Protection,
 }
 
 /// Where a server is, with nothing left to look up.
 #[derive(Clone, Debug)]
-pub(crate) enum Place {
+pub(crate) enum Peer {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
@@ -66,8 +66,8 @@ impl Failure {
 }
 
 impl Route {
-    pub(crate) fn new(endpoint: &Endpoint, place: Place, protection: Protection) -> Route {
-        Route { name: endpoint.to_string(), place, protection }
+    pub(crate) fn new(endpoint: &Endpoint, peer: Peer, protection: Protection) -> Route {
+        Route { name: endpoint.to_string(), peer, protection }
     }
 
     /// The route that was really taken: what was offered was accepted or not, and that stays so.
@@ -90,15 +90,15 @@ impl Route {
     pub(crate) fn is_secure(&self) -> bool {
         match &self.protection {
             Protection::Tls(setup) => setup.verifies(),
-            _ => matches!(self.place, Place::Unix(_)),
+            _ => matches!(self.peer, Peer::Unix(_)),
         }
     }
 
     /// The address; `None` is a Unix socket.
-    pub(crate) fn peer(&self) -> Option<SocketAddr> {
-        match self.place {
-            Place::Tcp(address) => Some(address),
-            Place::Unix(_) => None,
+    pub(crate) fn address(&self) -> Option<SocketAddr> {
+        match self.peer {
+            Peer::Tcp(address) => Some(address),
+            Peer::Unix(_) => None,
         }
     }
 }
@@ -113,12 +113,12 @@ impl fmt::Display for Route {
 /// connected and TLS, if there is to be TLS, has been set up. There is no time limit here. Dropping
 /// the future leaves nothing behind.
 pub(crate) async fn open(settings: &Settings, route: &Route) -> Result<Stream, Failure> {
-    let stream = match &route.place {
-        Place::Tcp(address) => dial_tcp(settings, *address)
+    let stream = match &route.peer {
+        Peer::Tcp(address) => dial_tcp(settings, *address)
             .await
             .map(Stream::tcp)
             .map_err(|error| refused(&route.name, *address, error)),
-        Place::Unix(path) => UnixStream::connect(path)
+        Peer::Unix(path) => UnixStream::connect(path)
             .await
             .map(Stream::unix)
             .map_err(|error| unix_error(path, error)),
@@ -144,21 +144,21 @@ fn tls_missing(name: &str) -> Error {
     Error::new(Kind::Transport, Outcome::NotSent, "tls_missing", message)
 }
 
-/// The places of an endpoint, in the order to try them.
+/// Where an endpoint may be, in the order to try it.
 ///
 /// # Errors
 /// The name is not known.
-pub(crate) async fn places(endpoint: &Endpoint) -> Result<Vec<Place>, Error> {
+pub(crate) async fn peers(endpoint: &Endpoint) -> Result<Vec<Peer>, Error> {
     let port = endpoint.port();
     match endpoint.address() {
-        Address::Unix(_) => Ok(endpoint.socket().map(Place::Unix).into_iter().collect()),
+        Address::Unix(_) => Ok(endpoint.socket().map(Peer::Unix).into_iter().collect()),
         Address::Tcp { address: Some(address), .. } => {
-            Ok(vec![Place::Tcp(SocketAddr::new(*address, port))])
+            Ok(vec![Peer::Tcp(SocketAddr::new(*address, port))])
         }
         Address::Tcp { host, address: None } => {
             let found = tokio::net::lookup_host((host.as_str(), port)).await;
             let found = found.map_err(|error| unresolved(endpoint, &error.to_string()))?;
-            Ok(found.map(Place::Tcp).collect())
+            Ok(found.map(Peer::Tcp).collect())
         }
     }
 }

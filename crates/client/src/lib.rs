@@ -29,6 +29,9 @@
 //! | [`Pipeline`] | the same, or a session | from sync point to sync point | one for all |
 //! | [`Session`], [`Transaction`] | a connection of one's own | as you say | BEGIN costs none |
 //!
+//! A connection is encrypted if the server has TLS. To insist on that, and on the right server, see
+//! [`sslmode`](config::Settings::sslmode).
+//!
 //! Values are those of `postgres-types`: whatever implements its `ToSql` and `FromSql` works here. The
 //! module [`types`] has them, the features for those of other crates, and what it lacks: numeric,
 //! interval, ranges.

@@ -81,7 +81,7 @@ impl Setup {
                 Ok(ServerName::IpAddress(self.peer.into()))
             }
             Err(_) => Err(Error::misuse(
-                "config",
+                "tls_failed",
                 "sslmode=verify-full needs a host that a certificate can be for: a DNS name or an \
                  address",
             )),

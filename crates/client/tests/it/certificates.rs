@@ -181,7 +181,7 @@ impl TlsServer {
     pub(crate) fn start(authority: Authority, identity: Identity, options: Options) -> TlsServer {
         let options = ["ssl=on", "ssl_cert_file=server.crt", "ssl_key_file=server.key"]
             .iter()
-            .chain(&["ssl_ca_file=clients.crt", "log_connections=on"])
+            .chain(&["ssl_ca_file=clients.crt"])
             .filter_map(|setting| setting.split_once('='))
             .fold(options, |options, (name, value)| options.setting(name, value))
             .file("server.crt", identity.certificate)

@@ -128,6 +128,46 @@ fn new_keys_and_tickets_are_taken_as_they_come() {
 }
 
 #[test]
+fn tls_that_begins_at_once_has_to_be_postgresqls() {
+    run(async {
+        let identity = server().authority.server(&[HOST]);
+        let settings = format!("{VERIFIED} sslnegotiation=direct");
+        let relay = Relay { direct: true, agrees: true, ..Relay::default() };
+        let agreeing = relay.listen(&identity, server()).await;
+        assert_usable(&connect(&agreeing.instead(server(), &settings)).await.unwrap()).await;
+        let other = Relay { agrees: false, ..relay }.listen(&identity, server()).await;
+        let refused = connect(&other.instead(server(), &settings)).await;
+        let error = failed(refused, Outcome::NotSent, "tls_failed");
+        assert!(error.to_string().contains("ALPN"), "{error}");
+    });
+}
+
+#[test]
+fn the_hosts_name_is_sent_where_it_is_one_and_may_be() {
+    run(async {
+        let identity = server().authority.server(&[HOST, "127.0.0.1"]);
+        let relay = Relay::default().listen(&identity, server()).await;
+        for (settings, name) in [
+            ("", Some(HOST)),
+            ("sslsni=1", Some(HOST)),
+            ("sslsni=0", None),
+            ("host=127.0.0.1", None),
+        ] {
+            let config = relay.instead(server(), &format!("{VERIFIED} {settings}"));
+            drop(connect(&config).await.unwrap());
+            let heard = || relay.names.lock().unwrap().pop();
+            let mut last = None;
+            until(async || {
+                last = heard();
+                last.is_some()
+            })
+            .await;
+            assert_eq!(last.flatten().as_deref(), name, "{settings}");
+        }
+    });
+}
+
+#[test]
 fn a_stranger_who_passes_the_login_on_is_found_out() {
     run(async {
         // The stranger's certificate is good for verify-ca: the same authority, another host.

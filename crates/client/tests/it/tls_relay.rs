@@ -2,8 +2,8 @@
 //! with TLS or without. What poolers do, and strangers.
 
 use std::io::{BufRead, ErrorKind, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use onetrip::Config;
 use rustls::crypto::{CryptoProvider, ring};
@@ -27,15 +27,22 @@ pub(crate) struct Relay {
     pub(crate) hides_binding: bool,
     /// Whether it changes its keys before each piece that it passes to the client.
     pub(crate) changes_keys: bool,
+    /// Whether TLS begins at once.
+    pub(crate) direct: bool,
+    /// Whether it agrees to speak PostgreSQL's protocol (ALPN).
+    pub(crate) agrees: bool,
     /// Whether it leaves out close_notify when it hangs up.
     pub(crate) just_hangs_up: bool,
 }
 
 /// A relay that listens.
+#[derive(Clone)]
 pub(crate) struct Listening {
     pub(crate) port: u16,
     /// Whether a client has ended its TLS in the orderly way.
     pub(crate) client_said_goodbye: Arc<AtomicBool>,
+    /// The names that clients have asked for, or none, of connections that have ended.
+    pub(crate) names: Arc<Mutex<Vec<Option<String>>>>,
     /// Makes one connection end.
     pub(crate) hang_up: Arc<Notify>,
 }
@@ -53,9 +60,10 @@ impl Relay {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let client_said_goodbye = Arc::new(AtomicBool::new(false));
-        let hang_up = Arc::new(Notify::new());
-        let signals = (client_said_goodbye.clone(), hang_up.clone());
-        let config = Arc::new(server_config(identity));
+        let (hang_up, names) = (Arc::new(Notify::new()), Arc::default());
+        let listening = Listening { port, client_said_goodbye, names, hang_up };
+        let signals = listening.clone();
+        let config = Arc::new(self.server_config(identity));
         let roots = std::fs::read(server.path("root.crt")).unwrap();
         let server_port = server.postgres.port();
         tokio::spawn(async move {
@@ -65,7 +73,7 @@ impl Relay {
                 tokio::spawn(self.serve(stream, server, config, roots, signals.clone()));
             }
         });
-        Listening { port, client_said_goodbye, hang_up }
+        listening
     }
 
     async fn serve(
@@ -74,30 +82,48 @@ impl Relay {
         mut server: TcpStream,
         config: Arc<ServerConfig>,
         roots: Vec<u8>,
-        (said_goodbye, hang_up): (Arc<AtomicBool>, Arc<Notify>),
+        signals: Listening,
     ) {
-        let mut request = [0; 8];
-        if client.read_exact(&mut request).await.is_err() || request != SSL_REQUEST {
-            return;
+        if !self.direct {
+            let mut request = [0; 8];
+            if client.read_exact(&mut request).await.is_err() || request != SSL_REQUEST {
+                return;
+            }
+            client.write_all(b"S").await.unwrap();
         }
-        client.write_all(b"S").await.unwrap();
         let mut client =
             Side { socket: client, tls: Some(ServerConnection::new(config).unwrap().into()) };
         let mut tls = None;
         if self.server_tls {
-            server.write_all(&request).await.unwrap();
+            server.write_all(&SSL_REQUEST).await.unwrap();
             assert_eq!(server.read_u8().await.unwrap(), b'S');
             tls = Some(client_connection(&roots).into());
         }
         let mut server = Side { socket: server, tls };
         tokio::select! {
             () = self.pass_on(&mut client, &mut server) => while client.recv().await.is_some() {},
-            () = hang_up.notified() => {}
+            () = signals.hang_up.notified() => {}
         }
-        said_goodbye.fetch_or(client.has_said_goodbye(), Ordering::SeqCst);
+        signals.client_said_goodbye.fetch_or(client.has_said_goodbye(), Ordering::SeqCst);
+        signals.names.lock().unwrap().push(client.name());
         if !self.just_hangs_up {
             client.say_goodbye().await;
         }
+    }
+
+    fn server_config(self, identity: &Identity) -> ServerConfig {
+        let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+        let mut config = ServerConfig::builder_with_provider(provider())
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        if self.agrees {
+            config.alpn_protocols = vec![b"postgresql".to_vec()];
+        }
+        config
     }
 
     async fn pass_on(self, client: &mut Side, server: &mut Side) {
@@ -137,17 +163,6 @@ const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
-}
-
-fn server_config(identity: &Identity) -> ServerConfig {
-    let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
-    ServerConfig::builder_with_provider(provider())
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .unwrap()
 }
 
 fn client_connection(roots: &[u8]) -> ClientConnection {
@@ -212,6 +227,13 @@ impl Side {
             && !tls.is_handshaking()
         {
             tls.refresh_traffic_keys().unwrap();
+        }
+    }
+
+    fn name(&self) -> Option<String> {
+        match &self.tls {
+            Some(Connection::Server(server)) => server.server_name().map(str::to_owned),
+            _ => None,
         }
     }
 

@@ -532,6 +532,7 @@ impl Core {
         });
         if let Some(end) = end {
             // What the server said last is why, and not that it said no more.
+            self.guard_session();
             self.settle(now);
             let error = end.into_error(|why| self.lost(why));
             self.close(error);

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustls::client::danger::ServerCertVerifier;
 use rustls::client::{Resumption, VerifierBuilderError, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
@@ -28,17 +29,8 @@ pub(super) fn load(settings: &Settings) -> Result<ClientConfig, Error> {
     let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(&versions(settings))
         .map_err(|error| Error::misuse("config", format!("TLS can't be set up: {error}")))?
-        .dangerous();
-    let builder = match Verification::of(settings) {
-        Verification::None => builder.with_custom_certificate_verifier(Arc::new(AnyServer(
-            provider.signature_verification_algorithms,
-        ))),
-        Verification::Authority => builder
-            .with_custom_certificate_verifier(Arc::new(AnyName(verifier(settings, provider)?))),
-        Verification::Name => {
-            builder.with_custom_certificate_verifier(verifier(settings, provider)?)
-        }
-    };
+        .dangerous()
+        .with_custom_certificate_verifier(verifier(settings, provider)?);
     let mut config = match &settings.sslcert {
         None => builder.with_no_client_auth(),
         Some(path) => {
@@ -66,6 +58,17 @@ pub(super) fn versions(settings: &Settings) -> Vec<&'static SupportedProtocolVer
 }
 
 fn verifier(
+    settings: &Settings,
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, Error> {
+    Ok(match Verification::of(settings) {
+        Verification::None => Arc::new(AnyServer(provider.signature_verification_algorithms)),
+        Verification::Authority => Arc::new(AnyName(full_verifier(settings, provider)?)),
+        Verification::Name => full_verifier(settings, provider)?,
+    })
+}
+
+fn full_verifier(
     settings: &Settings,
     provider: Arc<CryptoProvider>,
 ) -> Result<Arc<WebPkiServerVerifier>, Error> {

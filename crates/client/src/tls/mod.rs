@@ -21,13 +21,9 @@ mod session_tests;
 mod tests;
 mod verify;
 
-use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
 
-use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::sync::OnceCell;
 
 use crate::Error;
 use crate::config::Settings;
@@ -37,20 +33,20 @@ pub(crate) use handshake::{TlsFailure, secure};
 pub(crate) use session::Session;
 use verify::Verification;
 
-/// How TLS is spoken with one host. The files are read when they are first needed, which is when a
-/// server has agreed to TLS, and not again.
+/// How TLS is spoken with one host. The files are read for each connection, when the server has
+/// agreed to TLS: they may change, and what they come to may be large.
+#[derive(Debug)]
 pub(crate) struct Setup {
     settings: Settings,
     /// The host as it was given.
     host: String,
     peer: IpAddr,
-    config: OnceCell<Arc<ClientConfig>>,
 }
 
 impl Setup {
     /// For a host by its name (or number), at an address.
     pub(crate) fn new(settings: &Settings, host: &str, peer: IpAddr) -> Setup {
-        Setup { settings: settings.clone(), host: host.to_owned(), peer, config: OnceCell::new() }
+        Setup { settings: settings.clone(), host: host.to_owned(), peer }
     }
 
     /// Whether the server has proved that it is one to be trusted, once TLS stands.
@@ -59,17 +55,11 @@ impl Setup {
     }
 
     async fn session(&self) -> Result<Session, Error> {
-        let name = self.name()?;
-        let config = self.config.get_or_try_init(|| self.load()).await?;
-        Session::new(config.clone(), name)
-            .map_err(|error| Error::misuse("config", format!("TLS can't be set up: {error}")))
-    }
-
-    async fn load(&self) -> Result<Arc<ClientConfig>, Error> {
-        let settings = self.settings.clone();
+        let (name, settings) = (self.name()?, self.settings.clone());
         let loaded = tokio::task::spawn_blocking(move || files::load(&settings)).await;
         let stopped = |_| Error::misuse("config", "the runtime was shut down while TLS was set up");
-        loaded.map_err(stopped)?.map(Arc::new)
+        Session::new(loaded.map_err(stopped)??, name)
+            .map_err(|error| Error::misuse("config", format!("TLS can't be set up: {error}")))
     }
 
     /// The name that the certificate has to be for, and that the server is told. What is no name
@@ -86,16 +76,5 @@ impl Setup {
                  address",
             )),
         }
-    }
-}
-
-/// Nothing of the key.
-impl fmt::Debug for Setup {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Setup")
-            .field("sslmode", &self.settings.sslmode)
-            .field("host", &self.host)
-            .field("peer", &self.peer)
-            .finish_non_exhaustive()
     }
 }

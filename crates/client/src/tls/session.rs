@@ -35,10 +35,10 @@ pub(crate) struct Decrypted {
 
 impl Session {
     pub(super) fn new(
-        config: Arc<ClientConfig>,
+        config: ClientConfig,
         name: ServerName<'static>,
     ) -> Result<Session, rustls::Error> {
-        let mut tls = ClientConnection::new(config, name)?;
+        let mut tls = ClientConnection::new(Arc::new(config), name)?;
         tls.set_buffer_limit(Some(OUTSTANDING_MAX));
         Ok(Session { tls })
     }

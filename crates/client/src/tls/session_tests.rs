@@ -57,7 +57,7 @@ fn joined() -> (Session, ServerConnection) {
     server.set_buffer_limit(None);
     let config = files::load(&Settings::default()).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    let mut client = Session::new(Arc::new(config), name).unwrap();
+    let mut client = Session::new(config, name).unwrap();
     while client.is_handshaking() || server.is_handshaking() {
         let mut out = wire(usize::MAX);
         client.flush(&mut out).unwrap();

@@ -237,6 +237,59 @@ fn the_server_ends_when_its_parent_is_killed() {
     assert!(!directory.exists(), "{} was left behind", directory.display());
 }
 
+/// The test runs itself as the parent, for each signal, and that one waits for an initdb that never
+/// ends: a script that says who it is and where it works.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_start_that_a_signal_ends_leaves_no_directory() {
+    use rustix::process::{Pid, Signal, getpgid, kill_process};
+    const ROLE: &str = "ONETRIP_TEST_STARTING";
+    const NAME: &str = "a_start_that_a_signal_ends_leaves_no_directory";
+    if let Some(bin) = std::env::var_os(ROLE) {
+        let installation = Some(Installation::at(bin).unwrap());
+        let options = Options { installation, ..Options::default() };
+        panic!("initdb ended: {:?}", PrivatePostgres::start(options));
+    }
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::KILL] {
+        let place = open_directory();
+        let fifo = place.path().join("fifo");
+        assert!(Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status().unwrap().success());
+        write_script(&place.path().join("postgres"), "echo 'postgres (PostgreSQL) 99.1'");
+        let initdb = format!(
+            "[ \"$1\" != --version ] || exec echo 'initdb (PostgreSQL) 99.1'\n\
+             while [ \"$1\" != -D ]; do shift; done\n\
+             echo \"server $$ $2\" >{}\nexec sleep 1000",
+            fifo.display()
+        );
+        write_script(&place.path().join("initdb"), &initdb);
+        let mut parent = Command::new("env");
+        // A harness that was started with nohup would pass on that SIGHUP is ignored.
+        parent.arg("--default-signal=HUP,INT,TERM").arg(std::env::current_exe().unwrap());
+        parent.args(["--exact", NAME]).env(ROLE, place.path()).env("TMPDIR", place.path());
+        let mut parent = parent.stdout(std::process::Stdio::null()).spawn().unwrap();
+        let (initdb, data) = read_server_line(fs::File::open(&fifo).unwrap());
+        let work = data.ancestors().nth(2).unwrap();
+        assert!(work.is_dir() && work.starts_with(place.path()), "{}", work.display());
+        let guard = getpgid(Pid::from_raw(initdb)).unwrap().as_raw_nonzero().get();
+        let ends = [initdb, guard].map(watch_end);
+        let parent_pid = Pid::from_child(&parent);
+        kill_process(parent_pid, signal).unwrap();
+        assert!(!parent.wait().unwrap().success());
+        for end in ends {
+            assert!(has_ended(&end), "a process was still there after {END_TIMEOUT_S} s");
+        }
+        assert!(!work.exists(), "{} was left behind by {signal:?}", work.display());
+    }
+}
+
+/// A directory for the server's account too, if that is another than ours.
+#[cfg(target_os = "linux")]
+fn open_directory() -> tempfile::TempDir {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = fs::Permissions::from_mode(0o755);
+    tempfile::Builder::new().permissions(mode).tempdir_in("/tmp").unwrap()
+}
+
 #[cfg(target_os = "linux")]
 fn read_server_line(output: impl Read) -> (i32, PathBuf) {
     let mut lines = std::io::BufRead::lines(std::io::BufReader::new(output));

@@ -49,16 +49,22 @@ impl Account {
     /// A command that runs as this account, in `/`, and with an environment that no setting of the
     /// caller's shell (`PGDATA`, `PGPORT`, a locale) can reach.
     pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+        let mut command = Self::own_command(program);
+        if self.dropped {
+            // `uid` makes std drop root's supplementary groups too.
+            command.uid(self.uid).gid(self.gid);
+        }
+        command
+    }
+
+    /// The same as whoever runs this process: root can end and remove what the account can't.
+    pub(super) fn own_command(program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir("/").env_clear().env("LC_ALL", "C").env("TZ", "UTC");
         for name in ["PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
-        }
-        if self.dropped {
-            // `uid` makes std drop root's supplementary groups too.
-            command.uid(self.uid).gid(self.gid);
         }
         command
     }

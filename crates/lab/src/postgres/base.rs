@@ -5,21 +5,23 @@
 //! - `pg-*`: one working directory per server, removed with it.
 //!
 //! Each `pg-*` has a `log` that stays locked (flock) while anything of its server lives: the kernel
-//! releases the lock with the last process that inherited the file. So what a crash or a power cut
-//! left behind is told apart from what is in use, and the next start removes it.
+//! releases the lock with the last process that inherited the file. So what a power cut, or a
+//! SIGKILL that took everybody, left behind is told apart from what is in use, and the next start
+//! removes it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
-use tempfile::TempDir;
 
 use super::account::Account;
 use super::error::LabError;
+use super::guard::Guard;
 use super::installation::Installation;
 use super::server::USER;
 
@@ -46,11 +48,13 @@ pub(super) struct Base {
 #[derive(Debug)]
 pub(super) struct BaseLock(File);
 
-/// The directory of one server; removed on drop.
+/// The directory of one server; removed on drop, or by its guard when this process dies before.
 #[derive(Debug)]
 pub(super) struct WorkDirectory {
-    directory: TempDir,
+    path: PathBuf,
     log: File,
+    /// None while a supervisor answers for the directory.
+    guard: Option<Guard>,
 }
 
 /// A data directory to copy, and the password that its superuser has.
@@ -111,20 +115,33 @@ impl Base {
         }
     }
 
-    /// A new, empty working directory with its locked log.
+    /// A new, empty working directory with its guard and its locked log.
     pub(super) fn work_directory(&self, _lock: &BaseLock) -> Result<WorkDirectory, LabError> {
-        let directory = tempfile::Builder::new()
-            .prefix(WORK_PREFIX)
-            .tempdir_in(&self.path)
-            .map_err(|error| LabError::io("cannot make a directory in", &self.path, error))?;
-        let path = directory.path().join("log");
-        let log = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path);
-        let log = log.map_err(|error| LabError::io("cannot create", &path, error))?;
+        let path = self.unused_path()?;
+        // Before the directory exists, so that there is no moment at which nobody knows it.
+        let guard = guard_of(&path)?;
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|error| LabError::io("cannot create", &path, error))?;
+        let log_path = path.join("log");
+        let log = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&log_path);
+        let log = log.map_err(|error| LabError::io("cannot create", &log_path, error))?;
         flock(&log, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| LabError::io("cannot lock", &path, error.into()))?;
+            .map_err(|error| LabError::io("cannot lock", &log_path, error.into()))?;
+        self.account.own(&log_path)?;
         self.account.own(&path)?;
-        self.account.own(directory.path())?;
-        Ok(WorkDirectory { directory, log })
+        Ok(WorkDirectory { path, log, guard: Some(guard) })
+    }
+
+    /// A name that stays unused while the lock is held: whoever makes one holds it too.
+    fn unused_path(&self) -> Result<PathBuf, LabError> {
+        loop {
+            let path = self.path.join(format!("{WORK_PREFIX}{}", &random_digits()?[..6]));
+            if !path.exists() {
+                return Ok(path);
+            }
+        }
     }
 
     /// `installation`, or a copy of it when the account can't execute it where it is (binaries
@@ -147,8 +164,10 @@ impl Base {
             let work = self.work_directory(lock)?;
             let target = work.path().join("binaries");
             // As root: the account can't read the source.
-            run(std::process::Command::new("cp").arg("-RP").arg(prefix).arg(&target), "cp")?;
-            run(std::process::Command::new("chmod").args(["-R", "a+rX"]).arg(&target), "chmod")?;
+            let mut cp = Account::own_command("cp");
+            work.run(cp.arg("-RP").arg(prefix).arg(&target), "cp")?;
+            let mut chmod = Account::own_command("chmod");
+            work.run(chmod.args(["-R", "a+rX"]).arg(&target), "chmod")?;
             rename(&target, &copy)?;
         }
         let copied = installation.moved_to(copy.join(bin_name));
@@ -190,7 +209,7 @@ impl Base {
         let path = work.path().join("template");
         make_private(&path, &self.account)?;
         let password_path = path.join("password");
-        write_private(&password_path, random_password()?.as_bytes())?;
+        write_private(&password_path, random_digits()?.as_bytes())?;
         self.account.own(&password_path)?;
         // glibc and musl know C.UTF-8, some others do not; C sorts the same way.
         let first = self.initdb(installation, work, &path, "C.UTF-8");
@@ -215,7 +234,7 @@ impl Base {
         command.args(INITDB_OPTIONS).arg(format!("--locale={locale}")).arg("--pwfile");
         command.arg(template.join("password")).arg("-D").arg(template.join("data"));
         let place = work.path().display();
-        run(&mut command, &format!("{} in {place}", initdb.display()))
+        work.run(&mut command, &format!("{} in {place}", initdb.display()))
     }
 
     /// Names the installation and everything else that a template depends on. A file's size and
@@ -258,7 +277,37 @@ impl WorkDirectory {
     pub(super) fn copy(&self, template: &Template, account: &Account) -> Result<(), LabError> {
         let mut command = account.command("cp");
         command.arg("-Rp").arg(&template.data).arg(self.data());
-        run(&mut command, &format!("cp to {}", self.path().display()))
+        self.run(&mut command, &format!("cp to {}", self.path().display()))
+    }
+
+    /// Runs a command that works in here, and that ends with this process.
+    fn run(&self, command: &mut Command, what: &str) -> Result<(), LabError> {
+        if let Some(guard) = &self.guard {
+            guard.watch(command);
+        }
+        let output = command
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| LabError::new(format!("cannot run {what}: {error}")))?;
+        match output.status.success() {
+            true => Ok(()),
+            false => Err(LabError::program(&format!("{what} failed"), &output)),
+        }
+    }
+
+    /// Has the directory guarded: to be called before its supervisor gives it up.
+    pub(super) fn guard(&mut self) -> Result<(), LabError> {
+        if self.guard.is_none() {
+            self.guard = Some(guard_of(&self.path)?);
+        }
+        Ok(())
+    }
+
+    /// Lets the guard go: to be called when a supervisor has taken over.
+    pub(super) fn unguard(&mut self) {
+        if let Some(guard) = self.guard.take() {
+            guard.leave();
+        }
     }
 
     /// Writes a file into the data directory, over the one of that name if there is one.
@@ -280,7 +329,7 @@ impl WorkDirectory {
     }
 
     pub(super) fn path(&self) -> &Path {
-        self.directory.path()
+        &self.path
     }
 
     pub(super) fn data(&self) -> PathBuf {
@@ -298,6 +347,19 @@ impl WorkDirectory {
         let text = fs::read(self.path().join("log")).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
     }
+}
+
+impl Drop for WorkDirectory {
+    /// The guard removes it, or the supervisor has; this is for when one of them was killed.
+    fn drop(&mut self) {
+        drop(self.guard.take());
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+fn guard_of(path: &Path) -> Result<Guard, LabError> {
+    Guard::start(Account::own_command("/bin/sh"), path)
+        .map_err(|error| LabError::io("cannot start a guard for", path, error))
 }
 
 /// Someone else's directory of that name, or one open to others, is refused: it holds passwords.
@@ -331,17 +393,6 @@ fn rename(from: &Path, to: &Path) -> Result<(), LabError> {
     fs::rename(from, to).map_err(|error| LabError::io("cannot create", to, error))
 }
 
-fn run(command: &mut std::process::Command, what: &str) -> Result<(), LabError> {
-    let output = command
-        .stdin(std::process::Stdio::null())
-        .output()
-        .map_err(|error| LabError::new(format!("cannot run {what}: {error}")))?;
-    match output.status.success() {
-        true => Ok(()),
-        false => Err(LabError::program(&format!("{what} failed"), &output)),
-    }
-}
-
 fn is_in_use(work: &Path) -> bool {
     let Ok(log) = File::open(work.join("log")) else { return false };
     flock(&log, FlockOperation::NonBlockingLockExclusive).is_err()
@@ -353,7 +404,7 @@ fn is_younger(path: &Path, age: Duration) -> bool {
 }
 
 /// 128 random bits as hexadecimal digits, which need no escaping in a URL.
-fn random_password() -> Result<String, LabError> {
+fn random_digits() -> Result<String, LabError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| LabError::new(format!("the system gives no random bytes: {error}")))?;

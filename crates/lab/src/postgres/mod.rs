@@ -5,8 +5,8 @@
 //! that started it, however that process ends.
 //!
 //! Here belongs: finding the binaries (`installation`), the operating-system user that runs them
-//! (`account`), the directories that they live in (`base`), and starting, watching and stopping
-//! the server (`supervisor`, `server`). Nothing here speaks the protocol: SQL is for the client
+//! (`account`), the directories that they live in (`base`) and who removes them (`guard`), and
+//! starting, watching and stopping the server (`supervisor`, `server`). Nothing here speaks the protocol: SQL is for the client
 //! under test.
 //!
 //! ```no_run
@@ -21,6 +21,7 @@
 mod account;
 mod base;
 mod error;
+mod guard;
 mod installation;
 mod server;
 mod supervisor;

@@ -86,7 +86,10 @@ impl Options {
 
 /// A server that belongs to this process. It listens on 127.0.0.1 and on a Unix socket, asks for a
 /// password (SCRAM) on both, and stops with its owner: on [`stop`](Self::stop), on drop, and when
-/// this process ends in any way. Its directory goes with it.
+/// this process ends in any way, also while it is being started. Its directory goes with it: at
+/// once on the first two, a second or so later when this process ended by itself, since others do it
+/// then. Those others are shells, which only SIGKILL can stop; what they leave, the next start of
+/// any private server removes.
 pub struct PrivatePostgres {
     // Fields drop in this order: the server before its directory.
     supervisor: Option<Supervisor>,
@@ -165,9 +168,13 @@ impl PrivatePostgres {
     /// # Errors
     /// When it is not running.
     pub fn stop_immediate(&mut self) -> Result<(), LabError> {
-        let supervisor = self.supervisor.take();
-        let supervisor =
-            supervisor.ok_or_else(|| LabError::new("the server is not running; start it again"))?;
+        let Some(supervisor) = self.supervisor.take() else {
+            return Err(LabError::new("the server is not running; start it again"));
+        };
+        if let Err(error) = self.work.guard() {
+            self.supervisor = Some(supervisor);
+            return Err(error);
+        }
         supervisor
             .stop_immediate()
             .map_err(|error| LabError::new(format!("cannot stop the server: {error}")))?;
@@ -265,6 +272,7 @@ impl PrivatePostgres {
         arguments.extend(["-k".into(), self.work.path().display().to_string()]);
         let supervisor = Supervisor::start(shell, self.work.path(), &server, &arguments)
             .map_err(|error| LabError::io("cannot start", &server, error))?;
+        self.work.unguard();
         match self.wait_until_ready(&supervisor) {
             Ok(pid) => {
                 self.postmaster_pid = pid;
@@ -274,6 +282,7 @@ impl PrivatePostgres {
             Err(why) => {
                 let log = self.work.log_text();
                 let said = log.get(said_before..).unwrap_or_default();
+                self.work.guard()?;
                 // Keeps the directory: the next attempt needs it.
                 let _ = supervisor.stop_immediate();
                 if said.contains("Address already in use") {

@@ -1,0 +1,54 @@
+//! The shell that removes a working directory when the process that made it can't.
+//!
+//! A process that gets SIGKILL removes nothing, so somebody else has to know its directory before
+//! that exists. The guard does, until a [supervisor](super::supervisor) that knows it too has taken
+//! over. It is a shell for the reasons given there, and in a process group of its own, which
+//! Ctrl-C at the terminal does not reach.
+
+use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const SCRIPT: &str = include_str!("guard.sh");
+
+/// The shell, from outside. Dropping it without an order is the order to remove the directory.
+#[derive(Debug)]
+pub(super) struct Guard {
+    shell: Child,
+}
+
+impl Guard {
+    /// `shell` is a `/bin/sh` that already has its user and environment. `directory` need not exist
+    /// yet.
+    pub(super) fn start(mut shell: Command, directory: &Path) -> io::Result<Self> {
+        shell.args(["-c", SCRIPT, "onetrip-guard"]).arg(directory).process_group(0);
+        shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self { shell: shell.spawn()? })
+    }
+
+    /// Makes a command one that the guard ends when the owner has died.
+    pub(super) fn watch(&self, command: &mut Command) {
+        // A process id is positive and fits.
+        command.process_group(self.shell.id().cast_signed());
+    }
+
+    /// Ends the guard and keeps the directory: from here on somebody else answers for it.
+    pub(super) fn leave(mut self) {
+        self.finish(b"leave\n");
+    }
+
+    /// Waits for the end; a second order finds nobody and does nothing.
+    fn finish(&mut self, order: &[u8]) {
+        if let Some(mut orders) = self.shell.stdin.take() {
+            let _ = orders.write_all(order);
+        }
+        let _ = self.shell.wait();
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.finish(b"remove\n");
+    }
+}

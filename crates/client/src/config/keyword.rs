@@ -141,23 +141,52 @@ pub(super) const UNSUPPORTED_VARIABLES: [(&str, &str); 3] = [
     ("PGSSLCRLDIR", "a directory of revocation lists"),
 ];
 
-/// The known name that is closest to an unknown one.
-pub(super) fn nearest(name: &str) -> &'static str {
-    let known = KEYWORDS.iter().map(|entry| entry.1);
-    known.min_by_key(|known| distance(name, known)).unwrap_or("host")
+/// The known name that is closest to an unknown one, if it is close: within a third of the longer
+/// name's letters, so that one letter of `host` counts as a slip and two do not.
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    let known = KEYWORDS.iter().map(|entry| (slips(name, entry.1), entry.1));
+    let (slips, known) = known.min_by_key(|(slips, _)| *slips)?;
+    (slips * 3 <= name.len().max(known.len())).then_some(known)
 }
 
-/// The number of single-letter changes that lead from one name to the other (Levenshtein).
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, b) in to.bytes().enumerate() {
-            let change = diagonal + usize::from(a != b);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+/// The number of single-letter changes, and of neighbours that change places, that lead from one
+/// name to the other.
+fn slips(from: &str, to: &str) -> usize {
+    let (from, to) = (from.as_bytes(), to.as_bytes());
+    let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
+    for i in 1..=from.len() {
+        let mut row = vec![i];
+        for j in 1..=to.len() {
+            let change = rows[i - 1][j - 1] + usize::from(from[i - 1] != to[j - 1]);
+            let mut least = change.min(rows[i - 1][j] + 1).min(row[j - 1] + 1);
+            let swapped = i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1];
+            if swapped {
+                least = least.min(rows[i - 2][j - 2] + 1);
+            }
+            row.push(least);
+        }
+        rows.push(row);
+    }
+    rows[from.len()][to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_near_is_nearest() {
+        for (name, near) in [
+            ("hots", Some("host")),
+            ("hst", Some("host")),
+            ("ports", Some("port")),
+            ("aplication_name", Some("application_name")),
+            ("conect_timout", Some("connect_timeout")),
+            ("nope", None),
+            ("x", None),
+            ("color", None),
+        ] {
+            assert_eq!(nearest(name), near, "{name}");
         }
     }
-    row[to.len()]
 }

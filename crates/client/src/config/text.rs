@@ -208,7 +208,8 @@ fn keyword(name: &str, place: Place, named: bool) -> Result<Keyword, ConfigError
     let looks_like_one = (1..=40).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let what = if named && looks_like_one {
-        format!("there is no keyword {name}; the nearest is {}", nearest(name))
+        let near = nearest(name).map_or(String::new(), |near| format!("; the nearest is {near}"));
+        format!("there is no keyword {name}{near}")
     } else {
         "there is an unknown keyword, not named here as it may be part of a password that lacks \
          its quotes or escapes"

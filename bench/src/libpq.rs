@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use onetrip_lab::postgres::PrivatePostgres;
-use tempfile::TempDir;
 
 use crate::item::{ROWS, SELECT_ONE};
 use crate::measure::Sample;
@@ -86,20 +85,30 @@ pub fn version() -> Option<String> {
     Some(text.trim().replace("PostgreSQL", "libpq"))
 }
 
-/// Builds the program once.
+/// Builds the program once per process.
 fn program() -> Result<PathBuf> {
-    static BUILT: OnceLock<Result<(TempDir, PathBuf), String>> = OnceLock::new();
+    static BUILT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let built = BUILT.get_or_init(|| build().map_err(|error| format!("{error:#}")));
-    built.as_ref().map(|(_, path)| path.clone()).map_err(|error| anyhow!("{error}"))
+    built.clone().map_err(|error| anyhow!("{error}"))
 }
 
-fn build() -> Result<(TempDir, PathBuf)> {
+/// Builds it beside this program, where cargo keeps what was built, so a run that is killed leaves
+/// nothing elsewhere.
+fn build() -> Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c/libpq_peer.c");
-    let directory = tempfile::tempdir().context("cannot make a directory")?;
-    let path = directory.path().join("libpq_peer");
+    let path = std::env::current_exe().context("cannot find the directory of this program")?;
+    let path = path.with_file_name("libpq_peer");
+    // Under a name of this process first: another run may be building or using it.
+    let unfinished = path.with_file_name(format!("libpq_peer-{}", std::process::id()));
+    compile(&source, &unfinished)?;
+    std::fs::rename(&unfinished, &path).context("cannot keep the libpq program")?;
+    Ok(path)
+}
+
+fn compile(source: &Path, path: &Path) -> Result<()> {
     let output = Command::new("cc")
         .args(["-O2", "-o"])
-        .arg(&path)
+        .arg(path)
         .arg(source)
         .arg(format!("-I{}", pg_config("--includedir")))
         .arg(format!("-L{}", pg_config("--libdir")))
@@ -111,7 +120,7 @@ fn build() -> Result<(TempDir, PathBuf)> {
         let why = text.lines().find(|line| line.contains("error")).unwrap_or("cc failed");
         bail!("libpq's header or library is missing (install libpq-dev): {why}");
     }
-    Ok((directory, path))
+    Ok(())
 }
 
 fn pg_config(what: &str) -> String {

@@ -1,11 +1,17 @@
 //! The `onetrip` command.
 
 mod demo;
+mod output;
 mod proxy;
+mod server;
+mod stop;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use output::{End, tell};
+use stop::STATUS_FAILED;
 
 /// A PostgreSQL client that hides the round trip, and tools to see what one costs.
 #[derive(Parser, Debug)]
@@ -29,10 +35,10 @@ fn main() -> ExitCode {
         Command::Proxy(args) => proxy::run(args),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(message) => {
-            eprintln!("onetrip: {message}");
-            ExitCode::from(2)
+        Ok(()) | Err(End::Unread) => ExitCode::SUCCESS,
+        Err(End::Failed(message)) => {
+            tell(&format!("onetrip: {message}"));
+            ExitCode::from(STATUS_FAILED)
         }
     }
 }

@@ -1,12 +1,15 @@
 //! `onetrip proxy`: the lab's latency proxy in front of a server of yours, until it is stopped.
 
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 use onetrip_lab::proxy::{Link, Proxy, ProxyConfig, SelfCheckConfig, Stats, Upstream, self_check};
-use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::output::{End, print};
+use crate::server::answering;
+use crate::stop::Stop;
 
 /// Put a network's round trip in front of a server, and count the trips that clients make.
 #[derive(Args, Debug)]
@@ -49,18 +52,18 @@ pub(crate) struct ProxyArgs {
     self_check: bool,
 }
 
-/// Runs the proxy until Ctrl-C or SIGTERM, or the self-check.
+/// Runs the proxy until SIGINT (Ctrl-C), SIGTERM or SIGHUP, or the self-check.
 ///
 /// # Errors
-/// One line: what is wrong, where, and what to do.
-pub(crate) fn run(args: ProxyArgs) -> Result<(), String> {
+/// One line: what is wrong, where, and what to do. Or nobody reads what it prints.
+pub(crate) fn run(args: ProxyArgs) -> Result<(), End> {
     if args.self_check {
         return check(args.rtt);
     }
-    let name = args
-        .upstream
-        .as_deref()
-        .ok_or("proxy: --upstream is missing; give HOST:PORT or a unix socket's path")?;
+    let name = args.upstream.as_deref().ok_or_else(|| {
+        "proxy: --upstream is missing; give HOST:PORT or a unix socket's path".to_owned()
+    })?;
+    let stop = Stop::catch(|| ())?;
     let (up, down) = links(&args);
     let config = ProxyConfig {
         listen: args.listen,
@@ -69,34 +72,33 @@ pub(crate) fn run(args: ProxyArgs) -> Result<(), String> {
         seed: args.seed,
         ..ProxyConfig::new(upstream(name)?)
     };
-    let no_signals = |error| format!("proxy: can't wait for Ctrl-C: {error}; try again");
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(no_signals)?;
-    // Before the proxy listens, so that a signal from then on ends it in order.
-    let mut signals = runtime.block_on(async { StopSignals::catch() }).map_err(no_signals)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .map_err(|error| format!("proxy: can't wait for Ctrl-C: {error}; try again"))?;
+    // Before it listens, so that a signal from then on ends it with its counts.
+    stop.tidy_first("");
     let proxy = Proxy::start(config).map_err(|error| start_failed(args.listen, &error))?;
-    println!(
+    print(&format!(
         "{} -> {name}: {} up, {} down; Ctrl-C stops it and prints the counts",
         proxy.addr(),
         describe(&up),
         describe(&down)
-    );
-    runtime.block_on(signals.wait());
-    println!("{}", summary(&proxy.stats()));
-    Ok(())
+    ))?;
+    runtime.block_on(stop.requested());
+    print(&summary(&proxy.stats()))
 }
 
-fn check(rtt: Option<Duration>) -> Result<(), String> {
+fn check(rtt: Option<Duration>) -> Result<(), End> {
     let mut config = SelfCheckConfig::default();
     config.rtt = rtt.unwrap_or(config.rtt);
     let result = self_check(&config)
         .map_err(|error| format!("proxy: the self-check could not run: {error}"))?;
-    println!("{result}");
+    print(&result.to_string())?;
     if result.holds() {
         return Ok(());
     }
-    Err("proxy: the self-check fails on this machine now; stop what else runs on it and try again"
-        .into())
+    let advice = "stop what else runs on it and try again";
+    Err(format!("proxy: the self-check fails on this machine now; {advice}").into())
 }
 
 fn links(args: &ProxyArgs) -> (Link, Link) {
@@ -134,16 +136,10 @@ fn upstream(name: &str) -> Result<Upstream, String> {
             )
         })?
         .collect();
-    // A name such as localhost has several addresses, of which the server may serve one.
-    let answering =
-        |address: &&SocketAddr| TcpStream::connect_timeout(address, DIAL_TIMEOUT).is_ok();
-    let chosen = match addresses.as_slice() {
-        [only] => Some(only),
-        several => several.iter().find(answering).or(several.first()),
-    };
+    let chosen = answering(&addresses);
     let chosen =
         chosen.ok_or_else(|| format!("proxy: --upstream {name} has no address; check the name"))?;
-    Ok(Upstream::Tcp(*chosen))
+    Ok(Upstream::Tcp(chosen))
 }
 
 fn start_failed(listen: SocketAddr, error: &std::io::Error) -> String {
@@ -157,28 +153,6 @@ fn start_failed(listen: SocketAddr, error: &std::io::Error) -> String {
         _ => format!(
             "proxy: can't listen on {listen}: {error}; choose another address with --listen"
         ),
-    }
-}
-
-/// Ctrl-C and SIGTERM, caught from here on.
-struct StopSignals {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl StopSignals {
-    fn catch() -> std::io::Result<Self> {
-        Ok(StopSignals {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
     }
 }
 
@@ -219,9 +193,6 @@ fn bytes_per_second(text: &str) -> Result<u64, String> {
         _ => Err("expected bytes per second from 1 to 10^15, such as 500k, 12.5M or 1G".into()),
     }
 }
-
-/// How long one of several addresses of a name may take to answer before the next is tried.
-const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

@@ -7,18 +7,21 @@ mod schema;
 mod throughput;
 mod transfer;
 
-use std::fs::File;
-use std::net::ToSocketAddrs;
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use onetrip::config::{Address, Config};
+use onetrip::config::Config;
 use onetrip_lab::postgres::{Options, PrivatePostgres};
-use onetrip_lab::proxy::{Link, Proxy, ProxyConfig, Upstream};
+use onetrip_lab::proxy::{Link, Proxy, ProxyConfig};
 
+use crate::output::{End, print};
+use crate::server::Server;
+use crate::stop::Stop;
 use progress::Progress;
 use report::Report;
+use schema::{Schema, joined};
 
 /// See on a real PostgreSQL what round trips cost, and what pipelining gives back.
 #[derive(Args, Debug)]
@@ -45,27 +48,49 @@ pub(crate) struct DemoArgs {
 /// Runs the demo.
 ///
 /// # Errors
-/// One line: what failed, where, and what to do.
-pub(crate) fn run(args: DemoArgs) -> Result<(), String> {
-    // Found out before the work rather than after it.
-    let json = args.json.as_ref().map(|path| {
-        let error =
-            |error| format!("can't write {} ({error}): choose another --json file", path.display());
-        File::create(path).map(|file| (file, path.clone())).map_err(error)
-    });
-    let json = json.transpose()?;
+/// One line: what failed, where, and what to do. Or nobody reads the report.
+pub(crate) fn run(args: DemoArgs) -> Result<(), End> {
+    let json = args.json.as_deref().map(JsonFile::open).transpose()?;
+    let progress = Progress::new();
+    let shown = progress.clone();
+    let stop = Stop::catch(move || shown.done())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("can't start the runtime ({error}): try again"))?;
-    let report = runtime.block_on(measure(&args))?;
-    println!("{report}");
-    if let Some((file, path)) = json {
-        report.write_json(file).map_err(|error| {
-            format!("can't write {} ({error}): is the disk full?", path.display())
-        })?;
+    let measured = runtime.block_on(measure(&args, &progress, &stop));
+    progress.done();
+    let report = measured?;
+    if let Some(json) = json {
+        json.write(&report)?;
     }
-    Ok(())
+    print(&report.to_string())
+}
+
+/// The file for the figures.
+struct JsonFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl JsonFile {
+    /// Before the work rather than after it; what the file holds stays until there is better.
+    fn open(path: &Path) -> Result<JsonFile, String> {
+        match OpenOptions::new().write(true).create(true).truncate(false).open(path) {
+            Ok(file) => Ok(JsonFile { file, path: path.to_owned() }),
+            Err(error) => {
+                Err(format!("can't write {} ({error}): choose another --json file", path.display()))
+            }
+        }
+    }
+
+    fn write(self, report: &Report) -> Result<(), String> {
+        // A pipe or a device has no length to cut.
+        let _ = self.file.set_len(0);
+        report.write_json(self.file).map_err(|error| {
+            format!("can't write {} ({error}): is the disk full?", self.path.display())
+        })
+    }
 }
 
 /// Where the demo runs.
@@ -75,41 +100,69 @@ struct Setting {
     /// The server behind the proxy.
     proxied: Config,
     proxy: Proxy,
+    /// The server's name for messages.
+    name: String,
     rtt: Duration,
     runs: u32,
-    /// Kept running until the end.
-    _server: Option<PrivatePostgres>,
+    /// Kept running until the end; None for a server of the user's.
+    private: Option<PrivatePostgres>,
 }
 
-async fn measure(args: &DemoArgs) -> Result<Report, String> {
-    let progress = Progress::new();
-    let setting = set_up(args, &progress)?;
-    let schema = schema::Schema::create(&setting.direct, args.url.is_some()).await?;
-    let measured = tokio::select! {
-        measured = measure_all(&setting, &schema, &progress) => measured,
-        _ = tokio::signal::ctrl_c() => Err("stopped by Ctrl-C".to_owned()),
-    };
-    progress.done();
-    // Also after a failure nothing may stay behind; the first error is the one to show.
-    let dropped = schema.drop_all().await;
-    let report = measured?;
-    dropped?;
-    Ok(report)
+async fn measure(args: &DemoArgs, progress: &Progress, stop: &Stop) -> Result<Report, String> {
+    let setting = set_up(args, progress, stop)?;
+    let schema = unless_stopped(stop, Schema::connect(&setting.direct)).await?;
+    if setting.private.is_none() {
+        stop.tidy_first(schema::LEFT);
+    }
+    progress.say("making the demo's tables");
+    schema.create(stop).await?;
+    let measured = unless_stopped(stop, measure_all(&setting, &schema, progress)).await;
+    // A private server takes the schema with it.
+    if setting.private.is_some() {
+        return measured;
+    }
+    // Whatever was still on its way through the proxy may hold locks.
+    drop(setting.proxy);
+    progress.say("dropping the schema onetrip_demo");
+    match (measured, schema.drop_all().await) {
+        (Ok(report), Ok(())) => Ok(report),
+        (Ok(_), Err(left)) => Err(left),
+        (Err(first), dropped) => Err(joined(first, dropped.err())),
+    }
+}
+
+async fn unless_stopped<T>(
+    stop: &Stop,
+    work: impl Future<Output = Result<T, String>>,
+) -> Result<T, String> {
+    tokio::select! {
+        done = work => done,
+        signal = stop.requested() => Err(format!("stopped by {signal}")),
+    }
 }
 
 async fn measure_all(
     setting: &Setting,
-    schema: &schema::Schema,
+    schema: &Schema,
     progress: &Progress,
 ) -> Result<Report, String> {
     let server = schema.server_version();
-    let transfer = transfer::measure(setting, progress).await.map_err(|e| e.to_string())?;
-    let throughput = throughput::measure(setting, progress).await.map_err(|e| e.to_string())?;
+    let failed = |error: onetrip::Error| setting.explained(&error);
+    let transfer = transfer::measure(setting, progress).await.map_err(failed)?;
+    let throughput = throughput::measure(setting, progress).await.map_err(failed)?;
     Ok(Report::new(server, setting.rtt, setting.runs, transfer, throughput))
 }
 
-fn set_up(args: &DemoArgs, progress: &Progress) -> Result<Setting, String> {
-    let (direct, server) = match &args.url {
+impl Setting {
+    /// The proxy's own port says nothing to whoever gave a URL.
+    fn explained(&self, error: &onetrip::Error) -> String {
+        let server = format!("{} (through the demo's proxy)", self.name);
+        error.to_string().replace(&self.proxy.addr().to_string(), &server)
+    }
+}
+
+fn set_up(args: &DemoArgs, progress: &Progress, stop: &Stop) -> Result<Setting, String> {
+    let (config, private) = match &args.url {
         Some(url) => {
             let config: Config = url.parse().map_err(|error| format!("--url: {error}"))?;
             (config.or_env().map_err(|error| error.to_string())?, None)
@@ -117,57 +170,22 @@ fn set_up(args: &DemoArgs, progress: &Progress) -> Result<Setting, String> {
         None => {
             progress.say("starting a private PostgreSQL");
             let server = PrivatePostgres::start(Options::default()).map_err(|e| e.to_string())?;
-            let config = server.url().parse().map_err(|error| format!("{error}"))?;
-            (config, Some(server))
+            stop.tidy_first("");
+            (server.url().parse().map_err(|error| format!("{error}"))?, Some(server))
         }
     };
-    let rtt = args.rtt.unwrap_or(match server {
+    let server = Server::of(config)?;
+    let rtt = args.rtt.unwrap_or(match private {
         Some(_) => Duration::from_millis(100),
         None => Duration::ZERO,
     });
     let (up, down) = Link::pair(rtt);
-    let config = ProxyConfig { up, down, ..ProxyConfig::new(upstream(&direct)?) };
+    let config = ProxyConfig { up, down, ..ProxyConfig::new(server.upstream.clone()) };
     let proxy = Proxy::start(config)
         .map_err(|error| format!("can't start the latency proxy ({error}): try again"))?;
-    let proxied = behind(&direct, &proxy)?;
-    Ok(Setting { direct, proxied, proxy, rtt, runs: args.runs, _server: server })
-}
-
-/// The first address of the server, for the proxy to dial.
-fn upstream(config: &Config) -> Result<Upstream, String> {
-    let resolved = config.resolve().map_err(|error| error.to_string())?;
-    let endpoint = resolved.endpoints().first().ok_or("--url names no host")?;
-    if let Some(socket) = endpoint.socket() {
-        return Ok(Upstream::Unix(socket));
-    }
-    let address = match endpoint.address() {
-        Address::Tcp { address: Some(address), .. } => Some((*address, endpoint.port()).into()),
-        Address::Tcp { host, .. } => (host.as_str(), endpoint.port())
-            .to_socket_addrs()
-            .map_err(|error| {
-                format!("the host {host} can't be found ({error}): check its spelling")
-            })?
-            .next(),
-        Address::Unix(_) => None,
-    };
-    address.map(Upstream::Tcp).ok_or_else(|| format!("{endpoint} has no address"))
-}
-
-/// The same user, password and database, reached through the proxy.
-fn behind(direct: &Config, proxy: &Proxy) -> Result<Config, String> {
-    let resolved = direct.resolve().map_err(|error| error.to_string())?;
-    let mut config = Config::new()
-        .host(proxy.addr().ip().to_string())
-        .port(proxy.addr().port())
-        .user(resolved.user())
-        .dbname(resolved.dbname());
-    if let Some(password) = resolved.endpoints().first().and_then(|it| it.password()) {
-        config = config.password(password);
-    }
-    if let Some(options) = resolved.options() {
-        config = config.options(options);
-    }
-    Ok(config)
+    let proxied = server.behind(proxy.addr())?;
+    let Server { name, direct, .. } = server;
+    Ok(Setting { direct, proxied, proxy, name, rtt, runs: args.runs, private })
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::output::tell;
+
+#[derive(Clone)]
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
 }
@@ -26,7 +29,7 @@ impl Progress {
         let what = what.into();
         match &self.bar {
             Some(bar) => bar.set_message(what),
-            None => eprintln!("{what}"),
+            None => tell(&what),
         }
     }
 

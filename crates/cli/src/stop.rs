@@ -1,0 +1,136 @@
+//! SIGINT (Ctrl-C), SIGTERM and SIGHUP: the first asks for an orderly end, the second ends at once.
+//!
+//! A thread of its own waits for them, so that no work of the command, and no server that hangs,
+//! can keep it from stopping.
+
+use std::io;
+use std::process::exit;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::output::tell;
+
+/// The exit status of a command that failed or was stopped.
+pub(crate) const STATUS_FAILED: u8 = 2;
+
+/// The signals, caught from [`catch`](Self::catch) on.
+#[derive(Clone, Debug)]
+pub(crate) struct Stop {
+    signal: watch::Receiver<Option<&'static str>>,
+    left: Left,
+}
+
+/// What an end at once leaves behind, in words; None while there is nothing.
+type Left = Arc<Mutex<Option<String>>>;
+
+impl Stop {
+    /// Catches the signals from here on. `before_exit` runs before an end at once, from another
+    /// thread: it clears what is half drawn on the terminal.
+    ///
+    /// # Errors
+    /// The system allows no thread or no handler, in one line.
+    pub(crate) fn catch(before_exit: impl Fn() + Send + 'static) -> Result<Stop, String> {
+        let failed = |error| format!("can't wait for signals ({error}): try again");
+        let runtime = Builder::new_current_thread().enable_io().build().map_err(failed)?;
+        // The handlers are there before this returns.
+        let signals = runtime.block_on(async { Signals::catch() }).map_err(failed)?;
+        let (sender, receiver) = watch::channel(None);
+        let left = Left::default();
+        let stop = Stop { signal: receiver, left: left.clone() };
+        let watcher = Watcher { signals, sender, left, before_exit };
+        std::thread::Builder::new()
+            .name("onetrip-signals".into())
+            .spawn(move || watcher.run(&runtime))
+            .map_err(failed)?;
+        Ok(stop)
+    }
+
+    /// From here on the first signal is up to [`requested`](Self::requested), and an end at once
+    /// says what it leaves behind: `left`, which is empty where that is nothing.
+    pub(crate) fn tidy_first(&self, left: &str) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left.to_owned());
+    }
+
+    /// Waits for the first signal and returns its name.
+    pub(crate) async fn requested(&self) -> &'static str {
+        let mut signal = self.signal.clone();
+        match signal.wait_for(Option::is_some).await.map(|name| *name) {
+            Ok(Some(name)) => name,
+            // The thread never ends before the process.
+            _ => std::future::pending().await,
+        }
+    }
+}
+
+struct Watcher<F> {
+    signals: Signals,
+    sender: watch::Sender<Option<&'static str>>,
+    left: Left,
+    before_exit: F,
+}
+
+impl<F: Fn()> Watcher<F> {
+    fn run(mut self, runtime: &Runtime) {
+        let first = runtime.block_on(self.signals.next());
+        // Held, so that nothing is made between the look and the end.
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if left.is_none() {
+            self.end(first, "");
+        }
+        drop(left);
+        self.sender.send_replace(Some(first));
+        let second = runtime.block_on(self.signals.next());
+        let left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        self.end(second, left.as_deref().unwrap_or_default());
+    }
+
+    fn end(&self, signal: &str, left: &str) -> ! {
+        (self.before_exit)();
+        let left = if left.is_empty() { String::new() } else { format!("; {left}") };
+        tell(&format!("onetrip: stopped by {signal}{left}"));
+        exit(STATUS_FAILED.into())
+    }
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+    /// None where the caller has it ignored, as nohup does.
+    hang_up: Option<Signal>,
+}
+
+impl Signals {
+    fn catch() -> io::Result<Signals> {
+        let hang_up = match is_ignored(SignalKind::hangup()) {
+            true => None,
+            false => Some(signal(SignalKind::hangup())?),
+        };
+        let interrupt = signal(SignalKind::interrupt())?;
+        Ok(Signals { interrupt, terminate: signal(SignalKind::terminate())?, hang_up })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        let hang_up = async {
+            match &mut self.hang_up {
+                Some(signal) => signal.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = hang_up => "SIGHUP",
+        }
+    }
+}
+
+/// Linux tells the ignored signals as a mask in `/proc/self/status` (proc(5), `SigIgn`).
+fn is_ignored(kind: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask & (1 << (kind.as_raw_value() - 1)) != 0
+}

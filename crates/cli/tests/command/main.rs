@@ -1,0 +1,6 @@
+//! The command `onetrip` as its users meet it.
+#![allow(clippy::unwrap_used)]
+
+mod demo;
+mod process;
+mod proxy;

@@ -1,0 +1,70 @@
+//! The command as a process: started, heard, sent signals to, and seen to end.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+pub(crate) struct Onetrip {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Onetrip {
+    pub(crate) fn start(arguments: &[&str], stdout: impl Into<Stdio>) -> Onetrip {
+        // A harness that was started with nohup would pass on that SIGHUP is ignored.
+        let mut command = Command::new("env");
+        command.arg("--default-signal=HUP,INT,TERM").arg(env!("CARGO_BIN_EXE_onetrip"));
+        command.args(arguments).stdin(Stdio::null()).stdout(stdout).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        Onetrip { child, stderr }
+    }
+
+    /// Reads what it does until it says this.
+    pub(crate) fn wait_for(&mut self, said: &str) {
+        let mut heard = String::new();
+        while !heard.lines().last().is_some_and(|line| line.contains(said)) {
+            let read = self.stderr.read_line(&mut heard).unwrap();
+            assert!(read > 0, "{said:?} was not said: {heard}");
+        }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Its first line on standard output, which must be a pipe.
+    pub(crate) fn first_line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Its status, and what it said since.
+    pub(crate) fn end(mut self) -> (ExitStatus, String) {
+        let mut said = String::new();
+        self.stderr.read_to_string(&mut said).unwrap();
+        (self.child.wait().unwrap(), said)
+    }
+}
+
+impl Drop for Onetrip {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Where every write fails because the disk is full.
+pub(crate) fn full() -> File {
+    File::options().write(true).open("/dev/full").unwrap()
+}
+
+/// A pipe that nobody reads.
+pub(crate) fn closed() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}

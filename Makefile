@@ -1,7 +1,8 @@
 # The index of everything that can be run here; `make` alone prints it.
 
-TARGET := $(or $(CARGO_TARGET_DIR),target)
 SEEDS ?= 2000
+# Where rustup puts cargo, for shells that have not heard of it yet.
+export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test sim bench fmt lint clean
@@ -12,24 +13,28 @@ help: ## this list
 setup: ## get what is missing: rustfmt, clippy, a PostgreSQL server
 	@scripts/setup
 
-demo: setup ## see the round trips disappear on a private server; ARGS="--help" for its options
-	@cargo build --quiet --release -p onetrip-cli
-	@$(TARGET)/release/onetrip demo $(ARGS)
+demo: ## see the round trips disappear on a private server; ARGS="--help" for its options
+	@scripts/setup build server
+	@cargo run --quiet --release -p onetrip-cli -- demo $(ARGS)
 
 test: ## every check and test; the last line says how many passed
 	@scripts/test
 
 sim: ## simulated networks and faults; SEEDS=2000 says how many, SEED=n traces one
+	@scripts/setup build
 	@cargo run --quiet --release -p onetrip-lab --bin onetrip-sim -- $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS))
 
-bench: setup ## compare with other clients; ONLY=name for one benchmark
+bench: ## compare with other clients; ONLY=name for one benchmark
+	@scripts/setup build server
 	@cargo run --quiet --release --manifest-path bench/Cargo.toml -- $(if $(ONLY),--only $(ONLY))
 
 fmt: ## format the code
+	@scripts/setup checks
 	@cargo fmt --all
 
-lint: setup ## clippy, warnings are errors
+lint: ## clippy, warnings are errors
+	@scripts/setup build checks
 	@cargo clippy --workspace --all-targets --all-features --quiet -- -D warnings
 
-clean: ## remove what was built and downloaded
-	@cargo clean
+clean: ## remove what was built and downloaded, and the templates of private servers
+	@scripts/clean

@@ -85,6 +85,7 @@ pub(crate) fn run(args: ProxyArgs) -> Result<(), End> {
         describe(&down)
     ))?;
     runtime.block_on(stop.requested());
+    stop.tidied();
     print(&summary(&proxy.stats()))
 }
 

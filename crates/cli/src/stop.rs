@@ -54,6 +54,11 @@ impl Stop {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(left.to_owned());
     }
 
+    /// Nothing is left to tidy: from here on a signal ends the command at once again.
+    pub(crate) fn tidied(&self) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Waits for the first signal and returns its name.
     pub(crate) async fn requested(&self) -> &'static str {
         let mut signal = self.signal.clone();

@@ -59,6 +59,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<(), End> {
         .build()
         .map_err(|error| format!("can't start the runtime ({error}): try again"))?;
     let measured = runtime.block_on(measure(&args, &progress, &stop));
+    stop.tidied();
     progress.done();
     let report = measured?;
     if let Some(json) = json {

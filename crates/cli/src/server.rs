@@ -3,7 +3,7 @@
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use onetrip::config::{Address, Config, Endpoint, Settings};
+use onetrip::config::{Address, Config, Endpoint, Settings, SslMode};
 use onetrip_lab::proxy::Upstream;
 
 /// A server, reached at one address.
@@ -50,10 +50,18 @@ impl Server {
     pub(crate) fn behind(&self, proxy: SocketAddr) -> Result<Config, String> {
         let resolved = self.direct.resolve().map_err(|error| error.to_string())?;
         let mut config = Config::new()
-            .host(proxy.ip().to_string())
+            .hostaddr(proxy.ip())
             .port(proxy.port())
             .user(resolved.user())
             .dbname(resolved.dbname());
+        config = match resolved.endpoints().first().map(|endpoint| endpoint.address()) {
+            // What the server's certificate has to be about.
+            Some(Address::Tcp { host, .. }) => {
+                with_tls(config.host(host.as_str()), resolved.settings())
+            }
+            // On its socket the server speaks no TLS, and the proxy can't be told from that.
+            _ => config.sslmode(SslMode::Disable),
+        };
         if let Some(password) = resolved.endpoints().first().and_then(|it| it.password()) {
             config = config.password(password);
         }
@@ -110,6 +118,29 @@ fn with_settings(config: Config, settings: &Settings) -> Config {
         .stall_timeout(settings.stall_timeout)
 }
 
+fn with_tls(config: Config, settings: &Settings) -> Config {
+    let mut config = config
+        .sslmode(settings.sslmode)
+        .sslnegotiation(settings.sslnegotiation)
+        .sslsni(settings.sslsni)
+        .ssl_min_protocol_version(settings.ssl_min_protocol_version)
+        .ssl_max_protocol_version(settings.ssl_max_protocol_version)
+        .channel_binding(settings.channel_binding);
+    if let Some(path) = &settings.sslcert {
+        config = config.sslcert(path);
+    }
+    if let Some(path) = &settings.sslkey {
+        config = config.sslkey(path);
+    }
+    if let Some(path) = &settings.sslcrl {
+        config = config.sslcrl(path);
+    }
+    match &settings.sslrootcert {
+        Some(root) => config.sslrootcert(root.clone()),
+        None => config,
+    }
+}
+
 /// How long one of several addresses of a name may take to answer before the next is tried.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -156,13 +187,25 @@ mod tests {
     }
 
     #[test]
+    fn behind_the_proxy_a_socket_stays_without_tls() {
+        let url = "postgres://u@/d?host=/nowhere&sslmode=require";
+        let proxied = server(url).unwrap().behind(([127, 0, 0, 1], 9).into()).unwrap();
+        assert_eq!(proxied.settings().sslmode, SslMode::Disable);
+    }
+
+    #[test]
     fn behind_the_proxy_the_settings_are_the_same() {
-        let url = "postgres://u:secret@127.0.0.1/d?application_name=till&in_flight_max=7";
+        let url = "postgres://u:secret@db/d?hostaddr=127.0.0.1&application_name=till\
+                   &in_flight_max=7&sslmode=require";
         let proxied = server(url).unwrap().behind(([127, 0, 0, 1], 9).into()).unwrap();
         let resolved = proxied.resolve().unwrap();
         assert_eq!(resolved.settings().application_name.as_deref(), Some("till"));
         assert_eq!(resolved.settings().in_flight_max, 7);
-        assert_eq!(resolved.endpoints()[0].to_string(), "127.0.0.1:9");
+        assert_eq!(resolved.settings().sslmode, SslMode::Require);
+        assert_eq!(resolved.endpoints()[0].port(), 9);
+        let address = Some([127, 0, 0, 1].into());
+        let host = "db".to_owned();
+        assert_eq!(resolved.endpoints()[0].address(), &Address::Tcp { host, address });
         assert_eq!(resolved.endpoints()[0].password(), Some("secret"));
     }
 }

@@ -157,8 +157,15 @@ async fn measure_all(
 impl Setting {
     /// The proxy's own port says nothing to whoever gave a URL.
     fn explained(&self, error: &onetrip::Error) -> String {
-        let server = format!("{} (through the demo's proxy)", self.name);
-        error.to_string().replace(&self.proxy.addr().to_string(), &server)
+        let proxy = self.proxy.addr();
+        let through = format!("{} (through the demo's proxy)", self.name);
+        let text = error.to_string();
+        let text = match self.proxied.resolve().ok().and_then(|it| it.endpoints().first().cloned())
+        {
+            Some(endpoint) => text.replace(&endpoint.to_string(), &through),
+            None => text,
+        };
+        text.replace(&proxy.to_string(), "the proxy")
     }
 }
 

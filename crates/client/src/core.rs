@@ -351,7 +351,7 @@ impl Core {
         Some(ended.with_outcome(Outcome::NotSent))
     }
 
-    fn queue_full(&self) -> Error {
+    pub(crate) fn queue_full(&self) -> Error {
         Error::new(
             Kind::Misuse,
             Outcome::NotSent,
@@ -502,6 +502,8 @@ impl Core {
                 }
             }
             self.notify();
+        } else {
+            self.floor_turn(now, token);
         }
         self.engine.end_turn(now);
     }
@@ -619,6 +621,8 @@ impl Core {
             // Without a sync point behind them the server may keep their replies to itself, and what
             // is unwritten may be that sync point.
             && self.engine.in_flight_members() == 0
+            // Otherwise nothing may be due that could take it along.
+            && self.engine.is_reply_due()
     }
 
     /// A caller awaits: what is unwritten leaves now, unless the driver is about to write.

@@ -89,7 +89,9 @@ impl Executor {
         begin.extend_from_slice(&SYNC);
         self.shared.with(|core, now| match lead.sent.swap(true, Ordering::AcqRel) {
             true => Ok(()),
-            false => core.submit_unwaited(now, &begin),
+            false => core
+                .submit_unwaited(now, &begin)
+                .inspect_err(|_| lead.sent.store(false, Ordering::Release)),
         })
     }
 
@@ -152,8 +154,7 @@ impl Executor {
         self.shared.with(|core, now| match outgoing.message {
             Message::Whole(bytes) => self.submit_bytes(core, now, outgoing.expect, None, bytes),
             Message::Bound(bound, values) => {
-                let heals = self.place != Place::Session { in_transaction: true };
-                let scope = if heals { Scope::Heals } else { Scope::Fixed };
+                let scope = if self.place == Place::Shared { Scope::Heals } else { Scope::Fixed };
                 core.with_scratch(|core, bytes| {
                     let (expect, statement) =
                         core.assemble(outgoing.expect, bound, values, scope, bytes)?;
@@ -175,14 +176,17 @@ impl Executor {
         let shared = &self.shared;
         let deadline = shared.deadline(now);
         let token = core.replies.add();
-        // What names a statement is sent again by itself when the server says that it never started.
-        let again = statement.is_some();
+        // What names a statement that is prepared is sent again by itself when the server says that it
+        // never started; on a session only where that can't bring it behind what came after it.
+        let again = statement.as_ref().is_some_and(|used| !used.parses);
+        let in_order = self.place != Place::Shared;
         if let Some(entry) = core.replies.entry(token) {
             entry.statement = statement;
         }
         // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
         let pinned = self.place == Place::Session { in_transaction: true };
-        let request = Request { deadline, again, pinned, ..Request::isolated(token, expect) };
+        let request =
+            Request { deadline, again, in_order, pinned, ..Request::isolated(token, expect) };
         let first = match &self.lead {
             Some(lead) => !lead.sent.swap(true, Ordering::AcqRel),
             None => false,

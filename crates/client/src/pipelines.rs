@@ -35,15 +35,21 @@ pub(crate) struct Pipelines {
     floor: Option<PipelineId>,
     /// Whether any of them has a timeout.
     timed: bool,
+    /// Pipelines so far.
+    serials: u64,
 }
 
 /// One pipeline.
 #[derive(Debug, Default)]
 struct State {
+    /// Tells it from every other pipeline of the connection.
+    serial: u64,
     /// Not handed to the engine yet, with their bytes in order.
     requests: VecDeque<Pending>,
     bytes: BytesMut,
     group: Option<Group>,
+    /// Whether it waits to ask for the floor, behind others who wait for room in the queue.
+    in_line: bool,
     granted: bool,
     /// Whether the open transaction of a session is around it.
     in_transaction: bool,
@@ -212,7 +218,9 @@ impl Core {
     }
 
     fn add_pipeline(&mut self, in_transaction: bool, timeout: Option<Duration>) -> PipelineId {
+        self.pipelines.serials += 1;
         let mut state = State {
+            serial: self.pipelines.serials,
             references: 1,
             in_transaction,
             timeout,
@@ -270,7 +278,7 @@ impl Core {
 
     /// Where the next statement of a pipeline is, for the prepared statement that it names.
     pub(crate) fn pipeline_scope(&mut self, id: PipelineId) -> Scope {
-        self.pipelines.get(id).map_or(Scope::Fixed, |it| Scope::Segment((id, it.current())))
+        self.pipelines.get(id).map_or(Scope::Fixed, |it| Scope::Segment((it.serial, it.current())))
     }
 
     /// Whether another statement of so many bytes would only be kept for now.
@@ -434,7 +442,7 @@ impl Core {
     /// Whether the pipeline that holds the floor can go on only when its replies are taken.
     fn is_stuck(&self) -> bool {
         self.engine.in_flight() == 0
-            && self.engine.queued() == 0
+            && self.engine.group_queued() == 0
             && self.engine.undelivered_bytes() > 0
     }
 
@@ -517,6 +525,14 @@ impl Core {
         self.ask_for_floor(now, id);
     }
 
+    /// Gives up a pipeline that can't be sent, finished or not.
+    fn pipeline_give_up_whole(&mut self, now: Time, id: PipelineId, why: &Error) {
+        if let Some(state) = self.pipelines.get(id) {
+            state.finished = false;
+        }
+        self.pipeline_give_up(now, id, why);
+    }
+
     /// Gives up the pipelines whose first request that was not handed over is late.
     pub(crate) fn expire_pipelines(&mut self, now: Time) {
         for index in 0..self.pipelines.list.len() {
@@ -593,13 +609,42 @@ impl Core {
             return self.fail_pipelines();
         }
         let Some(state) = self.pipelines.get(id) else { return };
-        if state.group.is_some() || state.requests.is_empty() {
+        if state.group.is_some() || state.in_line || state.requests.is_empty() {
             return;
         }
         let token = self.replies.add();
         if let Some(entry) = self.replies.entry(token) {
             entry.member = Some(Member { pipeline: id, segment: 0, role: Role::Floor });
         }
+        if self.engine.waiting() == 0 {
+            return self.open_floor(now, id, token);
+        }
+        // Its place is behind those who wait for room in the queue already.
+        let waits = self.engine.wait(token, Time::NEVER).is_some();
+        if let Some(state) = self.pipelines.get(id) {
+            state.in_line = waits;
+        }
+        if !waits {
+            self.replies.remove(token);
+            let full = self.queue_full();
+            self.pipeline_give_up_whole(now, id, &full);
+        }
+    }
+
+    /// The turn of a pipeline came that waited behind others.
+    pub(crate) fn floor_turn(&mut self, now: Time, token: Token) {
+        let member = self.replies.entry(token).and_then(|entry| entry.member);
+        let Some(Member { pipeline, role: Role::Floor, .. }) = member else { return };
+        let Some(state) = self.pipelines.get(pipeline) else { return self.replies.remove(token) };
+        state.in_line = false;
+        match state.requests.is_empty() {
+            true => self.replies.remove(token),
+            false => self.open_floor(now, pipeline, token),
+        }
+    }
+
+    fn open_floor(&mut self, now: Time, id: PipelineId, token: Token) {
+        let Some(state) = self.pipelines.get(id) else { return };
         match self.engine.open_group(now, token) {
             Some(group) => state.group = Some(group),
             None => {
@@ -637,6 +682,7 @@ impl Core {
         while self.hand_over(now, id) {
             moved = true;
         }
+        self.flush_if_closed(now, id);
         let stuck = self.is_stuck();
         let Some(state) = self.pipelines.get(id) else { return moved };
         let Some(group) = state.group else { return moved };
@@ -664,6 +710,22 @@ impl Core {
             self.wrote(now, was_idle);
         }
         moved
+    }
+
+    /// Asks for the replies so far where unread ones have closed the window: nothing else will, and
+    /// without the rest of them it can't be seen that only their reader can open it again.
+    fn flush_if_closed(&mut self, now: Time, id: PipelineId) {
+        let closed = self.engine.undelivered_bytes() > 0 && !self.engine.group_has_room();
+        let Some(State { requests, group: Some(group), .. }) = self.pipelines.get(id) else {
+            return;
+        };
+        if closed && !requests.is_empty() {
+            let group = *group;
+            self.engine.flush(now, group);
+            if !self.engine.transmit().is_empty() {
+                self.notify();
+            }
+        }
     }
 
     /// Hands the first request to the engine, if it takes one.

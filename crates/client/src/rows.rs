@@ -98,8 +98,13 @@ impl Blocks {
         Blocks { first: block.clone(), rest: Vec::new() }
     }
 
-    /// Whether the reply begins as that of a request which prepared its statement, or prepared it
-    /// anew: then it holds a description.
+    /// Whether the reply is that of a request which prepared its statement, or prepared it anew: then
+    /// it holds a description.
+    pub(crate) fn is_parsed(&self) -> bool {
+        self.messages().take(2).any(|(tag, _)| tag == backend::PARSE_COMPLETE)
+    }
+
+    /// Whether it begins like one, so that it may be.
     pub(crate) fn is_described(&self) -> bool {
         matches!(self.first.first(), Some(&backend::PARSE_COMPLETE | &backend::CLOSE_COMPLETE))
     }

@@ -24,7 +24,6 @@ use crate::core::Core;
 use crate::first_use::oid_of;
 use crate::oids::result_format;
 use crate::params::unencodable;
-use crate::pipelines::PipelineId;
 use crate::rows::{Asked, Blocks, Columns, columns_of};
 use crate::shapes::Shape;
 use crate::statement::Statement;
@@ -68,8 +67,8 @@ pub(crate) struct Prepared {
     columns: Mutex<Columns>,
 }
 
-/// The number of a segment within its pipeline.
-pub(crate) type Segment = (PipelineId, u64);
+/// The number of a pipeline, and of a segment in it.
+pub(crate) type Segment = (u64, u64);
 
 /// Parse is on its way.
 const PARSING: u8 = 0;
@@ -96,7 +95,7 @@ pub(crate) struct Closes {
 }
 
 /// What a request is to the statement that it names.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Use {
     pub(crate) prepared: Arc<Prepared>,
     /// It carries the Parse.
@@ -272,7 +271,8 @@ impl Prepared {
     /// Whether a request may name it though its Parse was not answered yet.
     fn may_be_named(&self, scope: Scope) -> bool {
         match scope {
-            Scope::Heals => true,
+            // What a pipeline prepares may be sent much later, or never.
+            Scope::Heals => self.segment.is_none(),
             Scope::Fixed => false,
             Scope::Segment(segment) => self.segment == Some(segment),
         }
@@ -290,7 +290,10 @@ impl Prepared {
                 backend::ROW_DESCRIPTION => {
                     // One that can't be read shows when a row is read.
                     let columns = columns_of(body, Asked::These(&asked)).unwrap_or_default();
-                    self.note_formats(&asked, &columns);
+                    if self.note_formats(&asked, &columns) {
+                        // This one's columns are as they were asked for; the next use asks anew.
+                        self.set(STALE);
+                    }
                     return self.set_columns(columns);
                 }
                 backend::NO_DATA => return self.set_columns(Columns::default()),
@@ -299,13 +302,20 @@ impl Prepared {
         }
     }
 
-    fn note_formats(&self, asked: &[Format], columns: &Columns) {
-        let changed = !asked.is_empty() && asked.len() != columns.len();
+    /// Sees whether the columns want other formats than those that were asked for. Text is left where
+    /// it was asked for: the type may have no binary form though its number does not tell.
+    fn note_formats(&self, asked: &[Format], columns: &Columns) -> bool {
         let wanted = || columns.iter().map(|column| result_format(column.type_()));
-        if changed || asked.is_empty() && wanted().any(|format| format == Format::Text) {
-            let any_text = wanted().any(|format| format == Format::Text);
-            self.shape.set_formats(if any_text { wanted().collect() } else { Vec::new() });
+        let fits = asked.is_empty() || asked.len() == columns.len();
+        let lacks_text = wanted().enumerate().any(|(number, format)| {
+            format == Format::Text && asked.get(number).is_none_or(|it| *it == Format::Binary)
+        });
+        if fits && !lacks_text {
+            return false;
         }
+        let any_text = wanted().any(|format| format == Format::Text);
+        self.shape.set_formats(if any_text { wanted().collect() } else { Vec::new() });
+        true
     }
 
     fn set_columns(&self, columns: Columns) {
@@ -323,16 +333,25 @@ impl Use {
     /// in the order of the replies, since one that prepares the statement changes those behind it.
     pub(crate) fn ended(&self, reply: &Blocks, error: Option<&Error>) -> Columns {
         let prepared = &self.prepared;
-        if reply.is_described() {
+        if reply.is_parsed() {
             prepared.set(READY);
             prepared.update(reply);
-        } else if self.parses {
+        } else if self.parses || reply.is_described() {
             prepared.set(STALE);
         }
         if error.is_some_and(shows_stale) {
             prepared.set(STALE);
         }
         prepared.columns()
+    }
+}
+
+impl Drop for Use {
+    /// A request that was never submitted has prepared nothing.
+    fn drop(&mut self) {
+        if self.parses && self.prepared.state.load(Ordering::Relaxed) == PARSING {
+            self.prepared.set(STALE);
+        }
     }
 }
 
@@ -449,11 +468,15 @@ impl Core {
 
     /// Submits the Closes of statements that nobody uses any more.
     pub(crate) fn close_dropped(&mut self, now: Time) {
-        self.statements.closes.any.store(false, Ordering::Relaxed);
-        let list = std::mem::take(
-            &mut *self.statements.closes.list.lock().unwrap_or_else(PoisonError::into_inner),
-        );
-        for (id, name) in list {
+        let closes = self.statements.closes.clone();
+        let mut list = closes.list.lock().unwrap_or_else(PoisonError::into_inner);
+        // Those for which there is no room now leave later.
+        for _ in 0..CLOSES_AT_ONCE {
+            let Some((_, name)) = list.last() else { break };
+            if !self.engine.has_room(1, name.len() + 64) {
+                break;
+            }
+            let Some((id, name)) = list.pop() else { break };
             if let Some(id) = id {
                 self.engine.protocol_mut().unregister(id);
             }
@@ -466,5 +489,9 @@ impl Core {
                 self.submit_along(now, request, &bytes);
             }
         }
+        closes.any.store(!list.is_empty(), Ordering::Relaxed);
     }
 }
+
+/// So many statements are closed together with one request.
+const CLOSES_AT_ONCE: usize = 8;

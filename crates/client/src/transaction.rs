@@ -90,7 +90,12 @@ impl Drop for Transaction<'_> {
         }
         let Ok(mut rollback) = plain_statement("ROLLBACK") else { return };
         rollback.extend_from_slice(&SYNC);
-        // Where even this is not taken the connection is gone, and the transaction with it.
-        let _ = self.executor.shared.with(|core, now| core.submit_unwaited(now, &rollback));
+        self.executor.shared.with(|core, now| {
+            // Where even this is not taken, the transaction must end with its connection.
+            if core.submit_unwaited(now, &rollback).is_err() {
+                let error = core.lost("a transaction was dropped, and its ROLLBACK found no room");
+                core.close(error);
+            }
+        });
     }
 }

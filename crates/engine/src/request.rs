@@ -29,6 +29,9 @@ pub struct Request<X> {
     /// Whether the engine may send it again, once, when the server says that it never started.
     /// Only for a request that carries its own sync point.
     pub again: bool,
+    /// Whether its place in the order matters: then it is sent again only if nothing was sent behind
+    /// it.
+    pub in_order: bool,
     /// The group that holds the floor, for a request of it.
     pub group: Option<Group>,
     /// Whether it can't be taken out of the queue once it is there: what comes behind it depends on
@@ -49,6 +52,7 @@ impl<X> Request<X> {
             sync: SyncPoint::Own,
             deadline: Time::NEVER,
             again: false,
+            in_order: false,
             group: None,
             pinned: false,
             reserved: false,

@@ -191,3 +191,21 @@ fn nor_when_its_deadline_passes_while_it_waits_to_be_sent_again() {
     assert_eq!(pair.server.received, [1]);
     assert!(pair.client.is_idle());
 }
+
+#[test]
+fn one_whose_place_matters_is_sent_again_only_as_the_last() {
+    let mut pair = Pair::new(Limits::default());
+    let in_order = |pair: &Pair, id| Request {
+        again: true,
+        in_order: true,
+        ..pair.request(id, SyncPoint::Own)
+    };
+    let request = in_order(&pair, 1);
+    pair.submit(request, "n").unwrap();
+    pair.own(2, "o");
+    assert_eq!(pair.run(), [Out::Ended(1, NEVER), Out::Ended(2, End::Complete)]);
+    let request = in_order(&pair, 3);
+    pair.submit(request, "pn").unwrap();
+    assert_eq!(completed(&pair.run()), [3]);
+    assert_eq!(pair.client.protocol().heals, 1);
+}

@@ -281,8 +281,17 @@ impl Host {
         let Planned { id, sync, script, deadline, again, discard } = planned;
         let token = if discard { Token::DISCARD } else { Token(u64::from(id)) };
         let expect = Expect::new(id, sync);
-        let request =
-            Request { token, expect, sync, deadline, again, group, pinned: false, reserved };
+        let request = Request {
+            token,
+            expect,
+            sync,
+            deadline,
+            again,
+            in_order: false,
+            group,
+            pinned: false,
+            reserved,
+        };
         let fails = self.rng.one_in(30) && !reserved && group.is_none();
         let result = self.client.submit(self.now, request, |out| {
             put_request(out, id, sync, script.as_bytes());

@@ -301,3 +301,55 @@ fn a_connection_that_is_lost_leaves_no_statement_behind_for_others() {
 async fn pid(session: &Session) -> i32 {
     session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0)
 }
+
+#[test]
+fn what_an_unsent_pipeline_will_prepare_is_not_named_by_others() {
+    run(async {
+        let client = client_with("prepare_threshold=2").await;
+        client.query_one(ECHO, &[&0]).await.unwrap();
+        let mut pipeline = client.pipeline();
+        let piped = pipeline.query_one(ECHO, &[&1]);
+        assert_eq!(client.query_one(ECHO, &[&2]).await.unwrap().get::<i32>(0), 2);
+        pipeline.finish().await.unwrap();
+        assert_eq!(piped.await.unwrap().get::<i32>(0), 1);
+        assert_eq!(client.query_one(ECHO, &[&3]).await.unwrap().get::<i32>(0), 3);
+    });
+}
+
+#[test]
+fn a_first_use_that_is_refused_has_prepared_nothing() {
+    run(async {
+        let session = session_with("prepare_threshold=2&queue_max=1").await;
+        session.query_one(ECHO, &[&0]).await.unwrap();
+        let mut pipeline = session.pipeline();
+        drop(pipeline.execute("select 1", &[]));
+        error(pipeline.query_one(ECHO, &[&1]).await);
+        drop(pipeline);
+        let mut pipeline = session.pipeline();
+        let reply = pipeline.query_one(ECHO, &[&2]);
+        pipeline.finish().await.unwrap();
+        assert_eq!(reply.await.unwrap().get::<i32>(0), 2);
+        assert_eq!(prepared(&session).await, 1);
+    });
+}
+
+#[test]
+fn a_statement_that_could_not_be_prepared_anew_is_prepared_by_its_next_use() {
+    run(async {
+        let (client, t) = (client_with("prepare_threshold=2").await, table("id int").await);
+        let mut session = client.session().await.unwrap();
+        let sql = format!("select count(*)::int from {t}");
+        for _ in 0..3 {
+            session.query_one(&sql, &[]).await.unwrap();
+        }
+        let owner = crate::support::session().await;
+        owner.batch(&format!("drop table {t}")).await.unwrap();
+        for _ in 0..2 {
+            rejected(session.query_one(&sql, &[]).await, "42P01");
+        }
+        owner.batch(&format!("create table {t} (id int)")).await.unwrap();
+        let tx = session.begin().await.unwrap();
+        assert_eq!(tx.query_one(&sql, &[]).await.unwrap().get::<i32>(0), 0);
+        tx.commit().await.unwrap();
+    });
+}

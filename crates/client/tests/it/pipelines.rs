@@ -706,3 +706,26 @@ fn a_pipeline_without_one_of_its_statements_is_not_sent_also_after_a_panic() {
         assert!(ids(&t).await.is_empty());
     });
 }
+
+#[test]
+fn unread_replies_are_an_error_also_while_others_wait_for_their_turn() {
+    run(async {
+        let client = client().await;
+        let mut pipeline = client.pipeline();
+        let (mut replies, mut neighbour) = (Vec::new(), None);
+        let error = loop {
+            match pipeline.ready().await {
+                Ok(()) => replies.push(pipeline.query("select repeat('x', 10000)", &[])),
+                Err(error) => break error,
+            }
+            if replies.len() == 20 {
+                pipeline.flush();
+                neighbour = Some(client.query_one("select 5", &[]));
+            }
+            assert!(replies.len() < 100_000);
+        };
+        assert_eq!(error.code(), "unread_replies");
+        drop((replies, pipeline));
+        assert_eq!(neighbour.unwrap().await.unwrap().get::<i32>(0), 5);
+    });
+}

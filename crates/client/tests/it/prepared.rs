@@ -250,3 +250,49 @@ fn many_statements_are_prepared_and_closed() {
         assert_eq!(count(&session, "pg_prepared_statements").await, 0);
     });
 }
+
+/// Closes of many statements leave with the next one, and none of them waits for a reply that
+/// nothing is due to bring.
+#[test]
+fn many_statements_that_are_dropped_at_once_hold_nobody_up() {
+    run(async {
+        let session = session().await;
+        for round in 0..20 {
+            let mut statements = Vec::new();
+            for i in 0..40 {
+                let sql = format!("select {round} * 100 + {i}");
+                let statement = session.prepare(&sql).await.unwrap();
+                session.query(&statement, &[]).await.unwrap();
+                statements.push(statement);
+            }
+            drop(statements);
+            session.query("select 1", &[]).await.unwrap();
+        }
+        until(async || count(&session, "pg_prepared_statements").await <= 1).await;
+    });
+}
+
+#[test]
+fn statements_that_are_dropped_while_the_queue_is_full_are_closed_later() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client_with("in_flight_max=1&queue_max=2&prepare_threshold=0").await;
+        let session = client.session().await.unwrap();
+        let mut statements = Vec::new();
+        for i in 0..10 {
+            let statement = session.prepare(&format!("select {i}")).await.unwrap();
+            session.query(&statement, &[]).await.unwrap();
+            statements.push(statement);
+        }
+        let waits = session.query(&gate.statement(), &[]);
+        let queued: Vec<_> = (0..5).map(|_| session.query("select 1", &[])).collect();
+        drop(statements);
+        drop(session.query("select 1", &[]));
+        gate.open().await;
+        waits.await.unwrap();
+        for reply in queued {
+            reply.await.unwrap();
+        }
+        until(async || count(&session, "pg_prepared_statements").await == 0).await;
+    });
+}

@@ -443,3 +443,104 @@ fn a_guess_whose_deadline_passes_fails_its_transaction() {
         failed(commit.await, Outcome::Rejected, "rolled_back");
     });
 }
+
+/// A session whose window and queue are full behind a gate: what comes next waits in line.
+async fn full_session(gate: &Gate, settings: &str) -> (onetrip::Session, Vec<onetrip::Reply<u64>>) {
+    let client = client_with(&format!("in_flight_max=1&queue_max=1&{settings}")).await;
+    let session = client.session().await.unwrap();
+    let replies = vec![session.execute(&gate.statement(), &[]), session.execute("select 1", &[])];
+    (session, replies)
+}
+
+#[test]
+fn a_pipeline_of_a_transaction_never_overtakes_its_begin() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let (mut session, _before) = full_session(&gate, "").await;
+        let tx = session.begin().await.unwrap();
+        let first = tx.execute(&format!("insert into {t} values (1)"), &[]);
+        let mut pipeline = tx.pipeline();
+        let second = pipeline.execute(&format!("insert into {t} values (2)"), &[]);
+        let finish = pipeline.finish();
+        gate.open().await;
+        finish.await.unwrap();
+        assert_eq!((first.await.unwrap(), second.await.unwrap()), (1, 1));
+        tx.rollback().await.unwrap();
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn a_guess_never_overtakes_the_begin_of_its_transaction() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int, at timestamptz").await);
+        let (mut session, _before) = full_session(&gate, "").await;
+        let tx = session.begin().await.unwrap();
+        let sql = format!("insert into {t} values (1, $1)");
+        let guess = tx.execute(&sql, &[&SystemTime::UNIX_EPOCH]);
+        gate.open().await;
+        assert_eq!(guess.await.unwrap(), 1);
+        tx.rollback().await.unwrap();
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn a_begin_that_found_no_room_goes_in_front_of_the_next_statement() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int, at timestamptz").await);
+        let (mut session, mut before) = full_session(&gate, "waiting_bytes_max=1").await;
+        before.push(session.execute("select 2", &[]));
+        let tx = session.begin().await.unwrap();
+        let sql = format!("insert into {t} values (1, $1)");
+        let refused = tx.execute(&sql, &[&SystemTime::UNIX_EPOCH]);
+        failed(refused.await, Outcome::NotSent, "queue_full");
+        gate.open().await;
+        for reply in before {
+            reply.await.unwrap();
+        }
+        tx.execute(&format!("insert into {t} values (2, null)"), &[]).await.unwrap();
+        tx.rollback().await.unwrap();
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn a_rollback_that_finds_no_room_ends_the_connection_and_the_transaction_with_it() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("in_flight_max=1&queue_max=1&waiting_bytes_max=1").await;
+        let mut session = client.session().await.unwrap();
+        let tx = session.begin().await.unwrap();
+        tx.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
+        drop(tx.query(&gate.statement(), &[]));
+        drop(tx.execute("select 1", &[]));
+        drop(tx.execute("select 2", &[]));
+        drop(tx);
+        error(session.execute(&format!("insert into {t} values (2)"), &[]).await);
+        gate.open().await;
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn a_statement_never_heals_into_a_transaction_that_was_begun_behind_it() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let sql = format!("insert into {t} values (1)");
+        let statement = session.prepare(&sql).await.unwrap();
+        session.execute(&statement, &[]).await.unwrap();
+        session.batch(&format!("truncate {t}")).await.unwrap();
+        let lose = "do $$ begin execute 'deallocate all'; end $$";
+        session.execute(lose, &[]).await.unwrap();
+        let before = session.execute(&statement, &[]);
+        let tx = session.begin().await.unwrap();
+        let inside = tx.execute(&format!("insert into {t} values (2)"), &[]);
+        rejected(before.await, "26000");
+        assert_eq!(inside.await.unwrap(), 1);
+        tx.rollback().await.unwrap();
+        assert!(ids(&t).await.is_empty());
+        // Alone it heals.
+        assert_eq!(session.execute(&statement, &[]).await.unwrap(), 1);
+    });
+}

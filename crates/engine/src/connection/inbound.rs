@@ -161,7 +161,7 @@ impl<P: Protocol> Connection<P> {
         if slot.sync == SyncPoint::Member {
             return self.violated("a sync point was answered before a request in front of it");
         }
-        let again = slot.again;
+        let again = slot.again && (!slot.in_order || self.wire.len() == 1);
         self.skipping = None;
         match self.head_failure.take() {
             None => self.end_head(block, End::Complete),

@@ -148,6 +148,17 @@ impl<P: Protocol> Connection<P> {
         self.wire.members()
     }
 
+    /// Whether the first request on its way was written to its end, so that the server has something
+    /// to say: at once, unless it is a [member](Self::in_flight_members).
+    pub fn is_reply_due(&self) -> bool {
+        self.wire.front_is_written()
+    }
+
+    /// Requests of the open group that wait for the window.
+    pub fn group_queued(&self) -> usize {
+        self.group_queue.live()
+    }
+
     /// Bytes of the requests on their way.
     pub fn in_flight_bytes(&self) -> usize {
         self.wire.in_flight_bytes()

@@ -22,6 +22,8 @@ pub(super) struct Slot<X> {
     pub(super) pinned: bool,
     /// Whether it is sent again if the server says that it never started.
     pub(super) again: bool,
+    /// Whether it is sent again only if nothing was sent behind it.
+    pub(super) in_order: bool,
     /// Whether it was sent before, and the server said that it never started.
     pub(super) healed: bool,
 }
@@ -38,6 +40,7 @@ impl<X> Slot<X> {
             sync: request.sync,
             pinned: request.pinned,
             again: request.again && request.sync == SyncPoint::Own && request.group.is_none(),
+            in_order: request.in_order,
             healed: false,
         }
     }
@@ -142,6 +145,11 @@ impl<X> Wire<X> {
             Some(_) => self.front_touched(),
             None => false,
         }
+    }
+
+    /// Whether the first request was written to its end.
+    pub(super) fn front_is_written(&self) -> bool {
+        self.ring.front().is_some_and(|slot| self.front_start + slot.len as u64 <= self.written)
     }
 
     /// The bytes of the first request, which may be sent again.

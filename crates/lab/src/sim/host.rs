@@ -149,6 +149,7 @@ impl World {
             deadline: plan.deadline,
             again: plan.again,
             group,
+            in_order: false,
             pinned: false,
             reserved,
         }

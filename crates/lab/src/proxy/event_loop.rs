@@ -347,15 +347,16 @@ pub(super) fn now_ns() -> u64 {
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// How long before a release time the thread stops sleeping and looks at the clock and the sockets
-/// in turn: 60 µs.
+/// in turn: 150 µs.
 ///
 /// A timer alone wakes a halted virtual CPU 20-100 µs late, twice a round trip. Measured on two
 /// EPYC vCPUs without guest halt polling, as the median round trip above the configured one:
 /// without spinning 192-207 µs at 1 ms and 297-337 µs at 10 ms, with 60 µs 56-93 µs and 79-200 µs
-/// (the base cost alone is 40-130 µs). 30 µs were too few, 100 µs gave nothing more. Staying awake
+/// (the base cost alone is 40-130 µs). 30 µs were too few. On a day on which the host was busy 60 µs left
+/// 170-190 µs at 10 ms, and 150 µs left 80-90 µs. Staying awake
 /// for 50 µs after each delivery as well, to meet the peer's answer, made it worse: the thread then
 /// holds a CPU the peer needs.
-const SPIN_NS: u64 = 60_000;
+const SPIN_NS: u64 = 150_000;
 
 /// Connections open at once: 4,096; further ones are reset. Each may hold twice the byte cap.
 const CONNECTIONS_MAX: usize = 4_096;

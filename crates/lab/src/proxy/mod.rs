@@ -16,7 +16,7 @@
 //!
 //! # Precision
 //! See [`self_check`](fn@self_check): it measures what an installation really does. The thread
-//! wakes 60 µs before a release time and looks at the clock for the rest, because a sleeping
+//! wakes 150 µs before a release time and looks at the clock for the rest, because a sleeping
 //! virtual CPU takes 20–100 µs to wake.
 //!
 //! # Trips

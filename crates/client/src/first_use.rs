@@ -19,7 +19,7 @@ use postgres_types::{Kind as TypeKind, Type};
 
 use crate::oids::{result_format, type_of};
 use crate::params::{self, Alternative, BindError, Found, Params};
-use crate::rows::{Asked, Blocks, columns_of};
+use crate::rows::{Asked, Blocks, Column, Columns, columns_of};
 use crate::shapes::Shape;
 use crate::{Error, Kind, Outcome};
 
@@ -83,7 +83,9 @@ impl FirstUse {
         &self,
         description: &Blocks,
     ) -> Result<(Arc<Shape>, bytes::BytesMut), Error> {
-        let (types, results) = read_description(description, self.lacks_binary_form)?;
+        let format = if self.lacks_binary_form { text_where_unsure } else { result_format };
+        let (types, columns) = read_description(description, &format)?;
+        let results = formats_of(&columns);
         let mut values = Vec::with_capacity(types.len());
         for (number, (param, wanted)) in self.params.iter().zip(&types).enumerate() {
             values.push(param.value(wanted).ok_or_else(|| unaccepted(number, wanted))?);
@@ -163,10 +165,14 @@ pub(crate) fn write_statement(
     Ok(())
 }
 
-/// Reads the reply to a question: types of the parameters, formats for the columns.
-fn read_description(description: &Blocks, unsure: bool) -> Result<(Vec<Type>, Vec<Format>), Error> {
+/// Reads the server's description of a statement: the types of its parameters, and its columns in the
+/// formats in which they will be asked for.
+pub(crate) fn read_description(
+    description: &Blocks,
+    format: &dyn Fn(&Type) -> Format,
+) -> Result<(Vec<Type>, Columns), Error> {
     let unreadable = || Error::unreadable("the description of the statement can't be read");
-    let (mut types, mut results) = (Vec::new(), Vec::new());
+    let (mut types, mut columns) = (Vec::new(), Columns::default());
     for (tag, body) in description.messages() {
         match tag {
             backend::PARAMETER_DESCRIPTION => {
@@ -174,16 +180,20 @@ fn read_description(description: &Blocks, unsure: bool) -> Result<(Vec<Type>, Ve
                 types = described.types.map(type_of).collect();
             }
             backend::ROW_DESCRIPTION => {
-                let format = if unsure { text_where_unsure } else { result_format };
-                let columns = columns_of(body, Asked::ByType(&format)).ok_or_else(unreadable)?;
-                if columns.iter().any(crate::Column::is_text) {
-                    results = columns.iter().map(crate::Column::format).collect();
-                }
+                columns = columns_of(body, Asked::ByType(format)).ok_or_else(unreadable)?;
             }
             _ => {}
         }
     }
-    Ok((types, results))
+    Ok((types, columns))
+}
+
+/// The formats of columns for a shape: none for all binary.
+pub(crate) fn formats_of(columns: &Columns) -> Vec<Format> {
+    match columns.iter().any(Column::is_text) {
+        true => columns.iter().map(Column::format).collect(),
+        false => Vec::new(),
+    }
 }
 
 /// Types that are not built in are taken as text after a refusal, and so are those that may hold any

@@ -2,24 +2,23 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use onetrip_postgres::message::ParameterDescription;
-use onetrip_postgres::message::tag::backend;
 use postgres_types::Type;
 
 use crate::Error;
-use crate::oids::{result_format, type_of};
-use crate::rows::{Asked, Blocks, Column, Columns, columns_of};
+use crate::first_use::{formats_of, read_description};
+use crate::oids::result_format;
+use crate::rows::{Blocks, Column, Columns};
 use crate::shapes::{Shape, Shapes};
 use crate::statements::Prepared;
 use onetrip_postgres::sql::Traits;
 
-/// A statement that the server has parsed. Cheap to clone. Each connection of its client prepares it
-/// with its first use there, without a trip of its own. When the last clone is dropped, the server is
-/// told to forget it, together with what is sent next.
+/// A statement that the server has parsed. Cheap to clone. Every other connection of its client (that of
+/// a session, say) prepares it with its first use there, without a trip of its own. When the last clone
+/// is dropped, the server is told to forget it, together with what is sent next.
 ///
 /// If the server lost it (DISCARD ALL) or its plan went stale (the table has other columns now), it
 /// is prepared anew by itself, once per call, where that can't change what the call means: outside
-/// of transactions and pipelines.
+/// of transactions and pipelines, and on a session only if nothing was sent behind it.
 #[derive(Clone, Debug)]
 pub struct Statement(pub(crate) Arc<Explicit>);
 
@@ -41,23 +40,8 @@ impl Statement {
         shapes: &Arc<Shapes>,
         description: &Blocks,
     ) -> Result<(Statement, Columns), Error> {
-        let (mut types, mut columns, mut results) = (Vec::new(), Columns::default(), Vec::new());
-        for (tag, body) in description.messages() {
-            match tag {
-                backend::PARAMETER_DESCRIPTION => {
-                    let described = ParameterDescription::decode(body).map_err(|_| unreadable())?;
-                    types = described.types.map(type_of).collect();
-                }
-                backend::ROW_DESCRIPTION => {
-                    let asked = Asked::ByType(&result_format);
-                    columns = columns_of(body, asked).ok_or_else(unreadable)?;
-                    if columns.iter().any(Column::is_text) {
-                        results = columns.iter().map(Column::format).collect();
-                    }
-                }
-                _ => {}
-            }
-        }
+        let (types, columns) = read_description(description, &result_format)?;
+        let results = formats_of(&columns);
         let shape = Shape::new(sql.into(), types, traits, results);
         let (prepared, shapes) = (Mutex::default(), shapes.clone());
         let explicit = Explicit { shape, shapes, prepared, columns: columns.clone() };
@@ -83,10 +67,6 @@ impl Explicit {
         list.retain(|other| !other.is_over());
         list.push(prepared);
     }
-}
-
-fn unreadable() -> Error {
-    Error::unreadable("the description of the statement can't be read")
 }
 
 /// Has a statement parsed at each use, instead of prepared after some: for one whose generic plan is

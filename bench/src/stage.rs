@@ -72,8 +72,11 @@ impl Stage {
     }
 }
 
+/// onetrip on a single connection, as the peers are.
 pub async fn ours_at(url: &str) -> Result<onetrip::Client> {
-    onetrip::Client::connect(url).await.context("onetrip cannot connect")
+    let config: onetrip::Config = url.parse()?;
+    let client = onetrip::Client::connect_with(&config.connections_max(1)).await;
+    client.context("onetrip cannot connect")
 }
 
 pub fn start() -> Result<PrivatePostgres> {

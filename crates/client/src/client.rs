@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use crate::Error;
 use crate::config::Config;
-use crate::connect::connect;
-use crate::core::Shared;
 use crate::executor::Executor;
 use crate::methods::statement_methods;
+use crate::pool::Pool;
 use crate::session::Session;
-use onetrip_postgres::sql::Place;
 
 /// A client on one connection that all its clones share.
 ///
@@ -33,11 +31,15 @@ use onetrip_postgres::sql::Place;
 /// or yields. While the server has many requests and answers fast, new ones wait for its next reply
 /// to leave in one write: they could not run any earlier. When the last clone is dropped, what was submitted is still answered, and then the
 /// connection is closed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Client {
-    config: Arc<Config>,
     executor: Executor,
+    handle: Arc<Handle>,
 }
+
+/// The pool, for as long as there is a client.
+#[derive(Debug)]
+struct Handle(Arc<Pool>);
 
 impl Client {
     /// Connects as a URL or key-value string says, and the environment where it says nothing.
@@ -50,86 +52,96 @@ impl Client {
         Client::connect_with(&config.or_env().map_err(Error::config)?).await
     }
 
-    /// Connects as the configuration says.
+    /// Connects as the configuration says. One connection is opened; others follow as they are
+    /// needed.
     ///
     /// # Errors
     /// As [`connect`](Client::connect). Dropping the future gives the connection up.
     pub async fn connect_with(config: &Config) -> Result<Client, Error> {
-        let config = Arc::new(config.clone());
-        let shared = connect(&config, true, &Arc::default()).await?;
-        Ok(Client { config, executor: Executor::new(shared, Place::Shared) })
+        let pool = Pool::open(config.clone()).await?;
+        Ok(Client { executor: Executor::of_pool(&pool), handle: Arc::new(Handle(pool)) })
     }
 
-    /// Opens a connection of one's own to the same server: for transactions, for session state, for
-    /// statements that others should not wait behind.
+    /// A connection of one's own: for transactions, for session state, for statements that others
+    /// should not wait behind. No trip if one is idle; otherwise one is opened, or the caller waits
+    /// in line. It goes back to the pool when it is dropped.
+    ///
+    /// # Errors
+    /// None became free within `wait_timeout`, or none could be opened. Nothing was sent then.
+    ///
+    /// Dropping the future leaves the line.
     pub async fn session(&self) -> Result<Session, Error> {
-        let shapes = &self.shared().shapes;
-        Ok(Session::new(connect(&self.config, false, shapes).await?))
+        Ok(Session::new(self.pool().checkout().await?))
     }
 
     statement_methods!();
 
     /// What the server said of a setting: `server_version`, `TimeZone` and others that it reports.
+    /// `None` if it doesn't, or while no connection is open.
     pub fn parameter(&self, name: &str) -> Option<String> {
-        self.shared().lock().parameters.get(name).cloned()
+        let connections = self.pool().connections();
+        connections.iter().find_map(|it| it.lock().parameters.get(name).cloned())
     }
 
-    /// Whether the connection is gone, so that no call can succeed any more.
+    /// Whether no connection is open. The next call opens one.
     pub fn is_closed(&self) -> bool {
-        self.shared().lock().engine.is_closed()
+        self.pool().connections().is_empty()
     }
 
-    /// Requests on their way and requests that wait for the window.
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.pool().connections().len()
+    }
+
+    /// Requests on their way and requests that wait, over all connections.
     pub fn pending(&self) -> Pending {
-        let core = self.shared().lock();
-        Pending {
-            in_flight: core.engine.in_flight(),
-            queued: core.engine.queued(),
-            waiting: core.engine.waiting(),
-            is_full: core.is_full(),
+        let mut sum = Pending { in_flight: 0, queued: 0, waiting: 0, is_full: false };
+        for connection in self.pool().connections() {
+            let core = connection.lock();
+            sum.in_flight += core.engine.in_flight();
+            sum.queued += core.engine.queued();
+            sum.waiting += core.engine.waiting();
+            sum.is_full |= core.is_full();
+        }
+        sum.waiting += self.pool().waiting();
+        sum
+    }
+
+    /// Resolves when no connection is full any more: nothing waits there, and the window is below
+    /// three quarters; at once where none is. Cancel safe.
+    pub async fn drained(&self) {
+        for connection in self.pool().connections() {
+            std::future::poll_fn(|cx| {
+                let mut core = connection.lock();
+                if !core.is_full() {
+                    return std::task::Poll::Ready(());
+                }
+                core.on_drained(cx.waker());
+                std::task::Poll::Pending
+            })
+            .await;
         }
     }
 
-    /// Resolves when nothing waits and the window is below three quarters; at once where it is not
-    /// full. Cancel safe.
-    pub async fn drained(&self) {
-        std::future::poll_fn(|cx| {
-            let mut core = self.shared().lock();
-            if !core.is_full() {
-                return std::task::Poll::Ready(());
-            }
-            core.on_drained(cx.waker());
-            std::task::Poll::Pending
-        })
-        .await;
-    }
-
-    fn shared(&self) -> &Arc<Shared> {
-        &self.executor.shared
+    fn pool(&self) -> &Arc<Pool> {
+        &self.handle.0
     }
 }
 
-impl Clone for Client {
-    fn clone(&self) -> Client {
-        self.shared().lock().handles += 1;
-        Client { config: self.config.clone(), executor: self.executor.clone() }
-    }
-}
-
-impl Drop for Client {
+impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared().release_handle();
+        self.0.close();
     }
 }
 
-/// How much a connection has to do.
+/// How much the connections have to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     /// Requests on their way: sent, or about to be, and unanswered.
     pub in_flight: usize,
     /// Requests that wait for the window.
     pub queued: usize,
-    /// Callers that wait for room in the queue.
+    /// Callers that wait for room in a queue, or for a connection.
     pub waiting: usize,
     /// Whether the window was full and has not drained yet.
     pub is_full: bool,

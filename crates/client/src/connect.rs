@@ -3,19 +3,18 @@
 
 use std::sync::Arc;
 
-use onetrip_engine::{Connection, Limits};
+use onetrip_engine::Limits;
 use onetrip_postgres::Postgres;
 use onetrip_postgres::startup::{self, Ready};
 
 use crate::config::{
     Address, Config, Endpoint, ProtocolVersion, Resolved, Settings, SslMode, TargetSessionAttrs,
-    WhenFull,
 };
-use crate::core::{Options, Shared};
+use crate::core::{Connection, Context, Engine};
 use crate::driver::Driver;
 use crate::login::log_in;
 use crate::open::{Failure, Peer, Protection, Route, open, peers, unresolved};
-use crate::shapes::Shapes;
+use crate::pool::Seat;
 use crate::socket::Stream;
 use crate::tls::Setup;
 use crate::{Error, Kind, Outcome};
@@ -23,9 +22,9 @@ use crate::{Error, Kind, Outcome};
 /// Connects to the first address that answers and fits, and starts the driver.
 pub(crate) async fn connect(
     config: &Config,
-    shared: bool,
-    shapes: &Arc<Shapes>,
-) -> Result<Arc<Shared>, Error> {
+    context: &Arc<Context>,
+    seat: Seat,
+) -> Result<Arc<Connection>, Error> {
     let resolved = config.resolve().map_err(Error::config)?;
     let wanted = resolved.settings().target_session_attrs;
     // "prefer-standby" is two rounds: a standby, and then whatever there is.
@@ -39,11 +38,7 @@ pub(crate) async fn connect(
     for &wanted in rounds {
         for endpoint in resolved.endpoints() {
             match try_endpoint(&resolved, endpoint, wanted).await {
-                Ok(opened) => {
-                    let connection = spawn(opened, resolved.settings(), shapes);
-                    connection.lock().is_shared = shared;
-                    return Ok(connection);
-                }
+                Ok(opened) => return Ok(spawn(opened, resolved.settings(), context, seat)),
                 // Another host would only ask for the same password again, as with libpq.
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => failures.push(error),
@@ -53,7 +48,7 @@ pub(crate) async fn connect(
     Err(all_failed(failures))
 }
 
-fn is_final(error: &Error) -> bool {
+pub(crate) fn is_final(error: &Error) -> bool {
     // 3D000: no such database. A file on this side is the same for all hosts.
     is_about_access(error) || error.sqlstate() == Some("3D000") || error.code() == "config"
 }
@@ -198,7 +193,12 @@ fn both([first, second]: [Error; 2], [first_way, second_way]: [&str; 2]) -> Erro
     main.with_message(message)
 }
 
-fn spawn(opened: Opened, settings: &Settings, shapes: &Arc<Shapes>) -> Arc<Shared> {
+fn spawn(
+    opened: Opened,
+    settings: &Settings,
+    context: &Arc<Context>,
+    seat: Seat,
+) -> Arc<Connection> {
     let limits = Limits {
         in_flight_max: settings.in_flight_max,
         in_flight_bytes_max: settings.in_flight_bytes_max,
@@ -207,20 +207,12 @@ fn spawn(opened: Opened, settings: &Settings, shapes: &Arc<Shapes>) -> Arc<Share
         stall_timeout: settings.stall_timeout,
         ..Limits::default()
     };
-    let options = Options {
-        request_timeout: settings.request_timeout,
-        refuse_when_full: settings.when_full == WhenFull::Refuse,
-        queue_max: settings.queue_max,
-        queue_bytes_max: settings.queue_bytes_max,
-        waiting_bytes_max: settings.waiting_bytes_max,
-        prepare_threshold: settings.prepare_threshold,
-        prepared_max: settings.prepared_max,
-    };
     let Opened { stream: Stream { reader, writer, input }, ready, route } = opened;
-    let engine = |now| Connection::new(now, Postgres::new(ready.status), limits);
-    let shared = Shared::new(engine, writer, ready.parameters, route, options, shapes.clone());
-    tokio::spawn(Driver::new(shared.clone(), reader, input).run());
-    shared
+    let engine = |now| Engine::new(now, Postgres::new(ready.status), limits);
+    let connection =
+        Connection::new(engine, writer, ready.parameters, route, context.clone(), seat);
+    tokio::spawn(Driver::new(connection.clone(), reader, input).run());
+    connection
 }
 
 /// Whether both sides came to speak a version that the configuration allows.

@@ -18,18 +18,19 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use onetrip_engine::pool::Condition;
 use onetrip_engine::{
-    Cause, CloseReason, Connection, End, Failure, Outcome, Output, Request, SubmitError, Ticket,
-    Time, Token,
+    Cause, CloseReason, End, Failure, Outcome, Output, Request, SubmitError, Ticket, Time, Token,
 };
 use onetrip_postgres::message::{
-    ErrorResponse, Header, ParameterStatus, ServerError, TransactionStatus,
+    ErrorResponse, Header, ParameterStatus, Query, ServerError, TransactionStatus,
 };
 use onetrip_postgres::{Event, Expect, Postgres};
 
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
 use crate::open::Route;
 use crate::pipelines::Pipelines;
+use crate::pool::{LoadCell, Seat};
 use crate::replies::{Member, Parked, Replies, Role};
 use crate::shapes::Shapes;
 use crate::socket::{Reader, Received, Writer};
@@ -38,10 +39,20 @@ use crate::{Error, Kind};
 
 /// One connection and everything about it.
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct Connection {
     core: Mutex<Core>,
-    pub(crate) shapes: Arc<Shapes>,
+    pub(crate) context: Arc<Context>,
+    /// Where it is in its pool.
+    pub(crate) seat: Seat,
+    pub(crate) load: Arc<LoadCell>,
+}
+
+/// What all connections of a client have in common.
+#[derive(Debug)]
+pub(crate) struct Context {
     pub(crate) options: Options,
+    pub(crate) shapes: Arc<Shapes>,
+    /// When time began, for all of them.
     epoch: Instant,
 }
 
@@ -61,10 +72,45 @@ pub(crate) struct Options {
     pub(crate) prepared_max: usize,
 }
 
+impl Context {
+    pub(crate) fn new(options: Options) -> Arc<Context> {
+        Arc::new(Context { options, shapes: Arc::default(), epoch: Instant::now() })
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO.after(self.epoch.elapsed())
+    }
+
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        self.epoch + time.since(Time::ZERO)
+    }
+
+    /// The deadline of a request that is made now.
+    pub(crate) fn deadline(&self, now: Time) -> Time {
+        self.options.request_timeout.map_or(Time::NEVER, |timeout| now.after(timeout))
+    }
+}
+
+/// What a connection is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Duty {
+    /// For the statements of all callers.
+    Shared,
+    /// It was that, and takes no new ones. The pool is told when it is idle.
+    Draining,
+    /// For one caller.
+    Exclusive,
+    /// It was that, and goes back to the pool when it is idle.
+    Returning,
+}
+
+/// The state machine of one connection.
+pub(crate) type Engine = onetrip_engine::Connection<Postgres>;
+
 /// What the lock protects.
 #[derive(Debug)]
 pub(crate) struct Core {
-    pub(crate) engine: Connection<Postgres>,
+    pub(crate) engine: Engine,
     pub(crate) replies: Replies,
     pub(crate) pipelines: Pipelines,
     pub(crate) shapes: Arc<Shapes>,
@@ -94,67 +140,79 @@ pub(crate) struct Core {
     parked_bytes_max: usize,
     /// How it came to the server, and another connection would.
     route: Route,
-    /// Whether callers share the connection, so that its session must stay as it was.
-    pub(crate) is_shared: bool,
+    pub(crate) duty: Duty,
+    /// What resets the session is to leave with the next statement.
+    pub(crate) owes_reset: bool,
+    /// A statement was sent whose text shows that it changes the session.
+    pub(crate) touched: bool,
+    /// The reset that is on its way.
+    reset: Option<Token>,
+    load: Arc<LoadCell>,
+    /// Requests that have ended, and how many of them the pool knows of.
+    ended_count: u64,
+    published_count: u64,
+    /// The pool is to be told that it is idle, or has room, or is gone; of the latter once.
+    reports: bool,
+    told: bool,
 }
 
-impl Shared {
+impl Connection {
     pub(crate) fn new(
-        engine: impl FnOnce(Time) -> Connection<Postgres>,
+        engine: impl FnOnce(Time) -> Engine,
         writer: Writer,
         parameters: Vec<(String, String)>,
         route: Route,
-        options: Options,
-        shapes: Arc<Shapes>,
-    ) -> Arc<Shared> {
+        context: Arc<Context>,
+        seat: Seat,
+    ) -> Arc<Connection> {
+        let now = context.now();
+        let load = LoadCell::new(seat.pool.hints.clone(), now);
         let core = Core {
-            engine: engine(Time::ZERO),
+            engine: engine(now),
             replies: Replies::default(),
             pipelines: Pipelines::default(),
-            shapes: shapes.clone(),
+            shapes: context.shapes.clone(),
             parameters: parameters.into_iter().collect(),
             writer,
             driver: None,
             notified: false,
             corked: false,
             pace: Pace::default(),
-            clock: Time::ZERO,
+            clock: now,
             armed: Time::NEVER,
             ended: None,
             wakers: Vec::new(),
             full: false,
             drained: Vec::new(),
             handles: 1,
-            statements: Statements::new(options.prepared_max),
+            statements: Statements::new(context.options.prepared_max),
             scratch: BytesMut::new(),
-            parked_bytes_max: options.waiting_bytes_max,
+            parked_bytes_max: context.options.waiting_bytes_max,
             route,
-            is_shared: false,
+            duty: Duty::Exclusive,
+            owes_reset: false,
+            touched: false,
+            reset: None,
+            load: load.clone(),
+            ended_count: 0,
+            published_count: 0,
+            reports: false,
+            told: false,
         };
-        let core = Mutex::new(core);
-        Arc::new(Shared { core, shapes, options, epoch: Instant::now() })
+        Arc::new(Connection { core: Mutex::new(core), context, seat, load })
     }
 
     pub(crate) fn now(&self) -> Time {
-        Time::ZERO.after(self.epoch.elapsed())
+        self.context.now()
     }
 
     /// The time for a call on the locked connection. It is needed where a deadline begins, and where
     /// bytes begin to wait for the peer.
     fn time_of_call(&self, core: &mut Core) -> Time {
-        if self.options.request_timeout.is_some() || core.engine.transmit().is_empty() {
+        if self.context.options.request_timeout.is_some() || core.engine.transmit().is_empty() {
             core.set_clock(self.now());
         }
         core.clock
-    }
-
-    pub(crate) fn instant(&self, time: Time) -> Instant {
-        self.epoch + time.since(Time::ZERO)
-    }
-
-    /// The deadline of a request that is made now.
-    pub(crate) fn deadline(&self, now: Time) -> Time {
-        self.options.request_timeout.map_or(Time::NEVER, |timeout| now.after(timeout))
     }
 
     pub(crate) fn release_handle(&self) {
@@ -180,10 +238,27 @@ impl Shared {
         }
         let result = change(&mut core, now);
         core.settle(now);
-        let wakers = std::mem::take(&mut core.wakers);
+        let (wakers, reports) = (std::mem::take(&mut core.wakers), core.take_report());
         drop(core);
         wakers.into_iter().for_each(Waker::wake);
+        if reports {
+            self.seat.report();
+        }
         result
+    }
+
+    /// The same for the pool, which has its lock and looks at the connection itself. Returns whom to
+    /// wake.
+    pub(crate) fn with_quietly<R>(
+        &self,
+        change: impl FnOnce(&mut Core, Time) -> R,
+    ) -> (R, Vec<Waker>) {
+        let mut core = self.lock();
+        let now = self.time_of_call(&mut core);
+        let result = change(&mut core, now);
+        core.settle(now);
+        core.take_report();
+        (result, std::mem::take(&mut core.wakers))
     }
 }
 
@@ -210,6 +285,7 @@ impl Core {
         refuse: bool,
     ) -> Result<(), Error> {
         let idle = self.is_idle();
+        self.reset_if_owed(now);
         if self.engine.has_room(requests.len(), bytes.len()) {
             self.submit_reserved(now, &mut requests, bytes)?;
             self.wrote(now, idle);
@@ -233,6 +309,7 @@ impl Core {
         refuse: bool,
     ) -> Result<(), Error> {
         let idle = self.is_idle();
+        self.reset_if_owed(now);
         let kept = (request.token, request.pinned);
         if self.engine.has_room(1, bytes.len()) {
             let request = Request { reserved: true, ..request };
@@ -271,6 +348,52 @@ impl Core {
             self.replies.abandon(token);
         }
         submitted
+    }
+
+    /// Puts what resets the session in front of what comes next, if it is owed.
+    pub(crate) fn reset_if_owed(&mut self, now: Time) {
+        if !std::mem::take(&mut self.owes_reset) {
+            return;
+        }
+        let open = self.engine.protocol().status() != TransactionStatus::Idle;
+        let sql = if open { RESET_IN_TRANSACTION } else { RESET };
+        let mut bytes = BytesMut::new();
+        // It holds no NUL.
+        let _ = Query { sql }.encode(&mut bytes);
+        let token = self.replies.add();
+        let request = Request {
+            reserved: true,
+            ..Request::isolated(token, Expect::simple().transaction_local())
+        };
+        self.touched = false;
+        self.engine.protocol_mut().forget_session_change();
+        if self.engine.submit(now, request, |out| copy(out, &bytes)).is_ok() {
+            self.replies.abandon(token);
+            self.reset = Some(token);
+        } else {
+            self.replies.remove(token);
+        }
+    }
+
+    /// Resets the session now, if it is owed: nobody has used the connection for a while.
+    pub(crate) fn reset_now(&mut self, now: Time) {
+        if self.owes_reset && self.engine.is_idle() {
+            self.reset_if_owed(now);
+            self.write_now(now);
+            self.settle(now);
+        }
+    }
+
+    /// In which condition the connection comes back from its user. It is at rest.
+    pub(crate) fn condition(&mut self) -> Condition {
+        let protocol = self.engine.protocol();
+        if !self.engine.is_open() {
+            return Condition::Broken;
+        }
+        let open = protocol.status() != TransactionStatus::Idle;
+        self.owes_reset |= open || self.touched || protocol.session_changed();
+        // What exactly was changed is not known, so it may be what others wait for.
+        if self.owes_reset { Condition::DirtyHolding } else { Condition::Clean }
     }
 
     fn submit_reserved(
@@ -330,9 +453,15 @@ impl Core {
         Ok(())
     }
 
-    /// Takes a request back, if it has not been sent; what was to be sent with it goes too.
-    pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket) {
-        self.engine.cancel(now, ticket);
+    /// Nobody will take this reply. What was not sent is taken back.
+    pub(crate) fn drop_reply(&mut self, now: Time, token: Token) {
+        let (bytes, member, ticket) = self.replies.abandon(token);
+        if let Some(member) = member {
+            self.pipeline_taken(now, member, bytes);
+        }
+        if let Some(ticket) = ticket {
+            self.engine.cancel(now, ticket);
+        }
     }
 
     /// Why no request is taken any more.
@@ -375,6 +504,41 @@ impl Core {
         if self.next_deadline() < self.armed {
             self.notify();
         }
+        self.publish();
+    }
+
+    /// Tells the pool how much there is to do.
+    fn publish(&mut self) {
+        let engine = &self.engine;
+        let unanswered = engine.in_flight() + engine.queued() + engine.waiting();
+        let idle = unanswered == 0 && !self.pipelines.any_work();
+        let unanswered = if idle { 0 } else { unanswered.max(1) };
+        if !idle && self.load.get().is_idle() {
+            self.load.begin(self.clock);
+        }
+        let bytes = engine.in_flight_bytes() + engine.queued_bytes();
+        let engine_closed = engine.is_closed();
+        let moved = self.ended_count != self.published_count;
+        self.published_count = self.ended_count;
+        self.load.set(unanswered, bytes, moved.then_some(self.clock));
+        // The pool forgets it at once.
+        self.reports |= engine_closed && !self.told;
+        self.told |= engine_closed;
+        self.reports |= match self.duty {
+            Duty::Draining | Duty::Returning => idle,
+            Duty::Shared => moved && self.load.is_wanted(),
+            Duty::Exclusive => false,
+        };
+    }
+
+    /// Whether the pool is to be told of it now, once.
+    pub(crate) fn take_report(&mut self) -> bool {
+        std::mem::take(&mut self.reports)
+    }
+
+    /// Whether nothing is under way, and no pipeline is being put together.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.engine.is_idle() && !self.pipelines.any_work()
     }
 
     /// Takes note of the time. It never goes backwards.
@@ -427,6 +591,14 @@ impl Core {
     }
 
     fn end(&mut self, now: Time, token: Token, block: Bytes, end: End) {
+        self.ended_count += 1;
+        if self.reset == Some(token) {
+            self.reset = None;
+            if let End::Failed(failure) = end {
+                let error = self.error_of(failure, &block).with_code(CONNECTION_LOST);
+                return self.close(error.about("resetting the session"));
+            }
+        }
         let member = self.replies.entry(token).and_then(|entry| entry.member);
         let asks = matches!(member, Some(Member { role: Role::Question(_), .. }));
         let mut refused = None;
@@ -556,7 +728,8 @@ impl Core {
     pub(crate) fn guard_session(&mut self) {
         let protocol = self.engine.protocol();
         let in_transaction = protocol.status() != TransactionStatus::Idle;
-        if !self.is_shared || !(in_transaction || protocol.session_changed()) {
+        let shared = matches!(self.duty, Duty::Shared | Duty::Draining);
+        if !shared || !(in_transaction || protocol.session_changed()) {
             return;
         }
         let message = format!(
@@ -727,7 +900,7 @@ impl Core {
     // --- state ---
 
     /// A caller's handle is gone; the last one takes the connection with it.
-    fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         self.handles -= 1;
         if self.handles == 0 {
             self.notify();
@@ -807,6 +980,15 @@ impl Pace {
             && now.since(self.held_since) < Pace::HOLD_MAX
     }
 }
+
+/// What DISCARD ALL does (PostgreSQL documentation, "DISCARD"), but for the prepared statements, which
+/// the connection keeps, and the plans, which are those of prepared statements.
+const RESET: &str = "close all; set session authorization default; reset all; unlisten *; \
+     select pg_advisory_unlock_all(); discard sequences; discard temp";
+
+/// The same where a transaction is open. ROLLBACK goes first: it is all that a failed one takes.
+const RESET_IN_TRANSACTION: &str = "rollback; close all; set session authorization default; reset all; unlisten *; \
+     select pg_advisory_unlock_all(); discard sequences; discard temp";
 
 fn copy(out: &mut BytesMut, bytes: &[u8]) -> Result<(), std::convert::Infallible> {
     out.extend_from_slice(bytes);

@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use onetrip_engine::Time;
 use tokio::time::Sleep;
 
-use crate::core::Shared;
+use crate::core::Connection;
 use crate::socket::Reader;
 
 /// Reads are at least this large. Small replies come in small reads whatever the buffer.
@@ -24,7 +24,7 @@ const READS_PER_TURN: usize = 16;
 
 /// Drives one connection until it has ended.
 pub(crate) struct Driver {
-    shared: Arc<Shared>,
+    connection: Arc<Connection>,
     reader: Reader,
     input: BytesMut,
     read_size: usize,
@@ -36,9 +36,17 @@ pub(crate) struct Driver {
 
 impl Driver {
     /// A driver that begins with the bytes that came behind the startup.
-    pub(crate) fn new(shared: Arc<Shared>, reader: Reader, input: BytesMut) -> Driver {
+    pub(crate) fn new(connection: Arc<Connection>, reader: Reader, input: BytesMut) -> Driver {
         let timer = Box::pin(tokio::time::sleep_until(tokio::time::Instant::now()));
-        Driver { shared, reader, input, read_size: READ_MIN, need: 1, timer, wakers: Vec::new() }
+        Driver {
+            connection,
+            reader,
+            input,
+            read_size: READ_MIN,
+            need: 1,
+            timer,
+            wakers: Vec::new(),
+        }
     }
 
     pub(crate) async fn run(mut self) {
@@ -46,7 +54,7 @@ impl Driver {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let now = self.shared.now();
+        let now = self.connection.now();
         self.begin_turn(now, cx);
         let more = self.read(cx);
         let done = self.end_turn(cx);
@@ -58,7 +66,7 @@ impl Driver {
 
     /// Writes what callers submitted since the last turn.
     fn begin_turn(&mut self, now: Time, cx: &mut Context<'_>) {
-        let mut core = self.shared.lock();
+        let mut core = self.connection.lock();
         let now = core.set_clock(now);
         core.driver_runs(cx.waker());
         if core.handles == 0 {
@@ -73,9 +81,13 @@ impl Driver {
             core.expire_pipelines(now);
         }
         core.settle(now);
+        let reports = core.take_report();
         std::mem::swap(&mut core.wakers, &mut self.wakers);
         drop(core);
         self.wakers.drain(..).for_each(Waker::wake);
+        if reports {
+            self.connection.seat.report();
+        }
     }
 
     /// Reads and dispatches. Returns whether there is more to read at once.
@@ -114,8 +126,8 @@ impl Driver {
 
     /// Hands what was read to the engine. Returns how much that was, and whether to go on reading.
     fn dispatch(&mut self, read: std::io::Result<usize>) -> (usize, bool) {
-        let now = self.shared.now();
-        let mut core = self.shared.lock();
+        let now = self.connection.now();
+        let mut core = self.connection.lock();
         let now = core.set_clock(now);
         let (bytes, need) = core.receive(now, read, &mut self.reader, &mut self.input);
         self.need = need.unwrap_or(self.need);
@@ -126,17 +138,20 @@ impl Driver {
             // Those who are woken will submit next: their requests leave in one write.
             core.cork(now);
         }
-        let open = !core.engine.is_closed();
+        let (open, reports) = (!core.engine.is_closed(), core.take_report());
         std::mem::swap(&mut core.wakers, &mut self.wakers);
         drop(core);
         self.wakers.drain(..).for_each(Waker::wake);
+        if reports {
+            self.connection.seat.report();
+        }
         (bytes, open)
     }
 
     /// Sees that this task runs again when there is something to do. Returns whether there never
     /// will be.
     fn end_turn(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut core = self.shared.lock();
+        let mut core = self.connection.lock();
         if core.is_corked() && !core.engine.is_closed() {
             core.notify();
         } else if core.is_unwritten() {
@@ -159,7 +174,7 @@ impl Driver {
         if next < core.armed {
             core.armed = next;
             drop(core);
-            self.timer.as_mut().reset(self.shared.instant(next).into());
+            self.timer.as_mut().reset(self.connection.context.instant(next).into());
             if self.timer.as_mut().poll(cx).is_ready() {
                 cx.waker().wake_by_ref();
             }
@@ -171,11 +186,12 @@ impl Driver {
 impl Drop for Driver {
     /// The task ends early when its runtime is shut down: nobody may wait for it then.
     fn drop(&mut self) {
-        self.shared.with(|core, _| {
+        self.connection.with(|core, _| {
             if !core.engine.is_closed() {
                 let error = core.lost("the runtime that drove it was shut down");
                 core.close(error);
             }
         });
+        self.connection.seat.lost();
     }
 }

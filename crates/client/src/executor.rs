@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind, execute, parse};
@@ -12,21 +12,32 @@ use onetrip_postgres::sql::{self, Place, Traits};
 use postgres_types::Type;
 
 use crate::Error;
-use crate::core::{Core, Shared};
+use crate::core::{Connection, Context, Core};
 use crate::first_use::{FirstUse, write_statement};
 use crate::params::{self, BindError, Found, Params, write_value};
+use crate::pool::{Placement, Pool, Work};
 use crate::reply::{FromReply, Reply, Text};
 use crate::rows::Blocks;
 use crate::shapes::Shape;
 use crate::statement::{Explicit, Source, Statement, ToStatement};
-use crate::statements::{Bound, Name, Scope, Use, describe_statement, write_parse};
+use crate::statements::{Bound, Scope, Use, describe_statement, write_parse};
 
-/// Where statements go: a connection, what is allowed there, and a BEGIN that goes in front.
+/// Where statements go, what is allowed there, and a BEGIN that goes in front.
 #[derive(Clone, Debug)]
 pub(crate) struct Executor {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) target: Target,
+    pub(crate) context: Arc<Context>,
     pub(crate) place: Place,
     lead: Option<Arc<Lead>>,
+}
+
+/// On which connection statements are run.
+#[derive(Clone, Debug)]
+pub(crate) enum Target {
+    /// Always this one.
+    One(Arc<Connection>),
+    /// The pool says for each.
+    Any(Arc<Pool>),
 }
 
 /// A BEGIN that waits for the first statement of its transaction.
@@ -53,7 +64,65 @@ pub(crate) struct Encoded {
 /// A request that is to be submitted.
 pub(crate) struct Outgoing<'a> {
     expect: Expect,
+    /// Whether its text shows that it changes its session.
+    touches: bool,
     message: Message<'a>,
+}
+
+/// The same, until there is a connection for it.
+struct Kept {
+    expect: Expect,
+    touches: bool,
+    bound: Option<Bound>,
+    bytes: Bytes,
+}
+
+impl Outgoing<'_> {
+    fn to_owned(&self) -> Kept {
+        let (bound, bytes) = match self.message {
+            Message::Whole(bytes) => (None, bytes),
+            Message::Bound(bound, bytes) => (Some(bound.clone()), bytes),
+        };
+        let bytes = Bytes::copy_from_slice(bytes);
+        Kept { expect: self.expect, touches: self.touches, bound, bytes }
+    }
+}
+
+impl Kept {
+    fn outgoing(&self) -> Outgoing<'_> {
+        let message = match &self.bound {
+            None => Message::Whole(&self.bytes),
+            Some(bound) => Message::Bound(bound, &self.bytes),
+        };
+        Outgoing { expect: self.expect, touches: self.touches, message }
+    }
+}
+
+/// Where a submitted request is.
+#[derive(Debug)]
+pub(crate) enum At {
+    /// On a connection, with the token of its reply there.
+    Here(Arc<Connection>, Token),
+    /// It waits for a connection.
+    Later(Arc<Placement>),
+}
+
+/// A request that was submitted.
+pub(crate) struct Sent {
+    pub(crate) at: At,
+    /// The BEGIN that went in front.
+    pub(crate) lead: Option<Token>,
+    deadline: Time,
+}
+
+impl Sent {
+    pub(crate) fn later(placement: Arc<Placement>) -> Sent {
+        Sent { at: At::Later(placement), lead: None, deadline: Time::NEVER }
+    }
+
+    pub(crate) fn here(connection: &Arc<Connection>, token: Token) -> Sent {
+        Sent { at: At::Here(connection.clone(), token), lead: None, deadline: Time::NEVER }
+    }
 }
 
 enum Message<'a> {
@@ -64,30 +133,53 @@ enum Message<'a> {
 }
 
 impl Executor {
-    pub(crate) fn new(shared: Arc<Shared>, place: Place) -> Executor {
-        Executor { shared, place, lead: None }
+    /// Statements of one session.
+    pub(crate) fn of_session(connection: &Arc<Connection>) -> Executor {
+        Executor {
+            target: Target::One(connection.clone()),
+            context: connection.context.clone(),
+            place: Place::Session { in_transaction: false },
+            lead: None,
+        }
+    }
+
+    /// Statements that are spread over the shared connections of a pool.
+    pub(crate) fn of_pool(pool: &Arc<Pool>) -> Executor {
+        Executor {
+            target: Target::Any(pool.clone()),
+            context: pool.context.clone(),
+            place: Place::Shared,
+            lead: None,
+        }
     }
 
     pub(crate) fn behind(&self, lead: Arc<Lead>) -> Executor {
         let place = Place::Session { in_transaction: true };
-        Executor { shared: self.shared.clone(), place, lead: Some(lead) }
+        Executor { place, lead: Some(lead), ..self.clone() }
     }
 
-    /// The same connection with another rule about what may be sent.
+    /// Statements that a pipeline may keep, and bytes of them.
+    pub(crate) fn limits(&self) -> (usize, usize) {
+        (self.context.options.queue_max, self.context.options.queue_bytes_max)
+    }
+
+    /// The same target with another rule about what may be sent.
     pub(crate) fn at(&self, place: Place) -> Executor {
-        Executor { shared: self.shared.clone(), place, lead: self.lead.clone() }
+        Executor { place, ..self.clone() }
     }
 
     /// Sends the BEGIN that still waits, by itself, in front of what comes next. No trip: nobody
     /// waits for its answer.
     pub(crate) fn lead_now(&self) -> Result<(), Error> {
-        let Some(lead) = &self.lead else { return Ok(()) };
+        let (Some(lead), Target::One(connection)) = (&self.lead, &self.target) else {
+            return Ok(());
+        };
         if lead.is_sent() {
             return Ok(());
         }
         let mut begin = plain_statement("BEGIN")?;
         begin.extend_from_slice(&SYNC);
-        self.shared.with(|core, now| match lead.sent.swap(true, Ordering::AcqRel) {
+        connection.with(|core, now| match lead.sent.swap(true, Ordering::AcqRel) {
             true => Ok(()),
             false => core
                 .submit_unwaited(now, &begin)
@@ -101,9 +193,9 @@ impl Executor {
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<T> {
-        with_scratch(|out| match self.try_run(statement.to_statement(), params, out) {
-            Ok(reply) => reply,
-            Err(error) => Reply::refused(&self.shared, error),
+        with_scratch(|out| {
+            let submitted = self.try_run(statement.to_statement(), params, out);
+            submitted.unwrap_or_else(Reply::refused)
         })
     }
 
@@ -125,68 +217,120 @@ impl Executor {
                 Message::Whole(out)
             }
         };
-        let (token, lead, deadline) = self.submit(Outgoing { expect: encoded.expect, message })?;
+        let touches = encoded.traits.session_state();
+        let sent = self.submit(Outgoing { expect: encoded.expect, touches, message })?;
         let mut text = encoded.text;
         if let Text::New(first_use) = &mut text {
-            first_use.deadline = deadline;
+            first_use.deadline = sent.deadline;
         }
-        let reply = Reply::waiting(&self.shared, token).behind(lead);
-        Ok(reply.of(text, encoded.traits.commit()))
+        Ok(Reply::of(sent).reading(text, encoded.traits.commit()))
     }
 
     /// Sends a statement with the question for its types in front.
     fn ask<T: FromReply>(&self, mut first_use: Box<FirstUse>) -> Result<Reply<T>, Error> {
         self.lead_now()?;
-        let token = self.shared.with(|core, now| {
-            first_use.deadline = self.shared.deadline(now);
-            let in_transaction = self.place == Place::Session { in_transaction: true };
-            core.submit_asking(now, first_use, in_transaction)
-        })?;
-        Ok(Reply::waiting(&self.shared, token))
+        let deadline = self.context.deadline(self.context.now());
+        first_use.deadline = deadline;
+        let mut first_use = Some(first_use);
+        let in_transaction = self.place == Place::Session { in_transaction: true };
+        // It is submitted once: here, or later.
+        let mut ask = move |core: &mut Core, now: Time| match first_use.take() {
+            Some(first_use) => core.submit_asking(now, first_use, in_transaction),
+            None => Err(Error::misuse("submitted", "the statement was submitted already")),
+        };
+        let at = match &self.target {
+            Target::One(connection) => At::Here(connection.clone(), connection.with(ask)?),
+            Target::Any(pool) => match pool.try_run(&mut ask) {
+                Some((connection, token)) => At::Here(connection, token?),
+                None => {
+                    let work = Work::new(move |_, core, now| ask(core, now));
+                    At::Later(pool.run_later(work, deadline))
+                }
+            },
+        };
+        Ok(Reply::of(Sent { at, lead: None, deadline }))
     }
 
     /// Submits a request with its own sync point, and the BEGIN in front of it if it is the first of
     /// its transaction.
-    pub(crate) fn submit(
+    pub(crate) fn submit(&self, outgoing: Outgoing<'_>) -> Result<Sent, Error> {
+        match &self.target {
+            Target::One(connection) => {
+                let (deadline, sent) = connection.with(|core, now| {
+                    let deadline = self.context.deadline(now);
+                    (deadline, self.submit_on(core, now, &outgoing, deadline))
+                });
+                let (token, lead) = sent?;
+                Ok(Sent { at: At::Here(connection.clone(), token), lead, deadline })
+            }
+            Target::Any(pool) => self.submit_to(pool, outgoing),
+        }
+    }
+
+    fn submit_to(&self, pool: &Arc<Pool>, outgoing: Outgoing<'_>) -> Result<Sent, Error> {
+        let sent = pool.try_run(|core, now| {
+            let deadline = self.context.deadline(now);
+            (deadline, self.submit_on(core, now, &outgoing, deadline))
+        });
+        if let Some((connection, (deadline, sent))) = sent {
+            let (token, lead) = sent?;
+            return Ok(Sent { at: At::Here(connection, token), lead, deadline });
+        }
+        let deadline = self.context.deadline(self.context.now());
+        let (executor, kept) = (self.clone(), outgoing.to_owned());
+        let work = Work::new(move |_, core, now| {
+            let submitted = executor.submit_on(core, now, &kept.outgoing(), deadline);
+            submitted.map(|(token, _)| token)
+        });
+        Ok(Sent { at: At::Later(pool.run_later(work, deadline)), lead: None, deadline })
+    }
+
+    fn submit_on(
         &self,
-        outgoing: Outgoing<'_>,
-    ) -> Result<(Token, Option<Token>, Time), Error> {
-        self.shared.with(|core, now| match outgoing.message {
-            Message::Whole(bytes) => self.submit_bytes(core, now, outgoing.expect, None, bytes),
+        core: &mut Core,
+        now: Time,
+        outgoing: &Outgoing<'_>,
+        deadline: Time,
+    ) -> Result<(Token, Option<Token>), Error> {
+        core.touched |= outgoing.touches;
+        // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
+        let pinned = self.place == Place::Session { in_transaction: true };
+        match outgoing.message {
+            Message::Whole(bytes) => {
+                let request = Request { deadline, pinned, ..isolated(core, outgoing.expect) };
+                self.submit_bytes(core, now, request, None, bytes)
+            }
             Message::Bound(bound, values) => {
                 let scope = if self.place == Place::Shared { Scope::Heals } else { Scope::Fixed };
                 core.with_scratch(|core, bytes| {
                     let (expect, statement) =
                         core.assemble(outgoing.expect, bound, values, scope, bytes)?;
                     bytes.extend_from_slice(&SYNC);
-                    self.submit_bytes(core, now, expect, statement, bytes)
+                    // What names a statement that is prepared is sent again by itself when the server
+                    // says that it never started; on a session only where that can't bring it behind
+                    // what came after it.
+                    let again = statement.as_ref().is_some_and(|used| !used.parses);
+                    let in_order = self.place != Place::Shared;
+                    let request =
+                        Request { deadline, again, in_order, pinned, ..isolated(core, expect) };
+                    self.submit_bytes(core, now, request, statement, bytes)
                 })
             }
-        })
+        }
     }
 
     fn submit_bytes(
         &self,
         core: &mut Core,
         now: Time,
-        expect: Expect,
+        request: Request<Expect>,
         statement: Option<Use>,
         bytes: &[u8],
-    ) -> Result<(Token, Option<Token>, Time), Error> {
-        let shared = &self.shared;
-        let deadline = shared.deadline(now);
-        let token = core.replies.add();
-        // What names a statement that is prepared is sent again by itself when the server says that it
-        // never started; on a session only where that can't bring it behind what came after it.
-        let again = statement.as_ref().is_some_and(|used| !used.parses);
-        let in_order = self.place != Place::Shared;
+    ) -> Result<(Token, Option<Token>), Error> {
+        let token = request.token;
         if let Some(entry) = core.replies.entry(token) {
             entry.statement = statement;
         }
-        // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
-        let pinned = self.place == Place::Session { in_transaction: true };
-        let request =
-            Request { deadline, again, in_order, pinned, ..Request::isolated(token, expect) };
         let first = match &self.lead {
             Some(lead) => !lead.sent.swap(true, Ordering::AcqRel),
             None => false,
@@ -194,9 +338,10 @@ impl Executor {
         if first {
             return self.submit_behind_begin(core, now, request, bytes);
         }
-        let submitted = core.submit_one(now, request, bytes, shared.options.refuse_when_full);
+        let refuse = self.context.options.refuse_when_full;
+        let submitted = core.submit_one(now, request, bytes, refuse);
         submitted.inspect_err(|_| core.replies.remove(token))?;
-        Ok((token, None, deadline))
+        Ok((token, None))
     }
 
     fn submit_behind_begin(
@@ -205,15 +350,15 @@ impl Executor {
         now: Time,
         request: Request<Expect>,
         bytes: &[u8],
-    ) -> Result<(Token, Option<Token>, Time), Error> {
-        let (token, deadline) = (request.token, request.deadline);
+    ) -> Result<(Token, Option<Token>), Error> {
+        let token = request.token;
         let lead = core.replies.add();
-        let expect = Expect::sync().parse().bind().execute();
+        let expect = Expect::sync().parse().bind().execute().transaction_local();
         let begin = Request { sync: SyncPoint::Member, ..Request::isolated(lead, expect) };
         let mut both = plain_statement("BEGIN")?;
         let requests = vec![(begin, both.len()), (request, bytes.len())];
         both.extend_from_slice(bytes);
-        let submitted = core.submit(now, requests, &both, self.shared.options.refuse_when_full);
+        let submitted = core.submit(now, requests, &both, self.context.options.refuse_when_full);
         submitted.inspect_err(|_| {
             core.replies.remove(token);
             core.replies.remove(lead);
@@ -221,7 +366,7 @@ impl Executor {
                 lead.sent.store(false, Ordering::Release);
             }
         })?;
-        Ok((token, Some(lead), deadline))
+        Ok((token, Some(lead)))
     }
 
     /// Encodes a statement without its Sync.
@@ -245,7 +390,7 @@ impl Executor {
         out: &mut BytesMut,
     ) -> Result<Encoded, Error> {
         let Explicit { shape, shapes, .. } = &*statement.0;
-        if !Arc::ptr_eq(shapes, &self.shared.shapes) {
+        if !Arc::ptr_eq(shapes, &self.context.shapes) {
             return Err(Error::misuse(
                 "foreign_statement",
                 "the statement was prepared by another client: prepare it by this one",
@@ -269,8 +414,8 @@ impl Executor {
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Encoded, Unready> {
-        let threshold = if may_prepare { self.shared.options.prepare_threshold } else { 0 };
-        let known = self.shared.shapes.get(sql).filter(|it| it.types.len() == params.len());
+        let threshold = if may_prepare { self.context.options.prepare_threshold } else { 0 };
+        let known = self.context.shapes.get(sql).filter(|it| it.types.len() == params.len());
         let traits = known.as_ref().map_or_else(|| sql::classify(sql), |shape| shape.traits);
         self.check_place(traits)?;
         if let Some(shape) = known {
@@ -353,40 +498,28 @@ impl Executor {
         }
     }
 
-    /// Prepares a statement: one trip.
+    /// Asks the server for the types of a statement: one trip. Each connection prepares it with its
+    /// first use there.
     pub(crate) fn prepare(
         &self,
         sql: &str,
         types: &[Type],
     ) -> impl Future<Output = Result<Statement, Error>> + use<> {
-        let submitted = self.submit_prepare(sql, types);
-        let (executor, sql) = (self.clone(), sql.to_owned());
-        async move {
-            // Dropped on the way, it tells the server to forget the statement.
-            let (name, description) = submitted?;
-            executor.adopt(&sql, name, &description.await?)
-        }
-    }
-
-    fn submit_prepare(&self, sql: &str, types: &[Type]) -> Result<(Name, Reply<Blocks>), Error> {
-        self.check_place(sql::classify(sql))?;
-        let name = self.shared.with_local(|core| core.statements.name());
-        let mut bytes = BytesMut::new();
-        write_parse(&mut bytes, &name.text, sql, types).map_err(params::unencodable)?;
-        describe_statement(&mut bytes, &name.text).map_err(params::unencodable)?;
-        bytes.extend_from_slice(&SYNC);
-        let expect = Expect::sync().parse().describe_statement();
-        let message = Message::Whole(&bytes);
-        let (token, lead, _) = self.submit(Outgoing { expect, message })?;
-        Ok((name, Reply::waiting(&self.shared, token).behind(lead)))
-    }
-
-    fn adopt(&self, sql: &str, name: Name, description: &Blocks) -> Result<Statement, Error> {
-        let shared = &self.shared;
         let traits = sql::classify(sql);
-        let (statement, columns) = Statement::described(sql, traits, &shared.shapes, description)?;
-        shared.with_local(|core| core.adopt(name, &statement, columns))?;
-        Ok(statement)
+        let description = self.describe(sql, traits, types);
+        let (shapes, sql) = (self.context.shapes.clone(), sql.to_owned());
+        async move { Statement::described(&sql, traits, shapes, &description?.await?) }
+    }
+
+    fn describe(&self, sql: &str, traits: Traits, types: &[Type]) -> Result<Reply<Blocks>, Error> {
+        self.check_place(traits)?;
+        let mut question = BytesMut::new();
+        write_parse(&mut question, "", sql, types).map_err(params::unencodable)?;
+        describe_statement(&mut question, "").map_err(params::unencodable)?;
+        question.extend_from_slice(&SYNC);
+        let expect = Expect::sync().parse().describe_statement();
+        let message = Message::Whole(&question);
+        Ok(Reply::of(self.submit(Outgoing { expect, touches: false, message })?))
     }
 
     /// Runs a text of one or more statements by the simple protocol.
@@ -396,13 +529,11 @@ impl Executor {
             self.check_place(traits)?;
             let mut out = BytesMut::new();
             Query { sql }.encode(&mut out).map_err(params::unencodable)?;
-            let expect = with_effects(Expect::simple(), traits);
-            self.submit(Outgoing { expect, message: Message::Whole(&out) })
+            let (expect, touches) =
+                (with_effects(Expect::simple(), traits), traits.session_state());
+            self.submit(Outgoing { expect, touches, message: Message::Whole(&out) })
         };
-        match submit() {
-            Ok((token, lead, _)) => Reply::waiting(&self.shared, token).behind(lead),
-            Err(error) => Reply::refused(&self.shared, error),
-        }
+        submit().map_or_else(Reply::refused, Reply::of)
     }
 
     /// Runs a statement without parameters and without rows.
@@ -411,13 +542,15 @@ impl Executor {
             let mut bytes = plain_statement(sql)?;
             bytes.extend_from_slice(&SYNC);
             let expect = Expect::sync().parse().bind().execute();
-            self.submit(Outgoing { expect, message: Message::Whole(&bytes) })
+            self.submit(Outgoing { expect, touches: false, message: Message::Whole(&bytes) })
         };
-        match submit() {
-            Ok((token, lead, _)) => Reply::waiting(&self.shared, token).behind(lead),
-            Err(error) => Reply::refused(&self.shared, error),
-        }
+        submit().map_or_else(Reply::refused, Reply::of)
     }
+}
+
+/// A request with a token for its reply, and its own sync point.
+fn isolated(core: &mut Core, expect: Expect) -> Request<Expect> {
+    Request::isolated(core.replies.add(), expect)
 }
 
 /// Why a statement can't be sent yet.
@@ -489,7 +622,9 @@ pub(crate) fn plain_statement(sql: &str) -> Result<BytesMut, Error> {
 /// What the text shows that has to be known of the reply.
 fn with_effects(expect: Expect, traits: Traits) -> Expect {
     let expect = if traits.partial_effects() { expect.partial_effects() } else { expect };
-    if traits.transaction_local() { expect.transaction_local() } else { expect }
+    // The status tells of an open transaction, so a tag needs not.
+    let local = traits.transaction_local() || traits.transaction_control() || traits.savepoint();
+    if local { expect.transaction_local() } else { expect }
 }
 
 fn check_count(given: usize, wanted: usize) -> Result<(), Error> {

@@ -2,18 +2,16 @@
 
 use std::sync::Arc;
 
-use onetrip_engine::{Time, Token};
-use onetrip_postgres::Expect;
 use onetrip_postgres::sql::{Place, Refusal, Traits};
 
-use crate::core::{Core, Shared};
+use crate::core::{Connection, Core};
 use crate::executor::{Encoded, Executor, Unready, with_scratch};
+use crate::home::{Home, Statement};
 use crate::params::Params;
 use crate::pipelines::{PipelineId, PipelineStatus};
 use crate::reply::{FromReply, Reply};
 use crate::rows::{Row, Rows};
 use crate::statement::{Source, ToStatement};
-use crate::statements::Bound;
 use crate::{Error, Kind, Outcome};
 
 /// Statements that travel together: one trip for all of them, one transaction from sync point to
@@ -51,8 +49,7 @@ use crate::{Error, Kind, Outcome};
 #[derive(Debug)]
 pub struct Pipeline {
     executor: Executor,
-    shared: Arc<Shared>,
-    id: PipelineId,
+    home: Home,
     /// Statements since the last sync point, and whether the last has to stand alone.
     since_sync: u64,
     alone: bool,
@@ -63,14 +60,9 @@ pub struct Pipeline {
 
 impl Pipeline {
     pub(crate) fn new(executor: &Executor) -> Pipeline {
-        let shared = executor.shared.clone();
-        let in_transaction = executor.place == Place::Session { in_transaction: true };
-        let timeout = shared.options.request_timeout;
-        let id = shared.with(|core, _| core.open_pipeline(in_transaction, timeout));
         Pipeline {
             executor: executor.clone(),
-            shared,
-            id,
+            home: Home::of(executor),
             since_sync: 0,
             alone: false,
             finished: false,
@@ -118,23 +110,25 @@ impl Pipeline {
     /// whether that succeeded or not. The reply resolves when it was answered, or with the error of
     /// the statement that failed. Without statements in front of it there is none to add.
     pub fn sync(&mut self) -> Reply<()> {
+        if let Some(error) = &self.spoilt {
+            return Reply::refused(error.clone());
+        }
+        if self.since_sync == 0 {
+            return Reply::refused(Error::misuse(
+                "empty_segment",
+                "there is no statement in front of the sync point",
+            ));
+        }
         self.since_sync = 0;
         self.alone = false;
-        let token = self.shared.with(|core, now| core.pipeline_sync(now, self.id));
-        match (token, &self.spoilt) {
-            (_, Some(error)) => Reply::refused(&self.shared, error.clone()),
-            (Some(token), None) => Reply::waiting(&self.shared, token),
-            (None, None) => Reply::refused(
-                &self.shared,
-                Error::misuse("empty_segment", "there is no statement in front of the sync point"),
-            ),
-        }
+        let sync = |core: &mut Core, now, id| core.pipeline_sync(now, id).ok_or_else(over);
+        self.home.submit(0, sync).map_or_else(Reply::refused, Reply::of)
     }
 
     /// Asks for the replies so far without a sync point: what was added leaves now, and the server
     /// answers it without waiting for more.
     pub fn flush(&mut self) {
-        self.shared.with(|core, now| core.pipeline_flush(now, self.id));
+        self.home.run(|core, now, id| core.pipeline_flush(now, id));
     }
 
     /// Resolves when another statement would leave without waiting in memory.
@@ -146,13 +140,16 @@ impl Pipeline {
     ///
     /// Cancel safe.
     pub async fn ready(&mut self) -> Result<(), Error> {
+        if let Some(error) = &self.spoilt {
+            return Err(error.clone());
+        }
+        let limits = self.executor.limits();
+        let (connection, id) = self.home.attached().await?;
         std::future::poll_fn(|cx| {
-            self.shared.with(|core, now| {
-                let options = &self.shared.options;
-                let limits = (options.queue_max, options.queue_bytes_max);
-                core.pipeline_press(now, self.id, limits);
+            connection.with(|core, now| {
+                core.pipeline_press(now, id, limits);
                 core.settle(now);
-                core.pipeline_ready(self.id, cx)
+                core.pipeline_ready(id, cx)
             })
         })
         .await
@@ -160,7 +157,7 @@ impl Pipeline {
 
     /// How far the pipeline is, as far as replies have told.
     pub fn status(&self) -> PipelineStatus {
-        self.shared.with(|core, _| core.pipeline_status(self.id))
+        self.home.status()
     }
 
     /// Sends what is left with a sync point behind it, and resolves when that was answered. All
@@ -172,35 +169,42 @@ impl Pipeline {
     ///
     /// Dropping the future does not take anything back.
     pub fn finish(mut self) -> impl Future<Output = Result<(), Error>> + use<> {
-        let mut last = None;
+        let mut last: Option<Reply<()>> = None;
         if self.spoilt.is_none() {
             self.finished = true;
-            last = self.shared.with(|core, now| core.pipeline_finish(now, self.id));
+            let is_last = self.since_sync > 0;
+            if is_last {
+                let finish =
+                    |core: &mut Core, now, id| core.pipeline_finish(now, id).ok_or_else(over);
+                last = Some(self.home.submit(0, finish).map_or_else(Reply::refused, Reply::of));
+            } else {
+                self.home.run(|core, now, id| {
+                    core.pipeline_finish(now, id);
+                });
+            }
         }
-        let last = last.map(|token| Reply::<()>::waiting(&self.shared, token));
         async move {
-            let pipeline = self;
+            let mut pipeline = self;
             if let Some(error) = &pipeline.spoilt {
                 return Err(error.clone());
             }
             let result = match last {
                 Some(last) => last.await,
-                None => {
-                    pipeline.drained().await;
-                    Ok(())
-                }
+                None => Ok(()),
             };
-            match pipeline.shared.with(|core, _| core.pipeline_failure(pipeline.id)) {
+            let (connection, id) = match pipeline.home.attached().await {
+                Ok(home) => home,
+                Err(error) => return result.and(Err(error)),
+            };
+            if result.is_ok() {
+                // The last sync point may have been added before.
+                drained(&connection, id).await;
+            }
+            match connection.with(|core, _| core.pipeline_failure(id)) {
                 Some(error) => Err(error),
                 None => result,
             }
         }
-    }
-
-    /// Waits for the last sync point, which has been added before.
-    async fn drained(&self) {
-        std::future::poll_fn(|cx| self.shared.with(|core, _| core.pipeline_settled(self.id, cx)))
-            .await;
     }
 
     fn push<T: FromReply>(&mut self, source: Source<'_>, params: Params<'_>) -> Reply<T> {
@@ -209,7 +213,7 @@ impl Pipeline {
             Err(error) => {
                 // A pipeline without one of its statements is not what was asked for.
                 self.spoilt.get_or_insert_with(|| error.clone());
-                Reply::refused(&self.shared, error)
+                Reply::refused(error)
             }
         }
     }
@@ -237,48 +241,28 @@ impl Pipeline {
         let executor = self.executor.at(self.place());
         executor.lead_now()?;
         with_scratch(|out| {
-            let options = &self.shared.options;
-            let limits = (options.queue_max, options.queue_bytes_max);
+            let limits = executor.limits();
             let reply = match executor.encode(source, params, out) {
                 Ok(Encoded { expect, traits, bound, text }) => {
                     self.check_neighbours(traits)?;
-                    let token = self.add(expect, bound, out, limits)?;
-                    Reply::waiting(&self.shared, token).of(text, traits.commit())
+                    let statement = Statement { expect, bound, touches: traits.session_state() };
+                    let sent = self.home.push(statement, out, limits)?;
+                    Reply::of(sent).reading(text, traits.commit())
                 }
                 Err(Unready::Ask(first_use)) => {
                     self.check_neighbours(Traits::default())?;
-                    let token = self.shared.with(|core, now| {
-                        core.pipeline_push_asking(now, self.id, first_use, limits)
-                    })?;
-                    Reply::waiting(&self.shared, token)
+                    let mut first_use = Some(first_use);
+                    let ask = move |core: &mut Core, now, id| match first_use.take() {
+                        Some(first_use) => core.pipeline_push_asking(now, id, first_use, limits),
+                        None => Err(over()),
+                    };
+                    Reply::of(self.home.submit(out.len(), ask)?)
                 }
                 Err(Unready::Error(error)) => return Err(error),
             };
             self.since_sync += 1;
             Ok(reply)
         })
-    }
-
-    fn add(
-        &self,
-        expect: Expect,
-        bound: Option<Bound>,
-        bytes: &[u8],
-        limits: (usize, usize),
-    ) -> Result<Token, Error> {
-        let add = |core: &mut Core, now: Time| match &bound {
-            None => core.pipeline_push(now, self.id, (expect, None), bytes, limits),
-            Some(bound) => core.with_scratch(|core, out| {
-                let scope = core.pipeline_scope(self.id);
-                let request = core.assemble(expect, bound, bytes, scope, out)?;
-                core.pipeline_push(now, self.id, request, out, limits)
-            }),
-        };
-        let kept = self.shared.with_local(|core| {
-            let now = core.clock();
-            core.pipeline_keeps(self.id, bytes.len()).then(|| add(core, now))
-        });
-        kept.unwrap_or_else(|| self.shared.with(add))
     }
 
     /// A statement that commits by itself would make what is beside it stand or fall apart: a sync
@@ -320,23 +304,25 @@ impl Pipeline {
 
 impl Drop for Pipeline {
     fn drop(&mut self) {
-        let finished = self.finished;
-        self.shared.with(|core, now| {
-            if !finished {
-                let why = self.spoilt.take().unwrap_or_else(given_up);
-                core.pipeline_give_up(now, self.id, &why.with_outcome(Outcome::NotSent));
-            }
-            core.pipeline_release(now, self.id);
-        });
-        self.shared.release_handle();
+        let why = self.spoilt.take().unwrap_or_else(given_up).with_outcome(Outcome::NotSent);
+        self.home.leave((!self.finished).then_some(why));
     }
+}
+
+/// Waits until every segment has ended.
+async fn drained(connection: &Arc<Connection>, id: PipelineId) {
+    std::future::poll_fn(|cx| connection.with(|core, _| core.pipeline_settled(id, cx))).await;
+}
+
+fn over() -> Error {
+    Error::misuse("pipeline_finished", "the pipeline is finished: begin another")
 }
 
 fn panicked() -> Error {
     Error::misuse("panicked", "a statement was not added, since encoding its parameters panicked")
 }
 
-fn given_up() -> Error {
+pub(crate) fn given_up() -> Error {
     Error::new(
         Kind::Cancelled,
         Outcome::NotSent,

@@ -131,6 +131,11 @@ impl Pipelines {
         self.list.get_mut(id.0 as usize)?.as_mut()
     }
 
+    /// Whether a pipeline is being put together, or has something to send.
+    pub(crate) fn any_work(&self) -> bool {
+        self.list.iter().flatten().any(|state| !state.finished || !state.requests.is_empty())
+    }
+
     /// Whether a pipeline holds the floor.
     pub(crate) fn is_open(&self) -> bool {
         self.floor.is_some()
@@ -608,10 +613,11 @@ impl Core {
         if self.engine.is_closed() {
             return self.fail_pipelines();
         }
-        let Some(state) = self.pipelines.get(id) else { return };
-        if state.group.is_some() || state.in_line || state.requests.is_empty() {
+        let state = self.pipelines.get(id);
+        if state.is_none_or(|it| it.group.is_some() || it.in_line || it.requests.is_empty()) {
             return;
         }
+        self.reset_if_owed(now);
         let token = self.replies.add();
         if let Some(entry) = self.replies.entry(token) {
             entry.member = Some(Member { pipeline: id, segment: 0, role: Role::Floor });
@@ -893,7 +899,7 @@ fn finished() -> Error {
     Error::misuse("pipeline_finished", "the pipeline is finished: begin another")
 }
 
-fn overrun() -> Error {
+pub(crate) fn overrun() -> Error {
     Error::misuse(
         "pipeline_too_long",
         "the pipeline keeps more statements than queue_max or queue_bytes_max allow: await ready() \

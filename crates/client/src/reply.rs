@@ -9,7 +9,8 @@ use onetrip_engine::{Outcome, Token};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
-use crate::core::Shared;
+use crate::core::{Connection, Duty};
+use crate::executor::{At, Sent};
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
 use crate::pipelines::rolled_back;
 use crate::replies::{Finished, Taken};
@@ -24,7 +25,6 @@ use crate::{Error, Kind};
 #[must_use = "a reply does nothing by itself: await it, or drop it where the result doesn't matter"]
 #[derive(Debug)]
 pub struct Reply<T> {
-    shared: Arc<Shared>,
     stage: Stage,
     /// What was learned or is yet to be learned about the statement's text.
     text: Text,
@@ -40,7 +40,7 @@ enum Stage {
     /// Refused before anything was sent.
     Refused(Error),
     /// On its way.
-    Waiting(Token),
+    At(At),
     Taken,
 }
 
@@ -61,54 +61,48 @@ pub(crate) enum Text {
 }
 
 impl<T> Reply<T> {
-    pub(crate) fn refused(shared: &Arc<Shared>, error: Error) -> Reply<T> {
-        Reply::new(shared, Stage::Refused(error))
+    pub(crate) fn refused(error: Error) -> Reply<T> {
+        Reply::new(Stage::Refused(error))
     }
 
-    pub(crate) fn waiting(shared: &Arc<Shared>, token: Token) -> Reply<T> {
-        Reply::new(shared, Stage::Waiting(token))
-    }
-
-    pub(crate) fn behind(mut self, lead: Option<Token>) -> Reply<T> {
-        self.lead = lead;
-        self
+    pub(crate) fn of(sent: Sent) -> Reply<T> {
+        let mut reply = Reply::new(Stage::At(sent.at));
+        reply.lead = sent.lead;
+        reply
     }
 
     /// What the encoder knows about the reply.
-    pub(crate) fn of(mut self, text: Text, commits: bool) -> Reply<T> {
-        self.text = text;
-        self.commits = commits;
+    pub(crate) fn reading(mut self, text: Text, commits: bool) -> Reply<T> {
+        (self.text, self.commits) = (text, commits);
         self
     }
 
-    fn new(shared: &Arc<Shared>, stage: Stage) -> Reply<T> {
-        Reply {
-            shared: shared.clone(),
-            stage,
-            text: Text::Settled,
-            lead: None,
-            commits: false,
-            result: PhantomData,
-        }
+    fn new(stage: Stage) -> Reply<T> {
+        Reply { stage, text: Text::Settled, lead: None, commits: false, result: PhantomData }
     }
 
     /// Learns from how the statement ended. Returns where it is sent again.
-    fn learn(&mut self, blocks: &Blocks, result: &Result<Finished, Error>) -> Option<Token> {
+    fn learn(
+        &mut self,
+        connection: &Arc<Connection>,
+        blocks: &Blocks,
+        result: &Result<Finished, Error>,
+    ) -> Option<Token> {
         match (std::mem::take(&mut self.text), result) {
-            (Text::New(first_use), Ok(_)) => self.shared.shapes.remember(first_use.shape),
+            (Text::New(first_use), Ok(_)) => connection.context.shapes.remember(first_use.shape),
             (Text::New(first_use), Err(error)) if lacks_binary_form(error) => {
-                return self.shared.ask_again(first_use);
+                return connection.ask_again(first_use);
             }
-            (Text::Unseen(shape), Ok(_)) => self.shared.shapes.remember(shape),
+            (Text::Unseen(shape), Ok(_)) => connection.context.shapes.remember(shape),
             (Text::Known(shape) | Text::Prepared(shape), Err(error)) if may_be_outdated(error) => {
-                self.shared.shapes.forget(&shape);
+                connection.context.shapes.forget(&shape);
             }
             (Text::Known(shape), Ok(_)) if shape.any_text() => {
                 let description =
                     blocks.messages().find(|(tag, _)| *tag == backend::ROW_DESCRIPTION);
                 let columns = description.and_then(|(_, body)| columns_of(body, Asked::Portal));
                 if columns.is_none_or(|columns| columns.len() != shape.formats().len()) {
-                    self.shared.shapes.forget(&shape);
+                    connection.context.shapes.forget(&shape);
                 }
             }
             _ => {}
@@ -123,18 +117,25 @@ impl<T: FromReply> Future for Reply<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             let this = &mut *self;
-            let token = match std::mem::replace(&mut this.stage, Stage::Taken) {
+            let (connection, token) = match std::mem::replace(&mut this.stage, Stage::Taken) {
                 Stage::Refused(error) => return Poll::Ready(Err(error)),
                 Stage::Taken => panic!("a reply was polled again after it had been taken"),
-                Stage::Waiting(token) => token,
+                Stage::At(At::Here(connection, token)) => (connection, token),
+                Stage::At(At::Later(placement)) => match placement.poll(cx) {
+                    Poll::Ready(placed) => placed?,
+                    Poll::Pending => {
+                        this.stage = Stage::At(At::Later(placement));
+                        return Poll::Pending;
+                    }
+                },
             };
-            let Poll::Ready(taken) = this.shared.poll_reply(token, &mut this.lead, cx) else {
-                this.stage = Stage::Waiting(token);
+            let Poll::Ready(taken) = connection.poll_reply(token, &mut this.lead, cx) else {
+                this.stage = Stage::At(At::Here(connection, token));
                 return Poll::Pending;
             };
             let Taken { blocks, columns, result, .. } = taken;
-            if let Some(token) = this.learn(&blocks, &result) {
-                this.stage = Stage::Waiting(token);
+            if let Some(token) = this.learn(&connection, &blocks, &result) {
+                this.stage = Stage::At(At::Here(connection, token));
                 continue;
             }
             let provisional = result? == Finished::Provisional;
@@ -164,24 +165,25 @@ pub(crate) fn rolled_back_at_commit() -> Error {
 
 impl<T> Drop for Reply<T> {
     fn drop(&mut self) {
-        let Stage::Waiting(token) = self.stage else { return };
+        let (connection, token) = match std::mem::replace(&mut self.stage, Stage::Taken) {
+            Stage::At(At::Here(connection, token)) => (connection, token),
+            Stage::At(At::Later(placement)) => match placement.give_up() {
+                Some(placed) => placed,
+                None => return,
+            },
+            _ => return,
+        };
         let lead = self.lead.take();
-        self.shared.with(|core, now| {
+        connection.with(|core, now| {
             if let Some(lead) = lead {
                 core.replies.abandon(lead);
             }
-            let (bytes, member, ticket) = core.replies.abandon(token);
-            if let Some(member) = member {
-                core.pipeline_taken(now, member, bytes);
-            }
-            if let Some(ticket) = ticket {
-                core.cancel(now, ticket);
-            }
+            core.drop_reply(now, token);
         });
     }
 }
 
-impl Shared {
+impl Connection {
     /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is
     /// woken when it has.
     fn poll_reply(
@@ -240,7 +242,7 @@ impl Shared {
         first_use.lacks_binary_form = true;
         self.with(|core, now| {
             let undisturbed = core.engine.is_idle() && core.status() == TransactionStatus::Idle;
-            let may = core.is_shared || undisturbed;
+            let may = core.duty == Duty::Shared || undisturbed;
             may.then(|| core.submit_asking(now, first_use, false).ok()).flatten()
         })
     }

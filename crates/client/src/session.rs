@@ -3,33 +3,34 @@
 use std::sync::Arc;
 
 use crate::Error;
-use crate::core::Shared;
+use crate::core::Connection;
 use crate::executor::Executor;
 use crate::methods::statement_methods;
 use crate::simple::SimpleResult;
 use crate::transaction::Transaction;
 use onetrip_postgres::message::TransactionStatus;
-use onetrip_postgres::sql::Place;
 
 /// A connection of one's own: what one caller does here, no other sees.
 ///
 /// Statements are submitted when the call is made, as on a [`Client`](crate::Client), and any
-/// statement may be sent, except COPY. Dropping the session closes the connection; what was
-/// submitted before is still run.
+/// statement may be sent, except COPY. Dropping the session gives the connection back to the pool; what
+/// was submitted before is still run. If a statement changed the session (SET, a temporary table, a
+/// lock, an open transaction), it is reset together with what its next user sends, or after 100 ms.
 #[derive(Debug)]
 pub struct Session {
+    connection: Arc<Connection>,
     executor: Executor,
 }
 
 impl Session {
-    pub(crate) fn new(shared: Arc<Shared>) -> Session {
-        Session { executor: Executor::new(shared, Place::Session { in_transaction: false }) }
+    pub(crate) fn new(connection: Arc<Connection>) -> Session {
+        Session { executor: Executor::of_session(&connection), connection }
     }
 
     /// Begins a transaction. No trip: BEGIN leaves with the first statement. (So `now()` in it is
     /// the time of the first statement's arrival, not of this call.)
     pub async fn begin(&mut self) -> Result<Transaction<'_>, Error> {
-        Ok(Transaction::new(&self.executor))
+        Ok(Transaction::new(&self.connection, &self.executor))
     }
 
     /// Runs a text of one or more statements, separated by semicolons, without parameters. They are
@@ -50,22 +51,22 @@ impl Session {
 
     /// The transaction status that the server told last.
     pub fn status(&self) -> TransactionStatus {
-        self.executor.shared.lock().status()
+        self.connection.lock().status()
     }
 
     /// What the server said of a setting.
     pub fn parameter(&self, name: &str) -> Option<String> {
-        self.executor.shared.lock().parameters.get(name).cloned()
+        self.connection.lock().parameters.get(name).cloned()
     }
 
     /// Whether the connection is gone.
     pub fn is_closed(&self) -> bool {
-        self.executor.shared.lock().engine.is_closed()
+        self.connection.lock().engine.is_closed()
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.executor.shared.release_handle();
+        self.connection.seat.pool.take_back(&self.connection);
     }
 }

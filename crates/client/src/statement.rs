@@ -12,9 +12,9 @@ use crate::shapes::{Shape, Shapes};
 use crate::statements::Prepared;
 use onetrip_postgres::sql::Traits;
 
-/// A statement that the server has parsed. Cheap to clone. Every other connection of its client (that of
-/// a session, say) prepares it with its first use there, without a trip of its own. When the last clone
-/// is dropped, the server is told to forget it, together with what is sent next.
+/// A statement whose types are known. Cheap to clone. Each connection of its client prepares it with its
+/// first use there, without a trip of its own. When the last clone is dropped, the server is told to
+/// forget it, together with what is sent next.
 ///
 /// If the server lost it (DISCARD ALL) or its plan went stale (the table has other columns now), it
 /// is prepared anew by itself, once per call, where that can't change what the call means: outside
@@ -37,15 +37,14 @@ impl Statement {
     pub(crate) fn described(
         sql: &str,
         traits: Traits,
-        shapes: &Arc<Shapes>,
+        shapes: Arc<Shapes>,
         description: &Blocks,
-    ) -> Result<(Statement, Columns), Error> {
+    ) -> Result<Statement, Error> {
         let (types, columns) = read_description(description, &result_format)?;
         let results = formats_of(&columns);
         let shape = Shape::new(sql.into(), types, traits, results);
-        let (prepared, shapes) = (Mutex::default(), shapes.clone());
-        let explicit = Explicit { shape, shapes, prepared, columns: columns.clone() };
-        Ok((Statement(Arc::new(explicit)), columns))
+        let prepared = Mutex::default();
+        Ok(Statement(Arc::new(Explicit { shape, shapes, prepared, columns })))
     }
 
     /// The types of its parameters, in order.

@@ -59,8 +59,6 @@ enum Hold {
 pub(crate) struct Prepared {
     name: Name,
     pub(crate) shape: Arc<Shape>,
-    /// By which the protocol prepares it anew.
-    pub(crate) id: StatementId,
     /// The segment of a pipeline in which it was prepared.
     segment: Option<Segment>,
     state: AtomicU8,
@@ -79,16 +77,17 @@ const STALE: u8 = 2;
 
 /// The name of a statement on the server, until it is closed.
 #[derive(Debug)]
-pub(crate) struct Name {
-    pub(crate) text: String,
-    id: Option<StatementId>,
+struct Name {
+    text: String,
+    /// By which the protocol prepares it anew.
+    id: StatementId,
     closes: Arc<Closes>,
 }
 
 /// Statements that nobody uses any more and that the server still has.
 #[derive(Debug, Default)]
-pub(crate) struct Closes {
-    list: Mutex<Vec<(Option<StatementId>, String)>>,
+struct Closes {
+    list: Mutex<Vec<(StatementId, String)>>,
     any: AtomicBool,
     /// The connection is gone.
     over: AtomicBool,
@@ -139,12 +138,6 @@ impl Statements {
         }
     }
 
-    pub(crate) fn name(&mut self) -> Name {
-        self.names += 1;
-        let text = format!("onetrip_{}", self.names);
-        Name { text, id: None, closes: self.closes.clone() }
-    }
-
     /// How this connection uses a statement here; the first use of it prepares it.
     pub(crate) fn way(
         &mut self,
@@ -167,24 +160,13 @@ impl Statements {
             }
         }
         let segment = if let Scope::Segment(segment) = scope { Some(segment) } else { None };
-        let name = self.name();
-        let prepared = Prepared::new(protocol, name, bound.shape.clone(), segment, PARSING)?;
+        self.names += 1;
+        let name = format!("onetrip_{}", self.names);
+        let id = protocol.register(heal(&name, &bound.shape).map_err(unencodable)?);
+        let name = Name { text: name, id, closes: self.closes.clone() };
+        let prepared = Prepared::new(name, bound.shape.clone(), segment);
         self.keep(prepared.clone(), bound.explicit.as_ref());
         Ok(Way::Named(Use { prepared, parses: true }))
-    }
-
-    /// Takes note of a statement that was prepared on request.
-    pub(crate) fn adopt(
-        &mut self,
-        protocol: &mut Postgres,
-        name: Name,
-        statement: &Statement,
-        columns: Columns,
-    ) -> Result<(), Error> {
-        let prepared = Prepared::new(protocol, name, statement.0.shape.clone(), None, READY)?;
-        *prepared.columns.lock().unwrap_or_else(PoisonError::into_inner) = columns;
-        self.keep(prepared, Some(statement));
-        Ok(())
     }
 
     fn keep(&mut self, prepared: Arc<Prepared>, explicit: Option<&Statement>) {
@@ -246,17 +228,9 @@ impl Hold {
 }
 
 impl Prepared {
-    fn new(
-        protocol: &mut Postgres,
-        mut name: Name,
-        shape: Arc<Shape>,
-        segment: Option<Segment>,
-        state: u8,
-    ) -> Result<Arc<Prepared>, Error> {
-        let id = protocol.register(heal(&name.text, &shape).map_err(unencodable)?);
-        name.id = Some(id);
-        let state = AtomicU8::new(state);
-        Ok(Arc::new(Prepared { name, shape, id, segment, state, columns: Mutex::default() }))
+    fn new(name: Name, shape: Arc<Shape>, segment: Option<Segment>) -> Arc<Prepared> {
+        let (state, columns) = (AtomicU8::new(PARSING), Mutex::default());
+        Arc::new(Prepared { name, shape, segment, state, columns })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -424,7 +398,7 @@ impl Core {
         let way = self.statements.way(self.engine.protocol_mut(), bound, scope)?;
         let shape = &bound.shape;
         let (expect, used) = match way {
-            Way::Named(used) => (expect.of_statement(used.prepared.id), Some(used)),
+            Way::Named(used) => (expect.of_statement(used.prepared.name.id), Some(used)),
             Way::Unnamed => (expect.parse().describe_portal(), None),
         };
         let name = used.as_ref().map_or("", |used| used.prepared.name());
@@ -451,16 +425,6 @@ impl Core {
         }
     }
 
-    /// Takes note of a statement that was prepared on request.
-    pub(crate) fn adopt(
-        &mut self,
-        name: Name,
-        statement: &Statement,
-        columns: Columns,
-    ) -> Result<(), Error> {
-        self.statements.adopt(self.engine.protocol_mut(), name, statement, columns)
-    }
-
     /// Whether statements are to be closed.
     pub(crate) fn any_to_close(&self) -> bool {
         self.statements.closes.any.load(Ordering::Relaxed)
@@ -477,9 +441,7 @@ impl Core {
                 break;
             }
             let Some((id, name)) = list.pop() else { break };
-            if let Some(id) = id {
-                self.engine.protocol_mut().unregister(id);
-            }
+            self.engine.protocol_mut().unregister(id);
             let mut bytes = BytesMut::new();
             let target = Target::Statement(&name);
             // A name of ours holds no NUL.

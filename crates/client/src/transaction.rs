@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::core::Connection;
 use crate::executor::{Executor, Lead, plain_statement};
 use crate::methods::statement_methods;
 use crate::reply::{command_tag, rolled_back_at_commit};
@@ -28,6 +29,7 @@ use onetrip_postgres::message::SYNC;
 /// ```
 #[derive(Debug)]
 pub struct Transaction<'a> {
+    connection: Arc<Connection>,
     executor: Executor,
     lead: Arc<Lead>,
     ended: bool,
@@ -36,10 +38,11 @@ pub struct Transaction<'a> {
 }
 
 impl Transaction<'_> {
-    pub(crate) fn new<'a>(session: &Executor) -> Transaction<'a> {
+    pub(crate) fn new<'a>(connection: &Arc<Connection>, session: &Executor) -> Transaction<'a> {
         let lead = Arc::new(Lead::default());
         let executor = session.behind(lead.clone());
-        Transaction { executor, lead, ended: false, session: PhantomData }
+        let connection = connection.clone();
+        Transaction { connection, executor, lead, ended: false, session: PhantomData }
     }
 
     /// Commits: one trip, or none if nothing was sent.
@@ -90,7 +93,7 @@ impl Drop for Transaction<'_> {
         }
         let Ok(mut rollback) = plain_statement("ROLLBACK") else { return };
         rollback.extend_from_slice(&SYNC);
-        self.executor.shared.with(|core, now| {
+        self.connection.with(|core, now| {
             // Where even this is not taken, the transaction must end with its connection.
             if core.submit_unwaited(now, &rollback).is_err() {
                 let error = core.lost("a transaction was dropped, and its ROLLBACK found no room");

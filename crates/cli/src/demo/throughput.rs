@@ -30,7 +30,8 @@ pub(super) async fn measure(
     setting: &Setting,
     progress: &Progress,
 ) -> Result<Vec<Measured>, Error> {
-    let direct = Client::connect_with(&setting.direct).await?;
+    // What is measured is one connection.
+    let direct = Client::connect_with(&setting.direct.clone().connections_max(1)).await?;
     let statement = direct.prepare(SELECT).await?;
     let mut times: [Vec<f64>; 3] = Default::default();
     for run in 0..=setting.runs {
@@ -50,7 +51,7 @@ pub(super) async fn measure(
     let (up, down) = Link::pair(Duration::ZERO);
     // Without delay the proxy takes any link.
     let _ = setting.proxy.set_links(up, down);
-    let proxied = Client::connect_with(&setting.proxied).await?;
+    let proxied = Client::connect_with(&setting.proxied.clone().connections_max(1)).await?;
     let statement = proxied.prepare(SELECT).await?;
     let mut measured = Vec::new();
     for ((way, name, what), times) in WAYS.into_iter().zip(times) {

@@ -47,6 +47,14 @@ pub(super) enum Keyword {
     WaitingBytesMax,
     PrepareThreshold,
     PreparedMax,
+    ConnectionsMax,
+    ConnectionsMin,
+    WaitTimeoutMs,
+    WaitingMax,
+    IdleTimeoutMs,
+    LifetimeMs,
+    SlowHeadMs,
+    IdleOrder,
     RequestTimeoutMs,
     StallTimeoutMs,
 }
@@ -66,7 +74,7 @@ impl Keyword {
 }
 
 /// Keyword, name, and the environment variable that libpq reads for it (empty: none).
-pub(super) const KEYWORDS: [(Keyword, &str, &str); 45] = [
+pub(super) const KEYWORDS: [(Keyword, &str, &str); 53] = [
     (Keyword::Host, "host", "PGHOST"),
     (Keyword::Hostaddr, "hostaddr", "PGHOSTADDR"),
     (Keyword::Port, "port", "PGPORT"),
@@ -110,6 +118,14 @@ pub(super) const KEYWORDS: [(Keyword, &str, &str); 45] = [
     (Keyword::WaitingBytesMax, "waiting_bytes_max", ""),
     (Keyword::PrepareThreshold, "prepare_threshold", ""),
     (Keyword::PreparedMax, "prepared_max", ""),
+    (Keyword::ConnectionsMax, "connections_max", ""),
+    (Keyword::ConnectionsMin, "connections_min", ""),
+    (Keyword::WaitTimeoutMs, "wait_timeout_ms", ""),
+    (Keyword::WaitingMax, "waiting_max", ""),
+    (Keyword::IdleTimeoutMs, "idle_timeout_ms", ""),
+    (Keyword::LifetimeMs, "lifetime_ms", ""),
+    (Keyword::SlowHeadMs, "slow_head_ms", ""),
+    (Keyword::IdleOrder, "idle_order", ""),
     (Keyword::RequestTimeoutMs, "request_timeout_ms", ""),
     (Keyword::StallTimeoutMs, "stall_timeout_ms", ""),
 ];

@@ -126,6 +126,7 @@ impl Config {
             (settings.queue_bytes_max, Keyword::QueueBytesMax),
             (settings.waiting_bytes_max, Keyword::WaitingBytesMax),
             (settings.prepared_max, Keyword::PreparedMax),
+            (settings.connections_max, Keyword::ConnectionsMax),
             (settings.scram_iterations_max as usize, Keyword::ScramIterationsMax),
         ] {
             if limit == 0 {

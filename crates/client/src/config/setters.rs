@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::keyword::Keyword;
 use super::{
-    ChannelBinding, Config, ProtocolVersion, RequireAuth, RootCert, SslMode, SslNegotiation,
-    TargetSessionAttrs, TlsVersion, WhenFull,
+    ChannelBinding, Config, IdleOrder, ProtocolVersion, RequireAuth, RootCert, SslMode,
+    SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
 };
 
 /// Settings; each names its default and unit at the field of [`Settings`](super::Settings) that
@@ -227,6 +227,62 @@ impl Config {
     pub fn prepared_max(mut self, value: usize) -> Config {
         self.settings.prepared_max = value;
         self.give(Keyword::PreparedMax)
+    }
+
+    /// Sets [`connections_max`](super::Settings::connections_max).
+    #[must_use]
+    pub fn connections_max(mut self, value: usize) -> Config {
+        self.settings.connections_max = value;
+        self.give(Keyword::ConnectionsMax)
+    }
+
+    /// Sets [`connections_min`](super::Settings::connections_min).
+    #[must_use]
+    pub fn connections_min(mut self, value: usize) -> Config {
+        self.settings.connections_min = value;
+        self.give(Keyword::ConnectionsMin)
+    }
+
+    /// Sets [`wait_timeout`](super::Settings::wait_timeout).
+    #[must_use]
+    pub fn wait_timeout(mut self, value: Duration) -> Config {
+        self.settings.wait_timeout = value;
+        self.give(Keyword::WaitTimeoutMs)
+    }
+
+    /// Sets [`waiting_max`](super::Settings::waiting_max).
+    #[must_use]
+    pub fn waiting_max(mut self, value: usize) -> Config {
+        self.settings.waiting_max = value;
+        self.give(Keyword::WaitingMax)
+    }
+
+    /// Sets [`idle_timeout`](super::Settings::idle_timeout).
+    #[must_use]
+    pub fn idle_timeout(mut self, value: Duration) -> Config {
+        self.settings.idle_timeout = value;
+        self.give(Keyword::IdleTimeoutMs)
+    }
+
+    /// Sets [`lifetime`](super::Settings::lifetime).
+    #[must_use]
+    pub fn lifetime(mut self, value: Duration) -> Config {
+        self.settings.lifetime = value;
+        self.give(Keyword::LifetimeMs)
+    }
+
+    /// Sets [`slow_head`](super::Settings::slow_head).
+    #[must_use]
+    pub fn slow_head(mut self, value: Duration) -> Config {
+        self.settings.slow_head = value;
+        self.give(Keyword::SlowHeadMs)
+    }
+
+    /// Sets [`idle_order`](super::Settings::idle_order).
+    #[must_use]
+    pub fn idle_order(mut self, value: IdleOrder) -> Config {
+        self.settings.idle_order = value;
+        self.give(Keyword::IdleOrder)
     }
 
     /// Sets [`request_timeout`](super::Settings::request_timeout).

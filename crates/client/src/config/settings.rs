@@ -4,6 +4,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use onetrip_engine::pool::IdleOrder;
+use onetrip_engine::pool::Limits;
+
 use super::tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
 
 /// All settings but who connects where. Each field names its default and unit; the setter of
@@ -98,6 +101,27 @@ pub struct Settings {
     /// Statements prepared by counting that a connection keeps; the least recently used is closed. Each
     /// costs memory on the server, a few KiB to some MiB. Default 256.
     pub prepared_max: usize,
+    /// Connections that a client opens at most, all together. Default 10.
+    pub connections_max: usize,
+    /// Connections that a client keeps open even if nobody needs them. Default 0.
+    pub connections_min: usize,
+    /// How long a session, or a statement that finds no connection, waits for one. Default 30 s.
+    /// Keyword `wait_timeout_ms`, at least 1.
+    pub wait_timeout: Duration,
+    /// Callers that wait for a connection; beyond it they are refused. Default 16,384.
+    pub waiting_max: usize,
+    /// After how long an idle connection is closed, unless there are only `connections_min`.
+    /// Default 10 min. Keyword `idle_timeout_ms`, at least 1.
+    pub idle_timeout: Duration,
+    /// After how long a connection is replaced, with up to 10 % more or less for each, so that not all
+    /// go at once. Default 30 min. Keyword `lifetime_ms`, at least 1.
+    pub lifetime: Duration,
+    /// A connection whose oldest unanswered statement is older gets no other's statement while another
+    /// connection can take it. Default 10 ms; set it well above the round trip. Keyword `slow_head_ms`,
+    /// at least 1.
+    pub slow_head: Duration,
+    /// Which of several idle connections is taken first. Default: the one that was used last.
+    pub idle_order: IdleOrder,
     /// Time for a request from its issue to the end of its answer, with the time in the queue.
     /// Default: no limit. Keyword `request_timeout_ms`; 0 is no limit.
     pub request_timeout: Option<Duration>,
@@ -116,6 +140,7 @@ impl Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
+        let pool = Limits::default();
         Settings {
             application_name: None,
             connect_timeout: Some(Duration::from_secs(10)),
@@ -148,6 +173,14 @@ impl Default for Settings {
             waiting_bytes_max: 16 << 20,
             prepare_threshold: 5,
             prepared_max: 256,
+            connections_max: pool.connections_max,
+            connections_min: pool.connections_min,
+            wait_timeout: pool.wait_timeout,
+            waiting_max: pool.waiting_max,
+            idle_timeout: pool.idle_timeout,
+            lifetime: pool.lifetime,
+            slow_head: pool.slow_head,
+            idle_order: pool.idle_order,
             request_timeout: None,
             stall_timeout: Duration::from_secs(30),
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 use super::keyword::Keyword;
 use super::{
-    ChannelBinding, Config, ProtocolVersion, RequireAuth, RootCert, Settings, SslMode,
+    ChannelBinding, Config, IdleOrder, ProtocolVersion, RequireAuth, RootCert, Settings, SslMode,
     SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
 };
 
@@ -179,13 +179,34 @@ impl Config {
                 settings.prepare_threshold = value.count(defaults.prepare_threshold)?;
             }
             Keyword::PreparedMax => settings.prepared_max = value.limit(defaults.prepared_max)?,
+            Keyword::ConnectionsMax => {
+                settings.connections_max = value.limit(defaults.connections_max)?;
+            }
+            Keyword::ConnectionsMin => {
+                settings.connections_min = value.count(defaults.connections_min)?;
+            }
+            Keyword::WaitTimeoutMs => {
+                settings.wait_timeout = value.millis(defaults.wait_timeout)?
+            }
+            Keyword::WaitingMax => settings.waiting_max = value.count(defaults.waiting_max)?,
+            Keyword::IdleTimeoutMs => {
+                settings.idle_timeout = value.millis(defaults.idle_timeout)?
+            }
+            Keyword::LifetimeMs => settings.lifetime = value.millis(defaults.lifetime)?,
+            Keyword::SlowHeadMs => settings.slow_head = value.millis(defaults.slow_head)?,
+            Keyword::IdleOrder => {
+                settings.idle_order = value.one_of(&[
+                    ("", IdleOrder::Lifo),
+                    ("lifo", IdleOrder::Lifo),
+                    ("fifo", IdleOrder::Fifo),
+                ])?;
+            }
             Keyword::RequestTimeoutMs => {
                 settings.request_timeout =
                     value.duration(Duration::from_millis, defaults.request_timeout)?;
             }
             Keyword::StallTimeoutMs => {
-                let limit = value.limit(defaults.stall_timeout.as_millis() as u64)?;
-                settings.stall_timeout = Duration::from_millis(limit);
+                settings.stall_timeout = value.millis(defaults.stall_timeout)?;
             }
         }
         Ok(())
@@ -233,6 +254,11 @@ impl<'a> Value<'a> {
             }
             Some(_) => Err(self.wrong("must be at least 1")),
         }
+    }
+
+    /// A number of milliseconds from 1.
+    fn millis(self, default: Duration) -> Result<Duration, ConfigError> {
+        self.limit(default.as_millis() as u64).map(Duration::from_millis)
     }
 
     /// A number from 0.

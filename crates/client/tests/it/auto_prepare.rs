@@ -98,7 +98,7 @@ fn the_least_recently_used_statement_is_closed() {
 fn everyone_behind_the_first_may_use_it_before_the_server_has_answered() {
     run(async {
         let proxy = proxy();
-        let client = client_through(&proxy, "prepare_threshold=2").await;
+        let client = client_through(&proxy, "prepare_threshold=2&connections_max=1").await;
         client.query_one(ECHO, &[&0]).await.unwrap();
         proxy.reset_stats();
         let replies: Vec<_> = (0..100).map(|i| client.query_one(ECHO, &[&i])).collect();

@@ -10,6 +10,7 @@ mod limits;
 mod outcomes;
 mod parameters;
 mod pipelines;
+mod pool;
 mod prepared;
 mod queries;
 mod refusals;

@@ -52,7 +52,7 @@ fn check(id: i32, claim: &Result<u64, Error>, there: &BTreeSet<i32>) {
 fn a_server_process_that_is_ended_with_a_thousand_in_flight() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("id int").await);
-        let client = client_with("in_flight_max=600").await;
+        let client = client_with("in_flight_max=600&connections_max=1").await;
         let mut replies = inserts(&client, &t, 0..300);
         let head = client.query(&gate.statement(), &[]);
         replies.extend(inserts(&client, &t, 301..1000));
@@ -66,30 +66,45 @@ fn a_server_process_that_is_ended_with_a_thousand_in_flight() {
             claims[300..].iter().map(|it| it.as_ref().unwrap_err().outcome()).collect();
         assert_eq!(outcomes[0], Outcome::Unknown, "it was sent");
         assert_eq!(*outcomes.last().unwrap(), Outcome::NotSent, "it was beyond the window");
-        assert!(client.is_closed());
         let pending = client.pending();
         assert_eq!((pending.in_flight, pending.queued, pending.waiting), (0, 0, 0));
+        assert_usable(&client).await;
     });
 }
 
 #[test]
-fn an_idle_connection_that_is_ended_says_so_at_the_next_call() {
+fn an_idle_connection_that_is_ended_is_replaced_by_the_next_call() {
     run(async {
         let client = client().await;
-        terminate(pid_of(&client).await).await;
+        let ended = pid_of(&client).await;
+        terminate(ended).await;
         until(async || client.is_closed()).await;
-        let error = error(client.query("select 1", &[]).await);
+        assert_ne!(pid_of(&client).await, ended);
+        assert!(!client.is_closed());
+    });
+}
+
+#[test]
+fn a_session_that_is_ended_says_so_at_the_next_call() {
+    run(async {
+        let client = client().await;
+        let session = client.session().await.unwrap();
+        let pid: i32 = session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+        terminate(pid).await;
+        until(async || session.is_closed()).await;
+        let error = error(session.query("select 1", &[]).await);
         assert_eq!((error.outcome(), error.sqlstate()), (Outcome::NotSent, Some("57P01")));
         assert!(error.is_connection_lost() && error.is_retry_safe());
         assert!(error.to_string().contains("terminating connection"), "{error}");
         for _ in 0..3 {
-            failed(client.execute("select 1", &[]).await, Outcome::NotSent, "connection_lost");
-            failed(client.prepare("select 1").await, Outcome::NotSent, "connection_lost");
-            let mut pipeline = client.pipeline();
+            failed(session.execute("select 1", &[]).await, Outcome::NotSent, "connection_lost");
+            failed(session.prepare("select 1").await, Outcome::NotSent, "connection_lost");
+            let mut pipeline = session.pipeline();
             failed(pipeline.query("select 1", &[]).await, Outcome::NotSent, "connection_lost");
             failed(pipeline.finish().await, Outcome::NotSent, "connection_lost");
         }
-        client.drained().await;
+        drop(session);
+        assert_usable(&client).await;
     });
 }
 
@@ -259,8 +274,11 @@ fn a_stalled_line_ends_each_request_by_its_deadline() {
     run(async {
         let (proxy, t) = (proxy(), table("id int").await);
         for direction in [Direction::Up, Direction::Down] {
-            let client = client_through(&proxy, "in_flight_max=20&request_timeout_ms=250").await;
+            let client =
+                client_through(&proxy, "in_flight_max=20&request_timeout_ms=250&connections_max=2")
+                    .await;
             let mut session = client.session().await.unwrap();
+            assert_usable(&client).await; // On a connection beside that of the session.
             proxy.fault(Fault::Stall { direction }, Scope::All);
             let replies = inserts(&client, &t, 0..40);
             let tx = session.begin().await.unwrap();

@@ -49,8 +49,8 @@ fn a_dropped_statement_is_closed_on_the_server() {
         let statement = session.prepare("select 1").await.unwrap();
         let clone = statement.clone();
         drop(statement);
-        assert_eq!(count(&session, "pg_prepared_statements").await, 1);
         assert_eq!(session.query_one(&clone, &[]).await.unwrap().get::<i32>(0), 1);
+        assert_eq!(count(&session, "pg_prepared_statements").await, 1);
         let reply = session.query_one(&clone, &[]);
         drop(clone);
         assert_eq!(reply.await.unwrap().get::<i32>(0), 1);
@@ -181,6 +181,7 @@ fn a_statement_does_not_heal_inside_of_a_transaction() {
     run(async {
         let mut session = session().await;
         let statement = session.prepare("select 'x'").await.unwrap();
+        session.query(&statement, &[]).await.unwrap();
         session.execute(LOSE_UNSEEN, &[]).await.unwrap();
         let tx = session.begin().await.unwrap();
         assert_eq!(tx.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
@@ -196,6 +197,7 @@ fn a_statement_does_not_heal_as_the_first_of_a_transaction() {
     run(async {
         let mut session = session().await;
         let statement = session.prepare("select 'x'").await.unwrap();
+        session.query(&statement, &[]).await.unwrap();
         session.execute(LOSE_UNSEEN, &[]).await.unwrap();
         let tx = session.begin().await.unwrap();
         rejected(tx.query(&statement, &[]).await, "26000");
@@ -209,6 +211,7 @@ fn a_statement_does_not_heal_inside_of_a_pipeline() {
     run(async {
         let session = session().await;
         let statement = session.prepare("select 'x'").await.unwrap();
+        session.query(&statement, &[]).await.unwrap();
         session.execute(LOSE_UNSEEN, &[]).await.unwrap();
         let mut pipeline = session.pipeline();
         let before = pipeline.query_one("select 1", &[]);

@@ -368,13 +368,15 @@ fn a_line_that_is_cut_without_a_goodbye_is_lost_and_said_so() {
     run(async {
         let (proxy, config) = behind_proxy("");
         let client = connect(&config).await.unwrap();
-        let waiting = client.query("select pg_sleep(100)", &[]);
+        // A session stays with its connection: the client would open another.
+        let session = client.session().await.unwrap();
+        let waiting = session.query("select pg_sleep(100)", &[]);
         let fault = Fault::CutAfter { direction: Direction::Down, bytes: 0 };
         proxy.fault(fault, Scope::Present);
         let error = failed(waiting.await, Outcome::Unknown, "connection_lost");
         assert!(error.to_string().contains("TLS was cut off"), "{error}");
         let error =
-            failed(client.query("select 1", &[]).await, Outcome::NotSent, "connection_lost");
+            failed(session.query("select 1", &[]).await, Outcome::NotSent, "connection_lost");
         assert!(error.is_connection_lost());
     });
 }
@@ -401,9 +403,10 @@ fn a_goodbye_of_the_server_is_told_from_a_cut() {
             let relay = Relay { just_hangs_up, ..Relay::default() };
             let relay = relay.listen(&identity, server()).await;
             let client = connect(&relay.instead(server(), VERIFIED)).await.unwrap();
+            let session = client.session().await.unwrap();
             relay.hang_up.notify_one();
-            until(async || client.is_closed()).await;
-            let late = client.query("select 1", &[]).await;
+            until(async || session.is_closed()).await;
+            let late = session.query("select 1", &[]).await;
             let error = failed(late, Outcome::NotSent, "connection_lost");
             assert!(error.to_string().contains(words), "{error}");
         }

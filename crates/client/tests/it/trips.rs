@@ -29,7 +29,7 @@ async fn trips_while_silent(proxy: &Proxy, work: impl Future<Output = ()>) -> u6
 fn calls_made_before_the_first_is_awaited_share_a_trip() {
     run(async {
         let proxy = proxy();
-        let client = client_through(&proxy, "").await;
+        let client = client_through(&proxy, "connections_max=1").await;
         let two = trips_while_silent(&proxy, async {
             let (a, b) = (client.query_one("select 1", &[]), client.query_one("select $1", &[&2]));
             assert_eq!(a.await.unwrap().get::<i32>(0), 1);

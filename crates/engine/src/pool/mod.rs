@@ -273,6 +273,11 @@ impl Pool {
         &self.limits
     }
 
+    /// Whether it has not forgotten this connection.
+    pub fn is_known(&self, id: ConnectionId) -> bool {
+        self.connections.find(id).is_some()
+    }
+
     /// Connections of any state, those that are being opened included.
     pub fn connections(&self) -> usize {
         self.connections.len()

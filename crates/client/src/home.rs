@@ -1,0 +1,300 @@
+//! Where a pipeline is: on a connection, or in line for one with what was added to it so far.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Poll, Waker};
+
+use bytes::Bytes;
+use onetrip_engine::{Time, Token};
+use onetrip_postgres::Expect;
+use onetrip_postgres::sql::Place;
+
+use crate::Error;
+use crate::core::{Connection, Core};
+use crate::executor::{Executor, Sent, Target};
+use crate::pipeline::given_up;
+use crate::pipelines::{PipelineId, PipelineStatus};
+use crate::pool::{Placement, Pool, Work};
+use crate::statements::Bound;
+
+/// Where a pipeline is.
+#[derive(Debug)]
+pub(crate) enum Home {
+    At(Arc<Connection>, PipelineId),
+    /// No connection takes it at once.
+    Later(Arc<Line>),
+}
+
+/// A pipeline in line for a connection.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pool: Arc<Pool>,
+    /// The place in line; its token is the number of the pipeline.
+    placement: Mutex<Option<Arc<Placement>>>,
+    state: Mutex<State>,
+}
+
+enum State {
+    Waiting { steps: Vec<Step>, bytes: usize },
+    Attached(Arc<Connection>, PipelineId),
+    Over(Error),
+}
+
+/// What was asked of a pipeline that had no connection yet.
+struct Step {
+    run: Box<Run>,
+    reply: Option<Arc<Placement>>,
+}
+
+type Run = dyn FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Send;
+
+/// A statement that is to be added; the bytes are beside it.
+pub(crate) struct Statement {
+    pub(crate) expect: Expect,
+    pub(crate) bound: Option<Bound>,
+    /// Whether its text shows that it changes its session.
+    pub(crate) touches: bool,
+}
+
+impl Home {
+    pub(crate) fn of(executor: &Executor) -> Home {
+        let in_transaction = executor.place == Place::Session { in_transaction: true };
+        let timeout = executor.context.options.request_timeout;
+        let open = move |core: &mut Core| core.open_pipeline(in_transaction, timeout);
+        match &executor.target {
+            Target::One(connection) => {
+                Home::At(connection.clone(), connection.with(|core, _| open(core)))
+            }
+            Target::Any(pool) => match pool.try_run(|core, _| open(core)) {
+                Some((connection, id)) => Home::At(connection, id),
+                None => Home::Later(Line::join(pool, open)),
+            },
+        }
+    }
+
+    /// The connection and the number there, once it has one.
+    pub(crate) async fn attached(&mut self) -> Result<(Arc<Connection>, PipelineId), Error> {
+        if let Home::Later(line) = self {
+            let line = line.clone();
+            std::future::poll_fn(|cx| {
+                let placement = line.placement.lock().unwrap_or_else(PoisonError::into_inner);
+                placement.as_ref().map_or(Poll::Ready(()), |it| it.poll_settled(cx))
+            })
+            .await;
+        }
+        self.settle();
+        match self {
+            Home::At(connection, id) => Ok((connection.clone(), *id)),
+            Home::Later(line) => match &*line.lock() {
+                State::Over(error) => Err(error.clone()),
+                _ => Err(given_up()),
+            },
+        }
+    }
+
+    /// Notices that it has a connection.
+    fn settle(&mut self) {
+        let Home::Later(line) = self else { return };
+        let attached = match &*line.lock() {
+            State::Attached(connection, id) => Some((connection.clone(), *id)),
+            _ => None,
+        };
+        if let Some((connection, id)) = attached {
+            *self = Home::At(connection, id);
+        }
+    }
+
+    /// Adds a statement.
+    pub(crate) fn push(
+        &mut self,
+        statement: Statement,
+        bytes: &[u8],
+        limits: (usize, usize),
+    ) -> Result<Sent, Error> {
+        self.settle();
+        if let Home::At(connection, id) = self {
+            let (connection, id) = (&*connection, *id);
+            let add = |core: &mut Core, now: Time| add(core, now, id, &statement, bytes, limits);
+            let kept = connection.with_local(|core| {
+                let now = core.clock();
+                core.pipeline_keeps(id, bytes.len()).then(|| add(core, now))
+            });
+            let token = kept.unwrap_or_else(|| connection.with(add))?;
+            return Ok(Sent::here(connection, token));
+        }
+        let kept = Bytes::copy_from_slice(bytes);
+        self.submit(bytes.len(), move |core, now, id| add(core, now, id, &statement, &kept, limits))
+    }
+
+    /// Does something that has a reply: now, or when there is a connection.
+    pub(crate) fn submit(
+        &mut self,
+        bytes: usize,
+        run: impl FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Send + 'static,
+    ) -> Result<Sent, Error> {
+        self.settle();
+        match self {
+            Home::At(connection, id) => {
+                let token = connection.with(|core, now| run(core, now, *id))?;
+                Ok(Sent::here(connection, token))
+            }
+            Home::Later(line) => line.add(bytes, run),
+        }
+    }
+
+    /// Does something that has no reply.
+    pub(crate) fn run(&mut self, run: impl FnOnce(&mut Core, Time, PipelineId) + Send + 'static) {
+        self.settle();
+        match self {
+            Home::At(connection, id) => connection.with(|core, now| run(core, now, *id)),
+            Home::Later(line) => {
+                let run = Box::new(move |core: &mut Core, now, id| {
+                    run(core, now, id);
+                    Ok(Token::DISCARD)
+                });
+                if let State::Waiting { steps, .. } = &mut *line.lock() {
+                    steps.push(Step { run, reply: None });
+                }
+            }
+        }
+    }
+
+    pub(crate) fn status(&self) -> PipelineStatus {
+        match self {
+            Home::At(connection, id) => connection.with(|core, _| core.pipeline_status(*id)),
+            Home::Later(line) => match &*line.lock() {
+                State::Waiting { .. } => PipelineStatus::On,
+                State::Attached(connection, id) => {
+                    connection.with(|core, _| core.pipeline_status(*id))
+                }
+                State::Over(_) => PipelineStatus::Off,
+            },
+        }
+    }
+
+    /// The pipeline is dropped; if it was not finished, the error says why it has to be given up.
+    pub(crate) fn leave(&mut self, unfinished: Option<Error>) {
+        if let (Home::Later(line), Some(why)) = (&*self, &unfinished) {
+            line.give_up(why);
+        }
+        self.run(move |core, now, id| {
+            if let Some(why) = unfinished {
+                core.pipeline_give_up(now, id, &why);
+            }
+            core.pipeline_release(now, id);
+            core.release();
+        });
+    }
+}
+
+fn add(
+    core: &mut Core,
+    now: Time,
+    id: PipelineId,
+    statement: &Statement,
+    bytes: &[u8],
+    limits: (usize, usize),
+) -> Result<Token, Error> {
+    core.touched |= statement.touches;
+    let Some(bound) = &statement.bound else {
+        return core.pipeline_push(now, id, (statement.expect, None), bytes, limits);
+    };
+    core.with_scratch(|core, out| {
+        let scope = core.pipeline_scope(id);
+        let request = core.assemble(statement.expect, bound, bytes, scope, out)?;
+        core.pipeline_push(now, id, request, out, limits)
+    })
+}
+
+impl Line {
+    fn join(
+        pool: &Arc<Pool>,
+        open: impl Fn(&mut Core) -> PipelineId + Send + 'static,
+    ) -> Arc<Line> {
+        let state = Mutex::new(State::Waiting { steps: Vec::new(), bytes: 0 });
+        let line = Arc::new(Line { pool: pool.clone(), placement: Mutex::default(), state });
+        let here = line.clone();
+        let joined = line.clone();
+        let run = move |connection: &Arc<Connection>, core: &mut Core, now: Time| {
+            let id = open(core);
+            here.attach(connection, core, now, id);
+            Ok(Token::DISCARD)
+        };
+        let fail = move |error: &Error| joined.fail(error.clone());
+        let deadline = pool.context.deadline(pool.now());
+        let placement = pool.run_later(Work::new(run).or(fail), deadline);
+        *line.placement.lock().unwrap_or_else(PoisonError::into_inner) = Some(placement);
+        line
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(
+        &self,
+        more: usize,
+        run: impl FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Send + 'static,
+    ) -> Result<Sent, Error> {
+        let options = &self.pool.context.options;
+        match &mut *self.lock() {
+            State::Waiting { steps, bytes } => {
+                if steps.len() >= options.queue_max || *bytes >= options.queue_bytes_max {
+                    return Err(crate::pipelines::overrun());
+                }
+                *bytes += more;
+                let reply = Placement::new(&self.pool);
+                steps.push(Step { run: Box::new(run), reply: Some(reply.clone()) });
+                Ok(Sent::later(reply))
+            }
+            State::Attached(..) => Err(given_up()),
+            State::Over(error) => Err(error.clone()),
+        }
+    }
+
+    /// There is a connection: what was asked for so far is done.
+    fn attach(&self, connection: &Arc<Connection>, core: &mut Core, now: Time, id: PipelineId) {
+        let attached = State::Attached(connection.clone(), id);
+        let waiting = std::mem::replace(&mut *self.lock(), attached);
+        let State::Waiting { steps, .. } = waiting else { return };
+        for Step { run, reply } in steps {
+            let token = run(core, now, id);
+            match reply {
+                Some(reply) if reply.is_given_up() => {
+                    token.into_iter().for_each(|token| core.drop_reply(now, token));
+                }
+                Some(reply) => {
+                    let waker = reply.settle(connection, token);
+                    core.wakers.extend(waker);
+                }
+                None => {}
+            }
+        }
+    }
+
+    /// No connection came. Returns whom to wake.
+    fn fail(&self, error: Error) -> Vec<Waker> {
+        let waiting = std::mem::replace(&mut *self.lock(), State::Over(error.clone()));
+        let State::Waiting { steps, .. } = waiting else { return Vec::new() };
+        let replies = steps.into_iter().filter_map(|step| step.reply);
+        replies.filter_map(|reply| reply.fail(error.clone())).collect()
+    }
+
+    fn give_up(&self, why: &Error) {
+        let placement = self.placement.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(placement) = placement
+            && placement.leave()
+        {
+            self.fail(why.clone()).into_iter().for_each(Waker::wake);
+        }
+    }
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            State::Waiting { .. } => "Waiting",
+            State::Attached(..) => "Attached",
+            State::Over(_) => "Over",
+        })
+    }
+}

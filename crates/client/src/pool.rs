@@ -1,0 +1,466 @@
+//! The pool of a client: the host of the engine's policy ([`onetrip_engine::pool`]).
+//!
+//! The policy decides under one lock. Two paths go around it, so that threads don't meet there:
+//!
+//! * A statement is placed on a shared connection by its published load alone (`placing.rs`).
+//! * A session that ends leaves its connection in a cell of its thread, where the next one finds it
+//!   (`cells.rs`). To the policy it is still checked out.
+//!
+//! Both look first whether anybody waits, and then leave it to the policy, so nobody is overtaken.
+//!
+//! The lock of the policy is taken before that of a connection, never the other way round: what a
+//! connection has to say (`Seat::report`) it says with its own lock released.
+
+mod cells;
+mod load;
+mod opening;
+mod placing;
+mod waiting;
+
+use std::collections::HashMap;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+use std::time::Instant;
+
+use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Output};
+use onetrip_engine::{Outcome, Time, Token};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use crate::config::{Config, Settings, WhenFull};
+use crate::core::{Connection, Context, Duty, Options};
+use crate::{Error, Kind};
+use cells::Cells;
+use load::Hints;
+pub(crate) use load::LoadCell;
+pub(crate) use placing::{Placement, Work};
+use waiting::Callers;
+
+/// The connections of one client.
+pub(crate) struct Pool {
+    config: Arc<Config>,
+    pub(crate) context: Arc<Context>,
+    limits: policy::Limits,
+    state: Mutex<State>,
+    cells: Cells,
+    pub(crate) hints: Arc<Hints>,
+    /// The timer's deadline may have changed.
+    changed: Arc<Notify>,
+    runtime: Handle,
+}
+
+struct State {
+    policy: policy::Pool,
+    connections: HashMap<ConnectionId, Arc<Connection>>,
+    opening: HashMap<ConnectionId, AbortHandle>,
+    /// What is to be opened once the lock is released.
+    to_open: Vec<ConnectionId>,
+    callers: Callers,
+    /// Why the last attempt to open a connection failed.
+    last_error: Option<Error>,
+    /// Why the pool was closed, if not by its owner.
+    closed_because: Option<Error>,
+    /// Who is to be woken once the lock is released.
+    wakers: Vec<Waker>,
+    /// The list of shared connections changed.
+    relist: bool,
+    /// When the timer goes off.
+    armed: Time,
+}
+
+/// The place of a connection in its pool.
+#[derive(Clone)]
+pub(crate) struct Seat {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) id: ConnectionId,
+}
+
+impl Pool {
+    /// Opens a pool, and its first connection.
+    pub(crate) async fn open(config: Config) -> Result<Arc<Pool>, Error> {
+        let settings = config.resolve().map_err(Error::config)?.settings().clone();
+        let limits = limits(&settings);
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed)
+            .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
+        let pool = Arc::new(Pool {
+            config: Arc::new(config),
+            context: Context::new(options(&settings)),
+            state: Mutex::new(State {
+                policy: policy::Pool::new(limits.clone(), u64::from_le_bytes(seed)),
+                connections: HashMap::new(),
+                opening: HashMap::new(),
+                to_open: Vec::new(),
+                callers: Callers::default(),
+                last_error: None,
+                closed_because: None,
+                wakers: Vec::new(),
+                relist: false,
+                armed: Time::NEVER,
+            }),
+            cells: Cells::new(),
+            limits,
+            hints: Arc::default(),
+            changed: Arc::default(),
+            runtime: Handle::current(),
+        });
+        pool.open_first().await?;
+        tokio::spawn(watch(Watch(Arc::downgrade(&pool)), pool.changed.clone()));
+        Ok(pool)
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.context.now()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the policy's state and does what it then says.
+    fn with<R>(self: &Arc<Self>, change: impl FnOnce(&mut State, Time) -> R) -> R {
+        let mut state = self.lock();
+        let now = self.now();
+        let result = change(&mut state, now);
+        self.settle(&mut state, now);
+        let wakers = std::mem::take(&mut state.wakers);
+        let to_open = std::mem::take(&mut state.to_open);
+        drop(state);
+        wakers.into_iter().for_each(Waker::wake);
+        to_open.into_iter().for_each(|id| self.spawn_open(id));
+        result
+    }
+
+    /// Opens a connection in the background. A runtime that is gone says so at once, so the lock must
+    /// be free.
+    fn spawn_open(self: &Arc<Self>, id: ConnectionId) {
+        let attempt = opening::Attempt::new(self, id);
+        let task = self.runtime.spawn(opening::open(attempt));
+        let mut state = self.lock();
+        match state.policy.is_known(id) {
+            true => drop(state.opening.insert(id, task.abort_handle())),
+            false => task.abort(),
+        }
+    }
+
+    fn settle(self: &Arc<Self>, state: &mut State, now: Time) {
+        loop {
+            let State { policy, connections, .. } = state;
+            let Some(output) = policy.poll_output(now, |id| load::of(connections, id)) else {
+                break;
+            };
+            self.act(state, now, output);
+        }
+        if std::mem::take(&mut state.relist) {
+            let shared = state.connections.values().filter(|it| it.lock().duty == Duty::Shared);
+            self.cells.set_shared(shared.cloned().collect());
+        }
+        self.hints.waiting.store(state.policy.waiting(), Ordering::SeqCst);
+        self.hints.can_grow.store(state.policy.can_grow(), Ordering::Relaxed);
+        let deadline = state.policy.poll_deadline().unwrap_or(Time::NEVER);
+        if deadline < state.armed || state.policy.is_closed() {
+            state.armed = deadline;
+            self.changed.notify_one();
+        }
+    }
+
+    fn act(self: &Arc<Self>, state: &mut State, now: Time, output: Output) {
+        match output {
+            Output::Open { id } => state.to_open.push(id),
+            Output::Granted { token, id, .. } => self.granted(state, now, token, id),
+            Output::Placed { token, id, .. } => self.placed(state, token, id),
+            Output::Failed { token, cause } => {
+                let error = self.failure(state, cause);
+                let wakers = state.callers.fail(token, error);
+                state.wakers.extend(wakers);
+            }
+            Output::Shared { id } => self.set_duty(state, id, Duty::Shared),
+            Output::Drain { id } => {
+                self.set_duty(state, id, Duty::Draining);
+                if load::of(&state.connections, id).is_idle() {
+                    state.policy.handle_drained(id);
+                }
+            }
+            Output::Reset { id } => {
+                if let Some(connection) = state.connections.get(&id) {
+                    connection.lock().reset_now(now);
+                }
+            }
+            Output::Close { id } => self.forget(state, id),
+            Output::Closed => {}
+        }
+    }
+
+    fn set_duty(&self, state: &mut State, id: ConnectionId, duty: Duty) {
+        if let Some(connection) = state.connections.get(&id) {
+            connection.lock().duty = duty;
+            state.relist = true;
+        }
+    }
+
+    fn granted(self: &Arc<Self>, state: &mut State, now: Time, token: Token, id: ConnectionId) {
+        self.set_duty(state, id, Duty::Exclusive);
+        let Some(connection) = state.connections.get(&id).cloned() else { return };
+        match state.callers.grant(token, connection) {
+            Ok(waker) => state.wakers.extend(waker),
+            // Its caller has gone away.
+            Err(_) => state.policy.release(now, id, Condition::Clean),
+        }
+    }
+
+    fn placed(&self, state: &mut State, token: Token, id: ConnectionId) {
+        let connection = state.connections.get(&id).cloned();
+        if let Some(connection) = connection {
+            let waker = state.callers.place(token, &connection);
+            state.wakers.extend(waker);
+        }
+    }
+
+    /// Lets a connection go: it says goodbye when what was submitted was answered.
+    fn forget(&self, state: &mut State, id: ConnectionId) {
+        if let Some(task) = state.opening.remove(&id) {
+            task.abort();
+        }
+        if let Some(connection) = state.connections.remove(&id) {
+            state.relist = true;
+            connection.release_handle();
+        }
+    }
+
+    fn failure(&self, state: &State, cause: Cause) -> Error {
+        let max = self.limits.connections_max;
+        if let (Cause::Closed, Some(error)) = (cause, &state.closed_because) {
+            return error.clone();
+        }
+        let (kind, code, message) = match cause {
+            Cause::LineFull => (
+                Kind::Misuse,
+                "pool_full",
+                "too many callers wait for a connection: raise waiting_max or connections_max, or \
+                 make fewer calls at once"
+                    .to_owned(),
+            ),
+            Cause::Deadline => (
+                Kind::Timeout,
+                "pool_timeout",
+                format!(
+                    "no connection became free in time: up to {max} (connections_max) are in use; \
+                     hold sessions for a shorter time, or raise connections_max or wait_timeout"
+                ),
+            ),
+            Cause::OpenFailed => match &state.last_error {
+                Some(error) => return error.clone().with_outcome(Outcome::NotSent),
+                None => (Kind::Transport, "connect", cause.to_string()),
+            },
+            Cause::Closed => (
+                Kind::Transport,
+                crate::error::CONNECTION_ENDED,
+                "the client was closed by this program".to_owned(),
+            ),
+        };
+        Error::new(kind, Outcome::NotSent, code, message)
+    }
+
+    // --- what connections report ---
+
+    fn report(self: &Arc<Self>, id: ConnectionId) {
+        self.with(|state, now| {
+            let Some(connection) = state.connections.get(&id).cloned() else { return };
+            let mut core = connection.lock();
+            if core.engine.is_closed() {
+                drop(core);
+                return self.forget_lost(state, now, id);
+            }
+            if core.duty == Duty::Returning && core.is_at_rest() {
+                core.duty = Duty::Exclusive;
+                let condition = core.condition();
+                drop(core);
+                state.policy.release(now, id, condition);
+                return;
+            }
+            let idle = core.is_at_rest();
+            drop(core);
+            match idle {
+                true => state.policy.handle_drained(id),
+                false => state.policy.handle_room(),
+            }
+        });
+    }
+
+    /// A connection has ended.
+    fn lost(self: &Arc<Self>, id: ConnectionId) {
+        self.with(|state, now| self.forget_lost(state, now, id));
+    }
+
+    fn forget_lost(&self, state: &mut State, now: Time, id: ConnectionId) {
+        if let Some(connection) = state.connections.remove(&id) {
+            state.relist = true;
+            self.cells.forget(&connection);
+        }
+        state.policy.handle_lost(now, id);
+    }
+
+    /// A session is over.
+    pub(crate) fn take_back(self: &Arc<Self>, connection: &Arc<Connection>) {
+        let mut core = connection.lock();
+        if core.engine.is_closed() || core.duty != Duty::Exclusive {
+            return;
+        }
+        if !core.is_at_rest() {
+            core.duty = Duty::Returning;
+            // It may not have been looked at since the last reply.
+            return;
+        }
+        let condition = core.condition();
+        drop(core);
+        let id = connection.seat.id;
+        let keeps = condition != Condition::DirtyHolding
+            && self.limits.idle_order == policy::IdleOrder::Lifo;
+        if keeps && !self.hints.wants_back() {
+            let (parked, first) = self.cells.park(connection.clone(), self.now());
+            if parked {
+                if first {
+                    self.changed.notify_one();
+                }
+                // Somebody may have begun to wait just now, and have seen the cell empty.
+                if self.hints.wants_back() {
+                    self.hand_over_parked();
+                }
+                return;
+            }
+        }
+        self.with(|state, now| state.policy.release(now, id, condition));
+    }
+
+    /// Hands connections that are kept in cells to the policy.
+    fn hand_over_parked(self: &Arc<Self>) {
+        self.with(|state, _| self.sweep(state, Time::NEVER));
+    }
+
+    fn sweep(&self, state: &mut State, parked_before: Time) {
+        self.cells.take_all(parked_before, |connection, since| {
+            let condition = connection.lock().condition();
+            state.policy.release(since, connection.seat.id, condition);
+        });
+    }
+
+    /// No new calls come: what was submitted is still answered.
+    pub(crate) fn close(self: &Arc<Self>) {
+        self.hints.closed.store(true, Ordering::SeqCst);
+        self.with(|state, _| {
+            state.policy.close();
+            self.sweep(state, Time::NEVER);
+        });
+    }
+
+    /// Does what is due, and says when something will be. `None` once the pool is closed and all its
+    /// connections are gone.
+    fn tick(self: &Arc<Self>) -> Option<Option<Instant>> {
+        let parked_before = self.now().since(Time::ZERO).saturating_sub(cells::PARKED_MAX);
+        self.with(|state, now| {
+            state.policy.handle_time(now);
+            // The timer is set below, so it need not be told of an earlier deadline.
+            state.armed = Time::ZERO;
+            self.sweep(state, Time::ZERO.after(parked_before));
+        });
+        let mut state = self.lock();
+        state.armed = state.policy.poll_deadline().unwrap_or(Time::NEVER);
+        let next = state.armed.min(self.cells.sweep_at());
+        let instant = (next != Time::NEVER).then(|| self.context.instant(next));
+        (!state.policy.is_closed()).then_some(instant)
+    }
+
+    // --- getters ---
+
+    /// Callers in line.
+    pub(crate) fn waiting(&self) -> usize {
+        self.hints.waiting.load(Ordering::Relaxed)
+    }
+
+    /// All connections, whatever they are used for.
+    pub(crate) fn connections(&self) -> Vec<Arc<Connection>> {
+        self.lock().connections.values().cloned().collect()
+    }
+}
+
+/// Counts only: a connection knows its pool, and the pool its connections.
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool").field("hints", &self.hints).finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Seat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+impl Seat {
+    /// The connection is idle, or has room, and its duty says that the pool wants to know.
+    pub(crate) fn report(&self) {
+        self.pool.report(self.id);
+    }
+
+    pub(crate) fn lost(&self) {
+        self.pool.lost(self.id);
+    }
+}
+
+/// Watches the clock for a pool, for as long as there is one.
+async fn watch(watch: Watch, changed: Arc<Notify>) {
+    while let Some(next) = watch.0.upgrade().and_then(|pool| pool.tick()) {
+        tokio::select! {
+            () = changed.notified() => {}
+            () = wait_until(next) => {}
+        }
+    }
+}
+
+/// The pool while its clock is watched. Without the runtime that does it nothing can be opened, and
+/// nobody may wait for that.
+struct Watch(std::sync::Weak<Pool>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(pool) = self.0.upgrade() {
+            pool.lock().closed_because.get_or_insert_with(opening::runtime_gone);
+            pool.close();
+        }
+    }
+}
+
+async fn wait_until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+fn options(settings: &Settings) -> Options {
+    Options {
+        request_timeout: settings.request_timeout,
+        refuse_when_full: settings.when_full == WhenFull::Refuse,
+        queue_max: settings.queue_max,
+        queue_bytes_max: settings.queue_bytes_max,
+        waiting_bytes_max: settings.waiting_bytes_max,
+        prepare_threshold: settings.prepare_threshold,
+        prepared_max: settings.prepared_max,
+    }
+}
+
+fn limits(settings: &Settings) -> policy::Limits {
+    policy::Limits {
+        connections_max: settings.connections_max,
+        connections_min: settings.connections_min,
+        wait_timeout: settings.wait_timeout,
+        waiting_max: settings.waiting_max,
+        idle_timeout: settings.idle_timeout,
+        lifetime: settings.lifetime,
+        slow_head: settings.slow_head,
+        idle_order: settings.idle_order,
+        ..policy::Limits::default()
+    }
+}

@@ -1,0 +1,89 @@
+//! What the policy asks of a connection, published by the connection so that nobody has to lock it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use onetrip_engine::Time;
+use onetrip_engine::pool::{ConnectionId, Load};
+
+use crate::core::Connection;
+
+/// The load of one connection. Its fields are read one by one: a reader may see one that is newer
+/// than another, which at worst places a statement less well.
+#[derive(Debug)]
+pub(crate) struct LoadCell {
+    unanswered: AtomicUsize,
+    unanswered_bytes: AtomicUsize,
+    since: AtomicU64,
+    hints: Arc<Hints>,
+}
+
+/// What a pool lets others see without its lock.
+#[derive(Debug, Default)]
+pub(crate) struct Hints {
+    /// Callers that wait for a connection.
+    pub(super) waiting: AtomicUsize,
+    /// Whether one more connection may be opened.
+    pub(super) can_grow: AtomicBool,
+    /// Whether the pool is closed: what comes back goes no further.
+    pub(super) closed: AtomicBool,
+}
+
+impl Hints {
+    /// Whether the policy wants a connection that a session gives back.
+    pub(super) fn wants_back(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0 || self.closed.load(Ordering::SeqCst)
+    }
+}
+
+impl LoadCell {
+    pub(crate) fn new(hints: Arc<Hints>, now: Time) -> Arc<LoadCell> {
+        Arc::new(LoadCell {
+            unanswered: AtomicUsize::new(0),
+            unanswered_bytes: AtomicUsize::new(0),
+            since: AtomicU64::new(now.as_nanos()),
+            hints,
+        })
+    }
+
+    /// Takes note of the work of a connection, and, where a reply was completed, of when.
+    pub(crate) fn set(&self, unanswered: usize, bytes: usize, moved: Option<Time>) {
+        if self.unanswered.load(Ordering::Relaxed) != unanswered {
+            self.unanswered.store(unanswered, Ordering::Release);
+        }
+        self.unanswered_bytes.store(bytes, Ordering::Relaxed);
+        if let Some(now) = moved {
+            self.since.store(now.as_nanos(), Ordering::Relaxed);
+        }
+    }
+
+    /// The first request since it was idle was submitted.
+    pub(crate) fn begin(&self, now: Time) {
+        self.since.store(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Load {
+        Load {
+            unanswered: self.unanswered.load(Ordering::Acquire),
+            unanswered_bytes: self.unanswered_bytes.load(Ordering::Relaxed),
+            since: Time::from_nanos(self.since.load(Ordering::Relaxed)),
+            // What is beyond the window waits in the queue of its connection.
+            room: usize::MAX,
+        }
+    }
+
+    /// Whether somebody waits who could use it.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.hints.waiting.load(Ordering::Relaxed) > 0
+    }
+}
+
+/// The load of a connection as the policy asks for it. One that is gone has none, and will be
+/// reported.
+pub(super) fn of(connections: &HashMap<ConnectionId, Arc<Connection>>, id: ConnectionId) -> Load {
+    match connections.get(&id) {
+        Some(connection) => connection.load.get(),
+        None => Load { unanswered: 1, unanswered_bytes: 0, since: Time::ZERO, room: 0 },
+    }
+}

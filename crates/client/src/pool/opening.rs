@@ -1,0 +1,108 @@
+//! Opening connections for a pool.
+
+use std::sync::Arc;
+
+use onetrip_engine::pool::ConnectionId;
+use onetrip_engine::pool::Output;
+
+use super::{Pool, Seat};
+use crate::connect::{connect, is_final};
+use crate::core::Connection;
+use crate::error::CONNECTION_ENDED;
+use crate::{Error, Kind, Outcome};
+
+/// Opens a connection that the policy asked for.
+pub(super) async fn open(mut attempt: Attempt) {
+    let Attempt { seat, .. } = &attempt;
+    let result = connect(&seat.pool.config, &seat.pool.context, seat.clone()).await;
+    attempt.is_over = true;
+    attempt.seat.pool.opened(attempt.seat.id, result);
+}
+
+/// An attempt that its runtime drops has failed: nobody may wait for it then.
+pub(super) struct Attempt {
+    seat: Seat,
+    is_over: bool,
+}
+
+impl Attempt {
+    pub(super) fn new(pool: &Arc<Pool>, id: ConnectionId) -> Attempt {
+        Attempt { seat: Seat { pool: pool.clone(), id }, is_over: false }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.seat.pool.opened(self.seat.id, Err(runtime_gone()));
+        }
+    }
+}
+
+pub(super) fn runtime_gone() -> Error {
+    Error::new(
+        Kind::Transport,
+        Outcome::NotSent,
+        CONNECTION_ENDED,
+        "the runtime in which the client was made was shut down: make the client in one that lives on",
+    )
+}
+
+impl Pool {
+    /// Opens the first connection. Its failure is the failure of the client.
+    pub(super) async fn open_first(self: &Arc<Self>) -> Result<(), Error> {
+        let mut first = None;
+        {
+            let mut state = self.lock();
+            let now = self.now();
+            state.policy.grow();
+            while let Some(output) = state.policy.poll_output(now, |_| unreachable_load()) {
+                match output {
+                    Output::Open { id } if first.is_none() => first = Some(id),
+                    output => self.act(&mut state, now, output),
+                }
+            }
+        }
+        let Some(id) = first else { return Ok(()) };
+        let seat = Seat { pool: self.clone(), id };
+        let result = connect(&self.config, &self.context, seat).await;
+        let failure = result.as_ref().err().cloned();
+        self.opened(id, result);
+        match failure {
+            Some(error) => {
+                self.close();
+                Err(error)
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn opened(self: &Arc<Self>, id: ConnectionId, result: Result<Arc<Connection>, Error>) {
+        self.with(|state, now| {
+            state.opening.remove(&id);
+            match result {
+                Ok(connection) => {
+                    let closed = connection.lock().engine.is_closed();
+                    state.connections.insert(id, connection);
+                    state.last_error = None;
+                    state.policy.handle_opened(now, id);
+                    if closed {
+                        // It was reported before the policy knew of it.
+                        state.connections.remove(&id);
+                        state.policy.handle_lost(now, id);
+                    }
+                }
+                Err(error) => {
+                    let permanent = is_final(&error) || error.code() == CONNECTION_ENDED;
+                    state.policy.handle_open_failed(now, id, permanent);
+                    state.last_error = Some(error);
+                }
+            }
+        });
+    }
+}
+
+/// No connection is open yet, so no load can be asked for.
+fn unreachable_load() -> onetrip_engine::pool::Load {
+    unreachable!("a pool without connections asks for no load")
+}

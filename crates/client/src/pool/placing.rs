@@ -1,0 +1,237 @@
+//! Placing statements on shared connections.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use onetrip_engine::pool::{Ticket, choose};
+use onetrip_engine::{Time, Token};
+
+use super::{Pool, State};
+use crate::Error;
+use crate::core::{Connection, Core, Duty};
+
+/// What is done on a connection once there is one: submits a request, and says under which token
+/// its reply comes.
+pub(crate) struct Work {
+    run: Box<Run>,
+    /// What else is done if there never is one; says whom to wake.
+    fail: Option<Box<Fail>>,
+}
+
+type Run = dyn FnOnce(&Arc<Connection>, &mut Core, Time) -> Result<Token, Error> + Send;
+type Fail = dyn FnOnce(&Error) -> Vec<Waker> + Send;
+
+impl Work {
+    pub(crate) fn new(
+        run: impl FnOnce(&Arc<Connection>, &mut Core, Time) -> Result<Token, Error> + Send + 'static,
+    ) -> Work {
+        Work { run: Box::new(run), fail: None }
+    }
+
+    pub(crate) fn or(self, fail: impl FnOnce(&Error) -> Vec<Waker> + Send + 'static) -> Work {
+        Work { fail: Some(Box::new(fail)), ..self }
+    }
+}
+
+impl std::fmt::Debug for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Work")
+    }
+}
+
+/// A statement that waits for a connection, as its reply sees it.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    pool: Arc<Pool>,
+    state: Mutex<PlacementState>,
+}
+
+#[derive(Debug)]
+enum PlacementState {
+    Waiting { caller: Option<(Token, Ticket)>, waker: Option<Waker> },
+    Placed(Arc<Connection>, Token),
+    Failed(Error),
+    Taken,
+}
+
+impl Pool {
+    /// A connection for one shared statement, without waiting: the choice alone, nothing is kept.
+    pub(crate) fn place(self: &Arc<Self>) -> Option<Arc<Connection>> {
+        if self.hints.waiting.load(Ordering::Relaxed) > 0 {
+            return None;
+        }
+        let list = self.cells.shared();
+        if let [only] = &*list
+            && only.load.get().is_idle()
+        {
+            return Some(only.clone());
+        }
+        let loads = list.iter().map(|connection| (connection, connection.load.get()));
+        let choice = choose(self.now(), &self.limits, loads);
+        let on = choice.on.cloned();
+        if choice.helps && self.may_grow() {
+            self.grow();
+        }
+        on
+    }
+
+    fn may_grow(&self) -> bool {
+        self.hints.can_grow.load(Ordering::Relaxed) || self.cells.any_parked()
+    }
+
+    fn grow(self: &Arc<Self>) {
+        self.with(|state, _| {
+            self.sweep(state, Time::NEVER);
+            let State { policy, connections, .. } = state;
+            let idle = policy.idle(|id| super::load::of(connections, id));
+            if idle == 0 {
+                policy.grow();
+            }
+        });
+    }
+
+    /// Does `work` on a shared connection, if one takes it at once.
+    pub(crate) fn try_run<R>(
+        self: &Arc<Self>,
+        mut work: impl FnMut(&mut Core, Time) -> R,
+    ) -> Option<(Arc<Connection>, R)> {
+        // Each time round a connection was given to somebody else in between.
+        for _ in 0..4 {
+            let connection = self.place()?;
+            let done = connection.with(|core, now| {
+                let takes = core.duty == Duty::Shared && core.engine.is_open();
+                takes.then(|| work(core, now))
+            });
+            if let Some(done) = done {
+                return Some((connection, done));
+            }
+        }
+        None
+    }
+
+    /// Does `work` as soon as a shared connection takes it.
+    pub(crate) fn run_later(self: &Arc<Self>, work: Work, deadline: Time) -> Arc<Placement> {
+        let placement = Placement::new(self);
+        self.with(|state, now| {
+            self.sweep(state, Time::NEVER);
+            let token = state.callers.add_statement(work, placement.clone());
+            let deadline = (deadline != Time::NEVER).then_some(deadline);
+            let ticket = state.policy.wait_shared(now, token, deadline);
+            if let PlacementState::Waiting { caller, .. } = &mut *placement.lock() {
+                *caller = Some((token, ticket));
+            }
+            let State { policy, connections, .. } = state;
+            if policy.idle(|id| super::load::of(connections, id)) == 0 {
+                policy.grow();
+            }
+        });
+        placement
+    }
+}
+
+impl Placement {
+    /// One that somebody else settles.
+    pub(crate) fn new(pool: &Arc<Pool>) -> Arc<Placement> {
+        let state = PlacementState::Waiting { caller: None, waker: None };
+        Arc::new(Placement { pool: pool.clone(), state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PlacementState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs the work of a statement on its connection. Returns whom to wake.
+    pub(super) fn run(&self, work: Work, connection: &Arc<Connection>) -> Vec<Waker> {
+        let (submitted, mut wakers) =
+            connection.with_quietly(|core, now| (work.run)(connection, core, now));
+        wakers.extend(self.settle(connection, submitted));
+        wakers
+    }
+
+    /// No connection came. Returns whom to wake.
+    pub(super) fn give_back(&self, work: Work, error: Error) -> Vec<Waker> {
+        let mut wakers = work.fail.map_or_else(Vec::new, |fail| fail(&error));
+        wakers.extend(self.fail(error));
+        wakers
+    }
+
+    /// It has its place. Returns whom to wake.
+    pub(crate) fn settle(
+        &self,
+        connection: &Arc<Connection>,
+        token: Result<Token, Error>,
+    ) -> Option<Waker> {
+        self.end(match token {
+            Ok(token) => PlacementState::Placed(connection.clone(), token),
+            Err(error) => PlacementState::Failed(error),
+        })
+    }
+
+    pub(crate) fn fail(&self, error: Error) -> Option<Waker> {
+        self.end(PlacementState::Failed(error))
+    }
+
+    fn end(&self, end: PlacementState) -> Option<Waker> {
+        match std::mem::replace(&mut *self.lock(), end) {
+            PlacementState::Waiting { waker, .. } => waker,
+            _ => None,
+        }
+    }
+
+    /// Resolves with the connection and the token of its reply there.
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<(Arc<Connection>, Token), Error>> {
+        let mut state = self.lock();
+        if let PlacementState::Waiting { waker, .. } = &mut *state {
+            *waker = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        match std::mem::replace(&mut *state, PlacementState::Taken) {
+            PlacementState::Placed(connection, token) => Poll::Ready(Ok((connection, token))),
+            PlacementState::Failed(error) => Poll::Ready(Err(error)),
+            PlacementState::Waiting { .. } | PlacementState::Taken => {
+                panic!("a placement was polled again after it had been taken")
+            }
+        }
+    }
+
+    /// Resolves when it is settled, and takes nothing.
+    pub(crate) fn poll_settled(&self, cx: &Context<'_>) -> Poll<()> {
+        match &mut *self.lock() {
+            PlacementState::Waiting { waker, .. } => {
+                *waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            _ => Poll::Ready(()),
+        }
+    }
+
+    /// Leaves the line. True if it was still in it: its work will not be done.
+    pub(crate) fn leave(&self) -> bool {
+        let caller = match &*self.lock() {
+            PlacementState::Waiting { caller, .. } => *caller,
+            _ => None,
+        };
+        let Some((token, ticket)) = caller else { return false };
+        self.pool.clone().with(|state, _| {
+            let left = state.policy.give_up(ticket);
+            if left {
+                state.callers.remove(token);
+            }
+            left
+        })
+    }
+
+    /// Its caller has gone away. If it was placed meanwhile, says where.
+    pub(crate) fn give_up(&self) -> Option<(Arc<Connection>, Token)> {
+        self.leave();
+        match std::mem::replace(&mut *self.lock(), PlacementState::Taken) {
+            PlacementState::Placed(connection, token) => Some((connection, token)),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_given_up(&self) -> bool {
+        matches!(&*self.lock(), PlacementState::Taken)
+    }
+}

@@ -1,0 +1,160 @@
+//! Callers that wait for a connection: sessions, and statements that find none to go on.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, Waker};
+
+use onetrip_engine::Token;
+use onetrip_engine::pool::{Condition, Ticket};
+
+use super::placing::{Placement, Work};
+use super::{Pool, State};
+use crate::Error;
+use crate::core::Connection;
+
+/// Who waits, by token.
+#[derive(Debug, Default)]
+pub(super) struct Callers {
+    next: u64,
+    list: HashMap<Token, Caller>,
+}
+
+#[derive(Debug)]
+enum Caller {
+    /// For a connection of its own.
+    Session(Session),
+    /// To have its statement placed.
+    Statement(Work, Arc<Placement>),
+}
+
+#[derive(Debug)]
+enum Session {
+    Waiting(Option<Waker>),
+    Ended(Result<Arc<Connection>, Error>),
+}
+
+impl Callers {
+    fn add(&mut self, caller: Caller) -> Token {
+        self.next += 1;
+        let token = Token(self.next);
+        self.list.insert(token, caller);
+        token
+    }
+
+    pub(super) fn add_statement(&mut self, work: Work, placement: Arc<Placement>) -> Token {
+        self.add(Caller::Statement(work, placement))
+    }
+
+    /// Gives a session its connection. Returns whom to wake; or the connection, if its caller has
+    /// gone away.
+    pub(super) fn grant(
+        &mut self,
+        token: Token,
+        connection: Arc<Connection>,
+    ) -> Result<Option<Waker>, Arc<Connection>> {
+        match self.list.get_mut(&token) {
+            Some(Caller::Session(session)) => Ok(session.end(Ok(connection))),
+            _ => Err(connection),
+        }
+    }
+
+    /// Puts a statement on the connection where it was placed.
+    pub(super) fn place(&mut self, token: Token, connection: &Arc<Connection>) -> Vec<Waker> {
+        match self.list.remove(&token) {
+            Some(Caller::Statement(work, placement)) => placement.run(work, connection),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn fail(&mut self, token: Token, error: Error) -> Vec<Waker> {
+        if let Some(Caller::Session(session)) = self.list.get_mut(&token) {
+            return session.end(Err(error)).into_iter().collect();
+        }
+        match self.list.remove(&token) {
+            Some(Caller::Statement(work, placement)) => placement.give_back(work, error),
+            _ => Vec::new(),
+        }
+    }
+
+    pub(super) fn remove(&mut self, token: Token) {
+        self.list.remove(&token);
+    }
+}
+
+impl Session {
+    fn end(&mut self, result: Result<Arc<Connection>, Error>) -> Option<Waker> {
+        match std::mem::replace(self, Session::Ended(result)) {
+            Session::Waiting(waker) => waker,
+            Session::Ended(_) => None,
+        }
+    }
+}
+
+impl Pool {
+    /// Checks a connection out. Cancel safe: dropped on the way, it leaves no hole in the line.
+    pub(crate) async fn checkout(self: &Arc<Self>) -> Result<Arc<Connection>, Error> {
+        while self.hints.waiting.load(Ordering::SeqCst) == 0
+            && let Some(connection) = self.cells.take()
+        {
+            if !connection.lock().engine.is_closed() {
+                return Ok(connection);
+            }
+        }
+        let (token, ticket) = self.with(|state, now| {
+            let token = state.callers.add(Caller::Session(Session::Waiting(None)));
+            (token, state.policy.checkout(now, token, None))
+        });
+        let waiting = Checkout { pool: self.clone(), token, ticket };
+        if self.hints.waiting.load(Ordering::SeqCst) > 0 {
+            // Sessions that ended just now did not see it wait.
+            self.hand_over_parked();
+        }
+        waiting.await
+    }
+}
+
+/// A caller that waits for a connection of its own.
+struct Checkout {
+    pool: Arc<Pool>,
+    token: Token,
+    ticket: Ticket,
+}
+
+impl Future for Checkout {
+    type Output = Result<Arc<Connection>, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut state = self.pool.lock();
+        let list = &mut state.callers.list;
+        match list.get_mut(&self.token) {
+            Some(Caller::Session(Session::Waiting(waker))) => {
+                *waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            _ => match list.remove(&self.token) {
+                Some(Caller::Session(Session::Ended(result))) => Poll::Ready(result),
+                _ => panic!("a checkout was polled again after it had ended"),
+            },
+        }
+    }
+}
+
+impl Drop for Checkout {
+    fn drop(&mut self) {
+        self.pool.clone().with(|state: &mut State, now| {
+            let left = state.callers.list.remove(&self.token);
+            match left {
+                Some(Caller::Session(Session::Waiting(_))) => {
+                    state.policy.give_up(self.ticket);
+                }
+                // It was granted in this very moment.
+                Some(Caller::Session(Session::Ended(Ok(connection)))) => {
+                    state.policy.release(now, connection.seat.id, Condition::Clean);
+                }
+                _ => {}
+            }
+        });
+    }
+}

@@ -1,0 +1,445 @@
+//! The pool: who gets which connection, who waits, what comes back, and what is closed.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use onetrip::{Client, Outcome, Session};
+use onetrip_lab::proxy::{Direction, Fault, Scope};
+
+use crate::support::*;
+
+async fn pid(session: &Session) -> i32 {
+    session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0)
+}
+
+/// How many connections the server has under this name.
+async fn connections(name: &str) -> i64 {
+    let sql = "select count(*) from pg_stat_activity where application_name = $1";
+    session().await.query_one(sql, &[&name]).await.unwrap().get(0)
+}
+
+#[test]
+fn a_session_that_ends_leaves_its_connection_to_the_next() {
+    run(async {
+        let client = client().await;
+        let first = pid(&client.session().await.unwrap()).await;
+        for _ in 0..10 {
+            assert_eq!(pid(&client.session().await.unwrap()).await, first);
+        }
+    });
+}
+
+#[test]
+fn sessions_beside_one_another_have_connections_of_their_own() {
+    run(async {
+        let client = client().await;
+        let mut sessions = Vec::new();
+        for _ in 0..10 {
+            sessions.push(client.session().await.unwrap());
+        }
+        let mut pids = BTreeSet::new();
+        for session in &sessions {
+            pids.insert(pid(session).await);
+        }
+        assert_eq!(pids.len(), 10);
+    });
+}
+
+#[test]
+fn there_are_never_more_connections_than_the_limit() {
+    run_threads(async {
+        let client = client_with("connections_max=3&application_name=limit_of_three").await;
+        let tasks: Vec<_> = (0..50)
+            .map(|task| {
+                let client = client.clone();
+                tokio::spawn(async move {
+                    for i in 0..20 {
+                        if (task + i) % 3 == 0 {
+                            let session = client.session().await.unwrap();
+                            let row = session.query_one("select $1::int", &[&i]).await.unwrap();
+                            assert_eq!(row.get::<i32>(0), i);
+                        } else {
+                            let row = client.query_one("select $1::int", &[&i]).await.unwrap();
+                            assert_eq!(row.get::<i32>(0), i);
+                        }
+                    }
+                })
+            })
+            .collect();
+        let mut most = 0;
+        while !tasks.iter().all(tokio::task::JoinHandle::is_finished) {
+            most = most.max(connections("limit_of_three").await);
+        }
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(most <= 3, "{most}");
+    });
+}
+
+#[test]
+fn with_one_connection_sessions_and_statements_take_turns() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        for i in 0..5 {
+            let session = client.session().await.unwrap();
+            let waits = client.query_one("select $1::int", &[&i]);
+            let mut pipeline = client.pipeline();
+            let piped = pipeline.query_one("select $1::int + 1", &[&i]);
+            let finish = pipeline.finish();
+            assert_eq!(client.pending().waiting, 2);
+            session.query("select 1", &[]).await.unwrap();
+            drop(session);
+            assert_eq!(waits.await.unwrap().get::<i32>(0), i);
+            finish.await.unwrap();
+            assert_eq!(piped.await.unwrap().get::<i32>(0), i + 1);
+        }
+    });
+}
+
+#[test]
+fn a_pipeline_that_waits_for_a_connection_is_whole_when_it_gets_one() {
+    run(async {
+        let (client, t) = (client_with("connections_max=1").await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let session = client.session().await.unwrap();
+        let mut pipeline = client.pipeline();
+        let first = pipeline.execute(&insert, &[&1]);
+        let sync = pipeline.sync();
+        let failing = pipeline.execute("select 1 / 0", &[]);
+        let skipped = pipeline.execute(&insert, &[&2]);
+        let failed_sync = pipeline.sync();
+        drop(pipeline.execute(&insert, &[&3]));
+        let finish = pipeline.finish();
+        drop(session);
+        rejected(finish.await, "22012");
+        assert_eq!(first.await.unwrap(), 1);
+        sync.await.unwrap();
+        rejected(failing.await, "22012");
+        error(skipped.await);
+        error(failed_sync.await);
+        assert_eq!(ids(&t).await, [1, 3].into());
+        assert_usable(&client).await;
+    });
+}
+
+#[test]
+fn a_pipeline_that_is_dropped_while_it_waits_sends_nothing() {
+    run(async {
+        let (client, t) = (client_with("connections_max=1").await, table("id int").await);
+        let session = client.session().await.unwrap();
+        let mut pipeline = client.pipeline();
+        let reply = pipeline.execute(&format!("insert into {t} values (1)"), &[]);
+        drop(pipeline);
+        failed(reply.await, Outcome::NotSent, "cancelled");
+        drop(session);
+        assert_usable(&client).await;
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn waiters_are_served_in_the_order_in_which_they_came() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let held = client.session().await.unwrap();
+        let order = std::cell::RefCell::new(Vec::new());
+        let waiter = async |number: i32| {
+            let session = client.session().await.unwrap();
+            order.borrow_mut().push(number);
+            session.query("select 1", &[]).await.unwrap();
+        };
+        let first = async {
+            drop(held);
+        };
+        tokio::join!(biased; waiter(1), waiter(2), waiter(3), waiter(4), first);
+        assert_eq!(*order.borrow(), [1, 2, 3, 4]);
+    });
+}
+
+#[test]
+fn a_waiter_that_gives_up_leaves_no_hole() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let held = client.session().await.unwrap();
+        let mut first = Box::pin(client.session());
+        let mut second = Box::pin(client.session());
+        assert!(!poll_once(&mut first).await && !poll_once(&mut second).await);
+        assert_eq!(client.pending().waiting, 2);
+        drop(first);
+        assert_eq!(client.pending().waiting, 1);
+        drop(held);
+        second.await.unwrap().query("select 1", &[]).await.unwrap();
+        // Given up in the very moment in which it is granted.
+        let held = client.session().await.unwrap();
+        let mut waits = Box::pin(client.session());
+        assert!(!poll_once(&mut waits).await);
+        drop(held);
+        drop(waits);
+        assert_usable(&client).await;
+        client.session().await.unwrap();
+    });
+}
+
+#[test]
+fn who_waits_too_long_is_told_what_to_do() {
+    run(async {
+        let client = client_with("connections_max=1&wait_timeout_ms=50").await;
+        let held = client.session().await.unwrap();
+        for _ in 0..2 {
+            let error = failed(client.session().await, Outcome::NotSent, "pool_timeout");
+            assert!(error.to_string().contains("connections_max"), "{error}");
+            failed(client.query("select 1", &[]).await, Outcome::NotSent, "pool_timeout");
+            let mut pipeline = client.pipeline();
+            let reply = pipeline.query("select 1", &[]);
+            failed(pipeline.finish().await, Outcome::NotSent, "pool_timeout");
+            failed(reply.await, Outcome::NotSent, "pool_timeout");
+        }
+        drop(held);
+        assert_usable(&client).await;
+    });
+}
+
+#[test]
+fn more_waiters_than_the_limit_are_refused() {
+    run(async {
+        let client = client_with("connections_max=1&waiting_max=2").await;
+        let held = client.session().await.unwrap();
+        let mut waiting = [Box::pin(client.session()), Box::pin(client.session())];
+        for session in &mut waiting {
+            assert!(!poll_once(session).await);
+        }
+        failed(client.session().await, Outcome::NotSent, "pool_full");
+        failed(client.query("select 1", &[]).await, Outcome::NotSent, "pool_full");
+        drop(held);
+        for session in waiting {
+            session.await.unwrap();
+        }
+    });
+}
+
+/// A session that changes everything that a session can change.
+async fn spoil(session: &Session, temporary: &str) {
+    for sql in [
+        "set application_name = 'spoilt'",
+        "set role pg_monitor",
+        "reset role",
+        "set search_path = pg_catalog",
+        "select pg_advisory_lock(77)",
+        "listen something",
+        "declare c cursor with hold for select 1",
+    ] {
+        session.execute(sql, &[]).await.unwrap();
+    }
+    session.execute(&format!("create temp table {temporary} (id int)"), &[]).await.unwrap();
+}
+
+async fn assert_clean(session: &Session) {
+    let sql = "select current_setting('application_name'), current_setting('search_path'),
+        (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()),
+        (select count(*) from pg_listening_channels()), (select count(*) from pg_cursors where name <> ''),
+        (select count(*) from pg_class where relpersistence = 't' and relkind = 'r'
+            and relnamespace = pg_my_temp_schema())";
+    let row = session.query_one(sql, &[]).await.unwrap();
+    assert_eq!(row.get::<&str>(0), "");
+    assert_eq!(row.get::<&str>(1), "\"$user\", public");
+    for column in 2..6 {
+        assert_eq!(row.get::<i64>(column), 0, "column {column}");
+    }
+}
+
+#[test]
+fn a_session_that_was_changed_is_reset_for_the_next_without_a_trip() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "connections_max=1").await;
+        let session = client.session().await.unwrap();
+        spoil(&session, &onetrip_lab::postgres::shared().new_name()).await;
+        let spoilt = pid(&session).await;
+        drop(session);
+        let session = client.session().await.unwrap();
+        proxy.reset_stats();
+        assert_clean(&session).await;
+        assert_eq!(proxy.stats().trips, 1);
+        assert_eq!(pid(&session).await, spoilt);
+    });
+}
+
+#[test]
+fn an_open_or_failed_transaction_is_undone_for_the_next() {
+    run(async {
+        let (client, t) = (client_with("connections_max=1").await, table("id int").await);
+        for fails in [false, true] {
+            let session = client.session().await.unwrap();
+            let spoilt = pid(&session).await;
+            session.execute("begin", &[]).await.unwrap();
+            session.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
+            if fails {
+                rejected(session.execute("select 1 / 0", &[]).await, "22012");
+            }
+            drop(session);
+            let session = client.session().await.unwrap();
+            assert_eq!(pid(&session).await, spoilt);
+            assert_clean(&session).await;
+            assert!(ids(&t).await.is_empty());
+        }
+    });
+}
+
+#[test]
+fn a_shared_statement_comes_after_the_reset_too() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let session = client.session().await.unwrap();
+        session.execute("set search_path = nowhere", &[]).await.unwrap();
+        drop(session);
+        let path = client.query_one("select current_setting('search_path')", &[]).await.unwrap();
+        assert_eq!(path.get::<&str>(0), "\"$user\", public");
+    });
+}
+
+#[test]
+fn what_a_session_holds_is_let_go_though_nobody_comes() {
+    run(async {
+        let client = client().await;
+        let session = client.session().await.unwrap();
+        session.execute("select pg_advisory_lock(78)", &[]).await.unwrap();
+        drop(session);
+        let other = crate::support::session().await;
+        until(async || {
+            let sql = "select pg_try_advisory_lock(78)";
+            other.query_one(sql, &[]).await.unwrap().get(0)
+        })
+        .await;
+    });
+}
+
+#[test]
+fn a_clean_session_is_not_reset_and_prepared_statements_stay() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "connections_max=1&prepare_threshold=1").await;
+        let mut bytes = Vec::new();
+        for _ in 0..4 {
+            let mut session = client.session().await.unwrap();
+            proxy.reset_stats();
+            let tx = session.begin().await.unwrap();
+            tx.query_one("select 41 + $1::int", &[&1]).await.unwrap();
+            tx.commit().await.unwrap();
+            bytes.push(proxy.stats().bytes_up);
+        }
+        assert_eq!(bytes[1..], [bytes[1]; 3], "something was sent beside it, or prepared anew");
+        assert!(bytes[1] < bytes[0], "it was not prepared: {bytes:?}");
+    });
+}
+
+#[test]
+fn a_session_that_is_dropped_while_it_is_busy_comes_back_when_it_is_done() {
+    run(async {
+        let (gate, client) = (Gate::closed().await, client_with("connections_max=1").await);
+        let session = client.session().await.unwrap();
+        drop(session.query(&gate.statement(), &[]));
+        gate.waiting_pid().await;
+        drop(session);
+        let mut next = Box::pin(client.session());
+        assert!(!poll_once(&mut next).await);
+        gate.open().await;
+        next.await.unwrap().query("select 1", &[]).await.unwrap();
+    });
+}
+
+#[test]
+fn a_broken_session_gives_its_place_back() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let session = client.session().await.unwrap();
+        terminate(pid(&session).await).await;
+        error(session.query("select 1", &[]).await);
+        let next = client.session().await.unwrap();
+        next.query("select 1", &[]).await.unwrap();
+        drop(session);
+        next.query("select 1", &[]).await.unwrap();
+    });
+}
+
+#[test]
+fn statements_are_spread_while_a_slow_one_runs() {
+    run(async {
+        let (gate, client) = (Gate::closed().await, client_with("connections_max=3").await);
+        let slow = client.query(&gate.statement(), &[]);
+        gate.waiting_pid().await;
+        // It goes behind the slow one, for want of another connection, and has one opened.
+        let behind = client.query("select 1", &[]);
+        until(async || client.connections() == 2).await;
+        for i in 0..50 {
+            assert_eq!(client.query_one("select $1::int", &[&i]).await.unwrap().get::<i32>(0), i);
+        }
+        gate.open().await;
+        slow.await.unwrap();
+        behind.await.unwrap();
+    });
+}
+
+#[test]
+fn a_server_that_comes_back_is_found() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "wait_timeout_ms=10000").await;
+        let cut = Fault::ResetAfter { direction: Direction::Down, bytes: 0 };
+        proxy.fault(cut, Scope::All);
+        error(client.query("select 1", &[]).await);
+        let waits = client.query_one("select 20 + $1", &[&22]);
+        // From now on connections are left alone.
+        let never = Fault::ResetAfter { direction: Direction::Down, bytes: u64::MAX };
+        proxy.fault(never, Scope::Future);
+        assert_eq!(waits.await.unwrap().get::<i32>(0), 42);
+    });
+}
+
+#[test]
+fn idle_connections_are_closed_and_the_least_are_kept() {
+    run(async {
+        let name = "idle_ones_go";
+        let client =
+            client_with(&format!("idle_timeout_ms=100&connections_min=1&application_name={name}"))
+                .await;
+        let mut sessions = Vec::new();
+        for _ in 0..5 {
+            sessions.push(client.session().await.unwrap());
+        }
+        assert_eq!(connections(name).await, 5);
+        drop(sessions);
+        until(async || connections(name).await == 1).await;
+        assert_usable(&client).await;
+    });
+}
+
+#[test]
+fn a_client_that_is_dropped_closes_what_it_has() {
+    run(async {
+        let name = "dropped_clients_close";
+        let client = client_with(&format!("application_name={name}")).await;
+        let (a, b) = (client.session().await.unwrap(), client.session().await.unwrap());
+        drop(a);
+        let submitted = client.query_one("select 5", &[]);
+        let waits = { client.clone() };
+        drop((client, waits));
+        assert_eq!(submitted.await.unwrap().get::<i32>(0), 5);
+        b.query("select 1", &[]).await.unwrap();
+        drop(b);
+        until(async || connections(name).await == 0).await;
+    });
+}
+
+#[test]
+fn a_wrong_password_fails_at_once_and_not_after_a_wait() {
+    run(async {
+        let url = onetrip_lab::postgres::shared().url();
+        let (start, rest) = url.split_once("://").unwrap();
+        let (_, host) = rest.split_once('@').unwrap();
+        let url = format!("{start}://postgres:wrong@{host}");
+        let ended = tokio::time::timeout(Duration::from_secs(5), Client::connect(&url)).await;
+        let error = error(ended.expect("it waits for what never comes"));
+        assert_eq!(error.sqlstate(), Some("28P01"));
+    });
+}

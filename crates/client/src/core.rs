@@ -166,7 +166,7 @@ impl Connection {
         seat: Seat,
     ) -> Arc<Connection> {
         let now = context.now();
-        let load = LoadCell::new(seat.pool.hints.clone(), now);
+        let load = LoadCell::new(seat.pool.hints().clone(), now);
         let core = Core {
             engine: engine(now),
             replies: Replies::default(),

@@ -65,6 +65,7 @@ mod simple;
 mod socket;
 mod statement;
 mod statements;
+mod sync;
 mod tls;
 mod transaction;
 

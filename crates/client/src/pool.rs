@@ -12,13 +12,14 @@
 //! connection has to say (`Seat::report`) it says with its own lock released.
 
 mod cells;
+mod exchange;
+mod hints;
 mod load;
 mod opening;
 mod placing;
 mod waiting;
 
 use std::collections::HashMap;
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
@@ -32,8 +33,8 @@ use tokio::task::AbortHandle;
 use crate::config::{Config, Settings, WhenFull};
 use crate::core::{Connection, Context, Duty, Options};
 use crate::{Error, Kind};
-use cells::Cells;
-use load::Hints;
+use exchange::{Exchange, Put};
+use hints::Hints;
 pub(crate) use load::LoadCell;
 pub(crate) use placing::{Placement, Work};
 use waiting::Callers;
@@ -44,8 +45,7 @@ pub(crate) struct Pool {
     pub(crate) context: Arc<Context>,
     limits: policy::Limits,
     state: Mutex<State>,
-    cells: Cells,
-    pub(crate) hints: Arc<Hints>,
+    exchange: Exchange<Arc<Connection>>,
     /// The timer's deadline may have changed.
     changed: Arc<Notify>,
     runtime: Handle,
@@ -100,9 +100,8 @@ impl Pool {
                 relist: false,
                 armed: Time::NEVER,
             }),
-            cells: Cells::new(),
             limits,
-            hints: Arc::default(),
+            exchange: Exchange::new(),
             changed: Arc::default(),
             runtime: Handle::current(),
         });
@@ -155,10 +154,10 @@ impl Pool {
         }
         if std::mem::take(&mut state.relist) {
             let shared = state.connections.values().filter(|it| it.lock().duty == Duty::Shared);
-            self.cells.set_shared(shared.cloned().collect());
+            self.exchange.cells.set_shared(shared.cloned().collect());
         }
-        self.hints.waiting.store(state.policy.waiting(), Ordering::SeqCst);
-        self.hints.can_grow.store(state.policy.can_grow(), Ordering::Relaxed);
+        self.hints().set_waiting(state.policy.waiting());
+        self.hints().set_growth(state.policy.can_grow(), state.policy.is_relief_due());
         let deadline = state.policy.poll_deadline().unwrap_or(Time::NEVER);
         if deadline < state.armed || state.policy.is_closed() {
             state.armed = deadline;
@@ -297,7 +296,7 @@ impl Pool {
     fn forget_lost(&self, state: &mut State, now: Time, id: ConnectionId) {
         if let Some(connection) = state.connections.remove(&id) {
             state.relist = true;
-            self.cells.forget(&connection);
+            self.exchange.cells.forget(|parked| Arc::ptr_eq(parked, &connection));
         }
         state.policy.handle_lost(now, id);
     }
@@ -318,20 +317,20 @@ impl Pool {
         let id = connection.seat.id;
         let keeps = condition != Condition::DirtyHolding
             && self.limits.idle_order == policy::IdleOrder::Lifo;
-        if keeps && !self.hints.wants_back() {
-            let (parked, first) = self.cells.park(connection.clone(), self.now());
-            if parked {
+        if !keeps {
+            return self.with(|state, now| state.policy.release(now, id, condition));
+        }
+        match self.exchange.put(connection.clone(), self.now()) {
+            Put::Kept { first, wanted } => {
                 if first {
                     self.changed.notify_one();
                 }
-                // Somebody may have begun to wait just now, and have seen the cell empty.
-                if self.hints.wants_back() {
+                if wanted {
                     self.hand_over_parked();
                 }
-                return;
             }
+            Put::Refused(_) => self.with(|state, now| state.policy.release(now, id, condition)),
         }
-        self.with(|state, now| state.policy.release(now, id, condition));
     }
 
     /// Hands connections that are kept in cells to the policy.
@@ -340,7 +339,7 @@ impl Pool {
     }
 
     fn sweep(&self, state: &mut State, parked_before: Time) {
-        self.cells.take_all(parked_before, |connection, since| {
+        self.exchange.cells.take_all(parked_before, |connection, since| {
             let condition = connection.lock().condition();
             state.policy.release(since, connection.seat.id, condition);
         });
@@ -348,7 +347,7 @@ impl Pool {
 
     /// No new calls come: what was submitted is still answered.
     pub(crate) fn close(self: &Arc<Self>) {
-        self.hints.closed.store(true, Ordering::SeqCst);
+        self.hints().set_closed();
         self.with(|state, _| {
             state.policy.close();
             self.sweep(state, Time::NEVER);
@@ -367,16 +366,21 @@ impl Pool {
         });
         let mut state = self.lock();
         state.armed = state.policy.poll_deadline().unwrap_or(Time::NEVER);
-        let next = state.armed.min(self.cells.sweep_at());
+        let next = state.armed.min(self.exchange.cells.sweep_at());
         let instant = (next != Time::NEVER).then(|| self.context.instant(next));
         (!state.policy.is_closed()).then_some(instant)
     }
 
     // --- getters ---
 
+    /// What connections and callers see of it without its lock.
+    pub(crate) fn hints(&self) -> &Arc<Hints> {
+        &self.exchange.hints
+    }
+
     /// Callers in line.
     pub(crate) fn waiting(&self) -> usize {
-        self.hints.waiting.load(Ordering::Relaxed)
+        self.hints().waiting()
     }
 
     /// All connections, whatever they are used for.
@@ -388,7 +392,7 @@ impl Pool {
 /// Counts only: a connection knows its pool, and the pool its connections.
 impl std::fmt::Debug for Pool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Pool").field("hints", &self.hints).finish_non_exhaustive()
+        f.debug_struct("Pool").field("hints", self.hints()).finish_non_exhaustive()
     }
 }
 

@@ -1,13 +1,13 @@
 //! What threads find without the pool's lock: the list of shared connections, and connections that
 //! sessions left for the next one. Threads are spread over shards, so that they seldom meet.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use onetrip_engine::Time;
 
-use crate::core::Connection;
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, thread_number};
 
 /// How long a connection stays in a cell before the pool gets it, which closes it if nobody needs it.
 pub(super) const PARKED_MAX: Duration = Duration::from_secs(1);
@@ -18,32 +18,30 @@ const PARKED_PER_SHARD: usize = 4;
 /// The shards. Two threads of one shard only wait for one another for some nanoseconds.
 const SHARDS: usize = 16;
 
-#[derive(Debug)]
-pub(super) struct Cells {
-    shards: [Shard; SHARDS],
+pub(super) struct Cells<T> {
+    shards: [Shard<T>; SHARDS],
     parked: AtomicUsize,
     /// When the cells are looked through next, in nanoseconds.
     sweep_at: AtomicU64,
 }
 
 /// Aligned so that no two share a line of the cache (two lines are fetched together on x86).
-#[derive(Debug, Default)]
 #[repr(align(128))]
-struct Shard {
-    shared: Mutex<Arc<[Arc<Connection>]>>,
-    idle: Mutex<Vec<Parked>>,
+struct Shard<T> {
+    shared: Mutex<Arc<[T]>>,
+    idle: Mutex<Vec<Parked<T>>>,
 }
 
-#[derive(Debug)]
-struct Parked {
-    connection: Arc<Connection>,
+struct Parked<T> {
+    connection: T,
     since: Time,
 }
 
-impl Cells {
-    pub(super) fn new() -> Cells {
+impl<T> Cells<T> {
+    pub(super) fn new() -> Cells<T> {
+        let shard = |_| Shard { shared: Mutex::new(Arc::from([])), idle: Mutex::new(Vec::new()) };
         Cells {
-            shards: Default::default(),
+            shards: std::array::from_fn(shard),
             parked: AtomicUsize::new(0),
             sweep_at: AtomicU64::new(Time::NEVER.as_nanos()),
         }
@@ -52,11 +50,11 @@ impl Cells {
     // --- shared connections ---
 
     /// The connections that take shared statements.
-    pub(super) fn shared(&self) -> Arc<[Arc<Connection>]> {
+    pub(super) fn shared(&self) -> Arc<[T]> {
         lock(&self.shard().shared).clone()
     }
 
-    pub(super) fn set_shared(&self, list: Arc<[Arc<Connection>]>) {
+    pub(super) fn set_shared(&self, list: Arc<[T]>) {
         for shard in &self.shards {
             *lock(&shard.shared) = list.clone();
         }
@@ -64,49 +62,49 @@ impl Cells {
 
     // --- exclusive connections ---
 
-    /// Keeps a connection for the next session. Says whether there was room, and whether it is the
-    /// first that will have to be looked after.
-    pub(super) fn park(&self, connection: Arc<Connection>, now: Time) -> (bool, bool) {
+    /// Keeps a connection for the next session. Gives it back if there is no room; or else says
+    /// whether it is the first that will have to be looked after.
+    pub(super) fn park(&self, connection: T, now: Time) -> Result<bool, T> {
         let mut idle = lock(&self.shard().idle);
         if idle.len() >= PARKED_PER_SHARD {
-            return (false, false);
+            return Err(connection);
         }
+        // Counted first, so that the count is never less than what can be taken.
+        self.parked.fetch_add(1, Ordering::SeqCst);
         idle.push(Parked { connection, since: now });
         drop(idle);
-        self.parked.fetch_add(1, Ordering::SeqCst);
+        let sweep_at = now.after(PARKED_MAX).as_nanos();
         let never = Time::NEVER.as_nanos();
-        let first = self.sweep_at.load(Ordering::Relaxed) == never;
-        if first {
-            self.sweep_at.store(now.after(PARKED_MAX).as_nanos(), Ordering::Relaxed);
-        }
-        (true, first)
+        let set =
+            self.sweep_at.compare_exchange(never, sweep_at, Ordering::SeqCst, Ordering::SeqCst);
+        Ok(set.is_ok())
     }
 
     /// Takes the connection that was used last on this thread, or else one of another's.
-    pub(super) fn take(&self) -> Option<Arc<Connection>> {
+    pub(super) fn take(&self) -> Option<T> {
         if self.parked.load(Ordering::SeqCst) == 0 {
             return None;
         }
-        let own = shard_of_thread();
+        let own = thread_number() % SHARDS;
         let shards = self.shards[own..].iter().chain(&self.shards[..own]);
         let parked = shards.map(|shard| lock(&shard.idle).pop()).find_map(|parked| parked)?;
         self.parked.fetch_sub(1, Ordering::SeqCst);
         Some(parked.connection)
     }
 
-    /// A connection is lost.
-    pub(super) fn forget(&self, connection: &Arc<Connection>) {
+    /// Drops the connections that are lost.
+    pub(super) fn forget(&self, is_lost: impl Fn(&T) -> bool) {
         for shard in &self.shards {
             let mut idle = lock(&shard.idle);
             let before = idle.len();
-            idle.retain(|parked| !Arc::ptr_eq(&parked.connection, connection));
+            idle.retain(|parked| !is_lost(&parked.connection));
             self.parked.fetch_sub(before - idle.len(), Ordering::SeqCst);
         }
     }
 
     /// Takes all that have been here since before a moment.
-    pub(super) fn take_all(&self, before: Time, mut take: impl FnMut(Arc<Connection>, Time)) {
-        self.sweep_at.store(Time::NEVER.as_nanos(), Ordering::Relaxed);
+    pub(super) fn take_all(&self, before: Time, mut take: impl FnMut(T, Time)) {
+        self.sweep_at.store(Time::NEVER.as_nanos(), Ordering::SeqCst);
         let mut oldest = Time::NEVER;
         for shard in &self.shards {
             let mut idle = lock(&shard.idle);
@@ -119,7 +117,7 @@ impl Cells {
             old.into_iter().for_each(|parked| take(parked.connection, parked.since));
         }
         if oldest != Time::NEVER {
-            self.sweep_at.store(oldest.after(PARKED_MAX).as_nanos(), Ordering::Relaxed);
+            self.sweep_at.fetch_min(oldest.after(PARKED_MAX).as_nanos(), Ordering::SeqCst);
         }
     }
 
@@ -130,19 +128,12 @@ impl Cells {
 
     /// When the cells are to be looked through.
     pub(super) fn sweep_at(&self) -> Time {
-        Time::from_nanos(self.sweep_at.load(Ordering::Relaxed))
+        Time::from_nanos(self.sweep_at.load(Ordering::SeqCst))
     }
 
-    fn shard(&self) -> &Shard {
-        &self.shards[shard_of_thread()]
+    fn shard(&self) -> &Shard<T> {
+        &self.shards[thread_number() % SHARDS]
     }
-}
-
-/// The shard of a thread: given out in turn, when it first asks.
-fn shard_of_thread() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local!(static SHARD: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS);
-    SHARD.with(|shard| *shard)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

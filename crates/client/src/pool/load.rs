@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use onetrip_engine::Time;
 use onetrip_engine::pool::{ConnectionId, Load};
 
+use super::hints::Hints;
 use crate::core::Connection;
 
 /// The load of one connection. Its fields are read one by one: a reader may see one that is newer
@@ -17,24 +18,6 @@ pub(crate) struct LoadCell {
     unanswered_bytes: AtomicUsize,
     since: AtomicU64,
     hints: Arc<Hints>,
-}
-
-/// What a pool lets others see without its lock.
-#[derive(Debug, Default)]
-pub(crate) struct Hints {
-    /// Callers that wait for a connection.
-    pub(super) waiting: AtomicUsize,
-    /// Whether one more connection may be opened.
-    pub(super) can_grow: AtomicBool,
-    /// Whether the pool is closed: what comes back goes no further.
-    pub(super) closed: AtomicBool,
-}
-
-impl Hints {
-    /// Whether the policy wants a connection that a session gives back.
-    pub(super) fn wants_back(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0 || self.closed.load(Ordering::SeqCst)
-    }
 }
 
 impl LoadCell {
@@ -75,7 +58,7 @@ impl LoadCell {
 
     /// Whether somebody waits who could use it.
     pub(crate) fn is_wanted(&self) -> bool {
-        self.hints.waiting.load(Ordering::Relaxed) > 0
+        self.hints.waiting() > 0
     }
 }
 

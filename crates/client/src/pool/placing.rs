@@ -1,6 +1,5 @@
 //! Placing statements on shared connections.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -57,11 +56,11 @@ enum PlacementState {
 
 impl Pool {
     /// A connection for one shared statement, without waiting: the choice alone, nothing is kept.
-    pub(crate) fn place(self: &Arc<Self>) -> Option<Arc<Connection>> {
-        if self.hints.waiting.load(Ordering::Relaxed) > 0 {
+    fn place(self: &Arc<Self>) -> Option<Arc<Connection>> {
+        if self.hints().waiting() > 0 {
             return None;
         }
-        let list = self.cells.shared();
+        let list = self.exchange.cells.shared();
         if let [only] = &*list
             && only.load.get().is_idle()
         {
@@ -69,6 +68,9 @@ impl Pool {
         }
         let loads = list.iter().map(|connection| (connection, connection.load.get()));
         let choice = choose(self.now(), &self.limits, loads);
+        if choice.is_slow && self.hints().relief() {
+            return None;
+        }
         let on = choice.on.cloned();
         if choice.helps && self.may_grow() {
             self.grow();
@@ -77,7 +79,7 @@ impl Pool {
     }
 
     fn may_grow(&self) -> bool {
-        self.hints.can_grow.load(Ordering::Relaxed) || self.cells.any_parked()
+        self.hints().can_grow() || self.exchange.cells.any_parked()
     }
 
     fn grow(self: &Arc<Self>) {
@@ -126,6 +128,10 @@ impl Pool {
                 policy.grow();
             }
         });
+        if self.exchange.is_missed() {
+            // Sessions that ended just now did not see it wait.
+            self.hand_over_parked();
+        }
         placement
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
 
 use onetrip_engine::Token;
@@ -95,9 +94,7 @@ impl Session {
 impl Pool {
     /// Checks a connection out. Cancel safe: dropped on the way, it leaves no hole in the line.
     pub(crate) async fn checkout(self: &Arc<Self>) -> Result<Arc<Connection>, Error> {
-        while self.hints.waiting.load(Ordering::SeqCst) == 0
-            && let Some(connection) = self.cells.take()
-        {
+        while let Some(connection) = self.exchange.take() {
             if !connection.lock().engine.is_closed() {
                 return Ok(connection);
             }
@@ -107,7 +104,7 @@ impl Pool {
             (token, state.policy.checkout(now, token, None))
         });
         let waiting = Checkout { pool: self.clone(), token, ticket };
-        if self.hints.waiting.load(Ordering::SeqCst) > 0 {
+        if self.exchange.is_missed() {
             // Sessions that ended just now did not see it wait.
             self.hand_over_parked();
         }

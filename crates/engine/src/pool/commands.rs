@@ -10,7 +10,8 @@ impl Pool {
     /// load of that connection; nothing is given back. If no connection is idle, one more is opened
     /// in the background, one at a time.
     ///
-    /// `None` if no connection can take it, or others wait already: then it waits with
+    /// `None` if no connection can take it, or only a slow one while another is coming, or others wait
+    /// already: then it waits with
     /// [`wait_shared`](Self::wait_shared).
     pub fn place(
         &mut self,
@@ -24,6 +25,9 @@ impl Pool {
         let choice = choose(now, &self.limits, self.shared_loads(&mut load_of));
         if choice.helps {
             self.grow();
+        }
+        if choice.is_slow && self.is_relief_due() {
+            return None;
         }
         let slot = self.connections.slot_mut(choice.on?);
         slot.holding = false;

@@ -55,6 +55,8 @@ pub(super) struct Slot {
     pub(super) holding: bool,
     /// Statements that were placed on it by outputs that the host has not taken yet.
     pub(super) promised: usize,
+    /// When the last of them was.
+    pub(super) promised_at: Time,
     /// The host was told that it takes shared statements.
     pub(super) announced: bool,
     /// The host said that it has drained, and nothing was decided about it since.
@@ -72,6 +74,7 @@ impl Slot {
             expires: Time::NEVER,
             holding: false,
             promised: 0,
+            promised_at: Time::ZERO,
             announced: false,
             drained: false,
         }

@@ -58,6 +58,7 @@ impl Pool {
         let choice = super::choose(now, &self.limits, self.shared_loads(load_of));
         match kind {
             Kind::Exclusive if choice.helps => None,
+            Kind::Shared if choice.is_slow && self.is_relief_due() => None,
             _ => choice.on,
         }
     }
@@ -88,6 +89,7 @@ impl Pool {
             let Some(Waiter { token, since, .. }) = self.waiters.pop(Kind::Shared) else { return };
             let slot = self.connections.slot_mut(index);
             slot.promised += 1;
+            slot.promised_at = now;
             slot.holding = false;
             self.outputs.push_back(Output::Placed { token, id, waited: now.since(since) });
         }
@@ -243,9 +245,10 @@ impl Pool {
         let told = load_of(slot.id);
         let unanswered = if slot.drained { 0 } else { told.unanswered };
         let load = Load { unanswered, ..told }.with_promised(slot.promised);
-        match load.is_idle() {
-            true => Load { since: load.since.max(slot.since), ..load },
-            false => load,
+        match (unanswered, slot.promised) {
+            (0, 0) => Load { since: load.since.max(slot.since), ..load },
+            (0, _) => Load { since: slot.promised_at, ..load },
+            _ => load,
         }
     }
 

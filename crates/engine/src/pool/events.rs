@@ -86,8 +86,8 @@ impl Pool {
         }
     }
 
-    /// A connection that had no [`room`](super::Load::room) has some again. The host says so while
-    /// somebody [waits](Self::waiting); it may say so at any time.
+    /// A connection that had no [`room`](super::Load::room) has some again, or one that was slow has
+    /// answered. The host says so while somebody [waits](Self::waiting); it may say so at any time.
     pub fn handle_room(&mut self) {
         self.undecided = true;
     }

@@ -76,6 +76,10 @@ pub struct Choice<K> {
     /// Whether one more connection would help: none is idle. Then call
     /// [`Pool::grow`](super::Pool::grow).
     pub helps: bool,
+    /// Whether the connection is one whose oldest statement is older than
+    /// [`Limits::slow_head`]: there is no other. If [`Pool::is_relief_due`](super::Pool::is_relief_due),
+    /// the statement waits for another in line.
+    pub is_slow: bool,
 }
 
 /// Where to put one shared statement: on an idle connection; or else on the one with the least
@@ -97,5 +101,6 @@ pub fn choose<K>(
     // The first among equals.
     let best = ranked.min_by_key(|(rank, _)| *rank);
     let helps = !matches!(best, Some((Rank::Idle(_), _)));
-    Choice { on: best.map(|(_, key)| key), helps }
+    let is_slow = matches!(best, Some((Rank::Slow(_), _)));
+    Choice { on: best.map(|(_, key)| key), helps, is_slow }
 }

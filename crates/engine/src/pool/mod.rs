@@ -38,6 +38,10 @@
 //! claims it, since every exclusive caller has a claim or an opening already, shared callers are
 //! placed on it wherever they stand.
 //!
+//! A shared caller that would have to go behind a slow statement waits in line instead while one more
+//! connection is being opened, or may be: opening takes milliseconds, and the slow statement may take
+//! hours. If the attempt fails it goes there after all.
+//!
 //! # A host's loop
 //!
 //! The host calls a method for what happened or is wanted, and then always does the same: it takes
@@ -160,10 +164,10 @@
 //! reports the connection as drained if that was the last, and asks anew. A statement that slips in
 //! before an exclusive caller or before the goodbye does no harm: its reply comes first.
 //!
-//! The host asks the pool instead where `choose` finds nothing, and while [`Pool::waiting`] is not
-//! zero, or statements would overtake those in line. It calls [`Pool::grow`] where
-//! [`Choice::helps`] says so and [`Pool::can_grow`] is true. Both are worth a copy that can be read
-//! without the lock. That of `waiting` is written as soon as a caller was added, before the outputs
+//! The host asks the pool instead where `choose` finds nothing, or only a slow connection while
+//! [`Pool::is_relief_due`], and while [`Pool::waiting`] is not zero, or statements would overtake those
+//! in line. It calls [`Pool::grow`] where [`Choice::helps`] says so and [`Pool::can_grow`] is true. All
+//! of them are worth a copy that can be read without the lock. That of `waiting` is written as soon as a caller was added, before the outputs
 //! are taken, and again afterwards: whoever makes a connection idle first takes the statement out
 //! of the load and then looks at the copy, so either the pool sees the one or the host the other.
 //!
@@ -335,6 +339,13 @@ impl Pool {
     pub fn can_grow(&self) -> bool {
         let room = self.connections.len() < self.limits.connections_max;
         self.life == Life::Open && room && self.opening() == 0 && !self.wish
+    }
+
+    /// Whether a shared caller that finds only slow connections waits in line: one more is being
+    /// opened, or may be. Not while attempts fail.
+    pub fn is_relief_due(&self) -> bool {
+        let room = self.connections.len() < self.limits.connections_max;
+        self.life == Life::Open && !self.backoff.failing() && (room || self.opening() > 0)
     }
 
     /// Whether the pool is closed and every connection gone.

@@ -26,13 +26,16 @@ fn of(loads: &[Load]) -> Choice<usize> {
 
 #[test]
 fn an_idle_connection_comes_first_and_no_other_would_help() {
-    assert_eq!(of(&[busy(1, 1), IDLE, busy(1, 0)]), Choice { on: Some(1), helps: false });
+    assert_eq!(
+        of(&[busy(1, 1), IDLE, busy(1, 0)]),
+        Choice { on: Some(1), helps: false, is_slow: false }
+    );
 }
 
 #[test]
 fn without_an_idle_one_another_would_help() {
-    assert_eq!(of(&[busy(1, 1)]), Choice { on: Some(0), helps: true });
-    assert_eq!(of(&[]), Choice { on: None, helps: true });
+    assert_eq!(of(&[busy(1, 1)]), Choice { on: Some(0), helps: true, is_slow: false });
+    assert_eq!(of(&[]), Choice { on: None, helps: true, is_slow: false });
 }
 
 #[test]
@@ -79,6 +82,6 @@ fn an_idle_connection_is_never_slow_however_long_it_is_idle() {
 #[test]
 fn a_connection_without_room_is_left_out() {
     let full = Load { room: 0, ..busy(1, 1) };
-    assert_eq!(of(&[full, busy(9, 9)]), Choice { on: Some(1), helps: true });
-    assert_eq!(of(&[full]), Choice { on: None, helps: true });
+    assert_eq!(of(&[full, busy(9, 9)]), Choice { on: Some(1), helps: true, is_slow: false });
+    assert_eq!(of(&[full]), Choice { on: None, helps: true, is_slow: false });
 }

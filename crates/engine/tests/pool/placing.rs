@@ -135,3 +135,47 @@ fn values_that_no_pool_can_work_with_are_replaced() {
     assert!(limits.backoff_min > seconds(0) && limits.backoff_max >= limits.backoff_min);
     assert!(limits.idle_timeout > seconds(0) && limits.lifetime > seconds(0));
 }
+
+#[test]
+fn a_statement_waits_for_another_connection_rather_than_behind_a_slow_one() {
+    let mut host = Host::with(max(2), 1);
+    host.busy(0);
+    host.now = host.now.after(seconds(60));
+    assert_eq!(host.place(), None);
+    host.wait_shared(1);
+    host.wait_shared(2);
+    assert_eq!(host.take(), [Did::Open(1)]);
+    assert_eq!(host.opened(1), [Did::Shared(1), Did::Placed(1, 1), Did::Placed(2, 1)]);
+}
+
+#[test]
+fn where_no_other_connection_can_come_a_statement_goes_behind_a_slow_one() {
+    let mut host = Host::with(max(1), 1);
+    host.busy(0);
+    host.now = host.now.after(seconds(60));
+    assert_eq!(host.place(), Some(0));
+}
+
+#[test]
+fn a_statement_that_waited_goes_behind_a_slow_one_when_no_other_can_be_opened() {
+    let mut host = Host::with(max(2), 1);
+    host.busy(0);
+    host.now = host.now.after(seconds(60));
+    host.wait_shared(1);
+    assert_eq!(host.take(), [Did::Open(1)]);
+    assert_eq!(host.open_failed(1), [Did::Placed(1, 0)]);
+    assert_eq!(host.place(), Some(0), "the next need not wait");
+}
+
+#[test]
+fn a_statement_that_waited_goes_on_the_slow_connection_once_that_answers() {
+    let mut host = Host::with(max(2), 1);
+    host.busy(0);
+    host.busy(0);
+    host.now = host.now.after(seconds(60));
+    host.wait_shared(1);
+    assert_eq!(host.take(), [Did::Open(1)]);
+    host.set(0, Load { since: host.now, ..host.load(0) });
+    host.pool.handle_room();
+    assert_eq!(host.take(), [Did::Placed(1, 0)]);
+}

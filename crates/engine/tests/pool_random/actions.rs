@@ -182,10 +182,9 @@ impl Sim {
     fn answer_on(&mut self, id: ConnectionId) {
         let now = self.now;
         let conn = self.conn(id);
-        let had_no_room = conn.load().room == 0;
         conn.statements.pop_front();
         conn.answered = now;
-        self.report(id, had_no_room);
+        self.report(id);
     }
 
     /// What is not picked here hangs.

@@ -35,7 +35,9 @@ impl Sim {
         for conn in self.conns.iter().filter(|conn| conn.gate) {
             let idle = conn.statements.is_empty();
             assert!(!idle || line.is_empty(), "{:?} is idle while {line:?}", conn.id);
-            let room = conn.load().room > 0;
+            let load = conn.load();
+            let slow = self.now.since(load.since) > self.limits.slow_head;
+            let room = load.room > 0 && !(slow && self.pool.is_relief_due());
             let shared = self.callers.count(Kind::Shared);
             assert!(!room || shared == 0, "{:?} has room while {line:?}", conn.id);
         }

@@ -253,7 +253,7 @@ impl Sim {
         let conn = self.conn(id);
         assert!(conn.owner.is_none());
         (conn.gate, conn.drain) = (false, true);
-        self.report(id, false);
+        self.report(id);
     }
 
     fn reset(&mut self, id: ConnectionId) {
@@ -294,12 +294,13 @@ impl Sim {
     // --- what the host says ---
 
     /// Says what a host has to say when something on a connection was answered.
-    pub(crate) fn report(&mut self, id: ConnectionId, had_no_room: bool) {
+    pub(crate) fn report(&mut self, id: ConnectionId) {
         let conn = self.conn(id);
         let (idle, drain) = (conn.statements.is_empty(), conn.drain);
         if idle && (drain || self.pool.waiting() > 0) {
             self.pool.handle_drained(id);
-        } else if had_no_room && self.pool.waiting() > 0 {
+        } else if self.pool.waiting() > 0 {
+            // It may have had no room, or have been slow.
             self.pool.handle_room();
         }
     }

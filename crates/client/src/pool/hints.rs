@@ -1,0 +1,59 @@
+//! What a pool lets threads see without its lock.
+
+use std::sync::atomic::Ordering;
+
+use crate::sync::{AtomicBool, AtomicUsize};
+
+#[derive(Debug)]
+pub(crate) struct Hints {
+    waiting: AtomicUsize,
+    closed: AtomicBool,
+    can_grow: AtomicBool,
+    relief: AtomicBool,
+}
+
+impl Hints {
+    pub(super) fn new() -> Hints {
+        Hints {
+            waiting: AtomicUsize::new(0),
+            closed: AtomicBool::new(false),
+            can_grow: AtomicBool::new(false),
+            relief: AtomicBool::new(false),
+        }
+    }
+
+    /// Takes note of how many callers wait for a connection.
+    pub(super) fn set_waiting(&self, callers: usize) {
+        self.waiting.store(callers, Ordering::SeqCst);
+    }
+
+    /// Callers that wait for a connection.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
+    }
+
+    /// The pool is closed: what comes back goes no further.
+    pub(super) fn set_closed(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the policy wants a connection that a session gives back.
+    pub(super) fn wants_back(&self) -> bool {
+        self.waiting() > 0 || self.closed.load(Ordering::SeqCst)
+    }
+
+    /// Takes note of whether one more connection may be opened now, and of whether a statement that
+    /// finds only slow connections waits for another.
+    pub(super) fn set_growth(&self, can_grow: bool, relief: bool) {
+        self.can_grow.store(can_grow, Ordering::Relaxed);
+        self.relief.store(relief, Ordering::Relaxed);
+    }
+
+    pub(super) fn can_grow(&self) -> bool {
+        self.can_grow.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn relief(&self) -> bool {
+        self.relief.load(Ordering::Relaxed)
+    }
+}

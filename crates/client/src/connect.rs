@@ -2,6 +2,7 @@
 //! TLS and without it, and which of them will do.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use onetrip_engine::Limits;
 use onetrip_postgres::Postgres;
@@ -108,6 +109,8 @@ struct Opened {
     stream: Stream,
     ready: Ready,
     route: Route,
+    /// About how long a round trip takes.
+    trip: Duration,
 }
 
 /// One address of one server.
@@ -161,15 +164,16 @@ impl Attempt<'_> {
         // Where the server was asked for TLS and has none, there is no other way left.
         let other_way = stream.tls().is_some() || !route.asks_for_tls();
         let route = route.taken(&stream);
-        let ready = log_in(&mut stream, resolved, endpoint, &route).await.map_err(|error| {
-            match other_way && is_about_access(&error) {
-                true => Failure::Protection(error),
-                false => Failure::Final(error),
-            }
-        })?;
+        let (ready, trip) =
+            log_in(&mut stream, resolved, endpoint, &route).await.map_err(|error| {
+                match other_way && is_about_access(&error) {
+                    true => Failure::Protection(error),
+                    false => Failure::Final(error),
+                }
+            })?;
         check_protocol(&ready, settings, endpoint).map_err(Failure::Final)?;
         check_target(&ready, self.wanted, endpoint).map_err(Failure::Final)?;
-        Ok(Opened { stream, ready, route })
+        Ok(Opened { stream, ready, route, trip })
     }
 }
 
@@ -207,10 +211,10 @@ fn spawn(
         stall_timeout: settings.stall_timeout,
         ..Limits::default()
     };
-    let Opened { stream: Stream { reader, writer, input }, ready, route } = opened;
+    let Opened { stream: Stream { reader, writer, input }, ready, route, trip } = opened;
     let engine = |now| Engine::new(now, Postgres::new(ready.status), limits);
     let connection =
-        Connection::new(engine, writer, ready.parameters, route, context.clone(), seat);
+        Connection::new(engine, writer, ready.parameters, route, context.clone(), seat, trip);
     tokio::spawn(Driver::new(connection.clone(), reader, input).run());
     connection
 }

@@ -151,6 +151,8 @@ pub(crate) struct Core {
     /// Requests that have ended, and how many of them the pool knows of.
     ended_count: u64,
     published_count: u64,
+    /// When the request was submitted that ended an idle time, until something is answered.
+    busy_since: Option<Time>,
     /// The pool is to be told that it is idle, or has room, or is gone; of the latter once.
     reports: bool,
     told: bool,
@@ -164,9 +166,10 @@ impl Connection {
         route: Route,
         context: Arc<Context>,
         seat: Seat,
+        trip: Duration,
     ) -> Arc<Connection> {
         let now = context.now();
-        let load = LoadCell::new(seat.pool.hints().clone(), now);
+        let load = LoadCell::new(seat.pool.hints().clone(), now, trip);
         let core = Core {
             engine: engine(now),
             replies: Replies::default(),
@@ -196,6 +199,7 @@ impl Connection {
             load: load.clone(),
             ended_count: 0,
             published_count: 0,
+            busy_since: None,
             reports: false,
             told: false,
         };
@@ -515,11 +519,15 @@ impl Core {
         let unanswered = if idle { 0 } else { unanswered.max(1) };
         if !idle && self.load.get().is_idle() {
             self.load.begin(self.clock);
+            self.busy_since = Some(self.clock);
         }
         let bytes = engine.in_flight_bytes() + engine.queued_bytes();
         let engine_closed = engine.is_closed();
         let moved = self.ended_count != self.published_count;
         self.published_count = self.ended_count;
+        if moved && let Some(begin) = self.busy_since.take() {
+            self.load.took(self.clock.since(begin));
+        }
         self.load.set(unanswered, bytes, moved.then_some(self.clock));
         // The pool forgets it at once.
         self.reports |= engine_closed && !self.told;

@@ -2,6 +2,7 @@
 //! they fail.
 
 use std::io;
+use std::time::{Duration, Instant};
 
 use onetrip_postgres::startup::{
     self, AuthMethods, NONCE_LEN, Ready, Startup, StartupConfig, StartupError,
@@ -12,13 +13,14 @@ use crate::open::Route;
 use crate::socket::{Ending, Stream};
 use crate::{Error, Kind, Outcome};
 
-/// Logs in. The route is the one that the stream has taken.
+/// Logs in. The route is the one that the stream has taken. Says how long the fastest exchange took,
+/// which is about a round trip.
 pub(crate) async fn log_in(
     stream: &mut Stream,
     resolved: &Resolved,
     endpoint: &Endpoint,
     route: &Route,
-) -> Result<Ready, Error> {
+) -> Result<(Ready, Duration), Error> {
     let who = format!("{route} (user {}, database {})", resolved.user(), resolved.dbname());
     let failed = |error| startup_error(error, &who);
     let mut nonce = [0; NONCE_LEN];
@@ -26,16 +28,21 @@ pub(crate) async fn log_in(
         .map_err(|error| lost(route, &format!("this system gives no random bytes: {error}")))?;
     let config = startup_config(stream, resolved, endpoint, route);
     let mut startup = Startup::new(config, nonce).map_err(failed)?;
+    let mut trip = Duration::MAX;
     loop {
+        let begin = Instant::now();
         let sent = send(stream, &mut startup).await;
         let received = stream.read().await;
+        if let Ok(true) = sent {
+            trip = trip.min(begin.elapsed());
+        }
         // What came before the end counts first: mostly it says why.
         if let Some(ready) = startup.handle_bytes(&mut stream.input).map_err(failed)? {
-            return Ok(ready);
+            return Ok((ready, trip));
         }
         match (received.end, sent) {
-            (None, Ok(())) => {}
-            (Some(Ending::Closed), Ok(())) => return Err(failed(startup.handle_closed())),
+            (None, Ok(_)) => {}
+            (Some(Ending::Closed), Ok(_)) => return Err(failed(startup.handle_closed())),
             (None | Some(Ending::Closed), Err(error)) => {
                 return Err(lost(route, &error.to_string()).with_source(error));
             }
@@ -44,11 +51,14 @@ pub(crate) async fn log_in(
     }
 }
 
-async fn send(stream: &mut Stream, startup: &mut Startup) -> io::Result<()> {
+/// Says whether there was anything to send.
+async fn send(stream: &mut Stream, startup: &mut Startup) -> io::Result<bool> {
+    let mut any = false;
     while let Some(bytes) = startup.transmit() {
         stream.write_all(&bytes).await?;
+        any = true;
     }
-    Ok(())
+    Ok(any)
 }
 
 fn startup_config(

@@ -157,7 +157,7 @@ impl Pool {
             self.exchange.cells.set_shared(shared.cloned().collect());
         }
         self.hints().set_waiting(state.policy.waiting());
-        self.hints().set_growth(state.policy.can_grow(), state.policy.is_relief_due());
+        self.hints().set_growth(state.policy.can_grow(), state.policy.patience());
         let deadline = state.policy.poll_deadline().unwrap_or(Time::NEVER);
         if deadline < state.armed || state.policy.is_closed() {
             state.armed = deadline;
@@ -194,7 +194,11 @@ impl Pool {
 
     fn set_duty(&self, state: &mut State, id: ConnectionId, duty: Duty) {
         if let Some(connection) = state.connections.get(&id) {
-            connection.lock().duty = duty;
+            let mut core = connection.lock();
+            core.duty = duty;
+            if duty == Duty::Exclusive {
+                core.replies.change_hands();
+            }
             state.relist = true;
         }
     }
@@ -307,6 +311,7 @@ impl Pool {
         if core.engine.is_closed() || core.duty != Duty::Exclusive {
             return;
         }
+        core.replies.change_hands();
         if !core.is_at_rest() {
             core.duty = Duty::Returning;
             // It may not have been looked at since the last reply.

@@ -17,11 +17,15 @@ pub(crate) struct Replies {
     entries: Vec<Entry>,
     free: Vec<u32>,
     parked_bytes: usize,
+    /// How often the connection changed hands.
+    hands: u32,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Entry {
     generation: u32,
+    /// Whose it is.
+    hands: u32,
     state: State,
     blocks: Blocks,
     waker: Option<Waker>,
@@ -52,6 +56,8 @@ pub(crate) struct Taken {
     pub(crate) columns: Option<Columns>,
     pub(crate) result: Result<Finished, Error>,
     pub(crate) member: Option<Member>,
+    /// Whether the connection is still with whom it was when the request was submitted.
+    pub(crate) same_hands: bool,
 }
 
 /// Which part of which pipeline a request is.
@@ -99,6 +105,11 @@ pub(crate) enum Finished {
 }
 
 impl Replies {
+    /// The connection is somebody else's from now on.
+    pub(crate) fn change_hands(&mut self) {
+        self.hands = self.hands.wrapping_add(1);
+    }
+
     pub(crate) fn add(&mut self) -> Token {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push(Entry::default());
@@ -106,6 +117,7 @@ impl Replies {
         });
         let entry = &mut self.entries[index as usize];
         entry.state = State::Waiting;
+        entry.hands = self.hands;
         Token(u64::from(entry.generation) << 32 | u64::from(index))
     }
 
@@ -235,9 +247,10 @@ impl Replies {
             unreachable!("a reply is taken after it has ended")
         };
         let blocks = std::mem::take(&mut entry.blocks);
-        let (member, columns) = (entry.member, entry.columns.take());
+        let (member, columns, hands) = (entry.member, entry.columns.take(), entry.hands);
+        let same_hands = hands == self.hands;
         self.remove(token);
-        Taken { blocks, columns, result, member }
+        Taken { blocks, columns, result, member, same_hands }
     }
 
     /// Why a request failed whose reply nobody reads otherwise. One that has not ended yet is

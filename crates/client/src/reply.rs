@@ -87,10 +87,11 @@ impl<T> Reply<T> {
         connection: &Arc<Connection>,
         blocks: &Blocks,
         result: &Result<Finished, Error>,
+        same_hands: bool,
     ) -> Option<Token> {
         match (std::mem::take(&mut self.text), result) {
             (Text::New(first_use), Ok(_)) => connection.context.shapes.remember(first_use.shape),
-            (Text::New(first_use), Err(error)) if lacks_binary_form(error) => {
+            (Text::New(first_use), Err(error)) if same_hands && lacks_binary_form(error) => {
                 return connection.ask_again(first_use);
             }
             (Text::Unseen(shape), Ok(_)) => connection.context.shapes.remember(shape),
@@ -133,8 +134,8 @@ impl<T: FromReply> Future for Reply<T> {
                 this.stage = Stage::At(At::Here(connection, token));
                 return Poll::Pending;
             };
-            let Taken { blocks, columns, result, .. } = taken;
-            if let Some(token) = this.learn(&connection, &blocks, &result) {
+            let Taken { blocks, columns, result, same_hands, .. } = taken;
+            if let Some(token) = this.learn(&connection, &blocks, &result, same_hands) {
                 this.stage = Stage::At(At::Here(connection, token));
                 continue;
             }

@@ -2,12 +2,15 @@
 //! its columns, so that later calls make one trip and guess nothing; and how often it was used.
 
 use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use onetrip_postgres::message::{Format, Formats};
 use onetrip_postgres::sql::Traits;
 use postgres_types::Type;
+
+use crate::sync::SHARDS;
 
 /// The parameters' types and the columns' formats of a statement.
 #[derive(Debug)]
@@ -88,9 +91,17 @@ impl Shape {
     }
 }
 
-/// A bounded memory of shapes: the oldest is forgotten first.
+/// A bounded memory of shapes: the oldest is forgotten first. Texts are spread over shards by their
+/// hash, so that threads seldom meet.
 #[derive(Debug, Default)]
-pub(crate) struct Shapes(Mutex<Known>);
+pub(crate) struct Shapes {
+    shards: [Shard; SHARDS],
+    hasher: RandomState,
+}
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Shard(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -98,7 +109,7 @@ struct Known {
     by_age: VecDeque<Arc<str>>,
 }
 
-/// Statements remembered per client; a shape is a few hundred bytes beside the text.
+/// Statements remembered per client, about; a shape is a few hundred bytes beside the text.
 const SHAPES_MAX: usize = 1024;
 
 /// Longer texts are mostly made by programs and seldom come twice.
@@ -106,7 +117,7 @@ const TEXT_LEN_MAX: usize = 16 << 10;
 
 impl Shapes {
     pub(crate) fn get(&self, sql: &str) -> Option<Arc<Shape>> {
-        self.lock().by_text.get(sql).cloned()
+        self.lock(sql).by_text.get(sql).cloned()
     }
 
     pub(crate) fn remember(&self, shape: Arc<Shape>) {
@@ -114,7 +125,7 @@ impl Shapes {
         if text.len() > TEXT_LEN_MAX {
             return;
         }
-        let mut known = self.lock();
+        let mut known = self.lock(text);
         if let Some(old) = known.by_text.get_mut(text) {
             // Callers that began at the same time learn the same: their uses count together.
             if old.types != shape.types || old.formats() != shape.formats() {
@@ -122,7 +133,7 @@ impl Shapes {
             }
             return;
         }
-        if known.by_age.len() >= SHAPES_MAX
+        if known.by_age.len() >= SHAPES_MAX / SHARDS
             && let Some(oldest) = known.by_age.pop_front()
         {
             known.by_text.remove(&oldest);
@@ -133,14 +144,15 @@ impl Shapes {
 
     /// What was learned does not hold any more.
     pub(crate) fn forget(&self, shape: &Arc<Shape>) {
-        let mut known = self.lock();
+        let mut known = self.lock(&shape.sql);
         if known.by_text.get(&shape.sql).is_some_and(|current| Arc::ptr_eq(current, shape)) {
             known.by_text.remove(&shape.sql);
             known.by_age.retain(|text| *text != shape.sql);
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self, sql: &str) -> MutexGuard<'_, Known> {
+        let shard = self.hasher.hash_one(sql) as usize % SHARDS;
+        self.shards[shard].0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

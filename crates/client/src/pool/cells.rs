@@ -7,16 +7,13 @@ use std::time::Duration;
 
 use onetrip_engine::Time;
 
-use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, thread_number};
+use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, SHARDS, thread_number};
 
 /// How long a connection stays in a cell before the pool gets it, which closes it if nobody needs it.
 pub(super) const PARKED_MAX: Duration = Duration::from_secs(1);
 
 /// Connections that one shard keeps.
 const PARKED_PER_SHARD: usize = 4;
-
-/// The shards. Two threads of one shard only wait for one another for some nanoseconds.
-const SHARDS: usize = 16;
 
 pub(super) struct Cells<T> {
     shards: [Shard<T>; SHARDS],

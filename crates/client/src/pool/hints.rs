@@ -1,15 +1,17 @@
 //! What a pool lets threads see without its lock.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use crate::sync::{AtomicBool, AtomicUsize};
+use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 
 #[derive(Debug)]
 pub(crate) struct Hints {
     waiting: AtomicUsize,
     closed: AtomicBool,
     can_grow: AtomicBool,
-    relief: AtomicBool,
+    /// In nanoseconds.
+    patience: AtomicU64,
 }
 
 impl Hints {
@@ -18,7 +20,7 @@ impl Hints {
             waiting: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             can_grow: AtomicBool::new(false),
-            relief: AtomicBool::new(false),
+            patience: AtomicU64::new(u64::MAX),
         }
     }
 
@@ -42,18 +44,19 @@ impl Hints {
         self.waiting() > 0 || self.closed.load(Ordering::SeqCst)
     }
 
-    /// Takes note of whether one more connection may be opened now, and of whether a statement that
-    /// finds only slow connections waits for another.
-    pub(super) fn set_growth(&self, can_grow: bool, relief: bool) {
+    /// Takes note of whether one more connection may be opened now, and of how old a statement may be
+    /// behind which others go.
+    pub(super) fn set_growth(&self, can_grow: bool, patience: Option<Duration>) {
         self.can_grow.store(can_grow, Ordering::Relaxed);
-        self.relief.store(relief, Ordering::Relaxed);
+        let nanos = patience.and_then(|patience| u64::try_from(patience.as_nanos()).ok());
+        self.patience.store(nanos.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     pub(super) fn can_grow(&self) -> bool {
         self.can_grow.load(Ordering::Relaxed)
     }
 
-    pub(super) fn relief(&self) -> bool {
-        self.relief.load(Ordering::Relaxed)
+    pub(super) fn patience(&self) -> Duration {
+        Duration::from_nanos(self.patience.load(Ordering::Relaxed))
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use onetrip_engine::Time;
 use onetrip_engine::pool::{ConnectionId, Load};
@@ -17,15 +18,18 @@ pub(crate) struct LoadCell {
     unanswered: AtomicUsize,
     unanswered_bytes: AtomicUsize,
     since: AtomicU64,
+    /// About how long a round trip takes, in nanoseconds.
+    trip: AtomicU64,
     hints: Arc<Hints>,
 }
 
 impl LoadCell {
-    pub(crate) fn new(hints: Arc<Hints>, now: Time) -> Arc<LoadCell> {
+    pub(crate) fn new(hints: Arc<Hints>, now: Time, trip: Duration) -> Arc<LoadCell> {
         Arc::new(LoadCell {
             unanswered: AtomicUsize::new(0),
             unanswered_bytes: AtomicUsize::new(0),
             since: AtomicU64::new(now.as_nanos()),
+            trip: AtomicU64::new(u64::try_from(trip.as_nanos()).unwrap_or(0)),
             hints,
         })
     }
@@ -37,13 +41,25 @@ impl LoadCell {
         }
         self.unanswered_bytes.store(bytes, Ordering::Relaxed);
         if let Some(now) = moved {
-            self.since.store(now.as_nanos(), Ordering::Relaxed);
+            let trip = if unanswered == 0 { Duration::ZERO } else { self.trip() };
+            self.since.store(now.after(trip).as_nanos(), Ordering::Relaxed);
         }
     }
 
     /// The first request since it was idle was submitted.
     pub(crate) fn begin(&self, now: Time) {
-        self.since.store(now.as_nanos(), Ordering::Relaxed);
+        self.since.store(now.after(self.trip()).as_nanos(), Ordering::Relaxed);
+    }
+
+    /// A statement took this long: a round trip takes no longer.
+    pub(crate) fn took(&self, time: Duration) {
+        if time < self.trip() {
+            self.trip.store(u64::try_from(time.as_nanos()).unwrap_or(0), Ordering::Relaxed);
+        }
+    }
+
+    fn trip(&self) -> Duration {
+        Duration::from_nanos(self.trip.load(Ordering::Relaxed))
     }
 
     pub(crate) fn get(&self) -> Load {

@@ -68,7 +68,7 @@ impl Pool {
         }
         let loads = list.iter().map(|connection| (connection, connection.load.get()));
         let choice = choose(self.now(), &self.limits, loads);
-        if choice.is_slow && self.hints().relief() {
+        if choice.head_age > self.hints().patience() {
             return None;
         }
         let on = choice.on.cloned();

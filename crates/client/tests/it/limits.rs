@@ -7,7 +7,7 @@ use crate::support::*;
 #[test]
 fn a_window_of_one_sends_one_after_the_other() {
     run(async {
-        let client = client_with("in_flight_max=1").await;
+        let client = client_with("connections_max=1&in_flight_max=1").await;
         let replies: Vec<_> = (0..300).map(|i| client.query_one("select $1", &[&i])).collect();
         assert_eq!(client.pending().in_flight, 1);
         assert_eq!(client.pending().queued, 299);
@@ -23,7 +23,8 @@ fn a_window_of_one_sends_one_after_the_other() {
 fn a_full_queue_refuses_and_what_it_took_still_runs() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("id int").await);
-        let client = client_with("in_flight_max=1&queue_max=3&when_full=refuse").await;
+        let client =
+            client_with("connections_max=1&in_flight_max=1&queue_max=3&when_full=refuse").await;
         let head = client.query(&gate.statement(), &[]);
         let insert = format!("insert into {t} values ($1)");
         let replies: Vec<_> = (0..6).map(|id| client.execute(&insert, &[&id])).collect();
@@ -48,7 +49,7 @@ fn a_full_queue_refuses_and_what_it_took_still_runs() {
 fn a_full_queue_lets_callers_wait_in_their_order() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("in_flight_max=1&queue_max=2").await;
+        let client = client_with("connections_max=1&in_flight_max=1&queue_max=2").await;
         let t = table("place serial, id int").await;
         let head = client.query(&gate.statement(), &[]);
         let insert = format!("insert into {t} (id) values ($1)");
@@ -83,7 +84,7 @@ fn drained_resolves_at_once_where_nothing_is_full() {
 fn everyone_who_waits_for_drained_is_told_also_when_the_connection_ends() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("in_flight_max=1&queue_max=1").await;
+        let client = client_with("connections_max=1&in_flight_max=1&queue_max=1").await;
         let replies: Vec<_> = (0..4).map(|_| client.query(&gate.statement(), &[])).collect();
         let drained = async {
             let mut given_up = Box::pin(client.drained());
@@ -104,7 +105,7 @@ fn everyone_who_waits_for_drained_is_told_also_when_the_connection_ends() {
 fn the_window_counts_bytes_too() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("in_flight_bytes_max=2000").await;
+        let client = client_with("connections_max=1&in_flight_bytes_max=2000").await;
         let head = client.query(&gate.statement(), &[]);
         let text = "x".repeat(900);
         let replies: Vec<_> = (0..10).map(|_| client.query_one("select $1", &[&text])).collect();
@@ -127,7 +128,9 @@ fn the_window_counts_bytes_too() {
 fn a_queue_of_few_bytes_refuses_what_does_not_fit() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("in_flight_max=1&queue_bytes_max=3000&when_full=refuse").await;
+        let client =
+            client_with("connections_max=1&in_flight_max=1&queue_bytes_max=3000&when_full=refuse")
+                .await;
         let head = client.query(&gate.statement(), &[]);
         let text = "x".repeat(1000);
         let replies: Vec<_> = (0..10).map(|_| client.query("select $1", &[&text])).collect();
@@ -149,7 +152,7 @@ fn a_queue_of_few_bytes_refuses_what_does_not_fit() {
 fn what_is_dropped_in_the_queue_is_never_sent() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("id int").await);
-        let client = client_with("in_flight_max=1&queue_max=4").await;
+        let client = client_with("connections_max=1&in_flight_max=1&queue_max=4").await;
         let head = client.query(&gate.statement(), &[]);
         let insert = format!("insert into {t} values ($1)");
         // Four are queued and six wait outside; some of both are taken back.
@@ -170,7 +173,9 @@ fn what_is_dropped_in_the_queue_is_never_sent() {
 fn a_deadline_that_passes_in_the_queue_means_not_sent_and_it_never_runs() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("id int").await);
-        let client = client_with("in_flight_max=1&queue_max=2&request_timeout_ms=200").await;
+        let client =
+            client_with("connections_max=1&in_flight_max=1&queue_max=2&request_timeout_ms=200")
+                .await;
         let head = client.query(&gate.statement(), &[]);
         let insert = format!("insert into {t} values ($1)");
         let replies: Vec<_> = (0..5).map(|id| client.execute(&insert, &[&id])).collect();
@@ -190,7 +195,7 @@ fn a_deadline_that_passes_in_the_queue_means_not_sent_and_it_never_runs() {
 fn a_deadline_that_passes_leaves_later_replies_in_their_places() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("request_timeout_ms=300").await;
+        let client = client_with("connections_max=1&request_timeout_ms=300").await;
         let late: Vec<_> = (0..20).map(|_| client.query(&gate.statement(), &[])).collect();
         for reply in late {
             failed(reply.await, Outcome::Unknown, "timeout");
@@ -206,7 +211,7 @@ fn a_deadline_that_passes_leaves_later_replies_in_their_places() {
 fn a_pipeline_whose_deadline_passes_ends() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("request_timeout_ms=200").await;
+        let client = client_with("connections_max=1&request_timeout_ms=200").await;
         let mut pipeline = client.pipeline();
         let waits = pipeline.query(&gate.statement(), &[]);
         let behind = pipeline.query("select 1", &[]);
@@ -223,7 +228,9 @@ fn a_pipeline_whose_deadline_passes_ends() {
 fn callers_that_wait_have_a_limit_in_bytes() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("in_flight_max=1&queue_max=1&waiting_bytes_max=1000000").await;
+        let client =
+            client_with("connections_max=1&in_flight_max=1&queue_max=1&waiting_bytes_max=1000000")
+                .await;
         let head = client.query(&gate.statement(), &[]);
         let text = "x".repeat(100_000);
         let replies: Vec<_> =

@@ -279,7 +279,8 @@ fn many_statements_that_are_dropped_at_once_hold_nobody_up() {
 fn statements_that_are_dropped_while_the_queue_is_full_are_closed_later() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("in_flight_max=1&queue_max=2&prepare_threshold=0").await;
+        let client =
+            client_with("connections_max=1&in_flight_max=1&queue_max=2&prepare_threshold=0").await;
         let session = client.session().await.unwrap();
         let mut statements = Vec::new();
         for i in 0..10 {

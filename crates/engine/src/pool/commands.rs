@@ -10,7 +10,7 @@ impl Pool {
     /// load of that connection; nothing is given back. If no connection is idle, one more is opened
     /// in the background, one at a time.
     ///
-    /// `None` if no connection can take it, or only a slow one while another is coming, or others wait
+    /// `None` if no connection can take it, or only a slow one while another may come, or others wait
     /// already: then it waits with
     /// [`wait_shared`](Self::wait_shared).
     pub fn place(
@@ -26,7 +26,7 @@ impl Pool {
         if choice.helps {
             self.grow();
         }
-        if choice.is_slow && self.is_relief_due() {
+        if self.waits_for_another(choice.head_age) {
             return None;
         }
         let slot = self.connections.slot_mut(choice.on?);

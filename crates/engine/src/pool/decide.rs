@@ -58,7 +58,7 @@ impl Pool {
         let choice = super::choose(now, &self.limits, self.shared_loads(load_of));
         match kind {
             Kind::Exclusive if choice.helps => None,
-            Kind::Shared if choice.is_slow && self.is_relief_due() => None,
+            Kind::Shared if self.waits_for_another(choice.head_age) => None,
             _ => choice.on,
         }
     }

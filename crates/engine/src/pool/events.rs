@@ -24,6 +24,7 @@ impl Pool {
             // It was retired in the meantime.
             return self.close_now(index);
         }
+        self.opening_time = now.since(slot.since);
         slot.since = now;
         slot.opened = now;
         let lifetime = self.limits.lifetime;

@@ -1,5 +1,7 @@
 //! Where a shared statement goes: what is known of each connection's load, and the choice.
 
+use std::time::Duration;
+
 use super::{IdleOrder, Limits};
 use crate::Time;
 
@@ -15,7 +17,9 @@ pub struct Load {
     /// Bytes of them.
     pub unanswered_bytes: usize,
     /// When the oldest of them was sent, or chosen for this connection if it was not sent yet; on
-    /// an idle connection, when the last one was answered ([`Time::ZERO`] if there was none yet).
+    /// an idle connection, when the last one was answered ([`Time::ZERO`] if there was none yet). A
+    /// host that knows how long a round trip takes adds that to the former, so that a distant server
+    /// does not look slow.
     pub since: Time,
     /// How many more it takes before its window and queue are full; [`usize::MAX`] for a host that
     /// does not count them. At 0 the connection is left out, unless it is idle.
@@ -48,8 +52,10 @@ impl Load {
         match limits.idle_order {
             IdleOrder::Lifo if self.is_idle() => Rank::Idle(u64::MAX - self.since.as_nanos()),
             IdleOrder::Fifo if self.is_idle() => Rank::Idle(self.since.as_nanos()),
-            _ if now.since(self.since) > limits.slow_head => Rank::Slow(weight),
-            _ => Rank::Busy(weight),
+            _ => match now.since(self.since) {
+                age if age > limits.slow_head => Rank::Slow(age, weight),
+                _ => Rank::Busy(weight),
+            },
         }
     }
 }
@@ -59,8 +65,8 @@ impl Load {
 pub(super) enum Rank {
     Idle(u64),
     Busy(usize),
-    /// A statement put here would wait behind a slow one.
-    Slow(usize),
+    /// A statement put here would wait behind a slow one, of this age.
+    Slow(Duration, usize),
 }
 
 /// What a statement weighs beside its bytes: the server works for each, however short it is. A
@@ -76,15 +82,14 @@ pub struct Choice<K> {
     /// Whether one more connection would help: none is idle. Then call
     /// [`Pool::grow`](super::Pool::grow).
     pub helps: bool,
-    /// Whether the connection is one whose oldest statement is older than
-    /// [`Limits::slow_head`]: there is no other. If [`Pool::is_relief_due`](super::Pool::is_relief_due),
-    /// the statement waits for another in line.
-    pub is_slow: bool,
+    /// How old the oldest statement on that connection is; zero if it is idle. If that is more than
+    /// [`Pool::patience`](super::Pool::patience), the statement waits in line for another connection.
+    pub head_age: Duration,
 }
 
 /// Where to put one shared statement: on an idle connection; or else on the one with the least
 /// work, by bytes and number of statements, and only if there is no other on one whose oldest
-/// statement is older than [`Limits::slow_head`]. Among equals it is the first.
+/// statement is older than [`Limits::slow_head`], the youngest of these. Among equals it is the first.
 ///
 /// It looks at nothing but its arguments, so a host with many threads can call it without a lock,
 /// with the connections that [`Output::Shared`](super::Output::Shared) opened to shared work. `K`
@@ -97,10 +102,13 @@ pub fn choose<K>(
     let ranked = loads
         .into_iter()
         .filter(|(_, load)| load.takes_shared())
-        .map(|(key, load)| (load.rank(now, limits), key));
+        .map(|(key, load)| (load.rank(now, limits), key, load));
     // The first among equals.
-    let best = ranked.min_by_key(|(rank, _)| *rank);
-    let helps = !matches!(best, Some((Rank::Idle(_), _)));
-    let is_slow = matches!(best, Some((Rank::Slow(_), _)));
-    Choice { on: best.map(|(_, key)| key), helps, is_slow }
+    let best = ranked.min_by_key(|(rank, ..)| *rank);
+    let helps = !matches!(best, Some((Rank::Idle(_), ..)));
+    match best {
+        None => Choice { on: None, helps, head_age: Duration::ZERO },
+        Some((Rank::Idle(_), key, _)) => Choice { on: Some(key), helps, head_age: Duration::ZERO },
+        Some((_, key, load)) => Choice { on: Some(key), helps, head_age: now.since(load.since) },
+    }
 }

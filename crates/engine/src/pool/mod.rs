@@ -39,8 +39,9 @@
 //! placed on it wherever they stand.
 //!
 //! A shared caller that would have to go behind a slow statement waits in line instead while one more
-//! connection is being opened, or may be: opening takes milliseconds, and the slow statement may take
-//! hours. If the attempt fails it goes there after all.
+//! connection is being opened, or may be. It has the [`patience`](Pool::patience) to go behind one for
+//! which others have waited about as long as opening a connection takes; the rest of it may take hours.
+//! If the attempt fails it goes there after all.
 //!
 //! # A host's loop
 //!
@@ -164,8 +165,8 @@
 //! reports the connection as drained if that was the last, and asks anew. A statement that slips in
 //! before an exclusive caller or before the goodbye does no harm: its reply comes first.
 //!
-//! The host asks the pool instead where `choose` finds nothing, or only a slow connection while
-//! [`Pool::is_relief_due`], and while [`Pool::waiting`] is not zero, or statements would overtake those
+//! The host asks the pool instead where `choose` finds nothing, or only a connection whose
+//! [head is older](Choice::head_age) than [`Pool::patience`], and while [`Pool::waiting`] is not zero, or statements would overtake those
 //! in line. It calls [`Pool::grow`] where [`Choice::helps`] says so and [`Pool::can_grow`] is true. All
 //! of them are worth a copy that can be read without the lock. That of `waiting` is written as soon as a caller was added, before the outputs
 //! are taken, and again afterwards: whoever makes a connection idle first takes the statement out
@@ -189,6 +190,7 @@ mod waiters;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::time::Duration;
 
 use crate::Time;
 use backoff::Backoff;
@@ -234,6 +236,8 @@ pub struct Pool {
     life: Life,
     opens: u64,
     open_failures: u64,
+    /// How long it took to open the last connection.
+    opening_time: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,6 +271,7 @@ impl Pool {
             life: Life::Open,
             opens: 0,
             open_failures: 0,
+            opening_time: Duration::ZERO,
         }
     }
 
@@ -341,11 +346,20 @@ impl Pool {
         self.life == Life::Open && room && self.opening() == 0 && !self.wish
     }
 
-    /// Whether a shared caller that finds only slow connections waits in line: one more is being
-    /// opened, or may be. Not while attempts fail.
-    pub fn is_relief_due(&self) -> bool {
+    /// A shared caller that finds only connections whose oldest statement is older than this waits
+    /// in line for another, which is being opened or may be: [`Limits::slow_head`], and as long again
+    /// as opening one took last. `None` where none can come: at [`Limits::connections_max`], and while
+    /// attempts fail.
+    pub fn patience(&self) -> Option<Duration> {
         let room = self.connections.len() < self.limits.connections_max;
-        self.life == Life::Open && !self.backoff.failing() && (room || self.opening() > 0)
+        let comes = self.life == Life::Open && (room || self.opening() > 0);
+        let patience = self.limits.slow_head.saturating_add(self.opening_time);
+        (comes && !self.backoff.failing()).then_some(patience)
+    }
+
+    /// Whether a statement whose only place is behind one of this age waits for another.
+    fn waits_for_another(&self, head_age: Duration) -> bool {
+        self.patience().is_some_and(|patience| head_age > patience)
     }
 
     /// Whether the pool is closed and every connection gone.

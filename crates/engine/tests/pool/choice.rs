@@ -1,5 +1,7 @@
 //! The pure choice among loads.
 
+use std::time::Duration;
+
 use onetrip_engine::Time;
 use onetrip_engine::pool::{Choice, IdleOrder, Limits, Load, choose};
 
@@ -28,14 +30,14 @@ fn of(loads: &[Load]) -> Choice<usize> {
 fn an_idle_connection_comes_first_and_no_other_would_help() {
     assert_eq!(
         of(&[busy(1, 1), IDLE, busy(1, 0)]),
-        Choice { on: Some(1), helps: false, is_slow: false }
+        Choice { on: Some(1), helps: false, head_age: Duration::ZERO }
     );
 }
 
 #[test]
 fn without_an_idle_one_another_would_help() {
-    assert_eq!(of(&[busy(1, 1)]), Choice { on: Some(0), helps: true, is_slow: false });
-    assert_eq!(of(&[]), Choice { on: None, helps: true, is_slow: false });
+    assert_eq!(of(&[busy(1, 1)]), Choice { on: Some(0), helps: true, head_age: Duration::ZERO });
+    assert_eq!(of(&[]), Choice { on: None, helps: true, head_age: Duration::ZERO });
 }
 
 #[test]
@@ -82,6 +84,9 @@ fn an_idle_connection_is_never_slow_however_long_it_is_idle() {
 #[test]
 fn a_connection_without_room_is_left_out() {
     let full = Load { room: 0, ..busy(1, 1) };
-    assert_eq!(of(&[full, busy(9, 9)]), Choice { on: Some(1), helps: true, is_slow: false });
-    assert_eq!(of(&[full]), Choice { on: None, helps: true, is_slow: false });
+    assert_eq!(
+        of(&[full, busy(9, 9)]),
+        Choice { on: Some(1), helps: true, head_age: Duration::ZERO }
+    );
+    assert_eq!(of(&[full]), Choice { on: None, helps: true, head_age: Duration::ZERO });
 }

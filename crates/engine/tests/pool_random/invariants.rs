@@ -36,8 +36,9 @@ impl Sim {
             let idle = conn.statements.is_empty();
             assert!(!idle || line.is_empty(), "{:?} is idle while {line:?}", conn.id);
             let load = conn.load();
-            let slow = self.now.since(load.since) > self.limits.slow_head;
-            let room = load.room > 0 && !(slow && self.pool.is_relief_due());
+            let age = self.now.since(load.since);
+            let slow = self.pool.patience().is_some_and(|patience| age > patience);
+            let room = load.room > 0 && !slow;
             let shared = self.callers.count(Kind::Shared);
             assert!(!room || shared == 0, "{:?} has room while {line:?}", conn.id);
         }

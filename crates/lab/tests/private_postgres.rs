@@ -8,7 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use onetrip_lab::postgres::{Durability, Installation, Options, PrivatePostgres, find_all, shared};
+use onetrip_lab::postgres::{
+    Durability, Installation, Options, PG_BIN_VARIABLE, PG_MAJOR_VARIABLE, PrivatePostgres,
+    find_all, shared,
+};
 
 fn start() -> PrivatePostgres {
     PrivatePostgres::start(Options::default()).unwrap()
@@ -208,6 +211,40 @@ fn binaries_that_do_not_belong_together_are_refused() {
     }
     let error = Installation::at(directory.path()).unwrap_err().to_string();
     assert!(error.contains("17.1") && error.contains("16.2"), "{error}");
+}
+
+/// Two servers of which nothing but the version is real, and what is found of them.
+fn found_with(major: Option<&str>, argument: Option<&str>) -> Output {
+    let directories = ["99.1", "12.3"].map(|version| {
+        let directory = tempfile::tempdir().unwrap();
+        for program in ["postgres", "initdb"] {
+            let line = format!("echo '{program} (PostgreSQL) {version}'");
+            write_script(&directory.path().join(program), &line);
+        }
+        directory
+    });
+    let path = std::env::join_paths(directories.iter().map(tempfile::TempDir::path)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onetrip-servers"));
+    command.args(argument).env(PG_BIN_VARIABLE, path).env_remove(PG_MAJOR_VARIABLE);
+    command.envs(major.map(|major| (PG_MAJOR_VARIABLE, major))).output().unwrap()
+}
+
+#[test]
+fn a_variable_chooses_the_version_among_those_that_are_there() {
+    let version = |output: Output| {
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.split(' ').next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(version(found_with(None, Some("--default"))), ["99.1"]);
+    assert_eq!(version(found_with(Some("12"), Some("--default"))), ["12.3"]);
+    assert_eq!(version(found_with(Some("12"), None)), ["99.1", "12.3"], "it hides none");
+    for (wrong, word) in [("11", "no PostgreSQL 11"), ("twelve", "a number")] {
+        let output = found_with(Some(wrong), Some("--default"));
+        assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(text.contains(PG_MAJOR_VARIABLE) && text.contains(word), "{text}");
+    }
 }
 
 /// This test runs itself a second time as the parent that gets killed.

@@ -205,7 +205,26 @@ fn a_server_that_does_not_fit_the_target_is_refused() {
         let error = refused(&format!("{}?target_session_attrs=standby", shared().url())).await;
         assert_eq!(error.code(), "target_session_attrs");
         for fits in ["primary", "read-write", "prefer-standby", "any"] {
+            let asks = matches!(fits, "primary" | "read-write");
+            if asks && is_before(14, &format!("saying whether it is {fits}")) {
+                continue;
+            }
             assert_usable(&client_with(&format!("target_session_attrs={fits}")).await).await;
+        }
+    });
+}
+
+#[test]
+fn a_server_too_old_to_say_what_it_is_is_refused_where_that_matters() {
+    run(async {
+        if shared().major() >= 14 {
+            return skipped("needs a server older than PostgreSQL 14");
+        }
+        for asks in ["primary", "read-write", "read-only", "standby"] {
+            let url = format!("{}?target_session_attrs={asks}", shared().url());
+            let error = refused(&url).await;
+            assert_eq!(error.code(), "target_session_attrs");
+            assert!(error.to_string().contains("too old"), "{error}");
         }
     });
 }

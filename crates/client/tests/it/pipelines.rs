@@ -565,7 +565,7 @@ fn others_on_the_connection_wait_for_an_open_pipeline_and_then_proceed() {
         assert!(!poll_once(&mut finish).await);
         pipeline.query_one("select 2", &[]).await.unwrap();
         assert!(!poll_once(&mut others[0]).await, "it would be part of the pipeline");
-        let last = pipeline.query_one("select pg_current_xact_id()::text", &[]);
+        let last = pipeline.query_one("select txid_current()::text", &[]);
         pipeline.finish().await.unwrap();
         finish.await.unwrap();
         for (i, reply) in (0..50).zip(others) {

@@ -153,9 +153,9 @@ fn many_tasks_on_many_threads_each_get_their_own_replies() {
         for task in tasks {
             task.await.unwrap();
         }
-        // Behind all whose replies were dropped.
         assert_usable(&client).await;
-        assert_eq!(client.pending().in_flight + client.pending().queued, 0);
+        // Replies that were dropped may still be on their way, on other connections of the pool.
+        until(async || client.pending().in_flight + client.pending().queued == 0).await;
     });
 }
 
@@ -240,6 +240,9 @@ fn settings_that_the_server_reports_are_known() {
 #[test]
 fn call_and_do_that_fail_say_that_their_effect_is_unknown() {
     run(async {
+        if is_before(11, "CALL") {
+            return;
+        }
         let (client, t, procedure) = (client().await, table("id int").await, shared().new_name());
         let body = format!("begin insert into {t} values (1); commit; perform 1/0; end");
         let create = format!("create procedure {procedure}() language plpgsql as $$ {body} $$");

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::io::Write;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::Poll;
@@ -106,6 +107,23 @@ pub(crate) fn rejected<T: Debug>(result: Result<T, Error>, sqlstate: &str) -> Er
 pub(crate) async fn assert_usable(client: &Client) {
     let reply = client.query_one("select 20 + $1", &[&22]).await.unwrap();
     assert_eq!(reply.get::<i32>(0), 42);
+}
+
+/// Says that this test, or a part of it, does not run here. Past the runner, which hides what a test
+/// that passes prints.
+pub(crate) fn skipped(reason: &str) {
+    let thread = std::thread::current();
+    let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a test"));
+    std::io::stderr().write_all(line.as_bytes()).unwrap();
+}
+
+/// Whether the shared server is too old for a test, or for a part of it; says so.
+pub(crate) fn is_before(major: u32, what: &str) -> bool {
+    let is_before = shared().major() < major;
+    if is_before {
+        skipped(&format!("{what} came with PostgreSQL {major}"));
+    }
+    is_before
 }
 
 /// A table that is locked by a session: who reads it waits.

@@ -39,11 +39,11 @@ async fn refused_as(server: &TlsServer, settings: &str, code: &str, words: &[&st
 
 /// Whether there are no certificates in this user's home that would change what a test sees. Tests
 /// can't choose another home for their process.
-fn home_is_bare(test: &str) -> bool {
+fn home_is_bare() -> bool {
     let home = std::env::var_os("HOME").map(std::path::PathBuf::from).unwrap_or_default();
     let bare = !home.join(".postgresql").exists();
     if !bare {
-        println!("{test}: a part is skipped, since this user has files in ~/.postgresql");
+        skipped("this user has files in ~/.postgresql");
     }
     bare
 }
@@ -68,7 +68,7 @@ fn each_mode_gets_what_it_asks_for_where_there_is_tls() {
             let session = client.session().await.unwrap();
             assert_eq!(session.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
         }
-        if home_is_bare("each_mode_gets_what_it_asks_for_where_there_is_tls") {
+        if home_is_bare() {
             assert!(is_encrypted(&server().connect("sslmode=require").await.unwrap()).await);
         }
     });
@@ -178,6 +178,9 @@ fn old_server() -> TlsServer {
 #[test]
 fn an_expired_certificate_and_an_old_version_are_refused() {
     run(async {
+        if is_before(12, "the setting ssl_max_protocol_version") {
+            return;
+        }
         let server = old_server();
         for mode in ["require", "verify-ca", "verify-full"] {
             let settings = format!("sslmode={mode} ROOT");
@@ -186,7 +189,7 @@ fn an_expired_certificate_and_an_old_version_are_refused() {
             refused_as(&server, &settings, "tls_failed", &["expired"]).await;
         }
         let newer = "ssl_min_protocol_version=TLSv1.3";
-        if home_is_bare("an_expired_certificate_and_an_old_version_are_refused") {
+        if home_is_bare() {
             let bound = server.connect("sslmode=require channel_binding=require").await.unwrap();
             assert_eq!(encryption(&bound).await.as_deref(), Some("TLSv1.2"));
             let settings = format!("sslmode=require {newer}");
@@ -283,11 +286,7 @@ fn tls_begins_at_once_where_the_server_knows_how() {
     run(async {
         let settings = "sslmode=verify-full ROOT sslnegotiation=direct channel_binding=require";
         let Some(server) = direct_server() else {
-            println!(
-                "tls_begins_at_once_where_the_server_knows_how: skipped, there is no PostgreSQL 17 \
-                 or later here (scripts/setup gets one: ONETRIP_SETUP_ONLY=pypi)"
-            );
-            return;
+            return skipped("there is no PostgreSQL 17 or later here");
         };
         for version in ["TLSv1.2", "TLSv1.3"] {
             let settings = format!("{settings} ssl_max_protocol_version={version}");
@@ -319,6 +318,9 @@ fn a_server_that_can_not_begin_with_tls_is_told_of() {
 #[test]
 fn a_login_is_bound_to_its_channel_where_that_is_demanded() {
     run(async {
+        if is_before(11, "channel binding") {
+            return;
+        }
         for settings in [
             "sslmode=require ROOT channel_binding=require",
             "sslmode=verify-full ROOT channel_binding=require ssl_max_protocol_version=TLSv1.2",

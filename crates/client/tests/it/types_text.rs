@@ -11,21 +11,6 @@ use onetrip_lab::postgres::shared;
 
 use crate::support::*;
 
-/// The version of the server: 150018 is 15.18.
-pub(crate) async fn version(session: &Session) -> i32 {
-    let sql = "select current_setting('server_version_num')::int";
-    session.query_one(sql, &[]).await.unwrap().get(0)
-}
-
-/// Whether the server is too old for a test; says so.
-pub(crate) async fn is_before(session: &Session, major: i32, what: &str) -> bool {
-    let is_before = version(session).await < major * 10_000;
-    if is_before {
-        println!("skipped: this server has no {what} (before PostgreSQL {major})");
-    }
-    is_before
-}
-
 fn random() -> Random {
     let seed = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos() as u64;
     println!("seed {seed}");
@@ -106,7 +91,7 @@ fn numerics_are_written_as_the_server_writes_them() {
 fn infinite_numerics_are_those_of_the_server() {
     run(async {
         let session = session().await;
-        if is_before(&session, 14, "infinite numerics").await {
+        if is_before(14, "infinite numerics") {
             return;
         }
         let numbers = vec![Numeric::INFINITY, Numeric::NEG_INFINITY, Numeric::NAN];
@@ -128,7 +113,7 @@ fn numerics_are_read_as_the_server_reads_them() {
         };
         let texts: Vec<String> = (0..4_000).map(text).collect();
         let server = read_by_server(&session, &texts, "numeric").await;
-        let has_infinity = version(&session).await >= 140_000;
+        let has_infinity = shared().major() >= 14;
         for (text, server) in texts.iter().zip(server) {
             let number = text.parse::<Numeric>().ok();
             let number = number.filter(|number| has_infinity || !number.is_infinite());
@@ -196,7 +181,7 @@ fn intervals_are_written_as_the_server_writes_them_in_both_styles() {
     run(async {
         let (session, mut random) = (session().await, random());
         // PostgreSQL 14 does not write more hours than fit into 32 bits.
-        let max = if version(&session).await < 150_000 { i64::MAX / 2 } else { i64::MAX };
+        let max = if shared().major() < 15 { i64::MAX / 2 } else { i64::MAX };
         let intervals: Vec<Interval> = (0..3_000).map(|_| interval(&mut random, max)).collect();
         let texts = texts_of(&session, &intervals, "interval").await;
         assert_same(&intervals, &texts);
@@ -254,7 +239,7 @@ fn intervals_are_read_as_the_server_reads_them() {
 fn infinite_intervals_are_those_of_the_server() {
     run(async {
         let session = session().await;
-        if is_before(&session, 17, "infinite intervals").await {
+        if is_before(17, "infinite intervals") {
             return;
         }
         let intervals = vec![Interval::INFINITY, Interval::NEG_INFINITY];
@@ -319,7 +304,7 @@ fn ranges_are_written_as_the_server_writes_them() {
 fn multiranges_are_written_as_the_server_writes_them() {
     run(async {
         let (session, mut random) = (session().await, random());
-        if is_before(&session, 14, "multiranges").await {
+        if is_before(14, "multiranges") {
             return;
         }
         for _ in 0..50 {

@@ -1,6 +1,6 @@
 //! Where PostgreSQL's server binaries are.
 //!
-//! Looked at in this order: [`PG_BIN_VARIABLE`], the PATH, the places that distributions use, and
+//! [`PG_MAJOR_VARIABLE`] chooses among them. Looked at in this order: [`PG_BIN_VARIABLE`], the PATH, the places that distributions use, and
 //! `target/postgres/` where `scripts/setup` puts what it downloads.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,10 @@ use super::error::LabError;
 /// The environment variable that overrides the search: a directory with `postgres` and `initdb`, or
 /// several of them separated as in PATH, the preferred one first.
 pub const PG_BIN_VARIABLE: &str = "ONETRIP_PG_BIN";
+
+/// The environment variable that has [`find`] take this major version, like 12, instead of the first
+/// that it comes across.
+pub const PG_MAJOR_VARIABLE: &str = "ONETRIP_PG_MAJOR";
 
 /// A directory whose `postgres` and `initdb` belong together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,11 +41,10 @@ impl Installation {
                 bin.display()
             )));
         }
-        let digits: String = version.chars().take_while(char::is_ascii_digit).collect();
-        let major = digits.parse().map_err(|_| {
-            LabError::new(format!("{} has no version that we know: {version}", bin.display()))
-        })?;
-        Ok(Self { bin, version, major })
+        match numbers(&version).first() {
+            Some(&major) => Ok(Self { bin, version, major }),
+            None => Err(LabError::new(format!("{} is of no version: {version}", bin.display()))),
+        }
     }
 
     /// The directory of the binaries.
@@ -68,15 +71,35 @@ impl Installation {
     }
 }
 
-/// The installation to use when nobody asks for a certain one.
+/// The installation to use when nobody asks for a certain one: of the version that
+/// [`PG_MAJOR_VARIABLE`] names, if it is set.
 ///
 /// # Errors
-/// When there is none; the message says how to get one.
+/// When there is none; the message says how to get one. When the variable is not a number.
 pub fn find() -> Result<Installation, LabError> {
-    if let Some(first) = overridden()?.into_iter().next() {
-        return Ok(first);
-    }
-    places().find_map(|bin| Installation::at(bin).ok()).ok_or_else(none_found)
+    let wanted = wanted_major()?;
+    let fits = |it: &Installation| wanted.is_none_or(|major| it.major == major);
+    let given = overridden()?;
+    let found = match given.is_empty() {
+        true => places().filter_map(|bin| Installation::at(bin).ok()).find(fits),
+        false => given.into_iter().find(fits),
+    };
+    found.ok_or_else(|| match wanted {
+        None => none_found(),
+        Some(major) => LabError::new(format!(
+            "no PostgreSQL {major} found, which {PG_MAJOR_VARIABLE} asks for; install it, or name \
+             its directory in {PG_BIN_VARIABLE}"
+        )),
+    })
+}
+
+fn wanted_major() -> Result<Option<u32>, LabError> {
+    let Some(value) = env::var_os(PG_MAJOR_VARIABLE).filter(|value| !value.is_empty()) else {
+        return Ok(None);
+    };
+    let major = value.to_str().and_then(|value| value.parse().ok());
+    let wrong = || LabError::new(format!("{PG_MAJOR_VARIABLE} is a number like 12, not {value:?}"));
+    major.map(Some).ok_or_else(wrong)
 }
 
 /// One installation of every major version there is, the newest first.

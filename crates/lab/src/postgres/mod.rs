@@ -27,5 +27,5 @@ mod server;
 mod supervisor;
 
 pub use error::LabError;
-pub use installation::{Installation, PG_BIN_VARIABLE, find, find_all};
+pub use installation::{Installation, PG_BIN_VARIABLE, PG_MAJOR_VARIABLE, find, find_all};
 pub use server::{CONNECTIONS_MAX_DEFAULT, Durability, Options, PrivatePostgres, USER, shared};

@@ -151,15 +151,30 @@ impl Base {
         installation: Installation,
         lock: &BaseLock,
     ) -> Result<Installation, LabError> {
-        if self.account.can_execute(&installation.bin().join("postgres")) {
-            return Ok(installation);
+        let postgres = installation.bin().join("postgres");
+        let postgres = self.reachable_program(&postgres, installation.version(), lock)?;
+        let bin = postgres.parent().unwrap_or(installation.bin()).to_path_buf();
+        Ok(installation.moved_to(bin))
+    }
+
+    /// The same for any program in a `bin` directory, which is copied with all that is beside it.
+    pub(super) fn reachable_program(
+        &self,
+        program: &Path,
+        version: &str,
+        lock: &BaseLock,
+    ) -> Result<PathBuf, LabError> {
+        if self.account.can_execute(program) {
+            return Ok(program.to_path_buf());
         }
-        let bin = installation.bin().canonicalize();
-        let bin = bin.map_err(|error| LabError::io("cannot open", installation.bin(), error))?;
-        let (Some(prefix), Some(bin_name)) = (bin.parent(), bin.file_name()) else {
-            return Err(LabError::new(format!("{} is no bin directory", bin.display())));
+        let open = |error| LabError::io("cannot open", program, error);
+        let real = program.canonicalize().map_err(open)?;
+        let (Some(prefix), Some(file_name)) = (real.ancestors().nth(2), real.file_name()) else {
+            return Err(LabError::new(format!("{} is in no bin directory", real.display())));
         };
-        let copy = self.path.join(format!("{BINARIES_PREFIX}{}", self.name_of(&installation)?));
+        let bin_name = real.parent().and_then(Path::file_name).unwrap_or_default();
+        let name = self.name_of(program, version)?;
+        let copy = self.path.join(format!("{BINARIES_PREFIX}{name}"));
         if !copy.exists() {
             let work = self.work_directory(lock)?;
             let target = work.path().join("binaries");
@@ -170,15 +185,15 @@ impl Base {
             work.run(chmod.args(["-R", "a+rX"]).arg(&target), "chmod")?;
             rename(&target, &copy)?;
         }
-        let copied = installation.moved_to(copy.join(bin_name));
-        if self.account.can_execute(&copied.bin().join("postgres")) {
+        let copied = copy.join(bin_name).join(file_name);
+        if self.account.can_execute(&copied) {
             return Ok(copied);
         }
         Err(LabError::new(format!(
-            "user {} can run neither {} nor its copy in {}; install PostgreSQL where every user \
-             can reach it",
+            "user {} can run neither {} nor its copy in {}; install it where every user can reach \
+             it",
             self.account.uid(),
-            installation.bin().display(),
+            program.display(),
             copy.display()
         )))
     }
@@ -189,7 +204,9 @@ impl Base {
         installation: &Installation,
         lock: &BaseLock,
     ) -> Result<Template, LabError> {
-        let name = format!("{TEMPLATE_PREFIX}{}", self.name_of(installation)?);
+        let postgres = installation.bin().join("postgres");
+        let name = self.name_of(&postgres, installation.version())?;
+        let name = format!("{TEMPLATE_PREFIX}{name}");
         let path = self.path.join(name);
         if !path.exists() {
             let work = self.work_directory(lock)?;
@@ -237,15 +254,14 @@ impl Base {
         work.run(&mut command, &format!("{} in {place}", initdb.display()))
     }
 
-    /// Names the installation and everything else that a template depends on. A file's size and
+    /// Names a program and everything else that a template depends on. A file's size and
     /// time tell an upgrade in place.
-    fn name_of(&self, installation: &Installation) -> Result<String, LabError> {
-        let postgres = installation.bin().join("postgres");
-        let file = fs::metadata(&postgres)
-            .map_err(|error| LabError::io("cannot open", &postgres, error))?;
+    fn name_of(&self, program: &Path, version: &str) -> Result<String, LabError> {
+        let file =
+            fs::metadata(program).map_err(|error| LabError::io("cannot open", program, error))?;
         let mut hasher = DefaultHasher::new();
-        (&postgres, file.len(), file.mtime(), INITDB_OPTIONS).hash(&mut hasher);
-        Ok(format!("{}-{:016x}", installation.version(), hasher.finish()))
+        (program, file.len(), file.mtime(), INITDB_OPTIONS).hash(&mut hasher);
+        Ok(format!("{version}-{:016x}", hasher.finish()))
     }
 }
 
@@ -278,6 +294,11 @@ impl WorkDirectory {
         let mut command = account.command("cp");
         command.arg("-Rp").arg(&template.data).arg(self.data());
         self.run(&mut command, &format!("cp to {}", self.path().display()))
+    }
+
+    /// Makes an empty data directory, for those that copy no template.
+    pub(super) fn make_data(&self, account: &Account) -> Result<(), LabError> {
+        make_private(&self.data(), account)
     }
 
     /// Runs a command that works in here, and that ends with this process.

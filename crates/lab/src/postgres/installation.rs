@@ -142,7 +142,7 @@ fn none_found() -> LabError {
 
 /// Every directory worth a look, lazily: most searches end at the first.
 fn places() -> impl Iterator<Item = PathBuf> {
-    on_path().into_iter().chain(usual_places()).chain(downloaded())
+    on_path().into_iter().chain(usual_places()).chain(downloaded("postgres"))
 }
 
 /// What is on the PATH may be a link or a copy without its siblings, so both programs are followed
@@ -183,17 +183,18 @@ fn usual_places() -> impl Iterator<Item = PathBuf> {
     USUAL_PLACES.iter().flat_map(|pattern| newest_first(pattern))
 }
 
+/// The `bin` directories of what `scripts/setup` has put into `target/<name>/`.
 /// The program that runs lies in `target/<profile>/` or deeper; people stand in the repository.
-fn downloaded() -> impl Iterator<Item = PathBuf> {
+pub(super) fn downloaded(name: &str) -> impl Iterator<Item = PathBuf> {
     let given = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let around = env::current_exe().unwrap_or_default();
     let around: Vec<_> = around.ancestors().skip(1).take(4).map(Path::to_path_buf).collect();
     let above = env::current_dir().unwrap_or_default();
     let above: Vec<_> = above.ancestors().map(|directory| directory.join("target")).collect();
     let targets = given.into_iter().chain(around).chain(above);
-    targets.flat_map(|target| {
+    targets.flat_map(move |target| {
         let target = glob::Pattern::escape(&target.to_string_lossy());
-        newest_first(&format!("{target}/postgres/*/bin"))
+        newest_first(&format!("{target}/{name}/*/bin"))
     })
 }
 
@@ -205,7 +206,8 @@ fn newest_first(pattern: &str) -> Vec<PathBuf> {
     paths
 }
 
-fn numbers(text: &str) -> Vec<u32> {
+/// The numbers in a text, in order: versions compare by them.
+pub(super) fn numbers(text: &str) -> Vec<u32> {
     text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
 }
 

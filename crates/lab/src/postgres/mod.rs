@@ -6,7 +6,8 @@
 //!
 //! Here belongs: finding the binaries (`installation`), the operating-system user that runs them
 //! (`account`), the directories that they live in (`base`) and who removes them (`guard`), and
-//! starting, watching and stopping the server (`supervisor`, `server`). Nothing here speaks the protocol: SQL is for the client
+//! starting, watching and stopping the server (`supervisor`, `server`), and a pooler in front of it
+//! (`pgbouncer`). Nothing here speaks the protocol: SQL is for the client
 //! under test.
 //!
 //! ```no_run
@@ -23,6 +24,7 @@ mod base;
 mod error;
 mod guard;
 mod installation;
+pub mod pgbouncer;
 mod server;
 mod supervisor;
 

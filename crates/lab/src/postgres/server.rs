@@ -12,7 +12,7 @@ use super::account::Account;
 use super::base::{Base, Template, WorkDirectory};
 use super::error::{LabError, essence};
 use super::installation::{self, Installation};
-use super::supervisor::Supervisor;
+use super::supervisor::{SIGNALS_OF_POSTGRES, Supervisor};
 
 /// The superuser of every private server.
 pub const USER: &str = "postgres";
@@ -22,13 +22,13 @@ pub const CONNECTIONS_MAX_DEFAULT: u16 = 200;
 
 /// How long a server may take until it answers. A start takes 0.1 s; recovery on a busy machine
 /// with two cores can take many times as long.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How often a start looks whether the server is ready, in milliseconds.
-const READY_POLL_MS: u32 = 5;
+pub(super) const READY_POLL_MS: u32 = 5;
 
 /// How many ports are tried. One attempt fails only when somebody takes the port in between.
-const PORT_ATTEMPTS: u32 = 5;
+pub(super) const PORT_ATTEMPTS: u32 = 5;
 
 /// What a commit is worth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -270,8 +270,10 @@ impl PrivatePostgres {
         arguments.extend(["-D".into(), self.work.data().display().to_string()]);
         arguments.extend(["-p".into(), self.port.to_string()]);
         arguments.extend(["-k".into(), self.work.path().display().to_string()]);
-        let supervisor = Supervisor::start(shell, self.work.path(), &server, &arguments)
-            .map_err(|error| LabError::io("cannot start", &server, error))?;
+        let directory = self.work.path();
+        let supervisor =
+            Supervisor::start(shell, directory, &server, &arguments, &SIGNALS_OF_POSTGRES)
+                .map_err(|error| LabError::io("cannot start", &server, error))?;
         self.work.unguard();
         match self.wait_until_ready(&supervisor) {
             Ok(pid) => {
@@ -376,7 +378,7 @@ fn prepare(
 }
 
 /// The system's choice. It may be taken again before the server binds it; hence the attempts.
-fn free_port() -> Result<u16, LabError> {
+pub(super) fn free_port() -> Result<u16, LabError> {
     let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
     port.map(|address| address.port())
         .map_err(|error| LabError::new(format!("127.0.0.1 has no free port: {error}")))

@@ -13,12 +13,11 @@ exec >/dev/null
 read -r order || order=
 trap '' TERM
 if [ "$order" = immediate ]; then
-    kill -QUIT "$server"
+    kill -"$IMMEDIATE" "$server"
     wait "$server"
     exit 0
 fi
-# Fast shutdown; immediate shutdown when that takes too long. Never SIGKILL: it would leave the
-# server's children behind. The trap can run before `pause` is known, hence `over`; and `sleep`
+# The orderly way, and the immediate one when that takes too long. The trap can run before `pause` is known, hence `over`; and `sleep`
 # inherits that TERM is ignored, hence ALRM.
 (
     over= pause=
@@ -26,10 +25,10 @@ fi
     sleep "$PATIENCE_SECONDS" &
     pause=$!
     [ "$over" ] || wait "$pause"
-    if [ "$over" ]; then kill -ALRM "$pause"; else kill -QUIT "$server"; fi
+    if [ "$over" ]; then kill -ALRM "$pause"; else kill -"$IMMEDIATE" "$server"; fi
 ) >/dev/null 2>&1 &
 timer=$!
-kill -INT "$server"
+kill -"$ORDERLY" "$server"
 wait "$server"
 kill -ALRM "$timer"
 rm -rf "$directory"

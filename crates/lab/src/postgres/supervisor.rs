@@ -18,6 +18,17 @@ const SCRIPT: &str = include_str!("supervise.sh");
 /// How long a fast shutdown may take before it becomes an immediate one.
 const PATIENCE_SECONDS: u32 = 20;
 
+/// What ends a server, as `kill` names signals: in an orderly way, and when that takes too long or
+/// was not wished.
+#[derive(Debug)]
+pub(super) struct Signals {
+    pub(super) orderly: &'static str,
+    pub(super) immediate: &'static str,
+}
+
+/// Fast shutdown and immediate shutdown. Never SIGKILL: it would leave the server's children behind.
+pub(super) const SIGNALS_OF_POSTGRES: Signals = Signals { orderly: "INT", immediate: "QUIT" };
+
 /// The shell, from outside.
 #[derive(Debug)]
 pub(super) struct Supervisor {
@@ -36,8 +47,10 @@ impl Supervisor {
         directory: &Path,
         server: &Path,
         arguments: &[String],
+        signals: &Signals,
     ) -> io::Result<Self> {
         shell.args(["-c", SCRIPT, "onetrip-supervise"]).arg(directory).arg(server).args(arguments);
+        shell.env("ORDERLY", signals.orderly).env("IMMEDIATE", signals.immediate);
         shell.env("PATIENCE_SECONDS", PATIENCE_SECONDS.to_string()).process_group(0);
         let mut shell = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let orders = shell.stdin.take();

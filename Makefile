@@ -10,7 +10,7 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## get what is missing: rustfmt, clippy, a PostgreSQL server
+setup: ## get what is missing: rustfmt, clippy, PostgreSQL servers, PgBouncer
 	@scripts/setup
 
 demo: ## see the round trips disappear on a private server; ARGS="--help" for its options

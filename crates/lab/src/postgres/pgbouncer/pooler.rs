@@ -17,9 +17,9 @@ use super::program::{self, Program};
 const CONFIGURATION: &str = "pgbouncer.ini";
 const USERS: &str = "users.txt";
 
-/// A PgBouncer that belongs to this process, in front of a server of this process. It stops with its
-/// owner and leaves nothing, as [`PrivatePostgres`] does; connections through it are cut then. It
-/// does not keep the server: when that one ends first, the pooler answers with errors.
+/// A PgBouncer that belongs to this process, in front of a server of this process. It stops with
+/// its owner and leaves nothing, as [`PrivatePostgres`] does; connections through it are cut then.
+/// It does not keep the server: when that one ends first, the pooler answers with errors.
 pub struct PrivatePgBouncer {
     // Fields drop in this order: the pooler before its directory.
     supervisor: Option<Supervisor>,

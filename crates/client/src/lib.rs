@@ -79,6 +79,9 @@ pub use pipeline::Pipeline;
 pub use pipelines::PipelineStatus;
 
 pub use reply::{FromReply, Reply};
+#[cfg(feature = "fuzzing")]
+#[doc(hidden)]
+pub use rows::fuzzing;
 pub use rows::{Column, ColumnIndex, Iter, Row, RowRef, Rows};
 pub use session::Session;
 pub use simple::SimpleResult;

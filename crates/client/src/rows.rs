@@ -1,6 +1,8 @@
 //! Rows: where they lie in the reply, and their values as Rust types.
 
 mod errors;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 
 use std::cell::Cell;
 use std::fmt;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use onetrip_engine::pool::{Cause, Condition, ConnectionId, choose};
 use onetrip_engine::{Time, Token};
 
-use crate::callers::{Caller, Kind};
-use crate::sim::{Conn, Sim};
+use super::callers::{Caller, Kind};
+use super::sim::{Conn, Sim};
 
 impl Sim {
     pub(crate) fn act(&mut self) {

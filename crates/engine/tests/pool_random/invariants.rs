@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::callers::Kind;
-use crate::sim::{Conn, Sim};
+use super::callers::Kind;
+use super::sim::{Conn, Sim};
 
 impl Sim {
     pub(crate) fn check(&mut self) {

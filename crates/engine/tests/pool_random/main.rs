@@ -13,18 +13,19 @@ mod sim;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use rng::Rng;
 use sim::Sim;
 
 #[test]
 fn every_caller_ends_once_in_its_turn_and_nobody_waits_in_vain() {
     let number = |name| std::env::var(name).ok().map(|n| n.parse::<u64>().unwrap());
     if let Some(seed) = number("ONETRIP_SEED") {
-        Sim::new(seed).live();
+        live(seed);
         return;
     }
     let mut seen = BTreeMap::new();
     for seed in 1..=number("ONETRIP_RUNS").unwrap_or(4000) {
-        match catch_unwind(AssertUnwindSafe(|| Sim::new(seed).live())) {
+        match catch_unwind(AssertUnwindSafe(|| live(seed))) {
             Ok(run) => add(&mut seen, run),
             Err(panic) => {
                 eprintln!("ONETRIP_SEED={seed} repeats this run");
@@ -62,6 +63,10 @@ const EVENTS: [&str; 20] = [
     "stale report",
     "closed",
 ];
+
+fn live(seed: u64) -> BTreeMap<&'static str, usize> {
+    Sim::new(Rng::with_choices(seed, &[]), seed).live()
+}
 
 fn add(seen: &mut BTreeMap<&'static str, usize>, run: BTreeMap<&'static str, usize>) {
     for (event, times) in run {

@@ -1,19 +1,29 @@
-//! Randomness that a seed repeats.
+//! Randomness that a seed repeats, or choices that somebody else has made.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
-pub(crate) struct Rng(u64);
+pub(crate) struct Rng {
+    state: u64,
+    /// Taken first, one for each number.
+    choices: VecDeque<u8>,
+}
 
 impl Rng {
-    pub(crate) fn new(seed: u64) -> Rng {
-        Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
+    /// What a seed is made of, after these choices.
+    pub(crate) fn with_choices(seed: u64, choices: &[u8]) -> Rng {
+        let state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        Rng { state, choices: choices.iter().copied().collect() }
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
+        if let Some(choice) = self.choices.pop_front() {
+            return choice.into();
+        }
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
     }
 
     pub(crate) fn below(&mut self, n: usize) -> usize {

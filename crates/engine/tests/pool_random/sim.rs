@@ -6,8 +6,8 @@ use std::time::Duration;
 use onetrip_engine::Time;
 use onetrip_engine::pool::{ConnectionId, IdleOrder, Limits, Load, Output, Pool};
 
-use crate::callers::{Callers, Kind};
-use crate::rng::Rng;
+use super::callers::{Callers, Kind};
+use super::rng::Rng;
 
 /// A connection that was reported as opened.
 pub(crate) struct Conn {
@@ -106,8 +106,7 @@ fn random_limits(rng: &mut Rng) -> Limits {
 }
 
 impl Sim {
-    pub(crate) fn new(seed: u64) -> Sim {
-        let mut rng = Rng::new(seed);
+    pub(crate) fn new(mut rng: Rng, seed: u64) -> Sim {
         let pool = Pool::new(random_limits(&mut rng), seed);
         Sim {
             calm: rng.one_in(2),

@@ -1,0 +1,46 @@
+//! The targets, one file each.
+
+mod backend;
+mod catalog;
+mod config;
+mod frames;
+mod frontend;
+mod pool;
+mod replies;
+mod rows;
+mod scram;
+mod server_error;
+mod session;
+mod sql;
+mod startup;
+mod values;
+
+
+
+use crate::{Memory, Target};
+
+/// All of them.
+///
+/// What a byte of the input may cost follows from what is made of it: a message of five bytes is noted
+/// twice in 16 bytes (`frames`), an empty value of four becomes an element of 32 in a list that doubles
+/// (`rows`), and a pair of JSON in seven becomes a map of 600.
+pub const TARGETS: &[Target] = &[
+    target("backend", backend::run, 4 << 10, 24),
+    target("catalog", catalog::run, 64 << 10, 256),
+    target("config", config::run, 64 << 10, 64),
+    target("frames", frames::run, 4 << 10, 24),
+    target("frontend", frontend::run, 16 << 10, 24),
+    target("pool", pool::run, 1 << 20, 64),
+    target("replies", replies::run, 64 << 10, 64),
+    target("rows", rows::run, 64 << 10, 256),
+    target("scram", scram::run, 16 << 10, 16),
+    target("server_error", server_error::run, 16 << 10, 32),
+    target("session", session::run, 1 << 20, 4 << 10),
+    target("sql", sql::run, 1 << 10, 4),
+    target("startup", startup::run, 64 << 10, 64),
+    target("values", values::run, 1 << 20, 64),
+];
+
+const fn target(name: &'static str, run: fn(&[u8]), fixed: u64, per_byte: u64) -> Target {
+    Target { name, run, memory: Memory { fixed, per_byte } }
+}

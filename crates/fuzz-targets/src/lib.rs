@@ -16,7 +16,7 @@ mod targets;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 pub use mutate::Mutator;
-pub use targets::TARGETS;
+pub use targets::{TARGETS, row_types};
 
 /// A function that any bytes can be handed to.
 #[derive(Clone, Copy, Debug)]

@@ -418,6 +418,15 @@ fn server_error_prefers_the_untranslated_severity_and_keeps_unknown_fields() {
 }
 
 #[test]
+fn server_error_keeps_few_fields_that_nobody_knows() {
+    let body = [b"x\0y1\0".repeat(1000).as_slice(), b"Mafter\0\0"].concat();
+    let error = ServerError::from(ErrorResponse::decode(&body).unwrap());
+    assert_eq!(error.unknown.len(), 16);
+    assert_eq!(error.unknown[..2], [(b'x', String::new()), (b'y', "1".to_owned())]);
+    assert_eq!(error.message, "after");
+}
+
+#[test]
 fn server_error_keeps_every_field_over_a_round_trip() {
     let letters = b"SVCMDHPpqWstcdnFLRXY";
     let body = letters.iter().flat_map(|letter| [*letter, b'4', *letter, 0]).chain([0]);

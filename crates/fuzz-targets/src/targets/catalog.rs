@@ -34,13 +34,17 @@ pub(super) fn run(data: &[u8]) {
     let rows = fuzzing::rows(&description, &types, messages.freeze()).expect("it is well-formed");
     let cache = TypeCache::new();
     match cache.learn(&rows) {
-        Ok(types) => types.iter().for_each(|type_| look_at(&cache, type_)),
+        Ok(types) => look_at(&cache, &types),
         Err(error) => show(error),
     }
 }
 
-fn look_at(cache: &TypeCache, type_: &Type) {
-    show_debug(type_.name());
-    assert!(cache.missing(&[type_.oid()]).is_empty());
-    cache.forget(type_.oid());
+fn look_at(cache: &TypeCache, types: &[Type]) {
+    for type_ in types {
+        show(type_);
+        show_debug(cache.get(type_.oid()));
+        assert!(cache.missing(&[type_.oid()]).is_empty());
+    }
+    types.iter().for_each(|type_| cache.forget(type_.oid()));
+    assert!(types.iter().all(|type_| cache.get(type_.oid()).is_none()));
 }

@@ -44,3 +44,8 @@ pub const TARGETS: &[Target] = &[
 const fn target(name: &'static str, run: fn(&[u8]), fixed: u64, per_byte: u64) -> Target {
     Target { name, run, memory: Memory { fixed, per_byte } }
 }
+
+/// The types of the target `rows`, in the order in which its inputs number them.
+pub fn row_types() -> Vec<onetrip::types::Type> {
+    rows::TYPES.iter().map(|case| (case.type_)()).collect()
+}

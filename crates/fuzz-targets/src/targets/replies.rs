@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use bytes::BytesMut;
-use onetrip_engine::{Connection, End, Limits, Output, Request, SyncPoint, Time, Token};
+use onetrip_engine::{Cause, Connection, End, Failure, Limits, Output, Request, SyncPoint, Time, Token};
 use onetrip_postgres::message::TransactionStatus;
 use onetrip_postgres::{Expect, Postgres};
 
@@ -16,6 +16,18 @@ struct Told {
     replies: BTreeMap<u64, (Vec<u8>, Option<End>)>,
     events: usize,
     closed: Vec<String>,
+}
+
+impl Told {
+    /// How much is handed over of a reply that the connection's end cuts short is a matter of where the
+    /// stream was cut.
+    fn forget_what_broke_off(&mut self) {
+        for (bytes, end) in self.replies.values_mut() {
+            if matches!(end, Some(End::Failed(Failure { cause: Cause::Closed, .. }))) {
+                bytes.clear();
+            }
+        }
+    }
 }
 
 /// A byte of plan, a piece with a byte for each request, then what the server sends.
@@ -43,6 +55,7 @@ fn tell(requests: &[u8], plan: u8, stream: &[u8]) -> Told {
     }
     connection.handle_closed();
     note(&mut connection, &mut told);
+    told.forget_what_broke_off();
     let accepted = requests.len() as u64 + 1;
     for token in 0..accepted {
         let end = told.replies.get(&token).and_then(|(_, end)| *end);

@@ -49,9 +49,14 @@ pub struct ServerError {
     pub line: Option<u32>,
     /// The function of the server's source that reported it.
     pub routine: Option<String>,
-    /// Fields with letters that this crate does not know, in the order in which they came.
+    /// Fields with letters that this crate does not know, in the order in which they came: the first
+    /// 16, and 32 bytes each besides their text. A field of two bytes costs as much, so without a limit
+    /// an error of 16 MiB would take 256 MiB.
     pub unknown: Vec<(u8, String)>,
 }
+
+/// How many fields with unknown letters are kept: nearly as many as PostgreSQL has letters at all, 18.
+const UNKNOWN_MAX: usize = 16;
 
 impl ServerError {
     /// Whether the session ends with it: FATAL or PANIC.
@@ -134,7 +139,8 @@ impl ServerError {
             field::CONSTRAINT => &mut self.constraint,
             field::FILE => &mut self.file,
             field::ROUTINE => &mut self.routine,
-            _ => return self.unknown.push((letter, text)),
+            _ if self.unknown.len() < UNKNOWN_MAX => return self.unknown.push((letter, text)),
+            _ => return,
         };
         *slot = Some(text);
     }

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use bytes::BytesMut;
 use onetrip::types::{
-    AsNumeric, AsText, FromSql, Interval, IsNull, Json, Money, Multirange, Numeric, PgLsn, Range,
-    TimeTz, ToSql, Type,
+    AsNumeric, AsText, Format, FromSql, Interval, IsNull, Json, Money, Multirange, Numeric, PgLsn, Range,
+    TimeTz, Timestamp, ToSql, Type,
 };
 use onetrip::{Error, RowRef};
 
@@ -49,13 +49,13 @@ pub(crate) const TYPES: &[Case] = cases! {
     Type::CIDR => [read::<cidr::IpCidr>],
     Type::PG_LSN => [round::<PgLsn>],
     Type::TIMESTAMP => [
-        round::<SystemTime>,
+        system_time,
         round::<chrono::NaiveDateTime>,
         round::<jiff::civil::DateTime>,
         round::<time::PrimitiveDateTime>,
     ],
     Type::TIMESTAMPTZ => [
-        round::<SystemTime>,
+        system_time,
         round::<chrono::DateTime<chrono::Utc>>,
         round::<jiff::Timestamp>,
         round::<time::OffsetDateTime>,
@@ -81,7 +81,7 @@ pub(crate) const TYPES: &[Case] = cases! {
     Type::TEXT_ARRAY => [round::<Vec<Option<String>>>, round::<postgres_array::Array<String>>],
     Type::INT4_RANGE => [round::<Range<i32>>],
     Type::NUM_RANGE => [round::<Range<Numeric>>],
-    Type::TS_RANGE => [round::<Range<SystemTime>>],
+    Type::TS_RANGE => [round::<Range<chrono::NaiveDateTime>>],
     Type::INT4_RANGE_ARRAY => [round::<Vec<Range<i32>>>],
     Type::INT4MULTI_RANGE => [round::<Multirange<i32>>],
     Type::NUMMULTI_RANGE => [round::<Multirange<Numeric>>],
@@ -124,8 +124,23 @@ where
     Ok(())
 }
 
-/// `Some(None)` is NULL, `None` is a value that has no form on the wire: some can't be written.
+/// `postgres-types` reads `-infinity` as a moment that it can't write again: negating it overflows.
+fn system_time(row: &RowRef<'_>, index: usize) -> Result<(), Error> {
+    read::<SystemTime>(row, index)?;
+    match row.try_get::<Timestamp<SystemTime>>(index)? {
+        Timestamp::Value(_) => round::<SystemTime>(row, index),
+        infinite => {
+            show_debug(infinite);
+            Ok(())
+        }
+    }
+}
+
+/// `Some(None)` is NULL; `None` is what goes as text and comes as something else, or can't be written.
 fn write<T: ToSql>(value: &T, type_: &Type) -> Option<Option<BytesMut>> {
+    if matches!(value.encode_format(type_), Format::Text) {
+        return None;
+    }
     let mut out = BytesMut::new();
     match value.to_sql_checked(type_, &mut out) {
         Ok(IsNull::Yes) => Some(None),

@@ -151,6 +151,8 @@ impl Host {
             return;
         };
         let (group, was_mid_segment) = (*group, *mid_segment);
+        // A server that skips to a Sync skips a simple query too, so no client sends one there.
+        let asked = if was_mid_segment && asked.is_simple() { Asked::SYNC } else { asked };
         let sync = asked.sync(true);
         let token = self.token();
         let again = asked.is_named() && sync == SyncPoint::Own && !was_mid_segment;

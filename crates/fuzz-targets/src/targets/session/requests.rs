@@ -26,7 +26,7 @@ impl Asked {
 
     pub(super) const SYNC: Asked = Asked { kind: 3, how: 0 };
 
-    fn is_simple(self) -> bool {
+    pub(super) fn is_simple(self) -> bool {
         self.kind & 3 == 0
     }
 

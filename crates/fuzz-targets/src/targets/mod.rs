@@ -23,7 +23,8 @@ use crate::{Memory, Target};
 ///
 /// What a byte of the input may cost follows from what is made of it: a message of five bytes is noted
 /// twice in 16 bytes (`frames`), an empty value of four becomes an element of 32 in a list that doubles
-/// (`rows`), and a pair of JSON in seven becomes a map of 600.
+/// (`rows`), a pair of JSON in seven becomes a map of 600, and
+/// a `numeric` of ten bytes has up to 131,072 digits where another number is made of it (`rows`, `values`).
 pub const TARGETS: &[Target] = &[
     target("backend", backend::run, 4 << 10, 24),
     target("catalog", catalog::run, 64 << 10, 256),
@@ -32,7 +33,7 @@ pub const TARGETS: &[Target] = &[
     target("frontend", frontend::run, 16 << 10, 24),
     target("pool", pool::run, 1 << 20, 64),
     target("replies", replies::run, 64 << 10, 64),
-    target("rows", rows::run, 64 << 10, 256),
+    target("rows", rows::run, 1 << 20, 256),
     target("scram", scram::run, 16 << 10, 16),
     target("server_error", server_error::run, 16 << 10, 32),
     target("session", session::run, 1 << 20, 4 << 10),

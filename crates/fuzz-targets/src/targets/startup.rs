@@ -42,7 +42,8 @@ fn config(given: u8, refused: u8) -> StartupConfig {
         channel_binding_required: !allows(4),
         parameters: vec![("_pq_.x".to_owned(), "1".to_owned())],
         methods,
-        scram_iterations_max: 4096,
+        // More than the corpus was recorded with, and few enough for many runs.
+        scram_iterations_max: 16,
         ..StartupConfig::new("lab")
     }
 }

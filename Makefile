@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim bench fmt lint clean
+.PHONY: help setup demo test sim fuzz bench fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +23,10 @@ test: ## every check and test; the last line says how many passed
 sim: ## simulated networks and faults; SEEDS=2000 says how many, SEED=n traces one
 	@scripts/setup build
 	@cargo run --quiet --release -p onetrip-lab --bin onetrip-sim -- $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS))
+
+fuzz: ## hostile inputs without end; TARGET=name for one kind, SECONDS=30 says how long each
+	@scripts/setup build
+	@ONETRIP_FUZZ_SECONDS=$(or $(SECONDS),30) scripts/fuzz $(TARGET)
 
 bench: ## compare with other clients; ONLY=name for one benchmark
 	@scripts/setup build server

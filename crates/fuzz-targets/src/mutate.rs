@@ -7,22 +7,8 @@ use onetrip_lab::model::Rng;
 pub struct Mutator(Rng);
 
 /// What lengths and counts are most often mistaken for.
-const NUMBERS: [i32; 14] = [
-    0,
-    1,
-    -1,
-    3,
-    4,
-    7,
-    0xff,
-    0xffff,
-    1 << 16,
-    1 << 28,
-    0x3fff_fffe,
-    1 << 30,
-    i32::MAX,
-    i32::MIN,
-];
+const NUMBERS: [i32; 14] =
+    [0, 1, -1, 3, 4, 7, 0xff, 0xffff, 1 << 16, 1 << 28, 0x3fff_fffe, 1 << 30, i32::MAX, i32::MIN];
 
 /// No input grows beyond this by being changed.
 const LEN_MAX: usize = 16 << 10;

@@ -18,11 +18,7 @@ const GRAPH: [Allowed; 6] = [
     ("client", &["onetrip-engine", "onetrip-postgres"], None),
     ("lab", &["onetrip-engine", "onetrip-postgres"], None),
     ("cli", &["onetrip", "onetrip-lab"], None),
-    (
-        "fuzz-targets",
-        &["onetrip-engine", "onetrip-postgres", "onetrip", "onetrip-lab"],
-        None,
-    ),
+    ("fuzz-targets", &["onetrip-engine", "onetrip-postgres", "onetrip", "onetrip-lab"], None),
 ];
 
 #[test]

@@ -167,12 +167,29 @@ fn values(corpus: &mut Corpus) -> io::Result<()> {
     let cases: [(&str, &str, Vec<u8>); 14] = [
         ("_text", "millions", numbers(&[1, 0, 25, max, 1])),
         ("_int4", "negative", numbers(&[1, 0, 23, -1, 1])),
-        ("_int4", "seven_dimensions", numbers(&[7, 0, 23, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1])),
+        (
+            "_int4",
+            "seven_dimensions",
+            numbers(&[7, 0, 23, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]),
+        ),
         ("_int4", "product", numbers(&[4, 0, 23, 65_536, 1, 65_536, 1, 65_536, 1, 65_536, 1])),
         ("_int4", "element_of_3", [numbers(&[1, 0, 23, 1, 1, 3]), vec![1, 2, 3]].concat()),
         ("_int4", "lower_bound", numbers(&[1, 0, 23, 2, max, 4, 1, 4, 2])),
         ("path", "millions", [&[0][..], &numbers(&[max])].concat()),
-        ("hstore", "pairs", [&numbers(&[2, 1])[..], b"a", &numbers(&[1]), b"b", &numbers(&[1]), b"c", &numbers(&[-1])].concat()),
+        (
+            "hstore",
+            "pairs",
+            [
+                &numbers(&[2, 1])[..],
+                b"a",
+                &numbers(&[1]),
+                b"b",
+                &numbers(&[1]),
+                b"c",
+                &numbers(&[-1]),
+            ]
+            .concat(),
+        ),
         ("hstore", "millions", numbers(&[max])),
         ("int4multirange", "millions", numbers(&[max])),
         ("words", "millions", numbers(&[1, 1009, 20, 1, 0, 25, max, 1])),

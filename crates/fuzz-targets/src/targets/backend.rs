@@ -75,4 +75,3 @@ fn copy(
     let columns: Vec<Format> = message.columns.collect();
     copy_response::write(out, direction, message.format, &columns)
 }
-

@@ -15,8 +15,6 @@ mod sql;
 mod startup;
 mod values;
 
-
-
 use crate::{Memory, Target};
 
 /// All of them.

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use bytes::BytesMut;
-use onetrip_engine::{Cause, Connection, End, Failure, Limits, Output, Request, SyncPoint, Time, Token};
+use onetrip_engine::{
+    Cause, Connection, End, Failure, Limits, Output, Request, SyncPoint, Time, Token,
+};
 use onetrip_postgres::message::TransactionStatus;
 use onetrip_postgres::{Expect, Postgres};
 

@@ -16,7 +16,8 @@ pub(crate) use readers::TYPES;
 /// and its format. Then the body of a DataRow.
 pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let columns: Vec<_> = (0..input.below(8)).map(|_| (input.below(TYPES.len()), input.flag())).collect();
+    let columns: Vec<_> =
+        (0..input.below(8)).map(|_| (input.below(TYPES.len()), input.flag())).collect();
     let types: Vec<Type> = columns.iter().map(|&(at, _)| (TYPES[at].type_)()).collect();
     let mut message = BytesMut::new();
     message.put_u8(tag::backend::DATA_ROW);
@@ -44,7 +45,9 @@ fn read(rows: &Rows, columns: &[(usize, bool)]) {
 }
 
 /// The body of a RowDescription whose columns have names and formats; types they have elsewhere.
-pub(super) fn describe_named<'a>(columns: impl IntoIterator<Item = (&'a str, Type, Format)>) -> Bytes {
+pub(super) fn describe_named<'a>(
+    columns: impl IntoIterator<Item = (&'a str, Type, Format)>,
+) -> Bytes {
     let fields = columns.into_iter().map(|(name, type_, format)| Field {
         name,
         table_oid: 0,

@@ -7,8 +7,8 @@ use std::time::SystemTime;
 
 use bytes::BytesMut;
 use onetrip::types::{
-    AsNumeric, AsText, Format, FromSql, Interval, IsNull, Json, Money, Multirange, Numeric, PgLsn, Range,
-    TimeTz, Timestamp, ToSql, Type,
+    AsNumeric, AsText, Format, FromSql, Interval, IsNull, Json, Money, Multirange, Numeric, PgLsn,
+    Range, TimeTz, Timestamp, ToSql, Type,
 };
 use onetrip::{Error, RowRef};
 

@@ -156,8 +156,7 @@ impl Host {
         let sync = asked.sync(true);
         let token = self.token();
         let again = asked.is_named() && sync == SyncPoint::Own && !was_mid_segment;
-        let request =
-            Request { sync, again, group: Some(group), ..self.request(token, asked) };
+        let request = Request { sync, again, group: Some(group), ..self.request(token, asked) };
         if self.put(asked, request).is_ok() {
             self.groups[0].mid_segment = sync == SyncPoint::Member;
         }

@@ -38,12 +38,17 @@ fn look_at(config: Result<Config, ConfigError>) {
     };
     show_debug(config.settings());
     let other = config.clone().password("an other one");
-    let has_password = config.redacted_url().contains(":***@");
-    assert!(!has_password || config.redacted_url() == other.redacted_url());
-    // A password may stand in any other place, for whoever writes it there; not because it is one.
-    if has_password {
+    // It may stand in any other place, for whoever writes it there; not because it is the password.
+    if has_password(&config.redacted_url()) {
+        assert_eq!(config.redacted_url(), other.redacted_url());
         assert_eq!(format!("{config:?}"), format!("{other:?}"));
     }
+}
+
+/// A host may look like a password as well, but not in front of everything.
+fn has_password(url: &str) -> bool {
+    let rest = url.trim_start_matches("postgres://");
+    rest.find([':', '[', '@', '/', ',']).is_some_and(|at| rest[at..].starts_with(":***@"))
 }
 
 /// Each variable has this value or none.

@@ -8,6 +8,8 @@ use crate::executor::Executor;
 use crate::methods::statement_methods;
 use crate::pool::Pool;
 use crate::session::Session;
+use crate::transaction::Transaction;
+use crate::transaction_options::TransactionOptions;
 
 /// A client on one connection that all its clones share.
 ///
@@ -72,6 +74,27 @@ impl Client {
     /// Dropping the future leaves the line.
     pub async fn session(&self) -> Result<Session, Error> {
         Ok(Session::new(self.pool().checkout().await?))
+    }
+
+    /// Begins a transaction on a connection of its own, which goes back to the pool with it. No trip
+    /// if a connection is idle: BEGIN leaves with the first statement.
+    ///
+    /// # Errors
+    /// As [`session`](Client::session).
+    pub async fn begin(&self) -> Result<Transaction<'static>, Error> {
+        self.begin_with(TransactionOptions::new()).await
+    }
+
+    /// The same with an isolation level, read only or deferrable.
+    ///
+    /// # Errors
+    /// As [`session`](Client::session).
+    pub async fn begin_with(
+        &self,
+        options: TransactionOptions,
+    ) -> Result<Transaction<'static>, Error> {
+        let session = self.session().await?;
+        Ok(session.transaction(options).owning(session))
     }
 
     statement_methods!();

@@ -886,6 +886,17 @@ impl Core {
         self.corked = !self.holds(now);
     }
 
+    /// Holds writing back: more is about to be submitted that leaves in the same write.
+    pub(crate) fn hold(&mut self) {
+        self.corked = true;
+    }
+
+    /// What was held back leaves.
+    pub(crate) fn unhold(&mut self, now: Time) {
+        self.corked = false;
+        self.write_on_await(now);
+    }
+
     /// Wakes the driver once.
     pub(crate) fn notify(&mut self) {
         if !self.notified

@@ -2,10 +2,9 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::{Bytes, BytesMut};
-use onetrip_engine::{Request, SyncPoint, Time, Token};
+use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind, execute, parse};
 use onetrip_postgres::sql::{self, Place, Traits};
@@ -14,6 +13,7 @@ use postgres_types::Type;
 use crate::Error;
 use crate::core::{Connection, Context, Core};
 use crate::first_use::{FirstUse, write_statement};
+use crate::lead::{Lead, Part};
 use crate::params::{self, BindError, Found, Params, write_value};
 use crate::pool::{Placement, Pool, Work};
 use crate::reply::{FromReply, Reply, Text};
@@ -22,13 +22,13 @@ use crate::shapes::Shape;
 use crate::statement::{Explicit, Source, Statement, ToStatement};
 use crate::statements::{Bound, Scope, Use, describe_statement, write_parse};
 
-/// Where statements go, what is allowed there, and a BEGIN that goes in front.
+/// Where statements go, what is allowed there, and the transaction or savepoint that they are of.
 #[derive(Clone, Debug)]
 pub(crate) struct Executor {
     pub(crate) target: Target,
     pub(crate) context: Arc<Context>,
     pub(crate) place: Place,
-    lead: Option<Arc<Lead>>,
+    pub(crate) lead: Option<Arc<Lead>>,
 }
 
 /// On which connection statements are run.
@@ -38,18 +38,6 @@ pub(crate) enum Target {
     One(Arc<Connection>),
     /// The pool says for each.
     Any(Arc<Pool>),
-}
-
-/// A BEGIN that waits for the first statement of its transaction.
-#[derive(Debug, Default)]
-pub(crate) struct Lead {
-    sent: AtomicBool,
-}
-
-impl Lead {
-    pub(crate) fn is_sent(&self) -> bool {
-        self.sent.load(Ordering::Acquire)
-    }
 }
 
 /// A statement in the scratch buffer, ready to be submitted.
@@ -66,6 +54,8 @@ pub(crate) struct Outgoing<'a> {
     expect: Expect,
     /// Whether its text shows that it changes its session.
     touches: bool,
+    /// What it is to a transaction around it.
+    part: Part,
     message: Message<'a>,
 }
 
@@ -94,7 +84,8 @@ impl Kept {
             None => Message::Whole(&self.bytes),
             Some(bound) => Message::Bound(bound, &self.bytes),
         };
-        Outgoing { expect: self.expect, touches: self.touches, message }
+        // What waits for a connection is of no transaction.
+        Outgoing { expect: self.expect, touches: self.touches, part: Part::Statement, message }
     }
 }
 
@@ -110,8 +101,8 @@ pub(crate) enum At {
 /// A request that was submitted.
 pub(crate) struct Sent {
     pub(crate) at: At,
-    /// The BEGIN that went in front.
-    pub(crate) lead: Option<Token>,
+    /// What went in front, or may have.
+    pub(crate) lead: Option<Arc<Lead>>,
     deadline: Time,
 }
 
@@ -168,23 +159,12 @@ impl Executor {
         Executor { place, ..self.clone() }
     }
 
-    /// Sends the BEGIN that still waits, by itself, in front of what comes next. No trip: nobody
-    /// waits for its answer.
+    /// Sends what still waits to go in front of the next statement, by itself.
     pub(crate) fn lead_now(&self) -> Result<(), Error> {
         let (Some(lead), Target::One(connection)) = (&self.lead, &self.target) else {
             return Ok(());
         };
-        if lead.is_sent() {
-            return Ok(());
-        }
-        let mut begin = plain_statement("BEGIN")?;
-        begin.extend_from_slice(&SYNC);
-        connection.with(|core, now| match lead.sent.swap(true, Ordering::AcqRel) {
-            true => Ok(()),
-            false => core
-                .submit_unwaited(now, &begin)
-                .inspect_err(|_| lead.sent.store(false, Ordering::Release)),
-        })
+        connection.with(|core, now| lead.submit_front(core, now))
     }
 
     /// Submits a statement.
@@ -218,7 +198,8 @@ impl Executor {
             }
         };
         let touches = encoded.traits.session_state();
-        let sent = self.submit(Outgoing { expect: encoded.expect, touches, message })?;
+        let part = Part::Statement;
+        let sent = self.submit(Outgoing { expect: encoded.expect, touches, part, message })?;
         let mut text = encoded.text;
         if let Text::New(first_use) = &mut text {
             first_use.deadline = sent.deadline;
@@ -232,10 +213,10 @@ impl Executor {
         let deadline = self.context.deadline(self.context.now());
         first_use.deadline = deadline;
         let mut first_use = Some(first_use);
-        let in_transaction = self.place == Place::Session { in_transaction: true };
+        let lead = self.lead.clone();
         // It is submitted once: here, or later.
         let mut ask = move |core: &mut Core, now: Time| match first_use.take() {
-            Some(first_use) => core.submit_asking(now, first_use, in_transaction),
+            Some(first_use) => core.submit_asking(now, first_use, lead.clone()),
             None => Err(Error::misuse("submitted", "the statement was submitted already")),
         };
         let at = match &self.target {
@@ -248,11 +229,11 @@ impl Executor {
                 }
             },
         };
-        Ok(Reply::of(Sent { at, lead: None, deadline }))
+        Ok(Reply::of(Sent { at, lead: self.lead.clone(), deadline }))
     }
 
-    /// Submits a request with its own sync point, and the BEGIN in front of it if it is the first of
-    /// its transaction.
+    /// Submits a request with its own sync point, and in front of it what its transaction waits to
+    /// send.
     pub(crate) fn submit(&self, outgoing: Outgoing<'_>) -> Result<Sent, Error> {
         match &self.target {
             Target::One(connection) => {
@@ -260,8 +241,8 @@ impl Executor {
                     let deadline = self.context.deadline(now);
                     (deadline, self.submit_on(core, now, &outgoing, deadline))
                 });
-                let (token, lead) = sent?;
-                Ok(Sent { at: At::Here(connection.clone(), token), lead, deadline })
+                let at = At::Here(connection.clone(), sent?);
+                Ok(Sent { at, lead: self.lead.clone(), deadline })
             }
             Target::Any(pool) => self.submit_to(pool, outgoing),
         }
@@ -273,14 +254,12 @@ impl Executor {
             (deadline, self.submit_on(core, now, &outgoing, deadline))
         });
         if let Some((connection, (deadline, sent))) = sent {
-            let (token, lead) = sent?;
-            return Ok(Sent { at: At::Here(connection, token), lead, deadline });
+            return Ok(Sent { at: At::Here(connection, sent?), lead: None, deadline });
         }
         let deadline = self.context.deadline(self.context.now());
         let (executor, kept) = (self.clone(), outgoing.to_owned());
         let work = Work::new(move |_, core, now| {
-            let submitted = executor.submit_on(core, now, &kept.outgoing(), deadline);
-            submitted.map(|(token, _)| token)
+            executor.submit_on(core, now, &kept.outgoing(), deadline)
         });
         Ok(Sent { at: At::Later(pool.run_later(work, deadline)), lead: None, deadline })
     }
@@ -291,14 +270,14 @@ impl Executor {
         now: Time,
         outgoing: &Outgoing<'_>,
         deadline: Time,
-    ) -> Result<(Token, Option<Token>), Error> {
+    ) -> Result<Token, Error> {
         core.touched |= outgoing.touches;
         // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
         let pinned = self.place == Place::Session { in_transaction: true };
         match outgoing.message {
             Message::Whole(bytes) => {
                 let request = Request { deadline, pinned, ..isolated(core, outgoing.expect) };
-                self.submit_bytes(core, now, request, None, bytes)
+                self.submit_bytes(core, now, request, (None, outgoing.part), bytes)
             }
             Message::Bound(bound, values) => {
                 let scope = if self.place == Place::Shared { Scope::Heals } else { Scope::Fixed };
@@ -309,11 +288,11 @@ impl Executor {
                     // What names a statement that is prepared is sent again by itself when the server
                     // says that it never started; on a session only where that can't bring it behind
                     // what came after it.
-                    let again = statement.as_ref().is_some_and(|used| !used.parses);
+                    let again = !pinned && statement.as_ref().is_some_and(|used| !used.parses);
                     let in_order = self.place != Place::Shared;
                     let request =
                         Request { deadline, again, in_order, pinned, ..isolated(core, expect) };
-                    self.submit_bytes(core, now, request, statement, bytes)
+                    self.submit_bytes(core, now, request, (statement, outgoing.part), bytes)
                 })
             }
         }
@@ -324,49 +303,20 @@ impl Executor {
         core: &mut Core,
         now: Time,
         request: Request<Expect>,
-        statement: Option<Use>,
+        (statement, part): (Option<Use>, Part),
         bytes: &[u8],
-    ) -> Result<(Token, Option<Token>), Error> {
+    ) -> Result<Token, Error> {
         let token = request.token;
         if let Some(entry) = core.replies.entry(token) {
             entry.statement = statement;
         }
-        let first = match &self.lead {
-            Some(lead) => !lead.sent.swap(true, Ordering::AcqRel),
-            None => false,
-        };
-        if first {
-            return self.submit_behind_begin(core, now, request, bytes);
-        }
         let refuse = self.context.options.refuse_when_full;
-        let submitted = core.submit_one(now, request, bytes, refuse);
+        let submitted = match &self.lead {
+            Some(lead) => lead.submit(core, now, request, bytes, part, refuse),
+            None => core.submit_one(now, request, bytes, refuse),
+        };
         submitted.inspect_err(|_| core.replies.remove(token))?;
-        Ok((token, None))
-    }
-
-    fn submit_behind_begin(
-        &self,
-        core: &mut Core,
-        now: Time,
-        request: Request<Expect>,
-        bytes: &[u8],
-    ) -> Result<(Token, Option<Token>), Error> {
-        let token = request.token;
-        let lead = core.replies.add();
-        let expect = Expect::sync().parse().bind().execute().transaction_local();
-        let begin = Request { sync: SyncPoint::Member, ..Request::isolated(lead, expect) };
-        let mut both = plain_statement("BEGIN")?;
-        let requests = vec![(begin, both.len()), (request, bytes.len())];
-        both.extend_from_slice(bytes);
-        let submitted = core.submit(now, requests, &both, self.context.options.refuse_when_full);
-        submitted.inspect_err(|_| {
-            core.replies.remove(token);
-            core.replies.remove(lead);
-            if let Some(lead) = &self.lead {
-                lead.sent.store(false, Ordering::Release);
-            }
-        })?;
-        Ok((token, Some(lead)))
+        Ok(token)
     }
 
     /// Encodes a statement without its Sync.
@@ -518,8 +468,8 @@ impl Executor {
         describe_statement(&mut question, "").map_err(params::unencodable)?;
         question.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
-        let message = Message::Whole(&question);
-        Ok(Reply::of(self.submit(Outgoing { expect, touches: false, message })?))
+        let (part, message) = (Part::Statement, Message::Whole(&question));
+        Ok(Reply::of(self.submit(Outgoing { expect, touches: false, part, message })?))
     }
 
     /// Runs a text of one or more statements by the simple protocol.
@@ -531,18 +481,20 @@ impl Executor {
             Query { sql }.encode(&mut out).map_err(params::unencodable)?;
             let (expect, touches) =
                 (with_effects(Expect::simple(), traits), traits.session_state());
-            self.submit(Outgoing { expect, touches, message: Message::Whole(&out) })
+            let (part, message) = (Part::Statement, Message::Whole(&out));
+            self.submit(Outgoing { expect, touches, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }
 
-    /// Runs a statement without parameters and without rows.
-    pub(crate) fn command(&self, sql: &str) -> Reply<Blocks> {
+    /// Runs a command that ends a transaction or a savepoint.
+    pub(crate) fn command(&self, sql: &str, part: Part) -> Reply<Blocks> {
         let submit = || {
             let mut bytes = plain_statement(sql)?;
             bytes.extend_from_slice(&SYNC);
             let expect = Expect::sync().parse().bind().execute();
-            self.submit(Outgoing { expect, touches: false, message: Message::Whole(&bytes) })
+            let message = Message::Whole(&bytes);
+            self.submit(Outgoing { expect, touches: false, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }

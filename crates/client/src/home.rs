@@ -6,7 +6,6 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 use onetrip_engine::{Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::sql::Place;
 
 use crate::Error;
 use crate::core::{Connection, Core};
@@ -57,9 +56,9 @@ pub(crate) struct Statement {
 
 impl Home {
     pub(crate) fn of(executor: &Executor) -> Home {
-        let in_transaction = executor.place == Place::Session { in_transaction: true };
+        let lead = executor.lead.clone();
         let timeout = executor.context.options.request_timeout;
-        let open = move |core: &mut Core| core.open_pipeline(in_transaction, timeout);
+        let open = move |core: &mut Core| core.open_pipeline(lead.clone(), timeout);
         match &executor.target {
             Target::One(connection) => {
                 Home::At(connection.clone(), connection.with(|core, _| open(core)))

@@ -7,6 +7,7 @@
 //! between two sync points are one transaction.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ use crate::core::Core;
 use crate::error::ABORTED;
 use crate::executor::plain_statement;
 use crate::first_use::FirstUse;
+use crate::lead::{Lead, Note};
 use crate::replies::{Member, Role, Taken};
 use crate::statements::{Scope, Use};
 use crate::{Error, Kind};
@@ -51,8 +53,8 @@ struct State {
     /// Whether it waits to ask for the floor, behind others who wait for room in the queue.
     in_line: bool,
     granted: bool,
-    /// Whether the open transaction of a session is around it.
-    in_transaction: bool,
+    /// The open transaction of a session that is around it, or the savepoint.
+    lead: Option<Arc<Lead>>,
     /// How long each of its requests may take.
     timeout: Option<Duration>,
     /// Whether a Flush is to follow what was handed over.
@@ -214,20 +216,20 @@ impl State {
 impl Core {
     pub(crate) fn open_pipeline(
         &mut self,
-        in_transaction: bool,
+        lead: Option<Arc<Lead>>,
         timeout: Option<Duration>,
     ) -> PipelineId {
         // It needs the connection as a caller does.
         self.handles += 1;
-        self.add_pipeline(in_transaction, timeout)
+        self.add_pipeline(lead, timeout)
     }
 
-    fn add_pipeline(&mut self, in_transaction: bool, timeout: Option<Duration>) -> PipelineId {
+    fn add_pipeline(&mut self, lead: Option<Arc<Lead>>, timeout: Option<Duration>) -> PipelineId {
         self.pipelines.serials += 1;
         let mut state = State {
             serial: self.pipelines.serials,
             references: 1,
-            in_transaction,
+            lead,
             timeout,
             kept_max: (usize::MAX, CHUNK_BYTES),
             ..State::default()
@@ -249,10 +251,10 @@ impl Core {
         &mut self,
         now: Time,
         first_use: Box<FirstUse>,
-        in_transaction: bool,
+        lead: Option<Arc<Lead>>,
     ) -> Result<Token, Error> {
         let timeout = (first_use.deadline != Time::NEVER).then(|| first_use.deadline.since(now));
-        let id = self.add_pipeline(in_transaction, timeout);
+        let id = self.add_pipeline(lead, timeout);
         let token = self.pipeline_push_asking(now, id, first_use, (usize::MAX, usize::MAX));
         self.pipeline_finish(now, id);
         self.pipeline_release(now, id);
@@ -340,19 +342,42 @@ impl Core {
             state.overrun = true;
             return Err(state.failure.get_or_insert_with(overrun).clone());
         }
+        let begins = state.segments.back().is_none_or(|segment| segment.statements == 0);
+        let lead = state.lead.clone();
+        if let (true, Some(lead)) = (begins, &lead) {
+            self.add_guard(id, lead)?;
+        }
         let token = self.replies.add();
+        let Some(state) = self.pipelines.get(id) else { return Err(finished()) };
         state.statements += 1;
         state.references += 1;
         let role = Role::Statement(state.statements);
         let member = Member { pipeline: id, segment: state.current(), role };
         if let Some(entry) = self.replies.entry(token) {
             entry.member = Some(member);
+            entry.note = lead.map(Note::Within);
         }
         if let Some(segment) = state.segments.back_mut() {
             segment.statements += 1;
             segment.replies += 1;
         }
         Ok(token)
+    }
+
+    /// Has a segment begin with what fails where its transaction isn't open (any more): whoever keeps
+    /// a pipeline for longer must not find it committed by itself.
+    fn add_guard(&mut self, id: PipelineId, lead: &Arc<Lead>) -> Result<(), Error> {
+        let (expect, bytes) = lead.guard()?;
+        let token = self.replies.add();
+        let now = self.clock();
+        let Some(state) = self.pipelines.get(id) else { return Err(finished()) };
+        let member = Member { pipeline: id, segment: state.current(), role: Role::Guard };
+        if let Some(entry) = self.replies.entry(token) {
+            entry.member = Some(member);
+        }
+        state.add(state.member(now, token, expect), &bytes);
+        self.replies.abandon(token);
+        Ok(())
     }
 
     /// Adds a sync point; `None` when there is nothing in front of it.
@@ -498,12 +523,12 @@ impl Core {
         let requests = std::mem::take(&mut state.requests);
         state.bytes.clear();
         // Where its caller did not want that, a transaction must not be committed without it.
-        let unwanted = why.kind() == Kind::Timeout && state.in_transaction && !requests.is_empty();
-        let abort =
-            (state.mid_segment || unwanted).then(|| match state.in_transaction || outside {
-                true => failing(),
-                false => plain_statement("ROLLBACK").unwrap_or_else(|_| failing()),
-            });
+        let in_transaction = state.lead.is_some();
+        let unwanted = why.kind() == Kind::Timeout && in_transaction && !requests.is_empty();
+        let abort = (state.mid_segment || unwanted).then(|| match in_transaction || outside {
+            true => failing(),
+            false => plain_statement("ROLLBACK").unwrap_or_else(|_| failing()),
+        });
         for Pending { request, .. } in requests {
             let error = self.note_member(request.token, Some(why.clone()));
             let waker = error.and_then(|error| self.replies.fail(request.token, error));
@@ -820,6 +845,21 @@ impl Core {
         let Some(state) = self.pipelines.get(member.pipeline) else { return error };
         match member.role {
             Role::Question(_) => error,
+            Role::Guard => {
+                let error = error?;
+                if error.server().is_none() {
+                    return Some(error);
+                }
+                let refusal = state.lead.as_ref().and_then(|lead| lead.refusal());
+                let error = refusal.unwrap_or_else(|| {
+                    error.about("the transaction of the pipeline is not open any more")
+                });
+                state.failure.get_or_insert_with(|| error.clone());
+                if let Some(segment) = state.segment(member.segment) {
+                    segment.failed.get_or_insert_with(|| error.clone());
+                }
+                Some(error)
+            }
             Role::Floor => {
                 self.replies.remove(token);
                 None

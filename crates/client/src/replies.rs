@@ -7,6 +7,7 @@ use onetrip_engine::{End, Request, Ticket, Token};
 use onetrip_postgres::Expect;
 
 use crate::Error;
+use crate::lead::Note;
 use crate::pipelines::PipelineId;
 use crate::rows::{Blocks, Columns};
 use crate::statements::Use;
@@ -37,6 +38,8 @@ pub(crate) struct Entry {
     pub(crate) member: Option<Member>,
     /// The prepared statement that it uses, which must not be closed before it has ended.
     pub(crate) statement: Option<Use>,
+    /// What its end says about its transaction.
+    pub(crate) note: Option<Note>,
     /// The columns of that statement as of this reply.
     columns: Option<Columns>,
 }
@@ -79,6 +82,8 @@ pub(crate) enum Role {
     Floor,
     /// The question for the types of the statement with this token.
     Question(Token),
+    /// What fails where the transaction around it is not open.
+    Guard,
 }
 
 /// So many bytes of a reply that nobody takes are kept for the description in front.
@@ -176,6 +181,9 @@ impl Replies {
         if let Some(statement) = entry.statement.take() {
             entry.columns = Some(statement.ended(&entry.blocks, result.as_ref().err()));
         }
+        if let Some(note) = entry.note.take() {
+            note.ended(result.as_ref().err());
+        }
         match entry.state {
             State::Abandoned => {
                 let parked = entry.parked.take();
@@ -251,22 +259,6 @@ impl Replies {
         let same_hands = hands == self.hands;
         self.remove(token);
         Taken { blocks, columns, result, member, same_hands }
-    }
-
-    /// Why a request failed whose reply nobody reads otherwise. One that has not ended yet is
-    /// given up.
-    pub(crate) fn take_error(&mut self, token: Token) -> Option<Error> {
-        let entry = self.entry(token)?;
-        match std::mem::take(&mut entry.state) {
-            State::Ended(result) => {
-                self.remove(token);
-                result.err()
-            }
-            _ => {
-                entry.state = State::Abandoned;
-                None
-            }
-        }
     }
 
     /// The caller lost interest: the entry stays until the request ends. Returns what is left to

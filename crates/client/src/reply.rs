@@ -10,8 +10,10 @@ use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
 use crate::core::{Connection, Duty};
+use crate::error::ABORTED;
 use crate::executor::{At, Sent};
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
+use crate::lead::Lead;
 use crate::pipelines::rolled_back;
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Columns, Row, Rows, columns_of};
@@ -28,8 +30,8 @@ pub struct Reply<T> {
     stage: Stage,
     /// What was learned or is yet to be learned about the statement's text.
     text: Text,
-    /// The BEGIN that went in front.
-    lead: Option<Token>,
+    /// What went in front, or may have.
+    lead: Option<Arc<Lead>>,
     /// Whether it is a COMMIT, which the server may answer by rolling back.
     commits: bool,
     result: PhantomData<fn() -> T>,
@@ -69,6 +71,11 @@ impl<T> Reply<T> {
         let mut reply = Reply::new(Stage::At(sent.at));
         reply.lead = sent.lead;
         reply
+    }
+
+    /// Whether it was refused before anything was sent.
+    pub(crate) fn is_refused(&self) -> bool {
+        matches!(self.stage, Stage::Refused(_))
     }
 
     /// What the encoder knows about the reply.
@@ -130,7 +137,7 @@ impl<T: FromReply> Future for Reply<T> {
                     }
                 },
             };
-            let Poll::Ready(taken) = connection.poll_reply(token, &mut this.lead, cx) else {
+            let Poll::Ready(taken) = connection.poll_reply(token, this.lead.as_deref(), cx) else {
                 this.stage = Stage::At(At::Here(connection, token));
                 return Poll::Pending;
             };
@@ -141,7 +148,7 @@ impl<T: FromReply> Future for Reply<T> {
             }
             let provisional = result? == Finished::Provisional;
             if this.commits && command_tag(&blocks) == Some("ROLLBACK") {
-                return Poll::Ready(Err(rolled_back_at_commit()));
+                return Poll::Ready(Err(rolled_back_at_commit(None)));
             }
             return Poll::Ready(T::read(columns, blocks, provisional));
         }
@@ -155,13 +162,16 @@ pub(crate) fn command_tag(blocks: &Blocks) -> Option<&str> {
     Some(CommandComplete::decode(body).ok()?.tag)
 }
 
-pub(crate) fn rolled_back_at_commit() -> Error {
-    Error::new(
-        Kind::Server,
-        Outcome::Rejected,
-        "rolled_back",
-        "the transaction was rolled back at its commit, since a statement in it had failed",
-    )
+/// `failure` is what made the transaction fail, where that is known.
+pub(crate) fn rolled_back_at_commit(failure: Option<Error>) -> Error {
+    const WHY: &str =
+        "the transaction was rolled back at its commit, since a statement in it had failed";
+    match failure {
+        Some(failure) => {
+            failure.about(WHY).with_code("rolled_back").with_outcome(Outcome::Rejected)
+        }
+        None => Error::new(Kind::Server, Outcome::Rejected, "rolled_back", WHY),
+    }
 }
 
 impl<T> Drop for Reply<T> {
@@ -174,25 +184,14 @@ impl<T> Drop for Reply<T> {
             },
             _ => return,
         };
-        let lead = self.lead.take();
-        connection.with(|core, now| {
-            if let Some(lead) = lead {
-                core.replies.abandon(lead);
-            }
-            core.drop_reply(now, token);
-        });
+        connection.with(|core, now| core.drop_reply(now, token));
     }
 }
 
 impl Connection {
     /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is
     /// woken when it has.
-    fn poll_reply(
-        &self,
-        token: Token,
-        lead: &mut Option<Token>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Taken> {
+    fn poll_reply(&self, token: Token, lead: Option<&Lead>, cx: &mut Context<'_>) -> Poll<Taken> {
         let mut core = self.lock();
         if !core.replies.poll_ended(token, cx) {
             let member = core.replies.entry(token).and_then(|entry| entry.member);
@@ -214,11 +213,11 @@ impl Connection {
             core = self.lock();
         }
         let mut taken = core.replies.take(token);
-        if let Some(lead) = lead.take()
-            && let Some(begin) = core.replies.take_error(lead)
-            && taken.result.is_err()
+        if let Err(error) = &taken.result
+            && error.code() == ABORTED
+            && let Some(why) = lead.and_then(Lead::why_skipped)
         {
-            taken.result = Err(begin.about("BEGIN"));
+            taken.result = Err(why.with_outcome(error.outcome()));
         }
         let Some(member) = taken.member else { return Poll::Ready(taken) };
         let bytes = taken.blocks.len();
@@ -244,7 +243,7 @@ impl Connection {
         self.with(|core, now| {
             let undisturbed = core.engine.is_idle() && core.status() == TransactionStatus::Idle;
             let may = core.duty == Duty::Shared || undisturbed;
-            may.then(|| core.submit_asking(now, first_use, false).ok()).flatten()
+            may.then(|| core.submit_asking(now, first_use, None).ok()).flatten()
         })
     }
 }

@@ -8,6 +8,7 @@ use crate::executor::Executor;
 use crate::methods::statement_methods;
 use crate::simple::SimpleResult;
 use crate::transaction::Transaction;
+use crate::transaction_options::TransactionOptions;
 use onetrip_postgres::message::TransactionStatus;
 
 /// A connection of one's own: what one caller does here, no other sees.
@@ -30,7 +31,19 @@ impl Session {
     /// Begins a transaction. No trip: BEGIN leaves with the first statement. (So `now()` in it is
     /// the time of the first statement's arrival, not of this call.)
     pub async fn begin(&mut self) -> Result<Transaction<'_>, Error> {
-        Ok(Transaction::new(&self.connection, &self.executor))
+        self.begin_with(TransactionOptions::new()).await
+    }
+
+    /// The same with an isolation level, read only or deferrable.
+    pub async fn begin_with(
+        &mut self,
+        options: TransactionOptions,
+    ) -> Result<Transaction<'_>, Error> {
+        Ok(self.transaction(options))
+    }
+
+    pub(crate) fn transaction<'a>(&self, options: TransactionOptions) -> Transaction<'a> {
+        Transaction::new(&self.connection, &self.executor, options)
     }
 
     /// Runs a text of one or more statements, separated by semicolons, without parameters. They are

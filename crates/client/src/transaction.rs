@@ -4,24 +4,32 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use crate::core::Connection;
-use crate::executor::{Executor, Lead, plain_statement};
+use crate::executor::{Executor, plain_statement};
+use crate::lead::{Lead, Part};
 use crate::methods::statement_methods;
-use crate::reply::{command_tag, rolled_back_at_commit};
+use crate::params::Params;
+use crate::reply::{FromReply, Reply, command_tag, rolled_back_at_commit};
+use crate::rows::Blocks;
+use crate::savepoint::Savepoint;
 use crate::session::Session;
+use crate::statement::ToStatement;
+use crate::transaction_options::TransactionOptions;
 use crate::{Error, Outcome};
 use onetrip_postgres::message::SYNC;
 
-/// A transaction on a session. BEGIN leaves with its first statement; one without statements sends
-/// nothing at all.
+/// A transaction on a connection of one's own. BEGIN leaves with its first statement; one without
+/// statements sends nothing at all.
 ///
 /// Dropping it without [`commit`](Transaction::commit) rolls it back: ROLLBACK leaves at once, and
 /// nobody waits for it.
 ///
+/// Where the server refuses BEGIN, nothing of the transaction runs: the first statement's error says
+/// `BEGIN: …`, and so does that of each later one.
+///
 /// # Example
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
-/// let mut session = client.session().await?;
-/// let tx = session.begin().await?; // No trip.
+/// let tx = client.begin().await?; // No trip.
 /// tx.execute("update account set balance = balance - $1 where id = $2", &[&5, &1]).await?;
 /// tx.execute("update account set balance = balance + $1 where id = $2", &[&5, &2]).await?;
 /// tx.commit().await?;
@@ -33,62 +41,162 @@ pub struct Transaction<'a> {
     executor: Executor,
     lead: Arc<Lead>,
     ended: bool,
+    /// The connection goes back to the pool with it, unless it is a caller's session.
+    _own: Option<Session>,
     /// Nothing else is done on the session meanwhile.
     session: PhantomData<&'a mut Session>,
 }
 
-impl Transaction<'_> {
-    pub(crate) fn new<'a>(connection: &Arc<Connection>, session: &Executor) -> Transaction<'a> {
-        let lead = Arc::new(Lead::default());
+impl<'a> Transaction<'a> {
+    pub(crate) fn new(
+        connection: &Arc<Connection>,
+        session: &Executor,
+        options: TransactionOptions,
+    ) -> Transaction<'a> {
+        let lead = Lead::begin(options.begin());
         let executor = session.behind(lead.clone());
         let connection = connection.clone();
-        Transaction { connection, executor, lead, ended: false, session: PhantomData }
+        Transaction { connection, executor, lead, ended: false, _own: None, session: PhantomData }
     }
 
-    /// Commits: one trip, or none if nothing was sent.
+    pub(crate) fn owning(self, session: Session) -> Transaction<'a> {
+        let mut transaction = self;
+        transaction._own = Some(session);
+        transaction
+    }
+
+    /// Sets a savepoint: what is done from now on can be undone alone. No trip: SAVEPOINT leaves with
+    /// the first statement behind it. Until it is dropped, rolled back or released, statements go
+    /// through it.
+    pub fn savepoint(&mut self) -> Savepoint<'_> {
+        Savepoint::new(&self.connection, &self.executor, &self.lead)
+    }
+
+    /// Commits: one trip, or none if nothing was sent. COMMIT leaves when this is called, with the
+    /// statements in front of it that were not awaited.
     ///
     /// # Errors
     /// The commit failed, or the server answered it with ROLLBACK since a statement had failed
-    /// before (`Rejected`). If the connection is lost meanwhile, the outcome is `Unknown`.
+    /// before (`Rejected`, with the code `rolled_back` and what is known of that failure). If the
+    /// connection is lost or the deadline passes meanwhile, the outcome is `Unknown`.
     ///
     /// Dropping the future does not take a COMMIT back that was sent.
-    pub fn commit(self) -> impl Future<Output = Result<(), Error>> {
-        let ended = self.end("COMMIT");
+    pub fn commit(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
+        let reply = self.lead.is_sent().then(|| self.executor.command("COMMIT", Part::Commit));
         async move {
-            match ended.await? {
-                Some(tag) if tag != "COMMIT" => Err(rolled_back_at_commit()),
-                _ => Ok(()),
+            let mut transaction = self;
+            match reply {
+                Some(reply) => transaction.committed(reply).await,
+                None => Ok(()),
             }
         }
     }
 
-    /// Rolls back: one trip, or none if nothing was sent.
-    pub fn rollback(self) -> impl Future<Output = Result<(), Error>> {
-        let ended = self.end("ROLLBACK");
-        async move { ended.await.map(drop) }
+    /// Runs the last statement and commits: both leave in one write when this is called, and so does
+    /// BEGIN where it is the only statement. One trip. The statement is committed if it succeeds, and
+    /// the transaction is rolled back if it fails. What it returns is read as `T`: [`Rows`](crate::Rows),
+    /// [`Row`](crate::Row), `Option<Row>`, or `u64` for the number of rows.
+    ///
+    /// # Errors
+    /// That of the statement, or of the commit. `Rejected`: all is rolled back. `Applied`: it was
+    /// committed, and only what it returned could not be read as `T`. `Unknown`: no final answer came.
+    /// `NotSent`: the statement was refused, and the transaction is rolled back.
+    ///
+    /// Dropping the future takes nothing back.
+    ///
+    /// # Example
+    /// ```no_run
+    /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
+    /// let tx = client.begin().await?;
+    /// tx.execute("update account set balance = balance - 5 where id = 1", &[]).await?;
+    /// let sql = "update account set balance = balance + 5 where id = 2 returning balance";
+    /// let row: onetrip::Row = tx.commit_with(sql, &[]).await?;
+    /// # drop(row); Ok(()) }
+    /// ```
+    pub fn commit_with<T: FromReply, S: ToStatement + ?Sized>(
+        self,
+        statement: &S,
+        params: Params<'_>,
+    ) -> impl Future<Output = Result<T, Error>> + use<'a, T, S> {
+        self.connection.with_local(|core| core.hold());
+        let reply: Reply<T> = self.executor.run(statement, params);
+        let commit = (!reply.is_refused()).then(|| self.executor.command("COMMIT", Part::Commit));
+        self.connection.with(|core, now| core.unhold(now));
+        async move {
+            let mut transaction = self;
+            let result = reply.await;
+            let Some(commit) = commit else { return result };
+            let committed = transaction.committed(commit).await;
+            both(result, committed)
+        }
     }
 
-    /// Sends what ends the transaction, unless nothing began it, and says the command tag.
-    fn end(self, command: &str) -> impl Future<Output = Result<Option<String>, Error>> {
-        let reply = self.lead.is_sent().then(|| self.executor.command(command));
+    /// Rolls back: one trip, or none if nothing was sent. ROLLBACK leaves when this is called.
+    ///
+    /// # Errors
+    /// The connection was lost; then nothing of the transaction stands either.
+    pub fn rollback(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
+        let reply = self.is_open().then(|| self.executor.command("ROLLBACK", Part::Undo));
         async move {
-            // Dropped on the way, it is rolled back, which changes nothing behind a COMMIT.
             let mut transaction = self;
-            let Some(reply) = reply else { return Ok(None) };
+            let Some(reply) = reply else { return Ok(()) };
             let result = reply.await;
-            // Where nothing was sent the transaction is still open, and dropping it rolls it back.
-            transaction.ended =
-                !matches!(&result, Err(error) if error.outcome() == Outcome::NotSent);
-            Ok(Some(command_tag(&result?).unwrap_or_default().to_owned()))
+            transaction.note_end(&result);
+            match result {
+                // BEGIN was refused meanwhile, so there is nothing to roll back.
+                Err(_) if transaction.lead.refusal().is_some() => Ok(()),
+                result => result.map(drop),
+            }
         }
+    }
+
+    /// The first serialization failure or deadlock of one of its statements.
+    pub(crate) fn conflict(&self) -> Option<&Error> {
+        self.lead.conflict()
+    }
+
+    /// What came of COMMIT.
+    async fn committed(&mut self, reply: Reply<Blocks>) -> Result<(), Error> {
+        let result = reply.await;
+        self.note_end(&result);
+        match command_tag(&result?) {
+            Some("COMMIT") => Ok(()),
+            _ => Err(rolled_back_at_commit(self.lead.failure())),
+        }
+    }
+
+    /// Where nothing was sent the transaction is still open, and dropping it rolls it back.
+    fn note_end(&mut self, result: &Result<Blocks, Error>) {
+        self.ended = !matches!(result, Err(error) if error.outcome() == Outcome::NotSent);
+    }
+
+    fn is_open(&self) -> bool {
+        self.lead.is_sent() && self.lead.refusal().is_none()
     }
 
     statement_methods!();
 }
 
+/// What came of the last statement and its COMMIT together.
+fn both<T>(result: Result<T, Error>, committed: Result<(), Error>) -> Result<T, Error> {
+    match (result, committed) {
+        (Ok(value), Ok(())) => Ok(value),
+        (Ok(_), Err(error)) => Err(error),
+        // It ran: a failure would have been answered by ROLLBACK.
+        (Err(error), Ok(())) => Err(error.with_outcome(Outcome::Applied)),
+        (Err(error), Err(commit)) => Err(match (error.outcome(), commit.outcome()) {
+            (Outcome::Rejected, _) => error,
+            // The commit was refused, and with it whatever the statement did.
+            (_, Outcome::Rejected) => error.with_outcome(Outcome::Rejected),
+            _ => error.with_outcome(Outcome::Unknown),
+        }),
+    }
+}
+
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        if self.ended || !self.lead.is_sent() {
+        // Behind a COMMIT it changes nothing.
+        if self.ended || !self.is_open() {
             return;
         }
         let Ok(mut rollback) = plain_statement("ROLLBACK") else { return };

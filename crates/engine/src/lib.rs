@@ -25,9 +25,12 @@
 //! Which of several connections a request goes to is decided by a state machine of its own, the
 //! [`pool`]; it knows of connections no more than their load.
 //!
+//! When work that failed is tried again is for [`Retry`] to say.
+//!
 //! Deliberately absent: sockets, clocks, threads, randomness, and any word of PostgreSQL or Redis.
 
 mod connection;
+mod jitter;
 mod limits;
 mod line;
 mod outcome;
@@ -35,6 +38,7 @@ mod output;
 pub mod pool;
 mod protocol;
 mod request;
+mod retry;
 mod time;
 
 pub use connection::Connection;
@@ -43,4 +47,5 @@ pub use outcome::{Cause, CloseReason, Failure, Outcome};
 pub use output::{End, Output};
 pub use protocol::{Protocol, Step, Violation};
 pub use request::{Group, Request, SubmitError, SyncPoint, Ticket, Token};
+pub use retry::{Retry, RetryLimits};
 pub use time::Time;

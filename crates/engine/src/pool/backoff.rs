@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::Limits;
-use super::jitter::Jitter;
 use crate::Time;
+use crate::jitter::Jitter;
 
 pub(super) struct Backoff {
     /// Failures since the last success, those of one round counted once.

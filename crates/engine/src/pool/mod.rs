@@ -181,7 +181,6 @@ mod commands;
 mod connections;
 mod decide;
 mod events;
-mod jitter;
 mod limits;
 mod load;
 mod output;
@@ -193,9 +192,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::Time;
+use crate::jitter::Jitter;
 use backoff::Backoff;
 use connections::{Connections, State};
-use jitter::Jitter;
 use waiters::Waiters;
 
 pub use connections::ConnectionId;

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 /// SplitMix64 (Steele, Lea and Flood 2014). Not for secrets.
-pub(super) struct Jitter(u64);
+pub(crate) struct Jitter(u64);
 
 impl Jitter {
-    pub(super) fn new(seed: u64) -> Jitter {
+    pub(crate) fn new(seed: u64) -> Jitter {
         Jitter(seed)
     }
 
     /// A time from `low` to `high`, both included.
-    pub(super) fn between(&mut self, low: Duration, high: Duration) -> Duration {
+    pub(crate) fn between(&mut self, low: Duration, high: Duration) -> Duration {
         let (low, high) = (nanos(low), nanos(high));
         let span = high.saturating_sub(low);
         Duration::from_nanos(low + self.next() % span.saturating_add(1))

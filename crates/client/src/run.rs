@@ -1,0 +1,252 @@
+//! Transactions that are run again when the server says that they got in each other's way.
+
+use std::time::Duration;
+
+use onetrip_engine::{Retry, RetryLimits};
+use tokio::time::Instant;
+
+use crate::lead::is_conflict;
+use crate::transaction::Transaction;
+use crate::transaction_options::TransactionOptions;
+use crate::{Client, Error, Kind, Outcome, Session};
+
+/// How [`Client::run_with`] and [`Session::run_with`] run a transaction.
+///
+/// # Example
+/// ```
+/// use std::time::Duration;
+/// use onetrip::{Isolation, RunOptions, TransactionOptions};
+///
+/// let options = RunOptions::new()
+///     .transaction(TransactionOptions::new().isolation(Isolation::Serializable))
+///     .attempts_max(5)
+///     .timeout(Duration::from_secs(2));
+/// # drop(options);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunOptions {
+    transaction: TransactionOptions,
+    limits: RetryLimits,
+    timeout: Option<Duration>,
+}
+
+impl RunOptions {
+    /// The server's defaults for the transaction, 10 attempts, no deadline.
+    pub fn new() -> RunOptions {
+        RunOptions::default()
+    }
+
+    /// How each attempt begins.
+    #[must_use]
+    pub fn transaction(self, transaction: TransactionOptions) -> RunOptions {
+        RunOptions { transaction, ..self }
+    }
+
+    /// Attempts in all, the first one included: 10 by default. With 1 nothing is tried again.
+    #[must_use]
+    pub fn attempts_max(mut self, attempts_max: u32) -> RunOptions {
+        self.limits.attempts_max = attempts_max;
+        self
+    }
+
+    /// The pause before the second attempt, which then doubles, and the longest one: 5 ms and 1 s by
+    /// default. Each is cut by up to half at random.
+    #[must_use]
+    pub fn pauses(mut self, min: Duration, max: Duration) -> RunOptions {
+        (self.limits.pause_min, self.limits.pause_max) = (min, max);
+        self
+    }
+
+    /// How long all attempts and pauses may take together, the wait for a connection included. None by
+    /// default. When it passes, the attempt that is under way is dropped, which rolls it back.
+    #[must_use]
+    pub fn timeout(self, timeout: Duration) -> RunOptions {
+        RunOptions { timeout: Some(timeout), ..self }
+    }
+}
+
+/// What a transaction that was committed returned, and how often it was run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed<T> {
+    /// What the closure returned the last time.
+    pub value: T,
+    /// How often it was run again. 0 if the first attempt was committed.
+    pub retries: u32,
+}
+
+impl Client {
+    /// Runs a transaction on a connection of its own and commits it; runs it again when the server says
+    /// that it failed for a reason that may be gone the next time: a serialization failure (SQLSTATE
+    /// 40001) or a deadlock (40P01), of a statement or of COMMIT. At most 10 attempts, with pauses
+    /// between them that double from 5 ms.
+    ///
+    /// **The closure may run several times**, each time in a transaction of its own from the beginning.
+    /// What it does outside of the transaction is not undone. When it returns an error the transaction
+    /// is rolled back, and the error is returned as it is, whatever its type; unless one of the
+    /// transaction's statements had such a failure: then the closure is run again, and its error
+    /// is returned only if that was the last attempt.
+    ///
+    /// # Errors
+    /// The closure's; or that of COMMIT. Where it is not known what became of COMMIT (`Unknown`: the
+    /// connection was lost, or a deadline passed), nothing is run again. Nor is it for any other
+    /// failure.
+    ///
+    /// Dropping the future rolls the transaction back, unless COMMIT was sent.
+    ///
+    /// # Example
+    /// ```no_run
+    /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
+    /// let committed = client
+    ///     .run(async |tx| {
+    ///         let row = tx.query_one("select balance from account where id = 1", &[]).await?;
+    ///         let balance: i64 = row.get(0);
+    ///         tx.execute("update account set balance = $1 where id = 1", &[&(balance - 5)]).await?;
+    ///         Ok::<_, onetrip::Error>(balance - 5)
+    ///     })
+    ///     .await?;
+    /// println!("{} left, after {} retries", committed.value, committed.retries);
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<T, E: From<Error>>(
+        &self,
+        work: impl AsyncFn(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Committed<T>, E> {
+        self.run_with(RunOptions::new(), work).await
+    }
+
+    /// The same with options: how the transaction begins, how often it is tried, until when.
+    ///
+    /// # Errors
+    /// As [`run`](Client::run). When the deadline passes, the code `timeout`: `Rejected` before COMMIT was
+    /// sent, `Unknown` behind it.
+    pub async fn run_with<T, E: From<Error>>(
+        &self,
+        options: RunOptions,
+        work: impl AsyncFn(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Committed<T>, E> {
+        run(On::Client(self), options, work).await
+    }
+}
+
+impl Session {
+    /// Runs a transaction on this session, again when it must be: see [`Client::run`].
+    ///
+    /// # Errors
+    /// As [`Client::run`].
+    pub async fn run<T, E: From<Error>>(
+        &mut self,
+        work: impl AsyncFn(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Committed<T>, E> {
+        self.run_with(RunOptions::new(), work).await
+    }
+
+    /// The same with options: see [`Client::run_with`].
+    ///
+    /// # Errors
+    /// As [`Client::run_with`].
+    pub async fn run_with<T, E: From<Error>>(
+        &mut self,
+        options: RunOptions,
+        work: impl AsyncFn(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> Result<Committed<T>, E> {
+        run(On::Session(self), options, work).await
+    }
+}
+
+/// Where it is run.
+#[derive(Clone, Copy)]
+enum On<'a> {
+    Client(&'a Client),
+    Session(&'a Session),
+}
+
+impl<'a> On<'a> {
+    async fn begin(self, options: TransactionOptions) -> Result<Transaction<'a>, Error> {
+        match self {
+            On::Client(client) => client.begin_with(options).await,
+            On::Session(session) => Ok(session.transaction(options)),
+        }
+    }
+}
+
+/// How an attempt failed.
+struct Failed<E> {
+    error: E,
+    /// Whether the next one may succeed.
+    conflict: bool,
+}
+
+impl<E: From<Error>> Failed<E> {
+    fn of(error: Error) -> Failed<E> {
+        // Also one that a statement reported and the commit has repeated.
+        let conflict = error.outcome() == Outcome::Rejected && is_conflict(&error);
+        Failed { error: error.into(), conflict }
+    }
+}
+
+async fn run<T, E: From<Error>>(
+    on: On<'_>,
+    options: RunOptions,
+    work: impl AsyncFn(&mut Transaction<'_>) -> Result<T, E>,
+) -> Result<Committed<T>, E> {
+    let deadline = options.timeout.map(|timeout| Instant::now() + timeout);
+    let mut retry = Retry::new(options.limits.clone(), seed());
+    loop {
+        let failed = match attempt(on, options.transaction, deadline, &work).await {
+            Ok(value) => return Ok(Committed { value, retries: retry.failures() }),
+            Err(failed) => failed,
+        };
+        let pause = if failed.conflict { retry.failed() } else { None };
+        let Some(pause) = pause else { return Err(failed.error) };
+        let next = Instant::now() + pause;
+        if deadline.is_some_and(|deadline| deadline <= next) {
+            return Err(failed.error);
+        }
+        tokio::time::sleep_until(next).await;
+    }
+}
+
+async fn attempt<T, E: From<Error>>(
+    on: On<'_>,
+    options: TransactionOptions,
+    deadline: Option<Instant>,
+    work: &impl AsyncFn(&mut Transaction<'_>) -> Result<T, E>,
+) -> Result<T, Failed<E>> {
+    let begun = until(deadline, on.begin(options)).await;
+    let mut tx = begun.unwrap_or_else(|| Err(late(Outcome::NotSent))).map_err(Failed::of)?;
+    let value = match until(deadline, work(&mut tx)).await {
+        Some(Ok(value)) => value,
+        // Dropping it rolls it back.
+        Some(Err(error)) => return Err(Failed { error, conflict: tx.conflict().is_some() }),
+        None => return Err(Failed::of(late(Outcome::Rejected))),
+    };
+    let committed = until(deadline, tx.commit()).await;
+    committed.unwrap_or_else(|| Err(late(Outcome::Unknown))).map_err(Failed::of)?;
+    Ok(value)
+}
+
+/// What comes of it until then; `None` if nothing does.
+async fn until<F: Future>(deadline: Option<Instant>, future: F) -> Option<F::Output> {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline, future).await.ok(),
+        None => Some(future.await),
+    }
+}
+
+fn late(outcome: Outcome) -> Error {
+    let message = match outcome {
+        Outcome::Unknown => {
+            "the deadline passed before the server answered COMMIT; it may have been committed"
+        }
+        _ => "the deadline passed before the transaction was committed, so it was rolled back",
+    };
+    Error::new(Kind::Timeout, outcome, "timeout", message)
+}
+
+/// What the pauses differ by. Without random numbers they are the same for all who are in each other's
+/// way, which costs attempts and breaks nothing.
+fn seed() -> u64 {
+    let mut seed = [0; 8];
+    let _ = getrandom::fill(&mut seed);
+    u64::from_le_bytes(seed)
+}

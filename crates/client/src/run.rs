@@ -86,6 +86,10 @@ impl Client {
     /// transaction's statements had such a failure: then the closure is run again, and its error
     /// is returned only if that was the last attempt.
     ///
+    /// In a task that moves between threads (`tokio::spawn`) the closure has to own what it uses: say
+    /// `async move`, and give it clones. Where it borrows, today's compiler can't see that the future is
+    /// `Send`.
+    ///
     /// # Errors
     /// The closure's; or that of COMMIT. Where it is not known what became of COMMIT (`Unknown`: the
     /// connection was lost, or a deadline passed), nothing is run again. Nor is it for any other

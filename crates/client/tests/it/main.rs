@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod auto_prepare;
+mod begin;
 mod cancellation;
 mod certificates;
 mod connecting;
@@ -15,6 +16,8 @@ mod prepared;
 mod queries;
 mod refusals;
 mod rows;
+mod run;
+mod savepoints;
 mod sessions;
 mod simple;
 mod support;

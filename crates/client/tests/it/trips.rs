@@ -226,3 +226,131 @@ fn a_prepared_statement_is_one_trip_to_prepare_and_one_to_use() {
         assert_eq!(count.await, 1);
     });
 }
+
+#[test]
+fn a_transaction_of_one_statement_is_one_trip() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let client = client_through(&proxy, "connections_max=1").await;
+        let insert = format!("insert into {t} values ($1)");
+        let count = trips(&proxy, async {
+            let tx = client.begin().await.unwrap();
+            assert_eq!(tx.commit_with::<u64, _>(&insert, &[&1]).await.unwrap(), 1);
+        });
+        assert_eq!(count.await, 1);
+        let count = trips(&proxy, async {
+            let tx = client.begin().await.unwrap();
+            tx.execute(&insert, &[&2]).await.unwrap();
+            tx.execute(&insert, &[&3]).await.unwrap();
+            assert_eq!(tx.commit_with::<u64, _>(&insert, &[&4]).await.unwrap(), 1);
+        });
+        assert_eq!(count.await, 3);
+        assert_eq!(ids(&t).await, [1, 2, 3, 4].into());
+    });
+}
+
+/// The bar: one trip fewer than statements + 2, through code that awaits each.
+#[test]
+fn a_chatty_transaction_is_a_trip_for_each_statement_and_one_for_commit() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let client = client_through(&proxy, "").await;
+        let insert = format!("insert into {t} values ($1)");
+        for statements in [1, 5] {
+            let count = trips(&proxy, async {
+                let tx = client.begin().await.unwrap();
+                for id in 0..statements {
+                    tx.execute(&insert, &[&id]).await.unwrap();
+                }
+                tx.commit().await.unwrap();
+            });
+            assert_eq!(count.await, statements as u64 + 2 - 1);
+        }
+    });
+}
+
+#[test]
+fn savepoints_cost_no_trip() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let client = client_through(&proxy, "").await;
+        let insert = format!("insert into {t} values ($1)");
+        let count = trips(&proxy, async {
+            let mut tx = client.begin().await.unwrap();
+            let mut outer = tx.savepoint();
+            let inner = outer.savepoint();
+            inner.execute(&insert, &[&1]).await.unwrap(); // BEGIN, two SAVEPOINTs and this: one.
+            drop(inner.release());
+            outer.execute(&insert, &[&2]).await.unwrap(); // RELEASE and this: two.
+            drop(outer.release());
+            tx.execute(&insert, &[&3]).await.unwrap(); // Three.
+            let unused = tx.savepoint();
+            drop(unused.release());
+            drop(tx.savepoint());
+            tx.commit().await.unwrap(); // Four.
+        });
+        assert_eq!(count.await, 4);
+        assert_eq!(ids(&t).await, [1, 2, 3].into());
+    });
+}
+
+#[test]
+fn an_awaited_release_and_an_awaited_rollback_are_a_trip_each() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let client = client_through(&proxy, "").await;
+        let insert = format!("insert into {t} values ($1)");
+        let count = trips(&proxy, async {
+            let mut tx = client.begin().await.unwrap();
+            let inner = tx.savepoint();
+            inner.execute(&insert, &[&1]).await.unwrap();
+            inner.release().await.unwrap();
+            let inner = tx.savepoint();
+            inner.execute(&insert, &[&2]).await.unwrap();
+            inner.rollback().await.unwrap();
+            tx.commit().await.unwrap();
+        });
+        assert_eq!(count.await, 5);
+    });
+}
+
+#[test]
+fn a_dropped_savepoint_is_undone_in_the_trip_of_what_comes_next() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let client = client_through(&proxy, "").await;
+        let insert = format!("insert into {t} values ($1)");
+        let count = trips_while_silent(&proxy, async {
+            let mut tx = client.begin().await.unwrap();
+            let inner = tx.savepoint();
+            drop(inner.execute(&insert, &[&1]));
+            drop(inner);
+            drop(tx.execute(&insert, &[&2]));
+            tx.commit().await.unwrap();
+        });
+        assert_eq!(count.await, 1);
+        assert_eq!(ids(&t).await, [2].into());
+    });
+}
+
+#[test]
+fn a_run_without_conflicts_costs_what_its_transaction_costs() {
+    run(async {
+        let (proxy, t) = (proxy(), table("id int").await);
+        let client = client_through(&proxy, "").await;
+        let insert = format!("insert into {t} values ($1)");
+        let count = trips(&proxy, async {
+            client.run(async |tx| tx.execute(&insert, &[&1]).await).await.unwrap();
+        });
+        assert_eq!(count.await, 2);
+        let count = trips_while_silent(&proxy, async {
+            let work = async |tx: &mut onetrip::Transaction<'_>| {
+                drop(tx.execute(&insert, &[&2]));
+                Ok::<_, onetrip::Error>(())
+            };
+            client.run(work).await.unwrap();
+        });
+        assert_eq!(count.await, 1);
+        assert_eq!(ids(&t).await, [1, 2].into());
+    });
+}

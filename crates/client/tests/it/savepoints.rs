@@ -1,0 +1,365 @@
+//! Savepoints of a transaction.
+
+use std::time::SystemTime;
+
+use onetrip::{Outcome, TransactionStatus};
+
+use crate::support::*;
+
+#[test]
+fn a_released_savepoint_stands_with_its_transaction() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        for (id, awaited, commits) in
+            [(10, true, true), (20, false, true), (30, true, false), (40, false, false)]
+        {
+            let mut tx = session.begin().await.unwrap();
+            tx.execute(&insert, &[&id]).await.unwrap();
+            let inner = tx.savepoint();
+            inner.execute(&insert, &[&(id + 1)]).await.unwrap();
+            match awaited {
+                true => inner.release().await.unwrap(),
+                false => drop(inner.release()),
+            }
+            tx.execute(&insert, &[&(id + 2)]).await.unwrap();
+            match commits {
+                true => tx.commit().await.unwrap(),
+                false => tx.rollback().await.unwrap(),
+            }
+        }
+        assert_eq!(ids(&t).await, [10, 11, 12, 20, 21, 22].into());
+    });
+}
+
+#[test]
+fn what_was_done_behind_a_savepoint_is_undone_alone() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        for (id, awaited) in [(10, true), (20, false)] {
+            let mut tx = session.begin().await.unwrap();
+            tx.execute(&insert, &[&id]).await.unwrap();
+            let inner = tx.savepoint();
+            inner.execute(&insert, &[&(id + 1)]).await.unwrap();
+            match awaited {
+                true => inner.rollback().await.unwrap(),
+                false => drop(inner),
+            }
+            tx.execute(&insert, &[&(id + 2)]).await.unwrap();
+            tx.commit().await.unwrap();
+        }
+        assert_eq!(ids(&t).await, [10, 12, 20, 22].into());
+    });
+}
+
+#[test]
+fn a_statement_that_fails_behind_a_savepoint_leaves_the_transaction_usable() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int primary key").await);
+        let insert = format!("insert into {t} values ($1)");
+        let mut tx = session.begin().await.unwrap();
+        for (id, awaited) in [(1, true), (2, false)] {
+            tx.execute(&insert, &[&id]).await.unwrap();
+            let inner = tx.savepoint();
+            rejected(inner.execute(&insert, &[&id]).await, "23505");
+            rejected(inner.execute(&insert, &[&9]).await, "25P02");
+            match awaited {
+                true => inner.rollback().await.unwrap(),
+                false => drop(inner),
+            }
+        }
+        tx.execute(&insert, &[&3]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, [1, 2, 3].into());
+    });
+}
+
+#[test]
+fn a_savepoint_that_failed_can_not_be_released_and_the_transaction_goes_on() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int primary key").await);
+        let insert = format!("insert into {t} values ($1)");
+        let mut tx = session.begin().await.unwrap();
+        tx.execute(&insert, &[&1]).await.unwrap();
+        let inner = tx.savepoint();
+        drop(inner.execute(&insert, &[&2]));
+        drop(inner.execute(&insert, &[&1]));
+        let error = failed(inner.release().await, Outcome::Rejected, "rolled_back");
+        assert_eq!(error.sqlstate(), Some("23505"), "{error}");
+        tx.execute(&insert, &[&3]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, [1, 3].into());
+    });
+}
+
+/// Where nobody waits for RELEASE, the next statement and the commit tell.
+#[test]
+fn a_failed_savepoint_that_is_released_without_waiting_fails_the_transaction() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int primary key").await);
+        let insert = format!("insert into {t} values ($1)");
+        for awaited in [true, false] {
+            let mut tx = session.begin().await.unwrap();
+            tx.execute(&insert, &[&1]).await.unwrap();
+            let inner = tx.savepoint();
+            let failing = inner.execute(&insert, &[&1]);
+            if awaited {
+                rejected(failing.await, "23505");
+            }
+            drop(inner.release());
+            rejected(tx.execute(&insert, &[&3]).await, "25P02");
+            let error = failed(tx.commit().await, Outcome::Rejected, "rolled_back");
+            assert_eq!(error.sqlstate(), Some("23505"), "{error}");
+        }
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn savepoints_nest_to_any_depth() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let mut tx = session.begin().await.unwrap();
+        let mut one = tx.savepoint();
+        let mut two = one.savepoint();
+        let mut three = two.savepoint();
+        {
+            let four = three.savepoint();
+            // The first statement of all: BEGIN and four SAVEPOINTs ride along.
+            four.execute(&insert, &[&4]).await.unwrap();
+        }
+        three.execute(&insert, &[&3]).await.unwrap();
+        drop(three.release());
+        two.execute(&insert, &[&2]).await.unwrap();
+        two.rollback().await.unwrap();
+        one.execute(&insert, &[&1]).await.unwrap();
+        one.release().await.unwrap();
+        tx.execute(&insert, &[&0]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, [0, 1].into());
+    });
+}
+
+/// What random steps leave is what a stack of sets says.
+#[test]
+fn random_savepoints_leave_what_a_stack_says() {
+    run(async {
+        let seed = std::env::var("ONETRIP_SEED").map_or(7, |seed| seed.parse().unwrap());
+        println!("seed {seed}");
+        let mut random = Random(seed);
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let (mut next, mut all) = (0, Vec::new());
+        for _ in 0..30 {
+            let mut tx = session.begin().await.unwrap();
+            let mut kept = Vec::new();
+            for _ in 0..random.below(4) {
+                let level = tx.savepoint();
+                kept.extend(nested(level, &insert, &mut next, &mut random, 3).await);
+                if random.below(2) == 0 {
+                    tx.execute(&insert, &[&next]).await.unwrap();
+                    kept.push(next);
+                    next += 1;
+                }
+            }
+            tx.commit().await.unwrap();
+            all.extend(kept);
+        }
+        assert_eq!(ids(&t).await, all.into_iter().collect(), "seed {seed}");
+    });
+}
+
+/// Does something behind a savepoint and says what stands of it.
+async fn nested(
+    mut level: onetrip::Savepoint<'_>,
+    insert: &str,
+    next: &mut i32,
+    random: &mut Random,
+    depth: u64,
+) -> Vec<i32> {
+    let mut kept = Vec::new();
+    for _ in 0..random.below(3) {
+        match random.below(4) {
+            0 if depth > 0 => {
+                let inner = level.savepoint();
+                kept.extend(Box::pin(nested(inner, insert, next, random, depth - 1)).await);
+            }
+            awaited => {
+                let reply = level.execute(insert, &[next]);
+                if awaited == 1 {
+                    reply.await.unwrap();
+                }
+                kept.push(*next);
+                *next += 1;
+            }
+        }
+    }
+    match random.below(5) {
+        0 => level.release().await.unwrap(),
+        1 => drop(level.release()),
+        2 => {
+            level.rollback().await.unwrap();
+            kept.clear();
+        }
+        3 => {
+            drop(level.execute("select 1/0", &[]));
+            drop(level);
+            kept.clear();
+        }
+        _ => {
+            drop(level);
+            kept.clear();
+        }
+    }
+    kept
+}
+
+#[test]
+fn a_savepoint_takes_pipelines_guesses_and_prepared_statements() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int, at timestamptz").await);
+        let mut tx = session.begin().await.unwrap();
+        let insert = tx.prepare(&format!("insert into {t} (id) values ($1)")).await.unwrap();
+        for undone in [false, true] {
+            let base = if undone { 10 } else { 0 };
+            let piped = tx.savepoint();
+            let mut pipeline = piped.pipeline();
+            drop(pipeline.execute(&insert, &[&base]));
+            drop(pipeline.execute(&insert, &[&(base + 1)]));
+            pipeline.finish().await.unwrap();
+            let guess = format!("insert into {t} values ({}, $1)", base + 2);
+            piped.execute(&guess, &[&SystemTime::UNIX_EPOCH]).await.unwrap();
+            match undone {
+                true => drop(piped),
+                false => drop(piped.release()),
+            }
+        }
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, [0, 1, 2].into());
+    });
+}
+
+#[test]
+fn a_savepoint_that_is_first_used_by_a_pipeline_is_set_in_front_of_it() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let mut tx = session.begin().await.unwrap();
+        let inner = tx.savepoint();
+        let mut pipeline = inner.pipeline();
+        drop(pipeline.execute(&format!("insert into {t} values (1)"), &[]));
+        pipeline.finish().await.unwrap();
+        drop(inner);
+        tx.commit().await.unwrap();
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+/// Dropped at each stage: never used, its first statement in flight, in a transaction that ends with
+/// it.
+#[test]
+fn a_savepoint_is_undone_at_whatever_stage_it_is_dropped() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let mut tx = session.begin().await.unwrap();
+        drop(tx.savepoint());
+        tx.savepoint().rollback().await.unwrap();
+        tx.savepoint().release().await.unwrap();
+        drop(tx.execute(&insert, &[&1]));
+        let inner = tx.savepoint();
+        drop(inner.execute(&insert, &[&2]));
+        drop(inner);
+        let inner = tx.savepoint();
+        let mut polled = inner.execute(&insert, &[&3]);
+        assert!(!poll_once(&mut polled).await);
+        drop((polled, inner));
+        let inner = tx.savepoint();
+        drop(inner.execute(&insert, &[&4]));
+        let mut rollback = Box::pin(inner.rollback());
+        assert!(!poll_once(&mut rollback).await);
+        drop(rollback);
+        let inner = tx.savepoint();
+        drop(inner.execute(&insert, &[&5]));
+        let mut release = inner.release();
+        assert!(!poll_once(&mut release).await);
+        drop(release);
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, [1, 5].into());
+        let mut tx = session.begin().await.unwrap();
+        drop(tx.execute(&insert, &[&6]));
+        let inner = tx.savepoint();
+        drop(inner.execute(&insert, &[&7]));
+        drop(inner);
+        drop(tx);
+        assert_eq!(count(&session, &t).await, 2);
+        assert_eq!(session.status(), TransactionStatus::Idle);
+    });
+}
+
+#[test]
+fn a_failed_savepoint_in_a_failed_transaction_undoes_nothing_else() {
+    run(async {
+        let (mut session, t) = (session().await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let mut tx = session.begin().await.unwrap();
+        let mut outer = tx.savepoint();
+        outer.execute(&insert, &[&1]).await.unwrap();
+        rejected(outer.execute("select 1/0", &[]).await, "22012");
+        let inner = outer.savepoint();
+        let refused = rejected(inner.execute(&insert, &[&2]).await, "25P02");
+        assert!(refused.to_string().starts_with("SAVEPOINT: "), "{refused}");
+        let error = rejected(inner.rollback().await, "22012");
+        assert_eq!(error.outcome(), Outcome::Rejected);
+        drop(outer);
+        tx.execute(&insert, &[&3]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_eq!(ids(&t).await, [3].into());
+    });
+}
+
+#[test]
+fn a_savepoint_whose_connection_is_lost_says_so() {
+    run(async {
+        let mut session = session().await;
+        let pid = session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+        let mut tx = session.begin().await.unwrap();
+        let inner = tx.savepoint();
+        inner.execute("select 1", &[]).await.unwrap();
+        terminate(pid).await;
+        assert!(error(inner.release().await).is_connection_lost());
+        let inner = tx.savepoint();
+        assert_eq!(error(inner.execute("select 1", &[]).await).outcome(), Outcome::NotSent);
+        drop(inner);
+        drop(tx);
+        assert!(session.is_closed());
+    });
+}
+
+#[test]
+fn savepoints_behind_a_full_queue_keep_their_order() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("in_flight_max=1&queue_max=1").await;
+        let mut session = client.session().await.unwrap();
+        let ahead = [session.query(&gate.statement(), &[]), session.query("select 1", &[])];
+        let insert = format!("insert into {t} values ($1)");
+        let mut tx = session.begin().await.unwrap();
+        drop(tx.execute(&insert, &[&1]));
+        let undone = tx.savepoint();
+        drop(undone.execute(&insert, &[&2]));
+        drop(undone);
+        let kept = tx.savepoint();
+        drop(kept.execute(&insert, &[&3]));
+        drop(kept.release());
+        drop(tx.execute(&insert, &[&4]));
+        let commit = tx.commit();
+        gate.open().await;
+        commit.await.unwrap();
+        for reply in ahead {
+            reply.await.unwrap();
+        }
+        assert_eq!(ids(&t).await, [1, 3, 4].into());
+    });
+}

@@ -28,6 +28,7 @@ use onetrip_postgres::message::{
 use onetrip_postgres::{Event, Expect, Postgres};
 
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
+use crate::in_line::InLine;
 use crate::open::Route;
 use crate::pipelines::Pipelines;
 use crate::pool::{LoadCell, Seat};
@@ -113,6 +114,7 @@ pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) replies: Replies,
     pub(crate) pipelines: Pipelines,
+    pub(crate) in_line: InLine,
     pub(crate) shapes: Arc<Shapes>,
     pub(crate) parameters: BTreeMap<String, String>,
     writer: Writer,
@@ -174,6 +176,7 @@ impl Connection {
             engine: engine(now),
             replies: Replies::default(),
             pipelines: Pipelines::default(),
+            in_line: InLine::default(),
             shapes: context.shapes.clone(),
             parameters: parameters.into_iter().collect(),
             writer,
@@ -445,15 +448,17 @@ impl Core {
         if parked > 0 && parked + bytes.len() > self.parked_bytes_max {
             return Err(self.queue_full());
         }
-        // One that is pinned stays in line, and its deadline counts from there on.
-        let deadline = if pinned { Time::NEVER } else { last.deadline };
-        let Some(ticket) = self.engine.wait(token, deadline) else {
+        if pinned {
+            let parked = self.park_pinned(requests, bytes);
+            return if parked { Ok(()) } else { Err(self.queue_full()) };
+        }
+        let Some(ticket) = self.engine.wait(token, last.deadline) else {
             return Err(self.queue_full());
         };
         if let Some(entry) = self.replies.entry(token) {
-            entry.ticket = (!pinned).then_some(ticket);
+            entry.ticket = Some(ticket);
         }
-        self.replies.park(token, Parked { requests, bytes });
+        self.replies.park(token, Parked { requests, bytes, has_place: false });
         Ok(())
     }
 
@@ -561,7 +566,8 @@ impl Core {
 
     /// When the driver has to look at the clock.
     pub(crate) fn next_deadline(&self) -> Time {
-        self.engine.poll_deadline().unwrap_or(Time::NEVER).min(self.pipelines.next_deadline())
+        let engine = self.engine.poll_deadline().unwrap_or(Time::NEVER);
+        engine.min(self.pipelines.next_deadline()).min(self.in_line.next_deadline())
     }
 
     fn take(&mut self, now: Time, output: Output<Event>) {
@@ -617,6 +623,9 @@ impl Core {
             }
             End::Failed(failure) => {
                 let error = self.error_of(failure, &block);
+                if self.left_line(token, &error) {
+                    return;
+                }
                 let error = self.note_member(token, Some(error));
                 refused = error.clone().filter(|_| asks);
                 error.and_then(|error| self.replies.fail(token, error))
@@ -671,6 +680,9 @@ impl Core {
 
     fn room(&mut self, now: Time, token: Token) {
         if let Some(mut parked) = self.replies.unpark(token) {
+            if parked.has_place {
+                self.replies.remove(token);
+            }
             let tokens: Vec<Token> =
                 parked.requests.iter().map(|(request, _)| request.token).collect();
             let submitted = self.submit_reserved(now, &mut parked.requests, &parked.bytes);

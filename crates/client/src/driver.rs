@@ -79,6 +79,7 @@ impl Driver {
         if core.next_deadline() <= now {
             core.engine.handle_time(now);
             core.expire_pipelines(now);
+            core.expire_in_line(now);
         }
         core.settle(now);
         let reports = core.take_report();

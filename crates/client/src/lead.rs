@@ -7,19 +7,22 @@
 //! Query"). Until the answer to BEGIN is known, each request of the transaction describes that portal
 //! first, and is skipped where there is none. Once BEGIN is known to be refused nothing is sent.
 
+mod front;
+
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::{Describe, Execute, Formats, IsNull, SYNC, Target, bind, parse};
+use onetrip_postgres::message::{Describe, SYNC, Target};
 
 use crate::core::Core;
 use crate::error::ABORTED;
 use crate::executor::plain_statement;
-use crate::params::{self, BindError};
+use crate::params;
 use crate::{Error, Kind, Outcome};
+use front::{Front, command, pinned, statement_in_portal};
 
 /// A transaction or a savepoint in it: what begins it, and what became of that.
 #[derive(Debug)]
@@ -340,74 +343,6 @@ impl Lead {
         self.state.store(SENT, Ordering::Release);
         Ok(())
     }
-}
-
-/// Requests that are submitted in one go; the last is the one that somebody waits for.
-#[derive(Default)]
-struct Front {
-    block: Option<Arc<Block>>,
-    requests: Vec<(Request<Expect>, usize)>,
-    bytes: BytesMut,
-    /// What begins with it, and the tokens of its replies.
-    leads: Vec<(Arc<Lead>, Token)>,
-    /// The savepoint that it releases.
-    released: Option<String>,
-}
-
-impl Front {
-    fn add(&mut self, request: Request<Expect>, bytes: &[u8]) {
-        self.requests.push((request, bytes.len()));
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    fn command(&mut self, sql: &str, token: Token, sync: SyncPoint) -> Result<(), Error> {
-        let mut bytes = plain_statement(sql)?;
-        if sync == SyncPoint::Own {
-            bytes.extend_from_slice(&SYNC);
-        }
-        self.add(Request { sync, ..pinned(token, command()) }, &bytes);
-        Ok(())
-    }
-
-    fn submit(self, core: &mut Core, now: Time, refuse: bool) -> Result<(), Error> {
-        let submitted = core.submit(now, self.requests, &self.bytes, refuse);
-        if submitted.is_ok() {
-            // Nobody waits for these answers but those who were noted.
-            for (_, token) in self.leads {
-                core.replies.abandon(token);
-            }
-            return submitted;
-        }
-        for (lead, token) in self.leads {
-            lead.state.store(UNSENT, Ordering::Release);
-            core.replies.remove(token);
-        }
-        if let (Some(block), Some(name)) = (self.block, self.released) {
-            *lock(&block.owed) = Some(name);
-        }
-        submitted
-    }
-}
-
-/// The reply to a command without rows, whose tag tells of no change that outlives its transaction.
-fn command() -> Expect {
-    Expect::sync().parse().bind().execute().transaction_local()
-}
-
-/// What comes behind depends on it.
-fn pinned(token: Token, expect: Expect) -> Request<Expect> {
-    Request { pinned: true, ..Request::isolated(token, expect) }
-}
-
-/// Parse, Bind and Execute of a text without parameters and rows, in a portal with a name.
-fn statement_in_portal(sql: &str, portal: &str) -> Result<BytesMut, Error> {
-    let mut out = BytesMut::new();
-    parse::write(&mut out, "", sql, &[]).map_err(params::unencodable)?;
-    let nothing = |_: usize, _: &mut BytesMut| Ok(IsNull::Yes);
-    let text = Formats::AllText;
-    bind::write::<BindError>(&mut out, portal, "", text, 0, nothing, text)?;
-    Execute { portal, rows_max: 0 }.encode(&mut out).map_err(params::unencodable)?;
-    Ok(out)
 }
 
 /// Whether the server answered the statement with this error, and the session goes on.

@@ -48,6 +48,7 @@ mod error;
 mod executor;
 mod first_use;
 mod home;
+mod in_line;
 mod lead;
 mod login;
 mod methods;

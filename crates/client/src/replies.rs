@@ -49,6 +49,8 @@ pub(crate) struct Entry {
 pub(crate) struct Parked {
     pub(crate) requests: Vec<(Request<Expect>, usize)>,
     pub(crate) bytes: Bytes,
+    /// Its place in line has a token of its own.
+    pub(crate) has_place: bool,
 }
 
 /// A reply as its caller takes it.
@@ -214,6 +216,12 @@ impl Replies {
             entry.parked = Some(Box::new(parked));
             self.parked_bytes += bytes;
         }
+    }
+
+    /// The last of the requests that wait at this place in line.
+    pub(crate) fn parked_last(&mut self, place: Token) -> Option<&mut Request<Expect>> {
+        let parked = self.entry(place)?.parked.as_mut().filter(|parked| parked.has_place)?;
+        parked.requests.last_mut().map(|(request, _)| request)
     }
 
     /// There is room for it.

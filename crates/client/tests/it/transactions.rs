@@ -426,6 +426,67 @@ fn a_statement_whose_deadline_passes_in_the_queue_is_part_of_its_transaction() {
     });
 }
 
+/// The same for one that waits for room in the queue.
+#[test]
+fn a_statement_whose_deadline_passes_in_line_is_part_of_its_transaction() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("in_flight_max=1&queue_max=1&request_timeout_ms=400").await;
+        let mut session = client.session().await.unwrap();
+        let insert = format!("insert into {t} values ($1)");
+        let tx = session.begin().await.unwrap();
+        let mut late = vec![tx.execute(&gate.statement(), &[])];
+        late.extend((0..4).map(|id| tx.execute(&insert, &[&id])));
+        // Nobody waits for this one.
+        drop(tx.execute(&insert, &[&4]));
+        for late in late {
+            failed(late.await, Outcome::Unknown, "timeout");
+        }
+        let commit = tx.commit();
+        gate.open().await;
+        commit.await.unwrap();
+        assert_eq!(ids(&t).await, (0..5).collect());
+        assert_eq!(client.pending().waiting, 0);
+    });
+}
+
+/// BEGIN waits in line with the first statement, whose deadline passes.
+#[test]
+fn a_transaction_whose_first_deadline_passes_in_line_is_whole() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let (mut session, before) = full_session(&gate, "request_timeout_ms=400").await;
+        let insert = format!("insert into {t} values ($1)");
+        let tx = session.begin().await.unwrap();
+        failed(tx.execute(&insert, &[&1]).await, Outcome::Unknown, "timeout");
+        for reply in before {
+            error(reply.await);
+        }
+        drop(tx.execute(&insert, &[&2]));
+        let commit = tx.commit();
+        gate.open().await;
+        commit.await.unwrap();
+        assert_eq!(ids(&t).await, [1, 2].into());
+    });
+}
+
+#[test]
+fn a_statement_in_line_is_not_sent_when_the_connection_is_lost() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client_with("in_flight_max=1&queue_max=1").await;
+        let mut session = client.session().await.unwrap();
+        let tx = session.begin().await.unwrap();
+        let first = tx.query(&gate.statement(), &[]);
+        let rest: Vec<_> = (0..4).map(|_| tx.query("select 1", &[])).collect();
+        terminate(gate.waiting_pid().await).await;
+        assert_eq!(error(first.await).outcome(), Outcome::Unknown);
+        for reply in rest {
+            failed(reply.await, Outcome::NotSent, "connection_lost");
+        }
+    });
+}
+
 #[test]
 fn a_guess_whose_deadline_passes_fails_its_transaction() {
     run(async {

@@ -1,0 +1,82 @@
+//! Pinned requests that wait for room in the queue. They keep their place whatever their caller does,
+//! so the place and the reply have a token each: at its deadline the caller is told, and the request is
+//! sent all the same.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use onetrip_engine::{Outcome, Request, Time, Token};
+use onetrip_postgres::Expect;
+
+use crate::core::Core;
+use crate::replies::Parked;
+use crate::{Error, Kind};
+
+/// Their deadlines.
+#[derive(Debug, Default)]
+pub(crate) struct InLine {
+    /// Each with the token of its place. All have the same timeout, so they are late in the order in
+    /// which they came. One may have left the line meanwhile.
+    deadlines: VecDeque<(Time, Token)>,
+}
+
+impl InLine {
+    /// When the first of them may be late.
+    pub(crate) fn next_deadline(&self) -> Time {
+        self.deadlines.front().map_or(Time::NEVER, |(deadline, _)| *deadline)
+    }
+}
+
+impl Core {
+    /// Has requests wait for room that can't be taken back. False if the line is full.
+    pub(crate) fn park_pinned(
+        &mut self,
+        requests: Vec<(Request<Expect>, usize)>,
+        bytes: Bytes,
+    ) -> bool {
+        let deadline = requests.last().map_or(Time::NEVER, |(last, _)| last.deadline);
+        let place = self.replies.add();
+        if self.engine.wait(place, Time::NEVER).is_none() {
+            self.replies.remove(place);
+            return false;
+        }
+        self.replies.park(place, Parked { requests, bytes, has_place: true });
+        if deadline != Time::NEVER {
+            self.in_line.deadlines.push_back((deadline, place));
+        }
+        true
+    }
+
+    /// Tells the callers whose deadline has passed.
+    pub(crate) fn expire_in_line(&mut self, now: Time) {
+        while let Some((deadline, place)) = self.in_line.deadlines.front().copied()
+            && deadline <= now
+        {
+            self.in_line.deadlines.pop_front();
+            let Some(request) = self.replies.parked_last(place) else { continue };
+            request.deadline = Time::NEVER;
+            let token = std::mem::replace(&mut request.token, Token::DISCARD);
+            let waker = self.replies.fail(token, late());
+            self.wakers.extend(waker);
+        }
+    }
+
+    /// A place in line ended before its turn, with the connection. Returns whether it was one.
+    pub(crate) fn left_line(&mut self, place: Token, error: &Error) -> bool {
+        if self.replies.parked_last(place).is_none() {
+            return false;
+        }
+        let parked = self.replies.unpark(place);
+        self.replies.remove(place);
+        for (request, _) in parked.into_iter().flat_map(|parked| parked.requests) {
+            let waker = self.replies.fail(request.token, error.clone());
+            self.wakers.extend(waker);
+        }
+        true
+    }
+}
+
+fn late() -> Error {
+    let message = "the deadline passed before the server answered; the statement may have run";
+    Error::new(Kind::Timeout, Outcome::Unknown, "timeout", message)
+}

@@ -19,7 +19,7 @@ use crate::params::{self, BindError};
 pub(super) struct Front {
     pub(super) block: Option<Arc<Block>>,
     pub(super) requests: Vec<(Request<Expect>, usize)>,
-    bytes: BytesMut,
+    pub(super) bytes: BytesMut,
     /// What begins with it, and the tokens of its replies.
     pub(super) leads: Vec<(Arc<Lead>, Token)>,
     /// The savepoint that it releases.

@@ -2,6 +2,7 @@
 
 mod engine_depth;
 mod in_flight;
+mod inserts;
 mod kill;
 pub mod long_pipeline;
 mod one_sync;
@@ -30,7 +31,7 @@ impl Group {
     }
 }
 
-pub const ALL: [Group; 10] = [
+pub const ALL: [Group; 12] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -43,6 +44,8 @@ pub const ALL: [Group; 10] = [
     Group { names: &["select_100_sync_each"], run: select::in_flight },
     Group { names: &["select_100_one_sync"], run: one_sync::run },
     Group { names: &["select_sequential"], run: select::sequential },
+    Group { names: &["inserts_one_by_one"], run: inserts::one_by_one },
+    Group { names: &["inserts_batch"], run: inserts::batch },
     Group { names: &["rows_100k_borrowed"], run: rows_100k::borrowed },
     Group { names: &["rows_100k_owned"], run: rows_100k::owned },
     Group {

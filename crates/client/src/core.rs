@@ -1026,7 +1026,7 @@ fn copy(out: &mut BytesMut, bytes: &[u8]) -> Result<(), std::convert::Infallible
     Ok(())
 }
 
-fn server_error(block: &[u8]) -> Option<ServerError> {
+pub(crate) fn server_error(block: &[u8]) -> Option<ServerError> {
     let error = ErrorResponse::decode(block.get(Header::LEN..)?).ok()?;
     Some(ServerError::from(error.fields))
 }

@@ -123,7 +123,7 @@ impl Error {
     }
 
     pub(crate) fn server_error(server: ServerError, outcome: Outcome) -> Error {
-        let error = Error::new(Kind::Server, outcome, "server_error", server.to_string());
+        let error = Error::new(Kind::Server, outcome, SERVER_ERROR, server.to_string());
         error.change(|inner| inner.server = Some(server))
     }
 
@@ -179,6 +179,7 @@ impl Error {
     }
 }
 
+pub(crate) const SERVER_ERROR: &str = "server_error";
 pub(crate) const ABORTED: &str = "aborted";
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
 pub(crate) const CONNECTION_ENDED: &str = "connection_ended";

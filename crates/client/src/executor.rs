@@ -19,7 +19,7 @@ use crate::pool::{Placement, Pool, Work};
 use crate::reply::{FromReply, Reply, Text};
 use crate::rows::Blocks;
 use crate::shapes::Shape;
-use crate::statement::{Explicit, Source, Statement, ToStatement};
+use crate::statement::{Source, Statement, ToStatement};
 use crate::statements::{Bound, Scope, Use, describe_statement, write_parse};
 
 /// Where statements go, what is allowed there, and the transaction or savepoint that they are of.
@@ -339,13 +339,8 @@ impl Executor {
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Encoded, Error> {
-        let Explicit { shape, shapes, .. } = &*statement.0;
-        if !Arc::ptr_eq(shapes, &self.context.shapes) {
-            return Err(Error::misuse(
-                "foreign_statement",
-                "the statement was prepared by another client: prepare it by this one",
-            ));
-        }
+        let shape = &statement.0.shape;
+        self.check_owner(statement)?;
         self.check_place(shape.traits)?;
         check_count(params.len(), shape.types.len())?;
         write_values(out, shape, params)?;
@@ -441,7 +436,17 @@ impl Executor {
         Ok(Encoded { expect, traits, bound, text })
     }
 
-    fn check_place(&self, traits: Traits) -> Result<(), Error> {
+    pub(crate) fn check_owner(&self, statement: &Statement) -> Result<(), Error> {
+        if Arc::ptr_eq(&statement.0.shapes, &self.context.shapes) {
+            return Ok(());
+        }
+        Err(Error::misuse(
+            "foreign_statement",
+            "the statement was prepared by another client: prepare it by this one",
+        ))
+    }
+
+    pub(crate) fn check_place(&self, traits: Traits) -> Result<(), Error> {
         match sql::refusal(traits, self.place) {
             None => Ok(()),
             Some(refusal) => Err(Error::misuse(refusal.code(), refusal.to_string())),
@@ -572,14 +577,14 @@ pub(crate) fn plain_statement(sql: &str) -> Result<BytesMut, Error> {
 }
 
 /// What the text shows that has to be known of the reply.
-fn with_effects(expect: Expect, traits: Traits) -> Expect {
+pub(crate) fn with_effects(expect: Expect, traits: Traits) -> Expect {
     let expect = if traits.partial_effects() { expect.partial_effects() } else { expect };
     // The status tells of an open transaction, so a tag needs not.
     let local = traits.transaction_local() || traits.transaction_control() || traits.savepoint();
     if local { expect.transaction_local() } else { expect }
 }
 
-fn check_count(given: usize, wanted: usize) -> Result<(), Error> {
+pub(crate) fn check_count(given: usize, wanted: usize) -> Result<(), Error> {
     if given == wanted {
         return Ok(());
     }

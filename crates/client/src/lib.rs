@@ -40,6 +40,7 @@
 pub mod config;
 pub mod types;
 
+mod batch;
 mod client;
 mod connect;
 mod core;
@@ -74,6 +75,7 @@ mod tls;
 mod transaction;
 mod transaction_options;
 
+pub use batch::{Affected, Batch, BatchError, BatchReport, Parameter, ParameterSet};
 pub use client::{Client, Pending};
 pub use config::Config;
 pub use error::{Error, Kind};

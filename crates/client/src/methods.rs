@@ -59,6 +59,20 @@ macro_rules! statement_methods {
             self.executor.prepare(sql, types)
         }
 
+        /// Many parameter sets for one statement: see [`Batch`](crate::Batch). Nothing is sent before
+        /// it is made [`atomic`](crate::Batch::atomic) or [`isolated`](crate::Batch::isolated).
+        pub fn batch<'s, R>(
+            &self,
+            statement: &'s (impl $crate::ToStatement + ?Sized),
+            rows: R,
+        ) -> $crate::Batch<'s, R>
+        where
+            R: IntoIterator,
+            R::Item: $crate::ParameterSet,
+        {
+            $crate::Batch::new(&self.executor, statement, rows)
+        }
+
         /// Begins a pipeline: statements that share one trip and one transaction.
         pub fn pipeline(&self) -> $crate::Pipeline {
             $crate::Pipeline::new(&self.executor)

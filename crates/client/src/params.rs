@@ -146,7 +146,7 @@ pub(crate) fn alternatives(found: &Found, value: &(dyn ToSql + Sync)) -> Vec<Alt
 }
 
 /// Whether a value accepts a type; an error of the value itself says that it does.
-fn accepts(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut BytesMut) -> bool {
+pub(crate) fn accepts(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut BytesMut) -> bool {
     scratch.clear();
     match value.to_sql_checked(type_, scratch) {
         Ok(_) => true,

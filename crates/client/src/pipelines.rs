@@ -53,6 +53,8 @@ struct State {
     /// Whether it waits to ask for the floor, behind others who wait for room in the queue.
     in_line: bool,
     granted: bool,
+    /// Its statements are those of a batch, whose errors name rows.
+    is_batch: bool,
     /// The open transaction of a session that is around it, or the savepoint.
     lead: Option<Arc<Lead>>,
     /// How long each of its requests may take.
@@ -281,6 +283,13 @@ impl Core {
             self.ask_for_floor(now, id);
         }
         Ok(token)
+    }
+
+    /// Its statements are those of a batch.
+    pub(crate) fn pipeline_is_batch(&mut self, id: PipelineId) {
+        if let Some(state) = self.pipelines.get(id) {
+            state.is_batch = true;
+        }
     }
 
     /// Where the next statement of a pipeline is, for the prepared statement that it names.
@@ -873,6 +882,7 @@ impl Core {
                 // A statement that makes up the whole of a pipeline is not called its first.
                 let error = match state.statements {
                     1 => error,
+                    _ if state.is_batch => error,
                     _ => error.about(format_args!("statement {number} of the pipeline")),
                 };
                 state.failure.get_or_insert_with(|| error.clone());
@@ -927,7 +937,7 @@ impl Core {
 }
 
 /// What makes the server fail at this point: the execution of a portal that does not exist.
-fn failing() -> BytesMut {
+pub(crate) fn failing() -> BytesMut {
     let mut out = BytesMut::new();
     let execute = Execute { portal: "onetrip: a pipeline was given up", rows_max: 0 };
     // Its name holds no NUL and is short.

@@ -52,7 +52,7 @@ impl Session {
     /// # Errors
     /// Where one of several statements fails, what the others did is rolled back unless they were
     /// committed in between: the outcome is `Unknown`.
-    pub fn batch(
+    pub fn script(
         &self,
         sql: &str,
     ) -> impl Future<Output = Result<Vec<SimpleResult>, Error>> + use<> {

@@ -160,13 +160,48 @@ impl Statements {
             }
         }
         let segment = if let Scope::Segment(segment) = scope { Some(segment) } else { None };
-        self.names += 1;
-        let name = format!("onetrip_{}", self.names);
-        let id = protocol.register(heal(&name, &bound.shape).map_err(unencodable)?);
-        let name = Name { text: name, id, closes: self.closes.clone() };
-        let prepared = Prepared::new(name, bound.shape.clone(), segment);
+        let prepared = self.name(protocol, &bound.shape, segment)?;
         self.keep(prepared.clone(), bound.explicit.as_ref());
         Ok(Way::Named(Use { prepared, parses: true }))
+    }
+
+    /// A statement that the server has, for one who can't have others' Parse fail under it; or a new
+    /// one, which is kept for others only if `shared`.
+    fn own_way(
+        &mut self,
+        protocol: &mut Postgres,
+        bound: &Bound,
+        segment: Option<Segment>,
+        shared: bool,
+    ) -> Result<Use, Error> {
+        self.uses += 1;
+        if shared
+            && let Some(known) = self.known.get_mut(&bound.shape.id)
+            && let Some(prepared) = known.prepared.get()
+            && prepared.state.load(Ordering::Relaxed) == READY
+        {
+            known.used = self.uses;
+            return Ok(Use { prepared, parses: false });
+        }
+        let prepared = self.name(protocol, &bound.shape, segment)?;
+        if shared {
+            self.keep(prepared.clone(), bound.explicit.as_ref());
+        }
+        Ok(Use { prepared, parses: true })
+    }
+
+    /// A new statement that is about to be parsed.
+    fn name(
+        &mut self,
+        protocol: &mut Postgres,
+        shape: &Arc<Shape>,
+        segment: Option<Segment>,
+    ) -> Result<Arc<Prepared>, Error> {
+        self.names += 1;
+        let name = format!("onetrip_{}", self.names);
+        let id = protocol.register(heal(&name, shape).map_err(unencodable)?);
+        let name = Name { text: name, id, closes: self.closes.clone() };
+        Ok(Prepared::new(name, shape.clone(), segment))
     }
 
     fn keep(&mut self, prepared: Arc<Prepared>, explicit: Option<&Statement>) {
@@ -415,6 +450,25 @@ impl Core {
         }
         out.extend_from_slice(&execute::UNNAMED_ALL);
         Ok((if parses { expect.parse().describe_statement() } else { expect }, used))
+    }
+
+    /// Prepares a statement by itself, for many uses that follow: writes Parse and Describe where this
+    /// connection doesn't have it. They have to be submitted under the same lock.
+    pub(crate) fn prepare_ahead(
+        &mut self,
+        bound: &Bound,
+        scope: Scope,
+        shared: bool,
+        out: &mut BytesMut,
+    ) -> Result<Use, Error> {
+        let segment = if let Scope::Segment(segment) = scope { Some(segment) } else { None };
+        let used = self.statements.own_way(self.engine.protocol_mut(), bound, segment, shared)?;
+        if used.parses {
+            let (name, shape) = (used.prepared.name(), &bound.shape);
+            write_parse(out, name, &shape.sql, &shape.types).map_err(unencodable)?;
+            describe_statement(out, name).map_err(unencodable)?;
+        }
+        Ok(used)
     }
 
     /// Sees whether the session lost its statements. What was prepared again since, and is in the same

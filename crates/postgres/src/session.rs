@@ -118,6 +118,9 @@ impl Postgres {
             && self.status == TransactionStatus::Idle
             && never_started(&error);
         head.failed = true;
+        if head.isolated {
+            return Ok(Step::Part(len));
+        }
         let outcome = match head.partial_effects {
             true => Outcome::Unknown,
             false => Outcome::Rejected,
@@ -139,7 +142,7 @@ impl Postgres {
             return Err(Violation("a ReadyForQuery in front of a reply"));
         }
         self.status = ready.status;
-        Ok(Step::Settled(len))
+        Ok(if head.isolated && head.goes_on() { Step::Part(len) } else { Step::Settled(len) })
     }
 }
 
@@ -200,7 +203,11 @@ pub struct Expect {
     failed: bool,
     partial_effects: bool,
     transaction_local: bool,
+    /// Each Execute of a run has a Sync of its own.
+    isolated: bool,
     statement: Option<StatementId>,
+    /// How often a Bind and an Execute follow again.
+    more: u32,
 }
 
 const CLOSE: u8 = 1;
@@ -221,8 +228,23 @@ impl Expect {
             failed: false,
             partial_effects: false,
             transaction_local: false,
+            isolated: false,
             statement: None,
+            more: 0,
         }
+    }
+
+    /// A run: a Bind and an Execute, so many times, at least once. It is one request: the first
+    /// error ends it.
+    pub const fn run(times: u32) -> Expect {
+        let more = times.saturating_sub(1);
+        Expect { pending: BIND | EXECUTE, more, ..Expect::sync() }
+    }
+
+    /// The same with a Sync behind each Execute. An error is a part of the reply then, behind which
+    /// the next ReadyForQuery comes and the next Bind is answered.
+    pub const fn isolated_run(times: u32) -> Expect {
+        Expect { isolated: true, ..Expect::run(times) }
     }
 
     /// A simple query.
@@ -297,6 +319,12 @@ impl Expect {
         if self.failed {
             return Err(Violation("a reply behind an error, before the Sync was answered"));
         }
+        if tag == backend::BIND_COMPLETE && self.more > 0 && !self.isolated {
+            let len = self.take_pairs(input);
+            if len > 0 {
+                return Ok(Step::Part(len));
+            }
+        }
         match (tag, self.first()) {
             (backend::DATA_ROW, EXECUTE | SIMPLE) => return Ok(Step::Part(rows_len(input, len))),
             (backend::CLOSE_COMPLETE, CLOSE)
@@ -324,9 +352,51 @@ impl Expect {
             ) => return Err(Violation("a COPY that was not asked for")),
             _ => return Err(OUT_OF_ORDER),
         }
-        Ok(if self.pending == 0 { Step::Complete(len) } else { Step::Part(len) })
+        let is_part = self.pending != 0 || !self.isolated && self.goes_on();
+        Ok(if is_part { Step::Part(len) } else { Step::Complete(len) })
+    }
+
+    /// Goes on to the next Bind of a run, if there is one.
+    fn goes_on(&mut self) -> bool {
+        if self.more == 0 {
+            return false;
+        }
+        self.more -= 1;
+        self.pending = BIND | EXECUTE;
+        self.failed = false;
+        true
+    }
+
+    /// Takes what most of a run is answered by: pairs of BindComplete and CommandComplete, whole ones
+    /// at the front of `input`, but for the last pair of the run. Returns their length.
+    fn take_pairs(&mut self, input: &[u8]) -> usize {
+        let mut end = 0;
+        while self.pending == BIND | EXECUTE
+            && self.more > 0
+            && let Some(len) = pair_len(&input[end..])
+        {
+            end += len;
+            self.more -= 1;
+        }
+        end
     }
 }
+
+/// The length of a BindComplete with the CommandComplete of an INSERT, UPDATE or other command that
+/// leaves the session as it is, where both are whole.
+#[inline]
+fn pair_len(input: &[u8]) -> Option<usize> {
+    const FRONT: [u8; 6] = [backend::BIND_COMPLETE, 0, 0, 0, 4, backend::COMMAND_COMPLETE];
+    let rest = input.strip_prefix(&FRONT)?;
+    let len = u32::from_be_bytes(*rest.first_chunk()?) as usize;
+    // A length that is out of bounds is left for the step of its own to refuse.
+    let is_usual = (4..TAG_LEN_MAX).contains(&len);
+    let body = if is_usual { rest.get(4..len)? } else { return None };
+    (!changes_session(body)).then_some(FRONT.len() + len)
+}
+
+/// Longer command tags than PostgreSQL has (src/include/tcop/cmdtaglist.h), with two numbers.
+const TAG_LEN_MAX: usize = 128;
 
 /// The length of the run of whole DataRows at the front of `input`; the first is `len` long.
 /// Framing is all that happens to a row until its reader decodes it.

@@ -61,8 +61,8 @@ impl Schema {
     }
 
     async fn create_all(&self) -> Result<(), String> {
-        self.session.batch(CREATE).await.map_err(|error| not_created(&error))?;
-        let Err(error) = self.session.batch("vacuum analyze onetrip_demo.item").await else {
+        self.session.script(CREATE).await.map_err(|error| not_created(&error))?;
+        let Err(error) = self.session.script("vacuum analyze onetrip_demo.item").await else {
             return Ok(());
         };
         Err(joined(error.to_string(), self.drop_all().await.err()))
@@ -74,7 +74,7 @@ impl Schema {
 
     /// Drops it, and gives up on a server that does not answer.
     pub(super) async fn drop_all(&self) -> Result<(), String> {
-        match timeout(PATIENCE, self.session.batch("drop schema onetrip_demo cascade")).await {
+        match timeout(PATIENCE, self.session.script("drop schema onetrip_demo cascade")).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(format!("{error}; {LEFT}")),
             Err(_) => Err(format!("{NO_ANSWER}; {LEFT}")),

@@ -119,12 +119,12 @@ fn nobody_is_failed_by_anothers_parse() {
         let sql = format!("select count(*)::int from {t}");
         let count = async |client: &Client| client.query_one(&sql, &[]).await;
         count(&client).await.unwrap();
-        session().await.batch(&format!("drop table {t}")).await.unwrap();
+        session().await.script(&format!("drop table {t}")).await.unwrap();
         let replies: Vec<_> = (0..10).map(|_| client.query_one(&sql, &[])).collect();
         for reply in replies {
             rejected(reply.await, "42P01");
         }
-        session().await.batch(&format!("create table {t} (id int)")).await.unwrap();
+        session().await.script(&format!("create table {t} (id int)")).await.unwrap();
         for _ in 0..3 {
             assert_eq!(count(&client).await.unwrap().get::<i32>(0), 0);
         }
@@ -180,16 +180,16 @@ fn a_table_that_changes_is_seen() {
     run(async {
         let (client, t) = (client_with("prepare_threshold=1").await, table("a int").await);
         let owner = session().await;
-        owner.batch(&format!("insert into {t} values (1)")).await.unwrap();
+        owner.script(&format!("insert into {t} values (1)")).await.unwrap();
         let sql = format!("select * from {t}");
         client.query_one(&sql, &[]).await.unwrap();
         client.query_one(&sql, &[]).await.unwrap();
-        owner.batch(&format!("alter table {t} add b text default 'b'")).await.unwrap();
+        owner.script(&format!("alter table {t} add b text default 'b'")).await.unwrap();
         let replies: Vec<_> = (0..5).map(|_| client.query_one(&sql, &[])).collect();
         for reply in replies {
             assert_eq!(reply.await.unwrap().get::<&str>("b"), "b");
         }
-        owner.batch(&format!("alter table {t} alter a type text")).await.unwrap();
+        owner.script(&format!("alter table {t} alter a type text")).await.unwrap();
         for _ in 0..3 {
             assert_eq!(client.query_one(&sql, &[]).await.unwrap().get::<&str>("a"), "1");
         }
@@ -343,11 +343,11 @@ fn a_statement_that_could_not_be_prepared_anew_is_prepared_by_its_next_use() {
             session.query_one(&sql, &[]).await.unwrap();
         }
         let owner = crate::support::session().await;
-        owner.batch(&format!("drop table {t}")).await.unwrap();
+        owner.script(&format!("drop table {t}")).await.unwrap();
         for _ in 0..2 {
             rejected(session.query_one(&sql, &[]).await, "42P01");
         }
-        owner.batch(&format!("create table {t} (id int)")).await.unwrap();
+        owner.script(&format!("create table {t} (id int)")).await.unwrap();
         let tx = session.begin().await.unwrap();
         assert_eq!(tx.query_one(&sql, &[]).await.unwrap().get::<i32>(0), 0);
         tx.commit().await.unwrap();

@@ -201,7 +201,7 @@ impl TlsServer {
         let config = self.config("sslmode=disable");
         let make = async {
             let session = Client::connect_with(&config).await.unwrap().session().await.unwrap();
-            session.batch(ROLES).await.unwrap();
+            session.script(ROLES).await.unwrap();
         };
         std::thread::scope(|scope| scope.spawn(|| crate::support::run(make)).join().unwrap());
     }

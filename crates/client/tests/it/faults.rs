@@ -45,7 +45,7 @@ fn all_is_right_one_byte_at_a_time() {
         let tx = session.begin().await.unwrap();
         tx.execute(&insert, &[&60]).await.unwrap();
         tx.commit().await.unwrap();
-        assert_eq!(session.batch("select 1; select 2").await.unwrap().len(), 2);
+        assert_eq!(session.script("select 1; select 2").await.unwrap().len(), 2);
         assert_eq!(ids(&t).await, (0..10).chain([60]).collect());
     });
 }

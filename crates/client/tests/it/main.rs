@@ -3,6 +3,7 @@
 
 mod auto_prepare;
 mod begin;
+mod batches;
 mod cancellation;
 mod certificates;
 mod connecting;

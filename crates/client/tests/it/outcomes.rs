@@ -295,7 +295,7 @@ fn a_stalled_line_ends_each_request_by_its_deadline() {
             assert_usable(&client).await;
             let there = ids(&t).await;
             assert!(there.iter().all(|id| *id < 20), "{there:?}");
-            session.batch(&format!("truncate {t}")).await.unwrap();
+            session.script(&format!("truncate {t}")).await.unwrap();
         }
     });
 }

@@ -76,7 +76,7 @@ fn text_is_inferred_as_a_literal_would_be() {
     run(async {
         let (client, mood) = (client().await, shared().new_name());
         let session = session().await;
-        session.batch(&format!("create type {mood} as enum ('sad', 'glad')")).await.unwrap();
+        session.script(&format!("create type {mood} as enum ('sad', 'glad')")).await.unwrap();
         let types = [
             (mood.as_str(), "glad"),
             ("date", "2024-02-29"),
@@ -493,17 +493,17 @@ fn what_was_learned_about_a_text_is_learned_anew_when_its_table_changes() {
         let (client, t) = (client().await, table("a aclitem").await);
         let session = session().await;
         session
-            .batch(&format!("insert into {t} values (makeaclitem(10, 10, 'SELECT', false))"))
+            .script(&format!("insert into {t} values (makeaclitem(10, 10, 'SELECT', false))"))
             .await
             .unwrap();
         let sql = format!("select * from {t}");
         assert_eq!(client.query_one(&sql, &[]).await.unwrap().columns().len(), 1);
-        session.batch(&format!("alter table {t} add b int default 2")).await.unwrap();
+        session.script(&format!("alter table {t} add b int default 2")).await.unwrap();
         let row = client.query_one(&sql, &[]).await.unwrap();
         assert!(row.columns()[1].is_text());
         let row = client.query_one(&sql, &[]).await.unwrap();
         assert_eq!((row.get::<&str>(0), row.get::<i32>(1)), ("postgres=r/postgres", 2));
-        session.batch(&format!("alter table {t} drop a")).await.unwrap();
+        session.script(&format!("alter table {t} drop a")).await.unwrap();
         let error = client.query_one(&sql, &[]).await.unwrap_err();
         assert_eq!((error.sqlstate(), error.outcome()), (Some("08P01"), Outcome::Rejected));
         assert_eq!(client.query_one(&sql, &[]).await.unwrap().get::<i32>("b"), 2);
@@ -515,10 +515,10 @@ fn the_parameter_types_of_a_text_are_learned_anew_when_its_table_changes() {
     run(async {
         let (client, t) = (client().await, table("tags varchar[]").await);
         let session = session().await;
-        session.batch(&format!("insert into {t} values ('{{a}}')")).await.unwrap();
+        session.script(&format!("insert into {t} values ('{{a}}')")).await.unwrap();
         let sql = format!("select count(*) from {t} where tags = $1");
         assert_eq!(client.query_one(&sql, &[&vec!["a"]]).await.unwrap().get::<i64>(0), 1);
-        session.batch(&format!("alter table {t} alter tags type text[]")).await.unwrap();
+        session.script(&format!("alter table {t} alter tags type text[]")).await.unwrap();
         let error = client.query_one(&sql, &[&vec!["a"]]).await.unwrap_err();
         assert_eq!((error.sqlstate(), error.outcome()), (Some("42883"), Outcome::Rejected));
         assert_eq!(client.query_one(&sql, &[&vec!["a"]]).await.unwrap().get::<i64>(0), 1);

@@ -103,10 +103,10 @@ fn a_statement_heals_when_its_table_has_changed() {
     run(async {
         let (client, t) = (client().await, table("a int").await);
         let session = session().await;
-        session.batch(&format!("insert into {t} values (1)")).await.unwrap();
+        session.script(&format!("insert into {t} values (1)")).await.unwrap();
         let statement = client.prepare(&format!("select * from {t}")).await.unwrap();
         assert_eq!(client.query_one(&statement, &[]).await.unwrap().columns().len(), 1);
-        session.batch(&format!("alter table {t} add b text default 'b'")).await.unwrap();
+        session.script(&format!("alter table {t} add b text default 'b'")).await.unwrap();
         let (first, second) =
             (client.query_one(&statement, &[]), client.query_one(&statement, &[]));
         for reply in [first, second, client.query_one(&statement, &[])] {
@@ -122,9 +122,9 @@ fn a_statement_whose_column_changed_its_type_is_read_as_the_new_type() {
     run(async {
         let (client, t) = (client().await, table("a int").await);
         let session = session().await;
-        session.batch(&format!("insert into {t} values (1)")).await.unwrap();
+        session.script(&format!("insert into {t} values (1)")).await.unwrap();
         let statement = client.prepare(&format!("select a from {t}")).await.unwrap();
-        session.batch(&format!("alter table {t} alter a type bigint")).await.unwrap();
+        session.script(&format!("alter table {t} alter a type bigint")).await.unwrap();
         for _ in 0..2 {
             let row = client.query_one(&statement, &[]).await.unwrap();
             assert_eq!(row.get::<i64>(0), 1);
@@ -137,7 +137,7 @@ fn a_statement_that_can_never_be_prepared_again_fails_once() {
     run(async {
         let (client, t) = (client().await, table("a int").await);
         let statement = client.prepare(&format!("select a from {t}")).await.unwrap();
-        session().await.batch(&format!("drop table {t}")).await.unwrap();
+        session().await.script(&format!("drop table {t}")).await.unwrap();
         rejected(client.query(&statement, &[]).await, "42P01");
         rejected(client.query(&statement, &[]).await, "42P01");
         assert_usable(&client).await;

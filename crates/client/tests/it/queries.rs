@@ -88,7 +88,7 @@ pub(crate) async fn deferred_table() -> String {
     let name = shared().new_name();
     let columns =
         format!("id int primary key, parent int references {name} deferrable initially deferred");
-    session().await.batch(&format!("create table {name} ({columns})")).await.unwrap();
+    session().await.script(&format!("create table {name} ({columns})")).await.unwrap();
     name
 }
 

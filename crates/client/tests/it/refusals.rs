@@ -148,7 +148,7 @@ fn a_session_takes_everything_but_copy() {
             session.execute(sql, &[]).await.unwrap();
         }
         failed(session.execute("copy pg_class to stdout", &[]).await, Outcome::NotSent, "copy");
-        failed(session.batch("select 1; copy pg_class to stdout").await, Outcome::NotSent, "copy");
+        failed(session.script("select 1; copy pg_class to stdout").await, Outcome::NotSent, "copy");
         assert_eq!(session.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
     });
 }

@@ -10,7 +10,7 @@ fn a_batch_returns_each_result() {
     run(async {
         let session = session().await;
         let results = session
-            .batch(
+            .script(
                 "create temp table b (id int, t text); insert into b values (1, 'ä'), (2, null);
                  select id, t from b order by id; select 1 where false; update b set id = 3; ;",
             )
@@ -31,7 +31,7 @@ fn an_empty_batch_has_one_empty_result() {
     run(async {
         let session = session().await;
         for nothing in ["", ";;", "-- nothing"] {
-            let results = session.batch(nothing).await.unwrap();
+            let results = session.script(nothing).await.unwrap();
             assert_eq!(results.len(), 1);
             assert_eq!(results[0], onetrip::SimpleResult::default());
         }
@@ -43,11 +43,11 @@ fn an_error_in_the_middle_undoes_the_batch_and_its_effect_is_unknown() {
     run(async {
         let (session, t) = (session().await, table("id int").await);
         let text = format!("insert into {t} values (1); select 1/0; insert into {t} values (2)");
-        let error = error(session.batch(&text).await);
+        let error = error(session.script(&text).await);
         assert_eq!((error.outcome(), error.sqlstate()), (Outcome::Unknown, Some("22012")));
         assert!(ids(&t).await.is_empty());
         let text = format!("begin; insert into {t} values (3); commit; select 1/0");
-        assert_eq!(self::error(session.batch(&text).await).outcome(), Outcome::Unknown);
+        assert_eq!(self::error(session.script(&text).await).outcome(), Outcome::Unknown);
         assert_eq!(ids(&t).await, [3].into());
         assert_eq!(session.query_one("select 1", &[]).await.unwrap().get::<i32>(0), 1);
     });
@@ -57,10 +57,10 @@ fn an_error_in_the_middle_undoes_the_batch_and_its_effect_is_unknown() {
 fn a_batch_of_one_statement_that_fails_is_rejected() {
     run(async {
         let session = session().await;
-        rejected(session.batch("select 1/0").await, "22012");
-        rejected(session.batch("selec").await, "42601");
-        assert_eq!(error(session.batch("select 1 \0").await).outcome(), Outcome::NotSent);
-        assert_eq!(session.batch("select 1").await.unwrap().len(), 1);
+        rejected(session.script("select 1/0").await, "22012");
+        rejected(session.script("selec").await, "42601");
+        assert_eq!(error(session.script("select 1 \0").await).outcome(), Outcome::NotSent);
+        assert_eq!(session.script("select 1").await.unwrap().len(), 1);
     });
 }
 
@@ -68,7 +68,7 @@ fn a_batch_of_one_statement_that_fails_is_rejected() {
 fn a_deferred_constraint_fails_the_batch() {
     run(async {
         let (session, t) = (session().await, deferred_table().await);
-        rejected(session.batch(&format!("insert into {t} values (1, 99)")).await, "23503");
+        rejected(session.script(&format!("insert into {t} values (1, 99)")).await, "23503");
         assert!(ids(&t).await.is_empty());
     });
 }
@@ -77,10 +77,10 @@ fn a_deferred_constraint_fails_the_batch() {
 fn a_batch_that_is_dropped_leaves_its_neighbours_alone() {
     run(async {
         let session = session().await;
-        let mut batch = Box::pin(session.batch("select 1; select 2"));
+        let mut batch = Box::pin(session.script("select 1; select 2"));
         assert!(!poll_once(&mut batch).await);
         drop(batch);
-        drop(session.batch("select never"));
+        drop(session.script("select never"));
         assert_eq!(session.query_one("select 3", &[]).await.unwrap().get::<i32>(0), 3);
     });
 }
@@ -89,11 +89,11 @@ fn a_batch_that_is_dropped_leaves_its_neighbours_alone() {
 fn a_batch_may_leave_a_transaction_open() {
     run(async {
         let session = session().await;
-        session.batch("begin; select 1").await.unwrap();
+        session.script("begin; select 1").await.unwrap();
         assert_eq!(session.status(), TransactionStatus::InTransaction);
-        error(session.batch("select 1/0").await);
+        error(session.script("select 1/0").await);
         assert_eq!(session.status(), TransactionStatus::Failed);
-        session.batch("rollback").await.unwrap();
+        session.script("rollback").await.unwrap();
         assert_eq!(session.status(), TransactionStatus::Idle);
     });
 }
@@ -103,7 +103,7 @@ fn many_large_batches_share_the_way() {
     run(async {
         let session = session().await;
         let text = "select repeat('x', 1000) from generate_series(1, 1000); select 2".to_owned();
-        let batches: Vec<_> = (0..5).map(|_| session.batch(&text)).collect();
+        let batches: Vec<_> = (0..5).map(|_| session.script(&text)).collect();
         for batch in batches {
             let results = batch.await.unwrap();
             assert_eq!((results[0].rows.len(), results[1].rows.len()), (1000, 1));

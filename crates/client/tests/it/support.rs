@@ -52,7 +52,7 @@ pub(crate) async fn session() -> Session {
 /// A new table with these columns.
 pub(crate) async fn table(columns: &str) -> String {
     let name = shared().new_name();
-    session().await.batch(&format!("create table {name} ({columns})")).await.unwrap();
+    session().await.script(&format!("create table {name} ({columns})")).await.unwrap();
     name
 }
 

@@ -78,7 +78,7 @@ fn pipelines_and_transactions_work_over_tls() {
         let client = client().await;
         let table = server().postgres.new_name();
         let mut session = client.session().await.unwrap();
-        session.batch(&format!("create table {table} (id int primary key)")).await.unwrap();
+        session.script(&format!("create table {table} (id int primary key)")).await.unwrap();
         let insert = format!("insert into {table} values ($1)");
         let mut pipeline = client.pipeline();
         let replies: Vec<_> = (0..2000).map(|id| pipeline.execute(&insert, &[&id])).collect();

@@ -591,7 +591,7 @@ fn a_statement_never_heals_into_a_transaction_that_was_begun_behind_it() {
         let sql = format!("insert into {t} values (1)");
         let statement = session.prepare(&sql).await.unwrap();
         session.execute(&statement, &[]).await.unwrap();
-        session.batch(&format!("truncate {t}")).await.unwrap();
+        session.script(&format!("truncate {t}")).await.unwrap();
         let lose = "do $$ begin execute 'deallocate all'; end $$";
         session.execute(lose, &[]).await.unwrap();
         let before = session.execute(&statement, &[]);

@@ -69,7 +69,7 @@ const SCHEMA: &str = r#"
 async fn schema() -> (Session, String) {
     let (session, schema) = (session().await, shared().new_name());
     let create = format!("create schema {schema}; set search_path = {schema}; {SCHEMA}");
-    session.batch(&create).await.unwrap();
+    session.script(&create).await.unwrap();
     (session, schema)
 }
 
@@ -287,7 +287,7 @@ fn depth_costs_no_further_trip() {
                 _ => create.push_str(&format!("create type d{i} as (part d{before});")),
             }
         }
-        session.batch(&create).await.unwrap();
+        session.script(&create).await.unwrap();
         let types = TypeCache::new();
         let mut type_ = learn(&session, &types, "d29").await;
         loop {

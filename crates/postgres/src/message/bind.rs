@@ -107,6 +107,55 @@ pub fn write_named(
     })
 }
 
+/// What all Binds of one statement have in front of their values.
+#[derive(Clone, Debug)]
+pub struct Front {
+    bytes: Vec<u8>,
+    parameters: usize,
+}
+
+impl Front {
+    /// For Binds with so many parameters in these formats.
+    ///
+    /// # Errors
+    /// A NUL in a name, more than 65,535 parameters, or another number of formats than parameters.
+    pub fn new(
+        portal: &str,
+        statement: &str,
+        formats: Formats<'_>,
+        parameters: usize,
+    ) -> Result<Front, EncodeError> {
+        if matches!(formats, Formats::Each(each) if each.len() != parameters) {
+            return Err(EncodeError::FormatCount);
+        }
+        let mut out = BytesMut::new();
+        put_names(&mut out, portal, statement)?;
+        formats.put(&mut out)?;
+        put_count(&mut out, parameters)?;
+        Ok(Front { bytes: out.to_vec(), parameters })
+    }
+
+    /// Appends a Bind whose results are text; see [`write()`] for `write_value`.
+    ///
+    /// # Errors
+    /// Those of `write_value`, or more than 1 GiB. On every error `out` is as it was before.
+    #[inline]
+    pub fn write<E: From<EncodeError>>(
+        &self,
+        out: &mut BytesMut,
+        mut write_value: impl FnMut(usize, &mut BytesMut) -> Result<IsNull, E>,
+    ) -> Result<(), E> {
+        tagged(out, tag::frontend::BIND, |out| {
+            let start = out.len();
+            out.put_slice(&self.bytes);
+            for index in 0..self.parameters {
+                put_parameter(out, start, |out| write_value(index, out))?;
+            }
+            Ok(Formats::AllText.put(out)?)
+        })
+    }
+}
+
 fn put_names(out: &mut BytesMut, portal: &str, statement: &str) -> Result<(), EncodeError> {
     put_c_str(out, portal)?;
     put_c_str(out, statement)

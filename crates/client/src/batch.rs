@@ -1,0 +1,106 @@
+//! Batches: many parameter sets for one statement.
+
+mod atomic;
+mod encoder;
+mod isolated;
+mod parameter_set;
+mod plan;
+mod result;
+
+use std::pin::Pin;
+use std::task::{Context, Waker};
+
+use crate::executor::Executor;
+use crate::statement::{Source, ToStatement};
+pub use parameter_set::{Parameter, ParameterSet};
+pub use result::{Affected, BatchError, BatchReport};
+
+/// Many parameter sets for one statement, or *rows*; made by `batch` of a client, a session or a
+/// transaction, and sent by [`atomic`](Batch::atomic) or [`isolated`](Batch::isolated).
+///
+/// The rows are taken from their iterator as they are sent, so that any number of them takes the
+/// memory of a window. Each is a tuple, a slice or array of parameters, or a type of yours that is a
+/// [`ParameterSet`]. The statement is prepared once, with the first rows. The first row decides of
+/// which types the parameters are where the server need not be asked; asking costs a trip. Rows that
+/// the statement returns are dropped.
+///
+/// # Example
+/// ```no_run
+/// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
+/// let sql = "insert into reading (sensor, value) values ($1, $2)";
+/// let readings = (0..10_000).map(|number| (number % 7, f64::from(number) / 2.0));
+///
+/// // One transaction: all stand, or none.
+/// let affected = client.batch(sql, readings.clone()).atomic().await?;
+/// assert_eq!(affected.total(), 10_000);
+///
+/// // A transaction each: a row that fails leaves the others alone.
+/// let report = client.batch(sql, readings).isolated().await;
+/// for failed in report.errors() {
+///     eprintln!("row {:?}: {}", failed.index(), failed.error());
+/// }
+/// # Ok(()) }
+/// ```
+#[must_use = "a batch is sent by atomic() or isolated()"]
+#[derive(Debug)]
+pub struct Batch<'a, R> {
+    executor: Executor,
+    source: Source<'a>,
+    rows: R,
+}
+
+impl<'a, R> Batch<'a, R>
+where
+    R: IntoIterator,
+    R::Item: ParameterSet,
+{
+    pub(crate) fn new(
+        executor: &Executor,
+        statement: &'a (impl ToStatement + ?Sized),
+        rows: R,
+    ) -> Batch<'a, R> {
+        Batch { executor: executor.clone(), source: statement.to_statement(), rows }
+    }
+
+    /// Runs the statement for all rows or for none: in one implicit transaction with one sync point,
+    /// or as a part of the transaction that is open. The first rows leave when this is called, the
+    /// others as the future is polled. While it runs it holds a connection, as a
+    /// [`Pipeline`](crate::Pipeline) does. Resolves when the sync point was answered.
+    ///
+    /// # Errors
+    /// The first failure, of a row or of the batch as a whole; no row has an effect then, unless the
+    /// outcome is `Unknown`. Inside a transaction that one has failed too, unless nothing was sent.
+    /// `request_timeout_ms` counts for each flight of rows, not for the whole.
+    ///
+    /// Dropping the future gives the batch up: no row has an effect.
+    pub fn atomic(self) -> impl Future<Output = Result<Affected, BatchError>> + use<'a, R> {
+        begun(atomic::run(self.executor, self.source, self.rows.into_iter()))
+    }
+
+    /// Runs the statement for each row in a transaction of its own, in order, with some hundred rows
+    /// on their way. The report has the errors by row; a row that fails does not keep others from
+    /// being sent. Only where no more can be said of any row (the connection is lost, a deadline
+    /// passed, the statement can't be prepared) no further ones are taken. Inside a transaction rows
+    /// can't be isolated, and nothing is sent.
+    ///
+    /// Dropping the future keeps further rows from being sent; those that were sent may have an
+    /// effect.
+    pub fn isolated(self) -> impl Future<Output = BatchReport> + use<'a, R> {
+        begun(isolated::run(self.executor, self.source, self.rows.into_iter()))
+    }
+}
+
+/// Begins at once, as all calls do: the future is polled here for the first time.
+fn begun<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    let mut future = Box::pin(future);
+    let mut early = match Pin::new(&mut future).poll(&mut Context::from_waker(Waker::noop())) {
+        std::task::Poll::Ready(output) => Some(output),
+        std::task::Poll::Pending => None,
+    };
+    async move {
+        match early.take() {
+            Some(output) => output,
+            None => future.await,
+        }
+    }
+}

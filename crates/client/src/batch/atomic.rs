@@ -1,0 +1,333 @@
+//! A batch that stands or falls as a whole: a pipeline of its own, whose statements are runs of rows.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use onetrip_engine::{Outcome, Time, Token};
+use onetrip_postgres::Expect;
+
+use super::ParameterSet;
+use super::encoder::{ChunkMax, Encoder, Pause, Rows};
+use super::plan::{Plan, Planned, place_of};
+use super::result::{Affected, BatchError};
+use crate::core::{Connection, Core};
+use crate::error::SERVER_ERROR;
+use crate::executor::{Executor, with_effects};
+use crate::first_use::may_be_outdated;
+use crate::home::Home;
+use crate::pipeline::given_up;
+use crate::pipelines::{PipelineId, failing};
+use crate::replies::{Finished, Taken};
+use crate::rows::Blocks;
+use crate::statement::Source;
+use crate::statements::Use;
+use crate::{Error, Kind};
+
+/// Rows of one request: as many as a write to a loopback socket takes at once are two of these. More
+/// would make the server wait for the first, and less costs more per row.
+const CHUNK_MAX: ChunkMax = ChunkMax { rows: u32::MAX, bytes: 16 << 10 };
+
+pub(super) async fn run<I>(
+    executor: Executor,
+    source: Source<'_>,
+    rows: I,
+) -> Result<Affected, BatchError>
+where
+    I: Iterator,
+    I::Item: ParameterSet,
+{
+    let Some(mut rows) = Rows::of(rows) else { return Ok(Affected::default()) };
+    let executor = executor.at(place_of(&executor));
+    let plan = plan(&executor, source, &rows).await?;
+    executor.lead_now()?;
+    let mut flight = Flight::begin(&executor, &plan).await?;
+    let mut encoder = Encoder::new(plan.shape(), flight.statement.prepared.name(), false);
+    let mut out = BytesMut::new();
+    loop {
+        flight.ready().await;
+        if flight.failure.is_some() {
+            break;
+        }
+        out.clear();
+        let first = rows.index;
+        let (count, pause) = encoder.fill(&mut rows, CHUNK_MAX, &mut out);
+        match pause {
+            Pause::Full => flight.push(first, count, &out),
+            Pause::Refused(index, error) => flight.refuse(BatchError::at(index, error))?,
+            Pause::Exhausted => {
+                flight.push(first, count, &out);
+                break;
+            }
+        }
+    }
+    let result = flight.finish().await;
+    plan.learn(&executor, result.as_ref().err());
+    result
+}
+
+/// The plan of a batch; a trip where the server has to be asked.
+pub(super) async fn plan<I>(
+    executor: &Executor,
+    source: Source<'_>,
+    rows: &Rows<I>,
+) -> Result<Plan, Error>
+where
+    I: Iterator,
+    I::Item: ParameterSet,
+{
+    let nothing = || Error::misuse("no_rows", "there are no rows");
+    let question = match executor.plan(source, rows.first().ok_or_else(nothing)?)? {
+        Planned::Now(plan) => return Ok(plan),
+        Planned::Ask(question) => question,
+    };
+    let answer = question.ask(executor).await?;
+    question.answered(&answer, rows.first().ok_or_else(nothing)?)
+}
+
+impl Plan {
+    /// Remembers what was found, or forgets what was remembered.
+    pub(super) fn learn(&self, executor: &Executor, error: Option<&BatchError>) {
+        let shapes = &executor.context.shapes;
+        match error {
+            None if self.is_new => shapes.remember(self.shape().clone()),
+            Some(error) if may_be_outdated(error.error()) => shapes.forget(self.shape()),
+            _ => {}
+        }
+    }
+}
+
+/// A pipeline that is given up where it is not finished.
+struct Held {
+    home: Home,
+    finished: bool,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.home.leave((!self.finished).then(given_up));
+    }
+}
+
+/// The batch on its connection.
+struct Flight {
+    connection: Arc<Connection>,
+    id: PipelineId,
+    limits: (usize, usize),
+    statement: Use,
+    /// What was handed over and not taken yet.
+    sent: VecDeque<Sent>,
+    affected: Affected,
+    failure: Option<BatchError>,
+    held: Held,
+}
+
+/// A request that was handed over.
+struct Sent {
+    token: Token,
+    /// The number of the first of its rows; none if it has no rows.
+    first: Option<u64>,
+}
+
+impl Flight {
+    /// A pipeline with what prepares the statement.
+    async fn begin(executor: &Executor, plan: &Plan) -> Result<Flight, Error> {
+        let mut held = Held { home: Home::of(executor), finished: false };
+        let (connection, id) = held.home.attached().await?;
+        let limits = executor.limits();
+        let (statement, token) = connection.with(|core, now| {
+            core.pipeline_is_batch(id);
+            core.touched |= plan.shape().traits.session_state();
+            core.push_parse(now, id, plan, limits)
+        })?;
+        let sent = token.into_iter().map(|token| Sent { token, first: None }).collect();
+        let affected = Affected::default();
+        Ok(Flight { connection, id, limits, statement, sent, affected, failure: None, held })
+    }
+
+    /// Hands rows over.
+    fn push(&mut self, first: u64, rows: u32, bytes: &[u8]) {
+        if rows == 0 {
+            return;
+        }
+        let used = Use { prepared: self.statement.prepared.clone(), parses: false };
+        let expect = with_effects(Expect::run(rows), used.prepared.shape.traits);
+        let (id, limits) = (self.id, self.limits);
+        let pushed = self
+            .connection
+            .with(|core, now| core.pipeline_push(now, id, (expect, Some(used)), bytes, limits));
+        self.note(pushed, Some(first));
+    }
+
+    fn note(&mut self, pushed: Result<Token, Error>, first: Option<u64>) {
+        match pushed {
+            Ok(token) => self.sent.push_back(Sent { token, first }),
+            Err(error) => drop(self.failure.get_or_insert(error.into())),
+        }
+    }
+
+    /// A row can't be written. Where others have left, the server has to undo them: it is made to
+    /// fail, and says then that it has. Otherwise nothing is sent.
+    fn refuse(&mut self, error: BatchError) -> Result<(), BatchError> {
+        let (id, limits) = (self.id, self.limits);
+        let request = (Expect::sync().execute(), None);
+        let pushed = self.connection.with(|core, now| {
+            let any_left = core.pipeline_has_group(id);
+            any_left.then(|| core.pipeline_push(now, id, request, &failing(), limits))
+        });
+        let Some(pushed) = pushed else { return Err(error) };
+        self.failure.get_or_insert(error);
+        self.note(pushed, None);
+        Ok(())
+    }
+
+    /// Resolves when more rows would be sent, or none are to be sent any more.
+    async fn ready(&mut self) {
+        let (id, limits) = (self.id, self.limits);
+        let ready = std::future::poll_fn(|cx| {
+            let polled = self.poll(cx, |core, now, cx| {
+                core.pipeline_press(now, id, limits);
+                core.settle(now);
+                core.pipeline_ready(id, cx)
+            });
+            if self.failure.is_some() { Poll::Ready(Ok(())) } else { polled }
+        })
+        .await;
+        if let Err(error) = ready {
+            self.failure.get_or_insert(error.into());
+        }
+    }
+
+    /// Sends the sync point, and resolves when all was answered. Without an answer in time nothing
+    /// is to be committed any more.
+    async fn finish(mut self) -> Result<Affected, BatchError> {
+        let is_late = |failure: &BatchError| failure.error().kind() == Kind::Timeout;
+        if self.failure.as_ref().is_some_and(is_late) {
+            return self.failure.take().map_or(Ok(Affected::default()), Err);
+        }
+        let id = self.id;
+        self.held.finished = true;
+        let token = self.connection.with(|core, now| core.pipeline_finish(now, id));
+        if let Some(token) = token {
+            self.sent.push_back(Sent { token, first: None });
+        }
+        let end = std::future::poll_fn(|cx| self.poll_end(cx)).await;
+        match (self.failure.take(), end) {
+            (None, Ok(_)) => Ok(std::mem::take(&mut self.affected)),
+            (None, Err(error)) => Err(error.into()),
+            (Some(failure), Ok(_)) => Err(failure),
+            (Some(failure), Err(error)) => Err(self.judge(failure, &error)),
+        }
+    }
+
+    /// The outcome of the whole is what its sync point said.
+    fn judge(&self, failure: BatchError, at_sync: &Error) -> BatchError {
+        let known = self.connection.with_local(|core| core.pipeline_failure(self.id));
+        let outcome = match at_sync.outcome() {
+            Outcome::NotSent => known.map_or(Outcome::Unknown, |error| error.outcome()),
+            outcome => outcome,
+        };
+        failure.with_outcome(outcome)
+    }
+
+    /// Resolves with the last reply, which is that to the sync point.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<Finished, Error>> {
+        let mut last = None;
+        let _ = self.poll_with(cx, |_, _, _| Poll::Ready(()), &mut last);
+        match (self.sent.is_empty(), last) {
+            (true, Some(result)) => Poll::Ready(result),
+            _ => Poll::Pending,
+        }
+    }
+
+    fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        ask: impl FnOnce(&mut Core, Time, &mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        self.poll_with(cx, ask, &mut None)
+    }
+
+    /// Takes the replies that have come, and asks how it goes on. Says how the last of them ended.
+    fn poll_with<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        ask: impl FnOnce(&mut Core, Time, &mut Context<'_>) -> Poll<T>,
+        last: &mut Option<Result<Finished, Error>>,
+    ) -> Poll<T> {
+        let (sent, mut taken) = (&mut self.sent, Vec::new());
+        let polled = self.connection.with(|core, now| {
+            while let Some(Sent { token, first }) = sent.front()
+                && core.replies.poll_ended(*token, cx)
+            {
+                taken.push((*first, core.take_member(now, *token)));
+                sent.pop_front();
+            }
+            core.settle(now);
+            let polled = ask(core, now, cx);
+            core.write_on_await(now);
+            polled
+        });
+        for (first, Taken { blocks, result, .. }) in taken {
+            *last = Some(result.clone());
+            self.take(first, &blocks, result);
+        }
+        polled
+    }
+
+    fn take(&mut self, first: Option<u64>, blocks: &Blocks, result: Result<Finished, Error>) {
+        let before = self.affected.len();
+        self.affected.take(blocks);
+        let Err(error) = result else { return };
+        // What went wrong with the connection or the clock is no row's fault.
+        let first = first.filter(|_| error.code() == SERVER_ERROR);
+        let done = self.affected.len() - before;
+        if self.failure.is_none() && !self.held.finished || first.is_some() {
+            self.failure.get_or_insert_with(|| match first {
+                Some(first) => BatchError::at(first + done, error),
+                None => error.into(),
+            });
+        }
+    }
+}
+
+impl Drop for Flight {
+    /// Replies that were not taken are dropped as they come.
+    fn drop(&mut self) {
+        let sent = std::mem::take(&mut self.sent);
+        self.connection.with(|core, now| {
+            sent.into_iter().for_each(|sent| core.drop_reply(now, sent.token));
+        });
+    }
+}
+
+impl Core {
+    /// Adds what prepares the statement of a batch, where this connection does not have it.
+    fn push_parse(
+        &mut self,
+        now: Time,
+        id: PipelineId,
+        plan: &Plan,
+        limits: (usize, usize),
+    ) -> Result<(Use, Option<Token>), Error> {
+        let mut out = BytesMut::new();
+        let scope = self.pipeline_scope(id);
+        let used = self.prepare_ahead(&plan.bound, scope, plan.shared, &mut out)?;
+        let again = Use { prepared: used.prepared.clone(), parses: false };
+        if !used.parses {
+            return Ok((again, None));
+        }
+        let request = (Expect::sync().parse().describe_statement(), Some(used));
+        let token = self.pipeline_push(now, id, request, &out, limits)?;
+        Ok((again, Some(token)))
+    }
+
+    fn take_member(&mut self, now: Time, token: Token) -> Taken {
+        let taken = self.replies.take(token);
+        if let Some(member) = taken.member {
+            self.pipeline_taken(now, member, taken.blocks.len());
+        }
+        taken
+    }
+}

@@ -1,0 +1,311 @@
+//! A batch whose rows are transactions of their own: runs of rows with a Sync behind each.
+//!
+//! A run is one request to the engine, in the queue like any other, so a batch shares its connection
+//! with other callers. It stays on one connection for as long as that takes shared statements: on
+//! several the rows would have no order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use onetrip_engine::{Outcome, Request, Time, Token};
+use onetrip_postgres::Expect;
+use onetrip_postgres::message::SYNC;
+use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::sql::Place;
+
+use super::ParameterSet;
+use super::atomic::plan;
+use super::encoder::{ChunkMax, Encoder, Pause, Rows};
+use super::plan::Plan;
+use super::result::{BatchError, BatchReport, count_of, error_of};
+use crate::core::{Connection, Core, Duty};
+use crate::executor::{Executor, Target};
+use crate::pool::Work;
+use crate::replies::Taken;
+use crate::rows::Blocks;
+use crate::statement::Source;
+use crate::statements::{Scope, Use};
+use crate::{Error, Kind};
+
+/// Rows of one request. Whoever shares the connection waits for as many transactions at most before
+/// its own statement is next.
+const CHUNK_MAX: ChunkMax = ChunkMax { rows: 64, bytes: 16 << 10 };
+
+/// Requests on their way, so that the server always has one to go on with. When there are that many,
+/// the next is sent once there are half as many.
+const CHUNKS_MAX: usize = 8;
+
+pub(super) async fn run<I>(executor: Executor, source: Source<'_>, rows: I) -> BatchReport
+where
+    I: Iterator,
+    I::Item: ParameterSet,
+{
+    let Some(mut rows) = Rows::of(rows) else { return BatchReport::default() };
+    let mut report = BatchReport::default();
+    if executor.place == (Place::Session { in_transaction: true }) {
+        report.stopped = Some(in_transaction());
+        return report;
+    }
+    let plan = match plan(&executor, source, &rows).await {
+        Ok(plan) => plan,
+        Err(error) => {
+            report.stopped = Some(error);
+            return report;
+        }
+    };
+    let mut lane =
+        Lane { executor: &executor, plan: &plan, on: None, sent: VecDeque::new(), report };
+    lane.send_all(&mut rows).await;
+    let report = std::mem::take(&mut lane.report);
+    drop(lane);
+    plan.learn(&executor, report.errors.first());
+    report
+}
+
+/// The way of the rows to their connection.
+struct Lane<'a> {
+    executor: &'a Executor,
+    plan: &'a Plan,
+    on: Option<On>,
+    sent: VecDeque<Sent>,
+    report: BatchReport,
+}
+
+/// The connection, and the statement there.
+struct On {
+    connection: Arc<Connection>,
+    statement: Use,
+    encoder: Encoder,
+}
+
+/// A request on its way; one without rows prepares the statement.
+struct Sent {
+    connection: Arc<Connection>,
+    token: Token,
+    rows: u32,
+}
+
+impl Lane<'_> {
+    async fn send_all<I>(&mut self, rows: &mut Rows<I>)
+    where
+        I: Iterator,
+        I::Item: ParameterSet,
+    {
+        let mut out = BytesMut::new();
+        let mut exhausted = false;
+        while !exhausted && self.report.stopped.is_none() {
+            if let Err(error) = self.open().await {
+                self.report.stopped = Some(error);
+                break;
+            }
+            out.clear();
+            let Some(On { encoder, .. }) = &mut self.on else { break };
+            let (count, pause) = encoder.fill(rows, CHUNK_MAX, &mut out);
+            self.push(count, &out).await;
+            match pause {
+                Pause::Full => {}
+                Pause::Refused(index, error) => self.refused(index, error).await,
+                Pause::Exhausted => exhausted = true,
+            }
+            if self.sent.len() >= CHUNKS_MAX {
+                self.wait_until(CHUNKS_MAX / 2).await;
+            }
+        }
+        self.wait_until(0).await;
+    }
+
+    /// Sees that there is a connection that takes rows. One that doesn't any more has to answer first:
+    /// rows stay in order.
+    async fn open(&mut self) -> Result<(), Error> {
+        if self.on.as_ref().is_some_and(|on| on.takes_rows(self.executor)) {
+            return Ok(());
+        }
+        self.on = None;
+        self.wait_until(0).await;
+        if let Some(stopped) = &self.report.stopped {
+            return Err(stopped.clone());
+        }
+        let connection = connection(self.executor).await?;
+        let (statement, token) = connection.with(|core, now| self.prepare_on(core, now))?;
+        if let Some(token) = token {
+            self.sent.push_back(Sent { connection: connection.clone(), token, rows: 0 });
+        }
+        let encoder = Encoder::new(self.plan.shape(), statement.prepared.name(), true);
+        self.on = Some(On { connection, statement, encoder });
+        Ok(())
+    }
+
+    /// Submits what prepares the statement, where the connection does not have it.
+    fn prepare_on(&self, core: &mut Core, now: Time) -> Result<(Use, Option<Token>), Error> {
+        let mut out = BytesMut::new();
+        let bound = &self.plan.bound;
+        core.touched |= bound.shape.traits.session_state();
+        let used = core.prepare_ahead(bound, Scope::Fixed, self.plan.shared, &mut out)?;
+        let again = Use { prepared: used.prepared.clone(), parses: false };
+        if !used.parses {
+            return Ok((again, None));
+        }
+        out.extend_from_slice(&SYNC);
+        let expect = Expect::sync().parse().describe_statement();
+        Ok((again, Some(self.submit(core, now, expect, used, &out)?)))
+    }
+
+    fn submit(
+        &self,
+        core: &mut Core,
+        now: Time,
+        expect: Expect,
+        used: Use,
+        bytes: &[u8],
+    ) -> Result<Token, Error> {
+        let token = core.replies.add();
+        if let Some(entry) = core.replies.entry(token) {
+            entry.statement = Some(used);
+        }
+        let context = &self.executor.context;
+        let deadline = context.deadline(now);
+        let request = Request { deadline, ..Request::isolated(token, expect) };
+        let submitted = core.submit_one(now, request, bytes, context.options.refuse_when_full);
+        submitted.inspect_err(|_| core.replies.remove(token))?;
+        Ok(token)
+    }
+
+    async fn push(&mut self, rows: u32, bytes: &[u8]) {
+        let Some(on) = self.on.as_ref().filter(|_| rows > 0) else { return };
+        let connection = on.connection.clone();
+        let used = Use { prepared: on.statement.prepared.clone(), parses: false };
+        let expect = Expect::isolated_run(rows);
+        let submitted = connection.with(|core, now| self.submit(core, now, expect, used, bytes));
+        match submitted {
+            Ok(token) => self.sent.push_back(Sent { connection, token, rows }),
+            Err(error) => {
+                // What came before is to be said first.
+                self.wait_until(0).await;
+                (0..rows).for_each(|_| self.row(Err(error.clone())));
+                self.report.stopped.get_or_insert(error);
+            }
+        }
+    }
+
+    /// A row can't be written: its error has its place among those of its neighbours.
+    async fn refused(&mut self, index: u64, error: Error) {
+        self.wait_until(0).await;
+        if self.report.affected.len() == index {
+            self.row(Err(error));
+        }
+    }
+
+    /// Takes replies until so many requests are on their way at most.
+    async fn wait_until(&mut self, sent_max: usize) {
+        while self.sent.len() > sent_max {
+            let Some(Sent { connection, token, rows }) = self.sent.front() else { return };
+            let (connection, token, rows) = (connection.clone(), *token, *rows);
+            let taken = std::future::poll_fn(|cx| poll_reply(&connection, token, cx)).await;
+            self.sent.pop_front();
+            self.take(rows, taken);
+        }
+    }
+
+    /// Reads what became of the rows of one request.
+    fn take(&mut self, rows: u32, Taken { blocks, result, .. }: Taken) {
+        let before = self.report.affected.len();
+        self.read(&blocks);
+        let read = self.report.affected.len() - before;
+        let Err(error) = result else { return };
+        // Nothing was said of the others.
+        (read..u64::from(rows)).for_each(|_| self.row(Err(error.clone())));
+        self.report.stopped.get_or_insert(error);
+    }
+
+    fn read(&mut self, blocks: &Blocks) {
+        let partial = self.plan.shape().traits.partial_effects();
+        let refused = if partial { Outcome::Unknown } else { Outcome::Rejected };
+        let mut row = Ok(0);
+        let mut any = false;
+        for (tag, body) in blocks.messages() {
+            match tag {
+                backend::COMMAND_COMPLETE => row = Ok(count_of(body)),
+                backend::ERROR_RESPONSE => row = Err(error_of(body, refused)),
+                backend::BIND_COMPLETE => {}
+                backend::READY_FOR_QUERY if any => self.row(std::mem::replace(&mut row, Ok(0))),
+                _ => {}
+            }
+            any |= matches!(tag, backend::BIND_COMPLETE | backend::ERROR_RESPONSE);
+        }
+    }
+
+    /// The next row ended.
+    fn row(&mut self, result: Result<u64, Error>) {
+        let index = self.report.affected.len();
+        self.report.affected.push(*result.as_ref().unwrap_or(&0));
+        self.report.errors.extend(result.err().map(|error| BatchError::at(index, error)));
+    }
+}
+
+impl On {
+    /// Whether the connection takes more rows, and still has the statement.
+    fn takes_rows(&self, executor: &Executor) -> bool {
+        let any = matches!(executor.target, Target::Any(_));
+        !self.statement.prepared.is_over()
+            && self
+                .connection
+                .with_local(|core| core.engine.is_open() && (!any || core.duty == Duty::Shared))
+    }
+}
+
+/// A connection that takes shared statements, or the one of a session.
+async fn connection(executor: &Executor) -> Result<Arc<Connection>, Error> {
+    let pool = match &executor.target {
+        Target::One(connection) => return Ok(connection.clone()),
+        Target::Any(pool) => pool,
+    };
+    if let Some((connection, ())) = pool.try_run(|_, _| ()) {
+        return Ok(connection);
+    }
+    let work = Work::new(|_, _, _| Ok(Token::DISCARD));
+    let placement = pool.run_later(work, executor.context.deadline(pool.now()));
+    let waits = Waits(placement);
+    let (connection, _) = std::future::poll_fn(|cx| waits.0.poll(cx)).await?;
+    Ok(connection)
+}
+
+/// A place in line, which is left when nobody waits any more.
+struct Waits(Arc<crate::pool::Placement>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+fn poll_reply(connection: &Connection, token: Token, cx: &mut Context<'_>) -> Poll<Taken> {
+    connection.with(|core, now| {
+        core.settle(now);
+        core.write_on_await(now);
+        match core.replies.poll_ended(token, cx) {
+            true => Poll::Ready(core.replies.take(token)),
+            false => Poll::Pending,
+        }
+    })
+}
+
+fn in_transaction() -> Error {
+    Error::new(
+        Kind::Misuse,
+        Outcome::NotSent,
+        "isolated_in_transaction",
+        "the rows of a batch can't be isolated inside a transaction, which fails as a whole: use \
+         atomic(), or a session without a transaction",
+    )
+}
+
+impl Drop for Lane<'_> {
+    /// What was not sent is taken back; replies to the others are dropped as they come.
+    fn drop(&mut self) {
+        for Sent { connection, token, .. } in self.sent.drain(..) {
+            connection.with(|core, now| core.drop_reply(now, token));
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! What is to be known of the statement of a batch before its first row can be written.
+
+use std::sync::Arc;
+
+use onetrip_postgres::sql::{self, Place, Traits};
+use postgres_types::{Kind as TypeKind, Type};
+
+use super::ParameterSet;
+use crate::executor::{Executor, check_count};
+use crate::params::{self, Found};
+use crate::shapes::Shape;
+use crate::statement::Source;
+use crate::statements::Bound;
+use crate::{Error, Statement};
+
+/// The statement of a batch, with its types.
+pub(super) struct Plan {
+    pub(super) bound: Bound,
+    /// Whether it may be prepared for others too.
+    pub(super) shared: bool,
+    /// Whether its shape was found now, and is worth remembering once it has proved itself.
+    pub(super) is_new: bool,
+}
+
+/// What the server has to be asked for.
+pub(super) struct Question {
+    sql: String,
+    traits: Traits,
+    shared: bool,
+    /// What is known of the parameters: none of one whose type would be a guess.
+    found: Vec<Option<Type>>,
+}
+
+/// A plan, or why there is none yet.
+pub(super) enum Planned {
+    Now(Plan),
+    Ask(Question),
+}
+
+/// Where a batch is about to go: what must not be in a pipeline must not be in an atomic batch.
+pub(super) fn place_of(executor: &Executor) -> Place {
+    match executor.place {
+        Place::Session { in_transaction: true } => executor.place,
+        _ => Place::Pipeline { alone: false },
+    }
+}
+
+impl Executor {
+    /// The types of a statement, by its first row.
+    pub(super) fn plan(
+        &self,
+        source: Source<'_>,
+        first: &impl ParameterSet,
+    ) -> Result<Planned, Error> {
+        let (sql, shared) = match source {
+            Source::Prepared(statement) => return self.plan_of(statement),
+            Source::Text(sql) => (sql, true),
+            Source::Unprepared(sql) => (sql, false),
+        };
+        let known = self.context.shapes.get(sql).filter(|it| it.types.len() == first.count());
+        if let Some(shape) = known
+            && all_accept(first, &shape.types)
+        {
+            self.check_place(shape.traits)?;
+            let bound = Bound { shape, explicit: None };
+            return Ok(Planned::Now(Plan { bound, shared, is_new: false }));
+        }
+        let traits = sql::classify(sql);
+        self.check_place(traits)?;
+        let found: Vec<Option<Type>> = (0..first.count())
+            .map(|number| {
+                let found = params::find(number, first.parameter(number)).ok();
+                found.filter(|found| !found.is_guess()).map(|Found { type_, .. }| type_)
+            })
+            .collect();
+        match found.iter().cloned().collect::<Option<Vec<Type>>>() {
+            Some(types) => Ok(Planned::Now(Plan::new(sql, traits, shared, types))),
+            None => Ok(Planned::Ask(Question { sql: sql.into(), traits, shared, found })),
+        }
+    }
+
+    fn plan_of(&self, statement: &Statement) -> Result<Planned, Error> {
+        self.check_owner(statement)?;
+        let shape = statement.0.shape.clone();
+        self.check_place(shape.traits)?;
+        let bound = Bound { shape, explicit: Some(statement.clone()) };
+        Ok(Planned::Now(Plan { bound, shared: true, is_new: false }))
+    }
+}
+
+impl Plan {
+    fn new(sql: &str, traits: Traits, shared: bool, types: Vec<Type>) -> Plan {
+        let shape = Shape::new(sql.into(), types, traits, Vec::new());
+        Plan { bound: Bound { shape, explicit: None }, shared, is_new: true }
+    }
+
+    pub(super) fn shape(&self) -> &Arc<Shape> {
+        &self.bound.shape
+    }
+}
+
+impl Question {
+    /// Asks: one trip.
+    pub(super) fn ask(
+        &self,
+        executor: &Executor,
+    ) -> impl Future<Output = Result<Statement, Error>> + use<> {
+        let named = |found: &Option<Type>| found.clone().unwrap_or(Type::UNKNOWN);
+        let types: Vec<Type> = self.found.iter().map(named).collect();
+        executor.prepare(&self.sql, &types)
+    }
+
+    /// The plan by the answer. A value whose type was no guess is of that type.
+    pub(super) fn answered(
+        self,
+        answer: &Statement,
+        first: &impl ParameterSet,
+    ) -> Result<Plan, Error> {
+        check_count(first.count(), answer.params().len())?;
+        let types = self.found.into_iter().zip(answer.params()).enumerate();
+        let types = types.map(|(number, (found, wanted))| {
+            found.unwrap_or_else(|| accepted(first, number, wanted))
+        });
+        Ok(Plan::new(&self.sql, self.traits, self.shared, types.collect()))
+    }
+}
+
+/// The type that was wanted or, where the value does not accept a domain, what that is based on.
+fn accepted(row: &impl ParameterSet, number: usize, wanted: &Type) -> Type {
+    let mut scratch = bytes::BytesMut::new();
+    let mut type_ = wanted;
+    while let TypeKind::Domain(base) = type_.kind()
+        && !params::accepts(row.parameter(number), type_, &mut scratch)
+    {
+        type_ = base;
+    }
+    type_.clone()
+}
+
+fn all_accept(row: &impl ParameterSet, types: &[Type]) -> bool {
+    let mut scratch = bytes::BytesMut::new();
+    let mut numbered = types.iter().enumerate();
+    numbered.all(|(number, type_)| params::accepts(row.parameter(number), type_, &mut scratch))
+}

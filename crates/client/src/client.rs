@@ -8,8 +8,10 @@ use crate::executor::Executor;
 use crate::methods::statement_methods;
 use crate::pool::Pool;
 use crate::session::Session;
+use crate::statement::unprepared;
 use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
+use crate::types::{Type, TypeCache};
 
 /// A client on one connection that all its clones share.
 ///
@@ -98,6 +100,37 @@ impl Client {
     }
 
     statement_methods!();
+
+    /// What this client knows of the types that are not built in. It learns them by itself when a result
+    /// or a prepared statement has them; see docs/types.md.
+    pub fn types(&self) -> &TypeCache {
+        &self.executor.context.types
+    }
+
+    /// Learns types by their names, in the order of the names, such as `mood` or `shop.address`: a value of
+    /// such a type can be a parameter from then on without anything being prepared. Two trips.
+    ///
+    /// # Errors
+    /// A name is that of no type, or the server can't be asked.
+    ///
+    /// Cancel safe.
+    pub async fn learn_types(&self, names: &[&str]) -> Result<Vec<Type>, Error> {
+        const NUMBERS: &str = "select pg_catalog.to_regtype(name)::pg_catalog.oid \
+             from pg_catalog.unnest($1::pg_catalog.text[]) with ordinality as t (name, number) \
+             order by number";
+        let rows = self.query(&unprepared(NUMBERS), &[&names]).await?;
+        let oids: Vec<Option<u32>> =
+            rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
+        if let Some(unknown) = oids.iter().position(Option::is_none) {
+            let message = format!("there is no type {}", names[unknown]);
+            return Err(Error::misuse("unknown_type", message));
+        }
+        let oids: Vec<u32> = oids.into_iter().flatten().collect();
+        let sql = unprepared(TypeCache::introspection_sql());
+        let learned = self.types().learn(&self.query(&sql, &[&oids]).await?)?;
+        let find = |oid: &u32| learned.iter().find(|type_| type_.oid() == *oid).cloned();
+        Ok(oids.iter().filter_map(|oid| find(oid).or_else(|| self.types().get(*oid))).collect())
+    }
 
     /// What the server said of a setting: `server_version`, `TimeZone` and others that it reports.
     /// `None` if it doesn't, or while no connection is open.

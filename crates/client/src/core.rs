@@ -36,6 +36,7 @@ use crate::replies::{Member, Parked, Replies, Role};
 use crate::shapes::Shapes;
 use crate::socket::{Reader, Received, Writer};
 use crate::statements::Statements;
+use crate::types::{LookUp, TypeCache};
 use crate::{Error, Kind};
 
 /// One connection and everything about it.
@@ -53,6 +54,8 @@ pub(crate) struct Connection {
 pub(crate) struct Context {
     pub(crate) options: Options,
     pub(crate) shapes: Arc<Shapes>,
+    /// The types that are not built in.
+    pub(crate) types: Arc<TypeCache>,
     /// When time began, for all of them.
     epoch: Instant,
 }
@@ -75,7 +78,8 @@ pub(crate) struct Options {
 
 impl Context {
     pub(crate) fn new(options: Options) -> Arc<Context> {
-        Arc::new(Context { options, shapes: Arc::default(), epoch: Instant::now() })
+        let (shapes, types) = (Arc::default(), Arc::default());
+        Arc::new(Context { options, shapes, types, epoch: Instant::now() })
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -116,6 +120,9 @@ pub(crate) struct Core {
     pub(crate) pipelines: Pipelines,
     pub(crate) in_line: InLine,
     pub(crate) shapes: Arc<Shapes>,
+    pub(crate) types: Arc<TypeCache>,
+    /// Questions for types that are on their way.
+    pub(crate) look_ups: Vec<LookUp>,
     pub(crate) parameters: BTreeMap<String, String>,
     writer: Writer,
     driver: Option<Waker>,
@@ -178,6 +185,8 @@ impl Connection {
             pipelines: Pipelines::default(),
             in_line: InLine::default(),
             shapes: context.shapes.clone(),
+            types: context.types.clone(),
+            look_ups: Vec::new(),
             parameters: parameters.into_iter().collect(),
             writer,
             driver: None,
@@ -191,7 +200,7 @@ impl Connection {
             full: false,
             drained: Vec::new(),
             handles: 1,
-            statements: Statements::new(context.options.prepared_max),
+            statements: Statements::new(context.options.prepared_max, &context.types),
             scratch: BytesMut::new(),
             parked_bytes_max: context.options.waiting_bytes_max,
             route,
@@ -632,6 +641,7 @@ impl Core {
             }
         };
         self.wakers.extend(waker);
+        self.look_up_ended(now, token);
         if asks {
             let waker = self.pipeline_answered(now, token, refused);
             self.wakers.extend(waker);
@@ -691,6 +701,7 @@ impl Core {
                 for token in tokens {
                     let waker = self.replies.fail(token, error.clone());
                     self.wakers.extend(waker);
+                    self.look_up_ended(now, token);
                 }
             }
             self.notify();

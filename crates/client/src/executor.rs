@@ -16,7 +16,7 @@ use crate::first_use::{FirstUse, write_statement};
 use crate::lead::{Lead, Part};
 use crate::params::{self, BindError, Found, Params, write_value};
 use crate::pool::{Placement, Pool, Work};
-use crate::reply::{FromReply, Reply, Text};
+use crate::reply::{Description, FromReply, Reply, Text};
 use crate::rows::Blocks;
 use crate::shapes::Shape;
 use crate::statement::{Source, Statement, ToStatement};
@@ -409,7 +409,7 @@ impl Executor {
         let found: Vec<Found> = params
             .iter()
             .enumerate()
-            .map(|(number, value)| params::find(number, *value))
+            .map(|(number, value)| params::find(number, *value, &self.context.types))
             .collect::<Result<_, _>>()?;
         let guess = found.iter().any(Found::is_guess);
         let types = found.iter().map(|found| found.type_.clone()).collect();
@@ -462,11 +462,17 @@ impl Executor {
     ) -> impl Future<Output = Result<Statement, Error>> + use<> {
         let traits = sql::classify(sql);
         let description = self.describe(sql, traits, types);
-        let (shapes, sql) = (self.context.shapes.clone(), sql.to_owned());
-        async move { Statement::described(&sql, traits, shapes, &description?.await?) }
+        let known = (self.context.shapes.clone(), self.context.types.clone());
+        let sql = sql.to_owned();
+        async move { Statement::described(&sql, traits, known, &description?.await?.0) }
     }
 
-    fn describe(&self, sql: &str, traits: Traits, types: &[Type]) -> Result<Reply<Blocks>, Error> {
+    fn describe(
+        &self,
+        sql: &str,
+        traits: Traits,
+        types: &[Type],
+    ) -> Result<Reply<Description>, Error> {
         self.check_place(traits)?;
         let mut question = BytesMut::new();
         write_parse(&mut question, "", sql, types).map_err(params::unencodable)?;

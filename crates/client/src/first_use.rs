@@ -19,8 +19,9 @@ use postgres_types::{Kind as TypeKind, Type};
 
 use crate::oids::{result_format, type_of};
 use crate::params::{self, Alternative, BindError, Found, Params};
-use crate::rows::{Asked, Blocks, Column, Columns, columns_of};
+use crate::rows::{Asked, Blocks, Column, Columns, columns_of, learned_columns};
 use crate::shapes::Shape;
+use crate::types::TypeCache;
 use crate::{Error, Kind, Outcome};
 
 /// A statement whose text was not seen before, with its parameters in every type that they accept.
@@ -82,9 +83,10 @@ impl FirstUse {
     pub(crate) fn answered(
         &self,
         description: &Blocks,
+        known: &Arc<TypeCache>,
     ) -> Result<(Arc<Shape>, bytes::BytesMut), Error> {
         let format = if self.lacks_binary_form { text_where_unsure } else { result_format };
-        let (types, columns) = read_description(description, &format)?;
+        let (types, columns) = read_description(description, &format, known)?;
         let results = formats_of(&columns);
         let mut values = Vec::with_capacity(types.len());
         for (number, (param, wanted)) in self.params.iter().zip(&types).enumerate() {
@@ -109,6 +111,10 @@ impl Param {
     /// The value in the type that the server wants. One whose type was no guess is of that type; and
     /// so is a guess where the statement does not tell: text is what PostgreSQL then assumes.
     fn value(&self, wanted: &Type) -> Option<&Alternative> {
+        let mut wanted = wanted;
+        while let TypeKind::Domain(base) = wanted.kind() {
+            wanted = base;
+        }
         let of = |type_: &Type| self.values.iter().find(|value| value.type_ == *type_);
         match self.found.is_guess() && *wanted != Type::TEXT {
             true => of(wanted),
@@ -170,6 +176,7 @@ pub(crate) fn write_statement(
 pub(crate) fn read_description(
     description: &Blocks,
     format: &dyn Fn(&Type) -> Format,
+    known: &Arc<TypeCache>,
 ) -> Result<(Vec<Type>, Columns), Error> {
     let unreadable = || Error::unreadable("the description of the statement can't be read");
     let (mut types, mut columns) = (Vec::new(), Columns::default());
@@ -177,10 +184,12 @@ pub(crate) fn read_description(
         match tag {
             backend::PARAMETER_DESCRIPTION => {
                 let described = ParameterDescription::decode(body).map_err(|_| unreadable())?;
-                types = described.types.map(type_of).collect();
+                let learned = |oid| known.get(oid).unwrap_or_else(|| type_of(oid));
+                types = described.types.map(learned).collect();
             }
             backend::ROW_DESCRIPTION => {
                 columns = columns_of(body, Asked::ByType(format)).ok_or_else(unreadable)?;
+                columns = learned_columns(&columns, known).unwrap_or(columns);
             }
             _ => {}
         }

@@ -14,7 +14,7 @@ use postgres_types::{IsNull, ToSql, Type, WrongType, to_sql_checked};
 
 use crate::Error;
 use crate::oids::type_of;
-use crate::types::plain_reason;
+use crate::types::{TypeCache, plain_reason};
 
 /// The parameters of one call.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -107,18 +107,25 @@ fn ask(value: &(dyn ToSql + Sync)) -> (Option<u32>, Option<String>) {
 }
 
 /// Finds the type of a parameter.
-pub(crate) fn find(number: usize, value: &(dyn ToSql + Sync)) -> Result<Found, Error> {
+pub(crate) fn find(
+    number: usize,
+    value: &(dyn ToSql + Sync),
+    learned: &TypeCache,
+) -> Result<Found, Error> {
     if let (Some(oid), _) = ask(value) {
         return Ok(Found { type_: type_of(oid), others: false });
     }
     let mut scratch = BytesMut::new();
     let mut accepted = candidates().iter().filter(|type_| accepts(value, type_, &mut scratch));
     let Some(type_) = accepted.next() else {
+        if let Some(type_) = learned.type_for(value) {
+            return Ok(Found { type_, others: false });
+        }
         return Err(Error::misuse(
             "unknown_parameter_type",
             format!(
-                "the type of parameter ${}{} can't be found by itself: give it by \
-                 typed(Type, &value), or prepare the statement first",
+                "the type of parameter ${}{} can't be found by itself: prepare the statement, have \
+                 the client learn the type by learn_types(), or give it by typed(Type, &value)",
                 number + 1,
                 of_rust_type(value)
             ),

@@ -707,6 +707,7 @@ impl Core {
             state.granted = true;
             let finished = state.finished;
             self.pipelines.floor = Some(pipeline);
+            self.take_look_ups_back(now);
             if finished {
                 self.engine.stop_counting(now, group);
             }
@@ -750,6 +751,18 @@ impl Core {
             self.wrote(now, was_idle);
         }
         moved
+    }
+
+    /// Whether a pipeline holds the floor whose owner has not finished it.
+    pub(crate) fn floor_is_open(&mut self) -> bool {
+        let Some(id) = self.pipelines.floor else { return false };
+        self.pipelines.get(id).is_some_and(|state| !state.finished)
+    }
+
+    /// The group that holds the floor, and whether its segment is open on the wire.
+    pub(crate) fn floor_group(&mut self) -> Option<(Group, bool)> {
+        let state = self.pipelines.floor.and_then(|id| self.pipelines.get(id))?;
+        Some((state.group?, state.mid_segment))
     }
 
     /// Asks for the replies so far where unread ones have closed the window: nothing else will, and
@@ -825,7 +838,7 @@ impl Core {
         let pending = state.requests.get_mut(place)?;
         let Source::Asked(first_use) = &pending.bytes else { return None };
         let answer = match error {
-            None => first_use.answered(&blocks),
+            None => first_use.answered(&blocks, &self.types),
             Some(error) => Err(error),
         };
         match answer {

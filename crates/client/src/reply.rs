@@ -12,12 +12,14 @@ use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 use crate::core::{Connection, Duty};
 use crate::error::ABORTED;
 use crate::executor::{At, Sent};
-use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
+use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_description};
 use crate::lead::Lead;
+use crate::oids::result_format;
 use crate::pipelines::rolled_back;
 use crate::replies::{Finished, Taken};
-use crate::rows::{Asked, Blocks, Columns, Row, Rows, columns_of};
+use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
 use crate::shapes::Shape;
+use crate::types::{Type, TypeCache};
 use crate::{Error, Kind};
 
 /// The reply to a statement that was submitted when this was made. Await it for the result.
@@ -43,6 +45,8 @@ enum Stage {
     Refused(Error),
     /// On its way.
     At(At),
+    /// It came, and some types of it are being looked up.
+    Learning(Box<Learning>),
     Taken,
 }
 
@@ -60,6 +64,49 @@ pub(crate) enum Text {
     New(Box<FirstUse>),
     /// The same, and there is no second try.
     Unseen(Arc<Shape>),
+}
+
+/// A reply that waits for its types.
+#[derive(Debug)]
+struct Learning {
+    connection: Arc<Connection>,
+    columns: Option<Columns>,
+    blocks: Blocks,
+    provisional: bool,
+    missing: Vec<u32>,
+    tries: u8,
+    /// Another connection was tried: the first is in a transaction that has failed, for instance.
+    elsewhere: bool,
+}
+
+impl Learning {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            self.missing = self.connection.context.types.missing(&self.missing);
+            if self.missing.is_empty() {
+                return Poll::Ready(());
+            }
+            let deadline = self.connection.context.deadline(self.connection.now());
+            let (missing, tries) = (&self.missing, &mut self.tries);
+            let asked = self.connection.with(|core, now| {
+                let asked = core.poll_types(now, missing, tries, deadline, cx);
+                core.settle(now);
+                core.write_on_await(now);
+                asked
+            });
+            if asked.is_pending() {
+                return Poll::Pending;
+            }
+            // Only where that needs no waiting: what is waited for may be this very caller.
+            let other = self.connection.seat.pool.try_run(|_, _| ());
+            match other {
+                Some((other, ())) if !self.elsewhere && !Arc::ptr_eq(&other, &self.connection) => {
+                    (self.connection, self.elsewhere, self.tries) = (other, true, 0);
+                }
+                _ => return Poll::Ready(()),
+            }
+        }
+    }
 }
 
 impl<T> Reply<T> {
@@ -129,6 +176,15 @@ impl<T: FromReply> Future for Reply<T> {
                 Stage::Refused(error) => return Poll::Ready(Err(error)),
                 Stage::Taken => panic!("a reply was polled again after it had been taken"),
                 Stage::At(At::Here(connection, token)) => (connection, token),
+                Stage::Learning(mut learning) => {
+                    if learning.poll(cx).is_pending() {
+                        this.stage = Stage::Learning(learning);
+                        return Poll::Pending;
+                    }
+                    let Learning { connection, columns, blocks, provisional, .. } = *learning;
+                    let columns = T::describe(columns, &blocks, &connection.context.types)?.0;
+                    return Poll::Ready(T::read(columns, blocks, provisional));
+                }
                 Stage::At(At::Later(placement)) => match placement.poll(cx) {
                     Poll::Ready(placed) => placed?,
                     Poll::Pending => {
@@ -150,7 +206,20 @@ impl<T: FromReply> Future for Reply<T> {
             if this.commits && command_tag(&blocks) == Some("ROLLBACK") {
                 return Poll::Ready(Err(rolled_back_at_commit(None)));
             }
-            return Poll::Ready(T::read(columns, blocks, provisional));
+            let (columns, missing) = T::describe(columns, &blocks, &connection.context.types)?;
+            if missing.is_empty() {
+                return Poll::Ready(T::read(columns, blocks, provisional));
+            }
+            let (tries, elsewhere) = (0, false);
+            this.stage = Stage::Learning(Box::new(Learning {
+                connection,
+                columns,
+                blocks,
+                provisional,
+                missing,
+                tries,
+                elsewhere,
+            }));
         }
     }
 }
@@ -253,31 +322,96 @@ pub trait FromReply: Sized + sealed::Sealed {
     #[doc(hidden)]
     #[allow(private_interfaces)] // Sealed: only this crate calls it.
     fn read(columns: Option<Columns>, blocks: Blocks, provisional: bool) -> Result<Self, Error>;
+
+    /// The columns with their types as they are known, and the numbers of types that are not, where
+    /// the reader needs either.
+    #[doc(hidden)]
+    #[allow(private_interfaces)] // As above.
+    fn describe(
+        columns: Option<Columns>,
+        _: &Blocks,
+        _: &Arc<TypeCache>,
+    ) -> Result<(Option<Columns>, Vec<u32>), Error> {
+        Ok((columns, Vec::new()))
+    }
+}
+
+/// The columns of a result; those of a prepared statement were noted in the order of the replies.
+fn described_rows(
+    columns: Option<Columns>,
+    blocks: &Blocks,
+    types: &Arc<TypeCache>,
+) -> Result<(Option<Columns>, Vec<u32>), Error> {
+    let columns = match columns {
+        Some(columns) => Some(columns),
+        None => described(blocks)?,
+    };
+    let Some(columns) = columns else { return Ok((None, Vec::new())) };
+    if !columns.iter().any(Column::is_unlearned) {
+        return Ok((Some(columns), Vec::new()));
+    }
+    let columns = learned_columns(&columns, types).unwrap_or(columns);
+    let missing = columns.iter().filter(|column| column.is_unlearned());
+    let missing = missing.map(|column| column.type_().oid()).collect();
+    Ok((Some(columns), missing))
+}
+
+/// The columns that a reply describes, in front of its rows.
+fn described(blocks: &Blocks) -> Result<Option<Columns>, Error> {
+    for (tag, body) in blocks.messages() {
+        match tag {
+            backend::ROW_DESCRIPTION => {
+                let columns = columns_of(body, Asked::Portal)
+                    .ok_or_else(|| Error::unreadable("the columns of the result can't be read"))?;
+                return Ok(Some(columns));
+            }
+            backend::DATA_ROW | backend::COMMAND_COMPLETE => break,
+            _ => {}
+        }
+    }
+    Ok(None)
+}
+
+/// The server's description of a statement, once all types in it are known that can be.
+#[derive(Debug)]
+pub(crate) struct Description(pub(crate) Blocks);
+
+impl FromReply for Description {
+    #[allow(private_interfaces)]
+    fn read(_: Option<Columns>, blocks: Blocks, _: bool) -> Result<Description, Error> {
+        Ok(Description(blocks))
+    }
+
+    #[allow(private_interfaces)]
+    fn describe(
+        columns: Option<Columns>,
+        blocks: &Blocks,
+        types: &Arc<TypeCache>,
+    ) -> Result<(Option<Columns>, Vec<u32>), Error> {
+        let (parameters, results) = read_description(blocks, &result_format, types)?;
+        let oids = parameters.iter().chain(results.iter().map(Column::type_)).map(Type::oid);
+        Ok((columns, types.missing(&oids.filter(|oid| *oid != 0).collect::<Vec<u32>>())))
+    }
 }
 
 impl FromReply for Rows {
     #[allow(private_interfaces)]
     fn read(columns: Option<Columns>, blocks: Blocks, provisional: bool) -> Result<Rows, Error> {
-        // Those of a prepared statement were noted in the order of the replies.
-        let prepared = columns.is_some();
-        let mut columns = columns;
-        let mut len = 0;
-        for (tag, body) in blocks.messages() {
-            match tag {
-                backend::DATA_ROW => len += 1,
-                backend::ROW_DESCRIPTION => {
-                    let described = columns_of(body, Asked::Portal);
-                    let described = described.ok_or_else(|| {
-                        Error::unreadable("the columns of the result can't be read")
-                    })?;
-                    if !prepared {
-                        columns = Some(described);
-                    }
-                }
-                _ => {}
-            }
-        }
+        let columns = match columns {
+            Some(columns) => Some(columns),
+            None => described(&blocks)?,
+        };
+        let len = blocks.messages().filter(|(tag, _)| *tag == backend::DATA_ROW).count();
         Ok(Rows::new(columns.unwrap_or_default(), blocks, len, provisional))
+    }
+
+    #[allow(private_interfaces)]
+    fn describe(
+        columns: Option<Columns>,
+        blocks: &Blocks,
+        types: &Arc<TypeCache>,
+    ) -> Result<(Option<Columns>, Vec<u32>), Error> {
+        described_rows(columns, blocks, types)
     }
 }
 
@@ -296,6 +430,15 @@ impl FromReply for Option<Row> {
             )),
         }
     }
+
+    #[allow(private_interfaces)]
+    fn describe(
+        columns: Option<Columns>,
+        blocks: &Blocks,
+        types: &Arc<TypeCache>,
+    ) -> Result<(Option<Columns>, Vec<u32>), Error> {
+        described_rows(columns, blocks, types)
+    }
 }
 
 impl FromReply for Row {
@@ -309,6 +452,15 @@ impl FromReply for Row {
                 "the statement returned no row where one was asked for",
             )
         })
+    }
+
+    #[allow(private_interfaces)]
+    fn describe(
+        columns: Option<Columns>,
+        blocks: &Blocks,
+        types: &Arc<TypeCache>,
+    ) -> Result<(Option<Columns>, Vec<u32>), Error> {
+        described_rows(columns, blocks, types)
     }
 }
 
@@ -348,4 +500,5 @@ mod sealed {
     impl Sealed for u64 {}
     impl Sealed for () {}
     impl Sealed for super::Blocks {}
+    impl Sealed for super::Description {}
 }

@@ -15,7 +15,7 @@ use postgres_types::{FromSql, Type};
 
 use crate::Error;
 use crate::oids::type_of;
-use crate::types::{check_counts, has_counts};
+use crate::types::{TypeCache, check_counts, has_counts};
 use errors::{malformed, no_such_column, unreadable, wrong_type};
 
 /// A column of a result.
@@ -26,6 +26,18 @@ pub struct Column {
     format: Format,
     /// Whether its values say how many parts they have: then they are looked at first.
     has_counts: bool,
+    known: Known,
+}
+
+/// What is known of a column's type.
+#[derive(Clone, Debug)]
+enum Known {
+    /// It is the same on every server.
+    BuiltIn,
+    /// Its number.
+    ByNumber,
+    /// All, as the server described it; from this memory.
+    Learned(Arc<TypeCache>),
 }
 
 impl Column {
@@ -41,6 +53,19 @@ impl Column {
 
     pub(crate) fn format(&self) -> Format {
         self.format
+    }
+
+    /// Whether more could be learned of its type than its number.
+    pub(crate) fn is_unlearned(&self) -> bool {
+        matches!(self.known, Known::ByNumber)
+    }
+
+    /// A value could not be read as what the type was learned to be: it may have been altered since.
+    #[cold]
+    fn suspect(&self) {
+        if let Known::Learned(types) = &self.known {
+            types.suspect(self.type_.oid());
+        }
     }
 
     /// Whether its values come as text, because the type has no binary form.
@@ -73,9 +98,34 @@ pub(crate) fn columns_of(body: &[u8], asked: Asked<'_>) -> Option<Columns> {
             Asked::ByType(format) => format(&type_),
         };
         let has_counts = format == Format::Binary && has_counts(&type_);
-        Column { name: field.name.into(), type_, format, has_counts }
+        let known = match Type::from_oid(type_.oid()) {
+            Some(_) => Known::BuiltIn,
+            None => Known::ByNumber,
+        };
+        Column { name: field.name.into(), type_, format, has_counts, known }
     };
     Some(fields.enumerate().map(column).collect())
+}
+
+/// The columns with their types as they are known by now; none where all types are built in.
+pub(crate) fn learned_columns(columns: &Columns, types: &Arc<TypeCache>) -> Option<Columns> {
+    let is_built_in = |column: &Column| matches!(column.known, Known::BuiltIn);
+    if columns.iter().all(is_built_in) {
+        return None;
+    }
+    let learned = |column: &Column| {
+        let mut column = column.clone();
+        if !is_built_in(&column) {
+            let oid = column.type_.oid();
+            (column.type_, column.known) = match types.get(oid) {
+                Some(type_) => (type_, Known::Learned(types.clone())),
+                None => (type_of(oid), Known::ByNumber),
+            };
+            column.has_counts = column.format == Format::Binary && has_counts(&column.type_);
+        }
+        column
+    };
+    Some(columns.iter().map(learned).collect())
 }
 
 /// The blocks of one reply, as they came: whole messages.
@@ -320,6 +370,7 @@ impl<'a> RowRef<'a> {
         // Text is read as what it is.
         let type_ = if column.is_text() { &Type::TEXT } else { &column.type_ };
         if !T::accepts(type_) {
+            column.suspect();
             return Err(wrong_type::<T>(index, column));
         }
         let value = self.value(index).ok_or_else(|| malformed(index, column))?;
@@ -330,6 +381,7 @@ impl<'a> RowRef<'a> {
             return Err(unreadable::<T>(index, column, Some(value), error.into()));
         }
         T::from_sql_nullable(type_, value)
+            .inspect_err(|_| column.suspect())
             .map_err(|source| unreadable::<T>(index, column, value, source))
     }
 

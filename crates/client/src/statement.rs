@@ -10,6 +10,7 @@ use crate::oids::result_format;
 use crate::rows::{Blocks, Column, Columns};
 use crate::shapes::{Shape, Shapes};
 use crate::statements::Prepared;
+use crate::types::TypeCache;
 use onetrip_postgres::sql::Traits;
 
 /// A statement whose types are known. Cheap to clone. Each connection of its client prepares it with its
@@ -37,10 +38,10 @@ impl Statement {
     pub(crate) fn described(
         sql: &str,
         traits: Traits,
-        shapes: Arc<Shapes>,
+        (shapes, known): (Arc<Shapes>, Arc<TypeCache>),
         description: &Blocks,
     ) -> Result<Statement, Error> {
-        let (types, columns) = read_description(description, &result_format)?;
+        let (types, columns) = read_description(description, &result_format, &known)?;
         let results = formats_of(&columns);
         let shape = Shape::new(sql.into(), types, traits, results);
         let prepared = Mutex::default();

@@ -24,9 +24,10 @@ use crate::core::Core;
 use crate::first_use::oid_of;
 use crate::oids::result_format;
 use crate::params::unencodable;
-use crate::rows::{Asked, Blocks, Columns, columns_of};
+use crate::rows::{Asked, Blocks, Columns, columns_of, learned_columns};
 use crate::shapes::Shape;
 use crate::statement::Statement;
+use crate::types::TypeCache;
 
 /// The statements that one connection knows.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub(crate) struct Statements {
     uses: u64,
     names: u64,
     closes: Arc<Closes>,
+    types: Arc<TypeCache>,
 }
 
 #[derive(Debug)]
@@ -62,7 +64,9 @@ pub(crate) struct Prepared {
     /// The segment of a pipeline in which it was prepared.
     segment: Option<Segment>,
     state: AtomicU8,
-    columns: Mutex<Columns>,
+    /// With the state of the types with which they were learned.
+    columns: Mutex<(Columns, u64)>,
+    types: Arc<TypeCache>,
 }
 
 /// The number of a pipeline, and of a segment in it.
@@ -128,13 +132,14 @@ pub(crate) enum Way {
 }
 
 impl Statements {
-    pub(crate) fn new(max: usize) -> Statements {
+    pub(crate) fn new(max: usize, types: &Arc<TypeCache>) -> Statements {
         Statements {
             known: HashMap::new(),
             max,
             uses: 0,
             names: 0,
             closes: Arc::new(Closes::default()),
+            types: types.clone(),
         }
     }
 
@@ -201,7 +206,7 @@ impl Statements {
         let name = format!("onetrip_{}", self.names);
         let id = protocol.register(heal(&name, shape).map_err(unencodable)?);
         let name = Name { text: name, id, closes: self.closes.clone() };
-        Ok(Prepared::new(name, shape.clone(), segment))
+        Ok(Prepared::new(name, shape.clone(), segment, self.types.clone()))
     }
 
     fn keep(&mut self, prepared: Arc<Prepared>, explicit: Option<&Statement>) {
@@ -263,9 +268,14 @@ impl Hold {
 }
 
 impl Prepared {
-    fn new(name: Name, shape: Arc<Shape>, segment: Option<Segment>) -> Arc<Prepared> {
+    fn new(
+        name: Name,
+        shape: Arc<Shape>,
+        segment: Option<Segment>,
+        types: Arc<TypeCache>,
+    ) -> Arc<Prepared> {
         let (state, columns) = (AtomicU8::new(PARSING), Mutex::default());
-        Arc::new(Prepared { name, shape, segment, state, columns })
+        Arc::new(Prepared { name, shape, segment, state, columns, types })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -328,12 +338,21 @@ impl Prepared {
     }
 
     fn set_columns(&self, columns: Columns) {
-        *self.columns.lock().unwrap_or_else(PoisonError::into_inner) = columns;
+        let kept = &mut *self.columns.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = (columns, TypeCache::NEVER);
     }
 
-    /// The columns as the server described them last.
+    /// The columns as the server described them last, with their types as they are known by now.
     pub(crate) fn columns(&self) -> Columns {
-        self.columns.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let (columns, state) = &mut *self.columns.lock().unwrap_or_else(PoisonError::into_inner);
+        let state_now = self.types.state();
+        if *state != state_now {
+            *state = state_now;
+            if let Some(learned) = learned_columns(columns, &self.types) {
+                *columns = learned;
+            }
+        }
+        columns.clone()
     }
 }
 

@@ -38,6 +38,7 @@ mod counts;
 mod error;
 mod interval;
 mod introspection;
+mod look_up;
 mod money;
 mod numeric;
 mod range;
@@ -58,4 +59,5 @@ pub use time_tz::TimeTz;
 
 pub(crate) use counts::{check as check_counts, has_counts};
 pub(crate) use error::plain_reason;
+pub(crate) use look_up::LookUp;
 pub(crate) use value_kind::value_kind;

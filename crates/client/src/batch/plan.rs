@@ -69,7 +69,7 @@ impl Executor {
         self.check_place(traits)?;
         let found: Vec<Option<Type>> = (0..first.count())
             .map(|number| {
-                let found = params::find(number, first.parameter(number)).ok();
+                let found = params::find(number, first.parameter(number), &self.context.types).ok();
                 found.filter(|found| !found.is_guess()).map(|Found { type_, .. }| type_)
             })
             .collect();

@@ -1,7 +1,9 @@
 //! A memory of the types that are not built in.
 
 use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use postgres_types::{Kind, ToSql, Type, WrongType};
@@ -30,11 +32,12 @@ use crate::{Error, Rows};
 /// What was learned stays as it was when a type is altered, until it is [forgotten](Self::forget) or
 /// learned again.
 #[derive(Debug, Default)]
-pub struct TypeCache(RwLock<Known>);
+pub struct TypeCache(RwLock<Known>, AtomicU64);
 
 #[derive(Debug, Default)]
 struct Known {
     by_oid: HashMap<u32, Learned>,
+    since: HashMap<u32, Instant>,
     by_age: VecDeque<u32>,
     size: usize,
 }
@@ -95,17 +98,42 @@ impl TypeCache {
         for learned in learned {
             known.insert(learned);
         }
+        drop(known);
+        self.changed();
         types
     }
 
     /// Forgets a type and those that it is a part of: it was altered or dropped.
     pub fn forget(&self, oid: u32) {
         self.write().retain(|type_| !contains(type_, oid));
+        self.changed();
+    }
+
+    /// A value of this type could not be read as what was learned. It is forgotten, so that its next
+    /// use asks anew; but not if it was learned just now, since then the fault is the reader's.
+    pub(crate) fn suspect(&self, oid: u32) {
+        let since = self.read().since.get(&oid).copied();
+        if since.is_some_and(|since| since.elapsed() >= SUSPECT_AGE) {
+            self.forget(oid);
+        }
+    }
+
+    /// Changes whenever something was learned or forgotten; never [`NEVER`](Self::NEVER).
+    pub(crate) fn state(&self) -> u64 {
+        self.1.load(Ordering::Acquire)
+    }
+
+    /// A state that there never is.
+    pub(crate) const NEVER: u64 = u64::MAX;
+
+    fn changed(&self) {
+        self.1.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Forgets everything: another database, for instance.
     pub fn clear(&self) {
         *self.write() = Known::default();
+        self.changed();
     }
 
     /// How many types are remembered.
@@ -147,12 +175,14 @@ impl Known {
         self.remove(oid);
         self.size += learned.size;
         self.by_age.push_back(oid);
+        self.since.insert(oid, Instant::now());
         self.by_oid.insert(oid, learned);
         // The newest stays: no type alone is too large.
         while self.size > TypeCache::SIZE_MAX
             && let Some(oldest) = self.by_age.pop_front()
         {
             self.size -= self.by_oid.remove(&oldest).map_or(0, |learned| learned.size);
+            self.since.remove(&oldest);
         }
     }
 
@@ -166,9 +196,14 @@ impl Known {
     fn retain(&mut self, keep: impl Fn(&Type) -> bool) {
         self.by_oid.retain(|_, learned| keep(&learned.type_));
         self.by_age.retain(|oid| self.by_oid.contains_key(oid));
+        self.since.retain(|oid, _| self.by_oid.contains_key(oid));
         self.size = self.by_oid.values().map(|learned| learned.size).sum();
     }
 }
+
+/// A type that was learned longer ago is asked for anew when a value does not fit it: one question in
+/// that time at most, for a program that never reads it right.
+const SUSPECT_AGE: Duration = Duration::from_secs(1);
 
 /// Whether a type is this one, or made of it.
 fn contains(type_: &Type, oid: u32) -> bool {

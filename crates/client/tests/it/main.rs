@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod auto_prepare;
-mod begin;
 mod batches;
+mod begin;
 mod cancellation;
 mod certificates;
 mod connecting;
@@ -29,5 +29,6 @@ mod transactions;
 mod trips;
 mod types_errors;
 mod types_learned;
+mod types_looked_up;
 mod types_table;
 mod types_text;

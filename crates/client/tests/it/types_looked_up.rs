@@ -123,7 +123,7 @@ fn many_first_uses_on_several_connections_end() {
     });
 }
 
-/// P: a driver that introspects on a second connection of a pool waits for itself.
+/// P24. Nor does it wait for a second connection, which a pool of one does not have.
 #[test]
 fn a_look_up_needs_no_second_connection() {
     run(async {
@@ -174,6 +174,7 @@ async fn one(max: &str) -> (Client, String) {
     (client_with(max).await, schema().await)
 }
 
+/// P24. The question is not queued behind what its caller has yet to do.
 #[test]
 fn a_pipeline_looks_types_up_between_its_statements() {
     run(async {

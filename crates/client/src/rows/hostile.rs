@@ -50,7 +50,13 @@ fn read<T: for<'a> FromSql<'a>>(column: &Column, value: &[u8]) -> Option<Error> 
 
 fn column(type_: &Type) -> Column {
     let has_counts = has_counts(type_);
-    Column { name: "secret".into(), type_: type_.clone(), format: Format::Binary, has_counts }
+    Column {
+        name: "secret".into(),
+        type_: type_.clone(),
+        format: Format::Binary,
+        has_counts,
+        known: Known::BuiltIn,
+    }
 }
 
 #[test]

@@ -60,7 +60,9 @@ where
     lane.send_all(&mut rows).await;
     let report = std::mem::take(&mut lane.report);
     drop(lane);
-    plan.learn(&executor, report.errors.first());
+    if report.stopped.is_none() {
+        plan.learn(&executor, report.errors.first());
+    }
     report
 }
 
@@ -239,6 +241,11 @@ impl Lane<'_> {
     /// The next row ended.
     fn row(&mut self, result: Result<u64, Error>) {
         let index = self.report.affected.len();
+        // Behind a statement that could not be prepared each row finds none.
+        let result = result.map_err(|error| match &self.report.stopped {
+            Some(why) if error.sqlstate() == Some("26000") => why.clone(),
+            _ => error,
+        });
         self.report.affected.push(*result.as_ref().unwrap_or(&0));
         self.report.errors.extend(result.err().map(|error| BatchError::at(index, error)));
     }

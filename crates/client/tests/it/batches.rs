@@ -240,6 +240,7 @@ fn a_statement_that_can_not_be_prepared_is_no_rows_fault() {
         assert_eq!((error.index(), error.error().sqlstate()), (None, Some("42P01")));
         let report = client.batch(sql, (0..5000).map(|id| (id,))).isolated().await;
         assert_eq!(report.stopped().unwrap().sqlstate(), Some("42P01"));
+        assert!(report.errors().iter().all(|it| it.error().sqlstate() == Some("42P01")));
         assert_usable(&client).await;
         let error = client.batch("vacuum", [()]).atomic().await.unwrap_err();
         assert_eq!(error.error().outcome(), Outcome::NotSent);

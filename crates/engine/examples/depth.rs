@@ -41,6 +41,8 @@ impl Protocol for Fixed {
     fn skip(&mut self, _: &mut u32) {}
 
     fn heal(&mut self, _: &mut u32, _: &mut BytesMut) {}
+
+    fn restart(&mut self, _: &mut u32) {}
 }
 
 fn main() {

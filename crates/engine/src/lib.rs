@@ -41,7 +41,7 @@ mod request;
 mod retry;
 mod time;
 
-pub use connection::Connection;
+pub use connection::{CancelEnd, Connection, Wanted};
 pub use limits::Limits;
 pub use outcome::{Cause, CloseReason, Failure, Outcome};
 pub use output::{End, Output};

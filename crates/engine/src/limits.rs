@@ -33,6 +33,13 @@ pub struct Limits {
     /// declared dead. Default 30 s. A peer that took everything and computes in silence is alive;
     /// noticing that it vanished is TCP's work (keepalive, `TCP_USER_TIMEOUT`).
     pub stall_timeout: Duration,
+    /// How long new requests wait for the end of a cancel that was sent. Default 5 s. Past it the
+    /// connection goes on, as one that is to be closed soon ([`Output::Astray`](crate::Output::Astray)).
+    pub cancel_wait_max: Duration,
+    /// How long after a cancel has ended a request that the server says was cancelled is still taken
+    /// for hit by it, and sent again. Default 1 s. A PostgreSQL server needs none: its signal is
+    /// delivered when it closes the cancel's connection. A pooler may pass it on later.
+    pub cancel_grace: Duration,
 }
 
 impl Default for Limits {
@@ -44,6 +51,8 @@ impl Default for Limits {
             queue_bytes_max: 16 << 20,
             waiting_max: 65_536,
             stall_timeout: Duration::from_secs(30),
+            cancel_wait_max: Duration::from_secs(5),
+            cancel_grace: Duration::from_secs(1),
         }
     }
 }

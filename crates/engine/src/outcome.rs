@@ -48,7 +48,7 @@ pub enum Cause {
     Aborted,
     /// Its deadline passed.
     Deadline,
-    /// The host cancelled it before it was sent.
+    /// The host took it back: before it was sent, or before it was sent again.
     Cancelled,
     /// The connection ended; [`Output::Closed`](crate::Output::Closed) says how.
     Closed,

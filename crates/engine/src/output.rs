@@ -50,6 +50,24 @@ pub enum Output<E> {
     Full,
     /// Nothing waits and the window is below three quarters. Once per `Full`.
     Drained,
+    /// What came of this reply so far is void: a cancel that was meant for another request hit it, and
+    /// it is sent again.
+    Restarted {
+        /// Whose reply it is.
+        token: Token,
+    },
+    /// The server is to be asked to cancel what it runs: prepare that (open a socket), then call
+    /// [`begin_cancel`](crate::Connection::begin_cancel), and whatever becomes of it
+    /// [`handle_cancel_end`](crate::Connection::handle_cancel_end). Not again before that.
+    Cancel,
+    /// A cancel that was wanted is not made. The request goes on.
+    NotCancelled {
+        /// Which request; [`Token::DISCARD`] where its caller has gone.
+        token: Token,
+    },
+    /// A cancel was sent, and nobody knows whether it may still arrive: use the connection for what it
+    /// has, and then close it.
+    Astray,
     /// The connection ended. It comes before the ends of the requests that it takes along; no
     /// request that was submitted is left without one.
     Closed(CloseReason),
@@ -75,6 +93,14 @@ impl<E: fmt::Debug> fmt::Debug for Output<E> {
             Output::Room { token } => f.debug_struct("Room").field("token", token).finish(),
             Output::Full => f.write_str("Full"),
             Output::Drained => f.write_str("Drained"),
+            Output::Restarted { token } => {
+                f.debug_struct("Restarted").field("token", token).finish()
+            }
+            Output::Cancel => f.write_str("Cancel"),
+            Output::NotCancelled { token } => {
+                f.debug_struct("NotCancelled").field("token", token).finish()
+            }
+            Output::Astray => f.write_str("Astray"),
             Output::Closed(reason) => f.debug_tuple("Closed").field(reason).finish(),
         }
     }

@@ -40,6 +40,9 @@ pub trait Protocol {
     /// The server said that this request never started and it is about to be sent again: writes
     /// what has to go before it, and says anew what to expect.
     fn heal(&mut self, expect: &mut Self::Expect, out: &mut BytesMut);
+
+    /// This request was cancelled by mistake, and is about to be sent again as it was.
+    fn restart(&mut self, expect: &mut Self::Expect);
 }
 
 /// What stands at the front of the input. Lengths are in bytes and cover whole messages.
@@ -59,6 +62,8 @@ pub enum Step<E> {
         outcome: Outcome,
         /// Whether the server says that the request never started, so that it may be sent again.
         never_started: bool,
+        /// Whether the server says that it was cancelled.
+        cancelled: bool,
     },
     /// The answer to the head's sync point.
     Settled(usize),

@@ -38,6 +38,12 @@ pub struct Request<X> {
     /// it, as in a transaction. At its deadline its caller is told [`Outcome::Unknown`](crate::Outcome),
     /// and it is sent all the same.
     pub pinned: bool,
+    /// Whether it may be sent again, once, when a cancel that was meant for another request hit it: what
+    /// it did is undone then. Where one request on its way may not, those in front of it are not
+    /// cancelled. Only for one that carries its own sync point, outside any group.
+    pub resend: bool,
+    /// Whether the server is to be asked to cancel it when its deadline passes while it is on its way.
+    pub cancel_late: bool,
     /// Whether there is room for it: [`Output::Room`](crate::Output::Room) announced it, or
     /// [`has_room`](crate::Connection::has_room) was asked just before. Without meaning in a group.
     pub reserved: bool,
@@ -55,6 +61,8 @@ impl<X> Request<X> {
             in_order: false,
             group: None,
             pinned: false,
+            resend: false,
+            cancel_late: false,
             reserved: false,
         }
     }

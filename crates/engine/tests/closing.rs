@@ -175,13 +175,20 @@ impl Protocol for Careless {
             Some(b'p') => Step::Part(1),
             Some(b'c') => Step::Complete(1),
             Some(b's') => Step::Settled(1),
-            Some(_) => Step::Failed { len: 1, outcome: Outcome::Rejected, never_started: false },
+            Some(_) => Step::Failed {
+                len: 1,
+                outcome: Outcome::Rejected,
+                never_started: false,
+                cancelled: false,
+            },
         })
     }
 
     fn skip(&mut self, _: &mut ()) {}
 
     fn heal(&mut self, _: &mut (), _: &mut BytesMut) {}
+
+    fn restart(&mut self, _: &mut ()) {}
 }
 
 #[test]

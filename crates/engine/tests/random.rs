@@ -157,6 +157,7 @@ impl Host {
             queue_bytes_max: rng.pick(&[0, 50, 200, 1 << 20, 1 << 20]),
             waiting_max: rng.pick(&[0, 1, 4, 1000, 1000]),
             stall_timeout: Duration::from_secs(3600),
+            ..Limits::default()
         };
         Host {
             rng,
@@ -290,6 +291,8 @@ impl Host {
             in_order: false,
             group,
             pinned: false,
+            resend: false,
+            cancel_late: false,
             reserved,
         };
         let fails = self.rng.one_in(30) && !reserved && group.is_none();
@@ -529,6 +532,10 @@ impl Host {
                 }
                 Output::Event { event, .. } => assert_eq!(event, 9),
                 Output::Full | Output::Drained => {}
+                Output::Restarted { .. }
+                | Output::Cancel
+                | Output::NotCancelled { .. }
+                | Output::Astray => panic!("nobody wanted a cancel"),
             }
         }
         self.check_limits();

@@ -125,7 +125,8 @@ impl Postgres {
             true => Outcome::Unknown,
             false => Outcome::Rejected,
         };
-        Ok(Step::Failed { len, outcome, never_started })
+        let cancelled = error.fields.value(field::CODE) == Some(b"57014");
+        Ok(Step::Failed { len, outcome, never_started, cancelled })
     }
 
     fn ready(
@@ -191,6 +192,12 @@ impl Protocol for Postgres {
             out.put_slice(heal);
             expect.pending |= CLOSE | PARSE | DESCRIBE_PARAMETERS | DESCRIBE_ROWS;
         }
+        expect.sent = expect.pending;
+        expect.failed = false;
+    }
+
+    fn restart(&mut self, expect: &mut Expect) {
+        expect.pending = expect.sent;
         expect.failed = false;
     }
 }
@@ -200,6 +207,8 @@ impl Protocol for Postgres {
 pub struct Expect {
     /// What was sent and is unanswered. Answers come in the order of the bits, lowest first.
     pending: u8,
+    /// What was pending when it was sent, for sending it again.
+    sent: u8,
     failed: bool,
     partial_effects: bool,
     transaction_local: bool,
@@ -225,6 +234,7 @@ impl Expect {
     pub const fn sync() -> Expect {
         Expect {
             pending: 0,
+            sent: 0,
             failed: false,
             partial_effects: false,
             transaction_local: false,
@@ -249,43 +259,43 @@ impl Expect {
 
     /// A simple query.
     pub const fn simple() -> Expect {
-        Expect { pending: SIMPLE, ..Expect::sync() }
+        Expect::sync().and(SIMPLE)
+    }
+
+    const fn and(mut self, pending: u8) -> Expect {
+        self.pending |= pending;
+        self.sent = self.pending;
+        self
     }
 
     /// Also a Close, in front of everything.
-    pub const fn close(mut self) -> Expect {
-        self.pending |= CLOSE;
-        self
+    pub const fn close(self) -> Expect {
+        self.and(CLOSE)
     }
 
     /// Also a Parse.
-    pub const fn parse(mut self) -> Expect {
-        self.pending |= PARSE;
-        self
+    pub const fn parse(self) -> Expect {
+        self.and(PARSE)
     }
 
     /// Also a Describe of a statement.
-    pub const fn describe_statement(mut self) -> Expect {
-        self.pending |= DESCRIBE_PARAMETERS | DESCRIBE_ROWS;
-        self
+    pub const fn describe_statement(self) -> Expect {
+        self.and(DESCRIBE_PARAMETERS | DESCRIBE_ROWS)
     }
 
     /// Also a Bind.
-    pub const fn bind(mut self) -> Expect {
-        self.pending |= BIND;
-        self
+    pub const fn bind(self) -> Expect {
+        self.and(BIND)
     }
 
     /// Also a Describe of the portal.
-    pub const fn describe_portal(mut self) -> Expect {
-        self.pending |= DESCRIBE_PORTAL;
-        self
+    pub const fn describe_portal(self) -> Expect {
+        self.and(DESCRIBE_PORTAL)
     }
 
     /// Also an Execute.
-    pub const fn execute(mut self) -> Expect {
-        self.pending |= EXECUTE;
-        self
+    pub const fn execute(self) -> Expect {
+        self.and(EXECUTE)
     }
 
     /// The registered statement that the Bind names.

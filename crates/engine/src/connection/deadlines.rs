@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::Connection;
+use super::{CancelEnd, Connection};
 use crate::{Cause, CloseReason, Outcome, Protocol, Time};
 
 impl<P: Protocol> Connection<P> {
@@ -24,6 +24,9 @@ impl<P: Protocol> Connection<P> {
         }
         if now >= self.stall_deadline() {
             return self.close(CloseReason::Stalled);
+        }
+        if now >= self.hold_deadline() {
+            self.handle_cancel_end(now, CancelEnd::Lost);
         }
         if now >= self.next_expiry() {
             self.expire(now);

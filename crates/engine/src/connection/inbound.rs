@@ -2,6 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 
+use super::cancelling::NOT_SENT_AGAIN;
+use super::wire::Want;
 use super::{Connection, HeadFailure};
 use crate::{
     Cause, CloseReason, End, Failure, Group, Outcome, Output, Protocol, Step, SyncPoint, Time,
@@ -63,10 +65,11 @@ impl<P: Protocol> Connection<P> {
                 let block = input.split_to(std::mem::take(taken) + len).freeze();
                 self.settle(block);
             }
-            Step::Failed { len, outcome, never_started } => {
+            Step::Failed { len, outcome, never_started, cancelled } => {
                 self.deliver(input, taken);
                 let block = input.split_to(len).freeze();
-                self.fail_head(block, outcome, never_started);
+                let failure = Failure { outcome, cause: Cause::Server };
+                self.fail_head(HeadFailure { failure, block, never_started, cancelled });
             }
             // These belong to no request, and the caller has dealt with them.
             Step::Need(_) | Step::Event(..) | Step::Fatal(_) => {}
@@ -121,17 +124,16 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// The head failed: what follows in its segment is skipped.
-    fn fail_head(&mut self, block: Bytes, outcome: Outcome, never_started: bool) {
-        let failure = Failure { outcome, cause: Cause::Server };
+    fn fail_head(&mut self, failed: HeadFailure) {
         if self.head_is_member() {
-            self.end_head(block, End::Failed(failure));
-            self.skipping = Some(outcome);
+            self.end_head(failed.block, End::Failed(failed.failure));
+            self.skipping = Some(failed.failure.outcome);
             self.skip_members();
             self.update_window();
         } else if self.head_failure.is_some() {
             self.violated("a second error for one request");
         } else {
-            self.head_failure = Some(HeadFailure { failure, block, never_started });
+            self.head_failure = Some(failed);
         }
     }
 
@@ -149,8 +151,12 @@ impl<P: Protocol> Connection<P> {
         {
             self.protocol.skip(&mut slot.expect);
             let failure = Failure { outcome, cause: Cause::Aborted };
-            let block = Bytes::new();
-            self.head_failure = Some(HeadFailure { failure, block, never_started: false });
+            self.head_failure = Some(HeadFailure {
+                failure,
+                block: Bytes::new(),
+                never_started: false,
+                cancelled: false,
+            });
         }
     }
 
@@ -161,11 +167,18 @@ impl<P: Protocol> Connection<P> {
         if slot.sync == SyncPoint::Member {
             return self.violated("a sync point was answered before a request in front of it");
         }
-        let again = slot.again && (!slot.in_order || self.wire.len() == 1);
+        let order_stays = !slot.in_order || self.wire.len() == 1;
+        let (again, unwanted) = (slot.again && order_stays, slot.want != Want::No);
         self.skipping = None;
         match self.head_failure.take() {
             None => self.end_head(block, End::Complete),
+            Some(failed) if failed.never_started && again && unwanted => {
+                self.end_head(Bytes::new(), End::Failed(NOT_SENT_AGAIN));
+            }
             Some(failed) if failed.never_started && again => self.prepare_again(),
+            Some(failed) if failed.cancelled && order_stays && self.is_hit(&failed) => {
+                self.prepare_restart();
+            }
             Some(failed) => self.end_head(failed.block, End::Failed(failed.failure)),
         }
         self.update_window();
@@ -176,7 +189,21 @@ impl<P: Protocol> Connection<P> {
         let bytes = Bytes::copy_from_slice(self.wire.front_bytes());
         if let Some(mut slot) = self.wire.answered() {
             slot.again = false;
-            slot.healed = true;
+            (slot.healed, slot.heals) = (true, true);
+            self.healing.push_back((slot, bytes));
+        }
+    }
+
+    /// Takes the head off the wire to send it again as it was, this once.
+    fn prepare_restart(&mut self) {
+        let bytes = Bytes::copy_from_slice(self.wire.front_bytes());
+        if let Some(mut slot) = self.wire.answered() {
+            slot.resend = false;
+            (slot.healed, slot.heals) = (true, false);
+            self.protocol.restart(&mut slot.expect);
+            if slot.token != Token::DISCARD {
+                self.outputs.push_back(Output::Restarted { token: slot.token });
+            }
             self.healing.push_back((slot, bytes));
         }
     }

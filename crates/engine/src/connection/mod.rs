@@ -1,6 +1,7 @@
 //! The state machine of one connection.
 
 mod buffer;
+mod cancelling;
 mod deadlines;
 mod inbound;
 mod outbound;
@@ -16,6 +17,8 @@ use crate::{
     Cause, CloseReason, End, Failure, Group, Limits, Outcome, Output, Protocol, Request,
     SubmitError, SyncPoint, Ticket, Time, Token, Violation,
 };
+use cancelling::Cancelling;
+pub use cancelling::{CancelEnd, Wanted};
 use outbound::Admission;
 use queue::{Queue, Waiting};
 use wire::{Slot, Wire};
@@ -28,7 +31,8 @@ use wire::{Slot, Wire};
 /// * *what happened*, named `handle_…`: bytes, time, an end, what was written or consumed;
 /// * *commands*: [`submit`](Self::submit), [`wait`](Self::wait), [`cancel`](Self::cancel),
 ///   [`open_group`](Self::open_group), [`close_group`](Self::close_group),
-///   [`flush`](Self::flush), [`terminate`](Self::terminate);
+///   [`flush`](Self::flush), [`terminate`](Self::terminate), and those about cancelling at the server:
+///   [`want_cancel`](Self::want_cancel), [`begin_cancel`](Self::begin_cancel);
 /// * *drains*: [`transmit`](Self::transmit) shows the bytes to write, and
 ///   [`poll_output`](Self::poll_output) what became of whom.
 ///
@@ -62,6 +66,7 @@ pub struct Connection<P: Protocol> {
     /// Holds what is known of the effect of the segment as a whole. Invariant: there is a
     /// `head_failure` too unless the ring is empty, since the head is the segment's end then.
     skipping: Option<Outcome>,
+    cancelling: Cancelling,
     outputs: VecDeque<Output<P::Event>>,
     /// No deadline of a request lies before this moment.
     earliest_deadline: Time,
@@ -88,6 +93,7 @@ struct HeadFailure {
     failure: Failure,
     block: Bytes,
     never_started: bool,
+    cancelled: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +123,7 @@ impl<P: Protocol> Connection<P> {
             full: false,
             head_failure: None,
             skipping: None,
+            cancelling: Cancelling::default(),
             outputs: VecDeque::new(),
             earliest_deadline: Time::NEVER,
             next_look: now,
@@ -389,7 +396,7 @@ impl<P: Protocol> Connection<P> {
 
     /// When to call [`handle_time`](Self::handle_time) next, unless something else happens first.
     pub fn poll_deadline(&self) -> Option<Time> {
-        let next = self.next_expiry().min(self.stall_deadline());
+        let next = self.next_expiry().min(self.stall_deadline()).min(self.hold_deadline());
         (next != Time::NEVER).then_some(next)
     }
 
@@ -406,6 +413,7 @@ impl<P: Protocol> Connection<P> {
         if bytes > 0 {
             self.last_progress = now;
             self.wire.written(bytes);
+            self.look_for_victim();
         }
     }
 
@@ -470,6 +478,7 @@ impl<P: Protocol> Connection<P> {
         self.floor = None;
         self.undelivered = 0;
         self.turn = false;
+        self.cancelling = Cancelling::default();
     }
 
     fn enter_closed(&mut self, reason: CloseReason) {

@@ -104,6 +104,7 @@ impl<P: Protocol> Connection<P> {
         if self.life == Life::Closed {
             return;
         }
+        self.end_hold(now);
         loop {
             self.free_floor();
             if !(self.window_open() && self.send_next(now)) {
@@ -113,6 +114,7 @@ impl<P: Protocol> Connection<P> {
         self.grant();
         self.offer_room();
         self.announce_drained();
+        self.look_for_victim();
         self.say_goodbye(now);
     }
 
@@ -120,7 +122,7 @@ impl<P: Protocol> Connection<P> {
     #[inline]
     pub(super) fn window_open(&self) -> bool {
         // A request larger than the window travels alone.
-        self.refilling || (self.in_flight() == 0 && self.undelivered == 0)
+        !self.is_held() && (self.refilling || (self.in_flight() == 0 && self.undelivered == 0))
     }
 
     /// Once the window was full it opens again at half: refilling it at every reply makes many
@@ -168,7 +170,9 @@ impl<P: Protocol> Connection<P> {
         let Some((mut slot, bytes)) = self.healing.pop_front() else { return };
         self.wire.begin(now, &mut self.last_progress);
         let heal = |out: &mut BytesMut| {
-            self.protocol.heal(&mut slot.expect, out);
+            if slot.heals {
+                self.protocol.heal(&mut slot.expect, out);
+            }
             out.extend_from_slice(&bytes);
             Ok::<(), std::convert::Infallible>(())
         };

@@ -116,6 +116,14 @@ impl<X> Queue<X> {
         }
     }
 
+    /// The request with this token, to change what is wanted of it.
+    pub(super) fn find(&mut self, token: Token) -> Option<&mut Slot<X>> {
+        self.line.iter_mut().find_map(|entry| match entry {
+            Entry::Request { slot, .. } if slot.token == token => Some(slot),
+            _ => None,
+        })
+    }
+
     /// Takes an isolated request back; one of a longer segment stays, since a segment is sent whole
     /// or not at all. `mid_segment`: the first entry continues a segment that is on the wire.
     pub(super) fn remove(&mut self, number: u64, mid_segment: bool) -> Option<Token> {

@@ -24,13 +24,41 @@ pub(super) struct Slot<X> {
     pub(super) again: bool,
     /// Whether it is sent again only if nothing was sent behind it.
     pub(super) in_order: bool,
-    /// Whether it was sent before, and the server said that it never started.
+    /// Whether it was sent before, and the server said that it never started, or that it was undone.
     pub(super) healed: bool,
+    /// Whether what heals it goes in front when it is sent again.
+    pub(super) heals: bool,
+    /// Whether it is sent again if a cancel that was meant for another request hit it.
+    pub(super) resend: bool,
+    /// Whether it is to be cancelled when its deadline passes.
+    pub(super) cancel_late: bool,
+    /// Whether its deadline has passed, so that nobody cares what becomes of it.
+    pub(super) expired: bool,
+    pub(super) want: Want,
+}
+
+/// Whether a request on its way is to be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    No,
+    /// As long as that harms nobody behind it.
+    Gently,
+    /// Whatever is behind it: it is all of one caller.
+    Anyway,
+    /// It was, and that was tried, or can't be done.
+    Over,
+}
+
+impl Want {
+    pub(super) fn is_open(self) -> bool {
+        matches!(self, Want::Gently | Want::Anyway)
+    }
 }
 
 impl<X> Slot<X> {
     #[inline]
     pub(super) fn new(request: Request<X>, len: usize) -> Slot<X> {
+        let alone = request.sync == SyncPoint::Own && request.group.is_none();
         Slot {
             token: request.token,
             expect: request.expect,
@@ -39,10 +67,21 @@ impl<X> Slot<X> {
             group: request.group,
             sync: request.sync,
             pinned: request.pinned,
-            again: request.again && request.sync == SyncPoint::Own && request.group.is_none(),
+            again: request.again && alone,
             in_order: request.in_order,
             healed: false,
+            heals: false,
+            resend: request.resend && alone,
+            cancel_late: request.cancel_late,
+            expired: false,
+            want: Want::No,
         }
+    }
+
+    /// Whether its bytes are kept until it is answered.
+    #[inline]
+    fn is_kept(&self) -> bool {
+        self.again || self.resend
     }
 
     /// Its caller no longer waits. The token that it had is to be ended.
@@ -68,7 +107,11 @@ pub(super) struct Wire<X> {
     /// Position of the first byte of the ring's first request.
     front_start: u64,
     /// How many requests of the ring may be sent again, so that their bytes are kept.
-    again_count: usize,
+    kept_count: usize,
+    /// How many requests left the ring: the number of its first.
+    answered: u64,
+    /// Invariant: how many in the ring are to be cancelled.
+    wanted: usize,
     /// Whether the last request on the wire leaves its segment open.
     pub(super) mid_segment: bool,
     /// Requests and bytes since the last sync point or Flush on the wire.
@@ -86,7 +129,9 @@ impl<X> Wire<X> {
             buffer_start: 0,
             written: 0,
             front_start: 0,
-            again_count: 0,
+            kept_count: 0,
+            answered: 0,
+            wanted: 0,
             mid_segment: false,
             unflushed: 0,
             unflushed_bytes: 0,
@@ -155,12 +200,53 @@ impl<X> Wire<X> {
     /// The bytes of the first request, which may be sent again.
     pub(super) fn front_bytes(&self) -> &[u8] {
         let Some(slot) = self.ring.front() else { return &[] };
-        debug_assert!(slot.again, "the bytes of other requests are not kept");
+        debug_assert!(slot.is_kept(), "the bytes of other requests are not kept");
         let start = (self.front_start - self.buffer_start) as usize;
         &self.buffer.as_slice()[start..start + slot.len]
     }
 
+    /// The number of the first request: how many left the ring before it.
+    #[inline]
+    pub(super) fn front_number(&self) -> u64 {
+        self.answered
+    }
+
+    /// How many requests are to be cancelled.
+    #[inline]
+    pub(super) fn wanted(&self) -> usize {
+        self.wanted
+    }
+
+    /// The request at this place in the ring.
+    pub(super) fn at(&self, index: usize) -> Option<&Slot<X>> {
+        self.ring.get(index)
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot<X>> {
+        self.ring.iter()
+    }
+
+    /// The place of the request that ends the segment of the one at `index`, if it is on its way.
+    pub(super) fn segment_end(&self, index: usize) -> Option<usize> {
+        (index..self.ring.len()).find(|&at| self.ring[at].sync != SyncPoint::Member)
+    }
+
+    /// Whether the requests up to this place were written to their end.
+    pub(super) fn is_written_to(&self, index: usize) -> bool {
+        let len: usize = self.ring.iter().take(index + 1).map(|slot| slot.len).sum();
+        self.front_start + len as u64 <= self.written
+    }
+
     // --- changes ---
+
+    /// Whether the request at this place is to be cancelled. Returns its token.
+    pub(super) fn want(&mut self, index: usize, want: Want) -> Token {
+        let slot = &mut self.ring[index];
+        self.wanted -= usize::from(slot.want.is_open());
+        slot.want = want;
+        self.wanted += usize::from(want.is_open());
+        slot.token
+    }
 
     /// Waiting for the peer begins when the first byte does.
     #[inline]
@@ -189,8 +275,10 @@ impl<X> Wire<X> {
     pub(super) fn push(&mut self, mut slot: Slot<X>) {
         // One that ends a segment of several can't be sent again without the others.
         slot.again &= !self.mid_segment;
+        slot.resend &= !self.mid_segment;
         self.in_flight_bytes += slot.len;
-        self.again_count += usize::from(slot.again);
+        self.kept_count += usize::from(slot.is_kept());
+        self.wanted += usize::from(slot.want.is_open());
         self.mid_segment = slot.sync == SyncPoint::Member;
         self.members += usize::from(self.mid_segment);
         if self.mid_segment {
@@ -238,20 +326,28 @@ impl<X> Wire<X> {
         let slot = self.ring.pop_front()?;
         self.in_flight_bytes -= slot.len;
         self.front_start += slot.len as u64;
-        self.again_count -= usize::from(slot.again);
+        self.kept_count -= usize::from(slot.is_kept());
+        self.wanted -= usize::from(slot.want.is_open());
+        self.answered += 1;
         self.members -= usize::from(slot.sync == SyncPoint::Member);
         self.release();
         Some(slot)
     }
 
     /// Ends the wait of everyone whose deadline has come, and returns the earliest of the others.
-    /// Nobody would hear of a request that is sent again after that, so it isn't.
+    /// Nobody would hear of a request that is sent again after that, so it isn't. One that is to be
+    /// cancelled then is marked.
     pub(super) fn expire(&mut self, now: Time, mut expired: impl FnMut(usize, Token)) -> Time {
         let mut earliest = Time::NEVER;
         for (index, slot) in self.ring.iter_mut().enumerate() {
             if slot.deadline <= now {
-                self.again_count -= usize::from(slot.again);
-                slot.again = false;
+                self.kept_count -= usize::from(slot.is_kept());
+                (slot.again, slot.resend) = (false, false);
+                slot.expired = true;
+                if slot.cancel_late && slot.want == Want::No {
+                    slot.want = Want::Gently;
+                    self.wanted += 1;
+                }
                 expired(index, slot.forget());
             } else {
                 earliest = earliest.min(slot.deadline);
@@ -265,7 +361,7 @@ impl<X> Wire<X> {
     /// sent again: then they stay until it is answered. Either way they are within the window.
     #[inline]
     fn release(&mut self) {
-        let keep_from = match self.again_count {
+        let keep_from = match self.kept_count {
             0 => self.written,
             _ => self.front_start.min(self.written),
         };

@@ -89,6 +89,10 @@ pub fn failed(id: u32, outcome: Outcome, never_started: bool) -> Vec<u8> {
     message(b'e', id, &[u8::from(outcome == Outcome::Unknown), u8::from(never_started)])
 }
 
+pub fn cancelled(id: u32) -> Vec<u8> {
+    message(b'e', id, &[0, 0, 1])
+}
+
 pub fn notice(id: u32) -> Vec<u8> {
     message(b'n', id, b"")
 }
@@ -155,7 +159,8 @@ impl Protocol for Toy {
                     0 => Outcome::Rejected,
                     _ => Outcome::Unknown,
                 };
-                Ok(Step::Failed { len, outcome, never_started: message.rest[1] != 0 })
+                let (never_started, cancelled) = (message.rest[1] != 0, message.rest.len() > 2);
+                Ok(Step::Failed { len, outcome, never_started, cancelled })
             }
             _ => Err(Violation("an unknown message")),
         }
@@ -169,5 +174,9 @@ impl Protocol for Toy {
         self.heals += 1;
         expect.done = false;
         put(out, b'H', expect.id, b"");
+    }
+
+    fn restart(&mut self, expect: &mut Expect) {
+        (expect.done, expect.skipped) = (false, false);
     }
 }

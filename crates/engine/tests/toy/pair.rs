@@ -21,6 +21,10 @@ pub enum Out {
     Room(u64),
     Full,
     Drained,
+    Restarted(u64),
+    Cancel,
+    NotCancelled(u64),
+    Astray,
     Closed(CloseReason),
 }
 
@@ -112,6 +116,12 @@ impl Pair {
         self.submit(request, script).unwrap()
     }
 
+    /// A request that may be sent again if a cancel hits it by mistake.
+    pub fn resend(&mut self, id: u32, script: &str) -> Ticket {
+        let request = Request { resend: true, ..self.request(id, SyncPoint::Own) };
+        self.submit(request, script).unwrap()
+    }
+
     pub fn refused(&mut self, id: u32) -> SubmitError<&'static str> {
         self.submit(self.request(id, SyncPoint::Own), "o").unwrap_err()
     }
@@ -198,6 +208,13 @@ impl Pair {
             Output::Room { token } => Out::Room(token.0),
             Output::Full => Out::Full,
             Output::Drained => Out::Drained,
+            Output::Restarted { token } => {
+                self.replies.remove(&token.0);
+                Out::Restarted(token.0)
+            }
+            Output::Cancel => Out::Cancel,
+            Output::NotCancelled { token } => Out::NotCancelled(token.0),
+            Output::Astray => Out::Astray,
             Output::Closed(reason) => Out::Closed(reason),
         })
     }

@@ -1,0 +1,322 @@
+//! Cancelling at the server: when that harms nobody.
+//!
+//! A server is told on another connection to cancel what this one runs, and the request that it hits
+//! is whatever runs when that arrives. So a *victim* is cancelled only once its reply is due, and only
+//! if all that is behind it on the wire could be hit as well: each is sent again, once, if the server
+//! says that it was cancelled. From the moment at which the cancel is sent nothing else goes onto the
+//! wire (the *hold*), until the victim was answered and the cancel has ended, since a request that is
+//! sent after both can't be hit. Otherwise the victim runs on, and its reply is drained.
+
+use super::Connection;
+use super::HeadFailure;
+use super::wire::{Slot, Want};
+use crate::{Cause, Failure, Group, Outcome, Output, Protocol, SyncPoint, Time, Token};
+
+/// What became of the wish to cancel a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// It was not sent, or was to be sent again, and has ended.
+    TakenBack,
+    /// The server will be asked once the request is the one that it runs;
+    /// [`Output::NotCancelled`] says if not. It may end before.
+    Noted,
+    /// It shares a sync point with others, or that is not on its way yet.
+    NotPossible,
+    /// There is no such request, or no longer.
+    Unknown,
+}
+
+/// How a cancel ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelEnd {
+    /// No byte of it was sent.
+    NotSent,
+    /// The server closed the connection that it came on: it has been carried out.
+    Closed,
+    /// It was sent, and nobody knows what became of it.
+    Lost,
+}
+
+/// What is under way about cancelling.
+pub(super) struct Cancelling {
+    stage: Stage,
+    /// Requests below this number were on the wire with a cancel that has ended.
+    reached: u64,
+    /// Until then one that has ended is taken to be on its way still.
+    reaches_until: Time,
+    /// One was sent of which nobody knows whether it arrived.
+    astray: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Idle,
+    /// The host prepares to send one.
+    Preparing,
+    /// It was sent, when the request with the number `victim` was the end of the segment at the head.
+    Sent {
+        victim: u64,
+        since: Time,
+        closed: bool,
+    },
+}
+
+/// A victim that never started is not sent again.
+pub(super) const NOT_SENT_AGAIN: Failure =
+    Failure { outcome: Outcome::Rejected, cause: Cause::Cancelled };
+
+impl Default for Cancelling {
+    fn default() -> Cancelling {
+        Cancelling { stage: Stage::Idle, reached: 0, reaches_until: Time::ZERO, astray: false }
+    }
+}
+
+/// Whether the request at the head may be cancelled.
+enum Verdict {
+    Now {
+        end: usize,
+    },
+    /// Not yet, or there is no wish.
+    Later,
+    Never {
+        victim: usize,
+    },
+}
+
+impl<P: Protocol> Connection<P> {
+    // --- getters ---
+
+    /// Whether a cancel was sent, so that nothing else may be sent.
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        matches!(self.cancelling.stage, Stage::Sent { .. })
+    }
+
+    /// Whether a cancel may still arrive that nobody waits for ([`Output::Astray`]).
+    pub fn is_astray(&self) -> bool {
+        self.cancelling.astray
+    }
+
+    // --- commands ---
+
+    /// Wants a request cancelled, wherever it is; [`cancel`](Self::cancel) is for those that were not
+    /// sent.
+    ///
+    /// One that is to be sent again is taken back. For one on its way or
+    /// [`pinned`](crate::Request::pinned), [`Output::Cancel`] comes when its reply is due, if all that
+    /// is behind it may be sent again.
+    pub fn want_cancel(&mut self, now: Time, token: Token) -> Wanted {
+        let on_wire = self.wire.slots().position(|slot| slot.token == token);
+        if let Some(at) = on_wire {
+            let shares = self.wire.at(at).is_some_and(shares_sync_point);
+            return if shares { Wanted::NotPossible } else { self.want(at, Want::Gently) };
+        }
+        if let Some(at) = self.healing.iter().position(|(slot, _)| slot.token == token) {
+            self.healing.remove(at);
+            self.end(token, bytes::Bytes::new(), crate::End::Failed(NOT_SENT_AGAIN));
+            self.fill(now);
+            return Wanted::TakenBack;
+        }
+        match self.queue.find(token) {
+            Some(slot) if shares_sync_point(slot) => Wanted::NotPossible,
+            Some(slot) => {
+                slot.want = Want::Gently;
+                Wanted::Noted
+            }
+            None => Wanted::Unknown,
+        }
+    }
+
+    /// Wants the segment of this group cancelled that the server runs, or comes to next.
+    pub fn want_cancel_group(&mut self, group: Group) -> Wanted {
+        let first = self.wire.slots().position(|slot| slot.group == Some(group));
+        match first {
+            Some(first) => self.want_segment(first, Want::Gently),
+            None => Wanted::Unknown,
+        }
+    }
+
+    /// Wants cancelled what the server runs, whatever is behind it: for a connection that belongs to
+    /// one caller. What is hit instead fails.
+    pub fn want_cancel_head(&mut self) -> Wanted {
+        match self.wire.is_empty() {
+            true => Wanted::Unknown,
+            false => self.want_segment(0, Want::Anyway),
+        }
+    }
+
+    /// A cancel can be sent now, as [`Output::Cancel`] asked. If the answer is true, send it, to the
+    /// last byte, and say with [`handle_cancel_end`](Self::handle_cancel_end) when it has ended. If
+    /// not, don't: there is nothing to cancel any more, or something is behind it that must not be
+    /// hit; and there is no end to report.
+    pub fn begin_cancel(&mut self, now: Time) -> bool {
+        if self.cancelling.stage != Stage::Preparing {
+            return false;
+        }
+        self.cancelling.stage = Stage::Idle;
+        let Verdict::Now { end } = self.verdict() else {
+            self.look_for_victim();
+            return false;
+        };
+        (0..=end).for_each(|at| self.stop_wanting(at));
+        let victim = self.wire.front_number() + end as u64;
+        self.cancelling.stage = Stage::Sent { victim, since: now, closed: false };
+        true
+    }
+
+    // --- what happened ---
+
+    /// The cancel that [`Output::Cancel`] asked for has ended, or will not be sent.
+    pub fn handle_cancel_end(&mut self, now: Time, end: CancelEnd) {
+        match (self.cancelling.stage, end) {
+            (Stage::Idle, _) => return,
+            (Stage::Sent { victim, since, .. }, CancelEnd::Closed) => {
+                self.cancelling.stage = Stage::Sent { victim, since, closed: true };
+            }
+            (Stage::Sent { .. }, CancelEnd::Lost) => {
+                self.cancelling.stage = Stage::Idle;
+                self.cancelling.astray = true;
+                self.outputs.push_back(Output::Astray);
+            }
+            (Stage::Preparing | Stage::Sent { .. }, _) => {
+                let sent = self.is_held();
+                self.cancelling.stage = Stage::Idle;
+                self.give_up(sent);
+            }
+        }
+        self.fill(now);
+    }
+
+    // --- private ---
+
+    fn want_segment(&mut self, first: usize, want: Want) -> Wanted {
+        match self.wire.segment_end(first) {
+            Some(end) => self.want(end, want),
+            None => Wanted::NotPossible,
+        }
+    }
+
+    fn want(&mut self, at: usize, want: Want) -> Wanted {
+        self.wire.want(at, want);
+        self.look_for_victim();
+        Wanted::Noted
+    }
+
+    /// Asks the host for a cancel if the request at the head is to be cancelled and may be.
+    #[inline]
+    pub(super) fn look_for_victim(&mut self) {
+        if self.wire.wanted() > 0 && self.cancelling.stage == Stage::Idle {
+            self.judge_head();
+        }
+    }
+
+    fn judge_head(&mut self) {
+        match self.verdict() {
+            Verdict::Now { .. } => {
+                self.cancelling.stage = Stage::Preparing;
+                self.outputs.push_back(Output::Cancel);
+            }
+            Verdict::Never { victim } => {
+                let token = self.wire.want(victim, Want::Over);
+                self.outputs.push_back(Output::NotCancelled { token });
+            }
+            Verdict::Later => {}
+        }
+    }
+
+    fn verdict(&self) -> Verdict {
+        let Some(end) = self.wire.segment_end(0) else { return Verdict::Later };
+        let mut segment = self.wire.slots().take(end + 1);
+        let Some(victim) = segment.position(|slot| slot.want.is_open()) else {
+            return Verdict::Later;
+        };
+        if self.head_failure.is_some() || !self.wire.is_written_to(end) {
+            return Verdict::Later;
+        }
+        let Some(slot) = self.wire.at(victim) else { return Verdict::Later };
+        // A member in front of it may be what begins a transaction. If that is hit, what is behind it
+        // would run outside of it.
+        let alone = self.wire.len() == end + 1;
+        let safe = match (slot.want, slot.group) {
+            _ if self.cancelling.astray => false,
+            (_, None) if end > 0 => alone,
+            (Want::Anyway, _) => true,
+            (_, group) => self.may_be_hit_behind(end, group),
+        };
+        if safe { Verdict::Now { end } } else { Verdict::Never { victim } }
+    }
+
+    /// Whether everything behind this place on the wire can be hit without harm.
+    fn may_be_hit_behind(&self, end: usize, group: Option<Group>) -> bool {
+        let last = self.wire.len() - 1;
+        self.wire.slots().enumerate().skip(end + 1).all(|(at, slot)| {
+            group.is_some() && slot.group == group || is_harmless(slot, at == last)
+        })
+    }
+
+    fn stop_wanting(&mut self, at: usize) {
+        if self.wire.at(at).is_some_and(|slot| slot.want.is_open()) {
+            self.wire.want(at, Want::Over);
+        }
+    }
+
+    /// No cancel is sent. `tried`: the wish was taken for fulfilled already.
+    fn give_up(&mut self, tried: bool) {
+        let Some(end) = self.wire.segment_end(0) else { return };
+        let wanted =
+            |slot: &Slot<P::Expect>| slot.want.is_open() || tried && slot.want == Want::Over;
+        let victim = self.wire.slots().take(end + 1).position(wanted);
+        if let Some(at) = victim {
+            let token = self.wire.want(at, Want::Over);
+            self.outputs.push_back(Output::NotCancelled { token });
+        }
+    }
+
+    /// Lets requests go onto the wire again once the victim was answered and the cancel has ended.
+    #[inline]
+    pub(super) fn end_hold(&mut self, now: Time) {
+        if let Stage::Sent { victim, closed: true, .. } = self.cancelling.stage
+            && self.wire.front_number() > victim
+        {
+            self.cancelling.stage = Stage::Idle;
+            self.cancelling.reached = self.wire.front_number() + self.wire.len() as u64;
+            self.cancelling.reaches_until = now.after(self.limits.cancel_grace);
+        }
+    }
+
+    /// When the hold is ended, whatever became of the cancel.
+    #[inline]
+    pub(super) fn hold_deadline(&self) -> Time {
+        match self.cancelling.stage {
+            Stage::Sent { since, closed: false, .. } => since.after(self.limits.cancel_wait_max),
+            _ => Time::NEVER,
+        }
+    }
+
+    /// Whether the request at the head, which the server says was cancelled, was hit by a cancel that
+    /// was not meant for it, and is to be sent again.
+    pub(super) fn is_hit(&self, failed: &HeadFailure) -> bool {
+        let Some(slot) = self.wire.front() else { return false };
+        let Cancelling { reached, reaches_until, astray, .. } = self.cancelling;
+        let in_reach = self.is_held()
+            || self.wire.front_number() < reached
+            // It has just been read.
+            || self.last_progress < reaches_until
+            || astray;
+        let undone = failed.failure.outcome == Outcome::Rejected;
+        slot.resend && slot.want == Want::No && undone && in_reach
+    }
+}
+
+fn shares_sync_point<X>(slot: &Slot<X>) -> bool {
+    slot.sync == SyncPoint::Member || slot.group.is_some()
+}
+
+/// Whether a cancel may hit this request in place of the one in front of it.
+fn is_harmless<X>(slot: &Slot<X>, is_last: bool) -> bool {
+    // One that keeps its place in the order can't be sent again behind others.
+    let comes_again = slot.resend && (is_last || !slot.in_order);
+    let nobody_waits = slot.expired && !slot.pinned;
+    let alone = slot.sync == SyncPoint::Own && slot.group.is_none();
+    alone && (comes_again || nobody_waits)
+}

@@ -116,6 +116,10 @@ fn with_settings(config: Config, settings: &Settings) -> Config {
         .prepared_max(settings.prepared_max)
         .request_timeout(settings.request_timeout)
         .stall_timeout(settings.stall_timeout)
+        .cancel_on_timeout(settings.cancel_on_timeout)
+        .cancel_on_drop(settings.cancel_on_drop)
+        .cancels_max(settings.cancels_max)
+        .cancel_timeout(settings.cancel_timeout)
 }
 
 fn with_tls(config: Config, settings: &Settings) -> Config {

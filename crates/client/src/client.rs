@@ -1,6 +1,7 @@
 //! A client on one shared connection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Error;
 use crate::config::Config;
@@ -9,6 +10,7 @@ use crate::methods::statement_methods;
 use crate::pool::Pool;
 use crate::session::Session;
 use crate::statement::unprepared;
+use crate::timed::Timed;
 use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
 use crate::types::{Type, TypeCache};
@@ -97,6 +99,11 @@ impl Client {
     ) -> Result<Transaction<'static>, Error> {
         let session = self.session().await?;
         Ok(session.transaction(options).owning(session))
+    }
+
+    /// The same client, with a deadline of its own for each statement; see [`Timed`].
+    pub fn timeout(&self, timeout: Duration) -> Timed<'_> {
+        Timed::new(self.executor.within(timeout))
     }
 
     statement_methods!();

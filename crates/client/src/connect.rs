@@ -8,6 +8,7 @@ use onetrip_engine::Limits;
 use onetrip_postgres::Postgres;
 use onetrip_postgres::startup::{self, Ready};
 
+use crate::cancel::CancelKey;
 use crate::config::{
     Address, Config, Endpoint, ProtocolVersion, Resolved, Settings, SslMode, TargetSessionAttrs,
 };
@@ -209,12 +210,14 @@ fn spawn(
         queue_max: settings.queue_max,
         queue_bytes_max: settings.queue_bytes_max,
         stall_timeout: settings.stall_timeout,
+        cancel_wait_max: settings.cancel_timeout,
         ..Limits::default()
     };
     let Opened { stream: Stream { reader, writer, input }, ready, route, trip } = opened;
+    let way = (route, CancelKey::new(ready.process_id, ready.secret_key));
     let engine = |now| Engine::new(now, Postgres::new(ready.status), limits);
     let connection =
-        Connection::new(engine, writer, ready.parameters, route, context.clone(), seat, trip);
+        Connection::new(engine, writer, ready.parameters, way, context.clone(), seat, trip);
     tokio::spawn(Driver::new(connection.clone(), reader, input).run());
     connection
 }

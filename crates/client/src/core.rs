@@ -27,6 +27,7 @@ use onetrip_postgres::message::{
 };
 use onetrip_postgres::{Event, Expect, Postgres};
 
+use crate::cancel::{CancelKey, Cancels};
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
 use crate::in_line::InLine;
 use crate::open::Route;
@@ -56,6 +57,7 @@ pub(crate) struct Context {
     pub(crate) shapes: Arc<Shapes>,
     /// The types that are not built in.
     pub(crate) types: Arc<TypeCache>,
+    pub(crate) cancels: Cancels,
     /// When time began, for all of them.
     epoch: Instant,
 }
@@ -74,12 +76,15 @@ pub(crate) struct Options {
     pub(crate) prepare_threshold: u32,
     /// Statements prepared by counting that a connection keeps.
     pub(crate) prepared_max: usize,
+    /// Whether the server is asked to cancel what is late, or what nobody waits for any more.
+    pub(crate) cancel_on_timeout: bool,
+    pub(crate) cancel_on_drop: bool,
 }
 
 impl Context {
-    pub(crate) fn new(options: Options) -> Arc<Context> {
+    pub(crate) fn new(options: Options, cancels: Cancels) -> Arc<Context> {
         let (shapes, types) = (Arc::default(), Arc::default());
-        Arc::new(Context { options, shapes, types, epoch: Instant::now() })
+        Arc::new(Context { options, shapes, types, cancels, epoch: Instant::now() })
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -148,14 +153,21 @@ pub(crate) struct Core {
     /// Bytes of requests that wait for room in the queue, at most, unless it is a single one.
     parked_bytes_max: usize,
     /// How it came to the server, and another connection would.
-    route: Route,
+    pub(crate) route: Route,
+    /// What another connection says to have cancelled what runs on this one.
+    pub(crate) key: CancelKey,
+    /// A cancel is to be sent.
+    pub(crate) cancel_due: bool,
+    /// Whether any is sent, and for what nobody waits for any more.
+    pub(crate) cancels_on: bool,
+    pub(crate) cancels_dropped: bool,
     pub(crate) duty: Duty,
     /// What resets the session is to leave with the next statement.
     pub(crate) owes_reset: bool,
     /// A statement was sent whose text shows that it changes the session.
     pub(crate) touched: bool,
     /// The reset that is on its way.
-    reset: Option<Token>,
+    pub(crate) reset: Option<Token>,
     load: Arc<LoadCell>,
     /// Requests that have ended, and how many of them the pool knows of.
     ended_count: u64,
@@ -172,7 +184,7 @@ impl Connection {
         engine: impl FnOnce(Time) -> Engine,
         writer: Writer,
         parameters: Vec<(String, String)>,
-        route: Route,
+        (route, key): (Route, CancelKey),
         context: Arc<Context>,
         seat: Seat,
         trip: Duration,
@@ -204,6 +216,10 @@ impl Connection {
             scratch: BytesMut::new(),
             parked_bytes_max: context.options.waiting_bytes_max,
             route,
+            key,
+            cancel_due: false,
+            cancels_on: context.cancels.is_on,
+            cancels_dropped: context.options.cancel_on_drop,
             duty: Duty::Exclusive,
             owes_reset: false,
             touched: false,
@@ -225,7 +241,8 @@ impl Connection {
     /// The time for a call on the locked connection. It is needed where a deadline begins, and where
     /// bytes begin to wait for the peer.
     fn time_of_call(&self, core: &mut Core) -> Time {
-        if self.context.options.request_timeout.is_some() || core.engine.transmit().is_empty() {
+        let timed = self.context.options.request_timeout.is_some() || core.pipelines.is_timed();
+        if timed || core.engine.transmit().is_empty() {
             core.set_clock(self.now());
         }
         core.clock
@@ -403,7 +420,7 @@ impl Core {
     /// In which condition the connection comes back from its user. It is at rest.
     pub(crate) fn condition(&mut self) -> Condition {
         let protocol = self.engine.protocol();
-        if !self.engine.is_open() {
+        if !self.engine.is_open() || self.engine.is_astray() {
             return Condition::Broken;
         }
         let open = protocol.status() != TransactionStatus::Idle;
@@ -477,9 +494,12 @@ impl Core {
         if let Some(member) = member {
             self.pipeline_taken(now, member, bytes);
         }
-        if let Some(ticket) = ticket {
-            self.engine.cancel(now, ticket);
+        if let Some(ticket) = ticket
+            && self.engine.cancel(now, ticket)
+        {
+            return;
         }
+        self.cancel_dropped(now, token, member);
     }
 
     /// Why no request is taken any more.
@@ -522,6 +542,7 @@ impl Core {
         if self.next_deadline() < self.armed {
             self.notify();
         }
+        self.wakers.append(&mut self.replies.wakers);
         self.publish();
     }
 
@@ -604,6 +625,11 @@ impl Core {
                 self.full = false;
                 self.wakers.append(&mut self.drained);
             }
+            Output::Restarted { token } => self.replies.restart(token),
+            Output::Cancel => self.cancel_is_due(now),
+            Output::NotCancelled { token } => self.replies.not_cancelled(token),
+            // The pool sees to it that the connection gets no more work.
+            Output::Astray => self.reports = true,
             Output::Closed(reason) => {
                 self.full = false;
                 self.wakers.append(&mut self.drained);
@@ -648,7 +674,7 @@ impl Core {
         }
     }
 
-    fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {
+    pub(crate) fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {
         match cause {
             Cause::Server => match server_error(block) {
                 Some(error) => Error::server_error(error, outcome),

@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use onetrip_engine::Time;
 use tokio::time::Sleep;
 
+use crate::cancel;
 use crate::core::Connection;
 use crate::socket::Reader;
 
@@ -83,11 +84,15 @@ impl Driver {
         }
         core.settle(now);
         let reports = core.take_report();
+        let cancels = std::mem::take(&mut core.cancel_due);
         std::mem::swap(&mut core.wakers, &mut self.wakers);
         drop(core);
         self.wakers.drain(..).for_each(Waker::wake);
         if reports {
             self.connection.seat.report();
+        }
+        if cancels {
+            cancel::start(&self.connection);
         }
     }
 

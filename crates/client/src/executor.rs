@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, Time, Token};
@@ -28,6 +29,8 @@ pub(crate) struct Executor {
     pub(crate) target: Target,
     pub(crate) context: Arc<Context>,
     pub(crate) place: Place,
+    /// The deadline of each request, if it is another than that of all.
+    timeout: Option<Duration>,
     pub(crate) lead: Option<Arc<Lead>>,
 }
 
@@ -130,6 +133,7 @@ impl Executor {
             target: Target::One(connection.clone()),
             context: connection.context.clone(),
             place: Place::Session { in_transaction: false },
+            timeout: None,
             lead: None,
         }
     }
@@ -140,6 +144,7 @@ impl Executor {
             target: Target::Any(pool.clone()),
             context: pool.context.clone(),
             place: Place::Shared,
+            timeout: None,
             lead: None,
         }
     }
@@ -147,6 +152,25 @@ impl Executor {
     pub(crate) fn behind(&self, lead: Arc<Lead>) -> Executor {
         let place = Place::Session { in_transaction: true };
         Executor { place, lead: Some(lead), ..self.clone() }
+    }
+
+    /// The same with a deadline of its own for each request.
+    pub(crate) fn within(&self, timeout: Duration) -> Executor {
+        Executor { timeout: Some(timeout), ..self.clone() }
+    }
+
+    /// How long each request may take.
+    pub(crate) fn timeout(&self) -> Option<Duration> {
+        self.timeout.or(self.context.options.request_timeout)
+    }
+
+    /// The deadline of a request that is made now. The time of a call may be an old one where calls
+    /// have no deadline otherwise.
+    pub(crate) fn deadline(&self, now: Time) -> Time {
+        match self.timeout {
+            None => self.context.deadline(now),
+            Some(timeout) => self.context.now().after(timeout),
+        }
     }
 
     /// Statements that a pipeline may keep, and bytes of them.
@@ -210,7 +234,7 @@ impl Executor {
     /// Sends a statement with the question for its types in front.
     fn ask<T: FromReply>(&self, mut first_use: Box<FirstUse>) -> Result<Reply<T>, Error> {
         self.lead_now()?;
-        let deadline = self.context.deadline(self.context.now());
+        let deadline = self.deadline(self.context.now());
         first_use.deadline = deadline;
         let mut first_use = Some(first_use);
         let lead = self.lead.clone();
@@ -238,7 +262,7 @@ impl Executor {
         match &self.target {
             Target::One(connection) => {
                 let (deadline, sent) = connection.with(|core, now| {
-                    let deadline = self.context.deadline(now);
+                    let deadline = self.deadline(now);
                     (deadline, self.submit_on(core, now, &outgoing, deadline))
                 });
                 let at = At::Here(connection.clone(), sent?);
@@ -250,13 +274,13 @@ impl Executor {
 
     fn submit_to(&self, pool: &Arc<Pool>, outgoing: Outgoing<'_>) -> Result<Sent, Error> {
         let sent = pool.try_run(|core, now| {
-            let deadline = self.context.deadline(now);
+            let deadline = self.deadline(now);
             (deadline, self.submit_on(core, now, &outgoing, deadline))
         });
         if let Some((connection, (deadline, sent))) = sent {
             return Ok(Sent { at: At::Here(connection, sent?), lead: None, deadline });
         }
-        let deadline = self.context.deadline(self.context.now());
+        let deadline = self.deadline(self.context.now());
         let (executor, kept) = (self.clone(), outgoing.to_owned());
         let work = Work::new(move |_, core, now| {
             executor.submit_on(core, now, &kept.outgoing(), deadline)
@@ -274,9 +298,14 @@ impl Executor {
         core.touched |= outgoing.touches;
         // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
         let pinned = self.place == Place::Session { in_transaction: true };
+        let in_order = self.place != Place::Shared;
+        let cancel_late = self.context.options.cancel_on_timeout;
         match outgoing.message {
             Message::Whole(bytes) => {
-                let request = Request { deadline, pinned, ..isolated(core, outgoing.expect) };
+                let resend = self.comes_again(outgoing.expect);
+                let request = isolated(core, outgoing.expect);
+                let request =
+                    Request { deadline, in_order, pinned, resend, cancel_late, ..request };
                 self.submit_bytes(core, now, request, (None, outgoing.part), bytes)
             }
             Message::Bound(bound, values) => {
@@ -289,13 +318,26 @@ impl Executor {
                     // says that it never started; on a session only where that can't bring it behind
                     // what came after it.
                     let again = !pinned && statement.as_ref().is_some_and(|used| !used.parses);
-                    let in_order = self.place != Place::Shared;
-                    let request =
-                        Request { deadline, again, in_order, pinned, ..isolated(core, expect) };
+                    // One that prepares its statement would find it there the second time.
+                    let parses = statement.as_ref().is_some_and(|used| used.parses);
+                    let request = Request {
+                        deadline,
+                        again,
+                        in_order,
+                        pinned,
+                        resend: !parses && self.comes_again(expect),
+                        cancel_late,
+                        ..isolated(core, expect)
+                    };
                     self.submit_bytes(core, now, request, (statement, outgoing.part), bytes)
                 })
             }
         }
+    }
+
+    /// Whether a request may be sent again if it is cancelled in place of another.
+    fn comes_again(&self, expect: Expect) -> bool {
+        self.place == Place::Shared && !expect.has_partial_effects()
     }
 
     fn submit_bytes(

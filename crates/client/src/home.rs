@@ -57,7 +57,7 @@ pub(crate) struct Statement {
 impl Home {
     pub(crate) fn of(executor: &Executor) -> Home {
         let lead = executor.lead.clone();
-        let timeout = executor.context.options.request_timeout;
+        let timeout = executor.timeout();
         let open = move |core: &mut Core| core.open_pipeline(lead.clone(), timeout);
         match &executor.target {
             Target::One(connection) => {
@@ -65,7 +65,7 @@ impl Home {
             }
             Target::Any(pool) => match pool.try_run(|core, _| open(core)) {
                 Some((connection, id)) => Home::At(connection, id),
-                None => Home::Later(Line::join(pool, open)),
+                None => Home::Later(Line::join(pool, executor.deadline(pool.now()), open)),
             },
         }
     }
@@ -87,6 +87,15 @@ impl Home {
                 State::Over(error) => Err(error.clone()),
                 _ => Err(given_up()),
             },
+        }
+    }
+
+    /// The same, without waiting for it.
+    pub(crate) fn here(&mut self) -> Option<(&Arc<Connection>, PipelineId)> {
+        self.settle();
+        match self {
+            Home::At(connection, id) => Some((connection, *id)),
+            Home::Later(_) => None,
         }
     }
 
@@ -207,6 +216,7 @@ fn add(
 impl Line {
     fn join(
         pool: &Arc<Pool>,
+        deadline: Time,
         open: impl Fn(&mut Core) -> PipelineId + Send + 'static,
     ) -> Arc<Line> {
         let state = Mutex::new(State::Waiting { steps: Vec::new(), bytes: 0 });
@@ -219,7 +229,6 @@ impl Line {
             Ok(Token::DISCARD)
         };
         let fail = move |error: &Error| joined.fail(error.clone());
-        let deadline = pool.context.deadline(pool.now());
         let placement = pool.run_later(Work::new(run).or(fail), deadline);
         *line.placement.lock().unwrap_or_else(PoisonError::into_inner) = Some(placement);
         line

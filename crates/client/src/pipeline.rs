@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use onetrip_postgres::sql::{Place, Refusal, Traits};
 
+use crate::canceller::Canceller;
 use crate::core::{Connection, Core};
 use crate::executor::{Encoded, Executor, Unready, with_scratch};
 use crate::home::{Home, Statement};
@@ -153,6 +154,14 @@ impl Pipeline {
             })
         })
         .await
+    }
+
+    /// Cancels what the server runs of this pipeline, from any task, also when the pipeline has been
+    /// finished: the segment fails as a whole, from sync point to sync point, and those behind it go
+    /// on. Not possible while the pipeline waits for a connection, nor before the segment's sync point
+    /// was sent.
+    pub fn canceller(&mut self) -> Canceller {
+        Canceller::of_pipeline(self.home.here())
     }
 
     /// How far the pipeline is, as far as replies have told.

@@ -50,6 +50,8 @@ struct State {
     requests: VecDeque<Pending>,
     bytes: BytesMut,
     group: Option<Group>,
+    /// The same, also when all has been handed over.
+    last_group: Option<Group>,
     /// Whether it waits to ask for the floor, behind others who wait for room in the queue.
     in_line: bool,
     granted: bool,
@@ -138,6 +140,21 @@ impl Pipelines {
     /// Whether a pipeline is being put together, or has something to send.
     pub(crate) fn any_work(&self) -> bool {
         self.list.iter().flatten().any(|state| !state.finished || !state.requests.is_empty())
+    }
+
+    /// Whether one of them has a timeout, so that the time of a call matters.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.timed
+    }
+
+    /// What a pipeline was sent as, if anything of it was; `None` if it is gone.
+    pub(crate) fn group(&mut self, id: PipelineId, serial: u64) -> Option<Option<Group>> {
+        let state = self.get(id)?;
+        (state.serial == serial).then_some(state.last_group)
+    }
+
+    pub(crate) fn serial(&mut self, id: PipelineId) -> Option<u64> {
+        self.get(id).map(|state| state.serial)
     }
 
     /// Whether a pipeline holds the floor.
@@ -686,7 +703,7 @@ impl Core {
     fn open_floor(&mut self, now: Time, id: PipelineId, token: Token) {
         let Some(state) = self.pipelines.get(id) else { return };
         match self.engine.open_group(now, token) {
-            Some(group) => state.group = Some(group),
+            Some(group) => (state.group, state.last_group) = (Some(group), Some(group)),
             None => {
                 self.replies.remove(token);
                 self.fail_pipelines();

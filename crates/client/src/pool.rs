@@ -30,6 +30,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::cancel::Cancels;
 use crate::config::{Config, Settings, WhenFull};
 use crate::core::{Connection, Context, Duty, Options};
 use crate::{Error, Kind};
@@ -87,7 +88,7 @@ impl Pool {
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
         let pool = Arc::new(Pool {
             config: Arc::new(config),
-            context: Context::new(options(&settings)),
+            context: Context::new(options(&settings), Cancels::new(&settings)),
             state: Mutex::new(State {
                 policy: policy::Pool::new(limits.clone(), u64::from_le_bytes(seed)),
                 connections: HashMap::new(),
@@ -276,6 +277,9 @@ impl Pool {
                 drop(core);
                 return self.forget_lost(state, now, id);
             }
+            if core.engine.is_astray() {
+                state.policy.retire(id);
+            }
             if core.duty == Duty::Returning && core.is_at_rest() {
                 core.duty = Duty::Exclusive;
                 let condition = core.condition();
@@ -320,8 +324,8 @@ impl Pool {
         let condition = core.condition();
         drop(core);
         let id = connection.seat.id;
-        let keeps = condition != Condition::DirtyHolding
-            && self.limits.idle_order == policy::IdleOrder::Lifo;
+        let keeps =
+            condition == Condition::Clean && self.limits.idle_order == policy::IdleOrder::Lifo;
         if !keeps {
             return self.with(|state, now| state.policy.release(now, id, condition));
         }
@@ -457,6 +461,8 @@ fn options(settings: &Settings) -> Options {
         waiting_bytes_max: settings.waiting_bytes_max,
         prepare_threshold: settings.prepare_threshold,
         prepared_max: settings.prepared_max,
+        cancel_on_timeout: settings.cancel_on_timeout,
+        cancel_on_drop: settings.cancel_on_drop,
     }
 }
 

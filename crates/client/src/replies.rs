@@ -1,5 +1,6 @@
 //! Who waits for what: one entry for each request whose caller may still take its reply.
 
+use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use onetrip_engine::{End, Request, Ticket, Token};
 use onetrip_postgres::Expect;
 
 use crate::Error;
+use crate::canceller::{Answer, Cancelled};
 use crate::lead::Note;
 use crate::pipelines::PipelineId;
 use crate::rows::{Blocks, Columns};
@@ -20,6 +22,8 @@ pub(crate) struct Replies {
     parked_bytes: usize,
     /// How often the connection changed hands.
     hands: u32,
+    /// Those who wait to hear what became of a cancel, and know it now.
+    pub(crate) wakers: Vec<Waker>,
 }
 
 #[derive(Debug, Default)]
@@ -40,6 +44,8 @@ pub(crate) struct Entry {
     pub(crate) statement: Option<Use>,
     /// What its end says about its transaction.
     pub(crate) note: Option<Note>,
+    /// Who wants to know what becomes of a cancel.
+    answers: Vec<Arc<Answer>>,
     /// The columns of that statement as of this reply.
     columns: Option<Columns>,
 }
@@ -88,6 +94,12 @@ pub(crate) enum Role {
     Guard,
 }
 
+impl Entry {
+    fn is_watched(&self) -> bool {
+        !self.answers.is_empty()
+    }
+}
+
 /// So many bytes of a reply that nobody takes are kept for the description in front.
 const DESCRIPTION_LEN: usize = 256 << 10;
 
@@ -115,6 +127,11 @@ impl Replies {
     /// The connection is somebody else's from now on.
     pub(crate) fn change_hands(&mut self) {
         self.hands = self.hands.wrapping_add(1);
+    }
+
+    /// Tells one owner of the connection from another.
+    pub(crate) fn hands(&self) -> u32 {
+        self.hands
     }
 
     pub(crate) fn add(&mut self) -> Token {
@@ -157,6 +174,38 @@ impl Replies {
         }
     }
 
+    /// What came of a reply is void: the request is sent again.
+    pub(crate) fn restart(&mut self, token: Token) {
+        if let Some(entry) = self.entry(token) {
+            entry.blocks = Blocks::default();
+        }
+    }
+
+    /// Whether a request has not ended, also where nobody will take its reply.
+    pub(crate) fn is_open(&mut self, token: Token) -> bool {
+        let state = self.entry(token).map(|entry| &entry.state);
+        matches!(state, Some(State::Waiting | State::Abandoned))
+    }
+
+    /// Somebody wants to know what becomes of a cancel of this request.
+    pub(crate) fn tell(&mut self, token: Token, answer: &Arc<Answer>) {
+        match self.entry(token) {
+            Some(entry) => entry.answers.push(answer.clone()),
+            // Nobody hears of its end, but the server will be asked.
+            None => drop(answer.give(Cancelled::Yes)),
+        }
+    }
+
+    pub(crate) fn not_cancelled(&mut self, token: Token) {
+        self.answer(token, Cancelled::NotPossible);
+    }
+
+    fn answer(&mut self, token: Token, cancelled: Cancelled) {
+        let Some(entry) = self.entry(token) else { return };
+        let answers = std::mem::take(&mut entry.answers);
+        self.wakers.extend(answers.iter().filter_map(|answer| answer.give(cancelled)));
+    }
+
     /// A reply ended well. Returns whom to wake.
     pub(crate) fn end(&mut self, token: Token, block: Bytes, end: End) -> Option<Waker> {
         let finished = match end {
@@ -177,6 +226,9 @@ impl Replies {
         block: Bytes,
         result: Result<Finished, Error>,
     ) -> Option<Waker> {
+        if self.entry(token)?.is_watched() {
+            self.answer(token, Cancelled::of(result.as_ref().err()));
+        }
         let entry = self.entry(token)?;
         // Also where nobody takes the reply: it may be what others' columns depend on.
         entry.blocks.push(block);

@@ -2,13 +2,14 @@
 
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use onetrip_engine::{Outcome, Token};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
+use crate::canceller::{At as Place, Canceller, Spot};
 use crate::core::{Connection, Duty};
 use crate::error::ABORTED;
 use crate::executor::{At, Sent};
@@ -16,6 +17,7 @@ use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_descri
 use crate::lead::Lead;
 use crate::oids::result_format;
 use crate::pipelines::rolled_back;
+use crate::pool::Placement;
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
 use crate::shapes::Shape;
@@ -36,6 +38,8 @@ pub struct Reply<T> {
     lead: Option<Arc<Lead>>,
     /// Whether it is a COMMIT, which the server may answer by rolling back.
     commits: bool,
+    /// Where its statement is, once somebody may want to cancel it.
+    spot: OnceLock<Arc<Spot>>,
     result: PhantomData<fn() -> T>,
 }
 
@@ -48,6 +52,16 @@ enum Stage {
     /// It came, and some types of it are being looked up.
     Learning(Box<Learning>),
     Taken,
+}
+
+impl Stage {
+    fn place(&self) -> Place {
+        match self {
+            Stage::At(At::Here(connection, token)) => Place::Here(connection.clone(), *token),
+            Stage::At(At::Later(placement)) => Place::Later(placement.clone()),
+            Stage::Refused(_) | Stage::Learning(_) | Stage::Taken => Place::Over,
+        }
+    }
 }
 
 /// What is known of a statement that was sent by its text.
@@ -132,7 +146,42 @@ impl<T> Reply<T> {
     }
 
     fn new(stage: Stage) -> Reply<T> {
-        Reply { stage, text: Text::Settled, lead: None, commits: false, result: PhantomData }
+        Reply {
+            stage,
+            text: Text::Settled,
+            lead: None,
+            commits: false,
+            spot: OnceLock::new(),
+            result: PhantomData,
+        }
+    }
+
+    /// A handle that cancels the statement, from any task. What shares a sync point with others, in a
+    /// pipeline, can't be cancelled by itself: the [pipeline](crate::Pipeline::canceller) can.
+    pub fn canceller(&self) -> Canceller {
+        Canceller::of_statement(self.spot.get_or_init(|| Spot::new(self.stage.place())))
+    }
+
+    /// Tells those who may want to cancel the statement where it is now.
+    fn note_place(&self) {
+        if let Some(spot) = self.spot.get() {
+            *spot.lock() = self.stage.place();
+        }
+    }
+
+    /// Whether the statement has a connection. Who wants to cancel it finds it in one of the two
+    /// places, at any time.
+    fn poll_place(
+        &self,
+        placement: &Placement,
+        cx: &Context<'_>,
+    ) -> Poll<Result<(Arc<Connection>, Token), Error>> {
+        let mut spot = self.spot.get().map(|spot| spot.lock());
+        let placed = placement.poll(cx);
+        if let (Some(spot), Poll::Ready(Ok((connection, token)))) = (&mut spot, &placed) {
+            **spot = Place::Here(connection.clone(), *token);
+        }
+        placed
     }
 
     /// Learns from how the statement ended. Returns where it is sent again.
@@ -185,7 +234,7 @@ impl<T: FromReply> Future for Reply<T> {
                     let columns = T::describe(columns, &blocks, &connection.context.types)?.0;
                     return Poll::Ready(T::read(columns, blocks, provisional));
                 }
-                Stage::At(At::Later(placement)) => match placement.poll(cx) {
+                Stage::At(At::Later(placement)) => match this.poll_place(&placement, cx) {
                     Poll::Ready(placed) => placed?,
                     Poll::Pending => {
                         this.stage = Stage::At(At::Later(placement));
@@ -200,6 +249,7 @@ impl<T: FromReply> Future for Reply<T> {
             let Taken { blocks, columns, result, same_hands, .. } = taken;
             if let Some(token) = this.learn(&connection, &blocks, &result, same_hands) {
                 this.stage = Stage::At(At::Here(connection, token));
+                this.note_place();
                 continue;
             }
             let provisional = result? == Finished::Provisional;

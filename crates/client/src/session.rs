@@ -1,12 +1,15 @@
 //! A connection of one's own.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::Error;
+use crate::canceller::Canceller;
 use crate::core::Connection;
 use crate::executor::Executor;
 use crate::methods::statement_methods;
 use crate::simple::SimpleResult;
+use crate::timed::Timed;
 use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
 use onetrip_postgres::message::TransactionStatus;
@@ -58,6 +61,21 @@ impl Session {
     ) -> impl Future<Output = Result<Vec<SimpleResult>, Error>> + use<> {
         let reply = self.executor.simple(sql);
         async move { crate::simple::results(reply.await?) }
+    }
+
+    /// The same session, with a deadline of its own for each statement; see [`Timed`].
+    pub fn timeout(&self, timeout: Duration) -> Timed<'_> {
+        Timed::new(self.executor.within(timeout))
+    }
+
+    /// Cancels what the server runs on this session, from any task: the first statement of which the
+    /// answer is still to come. What is behind it goes on; in a transaction it fails. If the cancel
+    /// comes late, it may hit the statement behind instead, which fails then: that is for the caller
+    /// to know, who has both.
+    ///
+    /// Once the session is dropped it cancels nothing: the connection goes to somebody else then.
+    pub fn canceller(&self) -> Canceller {
+        Canceller::of_connection(&self.connection)
     }
 
     statement_methods!();

@@ -520,7 +520,8 @@ impl Core {
             // A name of ours holds no NUL.
             if (Close { target }).encode(&mut bytes).is_ok() {
                 bytes.extend_from_slice(&SYNC);
-                let request = Request::isolated(Token::DISCARD, Expect::sync().close());
+                let expect = Expect::sync().close();
+                let request = Request { resend: true, ..Request::isolated(Token::DISCARD, expect) };
                 self.submit_along(now, request, &bytes);
             }
         }

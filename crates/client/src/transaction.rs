@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::core::Connection;
 use crate::executor::{Executor, plain_statement};
@@ -14,7 +15,7 @@ use crate::savepoint::Savepoint;
 use crate::session::Session;
 use crate::statement::ToStatement;
 use crate::transaction_options::TransactionOptions;
-use crate::{Error, Outcome};
+use crate::{Canceller, Error, Outcome, Timed};
 use onetrip_postgres::message::SYNC;
 
 /// A transaction on a connection of one's own. BEGIN leaves with its first statement; one without
@@ -172,6 +173,17 @@ impl<'a> Transaction<'a> {
 
     fn is_open(&self) -> bool {
         self.lead.is_sent() && self.lead.refusal().is_none()
+    }
+
+    /// The same transaction, with a deadline of its own for each statement; see [`Timed`]. The rest
+    /// of the transaction is not undone when one is late: it stands or falls with its commit.
+    pub fn timeout(&self, timeout: Duration) -> Timed<'_> {
+        Timed::new(self.executor.within(timeout))
+    }
+
+    /// Cancels what the server runs of this transaction: see [`Session::canceller`].
+    pub fn canceller(&self) -> Canceller {
+        Canceller::of_connection(&self.connection)
     }
 
     statement_methods!();

@@ -32,7 +32,8 @@ fn sent(ids: std::ops::RangeInclusive<u32>) -> Pair {
 
 impl Pair {
     fn want(&mut self, id: u64) {
-        assert_eq!(self.client.want_cancel(self.now, Token(id)), Wanted::Noted);
+        let wanted = self.client.want_cancel(self.now, Token(id));
+        assert_eq!(wanted, Wanted::Noted(Token(id)));
     }
 
     fn begin(&mut self) -> bool {
@@ -374,11 +375,11 @@ fn a_group_is_cancelled_by_segments() {
     let group = pair.group(9);
     pair.in_group(group, 1, SyncPoint::Member, "o");
     pair.lose();
-    assert_eq!(pair.client.want_cancel_group(group), Wanted::NotPossible, "it is open");
+    assert_eq!(pair.client.want_cancel_group(pair.now, group), Wanted::NotPossible, "it is open");
     pair.in_group(group, 2, SyncPoint::Only, "");
     pair.in_group(group, 3, SyncPoint::Own, "o");
     pair.lose();
-    assert_eq!(pair.client.want_cancel_group(group), Wanted::Noted);
+    assert_eq!(pair.client.want_cancel_group(pair.now, group), Wanted::Noted(Token(2)));
     assert_eq!(pair.take(), [Out::Cancel]);
     assert!(pair.begin());
     pair.reply(&[cancelled(1), settled(2), done(3)].concat());
@@ -403,11 +404,40 @@ fn the_user_of_a_whole_connection_may_cancel_what_runs_whatever_is_behind_it() {
     let mut pair = Pair::new(Limits::default());
     pair.owns(1..3);
     pair.lose();
-    assert_eq!(pair.client.want_cancel_head(), Wanted::Noted);
+    assert_eq!(pair.client.want_cancel_first(pair.now, |_| true), Wanted::Noted(Token(1)));
     assert_eq!(pair.take(), [Out::Cancel]);
     assert!(pair.begin());
     pair.reply(&[done(1), hit(2)].concat());
     assert_eq!(pair.take(), [Out::Ended(1, End::Complete), Out::Ended(2, CANCELLED)]);
+}
+
+#[test]
+fn what_belongs_to_one_caller_waits_while_the_cancel_is_prepared() {
+    let pinned = |pair: &mut Pair, id| {
+        let request = Request { pinned: true, ..pair.request(id, SyncPoint::Own) };
+        pair.submit(request, "o").unwrap();
+        pair.lose();
+    };
+    let mut pair = Pair::new(Limits::default());
+    pinned(&mut pair, 1);
+    pair.want(1);
+    assert_eq!(pair.take(), [Out::Cancel]);
+    pinned(&mut pair, 2);
+    assert_eq!(pair.client.queued(), 1);
+    assert!(pair.begin());
+    pair.end(CancelEnd::Closed);
+    pair.reply(&hit(1));
+    assert_eq!((pair.client.queued(), pair.client.in_flight()), (0, 1));
+
+    let mut pair = Pair::new(Limits::default());
+    pinned(&mut pair, 1);
+    pair.want(1);
+    pinned(&mut pair, 2);
+    assert_eq!(pair.client.poll_deadline(), Some(pair.now.after(seconds(5))));
+    pair.later(seconds(5));
+    assert_eq!(pair.client.queued(), 0);
+    assert!(ends(pair.take()).contains(&Out::NotCancelled(1)));
+    assert!(!pair.begin());
 }
 
 #[test]

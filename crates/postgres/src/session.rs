@@ -317,6 +317,11 @@ impl Expect {
         self
     }
 
+    /// Whether an error of it does not tell that it had no effect.
+    pub const fn has_partial_effects(&self) -> bool {
+        self.partial_effects
+    }
+
     /// What the next message of the reply has to answer.
     fn first(&self) -> u8 {
         self.pending & self.pending.wrapping_neg()

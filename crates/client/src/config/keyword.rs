@@ -57,6 +57,10 @@ pub(super) enum Keyword {
     IdleOrder,
     RequestTimeoutMs,
     StallTimeoutMs,
+    CancelOnTimeout,
+    CancelOnDrop,
+    CancelsMax,
+    CancelTimeoutMs,
 }
 
 impl Keyword {
@@ -74,7 +78,7 @@ impl Keyword {
 }
 
 /// Keyword, name, and the environment variable that libpq reads for it (empty: none).
-pub(super) const KEYWORDS: [(Keyword, &str, &str); 53] = [
+pub(super) const KEYWORDS: [(Keyword, &str, &str); 57] = [
     (Keyword::Host, "host", "PGHOST"),
     (Keyword::Hostaddr, "hostaddr", "PGHOSTADDR"),
     (Keyword::Port, "port", "PGPORT"),
@@ -128,6 +132,10 @@ pub(super) const KEYWORDS: [(Keyword, &str, &str); 53] = [
     (Keyword::IdleOrder, "idle_order", ""),
     (Keyword::RequestTimeoutMs, "request_timeout_ms", ""),
     (Keyword::StallTimeoutMs, "stall_timeout_ms", ""),
+    (Keyword::CancelOnTimeout, "cancel_on_timeout", ""),
+    (Keyword::CancelOnDrop, "cancel_on_drop", ""),
+    (Keyword::CancelsMax, "cancels_max", ""),
+    (Keyword::CancelTimeoutMs, "cancel_timeout_ms", ""),
 ];
 
 /// Keywords of libpq that need what this version lacks, and what that is. They are refused rather

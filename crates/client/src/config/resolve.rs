@@ -137,6 +137,9 @@ impl Config {
         if settings.stall_timeout.is_zero() {
             return Err(fault(Kind::Value, "stall_timeout must be longer than zero"));
         }
+        if settings.cancel_timeout.is_zero() {
+            return Err(fault(Kind::Value, "cancel_timeout must be longer than zero"));
+        }
         if settings.min_protocol_version > settings.max_protocol_version {
             let what = "min_protocol_version is newer than max_protocol_version: raise the latter";
             return Err(fault(Kind::Value, what));

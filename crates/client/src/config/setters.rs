@@ -298,4 +298,32 @@ impl Config {
         self.settings.stall_timeout = value;
         self.give(Keyword::StallTimeoutMs)
     }
+
+    /// Sets [`cancel_on_timeout`](super::Settings::cancel_on_timeout).
+    #[must_use]
+    pub fn cancel_on_timeout(mut self, value: bool) -> Config {
+        self.settings.cancel_on_timeout = value;
+        self.give(Keyword::CancelOnTimeout)
+    }
+
+    /// Sets [`cancel_on_drop`](super::Settings::cancel_on_drop).
+    #[must_use]
+    pub fn cancel_on_drop(mut self, value: bool) -> Config {
+        self.settings.cancel_on_drop = value;
+        self.give(Keyword::CancelOnDrop)
+    }
+
+    /// Sets [`cancels_max`](super::Settings::cancels_max).
+    #[must_use]
+    pub fn cancels_max(mut self, value: usize) -> Config {
+        self.settings.cancels_max = value;
+        self.give(Keyword::CancelsMax)
+    }
+
+    /// Sets [`cancel_timeout`](super::Settings::cancel_timeout).
+    #[must_use]
+    pub fn cancel_timeout(mut self, value: Duration) -> Config {
+        self.settings.cancel_timeout = value;
+        self.give(Keyword::CancelTimeoutMs)
+    }
 }

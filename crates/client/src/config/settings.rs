@@ -128,6 +128,20 @@ pub struct Settings {
     /// How long bytes may lie unsent while the peer neither takes nor sends any, before the
     /// connection is given up. Default 30 s. Keyword `stall_timeout_ms`, at least 1.
     pub stall_timeout: Duration,
+    /// Whether the server is asked to cancel a statement of which the deadline has passed while it is on
+    /// its way, where that harms nobody else's. Default: yes. Keyword `cancel_on_timeout` (0, 1).
+    pub cancel_on_timeout: bool,
+    /// The same for a statement whose reply was dropped. Default: no; it runs to its end, as a statement
+    /// does that nobody waits for. Keyword `cancel_on_drop` (0, 1).
+    pub cancel_on_drop: bool,
+    /// Connections that a client opens at once to cancel statements; each lasts about two round trips
+    /// and costs the server a process for that time. What is to be cancelled beyond it waits, and runs
+    /// on. Default 4; 0 cancels nothing at the server.
+    pub cancels_max: usize,
+    /// Time to open such a connection, and then for the server to close it. Until it has, new statements
+    /// wait; past it the connection whose statement was to be cancelled is used for what it has, and
+    /// closed. Default 5 s. Keyword `cancel_timeout_ms`, at least 1.
+    pub cancel_timeout: Duration,
 }
 
 impl Settings {
@@ -183,6 +197,10 @@ impl Default for Settings {
             idle_order: pool.idle_order,
             request_timeout: None,
             stall_timeout: Duration::from_secs(30),
+            cancel_on_timeout: true,
+            cancel_on_drop: false,
+            cancels_max: 4,
+            cancel_timeout: Duration::from_secs(5),
         }
     }
 }

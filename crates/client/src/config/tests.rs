@@ -378,7 +378,8 @@ fn settings_are_read_with_their_units() {
                 allow_plain_password=true scram_iterations_max=9 in_flight_max=1 \
                 in_flight_bytes_max=2 queue_max=3 queue_bytes_max=4 when_full=refuse \
                 request_timeout_ms=250 stall_timeout_ms=10 fallback_application_name=f \
-                prepare_threshold=0 prepared_max=7 waiting_bytes_max=8";
+                prepare_threshold=0 prepared_max=7 waiting_bytes_max=8 \
+                cancel_on_timeout=0 cancel_on_drop=true cancels_max=0 cancel_timeout_ms=12";
     let resolved = resolve(&parse(text), &[], &[]).unwrap();
     let settings = resolved.settings();
     assert_eq!(settings.connect_timeout, Some(Duration::from_secs(3)));
@@ -402,13 +403,22 @@ fn settings_are_read_with_their_units() {
     assert_eq!(settings.request_timeout, Some(Duration::from_millis(250)));
     assert_eq!(settings.stall_timeout, Duration::from_millis(10));
     assert_eq!(settings.application_name.as_deref(), Some("f"));
+    assert_eq!((settings.cancel_on_timeout, settings.cancel_on_drop), (false, true));
+    assert_eq!(settings.cancels_max, 0);
+    assert_eq!(settings.cancel_timeout, Duration::from_millis(12));
 
     let defaults = resolve(&parse("connect_timeout='' in_flight_max=''"), &[], &[]).unwrap();
     assert_eq!(defaults.settings(), &Settings::default());
     for text in ["connect_timeout=0", "connect_timeout=-1"] {
         assert_eq!(parse(text).settings().connect_timeout, None);
     }
-    for text in ["in_flight_max=0", "queue_max=-1", "in_flight_max=1.5", "stall_timeout_ms=0"] {
+    for text in [
+        "in_flight_max=0",
+        "queue_max=-1",
+        "in_flight_max=1.5",
+        "stall_timeout_ms=0",
+        "cancel_timeout_ms=0",
+    ] {
         assert_eq!(error(text).kind(), ConfigErrorKind::Value, "{text}");
     }
     for text in ["require_auth=md5,!password", "require_auth=gss", "require_auth=x", "keepalives=x"]

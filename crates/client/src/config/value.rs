@@ -146,13 +146,7 @@ impl Config {
                 })?;
             }
             Keyword::AllowPlainPassword => {
-                settings.allow_plain_password = value.one_of(&[
-                    ("", false),
-                    ("false", false),
-                    ("true", true),
-                    ("0", false),
-                    ("1", true),
-                ])?;
+                settings.allow_plain_password = value.switch(defaults.allow_plain_password)?;
             }
             Keyword::ScramIterationsMax => {
                 settings.scram_iterations_max = value.limit(defaults.scram_iterations_max)?;
@@ -207,6 +201,16 @@ impl Config {
             }
             Keyword::StallTimeoutMs => {
                 settings.stall_timeout = value.millis(defaults.stall_timeout)?;
+            }
+            Keyword::CancelOnTimeout => {
+                settings.cancel_on_timeout = value.switch(defaults.cancel_on_timeout)?;
+            }
+            Keyword::CancelOnDrop => {
+                settings.cancel_on_drop = value.switch(defaults.cancel_on_drop)?;
+            }
+            Keyword::CancelsMax => settings.cancels_max = value.count(defaults.cancels_max)?,
+            Keyword::CancelTimeoutMs => {
+                settings.cancel_timeout = value.millis(defaults.cancel_timeout)?;
             }
         }
         Ok(())
@@ -267,6 +271,11 @@ impl<'a> Value<'a> {
             None => Ok(default),
             Some(number) => T::try_from(number).map_err(|_| self.wrong("takes a number from 0")),
         }
+    }
+
+    /// On or off.
+    fn switch(self, default: bool) -> Result<bool, ConfigError> {
+        self.one_of(&[("", default), ("false", false), ("true", true), ("0", false), ("1", true)])
     }
 
     /// One of these words; the empty one isn't listed in the error.

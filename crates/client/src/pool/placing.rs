@@ -7,8 +7,9 @@ use onetrip_engine::pool::{Ticket, choose};
 use onetrip_engine::{Time, Token};
 
 use super::{Pool, State};
-use crate::Error;
+use crate::canceller::Cancelled;
 use crate::core::{Connection, Core, Duty};
+use crate::{Error, Kind, Outcome};
 
 /// What is done on a connection once there is one: submits a request, and says under which token
 /// its reply comes.
@@ -228,6 +229,23 @@ impl Placement {
         })
     }
 
+    /// Ends the wait, or says where the statement was placed; `None` if its reply knows that by now.
+    pub(crate) fn cancel(&self) -> Result<Option<Cancelled>, (Arc<Connection>, Token)> {
+        if self.leave() {
+            if let Some(waker) = self.fail(cancelled()) {
+                waker.wake();
+            }
+            return Ok(Some(Cancelled::Yes));
+        }
+        match &*self.lock() {
+            PlacementState::Placed(connection, token) => Err((connection.clone(), *token)),
+            // A pipeline waits, and its statements with it.
+            PlacementState::Waiting { .. } => Ok(Some(Cancelled::NotPossible)),
+            PlacementState::Failed(_) => Ok(Some(Cancelled::TooLate)),
+            PlacementState::Taken => Ok(None),
+        }
+    }
+
     /// Its caller has gone away. If it was placed meanwhile, says where.
     pub(crate) fn give_up(&self) -> Option<(Arc<Connection>, Token)> {
         self.leave();
@@ -240,4 +258,9 @@ impl Placement {
     pub(crate) fn is_given_up(&self) -> bool {
         matches!(&*self.lock(), PlacementState::Taken)
     }
+}
+
+fn cancelled() -> Error {
+    let message = "taken back before it was sent";
+    Error::new(Kind::Cancelled, Outcome::NotSent, "cancelled", message)
 }

@@ -4,7 +4,9 @@
 mod auto_prepare;
 mod batches;
 mod begin;
+mod cancel_storm;
 mod cancellation;
+mod cancelling;
 mod certificates;
 mod connecting;
 mod faults;

@@ -3,7 +3,8 @@
 //! A server is told on another connection to cancel what this one runs, and the request that it hits
 //! is whatever runs when that arrives. So a *victim* is cancelled only once its reply is due, and only
 //! if all that is behind it on the wire could be hit as well: each is sent again, once, if the server
-//! says that it was cancelled. From the moment at which the cancel is sent nothing else goes onto the
+//! says that it was cancelled. Where the connection belongs to one caller nothing comes again, and
+//! nothing more is put behind a victim. From the moment at which the cancel is sent nothing else goes onto the
 //! wire (the *hold*), until the victim was answered and the cancel has ended, since a request that is
 //! sent after both can't be hit. Otherwise the victim runs on, and its reply is drained.
 
@@ -17,9 +18,9 @@ use crate::{Cause, Failure, Group, Outcome, Output, Protocol, SyncPoint, Time, T
 pub enum Wanted {
     /// It was not sent, or was to be sent again, and has ended.
     TakenBack,
-    /// The server will be asked once the request is the one that it runs;
+    /// The server will be asked once it runs the request with this token;
     /// [`Output::NotCancelled`] says if not. It may end before.
-    Noted,
+    Noted(Token),
     /// It shares a sync point with others, or that is not on its way yet.
     NotPossible,
     /// There is no such request, or no longer.
@@ -51,8 +52,12 @@ pub(super) struct Cancelling {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Idle,
-    /// The host prepares to send one.
-    Preparing,
+    /// The host prepares to send one. `held`: what is behind the victim can't be hit, so nothing more is
+    /// put there meanwhile.
+    Preparing {
+        since: Time,
+        held: bool,
+    },
     /// It was sent, when the request with the number `victim` was the end of the segment at the head.
     Sent {
         victim: u64,
@@ -86,10 +91,10 @@ enum Verdict {
 impl<P: Protocol> Connection<P> {
     // --- getters ---
 
-    /// Whether a cancel was sent, so that nothing else may be sent.
+    /// Whether nothing else may be sent, since a cancel was, or will be.
     #[inline]
     pub fn is_held(&self) -> bool {
-        matches!(self.cancelling.stage, Stage::Sent { .. })
+        matches!(self.cancelling.stage, Stage::Sent { .. } | Stage::Preparing { held: true, .. })
     }
 
     /// Whether a cancel may still arrive that nobody waits for ([`Output::Astray`]).
@@ -109,7 +114,7 @@ impl<P: Protocol> Connection<P> {
         let on_wire = self.wire.slots().position(|slot| slot.token == token);
         if let Some(at) = on_wire {
             let shares = self.wire.at(at).is_some_and(shares_sync_point);
-            return if shares { Wanted::NotPossible } else { self.want(at, Want::Gently) };
+            return if shares { Wanted::NotPossible } else { self.want(now, at, Want::Gently) };
         }
         if let Some(at) = self.healing.iter().position(|(slot, _)| slot.token == token) {
             self.healing.remove(at);
@@ -121,27 +126,32 @@ impl<P: Protocol> Connection<P> {
             Some(slot) if shares_sync_point(slot) => Wanted::NotPossible,
             Some(slot) => {
                 slot.want = Want::Gently;
-                Wanted::Noted
+                Wanted::Noted(token)
             }
             None => Wanted::Unknown,
         }
     }
 
     /// Wants the segment of this group cancelled that the server runs, or comes to next.
-    pub fn want_cancel_group(&mut self, group: Group) -> Wanted {
+    pub fn want_cancel_group(&mut self, now: Time, group: Group) -> Wanted {
         let first = self.wire.slots().position(|slot| slot.group == Some(group));
         match first {
-            Some(first) => self.want_segment(first, Want::Gently),
+            Some(first) => self.want_segment(now, first, Want::Gently),
             None => Wanted::Unknown,
         }
     }
 
-    /// Wants cancelled what the server runs, whatever is behind it: for a connection that belongs to
-    /// one caller. What is hit instead fails.
-    pub fn want_cancel_head(&mut self) -> Wanted {
-        match self.wire.is_empty() {
-            true => Wanted::Unknown,
-            false => self.want_segment(0, Want::Anyway),
+    /// Wants the first request cancelled that `is_victim`, with its segment, whatever is behind it: for
+    /// a connection that belongs to one caller. What is hit instead fails.
+    pub fn want_cancel_first(
+        &mut self,
+        now: Time,
+        mut is_victim: impl FnMut(Token) -> bool,
+    ) -> Wanted {
+        let first = self.wire.slots().position(|slot| is_victim(slot.token));
+        match first {
+            Some(first) => self.want_segment(now, first, Want::Anyway),
+            None => Wanted::Unknown,
         }
     }
 
@@ -150,12 +160,12 @@ impl<P: Protocol> Connection<P> {
     /// not, don't: there is nothing to cancel any more, or something is behind it that must not be
     /// hit; and there is no end to report.
     pub fn begin_cancel(&mut self, now: Time) -> bool {
-        if self.cancelling.stage != Stage::Preparing {
+        if !matches!(self.cancelling.stage, Stage::Preparing { .. }) {
             return false;
         }
         self.cancelling.stage = Stage::Idle;
         let Verdict::Now { end } = self.verdict() else {
-            self.look_for_victim();
+            self.fill(now);
             return false;
         };
         (0..=end).for_each(|at| self.stop_wanting(at));
@@ -178,8 +188,8 @@ impl<P: Protocol> Connection<P> {
                 self.cancelling.astray = true;
                 self.outputs.push_back(Output::Astray);
             }
-            (Stage::Preparing | Stage::Sent { .. }, _) => {
-                let sent = self.is_held();
+            (stage, _) => {
+                let sent = matches!(stage, Stage::Sent { .. });
                 self.cancelling.stage = Stage::Idle;
                 self.give_up(sent);
             }
@@ -189,31 +199,35 @@ impl<P: Protocol> Connection<P> {
 
     // --- private ---
 
-    fn want_segment(&mut self, first: usize, want: Want) -> Wanted {
+    fn want_segment(&mut self, now: Time, first: usize, want: Want) -> Wanted {
         match self.wire.segment_end(first) {
-            Some(end) => self.want(end, want),
+            Some(end) => self.want(now, end, want),
             None => Wanted::NotPossible,
         }
     }
 
-    fn want(&mut self, at: usize, want: Want) -> Wanted {
-        self.wire.want(at, want);
-        self.look_for_victim();
-        Wanted::Noted
+    fn want(&mut self, now: Time, at: usize, want: Want) -> Wanted {
+        let token = self.wire.want(at, want);
+        self.look_for_victim(now);
+        Wanted::Noted(token)
     }
 
     /// Asks the host for a cancel if the request at the head is to be cancelled and may be.
     #[inline]
-    pub(super) fn look_for_victim(&mut self) {
+    pub(super) fn look_for_victim(&mut self, now: Time) {
         if self.wire.wanted() > 0 && self.cancelling.stage == Stage::Idle {
-            self.judge_head();
+            self.judge_head(now);
         }
     }
 
-    fn judge_head(&mut self) {
+    fn judge_head(&mut self, now: Time) {
         match self.verdict() {
-            Verdict::Now { .. } => {
-                self.cancelling.stage = Stage::Preparing;
+            Verdict::Now { end } => {
+                let of_one_caller = |slot: &Slot<P::Expect>| {
+                    slot.pinned || slot.in_order || slot.want == Want::Anyway
+                };
+                let held = self.wire.slots().take(end + 1).any(of_one_caller);
+                self.cancelling.stage = Stage::Preparing { since: now, held };
                 self.outputs.push_back(Output::Cancel);
             }
             Verdict::Never { victim } => {
@@ -288,7 +302,9 @@ impl<P: Protocol> Connection<P> {
     #[inline]
     pub(super) fn hold_deadline(&self) -> Time {
         match self.cancelling.stage {
-            Stage::Sent { since, closed: false, .. } => since.after(self.limits.cancel_wait_max),
+            Stage::Sent { since, closed: false, .. } | Stage::Preparing { since, held: true } => {
+                since.after(self.limits.cancel_wait_max)
+            }
             _ => Time::NEVER,
         }
     }
@@ -298,7 +314,7 @@ impl<P: Protocol> Connection<P> {
     pub(super) fn is_hit(&self, failed: &HeadFailure) -> bool {
         let Some(slot) = self.wire.front() else { return false };
         let Cancelling { reached, reaches_until, astray, .. } = self.cancelling;
-        let in_reach = self.is_held()
+        let in_reach = matches!(self.cancelling.stage, Stage::Sent { .. })
             || self.wire.front_number() < reached
             // It has just been read.
             || self.last_progress < reaches_until

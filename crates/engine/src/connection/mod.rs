@@ -413,7 +413,7 @@ impl<P: Protocol> Connection<P> {
         if bytes > 0 {
             self.last_progress = now;
             self.wire.written(bytes);
-            self.look_for_victim();
+            self.look_for_victim(now);
         }
     }
 

@@ -114,7 +114,7 @@ impl<P: Protocol> Connection<P> {
         self.grant();
         self.offer_room();
         self.announce_drained();
-        self.look_for_victim();
+        self.look_for_victim(now);
         self.say_goodbye(now);
     }
 

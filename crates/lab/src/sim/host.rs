@@ -151,6 +151,8 @@ impl World {
             group,
             in_order: false,
             pinned: false,
+            resend: plan.resend,
+            cancel_late: plan.cancel_late,
             reserved,
         }
     }

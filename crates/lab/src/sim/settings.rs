@@ -73,6 +73,7 @@ impl Settings {
                 Duration::from_secs(30),
                 Duration::from_millis(50),
             ]),
+            ..Limits::default()
         };
         let limits = if rng.one_in(4) { Limits::default() } else { limits };
         let chunk_max = rng.pick(&[1, 3, 16, 100, 1000, 8192, 65_536]);

@@ -1,0 +1,210 @@
+//! Asking a server to cancel what it runs: on a connection of its own, which is opened as the one was
+//! whose statement it is about, to the same address and with TLS if that has TLS. When one may be
+//! sent, and what may be sent beside it, the engine decides.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use onetrip_engine::{CancelEnd, Time, Token, Wanted};
+use onetrip_postgres::message::{CancelRequest, Secret};
+use onetrip_postgres::startup::SecretKey;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+use crate::canceller::{Answer, Cancelled};
+use crate::config::Settings;
+use crate::core::{Connection, Core};
+use crate::lead::Note;
+use crate::open::open;
+use crate::replies::Member;
+use crate::socket::{Ending, Stream};
+
+/// What the cancels of a client have in common.
+pub(crate) struct Cancels {
+    permits: Semaphore,
+    pub(crate) is_on: bool,
+    timeout: Duration,
+    settings: Settings,
+}
+
+/// What identifies a connection to its server, for a CancelRequest. `Debug` shows nothing of it.
+#[derive(Clone)]
+pub(crate) struct CancelKey {
+    process_id: i32,
+    secret: SecretKey,
+}
+
+impl Cancels {
+    pub(crate) fn new(settings: &Settings) -> Cancels {
+        Cancels {
+            permits: Semaphore::new(settings.cancels_max.min(Semaphore::MAX_PERMITS)),
+            is_on: settings.cancels_max > 0,
+            timeout: settings.cancel_timeout,
+            settings: settings.clone(),
+        }
+    }
+}
+
+impl fmt::Debug for Cancels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cancels").field("permits", &self.permits).finish_non_exhaustive()
+    }
+}
+
+impl CancelKey {
+    pub(crate) fn new(process_id: i32, secret: SecretKey) -> CancelKey {
+        CancelKey { process_id, secret }
+    }
+
+    /// The message; `None` if the server gave no key.
+    fn request(&self) -> Option<BytesMut> {
+        let mut out = BytesMut::new();
+        let secret_key = Secret(self.secret.as_bytes());
+        CancelRequest { process_id: self.process_id, secret_key }.encode(&mut out).ok()?;
+        Some(out)
+    }
+}
+
+impl fmt::Debug for CancelKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Sends a cancel for what this connection runs, in the background.
+pub(crate) fn start(connection: &Arc<Connection>) {
+    let attempt = Attempt { connection: connection.clone(), end: Some(CancelEnd::NotSent) };
+    tokio::spawn(attempt.run());
+}
+
+/// One cancel. Wherever it ends, the engine is told, since it holds requests back meanwhile.
+struct Attempt {
+    connection: Arc<Connection>,
+    /// How it ended, if it ended now; `None` if there is nothing to tell.
+    end: Option<CancelEnd>,
+}
+
+impl Attempt {
+    async fn run(mut self) {
+        let connection = self.connection.clone();
+        let timeout = connection.context.cancels.timeout;
+        let Ok(Some((mut stream, _permit))) =
+            tokio::time::timeout(timeout, prepare(&connection)).await
+        else {
+            return;
+        };
+        let Some(request) = connection.with(Core::begin_cancel) else {
+            self.end = None;
+            return;
+        };
+        self.end = Some(CancelEnd::Lost);
+        let delivered = tokio::time::timeout(timeout, deliver(&mut stream, &request)).await;
+        if delivered.is_ok_and(|delivered| delivered.is_ok()) {
+            self.end = Some(CancelEnd::Closed);
+        }
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if let Some(end) = self.end {
+            self.connection.with(|core, now| core.engine.handle_cancel_end(now, end));
+        }
+    }
+}
+
+/// Opens the connection. Nothing is held back meanwhile, so a server that can't be reached harms
+/// nobody.
+async fn prepare(connection: &Connection) -> Option<(Stream, SemaphorePermit<'_>)> {
+    let cancels = &connection.context.cancels;
+    let permit = cancels.permits.acquire().await.ok()?;
+    let route = connection.lock().route.clone();
+    let stream = open(&cancels.settings, &route).await.ok()?;
+    Some((stream, permit))
+}
+
+/// Sends the request, and waits until the server has closed the connection: by then it has passed the
+/// cancel on (SendCancelRequest in src/backend/storage/ipc/procsignal.c sends a signal, and then the
+/// process that served this connection ends).
+async fn deliver(stream: &mut Stream, request: &[u8]) -> io::Result<()> {
+    stream.write_all(request).await?;
+    loop {
+        match stream.read().await.end {
+            None => stream.input.clear(),
+            // The server says no goodbye by TLS here.
+            Some(Ending::Closed | Ending::CutOff) => return Ok(()),
+            Some(Ending::Failed(error)) => return Err(error),
+        }
+    }
+}
+
+impl Core {
+    /// The engine wants a cancel to be sent.
+    pub(crate) fn cancel_is_due(&mut self, now: Time) {
+        if self.cancels_on && self.key.request().is_some() {
+            self.cancel_due = true;
+            self.notify();
+        } else {
+            self.engine.handle_cancel_end(now, CancelEnd::NotSent);
+        }
+    }
+
+    /// A cancel can be sent now: what to send, if it is still wanted.
+    fn begin_cancel(&mut self, now: Time) -> Option<BytesMut> {
+        let request = self.key.request()?;
+        self.engine.begin_cancel(now).then_some(request)
+    }
+
+    /// Cancels a request, wherever it is.
+    pub(crate) fn cancel_reply(&mut self, now: Time, token: Token, answer: &Arc<Answer>) {
+        if !self.replies.is_open(token) {
+            return drop(answer.give(Cancelled::TooLate));
+        }
+        let entry = self.replies.entry(token);
+        let (ticket, member) = entry.map_or((None, None), |entry| (entry.ticket, entry.member));
+        if let Some(ticket) = ticket
+            && self.engine.cancel(now, ticket)
+        {
+            return drop(answer.give(Cancelled::Yes));
+        }
+        let wanted = match member {
+            Some(_) => Wanted::NotPossible,
+            None => self.engine.want_cancel(now, token),
+        };
+        self.answer(wanted, answer);
+    }
+
+    /// Cancels what the server runs, or comes to next, on a connection that belongs to one caller. What
+    /// this client sent for itself is left alone: the reset of a session, and a BEGIN.
+    pub(crate) fn cancel_running(&mut self, now: Time, hands: u32, answer: &Arc<Answer>) {
+        if self.replies.hands() != hands {
+            return drop(answer.give(Cancelled::TooLate));
+        }
+        let Core { engine, replies, reset, .. } = self;
+        let wanted = engine.want_cancel_first(now, |token| {
+            let begins =
+                replies.entry(token).is_some_and(|it| matches!(it.note, Some(Note::Begins(_))));
+            !begins && *reset != Some(token)
+        });
+        self.answer(wanted, answer);
+    }
+
+    pub(crate) fn answer(&mut self, wanted: Wanted, answer: &Arc<Answer>) {
+        let cancelled = match wanted {
+            Wanted::Noted(token) => return self.replies.tell(token, answer),
+            Wanted::TakenBack => Cancelled::Yes,
+            Wanted::NotPossible => Cancelled::NotPossible,
+            Wanted::Unknown => Cancelled::TooLate,
+        };
+        drop(answer.give(cancelled));
+    }
+
+    /// Nobody waits for this request any more, and it can't be taken back.
+    pub(crate) fn cancel_dropped(&mut self, now: Time, token: Token, member: Option<Member>) {
+        if self.cancels_dropped && member.is_none() && self.replies.is_open(token) {
+            self.engine.want_cancel(now, token);
+        }
+    }
+}

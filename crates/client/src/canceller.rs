@@ -1,0 +1,206 @@
+//! Handles by which statements are cancelled.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use onetrip_engine::{Time, Token};
+
+use crate::core::{Connection, Core};
+use crate::error::ABORTED;
+use crate::pipelines::PipelineId;
+use crate::pool::Placement;
+use crate::{Error, Kind};
+
+/// What became of a [`cancel`](Canceller::cancel).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Cancelled {
+    /// The statement was taken back before it was sent, or the server has cancelled it. It has no
+    /// effect; its error says what is known of one that may have had a part of it.
+    Yes,
+    /// It had ended already, or ended in another way before the server came to cancel it.
+    TooLate,
+    /// It runs on, since it can't be cancelled without harm to others: on its connection there is
+    /// something behind it that could be hit instead and must not be sent again. Or the server could
+    /// not be asked: it can't be reached, or takes no cancels.
+    NotPossible,
+}
+
+impl Cancelled {
+    /// What the end of a request tells of its cancel.
+    pub(crate) fn of(error: Option<&Error>) -> Cancelled {
+        let Some(error) = error else { return Cancelled::TooLate };
+        let cancelled = error.sqlstate() == Some("57014")
+            || error.kind() == Kind::Cancelled
+            || error.code() == ABORTED;
+        if cancelled { Cancelled::Yes } else { Cancelled::TooLate }
+    }
+}
+
+/// Cancels a statement, from any task. Got from [`Reply::canceller`](crate::Reply::canceller),
+/// [`Session::canceller`](crate::Session::canceller) or
+/// [`Pipeline::canceller`](crate::Pipeline::canceller); dropping it cancels nothing.
+///
+/// # Example
+/// ```no_run
+/// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
+/// use onetrip::Cancelled;
+///
+/// let report = client.query("select * from a_long_report()", &[]);
+/// let canceller = report.canceller();
+/// tokio::spawn(async move {
+///     // Somebody lost patience.
+///     if canceller.cancel().await == Cancelled::NotPossible {
+///         eprintln!("it runs on");
+///     }
+/// });
+/// let rows = report.await?; // Fails, `Rejected`, if it was cancelled.
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Canceller(Victim);
+
+#[derive(Clone, Debug)]
+enum Victim {
+    /// The statement of a reply.
+    Statement(Arc<Spot>),
+    /// Whatever runs on a connection, while it belongs to this user.
+    Running(Arc<Connection>, u32),
+    /// What runs of a pipeline.
+    Pipeline(Arc<Connection>, PipelineId, u64),
+    /// Nothing that could be cancelled.
+    Nothing,
+}
+
+impl Canceller {
+    pub(crate) fn of_statement(spot: &Arc<Spot>) -> Canceller {
+        Canceller(Victim::Statement(spot.clone()))
+    }
+
+    pub(crate) fn of_connection(connection: &Arc<Connection>) -> Canceller {
+        let user = connection.lock().replies.hands();
+        Canceller(Victim::Running(connection.clone(), user))
+    }
+
+    pub(crate) fn of_pipeline(home: Option<(&Arc<Connection>, PipelineId)>) -> Canceller {
+        let victim = home.and_then(|(connection, id)| {
+            let serial = connection.lock().pipelines.serial(id)?;
+            Some(Victim::Pipeline(connection.clone(), id, serial))
+        });
+        Canceller(victim.unwrap_or(Victim::Nothing))
+    }
+
+    /// Cancels: takes the statement back if it was not sent, and otherwise asks the server once it runs
+    /// it. This happens when the call is made. The future resolves when it is known what became of
+    /// it, which for a statement that the server runs is when that has ended. Dropping the future
+    /// changes nothing.
+    ///
+    /// May be called again, where the first cancel came too early to be noticed by the server.
+    pub fn cancel(&self) -> impl Future<Output = Cancelled> + use<> {
+        let answer = Arc::new(Answer::default());
+        match &self.0 {
+            Victim::Statement(spot) => spot.cancel(&answer),
+            Victim::Running(connection, user) => {
+                connection.with(|core, now| core.cancel_running(now, *user, &answer));
+            }
+            Victim::Pipeline(connection, id, serial) => {
+                connection.with(|core, now| core.cancel_pipeline(now, (*id, *serial), &answer));
+            }
+            Victim::Nothing => drop(answer.give(Cancelled::NotPossible)),
+        }
+        async move { std::future::poll_fn(|cx| answer.poll(cx)).await }
+    }
+}
+
+impl Core {
+    fn cancel_pipeline(
+        &mut self,
+        now: Time,
+        (id, serial): (PipelineId, u64),
+        answer: &Arc<Answer>,
+    ) {
+        match self.pipelines.group(id, serial) {
+            Some(Some(group)) => {
+                let wanted = self.engine.want_cancel_group(now, group);
+                self.answer(wanted, answer);
+            }
+            Some(None) => drop(answer.give(Cancelled::NotPossible)),
+            None => drop(answer.give(Cancelled::TooLate)),
+        }
+    }
+}
+
+/// Where the statement of a reply is, for those who want to cancel it.
+#[derive(Debug)]
+pub(crate) struct Spot(Mutex<At>);
+
+#[derive(Debug)]
+pub(crate) enum At {
+    Later(Arc<Placement>),
+    Here(Arc<Connection>, Token),
+    Over,
+}
+
+impl Spot {
+    pub(crate) fn new(at: At) -> Arc<Spot> {
+        Arc::new(Spot(Mutex::new(at)))
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, At> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn cancel(&self, answer: &Arc<Answer>) {
+        let waiting = match &*self.lock() {
+            At::Later(placement) => Some(placement.clone()),
+            _ => None,
+        };
+        match waiting.map_or(Ok(None), |placement| placement.cancel()) {
+            Ok(Some(cancelled)) => drop(answer.give(cancelled)),
+            Ok(None) => match self.here() {
+                Some(here) => cancel_reply(here, answer),
+                None => drop(answer.give(Cancelled::TooLate)),
+            },
+            Err(here) => cancel_reply(here, answer),
+        }
+    }
+
+    fn here(&self) -> Option<(Arc<Connection>, Token)> {
+        match &*self.lock() {
+            At::Here(connection, token) => Some((connection.clone(), *token)),
+            At::Later(_) | At::Over => None,
+        }
+    }
+}
+
+fn cancel_reply((connection, token): (Arc<Connection>, Token), answer: &Arc<Answer>) {
+    connection.with(|core, now| core.cancel_reply(now, token, answer));
+}
+
+/// What one caller is to be told of its cancel.
+#[derive(Debug, Default)]
+pub(crate) struct Answer(Mutex<(Option<Cancelled>, Option<Waker>)>);
+
+impl Answer {
+    fn lock(&self) -> MutexGuard<'_, (Option<Cancelled>, Option<Waker>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells it, once. Returns whom to wake.
+    pub(crate) fn give(&self, cancelled: Cancelled) -> Option<Waker> {
+        let mut state = self.lock();
+        state.0.get_or_insert(cancelled);
+        state.1.take()
+    }
+
+    fn poll(&self, cx: &Context<'_>) -> Poll<Cancelled> {
+        let mut state = self.lock();
+        match state.0 {
+            Some(cancelled) => Poll::Ready(cancelled),
+            None => {
+                state.1 = Some(cx.waker().clone());
+                Poll::Pending
+            }
+        }
+    }
+}

@@ -1,5 +1,5 @@
 //! Cancels at random moments, under load, on shared connections: every neighbour is answered, rightly,
-//! and nothing runs twice. The larger run of this is a benchmark (`make bench ONLY=cancel`).
+//! and nothing runs twice.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -105,7 +105,7 @@ impl Neighbour {
 
 #[test]
 fn a_thousand_cancels_at_random_moments_take_no_neighbour_along() {
-    run_threads(async {
+    run_long(PATIENCE * 10, async {
         let t = table("id int").await;
         let storm = Arc::new(Storm {
             client: client_with("connections_max=3").await,

@@ -29,8 +29,19 @@ pub(crate) fn run_threads(test: impl Future<Output = ()>) {
     runtime.unwrap().block_on(patiently(test));
 }
 
+/// Runs a long test on several threads.
+pub(crate) fn run_long(patience: Duration, test: impl Future<Output = ()>) {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    runtime.unwrap().block_on(for_at_most(patience, test));
+}
+
 async fn patiently(test: impl Future<Output = ()>) {
-    let ended = tokio::time::timeout(PATIENCE, test).await;
+    for_at_most(PATIENCE, test).await;
+}
+
+async fn for_at_most(patience: Duration, test: impl Future<Output = ()>) {
+    let ended = tokio::time::timeout(patience, test).await;
     assert!(ended.is_ok(), "something never ended");
 }
 

@@ -46,10 +46,6 @@ pub(super) struct Record {
     pub(super) tags: Vec<String>,
     /// What may stand in front of its reply if it was sent again.
     pub(super) healed: Vec<reply::Part>,
-    /// A cancel was wanted for it.
-    pub(super) wanted: bool,
-    /// It was hit by a cancel that was meant for another.
-    pub(super) restarted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +69,6 @@ impl Record {
             error: None,
             tags: Vec::new(),
             healed: Vec::new(),
-            wanted: false,
-            restarted: false,
         }
     }
 
@@ -139,10 +133,10 @@ impl Book {
                     self.complain("Drained came without Full");
                 }
             }
-            Output::Restarted { token } => self.note_restart(*token),
-            Output::Cancel => self.report.count("cancel due"),
-            Output::NotCancelled { .. } => self.report.count("not cancelled"),
-            Output::Astray => self.report.count("cancel astray"),
+            Output::Restarted { .. }
+            | Output::Cancel
+            | Output::NotCancelled { .. }
+            | Output::Astray => self.complain("nobody wanted a cancel"),
             Output::Closed(reason) => {
                 if self.closed.replace(reason.clone()).is_some() {
                     self.complain("Closed came twice");
@@ -160,18 +154,6 @@ impl Book {
                 }
             }
             _ => self.complain(format!("a part of a reply for {token:?}, who expects none")),
-        }
-    }
-
-    /// A cancel hit a request by mistake: it is sent again, once.
-    fn note_restart(&mut self, token: Token) {
-        self.report.count("hit by a cancel and sent again");
-        match self.records.get_mut(&token.0) {
-            Some(record) if record.is_open() && record.plan.resend && !record.restarted => {
-                record.restarted = true;
-                record.reply.clear();
-            }
-            _ => self.complain(format!("{token:?} is sent again, and must not be")),
         }
     }
 

@@ -151,8 +151,8 @@ impl World {
             group,
             in_order: false,
             pinned: false,
-            resend: plan.resend,
-            cancel_late: plan.cancel_late,
+            resend: false,
+            cancel_late: false,
             reserved,
         }
     }

@@ -26,10 +26,6 @@ pub(super) struct Plan {
     pub(super) fail: Option<Fail>,
     pub(super) deadline: Time,
     pub(super) again: bool,
-    /// Whether it may be hit by a cancel that is meant for another.
-    pub(super) resend: bool,
-    /// Whether it is cancelled at its deadline.
-    pub(super) cancel_late: bool,
     pub(super) discard: bool,
     /// It names a prepared statement or a portal that something before it has made.
     pub(super) depends: bool,
@@ -84,8 +80,6 @@ impl Build {
             fail: None,
             deadline: Time::NEVER,
             again: false,
-            resend: false,
-            cancel_late: false,
             discard: false,
             depends: false,
             prepares: None,

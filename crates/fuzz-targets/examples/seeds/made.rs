@@ -106,13 +106,15 @@ fn startups(corpus: &mut Corpus) -> io::Result<()> {
     let status = message(b'S', 10, b"a\0b\xc3\xa4\0");
     let many = [auth(0, &[]), status.repeat(300)].concat();
     let first = b"r=CQkJCQkJCQkJCQkJCQkJCQkJCQkJCQkJx,s=AAAA,i=2147483647";
-    let cases: [(&str, [u8; 2], Vec<u8>); 9] = [
+    let notices = |count| message(b'N', 11, b"Ma\0Cb\0\0").repeat(count);
+    let cases: [(&str, [u8; 2], Vec<u8>); 10] = [
         ("asks_for_the_password", [1, 0], auth(3, &[])),
         ("gets_the_password", [5, 0], [auth(3, &[]), auth(0, &[])].concat()),
         ("asks_for_md5", [9, 0], [auth(5, &[1, 2, 3, 4]), auth(0, &[])].concat()),
         ("asks_nothing", [0, 0], [auth(0, &[]), message(b'Z', 5, b"I")].concat()),
         ("many_settings", [0, 0], many),
-        ("notices", [1, 0], message(b'N', 11, b"Ma\0Cb\0\0").repeat(40)),
+        ("notices", [1, 0], notices(40)),
+        ("notices_without_end", [0xe1, 0], notices(100)),
         ("iterations", [1, 0], [auth(10, b"SCRAM-SHA-256\0\0"), auth(11, first)].concat()),
         ("plus_without_tls", [1, 0], auth(10, b"SCRAM-SHA-256-PLUS\0\0")),
         ("ok_too_early", [1, 0], [auth(10, b"SCRAM-SHA-256\0\0"), auth(0, &[])].concat()),

@@ -21,8 +21,9 @@ use crate::{Memory, Target};
 ///
 /// What a byte of the input may cost follows from what is made of it: a message of five bytes is noted
 /// twice in 16 bytes (`frames`), an empty value of four becomes an element of 32 in a list that doubles
-/// (`rows`), a pair of JSON in seven becomes a map of 600, and
-/// a `numeric` of ten bytes has up to 131,072 digits where another number is made of it (`rows`, `values`).
+/// (`rows`), a pair of JSON in seven becomes a map of 600, and a `numeric` of ten bytes has up to 131,072
+/// digits where another number is made of it (`rows`, `values`). The input of `startup` may say that it
+/// comes again and again, until it is longer than anything a stranger may say.
 pub const TARGETS: &[Target] = &[
     target("backend", backend::run, 4 << 10, 24),
     target("catalog", catalog::run, 64 << 10, 256),
@@ -36,7 +37,7 @@ pub const TARGETS: &[Target] = &[
     target("server_error", server_error::run, 16 << 10, 32),
     target("session", session::run, 1 << 20, 4 << 10),
     target("sql", sql::run, 1 << 10, 4),
-    target("startup", startup::run, 64 << 10, 64),
+    target("startup", startup::run, 1 << 20, 64),
     target("values", values::run, 1 << 20, 64),
 ];
 

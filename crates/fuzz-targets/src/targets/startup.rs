@@ -14,12 +14,18 @@ const PASSWORD: &str = "secret";
 /// AuthenticationOk.
 const OK: &[u8] = &[b'R', 0, 0, 0, 8, 0, 0, 0, 0];
 
-/// Two bytes of configuration, one of plan, then what the server sends.
+/// More than a stranger may say.
+const STREAM_LEN_MAX: usize = PRE_AUTH_LEN_MAX + PRE_AUTH_LEN_MAX / 2;
+
+/// Two bytes of configuration, one of plan, then what the server sends. The three highest bits of the
+/// first say that it sends it again and again.
 pub(super) fn run(data: &[u8]) {
     let mut input = Input::new(data);
-    let config = config(input.u8(), input.u8());
-    let plan = input.u8();
+    let (given, refused, plan) = (input.u8(), input.u8(), input.u8());
+    let config = config(given, refused);
     let stream = input.rest();
+    let times = (STREAM_LEN_MAX / stream.len().max(1)).clamp(1, 1 << (given >> 5));
+    let stream = &stream.repeat(times)[..];
     let ended = start(&config, plan, stream);
     check(&config, &ended, stream);
     if plan != 0 {

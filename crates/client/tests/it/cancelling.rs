@@ -168,7 +168,7 @@ fn what_must_not_run_twice_protects_the_statement_in_front_of_it() {
         let body = format!("insert into {t} values (1); commit; insert into {t} values (2)");
         let sql =
             format!("create procedure {procedure}() language plpgsql as $$ begin {body}; end $$");
-        session().await.batch(&sql).await.unwrap();
+        session().await.script(&sql).await.unwrap();
         let reply = client.query(&gate.statement(), &[]);
         let call = client.execute(&format!("call {procedure}()"), &[]);
         gate.waiting_pid().await;

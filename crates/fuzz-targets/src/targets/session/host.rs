@@ -298,6 +298,10 @@ impl Host {
                 assert!(!self.closed, "it ended twice");
                 self.closed = true;
             }
+            Output::Restarted { .. }
+            | Output::Cancel
+            | Output::NotCancelled { .. }
+            | Output::Astray => panic!("nobody cancels"),
             Output::Event { .. } | Output::Full | Output::Drained => {}
         }
     }

@@ -10,6 +10,7 @@ use crate::methods::statement_methods;
 use crate::pool::Pool;
 use crate::session::Session;
 use crate::statement::unprepared;
+use crate::streams::{Lease, stream_methods};
 use crate::timed::Timed;
 use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
@@ -107,6 +108,7 @@ impl Client {
     }
 
     statement_methods!();
+    stream_methods!((&self), 'static, Lease::own(self.session().await?));
 
     /// What this client knows of the types that are not built in. It learns them by itself when a result
     /// or a prepared statement has them; see docs/types.md.

@@ -33,10 +33,11 @@ use crate::in_line::InLine;
 use crate::open::Route;
 use crate::pipelines::Pipelines;
 use crate::pool::{LoadCell, Seat};
-use crate::replies::{Member, Parked, Replies, Role};
+use crate::replies::{Member, Parked, Part, Replies, Role};
 use crate::shapes::Shapes;
 use crate::socket::{Reader, Received, Writer};
 use crate::statements::Statements;
+use crate::streams::Rest;
 use crate::types::{LookUp, TypeCache};
 use crate::{Error, Kind};
 
@@ -72,6 +73,8 @@ pub(crate) struct Options {
     pub(crate) queue_max: usize,
     pub(crate) queue_bytes_max: usize,
     pub(crate) waiting_bytes_max: usize,
+    /// Bytes of a result that are kept, and of a row of a stream.
+    pub(crate) result_bytes_max: usize,
     /// The use of a text at which it is prepared; 0 for never.
     pub(crate) prepare_threshold: u32,
     /// Statements prepared by counting that a connection keeps.
@@ -174,6 +177,10 @@ pub(crate) struct Core {
     published_count: u64,
     /// When the request was submitted that ended an idle time, until something is answered.
     busy_since: Option<Time>,
+    /// The request that waits to be fed.
+    pub(crate) feeder: Option<Token>,
+    /// What becomes of the rest of the stream that was dropped last.
+    pub(crate) rest: Rest,
     /// The pool is to be told that it is idle, or has room, or is gone; of the latter once.
     reports: bool,
     told: bool,
@@ -193,7 +200,7 @@ impl Connection {
         let load = LoadCell::new(seat.pool.hints().clone(), now, trip);
         let core = Core {
             engine: engine(now),
-            replies: Replies::default(),
+            replies: Replies::new(context.options.result_bytes_max),
             pipelines: Pipelines::default(),
             in_line: InLine::default(),
             shapes: context.shapes.clone(),
@@ -228,6 +235,8 @@ impl Connection {
             ended_count: 0,
             published_count: 0,
             busy_since: None,
+            feeder: None,
+            rest: Rest::Read,
             reports: false,
             told: false,
         };
@@ -543,6 +552,7 @@ impl Core {
             self.notify();
         }
         self.wakers.append(&mut self.replies.wakers);
+        self.wake_feeder();
         self.publish();
     }
 
@@ -602,19 +612,19 @@ impl Core {
 
     fn take(&mut self, now: Time, output: Output<Event>) {
         match output {
-            Output::Data { token, block } => {
-                let len = block.len();
-                if !self.replies.data(token, block) {
-                    self.consumed(now, token, len);
-                }
+            Output::Data { token, block } => self.came(now, token, Part::Whole(block)),
+            Output::Piece { token, block, left } => {
+                self.came(now, token, Part::Piece(block, left));
             }
             Output::Ended { token, block, end } => {
                 // What nobody will take is consumed as it comes; so is the message of an error.
-                let unread = matches!(end, End::Failed(_)) || !self.replies.is_wanted(token);
-                if unread {
-                    self.consumed(now, token, block.len());
+                if matches!(end, End::Failed(_)) || !self.replies.is_wanted(token) {
+                    self.unkept(now, token, block.len());
+                    self.end(now, token, block, end);
+                } else {
+                    self.came(now, token, Part::Whole(block));
+                    self.end(now, token, Bytes::new(), end);
                 }
-                self.end(now, token, block, end);
             }
             Output::Event { event: Event::ParameterStatus, block } => self.keep_parameter(&block),
             Output::Event { .. } => {}
@@ -882,6 +892,7 @@ impl Core {
         if !self.writer.is_flushed() {
             self.notify();
         }
+        self.wake_feeder();
     }
 
     /// Writes for the driver, which is woken when the socket takes more.
@@ -907,6 +918,7 @@ impl Core {
                 }
             }
         }
+        self.wake_feeder();
         Ok(())
     }
 

@@ -31,6 +31,8 @@ pub(crate) struct Driver {
     read_size: usize,
     /// What the engine needs before it can go on.
     need: usize,
+    /// Reading has stopped for a reader that is slower than the server.
+    stopped: bool,
     timer: Pin<Box<Sleep>>,
     wakers: Vec<Waker>,
 }
@@ -45,6 +47,7 @@ impl Driver {
             input,
             read_size: READ_MIN,
             need: 1,
+            stopped: false,
             timer,
             wakers: Vec::new(),
         }
@@ -83,6 +86,7 @@ impl Driver {
             core.expire_in_line(now);
         }
         core.settle(now);
+        self.stopped = !core.engine.wants_bytes();
         let reports = core.take_report();
         let cancels = std::mem::take(&mut core.cancel_due);
         std::mem::swap(&mut core.wakers, &mut self.wakers);
@@ -99,6 +103,9 @@ impl Driver {
     /// Reads and dispatches. Returns whether there is more to read at once.
     fn read(&mut self, cx: &mut Context<'_>) -> bool {
         for _ in 0..READS_PER_TURN {
+            if self.stopped {
+                return false;
+            }
             let free = self.make_room();
             match self.reader.poll_read(cx, &mut self.input) {
                 Poll::Pending => return false,
@@ -144,6 +151,7 @@ impl Driver {
             // Those who are woken will submit next: their requests leave in one write.
             core.cork(now);
         }
+        self.stopped = !core.engine.wants_bytes();
         let (open, reports) = (!core.engine.is_closed(), core.take_report());
         std::mem::swap(&mut core.wakers, &mut self.wakers);
         drop(core);
@@ -165,6 +173,9 @@ impl Driver {
             if let Err(error) = core.poll_write(now, cx) {
                 let error = core.lost("writing failed").with_source(error);
                 core.close(error);
+                core.notify();
+            }
+            if !core.wakers.is_empty() {
                 core.notify();
             }
         }

@@ -180,6 +180,7 @@ impl Error {
 }
 
 pub(crate) const SERVER_ERROR: &str = "server_error";
+pub(crate) const RESULT_TOO_LARGE: &str = "result_too_large";
 pub(crate) const ABORTED: &str = "aborted";
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
 pub(crate) const CONNECTION_ENDED: &str = "connection_ended";

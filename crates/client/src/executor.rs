@@ -13,6 +13,7 @@ use postgres_types::Type;
 
 use crate::Error;
 use crate::core::{Connection, Context, Core};
+use crate::error::ABORTED;
 use crate::first_use::{FirstUse, write_statement};
 use crate::lead::{Lead, Part};
 use crate::params::{self, BindError, Found, Params, write_value};
@@ -189,6 +190,25 @@ impl Executor {
             return Ok(());
         };
         connection.with(|core, now| lead.submit_front(core, now))
+    }
+
+    /// Sends what still waits to go in front of the next statement, and waits until it is known to have
+    /// succeeded: in front of what could not be skipped otherwise. One trip, or none where it is known.
+    pub(crate) async fn lead_known(&self) -> Result<(), Error> {
+        match &self.lead {
+            // An empty text runs nothing, and is skipped as any statement would be.
+            Some(lead) if !lead.is_known() => self.command("", Part::Statement).await.map(drop),
+            _ => Ok(()),
+        }
+    }
+
+    /// Why a statement was skipped, where that is since what begins its transaction failed.
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        let why = || self.lead.as_ref().and_then(|lead| lead.why_skipped());
+        match error.code() == ABORTED {
+            true => why().map_or(error.clone(), |why| why.with_outcome(error.outcome())),
+            false => error,
+        }
     }
 
     /// Submits a statement.
@@ -486,6 +506,35 @@ impl Executor {
             "foreign_statement",
             "the statement was prepared by another client: prepare it by this one",
         ))
+    }
+
+    /// Encodes a statement without its Sync, by its text even where it was prepared: its reply then
+    /// begins with its columns.
+    pub(crate) fn encode_unnamed(
+        &self,
+        source: Source<'_>,
+        params: Params<'_>,
+        out: &mut BytesMut,
+    ) -> Result<Encoded, Unready> {
+        let (Source::Text(sql) | Source::Unprepared(sql)) = source else {
+            let Source::Prepared(statement) = source else { unreachable!("it is one of three") };
+            let shape = &statement.0.shape;
+            self.check_place(shape.traits)?;
+            check_count(params.len(), shape.types.len())?;
+            write_text(out, shape, params).map_err(Error::from)?;
+            let (expect, traits) = (with_effects(of_text(), shape.traits), shape.traits);
+            return Ok(Encoded { expect, traits, bound: None, text: Text::Settled });
+        };
+        self.encode_text(sql, false, params, out)
+    }
+
+    /// Asks the server what a first use should look like: one trip.
+    pub(crate) fn ask_first(&self, first_use: &FirstUse) -> Result<Reply<Blocks>, Error> {
+        let mut question = first_use.question()?;
+        question.extend_from_slice(&SYNC);
+        let expect = Expect::sync().parse().describe_statement();
+        let (part, message) = (Part::Statement, Message::Whole(&question));
+        Ok(Reply::of(self.submit(Outgoing { expect, touches: false, part, message })?))
     }
 
     pub(crate) fn check_place(&self, traits: Traits) -> Result<(), Error> {

@@ -133,6 +133,11 @@ impl Lead {
         self.state() != UNSENT
     }
 
+    /// Whether what begins it was answered, and nothing waits to go in front of what comes next.
+    pub(crate) fn is_known(&self) -> bool {
+        self.state() == DONE && lock(&self.block.owed).is_none()
+    }
+
     /// Why BEGIN was refused: nothing of the transaction runs.
     pub(crate) fn refusal(&self) -> Option<Error> {
         self.root().refused.get().cloned()

@@ -72,6 +72,7 @@ mod simple;
 mod socket;
 mod statement;
 mod statements;
+mod streams;
 mod sync;
 mod timed;
 mod tls;
@@ -99,6 +100,9 @@ pub use savepoint::{Release, Savepoint};
 pub use session::Session;
 pub use simple::SimpleResult;
 pub use statement::{Statement, ToStatement, Unprepared, unprepared};
+pub use streams::{
+    BinaryCopyIn, BinaryCopyOut, CopyIn, CopyOut, Progress, RowPieces, RowStream, ValuePieces,
+};
 pub use timed::Timed;
 pub use transaction::Transaction;
 pub use transaction_options::{Isolation, TransactionOptions};

@@ -209,29 +209,32 @@ impl From<BindError> for Error {
         match error {
             BindError::Message(error) => unencodable(error),
             BindError::Value { number, type_, of, source } => {
-                let number = number + 1;
-                let message = match plain_reason(&*source) {
-                    _ if source.is::<WrongType>() => {
-                        format!("parameter ${number}{of} does not convert to type {type_}")
-                    }
-                    None => {
-                        format!("parameter ${number}{of} could not be converted to type {type_}")
-                    }
-                    Some(reason) => format!(
-                        "parameter ${number}{of} could not be converted to type {type_}: {reason}"
-                    ),
-                };
-                let kind = crate::Kind::Conversion;
-                Error::new(kind, crate::Outcome::NotSent, "unencodable_parameter", message)
-                    .with_conversion(source)
+                unconvertible(format_args!("parameter ${}{of}", number + 1), &type_, source)
             }
         }
     }
 }
 
+/// A value that does not convert to the type that it is sent as.
+#[cold]
+pub(crate) fn unconvertible(
+    what: std::fmt::Arguments<'_>,
+    type_: &Type,
+    source: Box<dyn StdError + Sync + Send>,
+) -> Error {
+    let message = match plain_reason(&*source) {
+        _ if source.is::<WrongType>() => format!("{what} does not convert to type {type_}"),
+        None => format!("{what} could not be converted to type {type_}"),
+        Some(reason) => format!("{what} could not be converted to type {type_}: {reason}"),
+    };
+    let kind = crate::Kind::Conversion;
+    Error::new(kind, crate::Outcome::NotSent, "unencodable_parameter", message)
+        .with_conversion(source)
+}
+
 /// The Rust type of a value, as a part of a sentence.
 #[cold]
-fn of_rust_type(value: &(dyn ToSql + Sync)) -> String {
+pub(crate) fn of_rust_type(value: &(dyn ToSql + Sync)) -> String {
     ask(value).1.map_or_else(String::new, |name| format!(" ({name})"))
 }
 

@@ -459,6 +459,10 @@ fn options(settings: &Settings) -> Options {
         queue_max: settings.queue_max,
         queue_bytes_max: settings.queue_bytes_max,
         waiting_bytes_max: settings.waiting_bytes_max,
+        result_bytes_max: match settings.result_bytes_max {
+            0 => usize::MAX,
+            max => max,
+        },
         prepare_threshold: settings.prepare_threshold,
         prepared_max: settings.prepared_max,
         cancel_on_timeout: settings.cancel_on_timeout,

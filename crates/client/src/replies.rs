@@ -1,9 +1,10 @@
 //! Who waits for what: one entry for each request whose caller may still take its reply.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use onetrip_engine::{End, Request, Ticket, Token};
 use onetrip_postgres::Expect;
 
@@ -17,6 +18,8 @@ use crate::statements::Use;
 /// The replies of one connection, by token. A token names an entry and which use of it.
 #[derive(Debug, Default)]
 pub(crate) struct Replies {
+    /// Bytes that are kept of one reply.
+    bytes_max: usize,
     entries: Vec<Entry>,
     free: Vec<u32>,
     parked_bytes: usize,
@@ -33,6 +36,9 @@ pub(crate) struct Entry {
     hands: u32,
     state: State,
     blocks: Blocks,
+    /// Bytes of the blocks.
+    bytes: usize,
+    long: Long,
     waker: Option<Waker>,
     /// Where its request stood when it was submitted, so that it can be taken back.
     pub(crate) ticket: Option<Ticket>,
@@ -48,6 +54,52 @@ pub(crate) struct Entry {
     answers: Vec<Arc<Answer>>,
     /// The columns of that statement as of this reply.
     columns: Option<Columns>,
+}
+
+/// What is out of the ordinary about a reply's length.
+#[derive(Debug, Default)]
+enum Long {
+    /// Nothing.
+    #[default]
+    No,
+    /// A long message is being put together.
+    Gathering(Box<BytesMut>),
+    /// It is too long to be kept.
+    TooLarge,
+    /// It is taken as it comes.
+    Flow(Box<Untaken>),
+}
+
+/// What has come of a reply that is taken as it comes. Apart, so that other entries stay small.
+#[derive(Debug, Default)]
+struct Untaken {
+    blocks: VecDeque<Bytes>,
+}
+
+/// A part of a reply.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// Whole messages.
+    Whole(Bytes),
+    /// A piece of a message, and how many bytes of that are still to come.
+    Piece(Bytes, usize),
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        match self {
+            Part::Whole(bytes) | Part::Piece(bytes, _) => bytes.len(),
+        }
+    }
+}
+
+/// What became of a part.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    /// Bytes that nobody will take, of this part and of those before.
+    pub(crate) dropped: usize,
+    /// Who waits for it.
+    pub(crate) waker: Option<Waker>,
 }
 
 /// A request that waits for room in the queue, outside of it.
@@ -66,6 +118,8 @@ pub(crate) struct Taken {
     /// The columns of a prepared statement.
     pub(crate) columns: Option<Columns>,
     pub(crate) result: Result<Finished, Error>,
+    /// It was too long to be kept; what there is of it is not all.
+    pub(crate) too_large: bool,
     pub(crate) member: Option<Member>,
     /// Whether the connection is still with whom it was when the request was submitted.
     pub(crate) same_hands: bool,
@@ -123,6 +177,69 @@ pub(crate) enum Finished {
     Provisional,
 }
 
+impl Entry {
+    /// Keeps a part for who will take the reply.
+    fn keep(&mut self, part: Part, bytes_max: usize) -> Kept {
+        let len = part.len();
+        let block = match (&mut self.long, part) {
+            (Long::Flow(flow), Part::Whole(block) | Part::Piece(block, _)) => {
+                flow.blocks.push_back(block);
+                return Kept { dropped: 0, waker: self.waker.take() };
+            }
+            (Long::TooLarge, _) => return Kept { dropped: len, waker: None },
+            (_, Part::Whole(block)) => block,
+            (_, Part::Piece(block, left)) => {
+                if self.bytes.saturating_add(len).saturating_add(left) > bytes_max {
+                    return self.give_up(len);
+                }
+                match self.gather(block, left) {
+                    Some(block) => block,
+                    None => {
+                        self.bytes += len;
+                        return Kept::default();
+                    }
+                }
+            }
+        };
+        self.bytes += len;
+        if self.bytes > bytes_max {
+            self.bytes -= len;
+            return self.give_up(len);
+        }
+        self.blocks.push(block);
+        Kept::default()
+    }
+
+    /// Puts the pieces of a message together. The memory grows as they come, whatever length the
+    /// message says that it has.
+    fn gather(&mut self, piece: Bytes, left: usize) -> Option<Bytes> {
+        if let Long::No = self.long {
+            self.long = Long::Gathering(Box::default());
+        }
+        let Long::Gathering(gathered) = &mut self.long else { return None };
+        gathered.extend_from_slice(&piece);
+        if left > 0 {
+            return None;
+        }
+        let whole = std::mem::take(&mut **gathered).freeze();
+        self.long = Long::No;
+        Some(whole)
+    }
+
+    /// The reply is too long: what was kept of it goes, but for a description that later replies may
+    /// depend on.
+    fn give_up(&mut self, len: usize) -> Kept {
+        let described = self.statement.is_some() && self.blocks.is_described();
+        let kept = std::mem::take(&mut self.blocks).into_first().filter(|_| described);
+        let kept_len = kept.as_ref().map_or(0, Bytes::len);
+        let dropped = len + self.bytes - kept_len;
+        self.long = Long::TooLarge;
+        self.bytes = kept_len;
+        self.blocks.push(kept.unwrap_or_default());
+        Kept { dropped, waker: None }
+    }
+}
+
 impl Replies {
     /// The connection is somebody else's from now on.
     pub(crate) fn change_hands(&mut self) {
@@ -132,6 +249,45 @@ impl Replies {
     /// Tells one owner of the connection from another.
     pub(crate) fn hands(&self) -> u32 {
         self.hands
+    }
+
+    pub(crate) fn new(bytes_max: usize) -> Replies {
+        Replies { bytes_max, ..Replies::default() }
+    }
+
+    /// An entry whose reply is taken as it comes.
+    pub(crate) fn add_flow(&mut self) -> Token {
+        let token = self.add();
+        if let Some(entry) = self.entry(token) {
+            entry.long = Long::Flow(Box::default());
+        }
+        token
+    }
+
+    /// Whether a reply is taken as it comes, or was until its caller lost interest.
+    pub(crate) fn is_flow(&mut self, token: Token) -> bool {
+        self.entry(token).is_some_and(|entry| matches!(entry.long, Long::Flow(_)))
+    }
+
+    /// Takes what has come of such a reply: the next block, or none yet.
+    pub(crate) fn next_block(&mut self, token: Token) -> Option<Bytes> {
+        match &mut self.entry(token)?.long {
+            Long::Flow(flow) => flow.blocks.pop_front(),
+            _ => None,
+        }
+    }
+
+    /// Drops what has come of such a reply. Returns how much that was.
+    pub(crate) fn clear_flow(&mut self, token: Token) -> usize {
+        match self.entry(token).map(|entry| &mut entry.long) {
+            Some(Long::Flow(flow)) => flow.blocks.drain(..).map(|block| block.len()).sum(),
+            _ => 0,
+        }
+    }
+
+    /// Who waits for this entry.
+    pub(crate) fn take_waker(&mut self, token: Token) -> Option<Waker> {
+        self.entry(token)?.waker.take()
     }
 
     pub(crate) fn add(&mut self) -> Token {
@@ -155,23 +311,23 @@ impl Replies {
         self.entry(token).is_some_and(|entry| matches!(entry.state, State::Waiting))
     }
 
-    /// A part of a reply came. Returns whether someone will take it.
-    pub(crate) fn data(&mut self, token: Token, block: Bytes) -> bool {
-        match self.entry(token) {
-            Some(Entry { state: State::Waiting, blocks, .. }) => {
-                blocks.push(block);
-                true
+    /// A part of a reply came.
+    pub(crate) fn data(&mut self, token: Token, part: Part) -> Kept {
+        let (bytes_max, len) = (self.bytes_max, part.len());
+        match (self.entry(token), part) {
+            (Some(entry @ Entry { state: State::Waiting, .. }), part) => {
+                return entry.keep(part, bytes_max);
             }
-            Some(Entry { statement: Some(_), blocks, .. })
+            (Some(Entry { statement: Some(_), blocks, .. }), Part::Whole(block))
                 if blocks.is_described() && blocks.len() < DESCRIPTION_LEN
                     || Blocks::of(&block).is_described() =>
             {
                 // It says which columns the replies behind it have.
                 blocks.push(block);
-                false
             }
-            _ => false,
+            _ => {}
         }
+        Kept { dropped: len, waker: None }
     }
 
     /// What came of a reply is void: the request is sent again.
@@ -230,8 +386,11 @@ impl Replies {
             self.answer(token, Cancelled::of(result.as_ref().err()));
         }
         let entry = self.entry(token)?;
-        // Also where nobody takes the reply: it may be what others' columns depend on.
-        entry.blocks.push(block);
+        match &mut entry.long {
+            Long::Flow(flow) if !block.is_empty() => flow.blocks.push_back(block),
+            // Also where nobody takes the reply: it may be what others' columns depend on.
+            _ => entry.blocks.push(block),
+        }
         if let Some(statement) = entry.statement.take() {
             entry.columns = Some(statement.ended(&entry.blocks, result.as_ref().err()));
         }
@@ -293,6 +452,11 @@ impl Replies {
         }
     }
 
+    /// Whether a request has ended whose reply was not taken.
+    pub(crate) fn is_ended(&mut self, token: Token) -> bool {
+        self.entry(token).is_some_and(|entry| matches!(entry.state, State::Ended(_)))
+    }
+
     /// Whether a request has ended; otherwise remembers whom to wake.
     pub(crate) fn poll_ended(&mut self, token: Token, cx: &Context<'_>) -> bool {
         let Some(entry) = self.entry(token) else { return true };
@@ -316,21 +480,26 @@ impl Replies {
         };
         let blocks = std::mem::take(&mut entry.blocks);
         let (member, columns, hands) = (entry.member, entry.columns.take(), entry.hands);
+        let too_large = matches!(entry.long, Long::TooLarge);
         let same_hands = hands == self.hands;
         self.remove(token);
-        Taken { blocks, columns, result, member, same_hands }
+        Taken { blocks, columns, result, too_large, member, same_hands }
     }
 
     /// The caller lost interest: the entry stays until the request ends. Returns what is left to
     /// do about it: bytes of the reply that nobody took, and how to take the request back.
     pub(crate) fn abandon(&mut self, token: Token) -> (usize, Option<Member>, Option<Ticket>) {
         let Some(entry) = self.entry(token) else { return (0, None, None) };
-        let (untaken, member, ticket) = (entry.blocks.len(), entry.member, entry.ticket);
+        let (untaken, member, ticket) = (entry.bytes, entry.member, entry.ticket);
         entry.waker = None;
         match entry.state {
             State::Waiting => {
                 if !(entry.statement.is_some() && entry.blocks.is_described()) {
                     entry.blocks = Blocks::default();
+                }
+                entry.bytes = 0;
+                if !matches!(entry.long, Long::Flow(_)) {
+                    entry.long = Long::No;
                 }
                 entry.state = State::Abandoned;
                 (untaken, member, ticket)

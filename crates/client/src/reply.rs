@@ -10,8 +10,8 @@ use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
 use crate::canceller::{At as Place, Canceller, Spot};
-use crate::core::{Connection, Duty};
-use crate::error::ABORTED;
+use crate::core::{Connection, Duty, Options};
+use crate::error::{ABORTED, RESULT_TOO_LARGE};
 use crate::executor::{At, Sent};
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_description};
 use crate::lead::Lead;
@@ -246,13 +246,16 @@ impl<T: FromReply> Future for Reply<T> {
                 this.stage = Stage::At(At::Here(connection, token));
                 return Poll::Pending;
             };
-            let Taken { blocks, columns, result, same_hands, .. } = taken;
+            let Taken { blocks, columns, result, too_large, same_hands, .. } = taken;
             if let Some(token) = this.learn(&connection, &blocks, &result, same_hands) {
                 this.stage = Stage::At(At::Here(connection, token));
                 this.note_place();
                 continue;
             }
             let provisional = result? == Finished::Provisional;
+            if too_large {
+                return Poll::Ready(Err(result_too_large(&connection.context.options)));
+            }
             if this.commits && command_tag(&blocks) == Some("ROLLBACK") {
                 return Poll::Ready(Err(rolled_back_at_commit(None)));
             }
@@ -291,6 +294,16 @@ pub(crate) fn rolled_back_at_commit(failure: Option<Error>) -> Error {
         }
         None => Error::new(Kind::Server, Outcome::Rejected, "rolled_back", WHY),
     }
+}
+
+/// The statement has run, and what it returned was too long to be kept.
+fn result_too_large(options: &Options) -> Error {
+    let message = format!(
+        "the result is longer than {} bytes (result_bytes_max), so it was dropped: read it with \
+         query_stream, ask for less, or raise the limit",
+        options.result_bytes_max
+    );
+    Error::new(Kind::Misuse, Outcome::Applied, RESULT_TOO_LARGE, message)
 }
 
 impl<T> Drop for Reply<T> {

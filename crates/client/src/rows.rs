@@ -41,6 +41,15 @@ enum Known {
 }
 
 impl Column {
+    /// A column that only its type is known of; its values are binary.
+    pub(crate) fn of_type(number: usize, type_: &Type) -> Column {
+        let name = format!("{}", number + 1).into();
+        let has_counts = has_counts(type_);
+        // It is what the caller says that it is.
+        let known = Known::BuiltIn;
+        Column { name, type_: type_.clone(), format: Format::Binary, has_counts, known }
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -144,6 +153,11 @@ impl Blocks {
         } else {
             self.rest.push(block);
         }
+    }
+
+    /// The first block, if there is one.
+    pub(crate) fn into_first(self) -> Option<Bytes> {
+        Some(self.first).filter(|first| !first.is_empty())
     }
 
     pub(crate) fn of(block: &Bytes) -> Blocks {
@@ -292,6 +306,12 @@ pub struct Row {
 }
 
 impl Row {
+    /// A row of these columns, out of the body of its message.
+    #[inline]
+    pub(crate) fn new(columns: Columns, body: Bytes) -> Row {
+        Row { columns, body, provisional: true }
+    }
+
     /// The same row, borrowed: what all values are read through.
     pub fn as_ref(&self) -> RowRef<'_> {
         RowRef::new(&self.columns, &self.body)

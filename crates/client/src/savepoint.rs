@@ -12,6 +12,7 @@ use crate::lead::{Lead, Part};
 use crate::methods::statement_methods;
 use crate::reply::Reply;
 use crate::rows::Blocks;
+use crate::streams::{Lease, stream_methods};
 use crate::{Error, Kind, Outcome};
 
 /// A part of a transaction that can be undone alone. Made by
@@ -132,6 +133,7 @@ impl<'a> Savepoint<'a> {
     }
 
     statement_methods!();
+    stream_methods!((&mut self), '_, Lease::of(&self.connection, &self.executor));
 }
 
 impl Drop for Savepoint<'_> {

@@ -9,6 +9,7 @@ use crate::core::Connection;
 use crate::executor::Executor;
 use crate::methods::statement_methods;
 use crate::simple::SimpleResult;
+use crate::streams::{Lease, stream_methods};
 use crate::timed::Timed;
 use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
@@ -17,7 +18,7 @@ use onetrip_postgres::message::TransactionStatus;
 /// A connection of one's own: what one caller does here, no other sees.
 ///
 /// Statements are submitted when the call is made, as on a [`Client`](crate::Client), and any
-/// statement may be sent, except COPY. Dropping the session gives the connection back to the pool; what
+/// statement may be sent (COPY by [`copy_in`](Session::copy_in) and [`copy_out`](Session::copy_out)). Dropping the session gives the connection back to the pool; what
 /// was submitted before is still run. If a statement changed the session (SET, a temporary table, a
 /// lock, an open transaction), it is reset together with what its next user sends, or after 100 ms.
 #[derive(Debug)]
@@ -79,6 +80,11 @@ impl Session {
     }
 
     statement_methods!();
+    stream_methods!((&mut self), '_, self.lease());
+
+    pub(crate) fn lease(&self) -> Lease<'_> {
+        Lease::of(&self.connection, &self.executor)
+    }
 
     /// The transaction status that the server told last.
     pub fn status(&self) -> TransactionStatus {

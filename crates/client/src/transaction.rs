@@ -14,6 +14,7 @@ use crate::rows::Blocks;
 use crate::savepoint::Savepoint;
 use crate::session::Session;
 use crate::statement::ToStatement;
+use crate::streams::{Lease, stream_methods};
 use crate::transaction_options::TransactionOptions;
 use crate::{Canceller, Error, Outcome, Timed};
 use onetrip_postgres::message::SYNC;
@@ -187,6 +188,11 @@ impl<'a> Transaction<'a> {
     }
 
     statement_methods!();
+    stream_methods!((&mut self), '_, self.lease());
+
+    fn lease(&self) -> Lease<'_> {
+        Lease::of(&self.connection, &self.executor)
+    }
 }
 
 /// What came of the last statement and its COMMIT together.

@@ -29,9 +29,17 @@ pub struct Limits {
     /// Callers that wait for room in the queue, each with a request in hand; 40 bytes each here.
     /// Default 65,536.
     pub waiting_max: usize,
+    /// Bytes of a request that is [fed](crate::Feed) that may lie unwritten before it takes no more, up
+    /// to one feed beyond that. Default 256 KiB: what a socket takes at once is mostly less.
+    pub fed_bytes_max: usize,
+    /// Bytes of a [metered](crate::Request::metered) reply that its reader has not taken, at which
+    /// reading stops, up to one read beyond that. It goes on at half. Default 1 MiB: enough to keep a
+    /// server busy while a task waits for its turn.
+    pub untaken_bytes_max: usize,
     /// How long bytes may lie unsent while the peer neither takes nor sends any, before it is
     /// declared dead. Default 30 s. A peer that took everything and computes in silence is alive;
-    /// noticing that it vanished is TCP's work (keepalive, `TCP_USER_TIMEOUT`).
+    /// noticing that it vanished is TCP's work (keepalive, `TCP_USER_TIMEOUT`). So is one that takes
+    /// its time over a request that is [fed](crate::Feed).
     pub stall_timeout: Duration,
     /// How long new requests wait for the end of a cancel that was sent. Default 5 s. Past it the
     /// connection goes on, as one that is to be closed soon ([`Output::Astray`](crate::Output::Astray)).
@@ -50,6 +58,8 @@ impl Default for Limits {
             queue_max: 16_384,
             queue_bytes_max: 16 << 20,
             waiting_max: 65_536,
+            fed_bytes_max: 256 << 10,
+            untaken_bytes_max: 1 << 20,
             stall_timeout: Duration::from_secs(30),
             cancel_wait_max: Duration::from_secs(5),
             cancel_grace: Duration::from_secs(1),

@@ -8,7 +8,7 @@ use crate::{CloseReason, Failure, Token};
 
 /// Something that happened, in the order in which it did.
 ///
-/// For each request there is any number of `Data`, then exactly one `Ended`; none for requests
+/// For each request there is any number of `Data` and `Piece`, then exactly one `Ended`; none for requests
 /// that were submitted with [`Token::DISCARD`].
 pub enum Output<E> {
     /// A part of the reply to a request: whole messages.
@@ -17,6 +17,16 @@ pub enum Output<E> {
         token: Token,
         /// Whole messages, in order.
         block: Bytes,
+    },
+    /// A piece of one message of a reply, which is too long to be handed over whole. The first piece
+    /// begins with the message, and its other pieces follow before anything else of the reply.
+    Piece {
+        /// Whose reply it is.
+        token: Token,
+        /// The bytes.
+        block: Bytes,
+        /// How many bytes of the message are still to come.
+        left: usize,
     },
     /// A request ended. Nothing follows for this token.
     Ended {
@@ -80,6 +90,12 @@ impl<E: fmt::Debug> fmt::Debug for Output<E> {
             Output::Data { token, block } => {
                 f.debug_struct("Data").field("token", token).field("len", &block.len()).finish()
             }
+            Output::Piece { token, block, left } => f
+                .debug_struct("Piece")
+                .field("token", token)
+                .field("len", &block.len())
+                .field("left", left)
+                .finish(),
             Output::Ended { token, block, end } => f
                 .debug_struct("Ended")
                 .field("token", token)

@@ -45,13 +45,21 @@ pub trait Protocol {
     fn restart(&mut self, expect: &mut Self::Expect);
 }
 
-/// What stands at the front of the input. Lengths are in bytes and cover whole messages.
+/// What stands at the front of the input. Lengths are in bytes and, but for a piece, cover whole
+/// messages.
 #[derive(Debug)]
 pub enum Step<E> {
     /// Nothing whole yet: this many bytes are needed, counted from the front.
     Need(usize),
     /// A part of the head's reply.
     Part(usize),
+    /// A piece of a message of the head's reply, which is too long to be kept until it is whole.
+    Piece {
+        /// Bytes of it at the front of the input.
+        len: usize,
+        /// Bytes of the message behind them; until they have come, each step is a piece.
+        left: usize,
+    },
     /// The last part of the head's reply; a sync point that it carries is answered separately.
     Complete(usize),
     /// An error in place of the rest of the head's reply. What follows in its segment is skipped.

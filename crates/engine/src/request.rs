@@ -47,6 +47,14 @@ pub struct Request<X> {
     /// Whether there is room for it: [`Output::Room`](crate::Output::Room) announced it, or
     /// [`has_room`](crate::Connection::has_room) was asked just before. Without meaning in a group.
     pub reserved: bool,
+    /// Whether its bytes are all there when it is submitted. One that is fed carries its own sync
+    /// point, belongs to no group and is never sent again.
+    pub feed: Feed,
+    /// Whether reading stops when its reader has not taken
+    /// [`Limits::untaken_bytes_max`](crate::Limits::untaken_bytes_max) of its reply
+    /// ([`Connection::wants_bytes`](crate::Connection::wants_bytes)). What is behind it on the
+    /// connection waits then, so this is for a connection that one caller has to itself.
+    pub metered: bool,
 }
 
 impl<X> Request<X> {
@@ -64,6 +72,8 @@ impl<X> Request<X> {
             resend: false,
             cancel_late: false,
             reserved: false,
+            feed: Feed::Whole,
+            metered: false,
         }
     }
 }
@@ -80,6 +90,20 @@ pub enum SyncPoint {
     Member,
     /// It is nothing but a sync point.
     Only,
+}
+
+/// Whether the bytes of a request are all there when it is submitted. Otherwise the rest is handed over
+/// with [`Connection::feed`](crate::Connection::feed), and nothing else is sent until
+/// [`Connection::end_feed`](crate::Connection::end_feed).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// They are.
+    Whole,
+    /// More messages of it follow. The server may answer before it has all of them, with an error for
+    /// instance; then no more are taken.
+    Messages,
+    /// The rest of a message follows. An answer before its end is a violation.
+    Message,
 }
 
 /// A group of requests that holds the floor while it is open: nothing else is sent in between.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use onetrip_engine::{
-    Cause, CloseReason, Connection, End, Failure, Group, Limits, Outcome, Output, Request,
+    Cause, CloseReason, Connection, End, Failure, Feed, Group, Limits, Outcome, Output, Request,
     SubmitError, SyncPoint, Ticket, Time, Token,
 };
 use toy::server::{Effect, Server};
@@ -294,6 +294,8 @@ impl Host {
             resend: false,
             cancel_late: false,
             reserved,
+            feed: Feed::Whole,
+            metered: false,
         };
         let fails = self.rng.one_in(30) && !reserved && group.is_none();
         let result = self.client.submit(self.now, request, |out| {
@@ -512,7 +514,7 @@ impl Host {
     fn settle(&mut self) {
         while let Some(output) = self.client.poll_output() {
             match output {
-                Output::Data { token, block } => {
+                Output::Data { token, block } | Output::Piece { token, block, .. } => {
                     assert!(self.open.contains(&token.0), "data for nobody: {token:?}");
                     self.replies.entry(token.0).or_default().extend_from_slice(&block);
                 }

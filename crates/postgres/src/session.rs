@@ -9,7 +9,10 @@
 //! 3. A simple query is answered by any number of results and errors, and one ReadyForQuery.
 //! 4. NoticeResponse, NotificationResponse and ParameterStatus can come between any two messages
 //!    and belong to no request.
-//! 5. An ErrorResponse of severity FATAL or PANIC is the last thing that the session says.
+//! 5. Copy data comes between CopyOutResponse and CopyDone, any number of messages. What a client sends
+//!    of a COPY is answered by CopyInResponse alone; where the COPY has failed, the server ignores what
+//!    still comes of it.
+//! 6. An ErrorResponse of severity FATAL or PANIC is the last thing that the session says.
 //!
 //! Whatever else comes is a violation. The bodies are left to the caller of the request, except
 //! where the session itself depends on them.
@@ -28,6 +31,8 @@ pub struct Postgres {
     status: TransactionStatus,
     session_changed: bool,
     statements_lost: bool,
+    /// Bytes that are still to come of a message which is handed over in pieces.
+    piece_left: usize,
     /// Prepared statements by number: what prepares each anew, if the server lost it.
     statements: Vec<Option<Bytes>>,
 }
@@ -50,7 +55,13 @@ pub enum Event {
 impl Postgres {
     /// A session in the state that its first ReadyForQuery told.
     pub fn new(status: TransactionStatus) -> Postgres {
-        Postgres { status, session_changed: false, statements_lost: false, statements: Vec::new() }
+        Postgres {
+            status,
+            session_changed: false,
+            statements_lost: false,
+            piece_left: 0,
+            statements: Vec::new(),
+        }
     }
 
     /// The transaction status of the last ReadyForQuery.
@@ -129,6 +140,35 @@ impl Postgres {
         Ok(Step::Failed { len, outcome, never_started, cancelled })
     }
 
+    /// A message that is not all there. A long one is handed over as it comes, and refused before it
+    /// comes where nobody asked for it.
+    fn incomplete(
+        &mut self,
+        tag: u8,
+        here: usize,
+        len: usize,
+        head: Option<&mut Expect>,
+    ) -> Result<Step<Event>, Violation> {
+        let comes_in_pieces = matches!(tag, backend::DATA_ROW | backend::COPY_DATA);
+        if len <= WHOLE_LEN_MAX || !(comes_in_pieces || tag == backend::FUNCTION_CALL_RESPONSE) {
+            return Ok(Step::Need(len));
+        }
+        if !head.is_some_and(|head| head.takes_rows(tag)) {
+            return Err(Violation("a long message that was not asked for"));
+        }
+        self.piece_left = len;
+        Ok(self.next_piece(here))
+    }
+
+    fn next_piece(&mut self, here: usize) -> Step<Event> {
+        let len = here.min(self.piece_left);
+        if len == 0 {
+            return Step::Need(1);
+        }
+        self.piece_left -= len;
+        Step::Piece { len, left: self.piece_left }
+    }
+
     fn ready(
         &mut self,
         body: &[u8],
@@ -147,6 +187,11 @@ impl Postgres {
     }
 }
 
+/// A row, or a piece of a COPY, that is longer than this is handed over in pieces, unless all of it was
+/// read in one go: nobody has to keep a row of 1 GiB to pass it on, or to drop it. It is what the client
+/// reads at most in one go.
+pub const WHOLE_LEN_MAX: usize = 128 << 10;
+
 impl Protocol for Postgres {
     type Expect = Expect;
     type Event = Event;
@@ -154,6 +199,9 @@ impl Protocol for Postgres {
     const TERMINATE: &'static [u8] = &crate::message::TERMINATE;
 
     fn step(&mut self, input: &[u8], head: Option<&mut Expect>) -> Result<Step<Event>, Violation> {
+        if self.piece_left > 0 {
+            return Ok(self.next_piece(input.len()));
+        }
         let Some(&tag) = input.first() else { return Ok(Step::Need(Header::LEN)) };
         let Some(len_max) = max_len(tag) else { return Err(Violation("an unknown message")) };
         let Ok(header) = Header::peek(input) else { return Err(Violation("an impossible length")) };
@@ -162,7 +210,9 @@ impl Protocol for Postgres {
             return Err(Violation("a message longer than its type allows"));
         }
         let len = header.message_len();
-        let Some(body) = input.get(Header::LEN..len) else { return Ok(Step::Need(len)) };
+        let Some(body) = input.get(Header::LEN..len) else {
+            return self.incomplete(tag, input.len(), len, head);
+        };
         match tag {
             backend::NOTICE_RESPONSE => Ok(Step::Event(len, Event::Notice)),
             backend::NOTIFICATION_RESPONSE => Ok(Step::Event(len, Event::Notification)),
@@ -214,9 +264,26 @@ pub struct Expect {
     transaction_local: bool,
     /// Each Execute of a run has a Sync of its own.
     isolated: bool,
+    copy: Copying,
     statement: Option<StatementId>,
     /// How often a Bind and an Execute follow again.
     more: u32,
+}
+
+/// How far a COPY is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Copying {
+    /// It is none.
+    #[default]
+    Not,
+    /// The text asks for a COPY FROM STDIN.
+    In,
+    /// The text asks for a COPY TO STDOUT.
+    Out,
+    /// The server sends.
+    OutData,
+    /// It has begun, and everything of it was sent; or the client sends.
+    Begun,
 }
 
 const CLOSE: u8 = 1;
@@ -239,6 +306,7 @@ impl Expect {
             partial_effects: false,
             transaction_local: false,
             isolated: false,
+            copy: Copying::Not,
             statement: None,
             more: 0,
         }
@@ -266,6 +334,16 @@ impl Expect {
         self.pending |= pending;
         self.sent = self.pending;
         self
+    }
+
+    /// A simple query that is a COPY FROM STDIN.
+    pub const fn copy_in() -> Expect {
+        Expect { copy: Copying::In, ..Expect::simple() }
+    }
+
+    /// A simple query that is a COPY TO STDOUT.
+    pub const fn copy_out() -> Expect {
+        Expect { copy: Copying::Out, ..Expect::simple() }
     }
 
     /// Also a Close, in front of everything.
@@ -327,6 +405,30 @@ impl Expect {
         self.pending & self.pending.wrapping_neg()
     }
 
+    /// Whether rows, or copy data, may come now.
+    fn takes_rows(&self, tag: u8) -> bool {
+        !self.failed
+            && match tag {
+                backend::DATA_ROW => matches!(self.first(), EXECUTE | SIMPLE),
+                _ => tag == backend::COPY_DATA && self.copy == Copying::OutData,
+            }
+    }
+
+    /// The messages of a COPY.
+    fn take_copy(&mut self, tag: u8, input: &[u8], len: usize) -> Result<Step<Event>, Violation> {
+        self.copy = match (tag, self.copy) {
+            (backend::COPY_IN_RESPONSE, Copying::In) | (backend::COPY_DONE, Copying::OutData) => {
+                Copying::Begun
+            }
+            (backend::COPY_OUT_RESPONSE, Copying::Out) => Copying::OutData,
+            (backend::COPY_DATA, Copying::OutData) => {
+                return Ok(Step::Part(run_len(backend::COPY_DATA, input, len)));
+            }
+            _ => return Err(Violation("a COPY that was not asked for")),
+        };
+        Ok(Step::Part(len))
+    }
+
     /// The table: which message answers what, and what it leaves pending.
     #[inline]
     fn take(&mut self, tag: u8, input: &[u8], len: usize) -> Result<Step<Event>, Violation> {
@@ -340,8 +442,13 @@ impl Expect {
                 return Ok(Step::Part(len));
             }
         }
+        if self.copy == Copying::OutData && tag == backend::COMMAND_COMPLETE {
+            return Err(OUT_OF_ORDER);
+        }
         match (tag, self.first()) {
-            (backend::DATA_ROW, EXECUTE | SIMPLE) => return Ok(Step::Part(rows_len(input, len))),
+            (backend::DATA_ROW, EXECUTE | SIMPLE) => {
+                return Ok(Step::Part(run_len(backend::DATA_ROW, input, len)));
+            }
             (backend::CLOSE_COMPLETE, CLOSE)
             | (backend::PARSE_COMPLETE, PARSE)
             | (backend::PARAMETER_DESCRIPTION, DESCRIBE_PARAMETERS)
@@ -362,9 +469,11 @@ impl Expect {
             (
                 backend::COPY_IN_RESPONSE
                 | backend::COPY_OUT_RESPONSE
-                | backend::COPY_BOTH_RESPONSE,
+                | backend::COPY_BOTH_RESPONSE
+                | backend::COPY_DATA
+                | backend::COPY_DONE,
                 _,
-            ) => return Err(Violation("a COPY that was not asked for")),
+            ) => return self.take_copy(tag, input, len),
             _ => return Err(OUT_OF_ORDER),
         }
         let is_part = self.pending != 0 || !self.isolated && self.goes_on();
@@ -413,12 +522,15 @@ fn pair_len(input: &[u8]) -> Option<usize> {
 /// Longer command tags than PostgreSQL has (src/include/tcop/cmdtaglist.h), with two numbers.
 const TAG_LEN_MAX: usize = 128;
 
-/// The length of the run of whole DataRows at the front of `input`; the first is `len` long.
-/// Framing is all that happens to a row until its reader decodes it.
-#[inline]
-fn rows_len(input: &[u8], len: usize) -> usize {
+/// The length of the run of whole messages of this type at the front of `input`, rows or copy data; the
+/// first is `len` long. Framing is all that happens to a row until its reader decodes it.
+#[inline(always)]
+fn run_len(tag: u8, input: &[u8], len: usize) -> usize {
     let mut end = len;
-    while let Some(&[backend::DATA_ROW, a, b, c, d]) = input[end..].first_chunk() {
+    while let Some(&[next, a, b, c, d]) = input[end..].first_chunk() {
+        if next != tag {
+            break;
+        }
         let len = u32::from_be_bytes([a, b, c, d]) as usize;
         // A length that is out of bounds is left for the next step to refuse.
         if !(4..=1 << 30).contains(&len) || input.len() - end <= len {

@@ -36,6 +36,7 @@ impl Traits {
     const READ_ONLY_SELECT: Traits = Traits(1 << 7);
     const SAVEPOINT: Traits = Traits(1 << 8);
     const COMMIT: Traits = Traits(1 << 9);
+    const COPY_IN: Traits = Traits(1 << 10);
 
     /// Begins, ends or divides a transaction: BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK,
     /// ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET TRANSACTION. (COMMIT PREPARED and
@@ -96,6 +97,12 @@ impl Traits {
         self.has(Self::COPY)
     }
 
+    /// COPY … FROM STDIN. Of several statements, one of them.
+    #[must_use]
+    pub fn copy_in(self) -> bool {
+        self.has(Self::COPY_IN)
+    }
+
     /// CALL or DO: outside a transaction block it may commit part of its work, and with it what
     /// came before in the same implicit transaction.
     #[must_use]
@@ -153,7 +160,7 @@ impl BitOrAssign for Traits {
 
 impl fmt::Debug for Traits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(Traits, &str); 10] = [
+        const NAMES: [(Traits, &str); 11] = [
             (Traits::TRANSACTION_CONTROL, "transaction_control"),
             (Traits::TRANSACTION_LOCAL, "transaction_local"),
             (Traits::SESSION_STATE, "session_state"),
@@ -164,6 +171,7 @@ impl fmt::Debug for Traits {
             (Traits::READ_ONLY_SELECT, "read_only_select"),
             (Traits::SAVEPOINT, "savepoint"),
             (Traits::COMMIT, "commit"),
+            (Traits::COPY_IN, "copy_in"),
         ];
         let set = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| name);
         f.debug_set().entries(set).finish()
@@ -411,7 +419,11 @@ fn rest_of_statement(
                     && (is(word, b"from") || is(word, b"to"))
                     && (lexer.is(b"stdin") || lexer.is(b"stdout")) =>
             {
-                traits |= Traits::COPY;
+                // COPY … FROM STDOUT is the same as FROM STDIN for the server's grammar.
+                traits |= match word[0] | 0x20 {
+                    b'f' => Traits::COPY | Traits::COPY_IN,
+                    _ => Traits::COPY,
+                };
             }
             _ => {}
         }

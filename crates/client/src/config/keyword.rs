@@ -45,6 +45,7 @@ pub(super) enum Keyword {
     QueueBytesMax,
     WhenFull,
     WaitingBytesMax,
+    ResultBytesMax,
     PrepareThreshold,
     PreparedMax,
     ConnectionsMax,
@@ -78,7 +79,7 @@ impl Keyword {
 }
 
 /// Keyword, name, and the environment variable that libpq reads for it (empty: none).
-pub(super) const KEYWORDS: [(Keyword, &str, &str); 57] = [
+pub(super) const KEYWORDS: [(Keyword, &str, &str); 58] = [
     (Keyword::Host, "host", "PGHOST"),
     (Keyword::Hostaddr, "hostaddr", "PGHOSTADDR"),
     (Keyword::Port, "port", "PGPORT"),
@@ -120,6 +121,7 @@ pub(super) const KEYWORDS: [(Keyword, &str, &str); 57] = [
     (Keyword::QueueBytesMax, "queue_bytes_max", ""),
     (Keyword::WhenFull, "when_full", ""),
     (Keyword::WaitingBytesMax, "waiting_bytes_max", ""),
+    (Keyword::ResultBytesMax, "result_bytes_max", ""),
     (Keyword::PrepareThreshold, "prepare_threshold", ""),
     (Keyword::PreparedMax, "prepared_max", ""),
     (Keyword::ConnectionsMax, "connections_max", ""),

@@ -215,6 +215,13 @@ impl Config {
         self.give(Keyword::WaitingBytesMax)
     }
 
+    /// Sets [`result_bytes_max`](super::Settings::result_bytes_max).
+    #[must_use]
+    pub fn result_bytes_max(mut self, value: usize) -> Config {
+        self.settings.result_bytes_max = value;
+        self.give(Keyword::ResultBytesMax)
+    }
+
     /// Sets [`prepare_threshold`](super::Settings::prepare_threshold).
     #[must_use]
     pub fn prepare_threshold(mut self, value: u32) -> Config {

@@ -94,6 +94,12 @@ pub struct Settings {
     /// Bytes of the requests that wait for room in the queue, per connection; beyond it they are
     /// refused. A single one may be longer. Default 16 MiB.
     pub waiting_bytes_max: usize,
+    /// Bytes of one result that are kept in memory, as they came over the wire; of a stream, those of
+    /// one row. A larger one is dropped as it comes, and the call fails with the code
+    /// `result_too_large` and the outcome `Applied`: the statement has run. Read such results with
+    /// `query_stream`. Default 256 MiB, which is more than a program wants by accident and less than
+    /// would end it; 0 is no limit.
+    pub result_bytes_max: usize,
     /// The use of a statement's text, counted over all connections, at which it is prepared: from then
     /// on the server keeps its plan. Default 5; 1 prepares at once, and 0 never does, which is what a
     /// pooler before prepared statements wants (PgBouncer before 1.21 in transaction mode).
@@ -185,6 +191,7 @@ impl Default for Settings {
             queue_bytes_max: 16 << 20,
             when_full: WhenFull::Wait,
             waiting_bytes_max: 16 << 20,
+            result_bytes_max: 256 << 20,
             prepare_threshold: 5,
             prepared_max: 256,
             connections_max: pool.connections_max,

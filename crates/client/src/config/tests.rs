@@ -379,7 +379,8 @@ fn settings_are_read_with_their_units() {
                 in_flight_bytes_max=2 queue_max=3 queue_bytes_max=4 when_full=refuse \
                 request_timeout_ms=250 stall_timeout_ms=10 fallback_application_name=f \
                 prepare_threshold=0 prepared_max=7 waiting_bytes_max=8 \
-                cancel_on_timeout=0 cancel_on_drop=true cancels_max=0 cancel_timeout_ms=12";
+                cancel_on_timeout=0 cancel_on_drop=true cancels_max=0 cancel_timeout_ms=12 \
+                result_bytes_max=0";
     let resolved = resolve(&parse(text), &[], &[]).unwrap();
     let settings = resolved.settings();
     assert_eq!(settings.connect_timeout, Some(Duration::from_secs(3)));
@@ -399,7 +400,7 @@ fn settings_are_read_with_their_units() {
     assert_eq!((settings.queue_max, settings.queue_bytes_max), (3, 4));
     assert_eq!(settings.when_full, WhenFull::Refuse);
     assert_eq!((settings.prepare_threshold, settings.prepared_max), (0, 7));
-    assert_eq!(settings.waiting_bytes_max, 8);
+    assert_eq!((settings.waiting_bytes_max, settings.result_bytes_max), (8, 0));
     assert_eq!(settings.request_timeout, Some(Duration::from_millis(250)));
     assert_eq!(settings.stall_timeout, Duration::from_millis(10));
     assert_eq!(settings.application_name.as_deref(), Some("f"));

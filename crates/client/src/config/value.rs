@@ -169,6 +169,9 @@ impl Config {
             Keyword::WaitingBytesMax => {
                 settings.waiting_bytes_max = value.limit(defaults.waiting_bytes_max)?;
             }
+            Keyword::ResultBytesMax => {
+                settings.result_bytes_max = value.count(defaults.result_bytes_max)?;
+            }
             Keyword::PrepareThreshold => {
                 settings.prepare_threshold = value.count(defaults.prepare_threshold)?;
             }

@@ -25,9 +25,9 @@ const ON_SHARED: [(&str, &str, &str); 24] = [
     ("lock table pg_class", "session_state", "session"),
     ("set local work_mem to '1MB'", "transaction_local", "transaction"),
     ("set constraints all deferred", "transaction_local", "transaction"),
-    ("copy a from stdin", "copy", "version"),
-    ("copy a to stdout", "copy", "version"),
-    ("copy (select 1) to stdout (format binary)", "copy", "version"),
+    ("copy a from stdin", "copy", "copy_in"),
+    ("copy a to stdout", "copy", "copy_in"),
+    ("copy (select 1) to stdout (format binary)", "copy", "copy_in"),
     ("select 1; select 2", "several", "pipeline"),
     ("select 1;;select ';'", "several", "session"),
 ];

@@ -69,7 +69,9 @@ impl<P: Protocol> Connection<P> {
 
     /// When the peer is to be declared dead if no byte moves until then.
     pub(super) fn stall_deadline(&self) -> Time {
-        if self.transmit().is_empty() || self.is_closed() {
+        // A server reads what it is fed as fast as it works, and may wait for a lock in between.
+        let is_fed = self.wire.fed() > 0;
+        if self.transmit().is_empty() || self.is_closed() || is_fed {
             return Time::NEVER;
         }
         self.last_progress.after(self.limits.stall_timeout)

@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::cancelling::NOT_SENT_AGAIN;
+use super::feed::Feeding;
 use super::wire::Want;
 use super::{Connection, HeadFailure};
 use crate::{
@@ -38,6 +39,10 @@ impl<P: Protocol> Connection<P> {
                     let block = input.split_to(len).freeze();
                     self.close(CloseReason::Server(block));
                 }
+                Ok(Step::Piece { len, left }) if due => {
+                    self.deliver(input, &mut taken);
+                    self.deliver_piece(input.split_to(len).freeze(), left);
+                }
                 Ok(step) if due => self.take_reply(input, &mut taken, step),
                 Ok(_) => self.violated("the server answered a request that was not sent"),
                 Err(violation) => self.close(CloseReason::Violation(violation)),
@@ -72,7 +77,7 @@ impl<P: Protocol> Connection<P> {
                 self.fail_head(HeadFailure { failure, block, never_started, cancelled });
             }
             // These belong to no request, and the caller has dealt with them.
-            Step::Need(_) | Step::Event(..) | Step::Fatal(_) => {}
+            Step::Need(_) | Step::Event(..) | Step::Fatal(_) | Step::Piece { .. } => {}
         }
     }
 
@@ -86,16 +91,29 @@ impl<P: Protocol> Connection<P> {
         if let Some(slot) = self.wire.front()
             && slot.token != Token::DISCARD
         {
-            let (token, group) = (slot.token, slot.group);
-            self.charge(group, block.len());
+            let token = slot.token;
+            self.charge((slot.group, slot.metered), block.len());
             self.outputs.push_back(Output::Data { token, block });
         }
     }
 
+    fn deliver_piece(&mut self, block: Bytes, left: usize) {
+        if let Some(slot) = self.wire.front()
+            && slot.token != Token::DISCARD
+        {
+            let token = slot.token;
+            self.charge((slot.group, slot.metered), block.len());
+            self.outputs.push_back(Output::Piece { token, block, left });
+        }
+    }
+
     /// Replies to the group that holds the floor count against the window until its reader takes
-    /// them. Others' don't: a slow caller must not stop its neighbours.
+    /// them. Others' don't: a slow caller must not stop its neighbours. Metered replies stop reading.
     #[inline]
-    fn charge(&mut self, group: Option<Group>, bytes: usize) {
+    fn charge(&mut self, (group, metered): (Option<Group>, bool), bytes: usize) {
+        if metered {
+            self.meter.add(bytes, self.limits.untaken_bytes_max);
+        }
         if let Some(group) = group
             && self.counts(group)
         {
@@ -118,8 +136,12 @@ impl<P: Protocol> Connection<P> {
         if let Some(slot) = self.wire.answered()
             && slot.token != Token::DISCARD
         {
-            self.charge(slot.group, block.len());
+            self.charge((slot.group, slot.metered), block.len());
             self.end(slot.token, block, end);
+        }
+        if self.wire.is_empty() {
+            // Had more of it been to come, it isn't any longer.
+            self.feeding = None;
         }
     }
 
@@ -166,6 +188,9 @@ impl<P: Protocol> Connection<P> {
         let Some(slot) = self.wire.front() else { return };
         if slot.sync == SyncPoint::Member {
             return self.violated("a sync point was answered before a request in front of it");
+        }
+        if self.wire.len() == 1 && self.feeding.as_ref().is_some_and(Feeding::is_mid_message) {
+            return self.violated("a request was answered before its end");
         }
         let order_stays = !slot.in_order || self.wire.len() == 1;
         let (again, unwanted) = (slot.again && order_stays, slot.want != Want::No);

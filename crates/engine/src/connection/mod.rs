@@ -3,7 +3,9 @@
 mod buffer;
 mod cancelling;
 mod deadlines;
+mod feed;
 mod inbound;
+mod meter;
 mod outbound;
 mod queue;
 mod wire;
@@ -19,6 +21,8 @@ use crate::{
 };
 use cancelling::Cancelling;
 pub use cancelling::{CancelEnd, Wanted};
+use feed::Feeding;
+use meter::Meter;
 use outbound::Admission;
 use queue::{Queue, Waiting};
 use wire::{Slot, Wire};
@@ -31,7 +35,8 @@ use wire::{Slot, Wire};
 /// * *what happened*, named `handle_…`: bytes, time, an end, what was written or consumed;
 /// * *commands*: [`submit`](Self::submit), [`wait`](Self::wait), [`cancel`](Self::cancel),
 ///   [`open_group`](Self::open_group), [`close_group`](Self::close_group),
-///   [`flush`](Self::flush), [`terminate`](Self::terminate), and those about cancelling at the server:
+///   [`flush`](Self::flush), [`feed`](Self::feed), [`end_feed`](Self::end_feed),
+///   [`terminate`](Self::terminate), and those about cancelling at the server:
 ///   [`want_cancel`](Self::want_cancel), [`begin_cancel`](Self::begin_cancel);
 /// * *drains*: [`transmit`](Self::transmit) shows the bytes to write, and
 ///   [`poll_output`](Self::poll_output) what became of whom.
@@ -57,6 +62,9 @@ pub struct Connection<P: Protocol> {
     floor: Option<Floor>,
     /// Bytes of replies to the floor's group that its reader has not taken.
     undelivered: usize,
+    /// The last request on the wire, while more of it is to come.
+    feeding: Option<Feeding>,
+    meter: Meter,
     /// Whether the window takes more; once full it opens again at half.
     refilling: bool,
     /// `Full` was announced and `Drained` not yet.
@@ -119,6 +127,8 @@ impl<P: Protocol> Connection<P> {
             segment_open: false,
             floor: None,
             undelivered: 0,
+            feeding: None,
+            meter: Meter::new(),
             refilling: true,
             full: false,
             head_failure: None,
@@ -477,6 +487,8 @@ impl<P: Protocol> Connection<P> {
         }
         self.floor = None;
         self.undelivered = 0;
+        self.feeding = None;
+        self.meter = Meter::new();
         self.turn = false;
         self.cancelling = Cancelling::default();
     }

@@ -3,6 +3,7 @@
 
 use bytes::BytesMut;
 
+use super::feed::Feeding;
 use super::queue::Entry;
 use super::wire::Slot;
 use super::{Connection, Floor, Life};
@@ -121,8 +122,10 @@ impl<P: Protocol> Connection<P> {
     /// Whether another request may go onto the wire.
     #[inline]
     pub(super) fn window_open(&self) -> bool {
-        // A request larger than the window travels alone.
-        !self.is_held() && (self.refilling || (self.in_flight() == 0 && self.undelivered == 0))
+        // A request larger than the window travels alone, and one that is fed has the wire to itself.
+        !self.is_held()
+            && self.feeding.is_none()
+            && (self.refilling || (self.in_flight() == 0 && self.undelivered == 0))
     }
 
     /// Once the window was full it opens again at half: refilling it at every reply makes many
@@ -183,6 +186,7 @@ impl<P: Protocol> Connection<P> {
 
     #[inline(always)]
     fn push(&mut self, slot: Slot<P::Expect>) {
+        self.feeding = Feeding::of(&slot);
         self.wire.push(slot);
         self.flush_half_window();
         self.update_window();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::BytesMut;
 
 use super::buffer::Buffer;
-use crate::{Group, Request, SyncPoint, Time, Token};
+use crate::{Feed, Group, Request, SyncPoint, Time, Token};
 
 /// One request's place in the order of replies. It leaves the ring when its reply is complete,
 /// never earlier: a caller that lost interest only loses its token.
@@ -24,6 +24,9 @@ pub(super) struct Slot<X> {
     pub(super) again: bool,
     /// Whether it is sent again only if nothing was sent behind it.
     pub(super) in_order: bool,
+    pub(super) feed: Feed,
+    /// Whether what its reader has not taken stops reading.
+    pub(super) metered: bool,
     /// Whether it was sent before, and the server said that it never started, or that it was undone.
     pub(super) healed: bool,
     /// Whether what heals it goes in front when it is sent again.
@@ -58,7 +61,9 @@ impl Want {
 impl<X> Slot<X> {
     #[inline]
     pub(super) fn new(request: Request<X>, len: usize) -> Slot<X> {
-        let alone = request.sync == SyncPoint::Own && request.group.is_none();
+        let alone = request.sync == SyncPoint::Own
+            && request.group.is_none()
+            && request.feed == Feed::Whole;
         Slot {
             token: request.token,
             expect: request.expect,
@@ -69,6 +74,8 @@ impl<X> Slot<X> {
             pinned: request.pinned,
             again: request.again && alone,
             in_order: request.in_order,
+            feed: request.feed,
+            metered: request.metered,
             healed: false,
             heals: false,
             resend: request.resend && alone,
@@ -100,6 +107,8 @@ pub(super) struct Wire<X> {
     /// Invariant: how many in the ring are members, which the server may leave unanswered until the
     /// sync point of their segment.
     members: usize,
+    /// Invariant: how many in the ring are fed, whether or not all of them is there by now.
+    fed: usize,
     /// Bytes from position `buffer_start` on: what is unwritten, and what may be sent again.
     buffer: Buffer,
     buffer_start: u64,
@@ -125,6 +134,7 @@ impl<X> Wire<X> {
             ring: VecDeque::new(),
             in_flight_bytes: 0,
             members: 0,
+            fed: 0,
             buffer: Buffer::new(),
             buffer_start: 0,
             written: 0,
@@ -158,6 +168,11 @@ impl<X> Wire<X> {
     #[inline]
     pub(super) fn members(&self) -> usize {
         self.members
+    }
+
+    #[inline]
+    pub(super) fn fed(&self) -> usize {
+        self.fed
     }
 
     #[inline]
@@ -281,6 +296,7 @@ impl<X> Wire<X> {
         self.wanted += usize::from(slot.want.is_open());
         self.mid_segment = slot.sync == SyncPoint::Member;
         self.members += usize::from(self.mid_segment);
+        self.fed += usize::from(slot.feed != Feed::Whole);
         if self.mid_segment {
             self.unflushed += 1;
             self.unflushed_bytes += slot.len;
@@ -288,6 +304,19 @@ impl<X> Wire<X> {
             self.flushed();
         }
         self.ring.push_back(slot);
+    }
+
+    /// Writes more bytes of the last request; on an error takes them back.
+    pub(super) fn encode_more<E>(
+        &mut self,
+        encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let len = self.buffer.encode(encode)?;
+        if let Some(last) = self.ring.back_mut() {
+            last.len += len;
+            self.in_flight_bytes += len;
+        }
+        Ok(())
     }
 
     /// Puts a Flush behind the last request. Without a request on its way there is nothing that it
@@ -330,6 +359,7 @@ impl<X> Wire<X> {
         self.wanted -= usize::from(slot.want.is_open());
         self.answered += 1;
         self.members -= usize::from(slot.sync == SyncPoint::Member);
+        self.fed -= usize::from(slot.feed != Feed::Whole);
         self.release();
         Some(slot)
     }

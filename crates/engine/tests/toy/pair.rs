@@ -192,7 +192,7 @@ impl Pair {
 
     fn note(&mut self, output: Output<u32>) -> Option<Out> {
         Some(match output {
-            Output::Data { token, block } => {
+            Output::Data { token, block } | Output::Piece { token, block, .. } => {
                 assert!(!block.is_empty());
                 *self.delivered.entry(token.0).or_default() += block.len();
                 self.replies.entry(token.0).or_default().extend_from_slice(&block);

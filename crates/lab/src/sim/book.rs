@@ -95,7 +95,9 @@ impl Book {
     /// Takes note of an output.
     pub(super) fn note(&mut self, now: Time, output: &Output<Event>) {
         match output {
-            Output::Data { token, block } => self.note_data(*token, block),
+            Output::Data { token, block } | Output::Piece { token, block, .. } => {
+                self.note_data(*token, block);
+            }
             Output::Ended { token, block, end } => self.note_end(now, *token, block, *end),
             Output::Event { event, .. } => self.report.count(match event {
                 Event::Notice => "event notice",

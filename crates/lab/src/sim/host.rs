@@ -1,6 +1,6 @@
 //! The host: what it submits, takes back, waits for and gives up.
 
-use onetrip_engine::{Cause, Group, Outcome, Request, SubmitError, Ticket, Token};
+use onetrip_engine::{Cause, Feed, Group, Outcome, Request, SubmitError, Ticket, Token};
 
 use super::book::{Record, State, failed};
 use super::plan::Plan;
@@ -154,6 +154,8 @@ impl World {
             resend: false,
             cancel_late: false,
             reserved,
+            feed: Feed::Whole,
+            metered: false,
         }
     }
 

@@ -383,7 +383,9 @@ impl World {
 
     fn react(&mut self, output: Output<Event>) {
         match output {
-            Output::Data { token, block } => self.received(token, &block, false),
+            Output::Data { token, block } | Output::Piece { token, block, .. } => {
+                self.received(token, &block, false)
+            }
             Output::Ended { token, block, .. } => {
                 self.received(token, &block, true);
                 self.parked.retain(|(waiting, _)| *waiting != token.0);

@@ -3,7 +3,7 @@
 use bytes::{BufMut, BytesMut};
 
 use super::buffer::{Reader, put_c_str, put_count, tagged};
-use super::{EncodeError, FormatCodes, Formats, LARGE_LEN_MAX, Values, Violation, tag};
+use super::{EncodeError, Format, FormatCodes, Formats, LARGE_LEN_MAX, Values, Violation, tag};
 
 /// A portal to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,44 @@ pub fn write<E: From<EncodeError>>(
         put_values(out, formats, parameters, write_value, result_formats)
     })
 }
+
+/// Appends a Bind without the end of its last parameter, which is `last_len` bytes long: they are to
+/// follow, and behind them [`NO_RESULT_FORMATS`]. `write_value` is called for the parameters before that.
+///
+/// # Errors
+/// As for [`write()`].
+pub fn write_open<E: From<EncodeError>>(
+    out: &mut BytesMut,
+    formats: &[Format],
+    mut write_value: impl FnMut(usize, &mut BytesMut) -> Result<IsNull, E>,
+    last_len: usize,
+) -> Result<(), E> {
+    let start = out.len();
+    let mut put = || {
+        let last = formats.len().checked_sub(1).ok_or(EncodeError::FormatCount)?;
+        out.put_slice(&[tag::frontend::BIND, 0, 0, 0, 0]);
+        put_names(out, "", "")?;
+        Formats::Each(formats).put(out)?;
+        put_count(out, formats.len())?;
+        for index in 0..last {
+            put_parameter(out, start, |out| write_value(index, out))?;
+        }
+        let len = out.len() - start - 1 + 4 + NO_RESULT_FORMATS.len();
+        let len = len.checked_add(last_len).filter(|len| *len <= LARGE_LEN_MAX as usize);
+        let len = len.ok_or(EncodeError::TooLong)?;
+        out[start + 1..start + 5].copy_from_slice(&(len as u32).to_be_bytes());
+        out.put_u32(last_len as u32);
+        Ok(())
+    };
+    let result = put();
+    if result.is_err() {
+        out.truncate(start);
+    }
+    result
+}
+
+/// The end of a Bind whose results, if there are any, come as text.
+pub const NO_RESULT_FORMATS: [u8; 2] = [0, 0];
 
 /// Appends what follows the names in a Bind, for [`write_named`]: so that parameters can be encoded
 /// before it is known under which name their statement is prepared.

@@ -92,7 +92,10 @@ impl fmt::Display for Refusal {
                 "CALL and DO may commit what came before them and can't be part of an atomic \
                  pipeline: send it alone, with a sync point on both sides, or in a transaction"
             }
-            Refusal::Copy => "COPY FROM STDIN and COPY TO STDOUT aren't in this version",
+            Refusal::Copy => {
+                "COPY FROM STDIN and COPY TO STDOUT take the connection over: use copy_in or copy_out of \
+                 the client, a session or a transaction"
+            }
             Refusal::Several => {
                 "this text holds several statements, and a shared connection takes one at a time: \
                  send them as a pipeline, or as one text in a session"

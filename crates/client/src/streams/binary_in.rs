@@ -1,0 +1,198 @@
+//! COPY FROM STDIN in the binary format, row by row.
+
+use bytes::{BufMut, BytesMut};
+use postgres_types::{IsNull, ToSql, Type};
+
+use super::copy_in::{CopyIn, MESSAGE_LEN};
+use super::{Lease, Progress};
+use crate::params::{self, Params};
+use crate::{Error, Kind, Outcome};
+
+/// Rows into a COPY FROM STDIN in the binary format, from the same types of values as parameters.
+///
+/// ```no_run
+/// # use onetrip::types::Type;
+/// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
+/// let copy = client.copy_in("copy item (id, name) from stdin (format binary)").await?;
+/// let mut rows = onetrip::BinaryCopyIn::new(copy, &[Type::INT4, Type::TEXT]);
+/// rows.row(&[&1, &"nail"]).await?;
+/// rows.row(&[&2, &"bolt"]).await?;
+/// assert_eq!(rows.finish().await?, 2);
+/// # Ok(()) }
+/// ```
+///
+/// The types are those of the columns: the server does not convert binary data, and may take one type
+/// for another of the same length. `copy_in_rows` asks the server for them.
+#[must_use = "a COPY that is dropped is given up: finish it"]
+#[derive(Debug)]
+pub struct BinaryCopyIn<'a> {
+    copy: CopyIn<'a>,
+    types: Box<[Type]>,
+    /// The names of the columns, as far as they are known.
+    names: Box<[Box<str>]>,
+}
+
+impl<'a> BinaryCopyIn<'a> {
+    /// Begins the data of a COPY whose statement says `(format binary)`, with columns of these types.
+    pub fn new(mut copy: CopyIn<'a>, types: &[Type]) -> BinaryCopyIn<'a> {
+        copy.message.put_slice(SIGNATURE);
+        // Flags, and the length of an extension of this header.
+        copy.message.put_u64(0);
+        BinaryCopyIn { copy, types: types.into(), names: Box::default() }
+    }
+
+    /// Asks for the types of a table's columns, and begins a COPY into them.
+    pub(crate) async fn into_table(
+        lease: Lease<'a>,
+        table: &str,
+        columns: &[&str],
+    ) -> Result<BinaryCopyIn<'a>, Error> {
+        let table = table.split('.').map(quoted).collect::<Vec<_>>().join(".");
+        let list = columns.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ");
+        let question = format!("select {list} from {table}");
+        let described = lease.executor.prepare(&question, &[]).await?;
+        let types: Vec<Type> = described.columns().iter().map(|it| it.type_().clone()).collect();
+        let sql = format!("copy {table} ({list}) from stdin (format binary)");
+        let copy = CopyIn::begin(lease, &sql).await?;
+        let names = columns.iter().map(|name| Box::from(*name)).collect();
+        Ok(BinaryCopyIn { names, ..BinaryCopyIn::new(copy, &types) })
+    }
+
+    /// Adds a row. It is kept until there are 64 KiB, and waits where the server takes no more. If the
+    /// future is dropped the row may be in or not.
+    ///
+    /// # Errors
+    /// The number of values is not that of the columns, or one does not convert to the type of its
+    /// column (`NotSent`): the row is left out, and the COPY goes on. Or the COPY has failed.
+    pub async fn row(&mut self, values: Params<'_>) -> Result<(), Error> {
+        if self.copy.message.len() >= MESSAGE_LEN {
+            std::future::poll_fn(|cx| self.copy.poll_flush_message(cx)).await?;
+        }
+        self.write(values)
+    }
+
+    /// Calls `f` with how far the COPY is; see [`CopyIn::on_progress`].
+    pub fn on_progress(self, f: impl FnMut(Progress) + Send + Sync + 'static) -> BinaryCopyIn<'a> {
+        BinaryCopyIn { copy: self.copy.on_progress(f), ..self }
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        self.copy.progress()
+    }
+
+    /// Sends what was kept; see [`CopyIn::flush`].
+    ///
+    /// # Errors
+    /// The COPY has failed.
+    pub async fn flush(&mut self) -> Result<(), Error> {
+        self.copy.flush().await
+    }
+
+    /// Ends the data, and waits for the server's answer: how many rows were copied; see
+    /// [`CopyIn::finish`].
+    ///
+    /// # Errors
+    /// The COPY failed.
+    pub async fn finish(mut self) -> Result<u64, Error> {
+        self.copy.message.put_i16(TRAILER);
+        self.copy.finish().await
+    }
+
+    /// Gives the COPY up; see [`CopyIn::abort`].
+    ///
+    /// # Errors
+    /// The connection was lost.
+    pub async fn abort(self, reason: &str) -> Result<(), Error> {
+        self.copy.abort(reason).await
+    }
+
+    /// Writes a row into the message that is put together, or nothing of it.
+    fn write(&mut self, values: Params<'_>) -> Result<(), Error> {
+        if values.len() != self.types.len() {
+            return Err(Error::misuse(
+                "column_count",
+                format!(
+                    "the COPY has {} columns, but {} values were given",
+                    self.types.len(),
+                    values.len()
+                ),
+            ));
+        }
+        let start = self.copy.message.len();
+        self.copy.message.put_u16(values.len() as u16);
+        for (number, value) in values.iter().enumerate() {
+            let type_ = &self.types[number];
+            if let Err(source) = put_value(*value, type_, &mut self.copy.message) {
+                self.copy.message.truncate(start);
+                return Err(self.unencodable(number, *value, source));
+            }
+        }
+        self.copy.progress.rows += 1;
+        Ok(())
+    }
+
+    #[cold]
+    fn unencodable(
+        &self,
+        number: usize,
+        value: &(dyn ToSql + Sync),
+        source: Box<dyn std::error::Error + Sync + Send>,
+    ) -> Error {
+        let name = self.names.get(number).map_or_else(String::new, |name| format!(" ({name})"));
+        let what = format!("column {number}{name}");
+        if source.is::<TooLong>() {
+            let code = "unencodable_message";
+            return Error::new(Kind::Misuse, Outcome::NotSent, code, format!("{what}: {source}"));
+        }
+        let of = params::of_rust_type(value);
+        params::unconvertible(format_args!("{what}{of}"), &self.types[number], source)
+    }
+}
+
+/// A name as it is, in SQL.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Appends a value with its length.
+#[inline]
+fn put_value(
+    value: &(dyn ToSql + Sync),
+    type_: &Type,
+    out: &mut BytesMut,
+) -> Result<(), Box<dyn std::error::Error + Sync + Send>> {
+    let at = out.len();
+    out.put_i32(-1);
+    match value.to_sql_checked(type_, out)? {
+        IsNull::Yes => out.truncate(at + 4),
+        IsNull::No => {
+            let len = out.len() - at - 4;
+            if len > VALUE_LEN_MAX {
+                return Err(Box::new(TooLong));
+            }
+            out[at..at + 4].copy_from_slice(&(len as u32).to_be_bytes());
+        }
+    }
+    Ok(())
+}
+
+/// No value is longer than the server's largest allocation (MaxAllocSize in memutils.h).
+const VALUE_LEN_MAX: usize = 0x3fff_ffff;
+
+#[derive(Debug)]
+struct TooLong;
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value is longer than 1 GiB")
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+/// How binary data begins ("Binary Format" of COPY in PostgreSQL's documentation).
+pub(super) const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
+
+/// In the place of a row's number of columns: there are no more.
+pub(super) const TRAILER: i16 = -1;

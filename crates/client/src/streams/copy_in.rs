@@ -1,0 +1,308 @@
+//! COPY FROM STDIN: bytes to the server, as fast as it takes them.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use onetrip_engine::{Feed, Token};
+use onetrip_postgres::Expect;
+use onetrip_postgres::message::{Header, Query, empty, tag};
+use onetrip_postgres::sql::{self, Traits};
+
+use super::flow::Outbound;
+use super::lease::Lease;
+use super::{OnProgress, Progress};
+use crate::executor::Sent;
+use crate::params::unencodable;
+use crate::{Error, Kind, Outcome, Reply};
+
+/// Copy data is sent in messages of about this size: large enough that a message and a write cost
+/// little per byte, small beside what a socket takes.
+pub(super) const MESSAGE_LEN: usize = 64 << 10;
+
+/// A COPY FROM STDIN that takes its data: made by `copy_in` of a client, a session or a transaction.
+///
+/// Nothing is waited for before the data: the statement leaves with the first of it, so a COPY takes one
+/// trip. Data is collected to 64 KiB and then written; while 256 KiB lie unwritten, since the
+/// server or the network takes no more, [`send`](Self::send) waits. `request_timeout` and
+/// `stall_timeout` do not apply.
+///
+/// If the COPY fails on the server, the next `send` or `finish` says so; it had no effect then. Dropped
+/// or [aborted](Self::abort) before [`finish`](Self::finish), it fails with the SQLSTATE 57014, or was never
+/// sent: nothing of it stands, and the connection can be used on. In a transaction a failed COPY fails
+/// the transaction, as any statement does.
+///
+/// ```no_run
+/// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
+/// let mut copy = client.copy_in("copy item (id, name) from stdin").await?;
+/// copy.send("1\tnail\n").await?;
+/// copy.send("2\tbolt\n").await?;
+/// assert_eq!(copy.finish().await?, 2);
+/// # Ok(()) }
+/// ```
+#[must_use = "a COPY that is dropped is given up: finish it"]
+pub struct CopyIn<'a> {
+    stage: Stage,
+    /// The message that is put together, with room for its header.
+    pub(super) message: BytesMut,
+    /// What a `send` was given that was dropped while it waited.
+    pending: Bytes,
+    pub(super) progress: Progress,
+    on_progress: Option<OnProgress>,
+    /// The last of it was handed over.
+    finished: bool,
+    lease: Lease<'a>,
+}
+
+impl<'a> CopyIn<'a> {
+    pub(crate) async fn begin(lease: Lease<'a>, sql: &str) -> Result<CopyIn<'a>, Error> {
+        let query = encode_copy(sql, Traits::copy_in)?;
+        // The simple protocol is not skipped with what fails in front of it.
+        lease.executor.lead_known().await?;
+        Ok(CopyIn {
+            stage: Stage::Unsent { query, traits: sql::classify(sql) },
+            message: new_message(),
+            pending: Bytes::new(),
+            progress: Progress::default(),
+            on_progress: None,
+            finished: false,
+            lease,
+        })
+    }
+
+    /// Calls `f` with how far the COPY is, whenever data was handed over to be sent. It runs in the task
+    /// of whoever sends.
+    pub fn on_progress(mut self, f: impl FnMut(Progress) + Send + Sync + 'static) -> CopyIn<'a> {
+        self.on_progress = Some(Box::new(f));
+        self
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        self.progress
+    }
+
+    /// Adds data, in the format that the statement names; where it is cut means nothing. It is kept
+    /// until there are 64 KiB, and waits where the server takes no more.
+    ///
+    /// Cancel safe: what was given to a `send` that was dropped is sent all the same, before the next.
+    ///
+    /// # Errors
+    /// The COPY has failed. It takes no more then, and nothing of it stands.
+    pub async fn send(&mut self, data: impl Into<Bytes>) -> Result<(), Error> {
+        self.settle_pending().await?;
+        self.pending = data.into();
+        self.settle_pending().await
+    }
+
+    /// Sends what was kept to make a larger message.
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    pub async fn flush(&mut self) -> Result<(), Error> {
+        self.settle_pending().await?;
+        std::future::poll_fn(|cx| self.poll_flush_message(cx)).await
+    }
+
+    /// Ends the data, and waits for the server's answer: how many rows were copied.
+    ///
+    /// # Errors
+    /// The COPY failed. If the connection is lost meanwhile, the outcome is `Unknown`.
+    ///
+    /// Dropping the future may leave the COPY finished or given up.
+    pub async fn finish(mut self) -> Result<u64, Error> {
+        self.settle_pending().await?;
+        if let Stage::Unsent { .. } = self.stage {
+            self.finished = true;
+            self.submit(Feed::Whole)?;
+        } else {
+            self.flush().await?;
+            std::future::poll_fn(|cx| self.poll_room(cx)).await?;
+            self.finished = true;
+            if let Stage::Sent { token, .. } = self.stage {
+                self.lease.connection.finish_copy(token);
+            }
+        }
+        std::future::poll_fn(|cx| self.poll_end(cx)).await
+    }
+
+    /// Gives the COPY up, and waits until the server has. It shows the reason in its log; at most 1,000
+    /// characters of it.
+    ///
+    /// # Errors
+    /// The connection was lost. (Nothing of the COPY stands in any case.)
+    pub async fn abort(mut self, reason: &str) -> Result<(), Error> {
+        self.finished = true;
+        let Stage::Sent { token, .. } = self.stage else { return Ok(()) };
+        if !self.lease.connection.fail_copy(token, reason) {
+            return Ok(());
+        }
+        let end = std::future::poll_fn(|cx| self.poll_end(cx)).await;
+        match end {
+            Err(error) if error.outcome() != Outcome::Rejected => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn settle_pending(&mut self) -> Result<(), Error> {
+        std::future::poll_fn(|cx| self.poll_pending(cx)).await
+    }
+
+    fn poll_pending(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        while !self.pending.is_empty() {
+            let len = self.pending.len().min(Header::LEN + MESSAGE_LEN - self.message.len());
+            self.message.put((&mut self.pending).take(len));
+            if self.message.len() >= Header::LEN + MESSAGE_LEN {
+                ready!(self.poll_flush_message(cx))?;
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Hands the message over that was put together, once there is room for it.
+    pub(super) fn poll_flush_message(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if self.message.len() <= Header::LEN {
+            return Poll::Ready(Ok(()));
+        }
+        if let Stage::Unsent { .. } = self.stage {
+            self.submit(Feed::Messages)?;
+        } else {
+            ready!(self.poll_room(cx))?;
+            let message = whole_message(&mut self.message);
+            if let Stage::Sent { token, .. } = self.stage {
+                self.lease.connection.feed(token, |out| out.extend_from_slice(message));
+            }
+        }
+        self.told();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Sends the statement, and the data that there is.
+    fn submit(&mut self, feed: Feed) -> Result<(), Error> {
+        let Stage::Unsent { query, traits } = &mut self.stage else { return Ok(()) };
+        if self.message.len() > Header::LEN {
+            query.extend_from_slice(whole_message(&mut self.message));
+        }
+        if feed == Feed::Whole {
+            query.extend_from_slice(&empty::COPY_DONE);
+        }
+        let (expect, traits, bytes) = (Expect::copy_in(), *traits, &query[..]);
+        let outbound = Outbound { expect, traits, bytes, feed, metered: false };
+        let connection = &self.lease.connection;
+        let submitted = connection.submit_flow(&self.lease.executor, &outbound);
+        let token = submitted.inspect_err(|_| self.stage = Stage::Ended)?;
+        let reply = Reply::of(Sent::here(connection, token));
+        self.stage = Stage::Sent { token, reply };
+        if feed == Feed::Whole {
+            self.told();
+        }
+        Ok(())
+    }
+
+    /// The message that was put together was handed over.
+    fn told(&mut self) {
+        self.progress.bytes += (self.message.len() - Header::LEN) as u64;
+        self.message.truncate(Header::LEN);
+        if let Some(on_progress) = &mut self.on_progress {
+            on_progress(self.progress);
+        }
+    }
+
+    /// Waits until the connection takes more, or the COPY has failed.
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        match self.poll_end(cx) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(_)) => Poll::Ready(Err(ended_early())),
+            Poll::Pending => match self.stage {
+                Stage::Sent { token, .. } => self.lease.connection.poll_feedable(token).map(Ok),
+                _ => Poll::Ready(Ok(())),
+            },
+        }
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Error>> {
+        let Stage::Sent { reply, .. } = &mut self.stage else {
+            return Poll::Ready(Err(Error::misuse("copy_ended", "the COPY has failed before")));
+        };
+        let end = ready!(Pin::new(reply).poll(cx));
+        self.stage = Stage::Ended;
+        let finished = self.finished;
+        Poll::Ready(end.map_err(|error| match error.outcome() {
+            // Without the end of its data no server completes it.
+            Outcome::Unknown if !finished => error.with_outcome(Outcome::Rejected),
+            _ => error,
+        }))
+    }
+}
+
+/// How far a COPY is.
+enum Stage {
+    /// Its statement leaves with the first of its data.
+    Unsent {
+        query: BytesMut,
+        traits: Traits,
+    },
+    Sent {
+        token: Token,
+        reply: Reply<u64>,
+    },
+    /// It has failed, or is finished.
+    Ended,
+}
+
+impl Drop for CopyIn<'_> {
+    fn drop(&mut self) {
+        if let Stage::Sent { token, .. } = self.stage
+            && !self.finished
+        {
+            self.lease.connection.fail_copy(token, "the COPY was dropped before its end");
+        }
+    }
+}
+
+impl fmt::Debug for CopyIn<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CopyIn").field("progress", &self.progress).finish_non_exhaustive()
+    }
+}
+
+/// The query of a COPY, if its text is one of the right direction.
+pub(super) fn encode_copy(
+    sql: &str,
+    is_wanted: impl Fn(Traits) -> bool,
+) -> Result<BytesMut, Error> {
+    let traits = sql::classify(sql);
+    if traits.several() || !is_wanted(traits) {
+        return Err(Error::misuse(
+            "no_copy",
+            "copy_in takes one COPY … FROM STDIN, and copy_out one COPY … TO STDOUT",
+        ));
+    }
+    let mut query = BytesMut::new();
+    Query { sql }.encode(&mut query).map_err(unencodable)?;
+    Ok(query)
+}
+
+/// A message of copy data without any: its length is filled in when it is sent.
+fn new_message() -> BytesMut {
+    let mut message = BytesMut::with_capacity(Header::LEN + MESSAGE_LEN + MESSAGE_LEN / 4);
+    message.put_slice(&[tag::frontend::COPY_DATA, 0, 0, 0, 0]);
+    message
+}
+
+/// Fills the length in.
+fn whole_message(message: &mut BytesMut) -> &[u8] {
+    let len = message.len() - 1;
+    message[1..Header::LEN].copy_from_slice(&(len as u32).to_be_bytes());
+    message
+}
+
+fn ended_early() -> Error {
+    Error::new(
+        Kind::Protocol,
+        Outcome::Unknown,
+        "copy_ended",
+        "the server ended the COPY before its data ended",
+    )
+}

@@ -1,0 +1,281 @@
+//! Replies that are taken as they come, and requests that are written as there is room: what streams
+//! and COPY do with the connection that they have to themselves.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use onetrip_engine::{Feed, Request, Time, Token};
+use onetrip_postgres::Expect;
+use onetrip_postgres::message::{CopyFail, empty};
+use onetrip_postgres::sql::{Place, Traits};
+
+use super::lease::Lease;
+use crate::Error;
+use crate::core::{Connection, Core};
+use crate::executor::Executor;
+use crate::lead::Part;
+use crate::replies::{self, Finished, Kept};
+
+/// So much of a stream that was dropped is read for nobody: more, and it costs less to stop the server.
+const UNREAD_MAX: usize = 1 << 20;
+
+/// What becomes of the rest of a stream that was dropped, where it is long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rest {
+    /// It is read: a cancel would fail the transaction.
+    Read,
+    /// The server is asked to stop, once so many bytes more were read.
+    Cancel(usize),
+    /// The connection is closed then: nobody else has it.
+    Close(usize),
+}
+
+/// A request of its own kind: what it is, and how it travels.
+pub(super) struct Outbound<'a> {
+    pub(super) expect: Expect,
+    pub(super) traits: Traits,
+    pub(super) bytes: &'a [u8],
+    pub(super) feed: Feed,
+    /// Whether its reply is taken as it comes.
+    pub(super) metered: bool,
+}
+
+impl Core {
+    /// A part of a reply came.
+    pub(crate) fn came(&mut self, now: Time, token: Token, part: replies::Part) {
+        let Kept { dropped, waker } = self.replies.data(token, part);
+        self.wakers.extend(waker);
+        if dropped > 0 {
+            self.unkept(now, token, dropped);
+        }
+    }
+
+    /// Bytes of a reply that nobody will take.
+    pub(crate) fn unkept(&mut self, now: Time, token: Token, bytes: usize) {
+        if !self.replies.is_flow(token) {
+            return self.consumed(now, token, bytes);
+        }
+        self.taken(bytes);
+        match &mut self.rest {
+            Rest::Cancel(left) | Rest::Close(left) if *left > bytes => *left -= bytes,
+            Rest::Cancel(_) => {
+                self.rest = Rest::Read;
+                // Where it can't be, the rest is read.
+                let _ = self.engine.want_cancel(now, token);
+            }
+            Rest::Close(_) => {
+                let error = self.lost("a stream was dropped long before its end");
+                self.close(error);
+            }
+            Rest::Read => {}
+        }
+    }
+
+    /// A reader took bytes, so that the driver may read on.
+    fn taken(&mut self, bytes: usize) {
+        let stopped = !self.engine.wants_bytes();
+        self.engine.handle_taken(bytes);
+        if stopped && self.engine.wants_bytes() {
+            self.notify();
+        }
+    }
+
+    /// Wakes the writer of a request that takes more by now.
+    pub(crate) fn wake_feeder(&mut self) {
+        if let Some(token) = self.feeder
+            && self.engine.can_feed(token)
+        {
+            self.feeder = None;
+            let waker = self.replies.take_waker(token);
+            self.wakers.extend(waker);
+        }
+    }
+
+    /// The reader of a reply goes. What is still to come of it is read and dropped, unless it is much.
+    fn drop_flow(&mut self, now: Time, token: Token, rest: Rest) {
+        let bytes = self.replies.clear_flow(token);
+        self.taken(bytes);
+        self.rest = rest;
+        self.drop_reply(now, token);
+    }
+}
+
+impl Connection {
+    /// Submits a request for a stream or a COPY. It has no deadline: how long it takes is up to its
+    /// reader.
+    pub(super) fn submit_flow(
+        &self,
+        executor: &Executor,
+        outbound: &Outbound<'_>,
+    ) -> Result<Token, Error> {
+        let in_transaction = executor.place == Place::Session { in_transaction: true };
+        let refuse = self.context.options.refuse_when_full;
+        self.with(|core, now| {
+            core.touched |= outbound.traits.session_state();
+            let replies = &mut core.replies;
+            let token = if outbound.metered { replies.add_flow() } else { replies.add() };
+            let request = Request {
+                feed: outbound.feed,
+                metered: outbound.metered,
+                // One that is fed can be given up while it waits: it would wait for ever then.
+                pinned: in_transaction && outbound.feed == Feed::Whole,
+                ..Request::isolated(token, outbound.expect)
+            };
+            let submitted = match &executor.lead {
+                None => core.submit_one(now, request, outbound.bytes, refuse),
+                Some(lead) => {
+                    lead.submit(core, now, request, outbound.bytes, Part::Statement, refuse)
+                }
+            };
+            submitted.inspect_err(|_| core.replies.remove(token))?;
+            Ok(token)
+        })
+    }
+
+    /// Waits for the next block of a reply that is taken as it comes; none at its end, with how it
+    /// ended.
+    pub(super) fn poll_block(
+        &self,
+        token: Token,
+        cx: &Context<'_>,
+    ) -> Poll<Result<Bytes, Result<Finished, Error>>> {
+        let mut core = self.lock();
+        if let Some(block) = core.replies.next_block(token) {
+            core.taken(block.len());
+            return Poll::Ready(Ok(block));
+        }
+        if core.replies.poll_ended(token, cx) {
+            return Poll::Ready(Err(core.replies.take(token).result));
+        }
+        if core.nothing_to_write() {
+            return Poll::Pending;
+        }
+        drop(core);
+        self.with(|core, now| core.write_on_await(now));
+        Poll::Pending
+    }
+
+    pub(super) fn drop_flow(&self, token: Token, rest: Rest) {
+        self.with(|core, now| core.drop_flow(now, token, rest));
+    }
+
+    /// Waits until a request takes more. What waits is woken through its reply, which must have been
+    /// polled before.
+    pub(super) fn poll_feedable(&self, token: Token) -> Poll<()> {
+        let mut core = self.lock();
+        if core.engine.can_feed(token) {
+            return Poll::Ready(());
+        }
+        core.feeder = Some(token);
+        Poll::Pending
+    }
+
+    /// Writes more of a request, and leaves it at that for one that has ended meanwhile.
+    pub(super) fn feed(&self, token: Token, write: impl FnOnce(&mut BytesMut)) {
+        self.with(|core, now| {
+            core.feed(now, token, write);
+            core.write_on_await(now);
+        });
+    }
+
+    /// The same for the last of it.
+    pub(super) fn feed_last(&self, token: Token, write: impl FnOnce(&mut BytesMut)) {
+        self.with(|core, now| {
+            core.feed(now, token, write);
+            core.engine.end_feed(now, token);
+            core.write_on_await(now);
+        });
+    }
+
+    /// Gives up a COPY whose data did not end. False for one that was not sent at all, and is not.
+    pub(super) fn fail_copy(&self, token: Token, reason: &str) -> bool {
+        // The server takes 10,000 bytes at most, and no NUL.
+        let reason: String = reason.chars().filter(|c| *c != '\0').take(1000).collect();
+        self.with(|core, now| {
+            let sent = core.engine.is_fed(token) || core.replies.is_ended(token);
+            if !sent {
+                core.drop_reply(now, token);
+            }
+            core.feed(now, token, |out| {
+                let _ = CopyFail { reason: &reason }.encode(out);
+            });
+            core.engine.end_feed(now, token);
+            core.write_on_await(now);
+            sent
+        })
+    }
+
+    /// Gives up a request that ends within a message: where some of it was sent, the connection ends
+    /// with it.
+    pub(super) fn break_off(&self, token: Token) {
+        self.with(|core, now| {
+            if core.engine.is_fed(token) {
+                let error = core.lost("a large value was not sent to its end");
+                core.close(error);
+            } else {
+                core.drop_reply(now, token);
+            }
+        });
+    }
+
+    /// Ends the copy data.
+    pub(super) fn finish_copy(&self, token: Token) {
+        self.feed_last(token, |out| out.extend_from_slice(&empty::COPY_DONE));
+    }
+}
+
+impl Core {
+    fn feed(&mut self, now: Time, token: Token, write: impl FnOnce(&mut BytesMut)) {
+        let _ = self.engine.feed(now, token, |out| {
+            write(out);
+            Ok::<(), std::convert::Infallible>(())
+        });
+    }
+}
+
+/// A reply that is taken as it comes, as a run of bytes: messages one after the other.
+#[derive(Debug)]
+pub(super) struct Inflow {
+    connection: Arc<Connection>,
+    token: Option<Token>,
+    /// What was taken and not used yet.
+    pub(super) chunk: Bytes,
+    /// What becomes of what is not taken.
+    rest: Rest,
+}
+
+impl Inflow {
+    pub(super) fn new(lease: &Lease<'_>, token: Token) -> Inflow {
+        let connection = lease.connection.clone();
+        let rest = match lease.executor.place {
+            _ if lease.is_replaceable() => Rest::Close(UNREAD_MAX),
+            Place::Session { in_transaction: true } => Rest::Read,
+            _ => Rest::Cancel(UNREAD_MAX),
+        };
+        Inflow { connection, token: Some(token), chunk: Bytes::new(), rest }
+    }
+
+    /// Waits for more bytes, and puts them in the place of the chunk. False at the end.
+    pub(super) fn poll_chunk(&mut self, cx: &Context<'_>) -> Poll<Result<bool, Error>> {
+        let Some(token) = self.token else { return Poll::Ready(Ok(false)) };
+        match std::task::ready!(self.connection.poll_block(token, cx)) {
+            Ok(block) => {
+                self.chunk = block;
+                Poll::Ready(Ok(true))
+            }
+            Err(result) => {
+                self.token = None;
+                Poll::Ready(result.map(|_| false))
+            }
+        }
+    }
+}
+
+impl Drop for Inflow {
+    fn drop(&mut self) {
+        if let Some(token) = self.token {
+            self.connection.drop_flow(token, self.rest);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Whose connection a stream or a COPY has to itself.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use crate::core::Connection;
+use crate::executor::Executor;
+use crate::session::Session;
+
+/// A connection for the time of one stream or COPY.
+#[derive(Debug)]
+pub(crate) struct Lease<'a> {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) executor: Executor,
+    /// It goes back to the pool with this.
+    own: Option<Session>,
+    borrowed: PhantomData<&'a mut Session>,
+}
+
+impl<'a> Lease<'a> {
+    /// A session's own connection, or that of a transaction on it.
+    pub(crate) fn of(connection: &Arc<Connection>, executor: &Executor) -> Lease<'a> {
+        let (connection, executor) = (connection.clone(), executor.clone());
+        Lease { connection, executor, own: None, borrowed: PhantomData }
+    }
+
+    /// A connection that was checked out for this.
+    pub(crate) fn own(session: Session) -> Lease<'static> {
+        let Lease { connection, executor, .. } = session.lease();
+        Lease { connection, executor, own: Some(session), borrowed: PhantomData }
+    }
+
+    /// Whether nobody misses the connection if it is closed.
+    pub(crate) fn is_replaceable(&self) -> bool {
+        self.own.is_some()
+    }
+}

@@ -1,0 +1,42 @@
+//! Results and copies of any length in bounded memory, on a connection that they have to themselves.
+//!
+//! A stream is read only as fast as its reader takes it: once there is enough, the driver stops
+//! reading the socket, and with that the server stops sending. That takes no trips, whatever the
+//! latency, and the server plans the statement as any other (a portal that is fetched piece by piece
+//! costs a trip per piece and rules out parallel plans). What is written waits for room in the socket.
+
+mod binary_in;
+mod binary_out;
+mod copy_in;
+mod copy_out;
+mod flow;
+mod large;
+mod lease;
+mod messages;
+mod methods;
+mod pieces;
+mod rows;
+
+pub use binary_in::BinaryCopyIn;
+pub use binary_out::BinaryCopyOut;
+pub use copy_in::CopyIn;
+pub use copy_out::CopyOut;
+pub(crate) use flow::Rest;
+pub(crate) use large::execute_large;
+pub(crate) use lease::Lease;
+pub(crate) use methods::stream_methods;
+pub use pieces::{RowPieces, ValuePieces};
+pub use rows::RowStream;
+
+/// How far a COPY is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of copy data: handed over to be sent, or received.
+    pub bytes: u64,
+    /// Rows: those of a [`BinaryCopyIn`], or those received. Raw data that is sent is not looked at,
+    /// so there it is 0.
+    pub rows: u64,
+}
+
+/// What is told of the progress of a COPY.
+pub(crate) type OnProgress = Box<dyn FnMut(Progress) + Send + Sync>;

@@ -1,0 +1,241 @@
+//! Rows one after the other, whatever their number.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use onetrip_engine::Feed;
+use onetrip_postgres::Expect;
+use onetrip_postgres::message::{SYNC, tag::backend};
+use onetrip_postgres::sql::Traits;
+
+use super::flow::{Inflow, Outbound};
+use super::lease::Lease;
+use super::messages::{Messages, Whole};
+use super::pieces::RowPieces;
+use crate::error::RESULT_TOO_LARGE;
+use crate::executor::Unready;
+use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
+use crate::params::Params;
+use crate::reply::Text;
+use crate::rows::{Asked, Columns, columns_of, learned_columns};
+use crate::shapes::Shape;
+use crate::statement::{Source, ToStatement};
+use crate::{Column, Error, Kind, Outcome, Row};
+
+/// The rows of one statement as they come, in bounded memory: made by `query_stream` of a client, a
+/// session or a transaction.
+///
+/// About 1 MiB is read ahead; then the connection is not read until rows were taken. The server may
+/// hold locks and a snapshot for all that time, and `statement_timeout` goes on.
+///
+/// Rows are *provisional* until the stream has ended well: a statement may fail after any number of
+/// rows, and then has no effect. The error says so as ever ([`Error::outcome`]). `request_timeout` does
+/// not apply, since how long a stream takes is up to its reader.
+///
+/// Types that are not built in are those that were learned before: prepare the statement, which learns
+/// them.
+///
+/// Dropping it early disturbs nothing: what is still to come is read and dropped, and the next statement
+/// of the session or transaction comes after that. Where that would be more than 1 MiB, the server is
+/// asked to stop, unless a transaction would fail by it; a connection that was opened for the stream
+/// alone is closed instead.
+///
+/// ```no_run
+/// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
+/// let mut rows = client.query_stream("select id, name from item where price > $1", &[&9]).await?;
+/// while let Some(row) = rows.try_next().await? {
+///     println!("{} {}", row.get::<i32>(0), row.get::<&str>(1));
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct RowStream<'a> {
+    pub(super) messages: Messages,
+    pub(super) columns: Columns,
+    lease: Lease<'a>,
+}
+
+impl<'a> RowStream<'a> {
+    /// Sends a statement, and waits for its columns and its first row, or its end.
+    pub(crate) async fn open(
+        lease: Lease<'a>,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Result<RowStream<'a>, Error> {
+        let mut sending = Sending::encode(&lease, statement.to_statement(), params).await?;
+        loop {
+            let inflow = sending.submit(&lease)?;
+            let max = lease.connection.context.options.result_bytes_max;
+            let mut messages = Messages::new(inflow, max);
+            match described(&mut messages).await {
+                Ok(columns) => {
+                    sending.learned(&lease, &columns);
+                    let types = &lease.executor.context.types;
+                    let columns = learned_columns(&columns, types).unwrap_or(columns);
+                    return Ok(RowStream { messages, columns, lease });
+                }
+                Err(error) => {
+                    let error = lease.executor.explained(error);
+                    sending = sending.again(&lease, error).await?;
+                }
+            }
+        }
+    }
+
+    /// The columns; none for a statement that returns no rows.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// The next row; `None` once the statement has ended and what it did stands (in a transaction:
+    /// when that commits). Cancel safe.
+    ///
+    /// # Errors
+    /// The statement failed, or the connection was lost; nothing comes after that. A row that is longer
+    /// than `result_bytes_max` is skipped with the code `result_too_large` and the outcome `Applied`, and
+    /// the next call goes on behind it: read it by [`next_in_pieces`](Self::next_in_pieces).
+    pub async fn try_next(&mut self) -> Result<Option<Row>, Error> {
+        std::future::poll_fn(|cx| self.poll_row(cx)).await
+    }
+
+    /// The next row, to be read piece by piece: for values that should not be in memory whole. What is
+    /// not read of it is skipped. Cancel safe.
+    ///
+    /// # Errors
+    /// As [`try_next`](Self::try_next), without its limit.
+    pub async fn next_in_pieces(&mut self) -> Result<Option<RowPieces<'_>>, Error> {
+        loop {
+            match std::future::poll_fn(|cx| self.messages.poll_head(cx)).await? {
+                None => return Ok(None),
+                Some(backend::DATA_ROW) => return RowPieces::begin(self).await.map(Some),
+                Some(_) => {}
+            }
+        }
+    }
+
+    #[inline]
+    fn poll_row(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Row>, Error>> {
+        loop {
+            match ready!(self.messages.poll_whole(cx))? {
+                None => return Poll::Ready(Ok(None)),
+                Some(Whole::Message(backend::DATA_ROW, body)) => {
+                    return Poll::Ready(Ok(Some(Row::new(self.columns.clone(), body))));
+                }
+                Some(Whole::Message(..)) => {}
+                Some(Whole::TooLong) => return Poll::Ready(Err(self.row_too_large())),
+            }
+        }
+    }
+
+    fn row_too_large(&self) -> Error {
+        let max = self.lease.connection.context.options.result_bytes_max;
+        let message = format!(
+            "a row is longer than {max} bytes (result_bytes_max): read it by next_in_pieces, or raise \
+             the limit"
+        );
+        Error::new(Kind::Misuse, Outcome::Applied, RESULT_TOO_LARGE, message)
+    }
+}
+
+/// The same as [`RowStream::try_next`]. After an error, or the end, there is nothing.
+impl Stream for RowStream<'_> {
+    type Item = Result<Row, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_row(cx).map(Result::transpose)
+    }
+}
+
+/// Reads the columns, and waits for what is behind them: that a column has no binary form the server says
+/// only then.
+async fn described(messages: &mut Messages) -> Result<Columns, Error> {
+    let columns = loop {
+        match std::future::poll_fn(|cx| messages.poll_whole(cx)).await? {
+            Some(Whole::Message(backend::ROW_DESCRIPTION, body)) => {
+                let columns = columns_of(&body, Asked::Portal);
+                let unreadable = "the columns of the result can't be read";
+                break columns.ok_or_else(|| Error::unreadable(unreadable))?;
+            }
+            Some(Whole::Message(backend::NO_DATA, _)) | None => break Columns::default(),
+            Some(_) => {}
+        }
+    };
+    std::future::poll_fn(|cx| messages.poll_next_is_there(cx)).await?;
+    Ok(columns)
+}
+
+/// A statement on its way into a stream.
+struct Sending {
+    bytes: Bytes,
+    expect: Expect,
+    traits: Traits,
+    text: Text,
+}
+
+impl Sending {
+    async fn encode(
+        lease: &Lease<'_>,
+        source: Source<'_>,
+        params: Params<'_>,
+    ) -> Result<Sending, Error> {
+        let mut out = BytesMut::new();
+        match lease.executor.encode_unnamed(source, params, &mut out) {
+            Err(Unready::Error(error)) => Err(error),
+            Err(Unready::Ask(first_use)) => Sending::asked(lease, *first_use).await,
+            Ok(encoded) => {
+                out.extend_from_slice(&SYNC);
+                let (expect, traits, text) = (encoded.expect, encoded.traits, encoded.text);
+                Ok(Sending { bytes: out.freeze(), expect, traits, text })
+            }
+        }
+    }
+
+    /// The server is asked what the parameters should be.
+    async fn asked(lease: &Lease<'_>, first_use: FirstUse) -> Result<Sending, Error> {
+        lease.executor.lead_now()?;
+        let description = lease.executor.ask_first(&first_use)?.await?;
+        let (shape, mut out) = first_use.answered(&description, &lease.executor.context.types)?;
+        out.extend_from_slice(&SYNC);
+        let (expect, traits) = (first_use.expect, shape.traits);
+        Ok(Sending { bytes: out.freeze(), expect, traits, text: Text::Unseen(shape) })
+    }
+
+    fn submit(&self, lease: &Lease<'_>) -> Result<Inflow, Error> {
+        let (expect, traits, bytes) = (self.expect, self.traits, &self.bytes);
+        let feed = Feed::Whole;
+        let outbound = Outbound { expect, traits, bytes, feed, metered: true };
+        let token = lease.connection.submit_flow(&lease.executor, &outbound)?;
+        Ok(Inflow::new(lease, token))
+    }
+
+    /// The server took it as it was.
+    fn learned(&mut self, lease: &Lease<'_>, columns: &Columns) {
+        let shapes = &lease.executor.context.shapes;
+        let outdated =
+            |shape: &Arc<Shape>| shape.any_text() && shape.formats().len() != columns.len();
+        match std::mem::take(&mut self.text) {
+            Text::New(first_use) => shapes.remember(first_use.shape),
+            Text::Unseen(shape) => shapes.remember(shape),
+            Text::Known(shape) if outdated(&shape) => shapes.forget(&shape),
+            _ => {}
+        }
+    }
+
+    /// It failed before its first row. Where that was for want of a binary form, it is sent once more.
+    async fn again(self, lease: &Lease<'_>, error: Error) -> Result<Sending, Error> {
+        match self.text {
+            Text::New(mut first_use) if lacks_binary_form(&error) => {
+                first_use.lacks_binary_form = true;
+                Sending::asked(lease, *first_use).await
+            }
+            Text::Known(shape) if may_be_outdated(&error) => {
+                lease.executor.context.shapes.forget(&shape);
+                Err(error)
+            }
+            _ => Err(error),
+        }
+    }
+}

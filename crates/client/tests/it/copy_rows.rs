@@ -1,0 +1,120 @@
+//! Binary COPY of typed rows.
+
+use onetrip::types::Type;
+use onetrip::{BinaryCopyIn, BinaryCopyOut, Outcome};
+
+use crate::support::*;
+
+const TYPES: [Type; 5] = [Type::INT4, Type::TEXT, Type::FLOAT8, Type::BYTEA, Type::INT8_ARRAY];
+
+#[test]
+fn typed_rows_go_in_and_come_out() {
+    run(async {
+        let t = table("a int, b text, c float8, d bytea, e int8[]").await;
+        let client = client().await;
+        let copy = client.copy_in(&format!("copy {t} from stdin binary")).await.unwrap();
+        let mut rows = BinaryCopyIn::new(copy, &TYPES);
+        for i in 0..20_000i32 {
+            let text = (i % 3 != 0).then(|| format!("row {i}"));
+            let (bytes, list) = (vec![i as u8; (i % 50) as usize], vec![i64::from(i), -1]);
+            rows.row(&[&i, &text, &f64::from(i), &bytes, &list]).await.unwrap();
+        }
+        assert_eq!(rows.progress().rows, 20_000);
+        assert_eq!(rows.finish().await.unwrap(), 20_000);
+        let sql = format!("copy (select * from {t} order by a) to stdout binary");
+        let copy = client.copy_out(&sql).await.unwrap();
+        let mut rows = BinaryCopyOut::new(copy, &TYPES).unwrap();
+        let mut i = 0i32;
+        while let Some(row) = rows.try_next().await.unwrap() {
+            assert_eq!((row.get::<i32>(0), row.get::<f64>(2)), (i, f64::from(i)));
+            let text = (i % 3 != 0).then(|| format!("row {i}"));
+            assert_eq!(row.get::<Option<&str>>(1), text.as_deref());
+            assert_eq!(row.get::<&[u8]>(3), vec![i as u8; (i % 50) as usize]);
+            assert_eq!(row.get::<Vec<i64>>("5"), [i64::from(i), -1]);
+            i += 1;
+        }
+        assert_eq!(i, 20_000);
+        assert!(rows.try_next().await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn the_server_is_asked_for_the_types_of_a_table() {
+    run(async {
+        let t = table("\"the id\" int8, name text, at timestamptz").await;
+        let mut session = session().await;
+        let mut rows = session.copy_in_rows(&t, &["name", "the id"]).await.unwrap();
+        rows.row(&[&"nail", &1i64]).await.unwrap();
+        let error =
+            failed(rows.row(&[&"bolt", &2i32]).await, Outcome::NotSent, "unencodable_parameter");
+        assert_eq!(error.to_string(), "column 1 (the id) (i32) does not convert to type int8");
+        failed(rows.row(&[&"bolt"]).await, Outcome::NotSent, "column_count");
+        rows.row(&[&"bolt", &2i64]).await.unwrap();
+        // What did not convert is left out whole.
+        assert_eq!(rows.finish().await.unwrap(), 2);
+        rejected(session.copy_in_rows(&t, &["nonsense"]).await.map(drop), "42703");
+        let t = format!("public.{t}");
+        session.copy_in_rows(&t, &["name"]).await.unwrap().abort("").await.unwrap();
+        let sql = format!("select \"the id\", name from {t} order by 1");
+        let rows = session.query(&sql, &[]).await.unwrap();
+        let names: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
+        assert_eq!(names, ["nail", "bolt"]);
+    });
+}
+
+#[test]
+fn types_that_are_not_those_of_the_table_are_an_error_of_the_server() {
+    run(async {
+        let t = table("id int").await;
+        let client = client().await;
+        let copy = client.copy_in(&format!("copy {t} from stdin binary")).await.unwrap();
+        let mut rows = BinaryCopyIn::new(copy, &[Type::INT8]);
+        rows.row(&[&1i64]).await.unwrap();
+        rejected(rows.finish().await, "22P03");
+        let copy = client.copy_in(&format!("copy {t} from stdin binary")).await.unwrap();
+        let mut rows = BinaryCopyIn::new(copy, &[Type::INT4, Type::INT4]);
+        rows.row(&[&1, &2]).await.unwrap();
+        rejected(rows.finish().await, "22P04");
+        drop(client.copy_in(&format!("copy {t} from stdin binary")).await.unwrap());
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn copy_data_of_another_form_is_not_read_as_rows() {
+    run(async {
+        let client = client().await;
+        for sql in ["copy (select 1) to stdout", "copy (select 1, 2) to stdout binary"] {
+            let copy = client.copy_out(sql).await.unwrap();
+            failed(
+                BinaryCopyOut::new(copy, &[Type::INT4]).map(drop),
+                Outcome::Applied,
+                "copy_format",
+            );
+        }
+        let copy = client.copy_out("copy (select 1::int8) to stdout binary").await.unwrap();
+        let mut rows = BinaryCopyOut::new(copy, &[Type::INT4]).unwrap();
+        let row = rows.try_next().await.unwrap().unwrap();
+        failed(row.try_get::<i32>(0), Outcome::Applied, "unreadable_reply");
+    });
+}
+
+#[test]
+fn long_rows_are_put_together_up_to_the_limit() {
+    run(async {
+        let client = client_with("result_bytes_max=2000000").await;
+        let sql =
+            "copy (select repeat('x', 1500000), i from generate_series(1, 3) i) to stdout binary";
+        let copy = client.copy_out(sql).await.unwrap();
+        let mut rows = BinaryCopyOut::new(copy, &[Type::TEXT, Type::INT4]).unwrap();
+        for i in 1..=3 {
+            let row = rows.try_next().await.unwrap().unwrap();
+            assert_eq!((row.get::<&str>(0).len(), row.get::<i32>(1)), (1_500_000, i));
+        }
+        assert!(rows.try_next().await.unwrap().is_none());
+        let copy =
+            client.copy_out("copy (select repeat('x', 2500000)) to stdout binary").await.unwrap();
+        let mut rows = BinaryCopyOut::new(copy, &[Type::TEXT]).unwrap();
+        failed(rows.try_next().await, Outcome::Applied, "result_too_large");
+    });
+}

@@ -110,7 +110,11 @@ impl Attempt {
 impl Drop for Attempt {
     fn drop(&mut self) {
         if let Some(end) = self.end {
-            self.connection.with(|core, now| core.engine.handle_cancel_end(now, end));
+            self.connection.with(|core, now| {
+                core.engine.handle_cancel_end(now, end);
+                // What was held back may leave.
+                core.notify();
+            });
         }
     }
 }
@@ -148,13 +152,16 @@ impl Core {
             self.notify();
         } else {
             self.engine.handle_cancel_end(now, CancelEnd::NotSent);
+            self.notify();
         }
     }
 
     /// A cancel can be sent now: what to send, if it is still wanted.
     fn begin_cancel(&mut self, now: Time) -> Option<BytesMut> {
         let request = self.key.request()?;
-        self.engine.begin_cancel(now).then_some(request)
+        let begun = self.engine.begin_cancel(now);
+        self.notify();
+        begun.then_some(request)
     }
 
     /// Cancels a request, wherever it is.

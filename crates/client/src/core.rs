@@ -712,9 +712,15 @@ impl Core {
                     }
                 },
             ),
-            Cause::Cancelled => {
-                Error::new(Kind::Cancelled, outcome, "cancelled", "taken back before it was sent")
-            }
+            Cause::Cancelled => Error::new(
+                Kind::Cancelled,
+                outcome,
+                "cancelled",
+                match outcome {
+                    Outcome::NotSent => "taken back before it was sent",
+                    _ => "cancelled, and not sent again",
+                },
+            ),
             Cause::Closed => self
                 .ended
                 .clone()

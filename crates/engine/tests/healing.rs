@@ -17,6 +17,7 @@ fn a_request_that_never_started_is_sent_again_with_what_heals_it() {
     assert_eq!(completed(&pair.run()), [2, 1]);
     assert_eq!(pair.server.received, [1, 2, 1]);
     assert_eq!((pair.server.runs[&1], pair.client.protocol().heals), (1, 1));
+    assert_eq!(pair.client.healed(), 1);
 }
 
 #[test]

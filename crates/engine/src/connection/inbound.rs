@@ -215,6 +215,7 @@ impl<P: Protocol> Connection<P> {
         if let Some(mut slot) = self.wire.answered() {
             slot.again = false;
             (slot.healed, slot.heals) = (true, true);
+            self.healed += 1;
             self.healing.push_back((slot, bytes));
         }
     }
@@ -225,6 +226,7 @@ impl<P: Protocol> Connection<P> {
         if let Some(mut slot) = self.wire.answered() {
             slot.resend = false;
             (slot.healed, slot.heals) = (true, false);
+            self.healed += 1;
             self.protocol.restart(&mut slot.expect);
             if slot.token != Token::DISCARD {
                 self.outputs.push_back(Output::Restarted { token: slot.token });

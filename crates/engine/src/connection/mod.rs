@@ -82,6 +82,8 @@ pub struct Connection<P: Protocol> {
     next_look: Time,
     /// When bytes last moved in either direction, or began to wait.
     last_progress: Time,
+    /// Requests that were sent again.
+    healed: u64,
     life: Life,
 }
 
@@ -138,6 +140,7 @@ impl<P: Protocol> Connection<P> {
             earliest_deadline: Time::NEVER,
             next_look: now,
             last_progress: now,
+            healed: 0,
             life: Life::Open,
         }
     }
@@ -199,6 +202,12 @@ impl<P: Protocol> Connection<P> {
     /// Callers that wait for room in the queue.
     pub fn waiting(&self) -> usize {
         self.waiting.live()
+    }
+
+    /// Requests that were sent again by themselves so far: the server said that they never started, or
+    /// a cancel hit them by mistake.
+    pub fn healed(&self) -> u64 {
+        self.healed
     }
 
     /// Whether nothing is on its way, queued or waiting. An open group may still hold the floor.

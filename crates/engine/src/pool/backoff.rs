@@ -67,6 +67,34 @@ impl Backoff {
     }
 }
 
+/// The pauses between attempts to open a connection that belongs to no pool, by the same rule: they
+/// double with each failure, and each is that long or down to half of it.
+pub struct Pauses {
+    failures: u32,
+    limits: Limits,
+    jitter: Jitter,
+}
+
+impl Pauses {
+    /// Pauses between [`backoff_min`](Limits::backoff_min) and [`backoff_max`](Limits::backoff_max).
+    /// The seed is random, so that hosts that lost a server together don't come back together.
+    pub fn new(limits: Limits, seed: u64) -> Pauses {
+        Pauses { failures: 0, limits: limits.sane(), jitter: Jitter::new(seed) }
+    }
+
+    /// An attempt failed: how long to wait before the next.
+    pub fn failed(&mut self) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        let pause = pause(self.failures, &self.limits);
+        self.jitter.between(pause / 2, pause)
+    }
+
+    /// A connection was opened, and lasted.
+    pub fn succeeded(&mut self) {
+        self.failures = 0;
+    }
+}
+
 /// The pause after so many failures in a row, at least one.
 fn pause(failures: u32, limits: &Limits) -> Duration {
     let doublings = (failures - 1).min(31);

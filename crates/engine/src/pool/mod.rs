@@ -197,6 +197,7 @@ use backoff::Backoff;
 use connections::{Connections, State};
 use waiters::Waiters;
 
+pub use backoff::Pauses;
 pub use connections::ConnectionId;
 pub use limits::{IdleOrder, Limits};
 pub use load::{Choice, Load, choose};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::{Limits, Pool};
+use onetrip_engine::pool::{Limits, Pauses, Pool};
 
 use super::host::{Did, Host, max, millis, seconds};
 
@@ -122,4 +122,19 @@ fn a_server_that_drops_what_it_accepts_is_not_asked_without_a_pause() {
     host.opened(1);
     host.now = host.now.after(millis(100));
     assert_eq!(host.lost(1), [Did::Open(2)], "this one has lived");
+}
+
+#[test]
+fn pauses_outside_a_pool_double_up_to_the_limit_and_begin_anew_after_a_success() {
+    let limits = Limits { backoff_min: millis(100), backoff_max: seconds(1), ..Limits::default() };
+    for seed in 0..100 {
+        let mut pauses = Pauses::new(limits.clone(), seed);
+        for _ in 0..2 {
+            for longest in [100, 200, 400, 800, 1000, 1000] {
+                let (pause, longest) = (pauses.failed(), millis(longest));
+                assert!(longest / 2 <= pause && pause <= longest, "seed {seed}: {pause:?}");
+            }
+            pauses.succeeded();
+        }
+    }
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 use crate::Error;
 use crate::config::Config;
 use crate::executor::Executor;
+use crate::listener::Listener;
 use crate::methods::statement_methods;
+use crate::metrics::Metrics;
+use crate::notice::Notices;
 use crate::pool::Pool;
 use crate::session::Session;
 use crate::statement::unprepared;
@@ -105,6 +108,46 @@ impl Client {
     /// The same client, with a deadline of its own for each statement; see [`Timed`].
     pub fn timeout(&self, timeout: Duration) -> Timed<'_> {
         Timed::new(self.executor.within(timeout))
+    }
+
+    /// Listens to a channel: a [`Listener`] that begins with it. Another connection is opened for
+    /// that, beside the pool.
+    ///
+    /// # Errors
+    /// As [`connect`](Client::connect) and [`Listener::listen`].
+    pub async fn listen(&self, channel: &str) -> Result<Listener, Error> {
+        crate::notification::check(channel)?;
+        let listener = self.listener().await?;
+        listener.listen(channel).await?;
+        Ok(listener)
+    }
+
+    /// A [`Listener`] that listens to nothing yet. Another connection is opened for it, beside the
+    /// pool.
+    ///
+    /// # Errors
+    /// As [`connect`](Client::connect). Dropping the future gives the connection up.
+    pub async fn listener(&self) -> Result<Listener, Error> {
+        Listener::open(self.pool()).await
+    }
+
+    /// What the server says beside its replies from now on, on all connections: RAISE NOTICE,
+    /// warnings. Without anybody who asks for them notices are dropped.
+    pub fn notices(&self) -> Notices {
+        self.pool().context.notices.subscribe()
+    }
+
+    /// The numbers of this client at this moment. It looks at one connection after the other, so they
+    /// may differ by what happens meanwhile.
+    pub fn metrics(&self) -> Metrics {
+        crate::metrics::of(self.pool())
+    }
+
+    /// Publishes the numbers through the facade of the `metrics` crate now, and not only every five
+    /// seconds: before they are scraped, or before the program ends.
+    #[cfg(feature = "metrics")]
+    pub fn publish_metrics(&self) {
+        crate::metrics::publish::publish(self.pool());
     }
 
     statement_methods!();

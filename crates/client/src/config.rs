@@ -27,7 +27,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 pub use endpoint::{Address, Endpoint, Resolved};
 pub use error::{ConfigError, ConfigErrorKind};
 pub use settings::{
-    AuthMethod, IdleOrder, ProtocolVersion, RequireAuth, Settings, TargetSessionAttrs, WhenFull,
+    AuthMethod, IdleOrder, LogStatements, ProtocolVersion, RequireAuth, Settings,
+    TargetSessionAttrs, WhenFull,
 };
 pub use tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
 

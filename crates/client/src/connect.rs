@@ -27,6 +27,12 @@ pub(crate) async fn connect(
     context: &Arc<Context>,
     seat: Seat,
 ) -> Result<Arc<Connection>, Error> {
+    let settings = config.settings();
+    Ok(spawn(establish(config).await?, settings, context, seat))
+}
+
+/// Connects to the first address that answers and fits. Dropping the future gives it up.
+pub(crate) async fn establish(config: &Config) -> Result<Opened, Error> {
     let resolved = config.resolve().map_err(Error::config)?;
     let wanted = resolved.settings().target_session_attrs;
     // "prefer-standby" is two rounds: a standby, and then whatever there is.
@@ -40,7 +46,7 @@ pub(crate) async fn connect(
     for &wanted in rounds {
         for endpoint in resolved.endpoints() {
             match try_endpoint(&resolved, endpoint, wanted).await {
-                Ok(opened) => return Ok(spawn(opened, resolved.settings(), context, seat)),
+                Ok(opened) => return Ok(opened),
                 // Another host would only ask for the same password again, as with libpq.
                 Err(error) if is_final(&error) => return Err(error),
                 Err(error) => failures.push(error),
@@ -106,10 +112,10 @@ async fn attempt(
 }
 
 /// A connection that can be used, without its driver.
-struct Opened {
-    stream: Stream,
-    ready: Ready,
-    route: Route,
+pub(crate) struct Opened {
+    pub(crate) stream: Stream,
+    pub(crate) ready: Ready,
+    pub(crate) route: Route,
     /// About how long a round trip takes.
     trip: Duration,
 }
@@ -218,6 +224,7 @@ fn spawn(
     let engine = |now| Engine::new(now, Postgres::new(ready.status), limits);
     let connection =
         Connection::new(engine, writer, ready.parameters, way, context.clone(), seat, trip);
+    context.totals.opened(&connection);
     tokio::spawn(Driver::new(connection.clone(), reader, input).run());
     connection
 }

@@ -27,9 +27,13 @@ use onetrip_postgres::message::{
 };
 use onetrip_postgres::{Event, Expect, Postgres};
 
+use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
 use crate::in_line::InLine;
+use crate::metrics::{Counts, Totals};
+use crate::notice::Subscribers;
+use crate::notification::Notification;
 use crate::open::Route;
 use crate::pipelines::Pipelines;
 use crate::pool::{LoadCell, Seat};
@@ -39,7 +43,7 @@ use crate::socket::{Reader, Received, Writer};
 use crate::statements::Statements;
 use crate::streams::Rest;
 use crate::types::{LookUp, TypeCache};
-use crate::{Error, Kind};
+use crate::{Error, Kind, trace};
 
 /// One connection and everything about it.
 #[derive(Debug)]
@@ -61,6 +65,8 @@ pub(crate) struct Context {
     pub(crate) cancels: Cancels,
     /// When time began, for all of them.
     epoch: Instant,
+    pub(crate) totals: Totals,
+    pub(crate) notices: Subscribers,
 }
 
 /// What the configuration says about requests.
@@ -82,12 +88,22 @@ pub(crate) struct Options {
     /// Whether the server is asked to cancel what is late, or what nobody waits for any more.
     pub(crate) cancel_on_timeout: bool,
     pub(crate) cancel_on_drop: bool,
+    /// What spans say of the configuration.
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "there is nothing in it"))]
+    pub(crate) trace: trace::Options,
 }
 
 impl Context {
     pub(crate) fn new(options: Options, cancels: Cancels) -> Arc<Context> {
-        let (shapes, types) = (Arc::default(), Arc::default());
-        Arc::new(Context { options, shapes, types, cancels, epoch: Instant::now() })
+        Arc::new(Context {
+            options,
+            shapes: Arc::default(),
+            types: Arc::default(),
+            cancels,
+            epoch: Instant::now(),
+            totals: Totals::default(),
+            notices: Subscribers::default(),
+        })
     }
 
     pub(crate) fn now(&self) -> Time {
@@ -131,6 +147,7 @@ pub(crate) struct Core {
     pub(crate) types: Arc<TypeCache>,
     /// Questions for types that are on their way.
     pub(crate) look_ups: Vec<LookUp>,
+    context: Arc<Context>,
     pub(crate) parameters: BTreeMap<String, String>,
     writer: Writer,
     driver: Option<Waker>,
@@ -184,6 +201,13 @@ pub(crate) struct Core {
     /// The pool is to be told that it is idle, or has room, or is gone; of the latter once.
     reports: bool,
     told: bool,
+    counts: Counts,
+    /// Bytes of the server came since the last write, so that the next is a trip.
+    heard: bool,
+    /// Who wants the notifications of the session that has the connection.
+    pub(crate) notifications: Option<Arc<Buffer<Notification>>>,
+    /// What is to be told to `tracing` once the lock is released.
+    pub(crate) untold: trace::Untold,
 }
 
 impl Connection {
@@ -206,6 +230,7 @@ impl Connection {
             shapes: context.shapes.clone(),
             types: context.types.clone(),
             look_ups: Vec::new(),
+            context: context.clone(),
             parameters: parameters.into_iter().collect(),
             writer,
             driver: None,
@@ -239,6 +264,10 @@ impl Connection {
             rest: Rest::Read,
             reports: false,
             told: false,
+            counts: Counts::default(),
+            heard: true,
+            notifications: None,
+            untold: trace::Untold::default(),
         };
         Arc::new(Connection { core: Mutex::new(core), context, seat, load })
     }
@@ -627,7 +656,8 @@ impl Core {
                 }
             }
             Output::Event { event: Event::ParameterStatus, block } => self.keep_parameter(&block),
-            Output::Event { .. } => {}
+            Output::Event { event: Event::Notification, block } => self.notified_by(&block),
+            Output::Event { event: Event::Notice, block } => self.noticed(&block),
             Output::Granted { token } => self.granted(now, token),
             Output::Room { token } => self.room(now, token),
             Output::Full => self.full = true,
@@ -651,6 +681,10 @@ impl Core {
 
     fn end(&mut self, now: Time, token: Token, block: Bytes, end: End) {
         self.ended_count += 1;
+        match &end {
+            End::Failed(failure) => self.counts.failed(failure.outcome),
+            _ => self.counts.completed += 1,
+        }
         if self.reset == Some(token) {
             self.reset = None;
             if let End::Failed(failure) = end {
@@ -753,6 +787,28 @@ impl Core {
         self.engine.end_turn(now);
     }
 
+    /// A notification came: for the session that asked for them, or for nobody. Before the connection
+    /// is reset it is one of its last user's.
+    fn notified_by(&mut self, block: &[u8]) {
+        let is_anothers = self.owes_reset || self.reset.is_some();
+        let notification = Notification::read(block).filter(|_| !is_anothers);
+        match (&self.notifications, notification) {
+            (Some(buffer), Some(notification)) => self.wakers.extend(buffer.push(notification)),
+            _ => self.counts.notifications_dropped += 1,
+        }
+    }
+
+    /// The session that wanted notifications is over, or the connection is. Returns whom to wake.
+    pub(crate) fn forget_notifications(&mut self) -> Option<Waker> {
+        self.notifications.take().and_then(|buffer| buffer.close())
+    }
+
+    fn noticed(&mut self, block: &Bytes) {
+        let wakers = self.context.notices.tell(block);
+        self.wakers.extend(wakers);
+        self.untold.notice(&self.context, block);
+    }
+
     fn keep_parameter(&mut self, block: &[u8]) {
         if let Some(body) = block.get(Header::LEN..)
             && let Ok(parameter) = ParameterStatus::decode(body)
@@ -774,6 +830,8 @@ impl Core {
     ) -> (usize, Option<usize>) {
         let Received { bytes, end } = self.writer.receive(read, reader, input);
         let need = (bytes > 0).then(|| {
+            self.heard = true;
+            self.counts.bytes_received += bytes as u64;
             self.pace.replied(now);
             self.engine.handle_bytes(now, input)
         });
@@ -887,7 +945,7 @@ impl Core {
         self.pace.written();
         while !self.engine.transmit().is_empty() {
             match self.writer.try_write(self.engine.transmit()) {
-                Ok(bytes) if bytes > 0 => self.engine.handle_written(now, bytes),
+                Ok(bytes) if bytes > 0 => self.handle_written(now, bytes),
                 // The driver waits for room in the socket, and learns of errors.
                 _ => {
                     self.pace.interrupted();
@@ -899,6 +957,11 @@ impl Core {
             self.notify();
         }
         self.wake_feeder();
+    }
+
+    fn handle_written(&mut self, now: Time, bytes: usize) {
+        self.counts.wrote(bytes, std::mem::take(&mut self.heard));
+        self.engine.handle_written(now, bytes);
     }
 
     /// Writes for the driver, which is woken when the socket takes more.
@@ -916,7 +979,7 @@ impl Core {
             match self.writer.poll_write(cx, self.engine.transmit()) {
                 std::task::Poll::Ready(bytes) => match bytes? {
                     0 => return Err(std::io::ErrorKind::WriteZero.into()),
-                    bytes => self.engine.handle_written(now, bytes),
+                    bytes => self.handle_written(now, bytes),
                 },
                 std::task::Poll::Pending => {
                     self.pace.interrupted();
@@ -995,6 +1058,29 @@ impl Core {
 
     pub(crate) fn is_full(&self) -> bool {
         self.full
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { healed: self.engine.healed(), ..self.counts }
+    }
+
+    pub(crate) fn used_prepared(&mut self, parses: bool) {
+        self.counts.used_prepared(parses);
+    }
+
+    pub(crate) fn route(&self) -> &Route {
+        &self.route
+    }
+
+    /// Whether the connection ended without having been closed from this side.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Why the connection ended, if not by a goodbye.
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only events say it"))]
+    pub(crate) fn why_lost(&self) -> Option<Error> {
+        self.ended.clone()
     }
 
     pub(crate) fn on_drained(&mut self, waker: &Waker) {

@@ -12,6 +12,7 @@ use tokio::time::Sleep;
 use crate::cancel;
 use crate::core::Connection;
 use crate::socket::Reader;
+use crate::trace;
 
 /// Reads are at least this large. Small replies come in small reads whatever the buffer.
 const READ_MIN: usize = 8 << 10;
@@ -154,8 +155,10 @@ impl Driver {
         self.stopped = !core.engine.wants_bytes();
         let (open, reports) = (!core.engine.is_closed(), core.take_report());
         std::mem::swap(&mut core.wakers, &mut self.wakers);
+        let untold = core.untold.take();
         drop(core);
         self.wakers.drain(..).for_each(Waker::wake);
+        untold.tell();
         if reports {
             self.connection.seat.report();
         }
@@ -208,7 +211,11 @@ impl Drop for Driver {
                 let error = core.lost("the runtime that drove it was shut down");
                 core.close(error);
             }
+            let waker = core.forget_notifications();
+            core.wakers.extend(waker);
         });
+        self.connection.context.totals.ended(&self.connection);
+        trace::ended(&self.connection);
         self.connection.seat.lost();
     }
 }

@@ -10,8 +10,10 @@ use onetrip_postgres::message::ServerError;
 /// Why a call failed. Cheap to clone.
 ///
 /// `Display` is one line without values: for an error of the server its message and SQLSTATE. What
-/// may hold values is behind [`server`](Error::server) (detail, hint, where) and
-/// [`conversion`](Error::conversion), and nowhere among the sources.
+/// may hold values is behind getters ([`detail`](Error::detail), [`hint`](Error::hint),
+/// [`where_`](Error::where_), [`server`](Error::server), [`conversion`](Error::conversion)), and
+/// nowhere in `Debug` or among the sources. Of the message itself the server decides: some quote a
+/// value (`invalid input syntax for type integer: "x"`).
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -71,6 +73,23 @@ impl Error {
     /// Everything that the server said about the error. Its fields may hold values.
     pub fn server(&self) -> Option<&ServerError> {
         self.0.server.as_ref()
+    }
+
+    /// More about an error of the server, which mostly quotes values:
+    /// `Key (id)=(5) already exists.`
+    pub fn detail(&self) -> Option<&str> {
+        self.0.server.as_ref()?.detail.as_deref()
+    }
+
+    /// What the server suggests to do about its error.
+    pub fn hint(&self) -> Option<&str> {
+        self.0.server.as_ref()?.hint.as_deref()
+    }
+
+    /// Where on the server the error was raised: a call stack, one line each, which may quote
+    /// statements and values.
+    pub fn where_(&self) -> Option<&str> {
+        self.0.server.as_ref()?.where_.as_deref()
     }
 
     /// What the code that converts a value said when it failed: that of `postgres-types`, of another

@@ -23,6 +23,7 @@ use crate::rows::Blocks;
 use crate::shapes::Shape;
 use crate::statement::{Source, Statement, ToStatement};
 use crate::statements::{Bound, Scope, Use, describe_statement, write_parse};
+use crate::trace::Span;
 
 /// Where statements go, what is allowed there, and the transaction or savepoint that they are of.
 #[derive(Clone, Debug)]
@@ -217,9 +218,11 @@ impl Executor {
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<T> {
+        let source = statement.to_statement();
+        let span = Span::of(&self.context, source);
         with_scratch(|out| {
-            let submitted = self.try_run(statement.to_statement(), params, out);
-            submitted.unwrap_or_else(Reply::refused)
+            let submitted = self.try_run(source, params, out);
+            submitted.unwrap_or_else(Reply::refused).traced(span)
         })
     }
 

@@ -36,11 +36,20 @@
 //! module [`types`] has them, the features for those of other crates, and what it lacks: numeric,
 //! interval, ranges.
 //! Every [`Error`] says what is known of the statement's effect: its [`Outcome`].
+//!
+//! Notifications come by a [`Listener`]; what a client does is
+//! counted in [`Metrics`], and told to others with these features:
+//!
+//! | feature | what |
+//! |---|---|
+//! | `metrics` | the numbers through the facade of the crate `metrics`, every five seconds |
+//! | `tracing` | a span for each statement, and events for what happens to connections |
 
 pub mod config;
 pub mod types;
 
 mod batch;
+mod buffer;
 mod cancel;
 mod canceller;
 mod client;
@@ -53,8 +62,12 @@ mod first_use;
 mod home;
 mod in_line;
 mod lead;
+mod listener;
 mod login;
 mod methods;
+mod metrics;
+mod notice;
+mod notification;
 mod oids;
 mod open;
 mod params;
@@ -76,6 +89,7 @@ mod streams;
 mod sync;
 mod timed;
 mod tls;
+mod trace;
 mod transaction;
 mod transaction_options;
 
@@ -84,6 +98,10 @@ pub use canceller::{Cancelled, Canceller};
 pub use client::{Client, Pending};
 pub use config::Config;
 pub use error::{Error, Kind};
+pub use listener::Listener;
+pub use metrics::{ConnectionMetrics, Counts, Histogram, Metrics};
+pub use notice::{Notice, Notices};
+pub use notification::{Event, Notification, Notifications};
 pub use onetrip_engine::Outcome;
 pub use onetrip_postgres::message::{ServerError, TransactionStatus};
 pub use params::{Typed, typed};
@@ -106,3 +124,8 @@ pub use streams::{
 pub use timed::Timed;
 pub use transaction::Transaction;
 pub use transaction_options::{Isolation, TransactionOptions};
+
+/// Compiles the examples of docs/observing.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/observing.md")]
+struct Observing;

@@ -73,6 +73,19 @@ macro_rules! statement_methods {
             $crate::Batch::new(&self.executor, statement, rows)
         }
 
+        /// Notifies those who listen to a channel, with a payload that may be empty: by `pg_notify`, as
+        /// a statement among others. They hear of it when it is committed.
+        ///
+        /// # Errors
+        /// The name of the channel is empty, longer than 63 bytes or has a NUL in it
+        /// (`channel_name`, nothing was sent), or the payload is 8,000 bytes or longer.
+        pub fn notify(&self, channel: &str, payload: &str) -> $crate::Reply<()> {
+            match $crate::notification::check(channel) {
+                Ok(()) => self.executor.run("select pg_notify($1, $2)", &[&channel, &payload]),
+                Err(error) => $crate::Reply::refused(error),
+            }
+        }
+
         /// Begins a pipeline: statements that share one trip and one transaction.
         pub fn pipeline(&self) -> $crate::Pipeline {
             $crate::Pipeline::new(&self.executor)

@@ -94,6 +94,14 @@ impl Route {
         }
     }
 
+    /// The host, or the path of a Unix socket, and the port.
+    #[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "only spans say it"))]
+    pub(crate) fn server(&self) -> (&str, Option<u16>) {
+        let Peer::Tcp(address) = self.peer else { return (&self.name, None) };
+        let host = self.name.strip_suffix(&format!(":{}", address.port()));
+        (host.unwrap_or(&self.name), Some(address.port()))
+    }
+
     /// The address; `None` is a Unix socket.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self.peer {

@@ -13,6 +13,7 @@ use crate::pipelines::{PipelineId, PipelineStatus};
 use crate::reply::{FromReply, Reply};
 use crate::rows::{Row, Rows};
 use crate::statement::{Source, ToStatement};
+use crate::trace::Span;
 use crate::{Error, Kind, Outcome};
 
 /// Statements that travel together: one trip for all of them, one transaction from sync point to
@@ -217,14 +218,13 @@ impl Pipeline {
     }
 
     fn push<T: FromReply>(&mut self, source: Source<'_>, params: Params<'_>) -> Reply<T> {
-        match self.try_push(source, params) {
-            Ok(reply) => reply,
-            Err(error) => {
-                // A pipeline without one of its statements is not what was asked for.
-                self.spoilt.get_or_insert_with(|| error.clone());
-                Reply::refused(error)
-            }
-        }
+        let span = Span::of(&self.executor.context, source);
+        let reply = self.try_push(source, params).unwrap_or_else(|error| {
+            // A pipeline without one of its statements is not what was asked for.
+            self.spoilt.get_or_insert_with(|| error.clone());
+            Reply::refused(error)
+        });
+        reply.traced(span)
     }
 
     fn try_push<T: FromReply>(

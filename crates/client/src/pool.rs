@@ -33,7 +33,8 @@ use tokio::task::AbortHandle;
 use crate::cancel::Cancels;
 use crate::config::{Config, Settings, WhenFull};
 use crate::core::{Connection, Context, Duty, Options};
-use crate::{Error, Kind};
+use crate::metrics::Publisher;
+use crate::{Error, Kind, trace};
 use exchange::{Exchange, Put};
 use hints::Hints;
 pub(crate) use load::LoadCell;
@@ -81,14 +82,18 @@ pub(crate) struct Seat {
 impl Pool {
     /// Opens a pool, and its first connection.
     pub(crate) async fn open(config: Config) -> Result<Arc<Pool>, Error> {
-        let settings = config.resolve().map_err(Error::config)?.settings().clone();
+        let resolved = config.resolve().map_err(Error::config)?;
+        let settings = resolved.settings().clone();
         let limits = limits(&settings);
         let mut seed = [0; 8];
         getrandom::fill(&mut seed)
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
         let pool = Arc::new(Pool {
             config: Arc::new(config),
-            context: Context::new(options(&settings), Cancels::new(&settings)),
+            context: Context::new(
+                options(&settings, trace::Options::new(&resolved)),
+                Cancels::new(&settings),
+            ),
             state: Mutex::new(State {
                 policy: policy::Pool::new(limits.clone(), u64::from_le_bytes(seed)),
                 connections: HashMap::new(),
@@ -312,6 +317,12 @@ impl Pool {
     /// A session is over.
     pub(crate) fn take_back(self: &Arc<Self>, connection: &Arc<Connection>) {
         let mut core = connection.lock();
+        if core.notifications.is_some() {
+            let waker = core.forget_notifications();
+            drop(core);
+            waker.into_iter().for_each(Waker::wake);
+            core = connection.lock();
+        }
         if core.engine.is_closed() || core.duty != Duty::Exclusive {
             return;
         }
@@ -321,8 +332,12 @@ impl Pool {
             // It may not have been looked at since the last reply.
             return;
         }
+        let owed = core.owes_reset;
         let condition = core.condition();
         drop(core);
+        if condition == Condition::DirtyHolding && !owed {
+            trace::reset();
+        }
         let id = connection.seat.id;
         let keeps =
             condition == Condition::Clean && self.limits.idle_order == policy::IdleOrder::Lifo;
@@ -361,6 +376,8 @@ impl Pool {
             state.policy.close();
             self.sweep(state, Time::NEVER);
         });
+        // Those who watch the clock may not find it any more.
+        Publisher::last(self);
     }
 
     /// Does what is due, and says when something will be. `None` once the pool is closed and all its
@@ -385,6 +402,16 @@ impl Pool {
     /// What connections and callers see of it without its lock.
     pub(crate) fn hints(&self) -> &Arc<Hints> {
         &self.exchange.hints
+    }
+
+    /// Whether no new calls come.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn is_closing(&self) -> bool {
+        self.hints().is_closed()
+    }
+
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.config.clone()
     }
 
     /// Callers in line.
@@ -424,12 +451,15 @@ impl Seat {
 
 /// Watches the clock for a pool, for as long as there is one.
 async fn watch(watch: Watch, changed: Arc<Notify>) {
+    let mut publisher = Publisher::new();
     while let Some(next) = watch.0.upgrade().and_then(|pool| pool.tick()) {
         tokio::select! {
             () = changed.notified() => {}
             () = wait_until(next) => {}
+            () = publisher.due() => publisher.publish(&watch.0),
         }
     }
+    publisher.publish(&watch.0);
 }
 
 /// The pool while its clock is watched. Without the runtime that does it nothing can be opened, and
@@ -452,7 +482,7 @@ async fn wait_until(instant: Option<Instant>) {
     }
 }
 
-fn options(settings: &Settings) -> Options {
+fn options(settings: &Settings, trace: trace::Options) -> Options {
     Options {
         request_timeout: settings.request_timeout,
         refuse_when_full: settings.when_full == WhenFull::Refuse,
@@ -467,6 +497,7 @@ fn options(settings: &Settings) -> Options {
         prepared_max: settings.prepared_max,
         cancel_on_timeout: settings.cancel_on_timeout,
         cancel_on_drop: settings.cancel_on_drop,
+        trace,
     }
 }
 

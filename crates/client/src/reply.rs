@@ -21,6 +21,7 @@ use crate::pool::Placement;
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
 use crate::shapes::Shape;
+use crate::trace::Span;
 use crate::types::{Type, TypeCache};
 use crate::{Error, Kind};
 
@@ -40,6 +41,7 @@ pub struct Reply<T> {
     commits: bool,
     /// Where its statement is, once somebody may want to cancel it.
     spot: OnceLock<Arc<Spot>>,
+    span: Span,
     result: PhantomData<fn() -> T>,
 }
 
@@ -152,6 +154,7 @@ impl<T> Reply<T> {
             lead: None,
             commits: false,
             spot: OnceLock::new(),
+            span: Span::default(),
             result: PhantomData,
         }
     }
@@ -182,6 +185,12 @@ impl<T> Reply<T> {
             **spot = Place::Here(connection.clone(), *token);
         }
         placed
+    }
+
+    /// Ends this span with it.
+    pub(crate) fn traced(mut self, span: Span) -> Reply<T> {
+        self.span = span;
+        self
     }
 
     /// Learns from how the statement ended. Returns where it is sent again.
@@ -219,6 +228,16 @@ impl<T: FromReply> Future for Reply<T> {
     type Output = Result<T, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = self.poll_result(cx);
+        if let Poll::Ready(Err(error)) = &polled {
+            self.span.failed(error);
+        }
+        polled
+    }
+}
+
+impl<T: FromReply> Reply<T> {
+    fn poll_result(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
         loop {
             let this = &mut *self;
             let (connection, token) = match std::mem::replace(&mut this.stage, Stage::Taken) {
@@ -231,8 +250,12 @@ impl<T: FromReply> Future for Reply<T> {
                         return Poll::Pending;
                     }
                     let Learning { connection, columns, blocks, provisional, .. } = *learning;
-                    let columns = T::describe(columns, &blocks, &connection.context.types)?.0;
-                    return Poll::Ready(T::read(columns, blocks, provisional));
+                    let described = T::describe(columns, &blocks, &connection.context.types);
+                    let columns = counted(&connection, described)?.0;
+                    return Poll::Ready(counted(
+                        &connection,
+                        T::read(columns, blocks, provisional),
+                    ));
                 }
                 Stage::At(At::Later(placement)) => match this.poll_place(&placement, cx) {
                     Poll::Ready(placed) => placed?,
@@ -246,6 +269,7 @@ impl<T: FromReply> Future for Reply<T> {
                 this.stage = Stage::At(At::Here(connection, token));
                 return Poll::Pending;
             };
+            this.span.on(&connection);
             let Taken { blocks, columns, result, too_large, same_hands, .. } = taken;
             if let Some(token) = this.learn(&connection, &blocks, &result, same_hands) {
                 this.stage = Stage::At(At::Here(connection, token));
@@ -259,9 +283,10 @@ impl<T: FromReply> Future for Reply<T> {
             if this.commits && command_tag(&blocks) == Some("ROLLBACK") {
                 return Poll::Ready(Err(rolled_back_at_commit(None)));
             }
-            let (columns, missing) = T::describe(columns, &blocks, &connection.context.types)?;
+            let described = T::describe(columns, &blocks, &connection.context.types);
+            let (columns, missing) = counted(&connection, described)?;
             if missing.is_empty() {
-                return Poll::Ready(T::read(columns, blocks, provisional));
+                return Poll::Ready(counted(&connection, T::read(columns, blocks, provisional)));
             }
             let (tries, elsewhere) = (0, false);
             this.stage = Stage::Learning(Box::new(Learning {
@@ -275,6 +300,14 @@ impl<T: FromReply> Future for Reply<T> {
             }));
         }
     }
+}
+
+/// Counts a reply that can't be read as it was asked for.
+fn counted<R>(connection: &Connection, read: Result<R, Error>) -> Result<R, Error> {
+    if read.is_err() {
+        connection.context.totals.unreadable();
+    }
+    read
 }
 
 /// The command tag of the last statement of a reply.

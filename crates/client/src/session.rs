@@ -1,13 +1,16 @@
 //! A connection of one's own.
 
 use std::sync::Arc;
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::Error;
+use crate::buffer::Buffer;
 use crate::canceller::Canceller;
 use crate::core::Connection;
 use crate::executor::Executor;
 use crate::methods::statement_methods;
+use crate::notification::{KEPT_MAX, Notifications};
 use crate::simple::SimpleResult;
 use crate::streams::{Lease, stream_methods};
 use crate::timed::Timed;
@@ -77,6 +80,25 @@ impl Session {
     /// Once the session is dropped it cancels nothing: the connection goes to somebody else then.
     pub fn canceller(&self) -> Canceller {
         Canceller::of_connection(&self.connection)
+    }
+
+    /// The notifications that reach this session from now on, for one that runs LISTEN itself. They
+    /// come while nothing is asked, but never inside a transaction. A second call ends the first.
+    ///
+    /// A [`Listener`](crate::Listener) comes back by itself after a failure; this ends with the session.
+    pub fn notifications(&self) -> Notifications {
+        let buffer = Arc::new(Buffer::new(KEPT_MAX));
+        let before = self.connection.with_local(|core| {
+            let before = core.forget_notifications();
+            // Of a connection that is gone there will be none.
+            match core.engine.is_closed() {
+                true => drop(buffer.close()),
+                false => core.notifications = Some(buffer.clone()),
+            }
+            before
+        });
+        before.into_iter().for_each(Waker::wake);
+        Notifications(buffer)
     }
 
     statement_methods!();

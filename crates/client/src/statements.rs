@@ -457,6 +457,9 @@ impl Core {
         };
         let name = used.as_ref().map_or("", |used| used.prepared.name());
         let parses = used.as_ref().is_some_and(|used| used.parses);
+        if used.is_some() {
+            self.used_prepared(parses);
+        }
         if parses {
             write_parse(out, name, &shape.sql, &shape.types).map_err(unencodable)?;
             describe_statement(out, name).map_err(unencodable)?;

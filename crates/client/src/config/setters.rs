@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::keyword::Keyword;
 use super::{
-    ChannelBinding, Config, IdleOrder, ProtocolVersion, RequireAuth, RootCert, SslMode,
-    SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
+    ChannelBinding, Config, IdleOrder, LogStatements, ProtocolVersion, RequireAuth, RootCert,
+    SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
 };
 
 /// Settings; each names its default and unit at the field of [`Settings`](super::Settings) that
@@ -297,6 +297,13 @@ impl Config {
     pub fn request_timeout(mut self, value: impl Into<Option<Duration>>) -> Config {
         self.settings.request_timeout = value.into();
         self.give(Keyword::RequestTimeoutMs)
+    }
+
+    /// Sets [`log_statements`](super::Settings::log_statements).
+    #[must_use]
+    pub fn log_statements(mut self, value: LogStatements) -> Config {
+        self.settings.log_statements = value;
+        self.give(Keyword::LogStatements)
     }
 
     /// Sets [`stall_timeout`](super::Settings::stall_timeout).

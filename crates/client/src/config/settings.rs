@@ -131,6 +131,9 @@ pub struct Settings {
     /// Time for a request from its issue to the end of its answer, with the time in the queue.
     /// Default: no limit. Keyword `request_timeout_ms`; 0 is no limit.
     pub request_timeout: Option<Duration>,
+    /// What spans and events of the feature `tracing` may quote: with `text` those of statements and
+    /// notices, which may hold values. Parameters never are. Default: nothing.
+    pub log_statements: LogStatements,
     /// How long bytes may lie unsent while the peer neither takes nor sends any, before the
     /// connection is given up. Default 30 s. Keyword `stall_timeout_ms`, at least 1.
     pub stall_timeout: Duration,
@@ -203,6 +206,7 @@ impl Default for Settings {
             slow_head: pool.slow_head,
             idle_order: pool.idle_order,
             request_timeout: None,
+            log_statements: LogStatements::None,
             stall_timeout: Duration::from_secs(30),
             cancel_on_timeout: true,
             cancel_on_drop: false,
@@ -210,6 +214,15 @@ impl Default for Settings {
             cancel_timeout: Duration::from_secs(5),
         }
     }
+}
+
+/// What of statements is told to `tracing`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogStatements {
+    /// Nothing but the first word of a statement.
+    None,
+    /// The text of statements, and of notices.
+    Text,
 }
 
 /// What happens to a request that finds the queue full.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 use super::keyword::Keyword;
 use super::{
-    ChannelBinding, Config, IdleOrder, ProtocolVersion, RequireAuth, RootCert, Settings, SslMode,
-    SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
+    ChannelBinding, Config, IdleOrder, LogStatements, ProtocolVersion, RequireAuth, RootCert,
+    Settings, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
 };
 
 impl Config {
@@ -196,6 +196,13 @@ impl Config {
                     ("", IdleOrder::Lifo),
                     ("lifo", IdleOrder::Lifo),
                     ("fifo", IdleOrder::Fifo),
+                ])?;
+            }
+            Keyword::LogStatements => {
+                settings.log_statements = value.one_of(&[
+                    ("", LogStatements::None),
+                    ("none", LogStatements::None),
+                    ("text", LogStatements::Text),
                 ])?;
             }
             Keyword::RequestTimeoutMs => {

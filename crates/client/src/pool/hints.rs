@@ -39,6 +39,12 @@ impl Hints {
         self.closed.store(true, Ordering::SeqCst);
     }
 
+    /// Whether no new calls come.
+    #[cfg(feature = "metrics")]
+    pub(super) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+
     /// Whether the policy wants a connection that a session gives back.
     pub(super) fn wants_back(&self) -> bool {
         self.waiting() > 0 || self.closed.load(Ordering::SeqCst)

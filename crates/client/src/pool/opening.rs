@@ -9,7 +9,7 @@ use super::{Pool, Seat};
 use crate::connect::{connect, is_final};
 use crate::core::Connection;
 use crate::error::CONNECTION_ENDED;
-use crate::{Error, Kind, Outcome};
+use crate::{Error, Kind, Outcome, trace};
 
 /// Opens a connection that the policy asked for.
 pub(super) async fn open(mut attempt: Attempt) {
@@ -78,6 +78,10 @@ impl Pool {
     }
 
     fn opened(self: &Arc<Self>, id: ConnectionId, result: Result<Arc<Connection>, Error>) {
+        trace::opened(&result);
+        if result.is_err() {
+            self.context.totals.open_failed();
+        }
         self.with(|state, now| {
             state.opening.remove(&id);
             match result {

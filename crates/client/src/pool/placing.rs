@@ -44,6 +44,7 @@ impl std::fmt::Debug for Work {
 #[derive(Debug)]
 pub(crate) struct Placement {
     pool: Arc<Pool>,
+    since: Time,
     state: Mutex<PlacementState>,
 }
 
@@ -141,7 +142,7 @@ impl Placement {
     /// One that somebody else settles.
     pub(crate) fn new(pool: &Arc<Pool>) -> Arc<Placement> {
         let state = PlacementState::Waiting { caller: None, waker: None };
-        Arc::new(Placement { pool: pool.clone(), state: Mutex::new(state) })
+        Arc::new(Placement { pool: pool.clone(), since: pool.now(), state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, PlacementState> {
@@ -181,7 +182,12 @@ impl Placement {
 
     fn end(&self, end: PlacementState) -> Option<Waker> {
         match std::mem::replace(&mut *self.lock(), end) {
-            PlacementState::Waiting { waker, .. } => waker,
+            PlacementState::Waiting { caller, waker } => {
+                if caller.is_some() {
+                    self.pool.context.totals.waited(self.pool.now().since(self.since));
+                }
+                waker
+            }
             _ => None,
         }
     }

@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use onetrip_engine::Token;
 use onetrip_engine::pool::{Condition, Ticket};
+use onetrip_engine::{Time, Token};
 
 use super::placing::{Placement, Work};
 use super::{Pool, State};
-use crate::Error;
 use crate::core::Connection;
+use crate::{Error, trace};
 
 /// Who waits, by token.
 #[derive(Debug, Default)]
@@ -108,7 +108,23 @@ impl Pool {
             // Sessions that ended just now did not see it wait.
             self.hand_over_parked();
         }
-        waiting.await
+        let since = self.now();
+        let mut waiting = std::pin::pin!(waiting);
+        let at_once = std::future::poll_fn(|cx| Poll::Ready(waiting.as_mut().poll(cx))).await;
+        if let Poll::Ready(result) = at_once {
+            return result;
+        }
+        trace::waits();
+        let result = waiting.await;
+        self.waited(since);
+        result
+    }
+
+    /// A caller has waited for a connection, and got it or not.
+    pub(super) fn waited(&self, since: Time) {
+        let time = self.now().since(since);
+        self.context.totals.waited(time);
+        trace::waited(time);
     }
 }
 

@@ -318,3 +318,34 @@ fn a_pipeline_on_a_stalled_line_ends_by_its_deadline() {
         assert_usable(&client).await;
     });
 }
+
+#[test]
+fn what_may_hold_values_is_behind_getters_only() {
+    run(async {
+        let (client, t) = (client().await, table("id int primary key, note text").await);
+        let insert = format!("insert into {t} values ($1, $2)");
+        client.execute(&insert, &[&4711, &"hidden"]).await.unwrap();
+        let error = rejected(client.execute(&insert, &[&4711, &"hidden"]).await, "23505");
+        assert_eq!(error.detail(), Some("Key (id)=(4711) already exists."));
+        let sources = std::iter::successors(Some(&error as &dyn std::error::Error), |e| e.source());
+        for shown in sources.map(|source| format!("{source} {source:?} {source:#?}")) {
+            assert!(shown.contains("23505") && !shown.contains("4711"), "{shown}");
+        }
+        // Where it was raised quotes the statement of a function.
+        let raise = "do $$ begin perform 'hidden', 1 / 0; end $$";
+        let error = rejected_or_unknown(client.execute(raise, &[]).await);
+        assert!(error.where_().is_some_and(|text| text.contains("hidden")), "{:?}", error.where_());
+        assert_eq!(error.hint(), None);
+        assert!(!format!("{error} {error:?}").contains("hidden"));
+        let error = rejected(client.query("select no_such(1)", &[]).await, "42883");
+        assert!(error.hint().is_some());
+    });
+}
+
+/// A DO may have committed something.
+#[track_caller]
+fn rejected_or_unknown<T: std::fmt::Debug>(result: Result<T, Error>) -> Error {
+    let error = error(result);
+    assert_eq!(error.sqlstate(), Some("22012"));
+    error
+}

@@ -1,0 +1,155 @@
+//! The numbers of a client through the facade of the `metrics` crate: every few seconds, and when
+//! [`Client::publish_metrics`](crate::Client::publish_metrics) is called. What is published is what was
+//! added since the last time, gauges too, so that several clients of one program add up.
+
+use std::sync::Weak;
+use std::time::Duration;
+
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
+
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::{Counts, Histogram, Metrics, snapshot};
+use crate::pool::Pool;
+
+/// How often the numbers are published by themselves.
+const PUBLISH_EVERY: Duration = Duration::from_secs(5);
+
+/// When the numbers of a pool are published.
+#[derive(Debug)]
+pub(crate) struct Publisher(Interval);
+
+impl Publisher {
+    pub(crate) fn new() -> Publisher {
+        describe();
+        let mut interval = tokio::time::interval(PUBLISH_EVERY);
+        interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Publisher(interval)
+    }
+
+    /// Resolves when it is time again; at once at first. Cancel safe.
+    pub(crate) async fn due(&mut self) {
+        self.0.tick().await;
+    }
+
+    /// The pool is closed.
+    pub(crate) fn last(pool: &Pool) {
+        publish(pool);
+    }
+
+    pub(crate) fn publish(&self, pool: &Weak<Pool>) {
+        pool.upgrade().into_iter().for_each(|pool| publish(&pool));
+    }
+}
+
+/// Publishes what has changed.
+pub(crate) fn publish(pool: &Pool) {
+    let (new, old) = {
+        let mut state = pool.context.totals.lock();
+        let new = match pool.is_closing() {
+            // What is left of it is no longer shown, since nobody would take it back.
+            true => snapshot(&state, pool).without_gauges(),
+            false => snapshot(&state, pool),
+        };
+        (new.clone(), std::mem::replace(&mut state.published, new))
+    };
+    // The recorder is the code of others: the lock is free.
+    gauges(&new, &old);
+    count("onetrip_connections_opened_total", new.opened, old.opened);
+    count("onetrip_connections_open_failed_total", new.open_failed, old.open_failed);
+    count("onetrip_connections_closed_total", new.closed, old.closed);
+    count("onetrip_connections_lost_total", new.lost, old.lost);
+    counts(&new.counts, &old.counts);
+    waits(&new.waits, &old.waits);
+}
+
+impl Metrics {
+    fn without_gauges(self) -> Metrics {
+        Metrics { in_flight: 0, queued: 0, waiting: 0, open: 0, idle: 0, ..self }
+    }
+}
+
+fn gauges(new: &Metrics, old: &Metrics) {
+    let change = |name, new: usize, old: usize| gauge!(name).increment(new as f64 - old as f64);
+    change("onetrip_requests_in_flight", new.in_flight, old.in_flight);
+    change("onetrip_requests_queued", new.queued, old.queued);
+    change("onetrip_callers_waiting", new.waiting, old.waiting);
+    change("onetrip_connections_open", new.open, old.open);
+    change("onetrip_connections_idle", new.idle, old.idle);
+}
+
+fn counts(new: &Counts, old: &Counts) {
+    count("onetrip_trips_total", new.trips, old.trips);
+    count("onetrip_sent_bytes_total", new.bytes_sent, old.bytes_sent);
+    count("onetrip_received_bytes_total", new.bytes_received, old.bytes_received);
+    count("onetrip_requests_completed_total", new.completed, old.completed);
+    let failed = |outcome: &'static str, new, old| {
+        counter!("onetrip_requests_failed_total", "outcome" => outcome).increment(added(new, old));
+    };
+    failed("not_sent", new.failed_not_sent, old.failed_not_sent);
+    failed("rejected", new.failed_rejected, old.failed_rejected);
+    failed("applied", new.failed_applied, old.failed_applied);
+    failed("unknown", new.failed_unknown, old.failed_unknown);
+    count("onetrip_prepared_hits_total", new.prepared_hits, old.prepared_hits);
+    count("onetrip_prepared_misses_total", new.prepared_misses, old.prepared_misses);
+    count("onetrip_requests_healed_total", new.healed, old.healed);
+    let name = "onetrip_notifications_dropped_total";
+    count(name, new.notifications_dropped, old.notifications_dropped);
+}
+
+fn waits(new: &Histogram, old: &Histogram) {
+    let waits = histogram!("onetrip_wait_seconds");
+    for ((longest, new), (_, old)) in new.buckets().zip(old.buckets()) {
+        let times = usize::try_from(added(new, old)).unwrap_or(usize::MAX);
+        if times > 0 {
+            waits.record_many(longest.min(LONGEST).as_secs_f64(), times);
+        }
+    }
+}
+
+/// What stands for a wait that is longer than the last bucket.
+const LONGEST: Duration = Duration::from_secs(300);
+
+fn count(name: &'static str, new: u64, old: u64) {
+    counter!(name).increment(added(new, old));
+}
+
+fn added(new: u64, old: u64) -> u64 {
+    new.saturating_sub(old)
+}
+
+fn describe() {
+    for (name, unit, text) in GAUGES {
+        describe_gauge!(name, unit, text);
+    }
+    for (name, unit, text) in COUNTERS {
+        describe_counter!(name, unit, text);
+    }
+    describe_histogram!("onetrip_wait_seconds", Unit::Seconds, "Waits for a connection");
+}
+
+const GAUGES: [(&str, Unit, &str); 5] = [
+    ("onetrip_requests_in_flight", Unit::Count, "Requests sent and unanswered"),
+    ("onetrip_requests_queued", Unit::Count, "Requests that wait for the window"),
+    ("onetrip_callers_waiting", Unit::Count, "Callers that wait for room or a connection"),
+    ("onetrip_connections_open", Unit::Count, "Connections that are open"),
+    ("onetrip_connections_idle", Unit::Count, "Connections on which nothing is unanswered"),
+];
+
+const COUNTERS: [(&str, Unit, &str); 13] = [
+    ("onetrip_connections_opened_total", Unit::Count, "Connections opened"),
+    ("onetrip_connections_open_failed_total", Unit::Count, "Attempts to connect that failed"),
+    ("onetrip_connections_closed_total", Unit::Count, "Connections closed from this side"),
+    ("onetrip_connections_lost_total", Unit::Count, "Connections lost"),
+    ("onetrip_trips_total", Unit::Count, "Writes after bytes of the server had arrived"),
+    ("onetrip_sent_bytes_total", Unit::Bytes, "Bytes sent, before TLS"),
+    ("onetrip_received_bytes_total", Unit::Bytes, "Bytes received, after TLS"),
+    ("onetrip_requests_completed_total", Unit::Count, "Requests that ended well"),
+    ("onetrip_requests_failed_total", Unit::Count, "Requests that failed, by outcome"),
+    ("onetrip_prepared_hits_total", Unit::Count, "Uses of statements that were prepared already"),
+    ("onetrip_prepared_misses_total", Unit::Count, "Uses that prepared their statement"),
+    ("onetrip_requests_healed_total", Unit::Count, "Requests sent again by themselves"),
+    ("onetrip_notifications_dropped_total", Unit::Count, "Notifications that nobody asked for"),
+];

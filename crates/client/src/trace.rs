@@ -1,0 +1,14 @@
+//! What is told to `tracing`: a span for each statement, and events for what happens to connections.
+//! Without the feature `tracing` nothing of it is compiled: the same names do nothing.
+//!
+//! A subscriber is the code of others, so nothing is told while a lock is held.
+
+#[cfg(not(feature = "tracing"))]
+mod off;
+#[cfg(feature = "tracing")]
+mod on;
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) use off::*;
+#[cfg(feature = "tracing")]
+pub(crate) use on::*;

@@ -37,7 +37,7 @@
 //! interval, ranges.
 //! Every [`Error`] says what is known of the statement's effect: its [`Outcome`].
 //!
-//! Notifications come by a [`Listener`]; what a client does is
+//! The same without async is in [`blocking`]. Notifications come by a [`Listener`]; what a client does is
 //! counted in [`Metrics`], and told to others with these features:
 //!
 //! | feature | what |
@@ -45,6 +45,7 @@
 //! | `metrics` | the numbers through the facade of the crate `metrics`, every five seconds |
 //! | `tracing` | a span for each statement, and events for what happens to connections |
 
+pub mod blocking;
 pub mod config;
 pub mod types;
 

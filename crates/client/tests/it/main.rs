@@ -5,6 +5,7 @@ mod auto_prepare;
 mod batches;
 mod begin;
 mod cancel_storm;
+mod blocking;
 mod cancellation;
 mod cancelling;
 mod certificates;

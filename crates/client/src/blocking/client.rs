@@ -1,0 +1,128 @@
+//! A client whose calls block.
+
+use std::time::Duration;
+
+use super::drive::Runtime;
+use super::{Listener, Session, blocking_methods};
+use crate::config::Config;
+use crate::{Error, Metrics, Notices, Pending};
+
+/// A client whose calls block their thread until the result is there; otherwise like
+/// [`onetrip::Client`](crate::Client), whose rules and errors hold here too. Its clones share it.
+#[derive(Clone, Debug)]
+pub struct Client {
+    // Dropped first: the runtime then sees the connections off.
+    inner: crate::Client,
+    runtime: Runtime,
+}
+
+impl Client {
+    /// Connects as a URL or key-value string says, and the environment where it says nothing.
+    ///
+    /// # Errors
+    /// As [`onetrip::Client::connect`](crate::Client::connect); also where no thread can be started.
+    pub fn connect(config: &str) -> Result<Client, Error> {
+        let config: Config = config.parse().map_err(Error::config)?;
+        Client::connect_with(&config.or_env().map_err(Error::config)?)
+    }
+
+    /// Connects as the configuration says.
+    ///
+    /// # Errors
+    /// As [`connect`](Client::connect).
+    pub fn connect_with(config: &Config) -> Result<Client, Error> {
+        let runtime = Runtime::new()?;
+        let inner = runtime.wait(|| crate::Client::connect_with(config))?;
+        Ok(Client { inner, runtime })
+    }
+
+    /// Runs a future of the asynchronous client, which is made by `make`, and blocks until it has
+    /// resolved. What is submitted in `make` shares trips as usual.
+    ///
+    /// # Errors
+    /// Those of the future.
+    pub fn wait<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        make: impl FnOnce(&crate::Client) -> F,
+    ) -> Result<T, Error> {
+        self.runtime.wait(|| make(&self.inner))
+    }
+
+    /// A connection of one's own.
+    ///
+    /// # Errors
+    /// As [`onetrip::Client::session`](crate::Client::session).
+    pub fn session(&self) -> Result<Session, Error> {
+        let inner = self.runtime.wait(|| self.inner.session())?;
+        Ok(Session::new(inner, self.runtime.clone()))
+    }
+
+    /// A listener that begins with one channel.
+    ///
+    /// # Errors
+    /// As [`onetrip::Client::listen`](crate::Client::listen).
+    pub fn listen(&self, channel: &str) -> Result<Listener, Error> {
+        let inner = self.runtime.wait(|| self.inner.listen(channel))?;
+        Ok(Listener::new(inner, self.runtime.clone()))
+    }
+
+    /// A listener that listens to nothing yet.
+    ///
+    /// # Errors
+    /// As [`onetrip::Client::listener`](crate::Client::listener).
+    pub fn listener(&self) -> Result<Listener, Error> {
+        let inner = self.runtime.wait(|| self.inner.listener())?;
+        Ok(Listener::new(inner, self.runtime.clone()))
+    }
+
+    blocking_methods!();
+
+    /// What the server says beside its replies; its futures run in [`wait`](Self::wait).
+    pub fn notices(&self) -> Notices {
+        self.inner.notices()
+    }
+
+    /// The numbers of this client at this moment.
+    pub fn metrics(&self) -> Metrics {
+        self.inner.metrics()
+    }
+
+    /// What the server said of a setting.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        self.inner.parameter(name)
+    }
+
+    /// Whether no connection is open. The next call opens one.
+    pub fn is_closed(&self) -> bool {
+        self.inner.is_closed()
+    }
+
+    /// How many connections are open.
+    pub fn connections(&self) -> usize {
+        self.inner.connections()
+    }
+
+    /// Requests on their way and requests that wait, over all connections.
+    pub fn pending(&self) -> Pending {
+        self.inner.pending()
+    }
+
+    /// Closes the connections, and returns when the server has been told; at once if there are clones,
+    /// sessions or listeners left. Dropping the client does the same without waiting.
+    ///
+    /// # Errors
+    /// Inside asynchronous code, where it is dropped instead.
+    pub fn close(self) -> Result<(), Error> {
+        let Client { inner, runtime } = self;
+        drop(inner);
+        runtime.wait_for_the_end()
+    }
+}
+
+/// Resolves with `None` after a time.
+pub(super) async fn within<T>(
+    time: Duration,
+    future: impl Future<Output = Result<T, Error>>,
+) -> Result<Option<T>, Error> {
+    tokio::time::timeout(time, future).await.ok().transpose()
+}

@@ -1,0 +1,187 @@
+//! Who runs the drivers of a blocking client: the callers themselves while they wait, and a thread of
+//! its own, the *caretaker*, while nobody does.
+//!
+//! There is one runtime for one thread, and whoever blocks runs it: a caller reads the socket and finds
+//! its reply on its own thread, so a call costs what an awaited one costs and wakes nobody. When several
+//! block at once, one runs the runtime for all, and hands it on when its own reply is there.
+//!
+//! Once nobody has called for a while the caretaker blocks in it, so that timers go off and what the
+//! server says is heard. The next caller asks it to leave.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use crate::Error;
+
+/// A handle; the last one that is dropped ends the caretaker.
+#[derive(Clone, Debug)]
+pub(super) struct Runtime(Arc<Owner>);
+
+#[derive(Debug)]
+struct Owner {
+    shared: Arc<Shared>,
+    /// To the caretaker, which is to be the last to let go of it: a runtime must not be dropped
+    /// inside another, where the last client may be.
+    last: Mutex<Sender<Arc<Shared>>>,
+    caretaker: Thread,
+}
+
+#[derive(Debug)]
+struct Shared {
+    runtime: tokio::runtime::Runtime,
+    /// Callers that block.
+    active: AtomicUsize,
+    /// Calls so far.
+    calls: AtomicU64,
+    /// The caretaker runs the runtime, or is about to.
+    in_charge: AtomicBool,
+    /// The caretaker is to leave the runtime to others.
+    leave: Notify,
+    /// The last handle is gone.
+    over: AtomicBool,
+}
+
+/// The caretaker takes over once nobody has called for so long, or for twice as long at most. Less
+/// would cost a wake-up of it per call of one who calls seldom.
+const QUIET: Duration = Duration::from_millis(20);
+
+impl Runtime {
+    pub(super) fn new() -> Result<Runtime, Error> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let shared = Arc::new(Shared {
+            runtime: runtime.map_err(failed)?,
+            active: AtomicUsize::new(0),
+            calls: AtomicU64::new(0),
+            in_charge: AtomicBool::new(false),
+            leave: Notify::new(),
+            over: AtomicBool::new(false),
+        });
+        let (last, handles) = channel();
+        let kept = shared.clone();
+        let thread = std::thread::Builder::new().name("onetrip-caretaker".into());
+        let spawned = thread.spawn(move || take_care(&kept, &handles)).map_err(failed)?;
+        let caretaker = spawned.thread().clone();
+        Ok(Runtime(Arc::new(Owner { shared, last: Mutex::new(last), caretaker })))
+    }
+
+    /// Makes a future and blocks until it has resolved.
+    ///
+    /// # Errors
+    /// Those of the future. Inside asynchronous code the future is not even made.
+    pub(super) fn wait<T, F: Future<Output = Result<T, Error>>>(
+        &self,
+        make: impl FnOnce() -> F,
+    ) -> Result<T, Error> {
+        refuse_inside_async()?;
+        let shared = &self.0.shared;
+        let _call = Call::begin(shared);
+        shared.runtime.block_on(async { make().await })
+    }
+
+    /// Blocks until all connections are closed, if this is the last handle.
+    pub(super) fn wait_for_the_end(&self) -> Result<(), Error> {
+        if Arc::strong_count(&self.0) > 1 {
+            return Ok(());
+        }
+        let shared = &self.0.shared;
+        self.wait(|| async { Ok(shared.all_ended().await) })
+    }
+}
+
+/// A caller that blocks.
+struct Call<'a>(&'a Shared);
+
+impl Call<'_> {
+    fn begin(shared: &Shared) -> Call<'_> {
+        shared.active.fetch_add(1, SeqCst);
+        shared.calls.fetch_add(1, SeqCst);
+        if shared.in_charge.load(SeqCst) {
+            shared.leave.notify_one();
+        }
+        Call(shared)
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.active.fetch_sub(1, SeqCst);
+    }
+}
+
+impl Shared {
+    /// Runs the runtime until somebody else wants to.
+    fn run_while_quiet(&self) {
+        self.in_charge.store(true, SeqCst);
+        // A caller either sees this, or is seen here.
+        if self.active.load(SeqCst) == 0 && !self.over.load(SeqCst) {
+            self.runtime.block_on(self.leave.notified());
+        }
+        self.in_charge.store(false, SeqCst);
+    }
+
+    /// Resolves when no task is left.
+    async fn all_ended(&self) {
+        while self.runtime.metrics().num_alive_tasks() > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+/// What the caretaker does.
+fn take_care(shared: &Shared, last: &Receiver<Arc<Shared>>) {
+    let mut seen = 0;
+    while !shared.over.load(SeqCst) {
+        let calls = shared.calls.load(SeqCst);
+        if calls == seen && shared.active.load(SeqCst) == 0 {
+            shared.run_while_quiet();
+        } else {
+            seen = calls;
+            std::thread::park_timeout(QUIET);
+        }
+    }
+    // What was submitted is still answered, and the connections say goodbye.
+    shared.runtime.block_on(shared.all_ended());
+    drop(last.recv());
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        self.shared.over.store(true, SeqCst);
+        self.shared.leave.notify_one();
+        self.caretaker.unpark();
+        let last = self.last.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = last.send(self.shared.clone());
+    }
+}
+
+/// Whether this thread runs asynchronous code. A thread of `spawn_blocking` belongs to a runtime too,
+/// but may block. What tells them apart is that tokio counts what a task does before it has to yield,
+/// and nowhere else: where there is a count, it comes to an end.
+fn refuse_inside_async() -> Result<(), Error> {
+    if tokio::runtime::Handle::try_current().is_err() {
+        return Ok(());
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    let counts = (0..=u8::MAX)
+        .any(|_| std::pin::pin!(tokio::task::consume_budget()).poll(&mut cx).is_pending());
+    match counts {
+        false => Ok(()),
+        true => Err(Error::misuse(
+            "blocking_in_async",
+            "a blocking call inside asynchronous code would hold up everything else: use \
+             onetrip::Client there, or make the call in spawn_blocking",
+        )),
+    }
+}
+
+fn failed(error: std::io::Error) -> Error {
+    let message = format!("the blocking client can't be started: {error}");
+    Error::new(crate::Kind::Transport, crate::Outcome::NotSent, "runtime", message)
+        .with_source(error)
+}

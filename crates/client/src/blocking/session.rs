@@ -1,0 +1,116 @@
+//! Sessions and transactions whose calls block.
+
+use onetrip_postgres::message::TransactionStatus;
+
+use super::blocking_methods;
+use super::drive::Runtime;
+use crate::simple::SimpleResult;
+use crate::{Error, Notifications};
+
+/// A connection of one's own; otherwise like [`onetrip::Session`](crate::Session). It goes back to the
+/// pool when it is dropped.
+#[derive(Debug)]
+pub struct Session {
+    inner: crate::Session,
+    runtime: Runtime,
+}
+
+impl Session {
+    pub(super) fn new(inner: crate::Session, runtime: Runtime) -> Session {
+        Session { inner, runtime }
+    }
+
+    /// Begins a transaction. No trip: BEGIN leaves with the first statement.
+    ///
+    /// # Errors
+    /// Inside asynchronous code.
+    pub fn begin(&mut self) -> Result<Transaction<'_>, Error> {
+        let (inner, runtime) = (&mut self.inner, self.runtime.clone());
+        let inner = runtime.wait(move || inner.begin())?;
+        Ok(Transaction { inner, runtime })
+    }
+
+    /// Runs a text of one or more statements, without parameters. Values come as text.
+    ///
+    /// # Errors
+    /// As [`onetrip::Session::batch`](crate::Session::batch).
+    pub fn batch(&self, sql: &str) -> Result<Vec<SimpleResult>, Error> {
+        self.runtime.wait(|| self.inner.batch(sql))
+    }
+
+    /// Runs a future of the asynchronous session; see [`Client::wait`](super::Client::wait).
+    ///
+    /// # Errors
+    /// Those of the future.
+    pub fn wait<'a, T, F: Future<Output = Result<T, Error>>>(
+        &'a mut self,
+        make: impl FnOnce(&'a mut crate::Session) -> F,
+    ) -> Result<T, Error> {
+        let inner = &mut self.inner;
+        self.runtime.wait(move || make(inner))
+    }
+
+    blocking_methods!();
+
+    /// The notifications that reach this session; their futures run in [`wait`](Self::wait).
+    pub fn notifications(&self) -> Notifications {
+        self.inner.notifications()
+    }
+
+    /// The transaction status that the server told last.
+    pub fn status(&self) -> TransactionStatus {
+        self.inner.status()
+    }
+
+    /// What the server said of a setting.
+    pub fn parameter(&self, name: &str) -> Option<String> {
+        self.inner.parameter(name)
+    }
+
+    /// Whether the connection is gone.
+    pub fn is_closed(&self) -> bool {
+        self.inner.is_closed()
+    }
+}
+
+/// A transaction on a session; otherwise like [`onetrip::Transaction`](crate::Transaction). Dropping it
+/// rolls it back: ROLLBACK leaves at once, and nobody waits for it.
+#[derive(Debug)]
+pub struct Transaction<'a> {
+    inner: crate::Transaction<'a>,
+    runtime: Runtime,
+}
+
+impl<'a> Transaction<'a> {
+    /// Commits: one trip, or none if nothing was sent.
+    ///
+    /// # Errors
+    /// As [`onetrip::Transaction::commit`](crate::Transaction::commit).
+    pub fn commit(self) -> Result<(), Error> {
+        let Transaction { inner, runtime } = self;
+        runtime.wait(|| inner.commit())
+    }
+
+    /// Rolls back: one trip, or none if nothing was sent.
+    ///
+    /// # Errors
+    /// As [`onetrip::Transaction::rollback`](crate::Transaction::rollback).
+    pub fn rollback(self) -> Result<(), Error> {
+        let Transaction { inner, runtime } = self;
+        runtime.wait(|| inner.rollback())
+    }
+
+    /// Runs a future of the asynchronous transaction; see [`Client::wait`](super::Client::wait).
+    ///
+    /// # Errors
+    /// Those of the future.
+    pub fn wait<'b, T, F: Future<Output = Result<T, Error>>>(
+        &'b mut self,
+        make: impl FnOnce(&'b mut crate::Transaction<'a>) -> F,
+    ) -> Result<T, Error> {
+        let inner = &mut self.inner;
+        self.runtime.wait(move || make(inner))
+    }
+
+    blocking_methods!();
+}

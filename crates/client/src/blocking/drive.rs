@@ -90,7 +90,10 @@ impl Runtime {
             return Ok(());
         }
         let shared = &self.0.shared;
-        self.wait(|| async { Ok(shared.all_ended().await) })
+        self.wait(|| async {
+            shared.all_ended().await;
+            Ok(())
+        })
     }
 }
 

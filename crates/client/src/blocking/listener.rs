@@ -38,6 +38,8 @@ impl Listener {
     ///
     /// # Errors
     /// As [`onetrip::Listener::next`](crate::Listener::next).
+    // It never ends, so it is no iterator.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Event, Error> {
         let inner = &mut self.inner;
         self.runtime.wait(move || inner.next())

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::drive::Runtime;
-use super::{Listener, Session, blocking_methods};
+use super::{Listener, Session, Transaction, blocking_methods};
 use crate::config::Config;
-use crate::{Error, Metrics, Notices, Pending};
+use crate::{Error, Metrics, Notices, Pending, TransactionOptions};
 
 /// A client whose calls block their thread until the result is there; otherwise like
 /// [`onetrip::Client`](crate::Client), whose rules and errors hold here too. Its clones share it.
@@ -55,6 +55,24 @@ impl Client {
     pub fn session(&self) -> Result<Session, Error> {
         let inner = self.runtime.wait(|| self.inner.session())?;
         Ok(Session::new(inner, self.runtime.clone()))
+    }
+
+    /// Begins a transaction on a connection of its own, which goes back to the pool with it.
+    ///
+    /// # Errors
+    /// As [`onetrip::Client::begin`](crate::Client::begin).
+    pub fn begin(&self) -> Result<Transaction<'static>, Error> {
+        let inner = self.runtime.wait(|| self.inner.begin())?;
+        Ok(Transaction::new(inner, self.runtime.clone()))
+    }
+
+    /// The same with an isolation level, read only or deferrable.
+    ///
+    /// # Errors
+    /// As [`onetrip::Client::begin`](crate::Client::begin).
+    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction<'static>, Error> {
+        let inner = self.runtime.wait(|| self.inner.begin_with(options))?;
+        Ok(Transaction::new(inner, self.runtime.clone()))
     }
 
     /// A listener that begins with one channel.

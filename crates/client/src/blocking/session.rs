@@ -5,7 +5,7 @@ use onetrip_postgres::message::TransactionStatus;
 use super::blocking_methods;
 use super::drive::Runtime;
 use crate::simple::SimpleResult;
-use crate::{Error, Notifications};
+use crate::{Error, Notifications, TransactionOptions};
 
 /// A connection of one's own; otherwise like [`onetrip::Session`](crate::Session). It goes back to the
 /// pool when it is dropped.
@@ -27,15 +27,25 @@ impl Session {
     pub fn begin(&mut self) -> Result<Transaction<'_>, Error> {
         let (inner, runtime) = (&mut self.inner, self.runtime.clone());
         let inner = runtime.wait(move || inner.begin())?;
-        Ok(Transaction { inner, runtime })
+        Ok(Transaction::new(inner, runtime))
+    }
+
+    /// The same with an isolation level, read only or deferrable.
+    ///
+    /// # Errors
+    /// Inside asynchronous code.
+    pub fn begin_with(&mut self, options: TransactionOptions) -> Result<Transaction<'_>, Error> {
+        let (inner, runtime) = (&mut self.inner, self.runtime.clone());
+        let inner = runtime.wait(move || inner.begin_with(options))?;
+        Ok(Transaction::new(inner, runtime))
     }
 
     /// Runs a text of one or more statements, without parameters. Values come as text.
     ///
     /// # Errors
-    /// As [`onetrip::Session::batch`](crate::Session::batch).
-    pub fn batch(&self, sql: &str) -> Result<Vec<SimpleResult>, Error> {
-        self.runtime.wait(|| self.inner.batch(sql))
+    /// As [`onetrip::Session::script`](crate::Session::script).
+    pub fn script(&self, sql: &str) -> Result<Vec<SimpleResult>, Error> {
+        self.runtime.wait(|| self.inner.script(sql))
     }
 
     /// Runs a future of the asynchronous session; see [`Client::wait`](super::Client::wait).
@@ -82,6 +92,10 @@ pub struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
+    pub(super) fn new(inner: crate::Transaction<'a>, runtime: Runtime) -> Transaction<'a> {
+        Transaction { inner, runtime }
+    }
+
     /// Commits: one trip, or none if nothing was sent.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use onetrip::blocking::Client;
-use onetrip::{Event, Outcome};
+use onetrip::{Event, Outcome, TransactionOptions};
 use onetrip_lab::postgres::shared;
 
 use crate::support::{error, failed, rejected};
@@ -94,8 +94,16 @@ fn a_transaction_stands_only_if_it_is_committed() {
     let tx = session.begin().unwrap();
     tx.execute(&insert, &[&3]).unwrap();
     drop(tx);
-    assert_eq!(count(&client, &t), 1);
-    let results = session.batch("select 1; select 2").unwrap();
+    drop(session);
+    let tx = client.begin_with(TransactionOptions::new().read_only(true)).unwrap();
+    rejected(tx.execute(&insert, &[&4]), "25006");
+    drop(tx);
+    let tx = client.begin().unwrap();
+    tx.execute(&insert, &[&5]).unwrap();
+    tx.commit().unwrap();
+    assert_eq!(count(&client, &t), 2);
+    let session = client.session().unwrap();
+    let results = session.script("select 1; select 2").unwrap();
     assert_eq!(results.len(), 2);
 }
 

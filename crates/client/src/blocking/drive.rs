@@ -8,9 +8,8 @@
 //! Once nobody has called for a while the caretaker blocks in it, so that timers go off and what the
 //! server says is heard. The next caller asks it to leave.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::SeqCst};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 use std::thread::Thread;
 use std::time::Duration;
@@ -26,9 +25,6 @@ pub(super) struct Runtime(Arc<Owner>);
 #[derive(Debug)]
 struct Owner {
     shared: Arc<Shared>,
-    /// To the caretaker, which is to be the last to let go of it: a runtime must not be dropped
-    /// inside another, where the last client may be.
-    last: Mutex<Sender<Arc<Shared>>>,
     caretaker: Thread,
 }
 
@@ -53,6 +49,7 @@ const QUIET: Duration = Duration::from_millis(20);
 
 impl Runtime {
     pub(super) fn new() -> Result<Runtime, Error> {
+        refuse_inside_async()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let shared = Arc::new(Shared {
             runtime: runtime.map_err(failed)?,
@@ -62,12 +59,11 @@ impl Runtime {
             leave: Notify::new(),
             over: AtomicBool::new(false),
         });
-        let (last, handles) = channel();
         let kept = shared.clone();
         let thread = std::thread::Builder::new().name("onetrip-caretaker".into());
-        let spawned = thread.spawn(move || take_care(&kept, &handles)).map_err(failed)?;
+        let spawned = thread.spawn(move || take_care(kept)).map_err(failed)?;
         let caretaker = spawned.thread().clone();
-        Ok(Runtime(Arc::new(Owner { shared, last: Mutex::new(last), caretaker })))
+        Ok(Runtime(Arc::new(Owner { shared, caretaker })))
     }
 
     /// Makes a future and blocks until it has resolved.
@@ -137,7 +133,7 @@ impl Shared {
 }
 
 /// What the caretaker does.
-fn take_care(shared: &Shared, last: &Receiver<Arc<Shared>>) {
+fn take_care(shared: Arc<Shared>) {
     let mut seen = 0;
     while !shared.over.load(SeqCst) {
         let calls = shared.calls.load(SeqCst);
@@ -150,7 +146,11 @@ fn take_care(shared: &Shared, last: &Receiver<Arc<Shared>>) {
     }
     // What was submitted is still answered, and the connections say goodbye.
     shared.runtime.block_on(shared.all_ended());
-    drop(last.recv());
+    // A runtime must not be dropped inside another, where the last handle may just be going away: so
+    // this is the last to let go of it.
+    while Arc::strong_count(&shared) > 1 {
+        std::thread::yield_now();
+    }
 }
 
 impl Drop for Owner {
@@ -158,8 +158,6 @@ impl Drop for Owner {
         self.shared.over.store(true, SeqCst);
         self.shared.leave.notify_one();
         self.caretaker.unpark();
-        let last = self.last.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _ = last.send(self.shared.clone());
     }
 }
 

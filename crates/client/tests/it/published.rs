@@ -33,7 +33,8 @@ impl Kept {
     }
 
     fn counter(&self, name: &str) -> u64 {
-        self.numbers.lock().unwrap()[name].load(Ordering::Relaxed)
+        let numbers = self.numbers.lock().unwrap();
+        numbers.get(name).map_or(0, |number| number.load(Ordering::Relaxed))
     }
 
     fn gauge(&self, name: &str) -> f64 {
@@ -117,8 +118,8 @@ fn a_client_publishes_by_itself() {
     let kept = Kept::default();
     run_with(&kept, async {
         let client = client().await;
-        assert_usable(&client).await;
-        assert_eq!(kept.counter("onetrip_connections_opened_total"), 1);
+        until(async || kept.counter("onetrip_connections_opened_total") == 1).await;
+        drop(client);
     });
 }
 

@@ -80,7 +80,7 @@ impl Keyword {
 }
 
 /// Keyword, name, and the environment variable that libpq reads for it (empty: none).
-pub(super) const KEYWORDS: [(Keyword, &str, &str); 58] = [
+pub(super) const KEYWORDS: [(Keyword, &str, &str); 59] = [
     (Keyword::Host, "host", "PGHOST"),
     (Keyword::Hostaddr, "hostaddr", "PGHOSTADDR"),
     (Keyword::Port, "port", "PGPORT"),

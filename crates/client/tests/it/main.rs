@@ -4,8 +4,8 @@
 mod auto_prepare;
 mod batches;
 mod begin;
-mod cancel_storm;
 mod blocking;
+mod cancel_storm;
 mod cancellation;
 mod cancelling;
 mod certificates;

@@ -112,6 +112,7 @@ fn note(connection: &mut Connection<Postgres>, told: &mut Told) {
             Output::Event { .. } => told.events += 1,
             Output::Closed(reason) => told.closed.push(format!("{reason:?}")),
             Output::Granted { .. } | Output::Room { .. } => panic!("nobody asked"),
+            Output::Piece { .. } => panic!("nobody takes pieces"),
             Output::Restarted { .. }
             | Output::Cancel
             | Output::NotCancelled { .. }

@@ -298,6 +298,7 @@ impl Host {
                 assert!(!self.closed, "it ended twice");
                 self.closed = true;
             }
+            Output::Piece { .. } => panic!("nobody takes pieces"),
             Output::Restarted { .. }
             | Output::Cancel
             | Output::NotCancelled { .. }

@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Feed, Request, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::{CopyFail, empty};
+use onetrip_postgres::message::{CopyFail, TransactionStatus, empty};
 use onetrip_postgres::sql::{Place, Traits};
 
 use super::lease::Lease;
@@ -25,9 +25,10 @@ const UNREAD_MAX: usize = 1 << 20;
 pub(crate) enum Rest {
     /// It is read: a cancel would fail the transaction.
     Read,
-    /// The server is asked to stop, once so many bytes more were read.
-    Cancel(usize),
-    /// The connection is closed then: nobody else has it.
+    /// The server is asked to stop. At once, since a cancel must not hit what comes behind: that waits
+    /// from then on.
+    Cancel,
+    /// The connection is closed, once so many bytes more were read: nobody else has it.
     Close(usize),
 }
 
@@ -58,17 +59,12 @@ impl Core {
         }
         self.taken(bytes);
         match &mut self.rest {
-            Rest::Cancel(left) | Rest::Close(left) if *left > bytes => *left -= bytes,
-            Rest::Cancel(_) => {
-                self.rest = Rest::Read;
-                // Where it can't be, the rest is read.
-                let _ = self.engine.want_cancel(now, token);
-            }
+            Rest::Close(left) if *left > bytes => *left -= bytes,
             Rest::Close(_) => {
                 let error = self.lost("a stream was dropped long before its end");
                 self.close(error);
             }
-            Rest::Read => {}
+            Rest::Read | Rest::Cancel => {}
         }
     }
 
@@ -97,6 +93,12 @@ impl Core {
         let bytes = self.replies.clear_flow(token);
         self.taken(bytes);
         self.rest = rest;
+        // A transaction may have been begun by its text.
+        let in_transaction = self.status() != TransactionStatus::Idle;
+        if rest == Rest::Cancel && !in_transaction && !self.replies.is_ended(token) {
+            // Where it can't be cancelled, it is read.
+            let _ = self.engine.want_cancel(now, token);
+        }
         self.drop_reply(now, token);
     }
 }
@@ -120,6 +122,8 @@ impl Connection {
                 metered: outbound.metered,
                 // One that is fed can be given up while it waits: it would wait for ever then.
                 pinned: in_transaction && outbound.feed == Feed::Whole,
+                // While it is being cancelled what comes behind waits.
+                in_order: true,
                 ..Request::isolated(token, outbound.expect)
             };
             let submitted = match &executor.lead {
@@ -251,7 +255,7 @@ impl Inflow {
         let rest = match lease.executor.place {
             _ if lease.is_replaceable() => Rest::Close(UNREAD_MAX),
             Place::Session { in_transaction: true } => Rest::Read,
-            _ => Rest::Cancel(UNREAD_MAX),
+            _ => Rest::Cancel,
         };
         Inflow { connection, token: Some(token), chunk: Bytes::new(), rest }
     }

@@ -38,10 +38,10 @@ use crate::{Column, Error, Kind, Outcome, Row};
 /// Types that are not built in are those that were learned before: prepare the statement, which learns
 /// them.
 ///
-/// Dropping it early disturbs nothing: what is still to come is read and dropped, and the next statement
-/// of the session or transaction comes after that. Where that would be more than 1 MiB, the server is
-/// asked to stop, unless a transaction would fail by it; a connection that was opened for the stream
-/// alone is closed instead.
+/// Dropping it early disturbs nothing: the server is asked to stop, unless a transaction would fail by it;
+/// what is still to come is read and dropped, and the next statement of the session or transaction comes
+/// after that. A connection that was opened for the stream alone is closed instead where more than 1 MiB
+/// would have to be read.
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {

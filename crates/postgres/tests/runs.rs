@@ -1,4 +1,5 @@
 //! Runs: many Binds and Executes as one request, with one sync point or with one for each.
+#![allow(clippy::unwrap_used)]
 
 use bytes::BytesMut;
 use onetrip_engine::{Outcome, Protocol, Step};

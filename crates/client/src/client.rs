@@ -19,7 +19,7 @@ use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
 use crate::types::{Type, TypeCache};
 
-/// A client on one connection that all its clones share.
+/// A client on a pool of connections that all its clones share.
 ///
 /// Each statement is a transaction of its own, isolated from its neighbours: it carries its own sync
 /// point. A call *submits when it is made*, not when it is first polled; the returned [`Reply`](crate::Reply) is

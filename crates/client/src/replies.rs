@@ -334,6 +334,7 @@ impl Replies {
     pub(crate) fn restart(&mut self, token: Token) {
         if let Some(entry) = self.entry(token) {
             entry.blocks = Blocks::default();
+            (entry.bytes, entry.long) = (0, Long::No);
         }
     }
 

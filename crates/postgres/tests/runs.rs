@@ -8,7 +8,7 @@ use onetrip_postgres::{Event, Expect, Postgres};
 
 const BIND_COMPLETE: [u8; 5] = [b'2', 0, 0, 0, 4];
 const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
-const ERROR: &[u8] = b"E\0\0\0\x18SERROR\0VERROR\0C22012\0\0";
+const ERROR: &[u8] = b"E\0\0\0\x1aSERROR\0VERROR\0C22012\0\0";
 
 fn tag(text: &str) -> BytesMut {
     let mut out = BytesMut::new();

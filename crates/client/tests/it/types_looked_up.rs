@@ -1,9 +1,12 @@
 //! Types that are not built in are looked up by themselves, wherever a result has them, and nobody
 //! waits for ever.
 
+use std::time::Duration;
+
 use onetrip::types::{Interval, Kind, Range, Type};
 use onetrip::{Client, Outcome, Rows};
 use onetrip_lab::postgres::shared;
+use onetrip_lab::proxy::Link;
 use postgres_types::{FromSql as DeriveFromSql, ToSql as DeriveToSql};
 
 use crate::support::*;
@@ -88,6 +91,9 @@ fn results_have_the_full_types_of_their_columns() {
 fn a_look_up_costs_one_trip_once() {
     run(async {
         let (proxy, s) = (proxy(), schema().await);
+        // So that all are sent before the first is answered.
+        let (up, down) = Link::pair(Duration::from_millis(100));
+        proxy.set_links(up, down).unwrap();
         let client = client_through(&proxy, "connections_max=1").await;
         // Many at once ask once.
         for trips in [2, 1, 1] {

@@ -107,12 +107,13 @@ fn note(connection: &mut Connection<Postgres>, told: &mut Told) {
     while let Some(output) = connection.poll_output() {
         show_debug(&output);
         match output {
-            Output::Data { token, block } => part(told, token, &block, None),
+            Output::Data { token, block } | Output::Piece { token, block, .. } => {
+                part(told, token, &block, None)
+            }
             Output::Ended { token, block, end } => part(told, token, &block, Some(end)),
             Output::Event { .. } => told.events += 1,
             Output::Closed(reason) => told.closed.push(format!("{reason:?}")),
             Output::Granted { .. } | Output::Room { .. } => panic!("nobody asked"),
-            Output::Piece { .. } => panic!("nobody takes pieces"),
             Output::Restarted { .. }
             | Output::Cancel
             | Output::NotCancelled { .. }

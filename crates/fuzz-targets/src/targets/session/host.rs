@@ -284,7 +284,7 @@ impl Host {
 
     fn take<E>(&mut self, output: Output<E>) {
         match output {
-            Output::Data { token, block } => {
+            Output::Data { token, block } | Output::Piece { token, block, .. } => {
                 assert_eq!(self.taken.get(&token.0), Some(&false), "{token:?} is not open");
                 self.undelivered += block.len();
             }
@@ -298,7 +298,6 @@ impl Host {
                 assert!(!self.closed, "it ended twice");
                 self.closed = true;
             }
-            Output::Piece { .. } => panic!("nobody takes pieces"),
             Output::Restarted { .. }
             | Output::Cancel
             | Output::NotCancelled { .. }

@@ -174,7 +174,7 @@ fn a_deadline_that_passes_in_the_queue_means_not_sent_and_it_never_runs() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("id int").await);
         let client =
-            client_with("connections_max=1&in_flight_max=1&queue_max=2&request_timeout_ms=200")
+            client_with("connections_max=1&in_flight_max=1&queue_max=2&cancel_on_timeout=0&request_timeout_ms=200")
                 .await;
         let head = client.query(&gate.statement(), &[]);
         let insert = format!("insert into {t} values ($1)");
@@ -195,7 +195,8 @@ fn a_deadline_that_passes_in_the_queue_means_not_sent_and_it_never_runs() {
 fn a_deadline_that_passes_leaves_later_replies_in_their_places() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("connections_max=1&request_timeout_ms=300").await;
+        let client =
+            client_with("connections_max=1&cancel_on_timeout=0&request_timeout_ms=300").await;
         let late: Vec<_> = (0..20).map(|_| client.query(&gate.statement(), &[])).collect();
         for reply in late {
             failed(reply.await, Outcome::Unknown, "timeout");
@@ -211,7 +212,8 @@ fn a_deadline_that_passes_leaves_later_replies_in_their_places() {
 fn a_pipeline_whose_deadline_passes_ends() {
     run(async {
         let gate = Gate::closed().await;
-        let client = client_with("connections_max=1&request_timeout_ms=200").await;
+        let client =
+            client_with("connections_max=1&cancel_on_timeout=0&request_timeout_ms=200").await;
         let mut pipeline = client.pipeline();
         let waits = pipeline.query(&gate.statement(), &[]);
         let behind = pipeline.query("select 1", &[]);

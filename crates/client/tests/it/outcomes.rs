@@ -274,9 +274,11 @@ fn a_stalled_line_ends_each_request_by_its_deadline() {
     run(async {
         let (proxy, t) = (proxy(), table("id int").await);
         for direction in [Direction::Up, Direction::Down] {
-            let client =
-                client_through(&proxy, "in_flight_max=20&request_timeout_ms=700&connections_max=2")
-                    .await;
+            let client = client_through(
+                &proxy,
+                "in_flight_max=20&cancel_on_timeout=0&request_timeout_ms=700&connections_max=2",
+            )
+            .await;
             let mut session = client.session().await.unwrap();
             assert_usable(&client).await; // On a connection beside that of the session.
             proxy.fault(Fault::Stall { direction }, Scope::All);

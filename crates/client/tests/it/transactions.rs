@@ -366,7 +366,7 @@ fn a_full_queue_that_refuses_leaves_the_transaction_unbegun() {
 fn a_first_statement_that_times_out_is_unknown_and_the_transaction_rolls_back() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("id int").await);
-        let client = client_with("request_timeout_ms=200").await;
+        let client = client_with("cancel_on_timeout=0&request_timeout_ms=200").await;
         let mut session = client.session().await.unwrap();
         let tx = session.begin().await.unwrap();
         let insert = format!("insert into {t} select count(*) from {}", gate.table);
@@ -413,7 +413,8 @@ fn a_statement_behind_a_guess_is_part_of_its_transaction_though_its_reply_is_dro
 fn a_statement_whose_deadline_passes_in_the_queue_is_part_of_its_transaction() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("id int").await);
-        let client = client_with("in_flight_max=1&request_timeout_ms=150").await;
+        let client =
+            client_with("in_flight_max=1&cancel_on_timeout=0&request_timeout_ms=150").await;
         let mut session = client.session().await.unwrap();
         let tx = session.begin().await.unwrap();
         let waits = tx.query(&gate.statement(), &[]);
@@ -437,7 +438,9 @@ async fn commits_all(tx: onetrip::Transaction<'_>, gate: Gate, t: &str, all: BTr
 fn a_statement_whose_deadline_passes_in_line_is_part_of_its_transaction() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("id int").await);
-        let client = client_with("in_flight_max=1&queue_max=1&request_timeout_ms=150").await;
+        let client =
+            client_with("in_flight_max=1&queue_max=1&cancel_on_timeout=0&request_timeout_ms=150")
+                .await;
         let mut session = client.session().await.unwrap();
         let insert = format!("insert into {t} values ($1)");
         let tx = session.begin().await.unwrap();
@@ -458,7 +461,8 @@ fn a_statement_whose_deadline_passes_in_line_is_part_of_its_transaction() {
 fn a_transaction_whose_first_deadline_passes_in_line_is_whole() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("id int").await);
-        let (mut session, before) = full_session(&gate, "request_timeout_ms=150").await;
+        let (mut session, before) =
+            full_session(&gate, "cancel_on_timeout=0&request_timeout_ms=150").await;
         let insert = format!("insert into {t} values ($1)");
         let tx = session.begin().await.unwrap();
         failed(tx.execute(&insert, &[&1]).await, Outcome::Unknown, "timeout");
@@ -491,7 +495,8 @@ fn a_statement_in_line_is_not_sent_when_the_connection_is_lost() {
 fn a_guess_whose_deadline_passes_fails_its_transaction() {
     run(async {
         let (gate, t) = (Gate::closed().await, table("at timestamptz").await);
-        let client = client_with("in_flight_max=1&request_timeout_ms=150").await;
+        let client =
+            client_with("in_flight_max=1&cancel_on_timeout=0&request_timeout_ms=150").await;
         let mut session = client.session().await.unwrap();
         let tx = session.begin().await.unwrap();
         let waits = tx.query(&gate.statement(), &[]);

@@ -27,6 +27,7 @@ struct Fixed;
 impl Protocol for Fixed {
     type Expect = u32;
     type Event = ();
+    const SYNC: &'static [u8] = b"";
     const FLUSH: &'static [u8] = b"";
     const TERMINATE: &'static [u8] = b"";
 

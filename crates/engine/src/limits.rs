@@ -36,6 +36,12 @@ pub struct Limits {
     /// reading stops, up to one read beyond that. It goes on at half. Default 1 MiB: enough to keep a
     /// server busy while a task waits for its turn.
     pub untaken_bytes_max: usize,
+    /// Requests that may share a sync point because each [`joins`](crate::Request::joins) others.
+    /// Default 64: the server's gain is nearly all there, and if one fails no more than so many are
+    /// sent again. At 0 or 1 each keeps its own.
+    pub convoy_max: usize,
+    /// Bytes of requests that may share one so. Default 16 KiB.
+    pub convoy_bytes_max: usize,
     /// How long bytes may lie unsent while the peer neither takes nor sends any, before it is
     /// declared dead. Default 30 s. A peer that took everything and computes in silence is alive;
     /// noticing that it vanished is TCP's work (keepalive, `TCP_USER_TIMEOUT`). So is one that takes
@@ -60,6 +66,8 @@ impl Default for Limits {
             waiting_max: 65_536,
             fed_bytes_max: 256 << 10,
             untaken_bytes_max: 1 << 20,
+            convoy_max: 64,
+            convoy_bytes_max: 16 << 10,
             stall_timeout: Duration::from_secs(30),
             cancel_wait_max: Duration::from_secs(5),
             cancel_grace: Duration::from_secs(1),

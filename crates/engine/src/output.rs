@@ -9,7 +9,7 @@ use crate::{CloseReason, Failure, Token};
 /// Something that happened, in the order in which it did.
 ///
 /// For each request there is any number of `Data` and `Piece`, then exactly one `Ended`; none for requests
-/// that were submitted with [`Token::DISCARD`].
+/// that were submitted with [`Token::DISCARD`]. A `Restarted` takes back the `Data` and `Piece` before it.
 pub enum Output<E> {
     /// A part of the reply to a request: whole messages.
     Data {
@@ -60,8 +60,9 @@ pub enum Output<E> {
     Full,
     /// Nothing waits and the window is below three quarters. Once per `Full`.
     Drained,
-    /// What came of this reply so far is void: a cancel that was meant for another request hit it, and
-    /// it is sent again.
+    /// What came of this reply so far is void, and it is sent again: a cancel that was meant for another
+    /// request hit it, or another one of its convoy failed. At most once for each request, and only
+    /// where [`resend`](crate::Request::resend) or [`joins`](crate::Request::joins) allows it.
     Restarted {
         /// Whose reply it is.
         token: Token,

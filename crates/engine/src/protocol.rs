@@ -17,6 +17,9 @@ pub trait Protocol {
     /// Something that belongs to no request: a notice, a changed parameter, a push message.
     type Event;
 
+    /// What a sync point is when it stands at the end of a request's bytes and can be taken off;
+    /// empty where it can't.
+    const SYNC: &'static [u8];
     /// Asks the server for the replies so far; empty where it never holds any back.
     const FLUSH: &'static [u8];
     /// Says goodbye; empty where there is no such message.
@@ -41,7 +44,8 @@ pub trait Protocol {
     /// what has to go before it, and says anew what to expect.
     fn heal(&mut self, expect: &mut Self::Expect, out: &mut BytesMut);
 
-    /// This request was cancelled by mistake, and is about to be sent again as it was.
+    /// This request was undone with another one's, or instead of it, and is about to be sent again as
+    /// it was, whatever came of its reply: says anew what to expect.
     fn restart(&mut self, expect: &mut Self::Expect);
 }
 

@@ -44,6 +44,13 @@ pub struct Request<X> {
     pub resend: bool,
     /// Whether the server is to be asked to cancel it when its deadline passes while it is on its way.
     pub cancel_late: bool,
+    /// Whether it may share a sync point with neighbours of which the same is said: a *convoy*. Its
+    /// bytes end with [`Protocol::SYNC`](crate::Protocol::SYNC), which is taken off if another such
+    /// request comes before that is written. If one of a convoy fails, the others are sent again,
+    /// each with its own sync point: so only for what may run twice, and only where its place in the
+    /// order does not matter. Without effect for one that is [`in_order`](Self::in_order), pinned,
+    /// discarded, or of a group or of a longer segment.
+    pub joins: bool,
     /// Whether there is room for it: [`Output::Room`](crate::Output::Room) announced it, or
     /// [`has_room`](crate::Connection::has_room) was asked just before. Without meaning in a group.
     pub reserved: bool,
@@ -71,6 +78,7 @@ impl<X> Request<X> {
             pinned: false,
             resend: false,
             cancel_late: false,
+            joins: false,
             reserved: false,
             feed: Feed::Whole,
             metered: false,

@@ -161,6 +161,7 @@ struct Careless;
 impl Protocol for Careless {
     type Expect = ();
     type Event = ();
+    const SYNC: &'static [u8] = b"";
     const FLUSH: &'static [u8] = b"";
     const TERMINATE: &'static [u8] = b"";
 

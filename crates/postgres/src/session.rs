@@ -195,6 +195,7 @@ pub const WHOLE_LEN_MAX: usize = 128 << 10;
 impl Protocol for Postgres {
     type Expect = Expect;
     type Event = Event;
+    const SYNC: &'static [u8] = &crate::message::SYNC;
     const FLUSH: &'static [u8] = &crate::message::FLUSH;
     const TERMINATE: &'static [u8] = &crate::message::TERMINATE;
 

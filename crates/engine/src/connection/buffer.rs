@@ -48,6 +48,12 @@ impl Buffer {
         self.peak = self.peak.max(self.bytes.len());
     }
 
+    /// Takes out `len` bytes at `at`; what is behind them moves up.
+    pub(super) fn cut_out(&mut self, at: usize, len: usize) {
+        self.bytes.copy_within(at + len.., at);
+        self.bytes.truncate(self.bytes.len() - len);
+    }
+
     /// Drops the first `len` bytes.
     #[inline]
     pub(super) fn advance(&mut self, len: usize) {

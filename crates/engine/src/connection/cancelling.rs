@@ -113,7 +113,7 @@ impl<P: Protocol> Connection<P> {
     pub fn want_cancel(&mut self, now: Time, token: Token) -> Wanted {
         let on_wire = self.wire.slots().position(|slot| slot.token == token);
         if let Some(at) = on_wire {
-            let shares = self.wire.at(at).is_some_and(shares_sync_point);
+            let shares = self.wire.at(at).is_some_and(shares_sync_point) || self.has_company(at);
             return if shares { Wanted::NotPossible } else { self.want(now, at, Want::Gently) };
         }
         if let Some(at) = self.healing.iter().position(|(slot, _)| slot.token == token) {
@@ -244,7 +244,8 @@ impl<P: Protocol> Connection<P> {
         let Some(victim) = segment.position(|slot| slot.want.is_open()) else {
             return Verdict::Later;
         };
-        if self.head_failure.is_some() || !self.wire.is_written_to(end) {
+        let failed = self.head_failure.is_some() || self.convoy_failure.is_some();
+        if failed || !self.wire.is_written_to(end) || self.has_company(victim) {
             return Verdict::Later;
         }
         let Some(slot) = self.wire.at(victim) else { return Verdict::Later };
@@ -253,11 +254,20 @@ impl<P: Protocol> Connection<P> {
         let alone = self.wire.len() == end + 1;
         let safe = match (slot.want, slot.group) {
             _ if self.cancelling.astray => false,
-            (_, None) if end > 0 => alone,
+            (_, None) if end > 0 && !slot.joins => alone,
             (Want::Anyway, _) => true,
             (_, group) => self.may_be_hit_behind(end, group),
         };
         if safe { Verdict::Now { end } } else { Verdict::Never { victim } }
+    }
+
+    /// Whether this request shares its sync point with others of a convoy that someone still waits
+    /// for: whatever hits one of a convoy undoes them all.
+    fn has_company(&self, at: usize) -> bool {
+        let (first, last) = self.wire.convoy_of(at);
+        let is_awaited =
+            |other| self.wire.at(other).is_some_and(|slot| !slot.expired && !slot.want.is_open());
+        (first..=last).any(|other| other != at && is_awaited(other))
     }
 
     /// Whether everything behind this place on the wire can be hit without harm.
@@ -309,18 +319,23 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Whether the request at the head, which the server says was cancelled, was hit by a cancel that
-    /// was not meant for it, and is to be sent again.
-    pub(super) fn is_hit(&self, failed: &HeadFailure) -> bool {
-        let Some(slot) = self.wire.front() else { return false };
+    /// Whether the request at the head was hit by a cancel that was not meant for it.
+    pub(super) fn is_head_hit(&self, failed: &HeadFailure) -> bool {
+        let number = self.wire.front_number();
+        self.wire.front().is_some_and(|slot| self.is_hit(failed, slot, number))
+    }
+
+    /// Whether the request with this number was hit by a cancel that was not meant for it, and is to be
+    /// sent again.
+    pub(super) fn is_hit(&self, failed: &HeadFailure, slot: &Slot<P::Expect>, number: u64) -> bool {
         let Cancelling { reached, reaches_until, astray, .. } = self.cancelling;
         let in_reach = matches!(self.cancelling.stage, Stage::Sent { .. })
-            || self.wire.front_number() < reached
+            || number < reached
             // It has just been read.
             || self.last_progress < reaches_until
             || astray;
         let undone = failed.failure.outcome == Outcome::Rejected;
-        slot.resend && slot.want == Want::No && undone && in_reach
+        failed.cancelled && slot.resend && slot.want == Want::No && undone && in_reach
     }
 }
 

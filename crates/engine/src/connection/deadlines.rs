@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use super::convoy::ConvoyFailure;
 use super::{CancelEnd, Connection};
 use crate::{Cause, CloseReason, Outcome, Protocol, Time};
 
@@ -37,9 +38,12 @@ impl<P: Protocol> Connection<P> {
     fn expire(&mut self, now: Time) {
         let mut expired = Vec::new();
         let mut late = |token, outcome| expired.push((token, outcome));
-        let head_failure = self.head_failure.as_ref().map(|failed| failed.failure.outcome);
-        let mut earliest = self.wire.expire(now, |index, token| match head_failure {
-            Some(outcome) if index == 0 => late(token, outcome),
+        let failed = match &self.head_failure {
+            Some(failed) => Some((0, failed.failure.outcome)),
+            None => self.convoy_failure.as_ref().and_then(ConvoyFailure::of),
+        };
+        let mut earliest = self.wire.expire(now, |index, token| match failed {
+            Some((at, outcome)) if index == at => late(token, outcome),
             _ => late(token, Outcome::Unknown),
         });
         self.healing.retain(|(slot, _)| {

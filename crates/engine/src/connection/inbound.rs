@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::cancelling::NOT_SENT_AGAIN;
 use super::feed::Feeding;
-use super::wire::Want;
+use super::wire::{Slot, Want};
 use super::{Connection, HeadFailure};
 use crate::{
     Cause, CloseReason, End, Failure, Group, Outcome, Output, Protocol, Step, SyncPoint, Time,
@@ -64,6 +64,8 @@ impl<P: Protocol> Connection<P> {
                     let block = input.split_to(std::mem::take(taken)).freeze();
                     self.end_head(block, End::Provisional);
                     self.update_window();
+                } else if self.wire.in_convoy() {
+                    self.complete_in_convoy(input, taken);
                 }
             }
             Step::Settled(len) => {
@@ -121,7 +123,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    fn violated(&mut self, how: &'static str) {
+    pub(super) fn violated(&mut self, how: &'static str) {
         self.close(CloseReason::Violation(Violation(how)));
     }
 
@@ -132,7 +134,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Ends the head with the last part of its reply, or with what came in its place.
     #[inline]
-    fn end_head(&mut self, block: Bytes, end: End) {
+    pub(super) fn end_head(&mut self, block: Bytes, end: End) {
         if let Some(slot) = self.wire.answered()
             && slot.token != Token::DISCARD
         {
@@ -152,6 +154,8 @@ impl<P: Protocol> Connection<P> {
             self.skipping = Some(failed.failure.outcome);
             self.skip_members();
             self.update_window();
+        } else if self.wire.in_convoy() {
+            self.fail_convoy(failed);
         } else if self.head_failure.is_some() {
             self.violated("a second error for one request");
         } else {
@@ -192,6 +196,9 @@ impl<P: Protocol> Connection<P> {
         if self.wire.len() == 1 && self.feeding.as_ref().is_some_and(Feeding::is_mid_message) {
             return self.violated("a request was answered before its end");
         }
+        if self.wire.in_convoy() {
+            return self.settle_convoy(block);
+        }
         let order_stays = !slot.in_order || self.wire.len() == 1;
         let (again, unwanted) = (slot.again && order_stays, slot.want != Want::No);
         self.skipping = None;
@@ -201,9 +208,7 @@ impl<P: Protocol> Connection<P> {
                 self.end_head(Bytes::new(), End::Failed(NOT_SENT_AGAIN));
             }
             Some(failed) if failed.never_started && again => self.prepare_again(),
-            Some(failed) if failed.cancelled && order_stays && self.is_hit(&failed) => {
-                self.prepare_restart();
-            }
+            Some(failed) if order_stays && self.is_head_hit(&failed) => self.prepare_restart(),
             Some(failed) => self.end_head(failed.block, End::Failed(failed.failure)),
         }
         self.update_window();
@@ -214,24 +219,31 @@ impl<P: Protocol> Connection<P> {
         let bytes = Bytes::copy_from_slice(self.wire.front_bytes());
         if let Some(mut slot) = self.wire.answered() {
             slot.again = false;
+            slot.joins = false;
             (slot.healed, slot.heals) = (true, true);
             self.healed += 1;
             self.healing.push_back((slot, bytes));
         }
     }
 
-    /// Takes the head off the wire to send it again as it was, this once.
+    /// Takes the head off the wire to send it again as it was.
     fn prepare_restart(&mut self) {
         let bytes = Bytes::copy_from_slice(self.wire.front_bytes());
-        if let Some(mut slot) = self.wire.answered() {
-            slot.resend = false;
-            (slot.healed, slot.heals) = (true, false);
-            self.healed += 1;
-            self.protocol.restart(&mut slot.expect);
-            if slot.token != Token::DISCARD {
-                self.outputs.push_back(Output::Restarted { token: slot.token });
-            }
-            self.healing.push_back((slot, bytes));
+        if let Some(slot) = self.wire.answered() {
+            self.restart(slot, bytes);
         }
+    }
+
+    /// Has a request sent again whose reply so far is void, this once.
+    pub(super) fn restart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
+        (slot.resend, slot.joins) = (false, false);
+        slot.healed = true;
+        slot.heals = false;
+        self.healed += 1;
+        self.protocol.restart(&mut slot.expect);
+        if slot.token != Token::DISCARD {
+            self.outputs.push_back(Output::Restarted { token: slot.token });
+        }
+        self.healing.push_back((slot, bytes));
     }
 }

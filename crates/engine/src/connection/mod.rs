@@ -2,6 +2,7 @@
 
 mod buffer;
 mod cancelling;
+mod convoy;
 mod deadlines;
 mod feed;
 mod inbound;
@@ -21,6 +22,7 @@ use crate::{
 };
 use cancelling::Cancelling;
 pub use cancelling::{CancelEnd, Wanted};
+use convoy::ConvoyFailure;
 use feed::Feeding;
 use meter::Meter;
 use outbound::Admission;
@@ -70,6 +72,10 @@ pub struct Connection<P: Protocol> {
     /// `Full` was announced and `Drained` not yet.
     full: bool,
     head_failure: Option<HeadFailure>,
+    /// How the convoy at the front failed, until its sync point is answered.
+    convoy_failure: Option<ConvoyFailure>,
+    /// The last request of the convoy at the front was answered, but not its sync point.
+    convoy_complete: bool,
     /// A member of the segment at the head failed: the server skips the rest of the segment.
     /// Holds what is known of the effect of the segment as a whole. Invariant: there is a
     /// `head_failure` too unless the ring is empty, since the head is the segment's end then.
@@ -119,8 +125,8 @@ impl<P: Protocol> Connection<P> {
     pub fn new(now: Time, protocol: P, limits: Limits) -> Connection<P> {
         Connection {
             protocol,
+            wire: Wire::new(&limits, P::SYNC),
             limits,
-            wire: Wire::new(),
             queue: Queue::new(),
             group_queue: Queue::new(),
             healing: VecDeque::new(),
@@ -134,6 +140,8 @@ impl<P: Protocol> Connection<P> {
             refilling: true,
             full: false,
             head_failure: None,
+            convoy_failure: None,
+            convoy_complete: false,
             skipping: None,
             cancelling: Cancelling::default(),
             outputs: VecDeque::new(),
@@ -403,7 +411,8 @@ impl<P: Protocol> Connection<P> {
     // --- drains ---
 
     /// The bytes to write next; empty when there are none. Report with
-    /// [`handle_written`](Self::handle_written) how many were handed to TLS or the system.
+    /// [`handle_written`](Self::handle_written) how many were handed to TLS or the system, before the
+    /// next command: until then what is shown may still change.
     pub fn transmit(&self) -> &[u8] {
         self.wire.unwritten()
     }
@@ -484,7 +493,7 @@ impl<P: Protocol> Connection<P> {
         self.enter_closed(reason);
         self.close_wire();
         while let Some((slot, _)) = self.healing.pop_front() {
-            // The server said that it never started.
+            // The server said that it never started, or was undone.
             self.fail(slot.token, Outcome::Rejected, Cause::Closed);
         }
         let mut unsent = Vec::new();
@@ -515,6 +524,7 @@ impl<P: Protocol> Connection<P> {
             self.end(slot.token, block, End::Failed(failure));
         }
         self.skipping = None;
+        self.close_convoy();
         loop {
             let touched = self.wire.front_touched();
             let Some(slot) = self.wire.answered() else { break };

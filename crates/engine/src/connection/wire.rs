@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::buffer::Buffer;
-use crate::{Feed, Group, Request, SyncPoint, Time, Token};
+use crate::{Feed, Group, Limits, Request, SyncPoint, Time, Token};
 
 /// One request's place in the order of replies. It leaves the ring when its reply is complete,
 /// never earlier: a caller that lost interest only loses its token.
@@ -33,6 +33,10 @@ pub(super) struct Slot<X> {
     pub(super) heals: bool,
     /// Whether it is sent again if a cancel that was meant for another request hit it.
     pub(super) resend: bool,
+    /// Whether it may share a sync point with neighbours that may, too.
+    pub(super) joins: bool,
+    /// Its sync point was left out: its convoy goes on behind it.
+    pub(super) joined: bool,
     /// Whether it is to be cancelled when its deadline passes.
     pub(super) cancel_late: bool,
     /// Whether its deadline has passed, so that nobody cares what becomes of it.
@@ -64,6 +68,10 @@ impl<X> Slot<X> {
         let alone = request.sync == SyncPoint::Own
             && request.group.is_none()
             && request.feed == Feed::Whole;
+        let joins = request.joins
+            && alone
+            && request.token != Token::DISCARD
+            && !(request.in_order || request.pinned || request.metered);
         Slot {
             token: request.token,
             expect: request.expect,
@@ -78,7 +86,9 @@ impl<X> Slot<X> {
             metered: request.metered,
             healed: false,
             heals: false,
-            resend: request.resend && alone,
+            resend: (request.resend || joins) && alone,
+            joins,
+            joined: false,
             cancel_late: request.cancel_late,
             expired: false,
             want: Want::No,
@@ -88,7 +98,7 @@ impl<X> Slot<X> {
     /// Whether its bytes are kept until it is answered.
     #[inline]
     fn is_kept(&self) -> bool {
-        self.again || self.resend
+        self.again || self.resend || self.joins
     }
 
     /// Its caller no longer waits. The token that it had is to be ended.
@@ -121,6 +131,7 @@ pub(super) struct Wire<X> {
     answered: u64,
     /// Invariant: how many in the ring are to be cancelled.
     wanted: usize,
+    convoys: Convoys,
     /// Whether the last request on the wire leaves its segment open.
     pub(super) mid_segment: bool,
     /// Requests and bytes since the last sync point or Flush on the wire.
@@ -128,9 +139,35 @@ pub(super) struct Wire<X> {
     pub(super) unflushed_bytes: usize,
 }
 
+/// The convoy at the front of the ring, and the one at its end; they may be the same.
+struct Convoys {
+    sync: &'static [u8],
+    len_max: usize,
+    bytes_max: usize,
+    /// How many at the front of the ring are answered and wait for their convoy's sync point, and
+    /// the bytes of these requests.
+    done: usize,
+    done_bytes: usize,
+    /// The last block of each.
+    held: VecDeque<Bytes>,
+    /// Requests and bytes of the one at the end; no requests if it takes no more.
+    last: usize,
+    last_bytes: usize,
+}
+
 impl<X> Wire<X> {
-    pub(super) fn new() -> Wire<X> {
+    pub(super) fn new(limits: &Limits, sync: &'static [u8]) -> Wire<X> {
         Wire {
+            convoys: Convoys {
+                sync,
+                len_max: limits.convoy_max,
+                bytes_max: limits.convoy_bytes_max,
+                done: 0,
+                done_bytes: 0,
+                held: VecDeque::new(),
+                last: 0,
+                last_bytes: 0,
+            },
             ring: VecDeque::new(),
             in_flight_bytes: 0,
             members: 0,
@@ -170,6 +207,7 @@ impl<X> Wire<X> {
         self.members
     }
 
+    /// The request whose reply is due.
     #[inline]
     pub(super) fn fed(&self) -> usize {
         self.fed
@@ -177,12 +215,12 @@ impl<X> Wire<X> {
 
     #[inline]
     pub(super) fn front(&self) -> Option<&Slot<X>> {
-        self.ring.front()
+        self.ring.get(self.convoys.done)
     }
 
     #[inline]
     pub(super) fn front_mut(&mut self) -> Option<&mut Slot<X>> {
-        self.ring.front_mut()
+        self.ring.get_mut(self.convoys.done)
     }
 
     #[inline]
@@ -190,18 +228,24 @@ impl<X> Wire<X> {
         &self.buffer.as_slice()[(self.written - self.buffer_start) as usize..]
     }
 
+    /// Position of the first byte of the request whose reply is due.
+    #[inline]
+    fn due_start(&self) -> u64 {
+        self.front_start + self.convoys.done_bytes as u64
+    }
+
     /// Whether any byte of the first request was handed over.
     #[inline]
     pub(super) fn front_touched(&self) -> bool {
-        self.front_start < self.written
+        self.due_start() < self.written
     }
 
     /// Whether a reply to the first request can have come. One that consists of no bytes at all
     /// may be answered once everything before it was written.
     #[inline]
     pub(super) fn reply_is_due(&self) -> bool {
-        match self.ring.front() {
-            Some(slot) if slot.len == 0 => self.front_start <= self.written,
+        match self.front() {
+            Some(slot) if slot.len == 0 => self.due_start() <= self.written,
             Some(_) => self.front_touched(),
             None => false,
         }
@@ -209,7 +253,7 @@ impl<X> Wire<X> {
 
     /// Whether the first request was written to its end.
     pub(super) fn front_is_written(&self) -> bool {
-        self.ring.front().is_some_and(|slot| self.front_start + slot.len as u64 <= self.written)
+        self.front().is_some_and(|slot| self.due_start() + slot.len as u64 <= self.written)
     }
 
     /// The bytes of the first request, which may be sent again.
@@ -241,9 +285,20 @@ impl<X> Wire<X> {
         self.ring.iter()
     }
 
-    /// The place of the request that ends the segment of the one at `index`, if it is on its way.
+    /// The place of the request that ends the segment or the convoy of the one at `index`, if it is
+    /// on its way.
     pub(super) fn segment_end(&self, index: usize) -> Option<usize> {
-        (index..self.ring.len()).find(|&at| self.ring[at].sync != SyncPoint::Member)
+        let ends = |slot: &Slot<X>| slot.sync != SyncPoint::Member && !slot.joined;
+        (index..self.ring.len()).find(|&at| ends(&self.ring[at]))
+    }
+
+    /// The first and the last place of the convoy that the request at `index` is of; twice its own
+    /// if it shares its sync point with nobody.
+    pub(super) fn convoy_of(&self, index: usize) -> (usize, usize) {
+        let is_joined = |at: usize| self.ring.get(at).is_some_and(|slot| slot.joined);
+        let first = (0..index).rev().find(|&at| !is_joined(at)).map_or(0, |at| at + 1);
+        let last = (index..self.ring.len()).find(|&at| !is_joined(at)).unwrap_or(index);
+        (first, last)
     }
 
     /// Whether the requests up to this place were written to their end.
@@ -260,6 +315,8 @@ impl<X> Wire<X> {
         self.wanted -= usize::from(slot.want.is_open());
         slot.want = want;
         self.wanted += usize::from(want.is_open());
+        // Nobody joins what is to be cancelled.
+        self.convoys.last = 0;
         slot.token
     }
 
@@ -291,6 +348,8 @@ impl<X> Wire<X> {
         // One that ends a segment of several can't be sent again without the others.
         slot.again &= !self.mid_segment;
         slot.resend &= !self.mid_segment;
+        slot.joins &= !self.mid_segment && slot.want == Want::No;
+        self.join(&slot);
         self.in_flight_bytes += slot.len;
         self.kept_count += usize::from(slot.is_kept());
         self.wanted += usize::from(slot.want.is_open());
@@ -371,8 +430,10 @@ impl<X> Wire<X> {
         let mut earliest = Time::NEVER;
         for (index, slot) in self.ring.iter_mut().enumerate() {
             if slot.deadline <= now {
-                self.kept_count -= usize::from(slot.is_kept());
+                let kept = slot.is_kept();
                 (slot.again, slot.resend) = (false, false);
+                // What joins others is kept with them.
+                self.kept_count -= usize::from(kept && !slot.is_kept());
                 slot.expired = true;
                 if slot.cancel_late && slot.want == Want::No {
                     slot.want = Want::Gently;
@@ -399,6 +460,93 @@ impl<X> Wire<X> {
             self.buffer.advance((keep_from - self.buffer_start) as usize);
             self.buffer_start = keep_from;
         }
+    }
+
+    // --- convoys ---
+
+    /// Lets a request whose bytes were just encoded share the sync point of the last one, if both
+    /// join others and nothing of that sync point was written: it is taken off there.
+    #[inline]
+    fn join(&mut self, slot: &Slot<X>) {
+        let Convoys { sync, len_max, bytes_max, last, last_bytes, .. } = &mut self.convoys;
+        if !slot.joins {
+            *last = 0;
+            return;
+        }
+        let from = self.buffer.len() - slot.len;
+        let unwritten = self.buffer.len() - (self.written - self.buffer_start) as usize;
+        let open = (1..*len_max).contains(last)
+            && *last_bytes + slot.len <= *bytes_max
+            && unwritten >= slot.len + sync.len()
+            && !sync.is_empty()
+            && self.buffer.as_slice()[..from].ends_with(sync);
+        match self.ring.back_mut() {
+            Some(before) if open => {
+                before.joined = true;
+                before.len -= sync.len();
+                self.in_flight_bytes -= sync.len();
+                self.buffer.cut_out(from - sync.len(), sync.len());
+                (*last, *last_bytes) = (*last + 1, *last_bytes + slot.len);
+            }
+            _ => (*last, *last_bytes) = (1, slot.len),
+        }
+    }
+
+    /// Whether the request whose reply is due shares its sync point with others.
+    #[inline]
+    pub(super) fn in_convoy(&self) -> bool {
+        self.convoys.done > 0 || self.front().is_some_and(|slot| slot.joined)
+    }
+
+    /// How many before it share its sync point.
+    #[inline]
+    pub(super) fn done(&self) -> usize {
+        self.convoys.done
+    }
+
+    /// The request whose reply was due is answered, and waits for its convoy's sync point. `block` is
+    /// the last part of its reply.
+    #[inline]
+    pub(super) fn hold(&mut self, block: Bytes) {
+        self.convoys.held.push_back(block);
+        self.pass();
+    }
+
+    /// Goes on to the last request of the convoy at the front, which answers for all, and lets nobody
+    /// join it any more.
+    pub(super) fn pass_convoy(&mut self) {
+        self.convoys.held.clear();
+        while self.front().is_some_and(|slot| slot.joined) {
+            self.pass();
+        }
+        if self.convoys.done + 1 == self.ring.len() {
+            self.convoys.last = 0;
+        }
+    }
+
+    #[inline]
+    fn pass(&mut self) {
+        if let Some(slot) = self.front() {
+            self.convoys.done_bytes += slot.len;
+            self.convoys.done += 1;
+        }
+    }
+
+    /// Goes back to the first request of the convoy at the front. Returns the last block of each that
+    /// was answered.
+    pub(super) fn rewind(&mut self) -> VecDeque<Bytes> {
+        (self.convoys.done, self.convoys.done_bytes) = (0, 0);
+        std::mem::take(&mut self.convoys.held)
+    }
+
+    /// Takes the first request of a convoy that was answered well, with the last part of its reply.
+    #[inline]
+    pub(super) fn next_done(&mut self) -> Option<(Slot<X>, Bytes)> {
+        let block = self.convoys.held.pop_front()?;
+        let slot = self.answered()?;
+        self.convoys.done -= 1;
+        self.convoys.done_bytes -= slot.len;
+        Some((slot, block))
     }
 
     /// Drops what was not written.

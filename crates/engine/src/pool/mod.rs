@@ -184,6 +184,7 @@ mod events;
 mod limits;
 mod load;
 mod output;
+mod repeats;
 mod upkeep;
 mod waiters;
 
@@ -202,6 +203,7 @@ pub use connections::ConnectionId;
 pub use limits::{IdleOrder, Limits};
 pub use load::{Choice, Load, choose};
 pub use output::{Cause, Condition, Output};
+pub use repeats::Repeats;
 pub use waiters::Ticket;
 
 /// The policy of one pool of connections to one server; see the [module](self).

@@ -21,6 +21,8 @@ use bytes::{BufMut, BytesMut};
 use onetrip_engine::{Outcome, Protocol, Step, SyncPoint, Violation};
 
 pub const HEADER: usize = 7;
+/// A sync point of a request that joins others.
+pub const SYNC: &[u8] = b"S\0\x07\0\0\0\0";
 pub const FLAG_SYNC: u8 = 1;
 pub const FLAG_ONLY: u8 = 2;
 
@@ -71,6 +73,12 @@ pub fn put_request(out: &mut BytesMut, id: u32, sync: SyncPoint, script: &[u8]) 
     out.put_u32(id);
     out.put_u8(flags);
     out.put_slice(script);
+}
+
+/// The bytes of a request whose sync point is a message of its own, which can be taken off.
+pub fn put_joining(out: &mut BytesMut, id: u32, script: &[u8]) {
+    put_request(out, id, SyncPoint::Member, script);
+    out.put_slice(SYNC);
 }
 
 pub fn part(id: u32) -> Vec<u8> {
@@ -126,6 +134,7 @@ impl Expect {
 impl Protocol for Toy {
     type Expect = Expect;
     type Event = u32;
+    const SYNC: &'static [u8] = SYNC;
     const FLUSH: &'static [u8] = b"F\0\x07\0\0\0\0";
     const TERMINATE: &'static [u8] = b"X\0\x07\0\0\0\0";
 

@@ -10,7 +10,7 @@ use onetrip_engine::{
 };
 
 use super::server::Server;
-use super::{Expect, Toy, put_request};
+use super::{Expect, Toy, put_joining, put_request};
 
 /// An output in a form that doesn't depend on how the bytes arrived: parts are joined with the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +96,27 @@ impl Pair {
 
     pub fn owns(&mut self, ids: std::ops::Range<u32>) -> Vec<Ticket> {
         ids.map(|id| self.own(id, "o")).collect()
+    }
+
+    /// One that joins others.
+    pub fn join(&mut self, id: u32, script: &str) -> Ticket {
+        let request = Request { joins: true, ..self.request(id, SyncPoint::Own) };
+        self.submit_joining(request, script)
+    }
+
+    pub fn joins(&mut self, ids: std::ops::Range<u32>) {
+        for id in ids {
+            self.join(id, "o");
+        }
+    }
+
+    pub fn submit_joining(&mut self, request: Request<Expect>, script: &str) -> Ticket {
+        let id = request.expect.id;
+        let encoded = self.client.submit(self.now, request, |out| {
+            put_joining(out, id, script.as_bytes());
+            Ok::<(), ()>(())
+        });
+        encoded.unwrap()
     }
 
     pub fn member(&mut self, id: u32, script: &str) -> Ticket {

@@ -32,6 +32,10 @@ pub struct Server {
     pub runs: HashMap<u32, usize>,
     pub flushes: usize,
     pub terminated: bool,
+    /// Sync points that came as messages of their own.
+    pub syncs: usize,
+    /// The next of them fails.
+    sync_fails: bool,
     segment: Vec<u32>,
     aborted: bool,
     healed: Option<u32>,
@@ -54,6 +58,11 @@ impl Server {
                 b'F' => {
                     self.flushes += 1;
                     self.output.append(&mut self.held);
+                }
+                b'S' => {
+                    let last = self.received.last().copied().unwrap();
+                    self.sync(last, false);
+                    self.syncs += 1;
                 }
                 b'H' => self.healed = Some(message.id),
                 b'X' => self.terminated = true,
@@ -86,6 +95,7 @@ impl Server {
         *self.runs.entry(id).or_default() += 1;
         for action in script {
             match action {
+                b'E' => self.sync_fails = true,
                 b'p' => self.held.extend(message(b'p', id, b"part")),
                 b'e' => return self.fail(id, Effect::None, &[0, 0]),
                 b'u' => return self.fail(id, Effect::Some, &[1, 0]),
@@ -115,6 +125,7 @@ impl Server {
     }
 
     fn sync(&mut self, id: u32, fails: bool) {
+        let fails = std::mem::take(&mut self.sync_fails) || fails;
         if fails && !self.aborted {
             self.held.extend(message(b'e', id, &[0, 0]));
             self.undo();

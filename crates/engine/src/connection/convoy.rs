@@ -1,0 +1,118 @@
+//! Convoys: requests that each asked for a sync point of its own, and share one.
+//!
+//! Each of them joins others ([`Request::joins`](crate::Request::joins)) and was still unwritten, or
+//! at least its sync point was, when the next one came: so nothing ever waits for a convoy to grow.
+//! Where a request goes in it is the wire's work. Here is what its replies mean: an answer is final
+//! when the sync point is answered, and where one fails all others are sent again, each by itself.
+
+use bytes::{Bytes, BytesMut};
+
+use super::wire::Slot;
+use super::{Connection, HeadFailure};
+use crate::{Cause, End, Outcome, Protocol, Token};
+
+/// How a convoy failed.
+pub(super) struct ConvoyFailure {
+    /// Which of it failed, counted from its first; none if it was the sync point that did.
+    at: Option<usize>,
+    failed: HeadFailure,
+}
+
+impl ConvoyFailure {
+    /// Which request failed, and what is known of its effect.
+    pub(super) fn of(&self) -> Option<(usize, Outcome)> {
+        Some((self.at?, self.failed.failure.outcome))
+    }
+}
+
+impl<P: Protocol> Connection<P> {
+    /// The head was answered, and its convoy goes on or ends with it.
+    #[inline]
+    pub(super) fn complete_in_convoy(&mut self, input: &mut BytesMut, taken: &mut usize) {
+        match self.wire.front() {
+            Some(slot) if slot.joined => {
+                let block = input.split_to(std::mem::take(taken)).freeze();
+                self.wire.hold(block);
+            }
+            _ => self.convoy_complete = true,
+        }
+    }
+
+    /// The head failed: what follows in its convoy is skipped.
+    pub(super) fn fail_convoy(&mut self, failed: HeadFailure) {
+        if self.convoy_failure.is_some() {
+            return self.violated("a second error for one sync point");
+        }
+        // An error behind the last answer is the sync point's: nobody's own.
+        let at = (!self.convoy_complete).then_some(self.wire.done());
+        self.wire.pass_convoy();
+        if let Some(end) = self.wire.front_mut() {
+            self.protocol.skip(&mut end.expect);
+        }
+        self.convoy_failure = Some(ConvoyFailure { at, failed });
+    }
+
+    /// The sync point of the convoy at the front was answered.
+    pub(super) fn settle_convoy(&mut self, block: Bytes) {
+        if self.wire.front().is_some_and(|slot| slot.joined) {
+            return self.violated("a sync point was answered before a request in front of it");
+        }
+        self.convoy_complete = false;
+        match self.convoy_failure.take() {
+            Some(failed) => self.dissolve(failed),
+            None => {
+                while let Some((slot, block)) = self.wire.next_done() {
+                    self.end(slot.token, block, End::Complete);
+                }
+                self.end_head(block, End::Complete);
+            }
+        }
+        self.update_window();
+    }
+
+    /// Ends the one that failed, and has the others sent again.
+    fn dissolve(&mut self, ConvoyFailure { at, failed }: ConvoyFailure) {
+        let last = self.wire.done();
+        self.wire.rewind();
+        for index in 0..=last {
+            let number = self.wire.front_number();
+            let bytes = Bytes::copy_from_slice(self.wire.front_bytes());
+            let Some(mut slot) = self.wire.answered() else { break };
+            let is_failed = at == Some(index);
+            slot.heals = is_failed && failed.never_started && slot.again;
+            slot.again &= !slot.heals;
+            match is_failed && !slot.heals && !self.is_hit(&failed, &slot, number) {
+                true => self.end(slot.token, failed.block.clone(), End::Failed(failed.failure)),
+                false => self.send_apart(slot, bytes),
+            }
+        }
+    }
+
+    /// Has one of a convoy sent again with a sync point of its own. Nobody would hear of one whose
+    /// deadline has passed.
+    fn send_apart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
+        if slot.token == Token::DISCARD {
+            return;
+        }
+        let bytes = match std::mem::take(&mut slot.joined) {
+            true => [&bytes[..], P::SYNC].concat().into(),
+            false => bytes,
+        };
+        self.restart(slot, bytes);
+    }
+
+    /// The connection ends within a convoy: what is known of the one that failed is told, and the
+    /// others end as those behind them do.
+    pub(super) fn close_convoy(&mut self) {
+        self.wire.rewind();
+        let Some(ConvoyFailure { at, failed }) = self.convoy_failure.take() else { return };
+        let Some(at) = at else { return };
+        for number in 0..=at {
+            let Some(slot) = self.wire.answered() else { break };
+            match number == at {
+                true => self.end(slot.token, failed.block.clone(), End::Failed(failed.failure)),
+                false => self.fail(slot.token, Outcome::Unknown, Cause::Closed),
+            }
+        }
+    }
+}

@@ -7,6 +7,7 @@ mod kill;
 pub mod long_pipeline;
 mod one_sync;
 mod proxy;
+mod repeatable;
 mod rows_100k;
 mod select;
 mod transfer;
@@ -31,7 +32,7 @@ impl Group {
     }
 }
 
-pub const ALL: [Group; 12] = [
+pub const ALL: [Group; 13] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -52,6 +53,7 @@ pub const ALL: [Group; 12] = [
         names: &["pipeline_100k_one_sync", "pipeline_100k_sync_per_1000"],
         run: long_pipeline::run,
     },
+    Group { names: &["repeatable"], run: repeatable::run },
     Group { names: &["kill_1000_in_flight"], run: kill::run },
     Group { names: &["engine_depth"], run: engine_depth::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },

@@ -207,12 +207,12 @@ impl<X> Wire<X> {
         self.members
     }
 
-    /// The request whose reply is due.
     #[inline]
     pub(super) fn fed(&self) -> usize {
         self.fed
     }
 
+    /// The request whose reply is due.
     #[inline]
     pub(super) fn front(&self) -> Option<&Slot<X>> {
         self.ring.get(self.convoys.done)

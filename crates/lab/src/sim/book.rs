@@ -40,6 +40,8 @@ pub(super) struct Record {
     /// The group that it is of.
     pub(super) group: Option<u64>,
     pub(super) in_transaction: bool,
+    /// It was sent again since a neighbour failed.
+    pub(super) restarted: bool,
     /// Its reply so far.
     pub(super) reply: Vec<u8>,
     pub(super) error: Option<Bytes>,
@@ -65,10 +67,23 @@ impl Record {
             run,
             group: None,
             in_transaction: false,
+            restarted: false,
             reply: Vec::new(),
             error: None,
             tags: Vec::new(),
             healed: Vec::new(),
+        }
+    }
+
+    /// What its reply consists of. One whose sync point was left out has no answer to that.
+    fn parts(&self) -> &[reply::Part] {
+        match &self.plan.reply[..] {
+            [parts @ .., reply::Part::Ready]
+                if self.plan.joins && self.reply.iter().rev().nth(5) != Some(&b'Z') =>
+            {
+                parts
+            }
+            parts => parts,
         }
     }
 
@@ -98,6 +113,7 @@ impl Book {
             Output::Data { token, block } | Output::Piece { token, block, .. } => {
                 self.note_data(*token, block);
             }
+            Output::Restarted { token } => self.note_restarted(*token),
             Output::Ended { token, block, end } => self.note_end(now, *token, block, *end),
             Output::Event { event, .. } => self.report.count(match event {
                 Event::Notice => "event notice",
@@ -159,6 +175,17 @@ impl Book {
         }
     }
 
+    fn note_restarted(&mut self, token: Token) {
+        self.report.count("sent again for a neighbour");
+        match self.records.get_mut(&token.0).filter(|record| record.is_open()) {
+            Some(record) if record.plan.joins && !record.restarted => {
+                record.restarted = true;
+                record.reply.clear();
+            }
+            _ => self.complain(format!("{token:?} was sent again, and should not be")),
+        }
+    }
+
     fn note_end(&mut self, now: Time, token: Token, block: &Bytes, end: End) {
         if let Some(at) = self.wishes.iter().position(|wish| *wish == token.0) {
             self.wishes.remove(at);
@@ -193,7 +220,7 @@ impl Book {
         let mut complain = |what: String| findings.push(format!("{token}: {what} ({end:?})"));
         let whole = !matches!(end, End::Failed(_));
         let mut tags = Vec::new();
-        match reply::check(&record.reply, &record.plan.reply, whole, &record.healed) {
+        match reply::check(&record.reply, record.parts(), whole, &record.healed) {
             Ok(found) => tags = found,
             Err(what) => complain(what),
         }
@@ -241,6 +268,9 @@ impl Book {
             record.tags = tags;
             if end == End::Complete {
                 self.confirmed.extend(record.plan.prepares.take());
+            }
+            if record.end() == Some(End::Complete) && !record.reply.ends_with(b"Z\0\0\0\x05I") {
+                self.report.count("shared a sync point");
             }
             if record.end() == Some(End::Complete) && record.reply.starts_with(b"3") {
                 self.report.count("sent again and answered");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, SyncPoint};
-use onetrip_postgres::message::{FLUSH, TERMINATE};
+use onetrip_postgres::message::{FLUSH, SYNC, TERMINATE};
 
 use super::book::{Record, State, failed};
 use super::plan::Role;
@@ -128,7 +128,7 @@ impl World {
     fn check_order(&mut self, findings: &mut Vec<String>) {
         let mut places: HashMap<u64, (u64, u64)> = HashMap::new();
         for record in self.book.records.values() {
-            let again = self.healing && record.plan.again;
+            let again = self.healing && record.plan.again || record.restarted;
             for op in record.plan.ops.iter().filter(|_| !again) {
                 places.insert(*op, record.place);
             }
@@ -150,7 +150,7 @@ impl World {
     /// What was written is the requests that were not taken back, in issue order, whole, with a
     /// Flush here and there; and what the end of the connection found unwritten is NotSent.
     fn check_wire(&self, findings: &mut Vec<String>) {
-        if self.healing {
+        if self.healing || self.book.records.values().any(|record| record.restarted) {
             return;
         }
         let mut by_place: BTreeMap<(u64, u64), &Record> = BTreeMap::new();
@@ -158,8 +158,19 @@ impl World {
             by_place.insert(record.place, record);
         }
         let mut rest = &self.wrote[..];
+        let mut following = by_place.values().skip(1);
         for record in by_place.values() {
-            let bytes = &record.plan.bytes[..];
+            let next_joins = following.next().is_some_and(|next| next.plan.joins);
+            let shares = record.plan.joins && next_joins;
+            let bytes = match record.plan.bytes.strip_suffix(&SYNC) {
+                // What lies behind it is no sync point, so it was left out.
+                Some(bytes)
+                    if shares && rest.len() > bytes.len() && rest[bytes.len()] != SYNC[0] =>
+                {
+                    bytes
+                }
+                _ => &record.plan.bytes[..],
+            };
             while rest.len() >= FLUSH.len()
                 && rest.starts_with(&FLUSH)
                 && !bytes.starts_with(&FLUSH)
@@ -224,7 +235,7 @@ impl Record {
 /// What is wrong with a request that ended so, whose segment ended so, and that left this behind.
 fn judge(record: &Record, segment: Option<End>, entry: Entry) -> Result<(), &'static str> {
     let stands = entry.effect == Effect::Committed;
-    if entry.executed > 1 {
+    if entry.executed > 1 + u32::from(record.restarted) {
         return Err("ran more than once");
     }
     if entry.effect == Effect::Pending {

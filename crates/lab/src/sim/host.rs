@@ -148,6 +148,7 @@ impl World {
             sync: plan.sync,
             deadline: plan.deadline,
             again: plan.again,
+            joins: plan.joins,
             group,
             in_order: false,
             pinned: false,

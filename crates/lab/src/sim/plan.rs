@@ -26,6 +26,8 @@ pub(super) struct Plan {
     pub(super) fail: Option<Fail>,
     pub(super) deadline: Time,
     pub(super) again: bool,
+    /// It may share a sync point with neighbours of which the same is said.
+    pub(super) joins: bool,
     pub(super) discard: bool,
     /// It names a prepared statement or a portal that something before it has made.
     pub(super) depends: bool,
@@ -80,6 +82,7 @@ impl Build {
             fail: None,
             deadline: Time::NEVER,
             again: false,
+            joins: false,
             discard: false,
             depends: false,
             prepares: None,

@@ -28,6 +28,8 @@ pub(super) struct Settings {
     pub(super) failures: u64,
     /// One in how many requests has a deadline.
     pub(super) deadlines: u64,
+    /// Whether requests share sync points with their neighbours.
+    pub(super) joins: bool,
     /// Whether prepared statements get lost and stale.
     pub(super) losses: bool,
     /// The most rows of a reply, and the most bytes of a row's payload or of a text.
@@ -67,6 +69,8 @@ impl Settings {
             queue_max: rng.pick(&[0, 1, 3, 8, 64, 64, 64]),
             queue_bytes_max: rng.pick(&[0, 500, 5000, 16 << 20, 16 << 20, 16 << 20]),
             waiting_max: rng.pick(&[0, 1, 4, 16, 1000, 1000]),
+            convoy_max: rng.pick(&[0, 2, 3, 64, 64]),
+            convoy_bytes_max: rng.pick(&[0, 300, 16 << 10, 16 << 10]),
             stall_timeout: rng.pick(&[
                 Duration::from_secs(30),
                 Duration::from_secs(30),
@@ -94,6 +98,7 @@ impl Settings {
             idleness: rng.pick(&[2, 4, 10]),
             failures: rng.pick(&[0, 3, 12, 12]),
             deadlines: rng.pick(&[0, 0, 3, 12]),
+            joins: rng.one_in(2),
             losses: rng.one_in(2),
             rows_max: if speed < 100 { 3 } else { 20 },
             size_max: (speed * 2).clamp(8, 1500),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use onetrip_engine::{SyncPoint, Time};
-use onetrip_postgres::message::Format;
+use onetrip_postgres::message::{Format, SYNC};
 
 use super::plan::{Build, Plan, PreparedText, Role};
 use super::reply::Part;
@@ -23,6 +23,11 @@ impl World {
         plan.again = self.rng.one_in(2);
         plan.discard = plan.prepares.is_none() && self.rng.one_in(20);
         plan.deadline = if plan.discard { Time::NEVER } else { self.deadline() };
+        plan.joins = self.settings.joins
+            && plan.prepares.is_none()
+            && !plan.discard
+            && plan.bytes.ends_with(&SYNC)
+            && self.rng.one_in(2);
         plan
     }
 

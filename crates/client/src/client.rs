@@ -11,6 +11,7 @@ use crate::methods::statement_methods;
 use crate::metrics::Metrics;
 use crate::notice::Notices;
 use crate::pool::Pool;
+use crate::repeat::Repeatable;
 use crate::session::Session;
 use crate::statement::unprepared;
 use crate::streams::{Lease, stream_methods};
@@ -153,6 +154,13 @@ impl Client {
     statement_methods!();
     stream_methods!((&self), 'static, Lease::own(self.session().await?));
 
+    /// The same for statements of which you say that running them twice does no harm: reads, and
+    /// writes that come out the same. They are sent again by themselves after a lost connection, and
+    /// neighbouring reads share a sync point: see [`Repeatable`].
+    pub fn repeatable(&self) -> Repeatable<'_> {
+        Repeatable::new(self)
+    }
+
     /// What this client knows of the types that are not built in. It learns them by itself when a result
     /// or a prepared statement has them; see docs/types.md.
     pub fn types(&self) -> &TypeCache {
@@ -229,6 +237,10 @@ impl Client {
             })
             .await;
         }
+    }
+
+    pub(crate) fn executor(&self) -> &Executor {
+        &self.executor
     }
 
     fn pool(&self) -> &Arc<Pool> {

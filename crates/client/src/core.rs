@@ -161,6 +161,8 @@ pub(crate) struct Core {
     pub(crate) armed: Time,
     /// Why the connection ended; the outcome is filled in for each request.
     ended: Option<Error>,
+    /// And when.
+    pub(crate) ended_at: Time,
     /// Callers to be woken once the lock is released.
     pub(crate) wakers: Vec<Waker>,
     full: bool,
@@ -240,6 +242,7 @@ impl Connection {
             clock: now,
             armed: Time::NEVER,
             ended: None,
+            ended_at: Time::ZERO,
             wakers: Vec::new(),
             full: false,
             drained: Vec::new(),
@@ -671,6 +674,7 @@ impl Core {
             // The pool sees to it that the connection gets no more work.
             Output::Astray => self.reports = true,
             Output::Closed(reason) => {
+                self.ended_at = now;
                 self.full = false;
                 self.wakers.append(&mut self.drained);
                 self.note_end(reason);

@@ -18,6 +18,7 @@ use crate::first_use::{FirstUse, write_statement};
 use crate::lead::{Lead, Part};
 use crate::params::{self, BindError, Found, Params, write_value};
 use crate::pool::{Placement, Pool, Work};
+use crate::repeat::{Again, Repeat};
 use crate::reply::{Description, FromReply, Reply, Text};
 use crate::rows::Blocks;
 use crate::shapes::Shape;
@@ -61,13 +62,17 @@ pub(crate) struct Outgoing<'a> {
     touches: bool,
     /// What it is to a transaction around it.
     part: Part,
+    /// Whether it may share a sync point with neighbours of its kind.
+    joins: bool,
     message: Message<'a>,
 }
 
 /// The same, until there is a connection for it.
-struct Kept {
+#[derive(Debug)]
+pub(crate) struct Kept {
     expect: Expect,
     touches: bool,
+    joins: bool,
     bound: Option<Bound>,
     bytes: Bytes,
 }
@@ -79,7 +84,8 @@ impl Outgoing<'_> {
             Message::Bound(bound, bytes) => (Some(bound.clone()), bytes),
         };
         let bytes = Bytes::copy_from_slice(bytes);
-        Kept { expect: self.expect, touches: self.touches, bound, bytes }
+        let Outgoing { expect, touches, joins, .. } = *self;
+        Kept { expect, touches, joins, bound, bytes }
     }
 }
 
@@ -89,8 +95,9 @@ impl Kept {
             None => Message::Whole(&self.bytes),
             Some(bound) => Message::Bound(bound, &self.bytes),
         };
+        let Kept { expect, touches, joins, .. } = *self;
         // What waits for a connection is of no transaction.
-        Outgoing { expect: self.expect, touches: self.touches, part: Part::Statement, message }
+        Outgoing { expect, touches, joins, part: Part::Statement, message }
     }
 }
 
@@ -108,7 +115,7 @@ pub(crate) struct Sent {
     pub(crate) at: At,
     /// What went in front, or may have.
     pub(crate) lead: Option<Arc<Lead>>,
-    deadline: Time,
+    pub(crate) deadline: Time,
 }
 
 impl Sent {
@@ -218,22 +225,44 @@ impl Executor {
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<T> {
+        self.run_as(false, statement, params)
+    }
+
+    /// Submits a statement of which the caller says that it may run twice.
+    pub(crate) fn run_repeatable<T: FromReply>(
+        &self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<T> {
+        self.run_as(true, statement, params)
+    }
+
+    fn run_as<T: FromReply>(
+        &self,
+        repeatable: bool,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Reply<T> {
         let source = statement.to_statement();
         let span = Span::of(&self.context, source);
         with_scratch(|out| {
-            let submitted = self.try_run(source, params, out);
+            let submitted = self.try_run(repeatable, source, params, out);
             submitted.unwrap_or_else(Reply::refused).traced(span)
         })
     }
 
     fn try_run<T: FromReply>(
         &self,
+        repeatable: bool,
         source: Source<'_>,
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Reply<T>, Error> {
         let encoded = match self.encode(source, params, out) {
-            Err(Unready::Ask(first_use)) => return self.ask(first_use),
+            Err(Unready::Ask(first_use)) => {
+                let kept = repeatable.then(|| Again::Asking(first_use.clone()));
+                return Ok(self.ask(first_use)?.repeating(kept.map(|it| self.repeat(it))));
+            }
             Err(Unready::Error(error)) => return Err(error),
             Ok(encoded) => encoded,
         };
@@ -245,13 +274,37 @@ impl Executor {
             }
         };
         let touches = encoded.traits.session_state();
-        let part = Part::Statement;
-        let sent = self.submit(Outgoing { expect: encoded.expect, touches, part, message })?;
+        let (part, joins) = (Part::Statement, repeatable && encoded.traits.read_only_select());
+        let outgoing = Outgoing { expect: encoded.expect, touches, joins, part, message };
+        let repeat = repeatable.then(|| self.repeat(Again::Encoded(outgoing.to_owned())));
+        let sent = self.submit(outgoing)?;
         let mut text = encoded.text;
         if let Text::New(first_use) = &mut text {
             first_use.deadline = sent.deadline;
         }
-        Ok(Reply::of(sent).reading(text, encoded.traits.commit()))
+        Ok(Reply::of(sent).reading(text, encoded.traits.commit()).repeating(repeat))
+    }
+
+    fn repeat(&self, again: Again) -> Repeat {
+        Repeat::new(self.clone(), again)
+    }
+
+    /// Submits what was submitted before on another connection.
+    pub(crate) fn submit_again(
+        &self,
+        core: &mut Core,
+        now: Time,
+        again: &Again,
+        deadline: Time,
+    ) -> Result<Token, Error> {
+        match again {
+            Again::Encoded(kept) => self.submit_on(core, now, &kept.outgoing(), deadline),
+            Again::Asking(first_use) => {
+                let mut first_use = first_use.clone();
+                first_use.deadline = deadline;
+                core.submit_asking(now, first_use, None)
+            }
+        }
     }
 
     /// Sends a statement with the question for its types in front.
@@ -325,10 +378,10 @@ impl Executor {
         let cancel_late = self.context.options.cancel_on_timeout;
         match outgoing.message {
             Message::Whole(bytes) => {
-                let resend = self.comes_again(outgoing.expect);
+                let (resend, joins) = (self.comes_again(outgoing.expect), outgoing.joins);
                 let request = isolated(core, outgoing.expect);
                 let request =
-                    Request { deadline, in_order, pinned, resend, cancel_late, ..request };
+                    Request { deadline, in_order, pinned, resend, joins, cancel_late, ..request };
                 self.submit_bytes(core, now, request, (None, outgoing.part), bytes)
             }
             Message::Bound(bound, values) => {
@@ -349,6 +402,7 @@ impl Executor {
                         in_order,
                         pinned,
                         resend: !parses && self.comes_again(expect),
+                        joins: !parses && outgoing.joins,
                         cancel_late,
                         ..isolated(core, expect)
                     };
@@ -574,7 +628,8 @@ impl Executor {
         question.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
         let (part, message) = (Part::Statement, Message::Whole(&question));
-        Ok(Reply::of(self.submit(Outgoing { expect, touches: false, part, message })?))
+        let outgoing = Outgoing { expect, touches: false, joins: false, part, message };
+        Ok(Reply::of(self.submit(outgoing)?))
     }
 
     /// Runs a text of one or more statements by the simple protocol.
@@ -587,7 +642,7 @@ impl Executor {
             let (expect, touches) =
                 (with_effects(Expect::simple(), traits), traits.session_state());
             let (part, message) = (Part::Statement, Message::Whole(&out));
-            self.submit(Outgoing { expect, touches, part, message })
+            self.submit(Outgoing { expect, touches, joins: false, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }
@@ -599,7 +654,7 @@ impl Executor {
             bytes.extend_from_slice(&SYNC);
             let expect = Expect::sync().parse().bind().execute();
             let message = Message::Whole(&bytes);
-            self.submit(Outgoing { expect, touches: false, part, message })
+            self.submit(Outgoing { expect, touches: false, joins: false, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }

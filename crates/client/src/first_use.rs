@@ -25,7 +25,7 @@ use crate::types::TypeCache;
 use crate::{Error, Kind, Outcome};
 
 /// A statement whose text was not seen before, with its parameters in every type that they accept.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct FirstUse {
     params: Vec<Param>,
     /// What was found without asking.
@@ -37,7 +37,7 @@ pub(crate) struct FirstUse {
     pub(crate) lacks_binary_form: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Param {
     found: Found,
     values: Vec<Alternative>,

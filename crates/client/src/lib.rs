@@ -75,6 +75,7 @@ mod params;
 mod pipeline;
 mod pipelines;
 mod pool;
+mod repeat;
 mod replies;
 mod reply;
 mod rows;
@@ -109,6 +110,7 @@ pub use params::{Typed, typed};
 pub use pipeline::Pipeline;
 pub use pipelines::PipelineStatus;
 
+pub use repeat::Repeatable;
 pub use reply::{FromReply, Reply};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -170,7 +170,7 @@ pub(crate) fn format_of(value: &(dyn ToSql + Sync), type_: &Type) -> Format {
 }
 
 /// A value in one of the types that it accepts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Alternative {
     pub(crate) type_: Type,
     pub(crate) format: Format,

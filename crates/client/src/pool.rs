@@ -38,6 +38,7 @@ use crate::{Error, Kind, trace};
 use exchange::{Exchange, Put};
 use hints::Hints;
 pub(crate) use load::LoadCell;
+pub(crate) use opening::runtime_gone;
 pub(crate) use placing::{Placement, Work};
 use waiting::Callers;
 
@@ -397,6 +398,11 @@ impl Pool {
         (!state.policy.is_closed()).then_some(instant)
     }
 
+    /// Runs a task on the runtime of the pool.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.runtime.spawn(task);
+    }
+
     // --- getters ---
 
     /// What connections and callers see of it without its lock.
@@ -405,8 +411,7 @@ impl Pool {
     }
 
     /// Whether no new calls come.
-    #[cfg(feature = "metrics")]
-    pub(crate) fn is_closing(&self) -> bool {
+    pub(crate) fn is_closed(&self) -> bool {
         self.hints().is_closed()
     }
 
@@ -469,7 +474,7 @@ struct Watch(std::sync::Weak<Pool>);
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(pool) = self.0.upgrade() {
-            pool.lock().closed_because.get_or_insert_with(opening::runtime_gone);
+            pool.lock().closed_because.get_or_insert_with(runtime_gone);
             pool.close();
         }
     }

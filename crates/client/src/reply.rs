@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use onetrip_engine::{Outcome, Token};
+use onetrip_engine::{Outcome, Time, Token};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
@@ -18,6 +18,7 @@ use crate::lead::Lead;
 use crate::oids::result_format;
 use crate::pipelines::rolled_back;
 use crate::pool::Placement;
+use crate::repeat::{Repeat, Repeating};
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
 use crate::shapes::Shape;
@@ -42,6 +43,9 @@ pub struct Reply<T> {
     /// Where its statement is, once somebody may want to cancel it.
     spot: OnceLock<Arc<Spot>>,
     span: Span,
+    deadline: Time,
+    /// How it is sent again after its connection was lost, if it may be.
+    repeating: Option<Repeating>,
     result: PhantomData<fn() -> T>,
 }
 
@@ -132,7 +136,7 @@ impl<T> Reply<T> {
 
     pub(crate) fn of(sent: Sent) -> Reply<T> {
         let mut reply = Reply::new(Stage::At(sent.at));
-        reply.lead = sent.lead;
+        (reply.lead, reply.deadline) = (sent.lead, sent.deadline);
         reply
     }
 
@@ -147,6 +151,12 @@ impl<T> Reply<T> {
         self
     }
 
+    /// The caller says that it may run twice.
+    pub(crate) fn repeating(mut self, repeat: Option<Repeat>) -> Reply<T> {
+        self.repeating = repeat.map(|repeat| Repeating::new(repeat, self.deadline));
+        self
+    }
+
     fn new(stage: Stage) -> Reply<T> {
         Reply {
             stage,
@@ -155,6 +165,8 @@ impl<T> Reply<T> {
             commits: false,
             spot: OnceLock::new(),
             span: Span::default(),
+            deadline: Time::NEVER,
+            repeating: None,
             result: PhantomData,
         }
     }
@@ -193,6 +205,25 @@ impl<T> Reply<T> {
         self
     }
 
+    /// Whether it is sent again after this error.
+    fn repeats(&mut self, error: &Error, on: Option<&Connection>) -> bool {
+        let placement = self.repeating.as_mut().and_then(|repeating| repeating.again(error, on));
+        let repeats = placement.is_some();
+        if let Some(placement) = placement {
+            self.stage = Stage::At(At::Later(placement));
+            self.note_place();
+        }
+        repeats
+    }
+
+    /// What its last error tells.
+    fn failed(&self, error: Error) -> Error {
+        match &self.repeating {
+            Some(repeating) => repeating.last(error),
+            None => error,
+        }
+    }
+
     /// Learns from how the statement ended. Returns where it is sent again.
     fn learn(
         &mut self,
@@ -204,6 +235,9 @@ impl<T> Reply<T> {
         match (std::mem::take(&mut self.text), result) {
             (Text::New(first_use), Ok(_)) => connection.context.shapes.remember(first_use.shape),
             (Text::New(first_use), Err(error)) if same_hands && lacks_binary_form(error) => {
+                if let Some(repeating) = &mut self.repeating {
+                    repeating.ask(&first_use);
+                }
                 return connection.ask_again(first_use);
             }
             (Text::Unseen(shape), Ok(_)) => connection.context.shapes.remember(shape),
@@ -258,7 +292,9 @@ impl<T: FromReply> Reply<T> {
                     ));
                 }
                 Stage::At(At::Later(placement)) => match this.poll_place(&placement, cx) {
-                    Poll::Ready(placed) => placed?,
+                    Poll::Ready(Ok(placed)) => placed,
+                    Poll::Ready(Err(error)) if this.repeats(&error, None) => continue,
+                    Poll::Ready(Err(error)) => return Poll::Ready(Err(this.failed(error))),
                     Poll::Pending => {
                         this.stage = Stage::At(At::Later(placement));
                         return Poll::Pending;
@@ -271,12 +307,17 @@ impl<T: FromReply> Reply<T> {
             };
             this.span.on(&connection);
             let Taken { blocks, columns, result, too_large, same_hands, .. } = taken;
+            if let Err(error) = &result
+                && this.repeats(error, Some(&connection))
+            {
+                continue;
+            }
             if let Some(token) = this.learn(&connection, &blocks, &result, same_hands) {
                 this.stage = Stage::At(At::Here(connection, token));
                 this.note_place();
                 continue;
             }
-            let provisional = result? == Finished::Provisional;
+            let provisional = result.map_err(|error| this.failed(error))? == Finished::Provisional;
             if too_large {
                 return Poll::Ready(Err(result_too_large(&connection.context.options)));
             }

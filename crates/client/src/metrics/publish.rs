@@ -48,7 +48,7 @@ impl Publisher {
 pub(crate) fn publish(pool: &Pool) {
     let (new, old) = {
         let mut state = pool.context.totals.lock();
-        let new = match pool.is_closing() {
+        let new = match pool.is_closed() {
             // What is left of it is no longer shown, since nobody would take it back.
             true => snapshot(&state, pool).without_gauges(),
             false => snapshot(&state, pool),

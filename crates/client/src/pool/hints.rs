@@ -40,14 +40,13 @@ impl Hints {
     }
 
     /// Whether no new calls come.
-    #[cfg(feature = "metrics")]
     pub(super) fn is_closed(&self) -> bool {
         self.closed.load(Ordering::SeqCst)
     }
 
     /// Whether the policy wants a connection that a session gives back.
     pub(super) fn wants_back(&self) -> bool {
-        self.waiting() > 0 || self.closed.load(Ordering::SeqCst)
+        self.waiting() > 0 || self.is_closed()
     }
 
     /// Takes note of whether one more connection may be opened now, and of how old a statement may be

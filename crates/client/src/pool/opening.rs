@@ -39,7 +39,7 @@ impl Drop for Attempt {
     }
 }
 
-pub(super) fn runtime_gone() -> Error {
+pub(crate) fn runtime_gone() -> Error {
     Error::new(
         Kind::Transport,
         Outcome::NotSent,

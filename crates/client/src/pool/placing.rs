@@ -117,13 +117,29 @@ impl Pool {
     /// Does `work` as soon as a shared connection takes it.
     pub(crate) fn run_later(self: &Arc<Self>, work: Work, deadline: Time) -> Arc<Placement> {
         let placement = Placement::new(self);
+        self.run_for(&placement, work, deadline);
+        placement
+    }
+
+    /// The same for a placement that somebody has already.
+    pub(crate) fn run_for(
+        self: &Arc<Self>,
+        placement: &Arc<Placement>,
+        work: Work,
+        deadline: Time,
+    ) {
         self.with(|state, now| {
             self.sweep(state, Time::NEVER);
             let token = state.callers.add_statement(work, placement.clone());
             let deadline = (deadline != Time::NEVER).then_some(deadline);
             let ticket = state.policy.wait_shared(now, token, deadline);
-            if let PlacementState::Waiting { caller, .. } = &mut *placement.lock() {
-                *caller = Some((token, ticket));
+            match &mut *placement.lock() {
+                PlacementState::Waiting { caller, .. } => *caller = Some((token, ticket)),
+                // Its caller has gone away meanwhile.
+                _ => {
+                    state.policy.give_up(ticket);
+                    return state.callers.remove(token);
+                }
             }
             let State { policy, connections, .. } = state;
             if policy.idle(|id| super::load::of(connections, id)) == 0 {
@@ -134,7 +150,6 @@ impl Pool {
             // Sessions that ended just now did not see it wait.
             self.hand_over_parked();
         }
-        placement
     }
 }
 
@@ -225,7 +240,10 @@ impl Placement {
             PlacementState::Waiting { caller, .. } => *caller,
             _ => None,
         };
-        let Some((token, ticket)) = caller else { return false };
+        caller.is_some_and(|caller| self.leave_as(caller))
+    }
+
+    fn leave_as(&self, (token, ticket): (Token, Ticket)) -> bool {
         self.pool.clone().with(|state, _| {
             let left = state.policy.give_up(ticket);
             if left {
@@ -255,10 +273,20 @@ impl Placement {
     /// Its caller has gone away. If it was placed meanwhile, says where.
     pub(crate) fn give_up(&self) -> Option<(Arc<Connection>, Token)> {
         self.leave();
-        match std::mem::replace(&mut *self.lock(), PlacementState::Taken) {
+        let mut left = self.take();
+        if let PlacementState::Waiting { caller: Some(caller), .. } = left {
+            // It came into the line after all.
+            self.leave_as(caller);
+            left = self.take();
+        }
+        match left {
             PlacementState::Placed(connection, token) => Some((connection, token)),
             _ => None,
         }
+    }
+
+    fn take(&self) -> PlacementState {
+        std::mem::replace(&mut *self.lock(), PlacementState::Taken)
     }
 
     pub(crate) fn is_given_up(&self) -> bool {

@@ -26,6 +26,7 @@ mod prepared;
 mod published;
 mod queries;
 mod refusals;
+mod repeatable;
 mod result_limit;
 mod row_streams;
 mod rows;

@@ -6,7 +6,8 @@
 //! says that it was cancelled. Where the connection belongs to one caller nothing comes again, and
 //! nothing more is put behind a victim. From the moment at which the cancel is sent nothing else goes onto the
 //! wire (the *hold*), until the victim was answered and the cancel has ended, since a request that is
-//! sent after both can't be hit. Otherwise the victim runs on, and its reply is drained.
+//! sent after both can't be hit. Otherwise the victim runs on, and its reply is drained. A convoy is one
+//! victim: it is cancelled only when nobody waits for any of it but who wants that.
 
 use super::Connection;
 use super::HeadFailure;

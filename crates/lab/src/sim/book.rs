@@ -151,10 +151,9 @@ impl Book {
                     self.complain("Drained came without Full");
                 }
             }
-            Output::Restarted { .. }
-            | Output::Cancel
-            | Output::NotCancelled { .. }
-            | Output::Astray => self.complain("nobody wanted a cancel"),
+            Output::Cancel | Output::NotCancelled { .. } | Output::Astray => {
+                self.complain("nobody wanted a cancel");
+            }
             Output::Closed(reason) => {
                 if self.closed.replace(reason.clone()).is_some() {
                     self.complain("Closed came twice");

@@ -373,6 +373,10 @@ impl World {
         if self.book.wishes.len() > self.engine.queued() {
             self.book.complain("a group waits for the floor, and the engine does not know");
         }
+        let nobody_holds = !self.floors.iter().any(|floor| floor.granted);
+        if nobody_holds && self.engine.in_flight() == 0 && self.engine.queued() > 0 {
+            self.book.complain("the queue stands still, and nobody holds the floor");
+        }
         if !self.engine.is_idle() || self.turn.is_some() {
             return;
         }

@@ -98,7 +98,7 @@ fn every_broken_promise_is_noticed() {
         // Where the connection ends before anything else comes, nobody misses a Drained; nor the floor
         // where the wish for it is withdrawn.
         let spared = match mutation {
-            Mutation::DropDrained | Mutation::DropGranted => struck / 8,
+            Mutation::DropDrained => struck / 8,
             _ => 0,
         };
         assert!(

@@ -4,8 +4,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use onetrip::{Client, Error, Outcome, Reply, Row, Session};
+use onetrip::{Cancelled, Client, Error, Kind, Outcome, Reply, Row, Session};
 use onetrip_lab::postgres::{Options, PrivatePostgres, shared};
 use onetrip_lab::proxy::{Direction, Fault, Scope};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -58,8 +59,8 @@ async fn relay(listener: TcpListener, syncs: Arc<AtomicUsize>) {
 /// A session that locks a new table `gate`.
 async fn closed_gate(client: &Client) -> Session {
     let holder = client.session().await.unwrap();
-    holder.batch("create table gate ()").await.unwrap();
-    holder.batch("begin; lock table gate").await.unwrap();
+    holder.script("create table gate ()").await.unwrap();
+    holder.script("begin; lock table gate").await.unwrap();
     holder
 }
 
@@ -184,7 +185,7 @@ fn what_was_undone_with_one_that_failed_is_run_again() {
             "create function {f}(int) returns int language sql as \
              'insert into {t} values ($1) returning id'"
         );
-        session().await.batch(&create).await.unwrap();
+        session().await.script(&create).await.unwrap();
         let notes = format!("select {f}($1)");
         let ask = |i: i32| client.repeatable().query_one(&notes, &[&i]);
         ask(0).await.unwrap();
@@ -245,7 +246,7 @@ fn stale_plans_are_healed_for_each() {
         let statement = client.prepare(&format!("select * from {t}")).await.unwrap();
         let ask = || client.repeatable().query_one(&statement, &[]);
         assert_eq!(ask().await.unwrap().columns().len(), 1);
-        session().await.batch(&format!("alter table {t} add column n int")).await.unwrap();
+        session().await.script(&format!("alter table {t} add column n int")).await.unwrap();
         let replies: Vec<_> = (0..30).map(|_| ask()).collect();
         for reply in replies {
             assert_eq!(reply.await.unwrap().columns().len(), 2);
@@ -262,12 +263,12 @@ fn nobody_is_failed_by_anothers_parse() {
         let sql = format!("select count(*)::int from {t}");
         let ask = || client.repeatable().query_one(&sql, &[]);
         number(ask().await);
-        session().await.batch(&format!("drop table {t}")).await.unwrap();
+        session().await.script(&format!("drop table {t}")).await.unwrap();
         let replies: Vec<_> = (0..20).map(|_| ask()).collect();
         for reply in replies {
             rejected(reply.await, "42P01");
         }
-        session().await.batch(&format!("create table {t} ()")).await.unwrap();
+        session().await.script(&format!("create table {t} ()")).await.unwrap();
         let replies: Vec<_> = (0..20).map(|_| ask()).collect();
         for reply in replies {
             assert_eq!(number(reply.await), 0);
@@ -352,7 +353,7 @@ fn a_server_that_is_killed_and_comes_back_answers_all_of_them() {
 fn it_is_sent_again_three_times_and_no_more() {
     run(async {
         let (client, s) = (client().await, shared().new_name());
-        session().await.batch(&format!("create sequence {s}")).await.unwrap();
+        session().await.script(&format!("create sequence {s}")).await.unwrap();
         let ends = format!("select nextval('{s}'), pg_terminate_backend(pg_backend_pid())");
         let failed = error(client.repeatable().query_one(&ends, &[]).await);
         assert_eq!((failed.outcome(), failed.code()), (Outcome::Unknown, "connection_lost"));
@@ -426,4 +427,39 @@ fn rejected_or_unknown(result: Result<Row, Error>) {
     let error = error(result);
     assert_eq!(error.sqlstate(), Some("22012"), "{error:?}");
     assert!(matches!(error.outcome(), Outcome::Rejected | Outcome::Unknown));
+}
+
+#[test]
+fn one_of_a_shared_sync_point_is_not_cancelled_while_others_wait() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client_with("connections_max=1").await;
+        let read = || client.repeatable().query_one(&gate.statement(), &[]);
+        let mut reads: Vec<Reply<Row>> = (0..3).map(|_| read()).collect();
+        for read in &mut reads {
+            assert!(!poll_once(read).await);
+        }
+        // The first left at once, by itself.
+        assert_eq!(reads[1].canceller().cancel().await, Cancelled::NotPossible);
+        gate.open().await;
+        for read in reads {
+            assert_eq!(read.await.unwrap().get::<i64>(0), 0);
+        }
+    });
+}
+
+#[test]
+fn reads_that_are_late_together_are_cancelled_together() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client_with("connections_max=1").await;
+        let hurried = client.repeatable().timeout(Duration::from_millis(50));
+        let reads: Vec<Reply<Row>> =
+            (0..5).map(|_| hurried.query_one(&gate.statement(), &[])).collect();
+        for read in reads {
+            assert_eq!(error(read.await).kind(), Kind::Timeout);
+        }
+        // The only connection does not wait at the gate any more, though that is still closed.
+        assert_eq!(number(client.query_one(ECHO, &[&7]).await), 7);
+    });
 }

@@ -591,7 +591,13 @@ impl Executor {
         question.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
         let (part, message) = (Part::Statement, Message::Whole(&question));
-        Ok(Reply::of(self.submit(Outgoing { expect, touches: false, part, message })?))
+        Ok(Reply::of(self.submit(Outgoing {
+            expect,
+            touches: false,
+            part,
+            joins: false,
+            message,
+        })?))
     }
 
     pub(crate) fn check_place(&self, traits: Traits) -> Result<(), Error> {

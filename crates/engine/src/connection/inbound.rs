@@ -238,7 +238,6 @@ impl<P: Protocol> Connection<P> {
     pub(super) fn restart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
         (slot.resend, slot.joins) = (false, false);
         slot.healed = true;
-        slot.heals = false;
         self.healed += 1;
         self.protocol.restart(&mut slot.expect);
         if slot.token != Token::DISCARD {

@@ -20,7 +20,8 @@ use crate::{Memory, Target};
 /// All of them.
 ///
 /// What a byte of the input may cost follows from what is made of it: a message of five bytes is noted
-/// twice in 16 bytes (`frames`), an empty value of four becomes an element of 32 in a list that doubles
+/// twice in 16 bytes (`frames`), each of the first 255 may be a request, whose places in the queue and in
+/// the notes grow to 400 (`replies`), an empty value of four becomes an element of 32 in a list that doubles
 /// (`rows`), a pair of JSON in seven becomes a map of 600, and a `numeric` of ten bytes has up to 131,072
 /// digits where another number is made of it (`rows`, `values`). The input of `startup` may say that it
 /// comes again and again, until it is longer than anything a stranger may say.
@@ -31,7 +32,7 @@ pub const TARGETS: &[Target] = &[
     target("frames", frames::run, 4 << 10, 24),
     target("frontend", frontend::run, 16 << 10, 24),
     target("pool", pool::run, 1 << 20, 64),
-    target("replies", replies::run, 64 << 10, 64),
+    target("replies", replies::run, 8 << 10, 512),
     target("rows", rows::run, 1 << 20, 256),
     target("scram", scram::run, 16 << 10, 16),
     target("server_error", server_error::run, 16 << 10, 32),

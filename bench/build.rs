@@ -5,9 +5,13 @@ use std::fs;
 fn main() {
     println!("cargo::rerun-if-changed=Cargo.lock");
     let lock = fs::read_to_string("Cargo.lock").expect("Cargo.lock stands beside Cargo.toml");
-    for (package, variable) in
-        [("tokio-postgres", "TOKIO_POSTGRES_VERSION"), ("onetrip", "ONETRIP_VERSION")]
-    {
+    for (package, variable) in [
+        ("tokio-postgres", "TOKIO_POSTGRES_VERSION"),
+        ("deadpool-postgres", "DEADPOOL_POSTGRES_VERSION"),
+        ("bb8", "BB8_VERSION"),
+        ("sqlx", "SQLX_VERSION"),
+        ("onetrip", "ONETRIP_VERSION"),
+    ] {
         let version = version_in(&lock, package).unwrap_or("unknown");
         println!("cargo::rustc-env={variable}={version}");
     }

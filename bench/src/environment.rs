@@ -21,8 +21,12 @@ pub struct Environment {
     profile: &'static str,
 }
 
-/// The peer's version as Cargo.lock has it.
+/// The peers' versions as Cargo.lock has them.
 pub const TOKIO_POSTGRES: &str = concat!("tokio-postgres ", env!("TOKIO_POSTGRES_VERSION"));
+
+pub const DEADPOOL: &str = concat!("deadpool-postgres ", env!("DEADPOOL_POSTGRES_VERSION"));
+pub const BB8: &str = concat!("bb8 ", env!("BB8_VERSION"));
+pub const SQLX: &str = concat!("sqlx ", env!("SQLX_VERSION"));
 
 pub fn describe(stage: &Stage) -> Environment {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);

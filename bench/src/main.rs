@@ -11,6 +11,8 @@ mod rows;
 mod spinners;
 mod stage;
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 
@@ -39,6 +41,13 @@ struct Arguments {
     memory_of: Option<String>,
     #[arg(long, hide = true, default_value_t = 0)]
     sync_every: usize,
+    /// The same of a row for a server that stalls.
+    #[arg(long, hide = true, value_name = "URL")]
+    overload_of: Option<String>,
+    #[arg(long, hide = true, default_value_t = 1)]
+    connections: usize,
+    #[arg(long, hide = true, default_value_t = 0)]
+    millis: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -71,6 +80,10 @@ fn main() {
 fn run(arguments: Arguments) -> Result<()> {
     if let Some(url) = &arguments.memory_of {
         return rows::long_pipeline::in_child(url, arguments.sync_every);
+    }
+    if let Some(url) = &arguments.overload_of {
+        let duration = Duration::from_millis(arguments.millis);
+        return rows::overload::in_child(url, arguments.connections, duration);
     }
     let plan = Plan {
         rounds: if arguments.quick { QUICK_ROUNDS } else { arguments.rounds.max(1) },

@@ -120,8 +120,8 @@ impl Spread {
     }
 }
 
-/// Interpolated between the neighbours; NaN of nothing.
-fn quantile(sorted: &[f64], q: f64) -> f64 {
+/// Of sorted values, interpolated between the neighbours; NaN of nothing.
+pub fn quantile(sorted: &[f64], q: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
     let place = q * last as f64;
     let (below, above) = (place.floor() as usize, place.ceil() as usize);

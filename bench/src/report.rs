@@ -118,6 +118,18 @@ pub fn compared(name: &str, peer: &str, pairs: &Pairs, bars: Bars, note: &str) -
     vec![row("cpu", Sample::cpu_us, bars.cpu), row("time", Sample::wall_us, bars.time)]
 }
 
+/// Operations per second, of which more is better.
+pub fn rate(name: &str, unit: &'static str, peer: &str, pairs: &Pairs) -> Row {
+    let (ours, peers, ratio) = pairs.compare(|sample| 1e6 / sample.wall_us());
+    Row {
+        peer: Some(peers),
+        peer_version: Some(peer.to_owned()),
+        ratio: Some(ratio.median),
+        spread: Some([ratio.low, ratio.high]),
+        ..Row::alone(&format!("{name}.rate"), unit, Spread::of([ours]), None)
+    }
+}
+
 /// Everything that was measured in one sitting.
 #[derive(Debug)]
 pub struct Report {

@@ -57,18 +57,23 @@ impl Stage {
 
     /// Our client, by way of a proxy.
     pub async fn ours_through(&self, proxy: SocketAddr) -> Result<onetrip::Client> {
-        let direct = format!("@127.0.0.1:{}/", self.server.port());
-        ours_at(&self.server.url().replace(&direct, &format!("@{proxy}/"))).await
+        ours_at(&self.url_through(proxy)).await
     }
 
     /// tokio-postgres. It sets TCP_NODELAY by itself, as ours does.
     pub async fn peer(&self) -> Result<tokio_postgres::Client> {
-        let url = self.server.url();
-        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls)
-            .await
-            .context("tokio-postgres cannot connect")?;
-        tokio::spawn(connection);
-        Ok(client)
+        peer_at(&self.server.url()).await
+    }
+
+    /// tokio-postgres, by way of a proxy.
+    pub async fn peer_through(&self, proxy: SocketAddr) -> Result<tokio_postgres::Client> {
+        peer_at(&self.url_through(proxy)).await
+    }
+
+    /// The server's URL, by way of a proxy.
+    pub fn url_through(&self, proxy: SocketAddr) -> String {
+        let direct = format!("@127.0.0.1:{}/", self.server.port());
+        self.server.url().replace(&direct, &format!("@{proxy}/"))
     }
 }
 
@@ -77,6 +82,14 @@ pub async fn ours_at(url: &str) -> Result<onetrip::Client> {
     let config: onetrip::Config = url.parse()?;
     let client = onetrip::Client::connect_with(&config.connections_max(1)).await;
     client.context("onetrip cannot connect")
+}
+
+async fn peer_at(url: &str) -> Result<tokio_postgres::Client> {
+    let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls)
+        .await
+        .context("tokio-postgres cannot connect")?;
+    tokio::spawn(connection);
+    Ok(client)
 }
 
 pub fn start() -> Result<PrivatePostgres> {

@@ -95,7 +95,7 @@ pub fn in_child(url: &str, sync_every: usize) -> Result<()> {
         let client = ours_at(url).await?;
         let statement = client.prepare(SELECT).await?;
         client.query(&statement, &[&0]).await?;
-        fs::write("/proc/self/clear_refs", "5").context("cannot reset the peak of memory")?;
+        reset_peak()?;
         let (idle, start) = (memory_mib("VmRSS")?, Instant::now());
         let pushed = push_all(&client, &statement, sync_every.max(1));
         let in_flight_max = tokio::time::timeout(TIMEOUT, pushed).await.with_context(|| {
@@ -152,8 +152,13 @@ async fn take_all(
     Ok(in_flight_max)
 }
 
+/// Forgets the most memory that this process had so far (VmHWM).
+pub(super) fn reset_peak() -> Result<()> {
+    fs::write("/proc/self/clear_refs", "5").context("cannot reset the peak of memory")
+}
+
 /// A figure of this process's memory.
-fn memory_mib(name: &str) -> Result<f64> {
+pub(super) fn memory_mib(name: &str) -> Result<f64> {
     let text = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     let line = text.lines().find(|line| line.starts_with(name));
     let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());

@@ -1,11 +1,20 @@
 //! The rows, one file per group: what is measured, beside whom, and the bar.
 
+mod cancels;
+mod chatty;
+mod checkout;
+mod checkout_waiters;
+mod copy;
 mod engine_depth;
 mod in_flight;
 mod inserts;
 mod kill;
 pub mod long_pipeline;
 mod one_sync;
+pub mod overload;
+mod pool_select;
+mod pools;
+mod prepared_join;
 mod proxy;
 mod repeatable;
 mod rows_100k;
@@ -32,7 +41,7 @@ impl Group {
     }
 }
 
-pub const ALL: [Group; 13] = [
+pub const ALL: [Group; 22] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -54,6 +63,15 @@ pub const ALL: [Group; 13] = [
         run: long_pipeline::run,
     },
     Group { names: &["repeatable"], run: repeatable::run },
+    Group { names: &["copy_in_binary"], run: copy::copy_in },
+    Group { names: &["copy_out_binary"], run: copy::copy_out },
+    Group { names: &["pool_select_100_tasks"], run: pool_select::run },
+    Group { names: &["checkout_return"], run: checkout::run },
+    Group { names: &["checkout_waiters"], run: checkout_waiters::run },
+    Group { names: &["prepared_join"], run: prepared_join::run },
+    Group { names: &["chatty_transaction_trips"], run: chatty::run },
+    Group { names: &["cancel_10000"], run: cancels::run },
+    Group { names: &["overload_rss"], run: overload::run },
     Group { names: &["kill_1000_in_flight"], run: kill::run },
     Group { names: &["engine_depth"], run: engine_depth::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },

@@ -1,0 +1,224 @@
+//! A join of five tables by key, prepared and not, pipelined: what preparing gives, beside what it
+//! gives pgbench on the same server.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use onetrip::{Client, Config};
+use onetrip_lab::postgres::{Installation, find_all};
+
+use crate::measure::{Sample, Spread, timed};
+use crate::progress::Progress;
+use crate::report::Row;
+use crate::stage::{Stage, one_thread};
+use crate::{Plan, Side};
+
+const NAME: &str = "prepared_join";
+
+/// Of our ratio to pgbench's.
+const RATIO_MIN: f64 = 0.95;
+
+/// Joins with one sync point.
+const SIZE: u32 = 50;
+
+/// Pipelines of one round, prepared and not: some 0.5 s each.
+const PREPARED: u32 = 100;
+const UNPREPARED: u32 = 15;
+
+/// A round takes 8 s, nearly all of them pgbench's.
+const ROUNDS_MAX: usize = 7;
+
+/// Rows in each table.
+const KEYS: u32 = 1000;
+
+const CREATE: &str = "
+    create table country (id int primary key, name text not null unique);
+    create table city (id int primary key, name text not null unique,
+        country int not null references country);
+    create table maker (id int primary key, name text not null unique,
+        city int not null references city);
+    create table product (id int primary key, name text not null unique,
+        maker int not null references maker);
+    create table line (id int primary key, name text not null unique,
+        product int not null references product);
+    insert into country select i, 'country ' || i from generate_series(1, 1000) as i;
+    insert into city select i, 'city ' || i, i from generate_series(1, 1000) as i;
+    insert into maker select i, 'maker ' || i, i from generate_series(1, 1000) as i;
+    insert into product select i, 'product ' || i, i from generate_series(1, 1000) as i;
+    insert into line select i, 'line ' || i, i from generate_series(1, 1000) as i;
+    create index on city (country);
+    create index on maker (city);
+    create index on product (maker);
+    create index on line (product);
+    analyze country, city, maker, product, line;";
+
+/// `KEY` is where the key goes.
+const JOIN: &str = "select line.id, line.name, product.name, maker.name, city.name, country.name \
+    from line join product on product.id = line.product join maker on maker.id = product.maker \
+    join city on city.id = maker.city join country on country.id = city.country \
+    where line.id = KEY";
+
+pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
+    let pgbench = match plan.side {
+        Side::Ours => None,
+        _ => match Pgbench::find() {
+            Ok(pgbench) => Some(pgbench),
+            Err(error) => return Ok(vec![Row::skipped(NAME, &format!("{error:#}"))]),
+        },
+    };
+    let (mut ours, mut theirs) = (Rates::default(), Rates::default());
+    one_thread()?.block_on(async {
+        stage.peer().await?.batch_execute(CREATE).await?;
+        let (prepared, unprepared) = (open(stage, 1).await?, open(stage, 0).await?);
+        let rounds = plan.rounds.min(ROUNDS_MAX);
+        for round in 0..=rounds {
+            let with = pipelines(&prepared, PREPARED / plan.shorter).await?;
+            let without = pipelines(&unprepared, UNPREPARED / plan.shorter).await?;
+            let counts = round > 0;
+            if counts {
+                ours.add(rate(&with), rate(&without));
+            }
+            if let (true, Some(pgbench)) = (counts, &pgbench) {
+                theirs.add(pgbench.rate(stage, "prepared")?, pgbench.rate(stage, "extended")?);
+            }
+            progress.tick(round, rounds);
+        }
+        anyhow::Ok(())
+    })?;
+    let version = pgbench.map_or(String::new(), |pgbench| pgbench.version);
+    Ok(ours.rows(&theirs, &version))
+}
+
+/// Joins per second of each round.
+#[derive(Default)]
+struct Rates {
+    prepared: Vec<f64>,
+    unprepared: Vec<f64>,
+}
+
+impl Rates {
+    fn add(&mut self, prepared: f64, unprepared: f64) {
+        self.prepared.push(prepared);
+        self.unprepared.push(unprepared);
+    }
+
+    fn gains(&self) -> Vec<f64> {
+        self.prepared.iter().zip(&self.unprepared).map(|(with, without)| with / without).collect()
+    }
+
+    fn rows(&self, peer: &Rates, version: &str) -> Vec<Row> {
+        let note = "the rate prepared (prepare_threshold=1) in multiples of the rate unprepared (0); \
+            pgbench: -M prepared and -M extended between \\startpipeline and \\endpipeline, the first \
+            second not counted; 50 joins with one sync point";
+        vec![
+            beside(NAME, "× unprepared", version, &self.gains(), &peer.gains())
+                .at_least(RATIO_MIN)
+                .note(note),
+            beside("prepared_join.prepared", "1/s", version, &self.prepared, &peer.prepared),
+            beside("prepared_join.unprepared", "1/s", version, &self.unprepared, &peer.unprepared),
+        ]
+    }
+}
+
+fn beside(name: &str, unit: &'static str, version: &str, ours: &[f64], peer: &[f64]) -> Row {
+    let ratio = Spread::of(ours.iter().zip(peer).map(|(ours, peer)| ours / peer));
+    let median = |values: &[f64]| Spread::of(values.iter().copied());
+    Row {
+        peer: Some(median(peer).median),
+        peer_version: Some(version.to_owned()),
+        ratio: Some(ratio.median),
+        spread: Some([ratio.low, ratio.high]),
+        ..Row::alone(name, unit, median(ours), None)
+    }
+}
+
+async fn open(stage: &Stage, prepare_threshold: u32) -> Result<Client> {
+    let config: Config = stage.server.url().parse()?;
+    let config = config.connections_max(1).prepare_threshold(prepare_threshold);
+    Client::connect_with(&config).await.context("onetrip cannot connect")
+}
+
+fn rate(sample: &Sample) -> f64 {
+    1e6 / sample.wall_us()
+}
+
+/// Runs pipelines, each after the last was read, and sees that each row is the one of its key.
+async fn pipelines(client: &Client, count: u32) -> Result<Sample> {
+    let sql = JOIN.replace("KEY", "$1");
+    timed(u64::from(count * SIZE), async {
+        for number in 0..count {
+            let mut pipeline = client.pipeline();
+            let keys = (0..SIZE).map(|at| ((number * SIZE + at) * 7919 % KEYS) as i32 + 1);
+            let replies: Vec<_> =
+                keys.map(|key| (key, pipeline.query_one(sql.as_str(), &[&key]))).collect();
+            pipeline.finish().await?;
+            for (key, reply) in replies {
+                let row = reply.await?;
+                let row = row.as_ref();
+                let (id, country): (i32, &str) = (row.get(0), row.get(5));
+                let right = country.strip_prefix("country ").and_then(|it| it.parse().ok());
+                ensure!(id == key && right == Some(key), "a join returned another row");
+            }
+        }
+        Ok(u64::from(count * SIZE))
+    })
+    .await
+}
+
+struct Pgbench {
+    program: PathBuf,
+    version: String,
+}
+
+impl Pgbench {
+    /// Beside a server that the lab knows, the newest first.
+    fn find() -> Result<Pgbench> {
+        let mut installations = find_all()?;
+        installations.sort_by_key(|it| std::cmp::Reverse(Installation::major(it)));
+        let mut programs = installations.iter().map(|it| it.bin().join("pgbench"));
+        let program = programs.find(|program| program.exists()).context("there is no pgbench")?;
+        let output = Command::new(&program).arg("--version").output()?;
+        let version = String::from_utf8_lossy(&output.stdout);
+        let version = version.split_whitespace().nth(2).unwrap_or("of an unknown version");
+        Ok(Pgbench { version: format!("pgbench {version}"), program })
+    }
+
+    /// Joins per second, after a second in which each statement is prepared and its plan is settled.
+    fn rate(&self, stage: &Stage, mode: &str) -> Result<f64> {
+        let mut pgbench = Command::new(&self.program)
+            .args(["--no-vacuum", "--client=1", "--time=3", "--progress=1", "--file=-"])
+            .arg(format!("--protocol={mode}"))
+            .env("PGHOST", "127.0.0.1")
+            .env("PGPORT", stage.server.port().to_string())
+            .env("PGUSER", stage.server.user())
+            .env("PGPASSWORD", stage.server.password())
+            .env("PGDATABASE", "postgres")
+            .env("PGSSLMODE", "disable")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot run pgbench")?;
+        let mut input = pgbench.stdin.take().context("pgbench has no input")?;
+        input.write_all(script().as_bytes()).context("pgbench takes no script")?;
+        drop(input);
+        let output = pgbench.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "pgbench: {}", said.lines().last().unwrap_or("it failed"));
+        // progress: 2.0 s, 163.0 tps, lat 6.105 ms stddev 0.340, 0 failed
+        let rates = said.lines().filter_map(|line| line.strip_prefix("progress: "));
+        let rates = rates.filter_map(|line| line.split_whitespace().nth(2)?.parse::<f64>().ok());
+        let rates: Vec<f64> = rates.skip(1).collect();
+        ensure!(!rates.is_empty(), "pgbench tells no rates: {said}");
+        Ok(Spread::of(rates).median * f64::from(SIZE))
+    }
+}
+
+/// A pipeline of joins by random keys.
+fn script() -> String {
+    let join = JOIN.replace("KEY", ":key");
+    let joins = format!("\\set key random(1, {KEYS})\n{join};\n").repeat(SIZE as usize);
+    format!("\\startpipeline\n{joins}\\endpipeline\n")
+}

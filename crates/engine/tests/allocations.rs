@@ -4,6 +4,8 @@
 
 mod toy;
 
+use std::collections::VecDeque;
+
 use bytes::BytesMut;
 use onetrip_engine::{Connection, Limits, Request, SyncPoint, Time, Token};
 use toy::{Expect, Toy, complete, parse, put, put_request, settled};
@@ -155,6 +157,33 @@ fn requests_and_callers_that_left_a_line_that_does_not_move_hold_no_memory() {
         }
     });
     assert!(left.bytes_current < 1 << 16, "{left:?}");
+}
+
+#[test]
+fn those_who_stay_in_a_line_need_no_second_buffer_when_others_come_and_go() {
+    let limits = Limits { in_flight_max: 1, ..Limits::default() };
+    let mut client = Connection::new(Time::ZERO, Toy::default(), limits);
+    let script = [b'p'; 1000];
+    let submit = |client: &mut Connection<Toy>, id: u32| {
+        let request = Request::isolated(Token(u64::from(id)), Expect::new(id, SyncPoint::Own));
+        let written = client.submit(Time::ZERO, request, |out| {
+            put_request(out, id, SyncPoint::Own, &script);
+            Ok::<(), ()>(())
+        });
+        written.unwrap()
+    };
+    submit(&mut client, 0);
+    let mut leaving: VecDeque<_> = (1..=10_000).map(|id| submit(&mut client, id)).collect();
+    leaving.drain(..5000);
+    let more = allocation_counter::measure(|| {
+        for id in 10_001..40_000 {
+            assert!(client.cancel(Time::ZERO, leaving.pop_front().unwrap()));
+            while client.poll_output().is_some() {}
+            leaving.push_back(submit(&mut client, id));
+        }
+    });
+    // The list of places grows once; their bytes, of which there are 10 MB, do not.
+    assert!(more.bytes_max < 4 << 20, "{more:?}");
 }
 
 #[test]

@@ -54,6 +54,21 @@ impl Buffer {
         self.bytes.truncate(self.bytes.len() - len);
     }
 
+    /// Moves `len` bytes from `from` to `to`, in front of it.
+    pub(super) fn move_up(&mut self, from: usize, len: usize, to: usize) {
+        self.bytes.copy_within(from..from + len, to);
+    }
+
+    /// Drops what is behind `len`. The rest moves to less memory where it needs so much less.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.bytes.truncate(len);
+        if self.peak > KEEP_MAX && len < self.peak / 4 {
+            let mut fitting = Buffer::new();
+            fitting.extend(&self.bytes);
+            *self = fitting;
+        }
+    }
+
     /// Drops the first `len` bytes.
     #[inline]
     pub(super) fn advance(&mut self, len: usize) {

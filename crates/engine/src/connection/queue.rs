@@ -241,21 +241,22 @@ impl<X> Queue<X> {
         Some(entry)
     }
 
-    /// Gives back what those who left held, once it is more than what the others hold.
+    /// Gives back what those who left held, once it is more than a quarter of what the others hold.
+    /// The others move up in the buffer itself: a second one would be the peak of memory.
     fn close_gaps(&mut self) {
         self.line.close_gaps();
-        if self.bytes.len() - self.live_bytes <= self.live_bytes + GONE_BYTES_MIN {
+        if self.bytes.len() - self.live_bytes <= self.live_bytes / 4 + GONE_BYTES_MIN {
             return;
         }
-        let (old, old_start) =
-            (std::mem::replace(&mut self.bytes, Buffer::new()), self.bytes_start);
+        let mut end = 0;
         for entry in self.line.iter_mut() {
             if let Entry::Request { start, slot } = entry {
-                let from = (*start - old_start) as usize;
-                *start = old_start + self.bytes.len() as u64;
-                self.bytes.extend(&old.as_slice()[from..from + slot.len]);
+                self.bytes.move_up((*start - self.bytes_start) as usize, slot.len, end);
+                *start = self.bytes_start + end as u64;
+                end += slot.len;
             }
         }
+        self.bytes.truncate(end);
     }
 }
 

@@ -26,6 +26,11 @@ impl Sample {
         self.wall.as_secs_f64() * 1e6 / self.operations as f64
     }
 
+    /// Operations per second of wall time.
+    pub fn rate(&self) -> f64 {
+        1e6 / self.wall_us()
+    }
+
     /// Microseconds of CPU per operation.
     pub fn cpu_us(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.operations as f64

@@ -119,14 +119,21 @@ pub fn compared(name: &str, peer: &str, pairs: &Pairs, bars: Bars, note: &str) -
 }
 
 /// Operations per second, of which more is better.
-pub fn rate(name: &str, unit: &'static str, peer: &str, pairs: &Pairs) -> Row {
-    let (ours, peers, ratio) = pairs.compare(|sample| 1e6 / sample.wall_us());
+pub fn rate(name: &str, peer: &str, pairs: &Pairs) -> Row {
+    let rates = |samples: &[Sample]| -> Vec<f64> { samples.iter().map(Sample::rate).collect() };
+    beside(&format!("{name}.rate"), "1/s", peer, (&rates(&pairs.ours), &rates(&pairs.peer)))
+}
+
+/// Figures that were taken in turns, ours and a peer's; without a bar.
+pub fn beside(name: &str, unit: &'static str, peer: &str, (ours, peers): (&[f64], &[f64])) -> Row {
+    let ratio = Spread::of(ours.iter().zip(peers).map(|(ours, peer)| ours / peer));
+    let median = |values: &[f64]| Spread::of(values.iter().copied());
     Row {
-        peer: Some(peers),
+        peer: Some(median(peers).median),
         peer_version: Some(peer.to_owned()),
         ratio: Some(ratio.median),
         spread: Some([ratio.low, ratio.high]),
-        ..Row::alone(&format!("{name}.rate"), unit, Spread::of([ours]), None)
+        ..Row::alone(name, unit, median(ours), None)
     }
 }
 

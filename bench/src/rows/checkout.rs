@@ -85,7 +85,7 @@ impl Bench<'_> {
     fn rows(&self, peer: &str, version: &str, pairs: &Pairs, bar: Option<f64>) -> Vec<Row> {
         let name = format!("{NAME}.{peer}.threads_{}", self.threads);
         let note = "10 connections, all open; a task for each thread of tokio's";
-        let rates = rate(&name, "1/s", version, pairs).note(note);
+        let rates = rate(&name, version, pairs).note(note);
         let rates = bar.into_iter().fold(rates, Row::at_least);
         let mut rows = vec![rates];
         rows.extend(compared(&name, version, pairs, Bars::default(), note).into_iter().take(1));

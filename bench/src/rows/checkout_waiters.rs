@@ -11,7 +11,7 @@ use super::pools::{self, Checkout, opened_exclusively};
 use crate::environment::{BB8, DEADPOOL};
 use crate::measure::{Spread, quantile};
 use crate::progress::Progress;
-use crate::report::Row;
+use crate::report::{Row, beside};
 use crate::stage::{Stage, one_thread};
 use crate::{Plan, Side};
 
@@ -19,9 +19,8 @@ const NAME: &str = "checkout_waiters";
 
 const TASKS: u32 = 100;
 
-/// Checkouts of a task in one round, and those at its beginning that don't count.
-const CHECKOUTS: u32 = 110;
-const NOT_COUNTED: u32 = 10;
+/// Checkouts of a task in one round.
+const CHECKOUTS: u32 = 100;
 
 const ROUNDS_MAX: usize = 15;
 
@@ -49,8 +48,9 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     })?;
     let mut rows = vec![ours.row(&deadpool, &bb8)];
     for (peer, version, waits) in [("deadpool", DEADPOOL, deadpool), ("bb8", BB8, bb8)] {
-        rows.push(beside(&format!("{NAME}.{peer}.median"), version, &ours.usual, &waits.usual));
-        rows.push(beside(&format!("{NAME}.{peer}.p999"), version, &ours.longest, &waits.longest));
+        let name = format!("{NAME}.{peer}");
+        rows.push(beside(&format!("{name}.median"), "µs", version, (&ours.usual, &waits.usual)));
+        rows.push(beside(&format!("{name}.p999"), "µs", version, (&ours.longest, &waits.longest)));
     }
     Ok(rows)
 }
@@ -69,12 +69,10 @@ async fn round(pool: &impl Checkout) -> Result<Vec<f64>> {
 
 async fn turns<P: Checkout>(pool: &P) -> Result<Vec<Duration>> {
     let mut waits = Vec::new();
-    for turn in 0..CHECKOUTS {
+    for _ in 0..CHECKOUTS {
         let start = Instant::now();
         let held = pool.checkout().await?;
-        if turn >= NOT_COUNTED {
-            waits.push(start.elapsed());
-        }
+        waits.push(start.elapsed());
         P::select_1(&held).await?;
     }
     Ok(waits)
@@ -106,17 +104,5 @@ impl Waits {
             bb8.multiple().median
         );
         Row::alone(NAME, "× median", self.multiple(), Some(MULTIPLE_MAX)).note(&note)
-    }
-}
-
-fn beside(name: &str, version: &str, ours: &[f64], peer: &[f64]) -> Row {
-    let ratio = Spread::of(ours.iter().zip(peer).map(|(ours, peer)| ours / peer));
-    let median = |values: &[f64]| Spread::of(values.iter().copied());
-    Row {
-        peer: Some(median(peer).median),
-        peer_version: Some(version.to_owned()),
-        ratio: Some(ratio.median),
-        spread: Some([ratio.low, ratio.high]),
-        ..Row::alone(name, "µs", median(ours), None)
     }
 }

@@ -86,7 +86,8 @@ impl Checkout for Client {
     }
 
     async fn select_1(held: &Self::Held<'_>) -> Result<()> {
-        Ok(drop(held.query_one("select 1", &[]).await?))
+        held.query_one("select 1", &[]).await?;
+        Ok(())
     }
 
     async fn process(held: &Self::Held<'_>) -> Result<i32> {
@@ -102,7 +103,8 @@ impl Checkout for deadpool_postgres::Pool {
     }
 
     async fn select_1(held: &Self::Held<'_>) -> Result<()> {
-        Ok(drop(held.simple_query("select 1").await?))
+        held.simple_query("select 1").await?;
+        Ok(())
     }
 
     async fn process(held: &Self::Held<'_>) -> Result<i32> {
@@ -118,7 +120,8 @@ impl Checkout for Bb8 {
     }
 
     async fn select_1(held: &Self::Held<'_>) -> Result<()> {
-        Ok(drop(held.simple_query("select 1").await?))
+        held.simple_query("select 1").await?;
+        Ok(())
     }
 
     async fn process(held: &Self::Held<'_>) -> Result<i32> {

@@ -11,7 +11,7 @@ use onetrip_lab::postgres::{Installation, find_all};
 
 use crate::measure::{Sample, Spread, timed};
 use crate::progress::Progress;
-use crate::report::Row;
+use crate::report::{Row, beside};
 use crate::stage::{Stage, one_thread};
 use crate::{Plan, Side};
 
@@ -78,7 +78,7 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             let without = pipelines(&unprepared, UNPREPARED / plan.shorter).await?;
             let counts = round > 0;
             if counts {
-                ours.add(rate(&with), rate(&without));
+                ours.add(with.rate(), without.rate());
             }
             if let (true, Some(pgbench)) = (counts, &pgbench) {
                 theirs.add(pgbench.rate(stage, "prepared")?, pgbench.rate(stage, "extended")?);
@@ -112,25 +112,14 @@ impl Rates {
         let note = "the rate prepared (prepare_threshold=1) in multiples of the rate unprepared (0); \
             pgbench: -M prepared and -M extended between \\startpipeline and \\endpipeline, the first \
             second not counted; 50 joins with one sync point";
+        let row = |name: &str, unit, ours: &[f64], theirs: &[f64]| {
+            beside(name, unit, version, (ours, theirs))
+        };
         vec![
-            beside(NAME, "× unprepared", version, &self.gains(), &peer.gains())
-                .at_least(RATIO_MIN)
-                .note(note),
-            beside("prepared_join.prepared", "1/s", version, &self.prepared, &peer.prepared),
-            beside("prepared_join.unprepared", "1/s", version, &self.unprepared, &peer.unprepared),
+            row(NAME, "× unprepared", &self.gains(), &peer.gains()).at_least(RATIO_MIN).note(note),
+            row("prepared_join.prepared", "1/s", &self.prepared, &peer.prepared),
+            row("prepared_join.unprepared", "1/s", &self.unprepared, &peer.unprepared),
         ]
-    }
-}
-
-fn beside(name: &str, unit: &'static str, version: &str, ours: &[f64], peer: &[f64]) -> Row {
-    let ratio = Spread::of(ours.iter().zip(peer).map(|(ours, peer)| ours / peer));
-    let median = |values: &[f64]| Spread::of(values.iter().copied());
-    Row {
-        peer: Some(median(peer).median),
-        peer_version: Some(version.to_owned()),
-        ratio: Some(ratio.median),
-        spread: Some([ratio.low, ratio.high]),
-        ..Row::alone(name, unit, median(ours), None)
     }
 }
 
@@ -138,10 +127,6 @@ async fn open(stage: &Stage, prepare_threshold: u32) -> Result<Client> {
     let config: Config = stage.server.url().parse()?;
     let config = config.connections_max(1).prepare_threshold(prepare_threshold);
     Client::connect_with(&config).await.context("onetrip cannot connect")
-}
-
-fn rate(sample: &Sample) -> f64 {
-    1e6 / sample.wall_us()
 }
 
 /// Runs pipelines, each after the last was read, and sees that each row is the one of its key.

@@ -64,16 +64,20 @@ async fn measure(
     way: Way,
 ) -> Result<(Vec<Duration>, u64)> {
     let (mut times, mut trips) = (Vec::new(), 0);
-    let mut session = Till::open(&teller.client).await?;
+    // It would hold the only connection, on which the other ways share.
+    let mut till = match way {
+        Way::OneByOne | Way::Transaction => Some(Till::open(&teller.client).await?),
+        Way::Pipeline | Way::Procedure => None,
+    };
     let before = balances(stage).await?;
     for _ in 0..RUNS {
         proxy.reset_stats();
         let start = Instant::now();
-        match way {
-            Way::OneByOne => session.one_by_one().await,
-            Way::Pipeline => teller.pipeline().await,
-            Way::Procedure => teller.procedure().await,
-            Way::Transaction => session.transaction().await,
+        match (way, &mut till) {
+            (Way::OneByOne, Some(till)) => till.one_by_one().await,
+            (Way::Transaction, Some(till)) => till.transaction().await,
+            (Way::Procedure, _) => teller.procedure().await,
+            _ => teller.pipeline().await,
         }
         .with_context(|| format!("the transfer ({way:?}) failed"))?;
         times.push(start.elapsed());

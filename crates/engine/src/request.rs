@@ -47,8 +47,8 @@ pub struct Request<X> {
     /// Whether it may share a sync point with neighbours of which the same is said: a *convoy*. Its
     /// bytes end with [`Protocol::SYNC`](crate::Protocol::SYNC), which is taken off if another such
     /// request comes before that is written. If one of a convoy fails, the others are sent again,
-    /// each with its own sync point: so only for what may run twice, and only where its place in the
-    /// order does not matter. Without effect for one that is [`in_order`](Self::in_order), pinned,
+    /// each with its own sync point: so only for what may run twice, leaves nothing behind where it fails,
+    /// and has no need of its place in the order. Without effect for one that is [`in_order`](Self::in_order), pinned,
     /// discarded, or of a group or of a longer segment.
     pub joins: bool,
     /// Whether there is room for it: [`Output::Room`](crate::Output::Room) announced it, or

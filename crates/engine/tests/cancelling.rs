@@ -370,6 +370,26 @@ fn a_member_can_not_be_cancelled_by_itself() {
 }
 
 #[test]
+fn a_member_in_line_can_not_be_cancelled_by_itself() {
+    let mut pair = Pair::new(Limits { in_flight_max: 1, ..Limits::default() });
+    let group = pair.group(9);
+    pair.in_group(group, 1, SyncPoint::Member, "o");
+    pair.in_group(group, 2, SyncPoint::Member, "o");
+    assert_eq!(pair.client.want_cancel(pair.now, Token(2)), Wanted::NotPossible);
+}
+
+#[test]
+fn one_that_a_cancel_has_hit_ends_with_the_connection_and_not_with_the_cancel() {
+    let mut pair = sent(1..=2);
+    pair.cancel(1);
+    pair.reply(&[done(1), cancelled(2)].concat());
+    pair.end(CancelEnd::Closed);
+    pair.client.handle_closed();
+    let rejected = failure(Outcome::Rejected, Cause::Closed);
+    assert_eq!(pair.take().last(), Some(&Out::Ended(2, rejected)));
+}
+
+#[test]
 fn a_group_is_cancelled_by_segments() {
     let mut pair = Pair::new(Limits::default());
     let group = pair.group(9);

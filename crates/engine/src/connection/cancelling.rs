@@ -129,11 +129,13 @@ impl<P: Protocol> Connection<P> {
                 slot.want = Want::Gently;
                 Wanted::Noted(token)
             }
+            None if self.group_queue.find(token).is_some() => Wanted::NotPossible,
             None => Wanted::Unknown,
         }
     }
 
-    /// Wants the segment of this group cancelled that the server runs, or comes to next.
+    /// Wants the segment of this group cancelled that the server runs, or comes to next. Not for a group
+    /// that begins a transaction: what is hit may be its end, and others would run inside of it.
     pub fn want_cancel_group(&mut self, now: Time, group: Group) -> Wanted {
         let first = self.wire.slots().position(|slot| slot.group == Some(group));
         match first {

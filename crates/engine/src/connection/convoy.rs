@@ -107,12 +107,13 @@ impl<P: Protocol> Connection<P> {
         self.wire.rewind();
         let Some(ConvoyFailure { at, failed }) = self.convoy_failure.take() else { return };
         let Some(at) = at else { return };
-        for number in 0..=at {
-            let Some(slot) = self.wire.answered() else { break };
-            match number == at {
-                true => self.end(slot.token, failed.block.clone(), End::Failed(failed.failure)),
-                false => self.fail(slot.token, Outcome::Unknown, Cause::Closed),
-            }
+        for _ in 0..at {
+            let Some(slot) = self.wire.answered() else { return };
+            self.fail(slot.token, Outcome::Unknown, Cause::Closed);
         }
+        let number = self.wire.front_number();
+        let Some(slot) = self.wire.answered() else { return };
+        let hit = self.is_hit(&failed, &slot, number);
+        self.end_failed(slot.token, failed, hit);
     }
 }

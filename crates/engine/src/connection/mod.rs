@@ -517,11 +517,21 @@ impl<P: Protocol> Connection<P> {
         self.outputs.push_back(Output::Closed(reason));
     }
 
+    /// Ends a request that failed just before the connection ended. One that was `hit` by a cancel of
+    /// another's, and would have been sent again, was not refused for its own sake.
+    fn end_failed(&mut self, token: Token, failed: HeadFailure, hit: bool) {
+        match hit {
+            true => self.fail(token, failed.failure.outcome, Cause::Closed),
+            false => self.end(token, failed.block, End::Failed(failed.failure)),
+        }
+    }
+
     fn close_wire(&mut self) {
-        if let Some(HeadFailure { failure, block, .. }) = self.head_failure.take()
-            && let Some(slot) = self.wire.answered()
-        {
-            self.end(slot.token, block, End::Failed(failure));
+        if let Some(failed) = self.head_failure.take() {
+            let hit = self.is_head_hit(&failed);
+            if let Some(slot) = self.wire.answered() {
+                self.end_failed(slot.token, failed, hit);
+            }
         }
         self.skipping = None;
         self.close_convoy();

@@ -48,7 +48,9 @@ impl Server {
         if self.skipping {
             return;
         }
-        let refused = if self.is_refused(statement.verb) {
+        let refused = if self.is_hit() {
+            Some(code::CANCELLED)
+        } else if self.is_refused(statement.verb) {
             Some(code::ABORTED)
         } else if !parse.statement.is_empty() && self.statements.contains_key(parse.statement) {
             Some(code::STATEMENT_TAKEN)
@@ -87,7 +89,10 @@ impl Server {
         if self.skipping {
             return;
         }
+        let hit = self.is_hit();
+        let prepared = self.statements.get(bind.statement);
         let refused = match (&statement, prepared) {
+            (Some(_), _) if hit => Some(code::CANCELLED),
             (Some(statement), _) if self.is_refused(statement.verb) => Some(code::ABORTED),
             (Some(_), Some(prepared)) if prepared.types.len() != parameters.len() => {
                 Some(code::PROTOCOL)
@@ -187,7 +192,11 @@ impl Server {
         self.skipping = false;
         if self.is_outside_block() {
             self.portals.clear();
-            if let Err(culprit) = self.transaction.commit(&self.log) {
+            let last = self.transaction.last();
+            if last.is_some() && self.is_hit() {
+                self.transaction.roll_back(&self.log);
+                self.put_error(&reply::error("ERROR", code::CANCELLED, last.flatten()));
+            } else if let Err(culprit) = self.transaction.commit(&self.log) {
                 self.put_error(&reply::error("ERROR", code::UNIQUE, culprit));
             }
         }
@@ -207,13 +216,18 @@ impl Server {
         if next.is_none() {
             self.begin(statement);
         }
+        if self.is_hit() {
+            self.fail_running(statement, code::CANCELLED);
+            return Ran::Failed;
+        }
         let first = next.unwrap_or(0);
         let mut row = first;
         loop {
             if matches!(statement.fail, Some(Fail::Execute | Fail::Fatal))
                 && row >= statement.after.min(statement.rows)
             {
-                self.fail_running(statement);
+                let fatal = statement.fail == Some(Fail::Fatal);
+                self.fail_running(statement, if fatal { code::SHUTDOWN } else { code::DIVISION });
                 return Ran::Failed;
             }
             *next = Some(row);
@@ -291,10 +305,10 @@ impl Server {
         }
     }
 
-    fn fail_running(&mut self, statement: &Statement) {
-        match statement.fail {
-            Some(Fail::Fatal) => self.fatal(code::SHUTDOWN, statement.op),
-            _ => self.fail(code::DIVISION, statement.op),
+    fn fail_running(&mut self, statement: &Statement, code: &str) {
+        match code {
+            code::SHUTDOWN => self.fatal(code, statement.op),
+            _ => self.fail(code, statement.op),
         }
         if statement.verb == Verb::Call {
             self.log.settled(statement.op, Effect::Partial);

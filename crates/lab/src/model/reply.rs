@@ -29,6 +29,8 @@ pub mod code {
     pub const ABORTED: &str = "25P02";
     /// There is no transaction, or there is one already.
     pub const NO_TRANSACTION: &str = "25P01";
+    /// A cancel hit it.
+    pub const CANCELLED: &str = "57014";
     /// The client broke the protocol.
     pub const PROTOCOL: &str = "08P01";
     /// The password is wrong.
@@ -53,6 +55,7 @@ pub(super) fn error(severity: &str, code: &str, op: Option<u64>) -> ServerError 
         code::STALE => "cached plan must not change result type",
         code::ABORTED => "current transaction is aborted",
         code::NO_TRANSACTION => "there is no transaction in progress",
+        code::CANCELLED => "canceling statement due to user request",
         code::PASSWORD => "password authentication failed",
         _ => "protocol violation",
     };

@@ -23,6 +23,8 @@ pub const SEND_BUFFER_LEN: usize = 8192;
 ///
 /// - What happened: [`handle_bytes`](Self::handle_bytes), [`handle_written`](Self::handle_written),
 ///   [`handle_closed`](Self::handle_closed).
+/// - A cancel, which comes from elsewhere: [`cancel`](Self::cancel),
+///   [`forget_cancel`](Self::forget_cancel).
 /// - Commands that no client gives: [`shut_down`](Self::shut_down), [`garble`](Self::garble),
 ///   [`lose_statements`](Self::lose_statements), [`make_stale`](Self::make_stale).
 /// - Drain: [`transmit`](Self::transmit).
@@ -45,6 +47,8 @@ pub struct Server {
     idle: bool,
     /// An error came: everything up to the next Sync is skipped.
     pub(super) skipping: bool,
+    /// A cancel hits what runs next.
+    cancelled: bool,
     pub(super) transaction: Transaction,
     pub(super) statements: HashMap<String, Prepared>,
     pub(super) portals: HashMap<String, Portal>,
@@ -70,6 +74,7 @@ impl Server {
             ended: false,
             idle: true,
             skipping: false,
+            cancelled: false,
             transaction: Transaction::new(),
             statements: HashMap::new(),
             portals: HashMap::new(),
@@ -133,6 +138,23 @@ impl Server {
     pub fn handle_closed(&mut self) {
         self.ended = true;
         self.run();
+    }
+
+    /// A cancel arrives: as if while it worked at the next message of which something can be undone, which
+    /// fails. The real one, too, looks for interrupts only while it works at a message
+    /// (`DoingCommandRead` in src/backend/tcop/postgres.c).
+    pub fn cancel(&mut self) {
+        self.cancelled = true;
+    }
+
+    /// Whether a cancel has hit nothing so far.
+    pub fn is_to_be_cancelled(&self) -> bool {
+        self.cancelled
+    }
+
+    /// Nothing that comes from here on is hit. Says whether something was.
+    pub fn forget_cancel(&mut self) -> bool {
+        !std::mem::take(&mut self.cancelled)
     }
 
     // --- commands ---
@@ -315,6 +337,11 @@ impl Server {
             M::CopyData(_) | M::CopyDone | M::CopyFail(_) => {}
             M::Password(_) => self.violation("a password that was not asked for"),
         }
+    }
+
+    /// Whether a cancel hits what runs now.
+    pub(super) fn is_hit(&mut self) -> bool {
+        std::mem::take(&mut self.cancelled)
     }
 
     /// Whether the session is in no explicit transaction.

@@ -28,6 +28,11 @@ impl Transaction {
         self.block == TransactionStatus::Failed
     }
 
+    /// The statement that ran last; none if there is nothing to commit.
+    pub(super) fn last(&self) -> Option<Option<u64>> {
+        self.ops.last().copied()
+    }
+
     /// A statement ran.
     pub(super) fn ran(&mut self, op: Option<u64>, fails_commit: bool) {
         self.ops.push(op);

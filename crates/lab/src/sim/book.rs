@@ -7,6 +7,7 @@ use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, SyncPoin
 use onetrip_postgres::Event;
 use onetrip_postgres::message::TransactionStatus;
 
+use super::cancels::Wishes;
 use super::plan::{Plan, PreparedText, Role};
 use super::reply;
 use super::report::Report;
@@ -24,6 +25,7 @@ pub(super) struct Book {
     /// Prepared statements that were confirmed and that nobody has registered.
     pub(super) confirmed: Vec<PreparedText>,
     pub(super) closed: Option<CloseReason>,
+    pub(super) wishes_to_cancel: Wishes,
     pub(super) full: bool,
     pub(super) findings: Vec<String>,
     pub(super) report: Report,
@@ -151,8 +153,13 @@ impl Book {
                     self.complain("Drained came without Full");
                 }
             }
-            Output::Cancel | Output::NotCancelled { .. } | Output::Astray => {
-                self.complain("nobody wanted a cancel");
+            Output::Cancel => self.report.count("cancel asked for"),
+            Output::NotCancelled { .. } => self.report.count("cancel given up"),
+            Output::Astray => {
+                self.report.count("cancel astray");
+                if !self.wishes_to_cancel.unprotected {
+                    self.complain("no cancel got lost");
+                }
             }
             Output::Closed(reason) => {
                 if self.closed.replace(reason.clone()).is_some() {
@@ -177,7 +184,7 @@ impl Book {
     fn note_restarted(&mut self, token: Token) {
         self.report.count("sent again for a neighbour");
         match self.records.get_mut(&token.0).filter(|record| record.is_open()) {
-            Some(record) if record.plan.joins && !record.restarted => {
+            Some(record) if (record.plan.joins || record.plan.resend) && !record.restarted => {
                 record.restarted = true;
                 record.reply.clear();
             }
@@ -213,7 +220,7 @@ impl Book {
 
     /// What is wrong with this end, as far as the host can know.
     fn judge(&mut self, now: Time, token: u64, end: End, waited: bool) -> Vec<String> {
-        let (closed, all) = (self.closed.is_some(), &self.records);
+        let (closed, all, wishes) = (self.closed.is_some(), &self.records, &self.wishes_to_cancel);
         let record = &all[&token];
         let mut findings = Vec::new();
         let mut complain = |what: String| findings.push(format!("{token}: {what} ({end:?})"));
@@ -238,7 +245,7 @@ impl Book {
             End::Failed(Failure { cause, outcome }) => match cause {
                 Cause::Server => {
                     let block = record.error.as_deref().unwrap_or_default();
-                    if let Err(what) = judge_error(all, record, block) {
+                    if let Err(what) = judge_error(all, wishes, record, block) {
                         complain(what);
                     }
                 }
@@ -254,6 +261,7 @@ impl Book {
                     complain(format!("nothing of it was late at {now:?}"));
                 }
                 Cause::Closed if !closed => complain("the connection is open".into()),
+                Cause::Cancelled if outcome == Outcome::Rejected && wishes.want(record) => {}
                 Cause::Cancelled if outcome != Outcome::NotSent => {
                     complain("what was sent can't be taken back".into());
                 }
@@ -287,6 +295,15 @@ impl Book {
         self.records.insert(record.plan.id, record);
     }
 
+    /// Requests that were submitted and have not ended.
+    pub(super) fn submitted(&self) -> impl Iterator<Item = u64> {
+        let open = self
+            .records
+            .iter()
+            .filter(|(_, record)| record.is_open() && record.state == State::Submitted);
+        open.map(|(id, _)| *id)
+    }
+
     /// A request whose deadline passed before `moment` and that has not ended.
     pub(super) fn overdue(&mut self, moment: Time) -> Option<u64> {
         let records = &self.records;
@@ -303,7 +320,12 @@ pub(super) const fn failed(outcome: Outcome, cause: Cause) -> End {
 }
 
 /// Whether the server may have answered this request with this error.
-fn judge_error(all: &BTreeMap<u64, Record>, record: &Record, block: &[u8]) -> Result<(), String> {
+fn judge_error(
+    all: &BTreeMap<u64, Record>,
+    wishes: &Wishes,
+    record: &Record,
+    block: &[u8],
+) -> Result<(), String> {
     let Some(error) = reply::error_in(block) else {
         return Err("it comes without the server's error".into());
     };
@@ -314,6 +336,8 @@ fn judge_error(all: &BTreeMap<u64, Record>, record: &Record, block: &[u8]) -> Re
     match reply::op_of(&error) {
         Some(op) if record.plan.ops.contains(&op) => {}
         Some(op) if error.code == code::UNIQUE && of_neighbour(op) => {}
+        // It hit the sync point, or a portal that a neighbour has opened.
+        Some(op) if error.code == code::CANCELLED && of_neighbour(op) => {}
         Some(op) => return Err(format!("its error is about {op}")),
         None if record.plan.depends => {}
         None => return Err(format!("its error is about nothing: {error}")),
@@ -326,6 +350,7 @@ fn judge_error(all: &BTreeMap<u64, Record>, record: &Record, block: &[u8]) -> Re
         code::UNIQUE => record.plan.sync != SyncPoint::Member,
         code::ABORTED => record.in_transaction && record.plan.role == Role::Plain,
         code::NO_STATEMENT | code::NO_PORTAL => record.plan.depends,
+        code::CANCELLED => wishes.allow(record),
         // Even between a Parse and its Bind.
         code::STALE => true,
         _ => false,

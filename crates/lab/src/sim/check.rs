@@ -128,7 +128,7 @@ impl World {
     fn check_order(&mut self, findings: &mut Vec<String>) {
         let mut places: HashMap<u64, (u64, u64)> = HashMap::new();
         for record in self.book.records.values() {
-            let again = self.healing && record.plan.again || record.restarted;
+            let again = self.healing && record.plan.again || record.may_be_restarted();
             for op in record.plan.ops.iter().filter(|_| !again) {
                 places.insert(*op, record.place);
             }
@@ -150,7 +150,9 @@ impl World {
     /// What was written is the requests that were not taken back, in issue order, whole, with a
     /// Flush here and there; and what the end of the connection found unwritten is NotSent.
     fn check_wire(&self, findings: &mut Vec<String>) {
-        if self.healing || self.book.records.values().any(|record| record.restarted) {
+        let hit = self.book.report.of("cancel sent") > 0;
+        let again = |record: &Record| record.restarted || hit && record.may_be_restarted();
+        if self.healing || self.book.records.values().any(again) {
             return;
         }
         let mut by_place: BTreeMap<(u64, u64), &Record> = BTreeMap::new();
@@ -219,6 +221,13 @@ impl World {
 }
 
 impl Record {
+    /// Whether it was sent again, or was nobody's, so that nobody would hear of that.
+    fn may_be_restarted(&self) -> bool {
+        let unheard =
+            self.plan.discard || self.end() == Some(failed(Outcome::Unknown, Cause::Deadline));
+        self.restarted || self.plan.resend && unheard
+    }
+
     /// Whether its bytes went to the connection, as far as the host knows.
     fn is_on_wire(&self) -> bool {
         match self.state {
@@ -235,7 +244,7 @@ impl Record {
 /// What is wrong with a request that ended so, whose segment ended so, and that left this behind.
 fn judge(record: &Record, segment: Option<End>, entry: Entry) -> Result<(), &'static str> {
     let stands = entry.effect == Effect::Committed;
-    if entry.executed > 1 + u32::from(record.restarted) {
+    if entry.executed > 1 + u32::from(record.may_be_restarted()) {
         return Err("ran more than once");
     }
     if entry.effect == Effect::Pending {

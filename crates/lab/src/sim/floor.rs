@@ -1,5 +1,7 @@
 //! Groups: who holds the floor, what it does with it, and how slowly it reads.
 
+use std::time::Duration;
+
 use onetrip_engine::{Group, SyncPoint, Token};
 
 use super::host::Taken;
@@ -18,6 +20,8 @@ pub(super) struct Floor {
     pub(super) place: (u64, u64),
     /// Bytes of replies that its reader has not taken.
     pub(super) unconsumed: usize,
+    /// It begins no transaction, so that it may be cancelled: one whose end is hit stays open.
+    pub(super) plain: bool,
     /// They don't count against the window.
     uncounted: bool,
     /// Requests that have not ended.
@@ -42,6 +46,8 @@ impl World {
                 self.note(|_| format!("group {token} wants the floor"));
                 self.book.wishes.push(token);
                 let place = self.take_place();
+                let late = self.settings.cancel_lag > Duration::ZERO;
+                let plain = self.settings.cancels && (late || self.rng.one_in(2));
                 self.floors.push(Floor {
                     token,
                     group,
@@ -50,6 +56,7 @@ impl World {
                     mid_segment: false,
                     place,
                     unconsumed: 0,
+                    plain,
                     uncounted: false,
                     pending: 0,
                     run: 0,
@@ -123,14 +130,14 @@ impl World {
     }
 
     fn submit_in_floor(&mut self, at: usize) {
-        let Floor { mid_segment: mid, transaction, cleanup, .. } = self.floors[at];
+        let Floor { mid_segment: mid, transaction, cleanup, plain, .. } = self.floors[at];
         let in_transaction = transaction.is_some();
         let portal = self.floors[at].portal.clone();
         let sync = self.rng.pick(&[SyncPoint::Member, SyncPoint::Member, SyncPoint::Own]);
         let mut next_portal = None;
         let plan = match self.rng.below(12) {
             _ if cleanup => self.plan_control(Role::Rollback, SyncPoint::Own),
-            0 | 1 if !mid && !in_transaction => self.plan_control(Role::Begin, sync),
+            0 | 1 if !(mid || in_transaction || plain) => self.plan_control(Role::Begin, sync),
             0 if in_transaction => self.plan_control(Role::Commit, SyncPoint::Own),
             1 if in_transaction && !mid => self.plan_control(Role::Rollback, SyncPoint::Own),
             2 if !mid => self.plan_simple(),

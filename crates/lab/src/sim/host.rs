@@ -19,6 +19,9 @@ pub(super) enum Taken {
 impl World {
     /// Does something that a host does.
     pub(super) fn act(&mut self) {
+        if self.settings.cancels && self.rng.one_in(3) {
+            return self.want_cancel();
+        }
         match self.rng.below(16) {
             0..=6 => self.submit_isolated(),
             7 if self.rng.one_in(2) => {
@@ -152,8 +155,8 @@ impl World {
             group,
             in_order: false,
             pinned: false,
-            resend: false,
-            cancel_late: false,
+            resend: plan.resend,
+            cancel_late: plan.cancel_late,
             reserved,
             feed: Feed::Whole,
             metered: false,

@@ -3,7 +3,7 @@
 //!
 //! A run draws its circumstances (limits, chunk sizes, delays, socket buffers, what goes wrong) and
 //! then does anything a host may: isolated requests, segments, groups, transactions, prepared
-//! statements, cancellations, deadlines, waiting callers, a goodbye. The network cuts at any byte,
+//! statements, cancels, deadlines, waiting callers, a goodbye. The network cuts at any byte,
 //! stalls and falls silent; the server fails, forgets, shuts down and turns hostile. Meanwhile and
 //! at the end the run compares what the host was told with what happened at the server:
 //!
@@ -20,6 +20,7 @@
 //! appear to break the contract: a check that can't fail is a defect.
 
 mod book;
+mod cancels;
 mod check;
 mod floor;
 mod host;

@@ -44,11 +44,13 @@ pub enum Mutation {
     LateDeadlines,
     /// The host reads only when it has nothing to write.
     WriteBeforeRead,
+    /// A cancel arrives that nobody has sent.
+    StrayCancel,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 17] = [
+    pub const ALL: [Mutation; 18] = [
         Mutation::SwapReplies,
         Mutation::DropEnd,
         Mutation::DuplicateEnd,
@@ -66,12 +68,19 @@ impl Mutation {
         Mutation::LooseLimits,
         Mutation::LateDeadlines,
         Mutation::WriteBeforeRead,
+        Mutation::StrayCancel,
     ];
 
     /// Whether it strikes in every run rather than where it finds an occasion, so that not every
     /// run can show it.
     pub fn is_ambient(self) -> bool {
-        matches!(self, Mutation::LooseLimits | Mutation::LateDeadlines | Mutation::WriteBeforeRead)
+        matches!(
+            self,
+            Mutation::LooseLimits
+                | Mutation::LateDeadlines
+                | Mutation::WriteBeforeRead
+                | Mutation::StrayCancel
+        )
     }
 }
 

@@ -43,6 +43,7 @@ impl World {
         if !bytes.is_empty() {
             self.note(|_| format!("  server reads {}", bytes.len()));
             self.server.handle_bytes(&bytes);
+            self.keep_server_busy();
             self.moved = true;
         } else if self.up.is_over() {
             self.note(|_| "  server sees the end".into());
@@ -129,6 +130,9 @@ impl World {
 
     /// Something that happens at the server by itself.
     pub(super) fn server_moment(&mut self) {
+        if self.mutator.is(Mutation::StrayCancel) {
+            self.server.cancel();
+        }
         if self.settings.losses && !self.prepared.is_empty() {
             match self.rng.below(3) {
                 0 if self.server.is_idle() => {

@@ -28,6 +28,10 @@ pub(super) struct Plan {
     pub(super) again: bool,
     /// It may share a sync point with neighbours of which the same is said.
     pub(super) joins: bool,
+    /// It is sent again if a cancel hits it that was not meant for it.
+    pub(super) resend: bool,
+    /// It is cancelled at the server when its deadline passes.
+    pub(super) cancel_late: bool,
     pub(super) discard: bool,
     /// It names a prepared statement or a portal that something before it has made.
     pub(super) depends: bool,
@@ -83,6 +87,8 @@ impl Build {
             deadline: Time::NEVER,
             again: false,
             joins: false,
+            resend: false,
+            cancel_late: false,
             discard: false,
             depends: false,
             prepares: None,

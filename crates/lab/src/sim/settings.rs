@@ -28,6 +28,11 @@ pub(super) struct Settings {
     pub(super) failures: u64,
     /// One in how many requests has a deadline.
     pub(super) deadlines: u64,
+    /// Whether requests are cancelled at the server.
+    pub(super) cancels: bool,
+    /// How long a cancel may still hit something when its connection was closed, as one that a pooler
+    /// passes on.
+    pub(super) cancel_lag: Duration,
     /// Whether requests share sync points with their neighbours.
     pub(super) joins: bool,
     /// Whether prepared statements get lost and stale.
@@ -98,7 +103,9 @@ impl Settings {
             idleness: rng.pick(&[2, 4, 10]),
             failures: rng.pick(&[0, 3, 12, 12]),
             deadlines: rng.pick(&[0, 0, 3, 12]),
-            joins: rng.one_in(2),
+            cancels: rng.one_in(2),
+            cancel_lag: rng.pick(&[Duration::ZERO, Duration::ZERO, Duration::from_millis(300)]),
+            joins: !rng.one_in(3),
             losses: rng.one_in(2),
             rows_max: if speed < 100 { 3 } else { 20 },
             size_max: (speed * 2).clamp(8, 1500),

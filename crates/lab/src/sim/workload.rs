@@ -26,8 +26,15 @@ impl World {
         plan.joins = self.settings.joins
             && plan.prepares.is_none()
             && !plan.discard
+            && !plan.expect.has_partial_effects()
             && plan.bytes.ends_with(&SYNC)
             && self.rng.one_in(2);
+        if self.settings.cancels {
+            plan.resend = plan.prepares.is_none()
+                && !plan.expect.has_partial_effects()
+                && !self.rng.one_in(4);
+            plan.cancel_late = plan.deadline != Time::NEVER && self.rng.one_in(2);
+        }
         plan
     }
 

@@ -9,6 +9,7 @@ use onetrip_postgres::message::TransactionStatus;
 use onetrip_postgres::{Event, Postgres, StatementId};
 
 use super::book::{Book, letter};
+use super::cancels::Cancels;
 use super::floor::Floor;
 use super::mutation::{Mutation, Mutator};
 use super::pipe::Pipe;
@@ -34,6 +35,7 @@ pub(super) struct World {
     /// Everything that was handed to the transport.
     pub(super) wrote: Vec<u8>,
     pub(super) book: Book,
+    pub(super) cancels: Cancels,
     pub(super) mutator: Mutator,
     trace: Trace,
     // --- the host ---
@@ -87,6 +89,7 @@ impl World {
             need: 1,
             wrote: Vec::new(),
             book: Book::default(),
+            cancels: Cancels::default(),
             mutator: Mutator::new(mutation, rng.split()),
             rng,
             trace,
@@ -193,6 +196,7 @@ impl World {
             8 => self.pass_some_time(),
             9 => self.consume(),
             10 => self.use_floor(),
+            11 if self.rng.one_in(2) => self.move_cancel(),
             _ => self.server_moment(),
         }
     }
@@ -203,7 +207,7 @@ impl World {
         for _ in 0..self.settings.rounds {
             self.moved = false;
             self.move_bytes();
-            let next = self.up.next().min(self.down.next());
+            let next = self.up.next().min(self.down.next()).min(self.cancels.next());
             if self.engine.is_closed() || !self.moved && (next > soon || !self.wait_for_next()) {
                 break;
             }
@@ -215,6 +219,7 @@ impl World {
         self.server_read();
         self.server_write();
         self.client_read();
+        self.move_cancel();
         self.drain();
     }
 
@@ -245,6 +250,7 @@ impl World {
             && self.floors.is_empty()
             && self.parked.is_empty()
             && self.turn.is_none()
+            && !self.cancels.is_under_way()
             && self.up.is_empty()
             && self.down.is_empty()
             && self.server.transmit().is_empty()
@@ -302,7 +308,7 @@ impl World {
         let deadline = self.engine.poll_deadline().unwrap_or(Time::NEVER);
         let deadline =
             if self.mutator.is(Mutation::LateDeadlines) { Time::NEVER } else { deadline };
-        let next = up.min(down).min(deadline);
+        let next = up.min(down).min(deadline).min(self.cancels.next());
         // Bytes that could have been read and were not are nothing to wait for.
         if next == Time::NEVER || next <= self.now && deadline > self.now {
             return false;
@@ -374,6 +380,9 @@ impl World {
             self.book.complain("a group waits for the floor, and the engine does not know");
         }
         let nobody_holds = !self.floors.iter().any(|floor| floor.granted);
+        if self.engine.is_held() {
+            return;
+        }
         if nobody_holds && self.engine.in_flight() == 0 && self.engine.queued() > 0 {
             self.book.complain("the queue stands still, and nobody holds the floor");
         }
@@ -396,6 +405,7 @@ impl World {
                 self.floors.retain(|floor| floor.token != token.0);
             }
             Output::Granted { token } => self.granted(token.0),
+            Output::Cancel => self.prepare_cancel(),
             Output::Room { token } => {
                 if let Some(at) = self.parked.iter().position(|(waiting, _)| *waiting == token.0) {
                     self.turn = Some(self.parked.remove(at).1);

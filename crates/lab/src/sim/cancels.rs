@@ -1,0 +1,217 @@
+//! Cancels: how they travel, what they may hit, and what the host is told of it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use onetrip_engine::{CancelEnd, Group, SyncPoint, Time, Token, Wanted};
+
+use super::book::Record;
+use super::world::World;
+
+/// The cancel that is under way.
+#[derive(Default)]
+pub(super) struct Cancels {
+    way: Option<(Stage, Time)>,
+    /// It hits what the server works at until then.
+    strikes_until: Option<Time>,
+}
+
+/// How far a cancel is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The engine asked for it, and the host gets ready.
+    Asked,
+    /// It travels to the server.
+    Sent,
+    /// Its connection was closed, and the host will hear of it.
+    Closed,
+}
+
+/// What may fail because it was cancelled.
+#[derive(Default)]
+pub(super) struct Wishes {
+    /// Who shares a sync point shares that fate.
+    runs: HashSet<u64>,
+    /// By the token of the group.
+    groups: HashSet<u64>,
+    /// A cancel got lost, or may come late: what is not sent again has no protection.
+    pub(super) unprotected: bool,
+}
+
+impl Wishes {
+    /// Whether its end as one that was taken back is what the host wanted.
+    pub(super) fn want(&self, record: &Record) -> bool {
+        self.runs.contains(&record.run)
+    }
+
+    /// Whether this request may fail as cancelled, and not be sent again.
+    pub(super) fn allow(&self, record: &Record) -> bool {
+        let comes_again = record.plan.resend && !record.restarted;
+        self.runs.contains(&record.run)
+            || record.group.is_some_and(|group| self.groups.contains(&group))
+            || self.unprotected && !comes_again
+    }
+}
+
+impl Cancels {
+    /// When something happens to it next.
+    pub(super) fn next(&self) -> Time {
+        let moves = self.way.map_or(Time::NEVER, |(_, at)| at);
+        moves.min(self.strikes_until.unwrap_or(Time::NEVER))
+    }
+
+    pub(super) fn is_under_way(&self) -> bool {
+        self.way.is_some()
+    }
+}
+
+impl World {
+    /// The host wants something cancelled, wherever it is.
+    pub(super) fn want_cancel(&mut self) {
+        match self.rng.one_in(4) {
+            true => self.want_cancel_of_group(),
+            false => self.want_cancel_of_request(),
+        }
+        self.drain();
+    }
+
+    fn want_cancel_of_request(&mut self) {
+        let open: Vec<u64> = self.book.submitted().collect();
+        if open.is_empty() {
+            return;
+        }
+        let id = self.rng.pick(&open);
+        let wanted = self.engine.want_cancel(self.now, Token(id));
+        self.note(|_| format!("{id} is to be cancelled: {wanted:?}"));
+        self.book.report.count("cancel wanted");
+        let record = &self.book.records[&id];
+        let run = record.run;
+        let ends_segment = record.plan.sync != SyncPoint::Member && record.group.is_none();
+        let fits = match wanted {
+            Wanted::TakenBack => true,
+            Wanted::Noted(Token(victim)) => victim == id && ends_segment,
+            Wanted::NotPossible => !ends_segment || record.plan.joins,
+            // It ended, and nobody has heard of it.
+            Wanted::Unknown => false,
+        };
+        if !fits {
+            self.book.complain(format!("{id} was to be cancelled: {wanted:?}"));
+        }
+        self.book.wishes_to_cancel.runs.insert(run);
+    }
+
+    fn want_cancel_of_group(&mut self) {
+        let candidates = self.floors.iter().filter(|floor| floor.granted && floor.plain);
+        let candidates: Vec<(u64, Group)> =
+            candidates.map(|floor| (floor.token, floor.group)).collect();
+        if candidates.is_empty() {
+            return;
+        }
+        let (token, group) = self.rng.pick(&candidates);
+        let wanted = self.engine.want_cancel_group(self.now, group);
+        self.note(|_| format!("group {token} is to be cancelled: {wanted:?}"));
+        self.book.report.count("cancel of a group wanted");
+        self.book.wishes_to_cancel.groups.insert(token);
+    }
+
+    /// The engine asks for a cancel.
+    pub(super) fn prepare_cancel(&mut self) {
+        if self.cancels.way.is_some() {
+            self.book.complain("a second cancel while one is under way");
+        }
+        self.cancels.way = Some((Stage::Asked, self.some_time()));
+    }
+
+    /// Whatever is due of the cancel that is under way.
+    pub(super) fn move_cancel(&mut self) {
+        if self.cancels.strikes_until.is_some_and(|until| until <= self.now) {
+            self.end_strike();
+        }
+        let Some((stage, _)) = self.cancels.way.take_if(|(_, at)| *at <= self.now) else { return };
+        self.moved = true;
+        match stage {
+            Stage::Asked => self.begin_cancel(),
+            Stage::Sent => self.strike(),
+            Stage::Closed => {
+                self.note(|_| "the cancel has ended".into());
+                self.engine.handle_cancel_end(self.now, CancelEnd::Closed);
+            }
+        }
+        self.drain();
+    }
+
+    fn begin_cancel(&mut self) {
+        if self.rng.one_in(10) {
+            self.note(|_| "no cancel can be sent".into());
+            return self.engine.handle_cancel_end(self.now, CancelEnd::NotSent);
+        }
+        if !self.engine.begin_cancel(self.now) {
+            self.book.report.count("cancel no longer wanted");
+            return;
+        }
+        self.note(|_| "a cancel is sent".into());
+        self.book.report.count("cancel sent");
+        self.cancels.way = Some((Stage::Sent, self.some_time()));
+    }
+
+    /// The cancel gets to the server, or nowhere.
+    fn strike(&mut self) {
+        let lost = self.settings.cancel_lag > Duration::ZERO && self.rng.one_in(4);
+        if lost {
+            self.note(|_| "the cancel is lost".into());
+            self.book.wishes_to_cancel.unprotected = true;
+            self.engine.handle_cancel_end(self.now, CancelEnd::Lost);
+        } else {
+            self.cancels.way = Some((Stage::Closed, self.some_time()));
+        }
+        if lost && self.rng.one_in(2) || self.server.is_closed() {
+            return;
+        }
+        self.server.cancel();
+        self.cancels.strikes_until = Some(self.now);
+        self.interrupt_server();
+        match self.settings.cancel_lag {
+            Duration::ZERO => self.end_strike(),
+            lag => {
+                self.book.wishes_to_cancel.unprotected = true;
+                let nanos = self.rng.up_to(1 + lag.as_nanos() as usize) as u64;
+                self.cancels.strikes_until = Some(self.now.after(Duration::from_nanos(nanos)));
+            }
+        }
+    }
+
+    /// Ends what the server is busy with: the message that comes next, if it is all there.
+    fn interrupt_server(&mut self) {
+        while self.server.is_to_be_cancelled() && self.server.wants_bytes() {
+            if self.up.frozen_until != Time::NEVER {
+                self.up.frozen_until = Time::ZERO;
+            }
+            if self.up.next() > self.now {
+                break;
+            }
+            self.server_read();
+        }
+    }
+
+    /// Statements take their time, so that a cancel finds something.
+    pub(super) fn keep_server_busy(&mut self) {
+        if self.settings.cancels && self.rng.one_in(3) {
+            let trip = self.settings.delays[0] + self.settings.delays[1];
+            let nanos = self.rng.below(2 * trip.as_nanos() as u64 + 1_000_000);
+            let until = self.now.after(Duration::from_nanos(nanos));
+            self.up.frozen_until = self.up.frozen_until.max(until);
+        }
+    }
+
+    fn end_strike(&mut self) {
+        self.cancels.strikes_until = None;
+        let hit = self.server.forget_cancel();
+        self.note(|_| format!("  the cancel {}", if hit { "has hit" } else { "hit nothing" }));
+        self.book.report.count(if hit { "cancel hit" } else { "cancel hit nothing" });
+    }
+
+    fn some_time(&mut self) -> Time {
+        let trip = self.settings.delays[0] + self.settings.delays[1];
+        self.now.after(Duration::from_nanos(self.rng.below(trip.as_nanos() as u64 + 1)))
+    }
+}

@@ -268,8 +268,7 @@ fn judge(record: &Record, segment: Option<End>, entry: Entry) -> Result<(), &'st
             Err("was sent")
         }
         State::Ended(End::Failed(Failure { outcome: Outcome::Rejected, .. }))
-            if record.plan.role != Role::Rollback
-                && (stands || entry.effect == Effect::Partial) =>
+            if stands || entry.effect == Effect::Partial =>
         {
             Err("took effect")
         }

@@ -20,7 +20,7 @@ impl World {
     /// Does something that a host does.
     pub(super) fn act(&mut self) {
         if self.settings.cancels && self.rng.one_in(3) {
-            return self.want_cancel();
+            self.want_cancel();
         }
         match self.rng.below(16) {
             0..=6 => self.submit_isolated(),

@@ -28,7 +28,7 @@ impl World {
             && !plan.discard
             && !plan.expect.has_partial_effects()
             && plan.bytes.ends_with(&SYNC)
-            && self.rng.one_in(2);
+            && !self.rng.one_in(4);
         if self.settings.cancels {
             plan.resend = plan.prepares.is_none()
                 && !plan.expect.has_partial_effects()

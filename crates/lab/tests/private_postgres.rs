@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use onetrip_lab::postgres::{
     Durability, Installation, Options, PG_BIN_VARIABLE, PG_MAJOR_VARIABLE, PrivatePostgres,
-    find_all, shared,
+    Shutdown, find_all, shared,
 };
 
 fn start() -> PrivatePostgres {
@@ -156,6 +156,20 @@ fn a_crashed_server_starts_again_with_its_data() {
         let kept = psql(&url, "select n from kept").unwrap();
         assert_eq!(String::from_utf8_lossy(&kept.stdout).trim(), "7", "{kept:?}");
     }
+}
+
+#[test]
+fn a_server_starts_again_however_it_was_shut_down() {
+    let mut server = start();
+    for how in [Shutdown::Smart, Shutdown::Fast, Shutdown::Immediate, Shutdown::Killed] {
+        let pid = server.postmaster_pid();
+        server.shut_down(how).unwrap();
+        assert!(TcpStream::connect(("127.0.0.1", server.port())).is_err(), "{how:?}");
+        server.start_again().unwrap();
+        assert_ne!(server.postmaster_pid(), pid, "{how:?}");
+        assert!(matches!(ssl_answer(&server), b'N' | b'S'), "{how:?}");
+    }
+    assert!(server.kill_backend(std::process::id()).is_err(), "this is no process of the server");
 }
 
 #[test]

@@ -30,4 +30,6 @@ mod supervisor;
 
 pub use error::LabError;
 pub use installation::{Installation, PG_BIN_VARIABLE, PG_MAJOR_VARIABLE, find, find_all};
-pub use server::{CONNECTIONS_MAX_DEFAULT, Durability, Options, PrivatePostgres, USER, shared};
+pub use server::{
+    CONNECTIONS_MAX_DEFAULT, Durability, Options, PrivatePostgres, Shutdown, USER, shared,
+};

@@ -40,6 +40,30 @@ pub enum Durability {
     Full,
 }
 
+/// How a server is stopped that keeps its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shutdown {
+    /// Takes no new sessions and waits for those that there are (SIGTERM).
+    Smart,
+    /// Ends all sessions, and rolls back what they were at (SIGINT).
+    Fast,
+    /// Cuts all sessions and writes nothing: the next start recovers (SIGQUIT).
+    Immediate,
+    /// Kills the postmaster (SIGKILL). Its sessions end when they notice.
+    Killed,
+}
+
+impl Shutdown {
+    fn signal(self) -> &'static str {
+        match self {
+            Self::Smart => "TERM",
+            Self::Fast => "INT",
+            Self::Immediate => "QUIT",
+            Self::Killed => "KILL",
+        }
+    }
+}
+
 /// How to start a server; `Options::default()` is right for tests.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -162,12 +186,22 @@ impl PrivatePostgres {
         }
     }
 
-    /// Ends the server as a crash would (SIGQUIT: connections are cut, nothing is written) and
-    /// returns when it is gone. Its data stays for [`start_again`](Self::start_again).
+    /// Ends the server as a crash would ([`Shutdown::Immediate`]) and returns when it is gone. Its data
+    /// stays for [`start_again`](Self::start_again).
     ///
     /// # Errors
     /// When it is not running.
     pub fn stop_immediate(&mut self) -> Result<(), LabError> {
+        self.shut_down(Shutdown::Immediate)
+    }
+
+    /// Ends the server in one of its ways and returns when the last of its processes is gone. Its data
+    /// stays for [`start_again`](Self::start_again). One that takes more than 20 s becomes an immediate
+    /// one.
+    ///
+    /// # Errors
+    /// When it is not running, or its processes do not end.
+    pub fn shut_down(&mut self, how: Shutdown) -> Result<(), LabError> {
         let Some(supervisor) = self.supervisor.take() else {
             return Err(LabError::new("the server is not running; start it again"));
         };
@@ -176,13 +210,27 @@ impl PrivatePostgres {
             return Err(error);
         }
         supervisor
-            .stop_immediate()
-            .map_err(|error| LabError::new(format!("cannot stop the server: {error}")))?;
-        Ok(())
+            .stop_by(how.signal(), START_TIMEOUT.as_millis() as u32)
+            .map_err(|error| LabError::new(format!("cannot stop the server: {error}")))
     }
 
-    /// Starts the server again after [`stop_immediate`](Self::stop_immediate): same port, same
-    /// password, same data after recovery.
+    /// Kills (SIGKILL) one of the server's processes: that of a session, by the number that
+    /// `pg_backend_pid()` says. The server then ends all other sessions and recovers by itself.
+    ///
+    /// # Errors
+    /// When there is no such process of this server.
+    pub fn kill_backend(&self, pid: u32) -> Result<(), LabError> {
+        use rustix::process::{Pid, Signal, kill_process};
+        let none = || LabError::new(format!("the server has no process {pid}"));
+        if parent_of(pid) != Some(self.postmaster_pid) {
+            return Err(none());
+        }
+        let target = pid.try_into().ok().and_then(Pid::from_raw).ok_or_else(none)?;
+        kill_process(target, Signal::KILL).map_err(|_| none())
+    }
+
+    /// Starts the server again after [`shut_down`](Self::shut_down): same port, same password, same
+    /// data after recovery.
     ///
     /// # Errors
     /// As [`start`](Self::start), and when it is running, and when somebody took its port.
@@ -286,7 +334,7 @@ impl PrivatePostgres {
                 let said = log.get(said_before..).unwrap_or_default();
                 self.work.guard()?;
                 // Keeps the directory: the next attempt needs it.
-                let _ = supervisor.stop_immediate();
+                let _ = supervisor.stop_by(Shutdown::Immediate.signal(), 0);
                 if said.contains("Address already in use") {
                     return Err(LaunchError::PortTaken);
                 }
@@ -410,9 +458,21 @@ fn ready_pid(text: &str) -> Option<u32> {
     (lines.nth(6)?.trim() == "ready").then_some(pid)
 }
 
+/// The parent of a process, as Linux tells it: the second word behind the name, which ends with the last
+/// parenthesis (proc(5)).
+fn parent_of(pid: u32) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_parent_of_this_process_is_known() {
+        assert_eq!(parent_of(std::process::id()), Some(std::os::unix::process::parent_id()));
+    }
 
     #[test]
     fn readiness_is_the_eighth_line() {

@@ -10,14 +10,10 @@ trap : TERM
 server=$!
 # From here on only the server holds our standard output: its end tells the owner that it is gone.
 exec >/dev/null
+# An order is the name of the signal that stops the server; its directory is kept then.
 read -r order || order=
 trap '' TERM
-if [ "$order" = immediate ]; then
-    kill -"$IMMEDIATE" "$server"
-    wait "$server"
-    exit 0
-fi
-# The orderly way, and the immediate one when that takes too long. The trap can run before `pause` is known, hence `over`; and `sleep`
+# The immediate way, when another one takes too long. The trap can run before `pause` is known, hence `over`; and `sleep`
 # inherits that TERM is ignored, hence ALRM.
 (
     over= pause=
@@ -28,7 +24,7 @@ fi
     if [ "$over" ]; then kill -ALRM "$pause"; else kill -"$IMMEDIATE" "$server"; fi
 ) >/dev/null 2>&1 &
 timer=$!
-kill -"$ORDERLY" "$server"
+kill -"${order:-$ORDERLY}" "$server"
 wait "$server"
 kill -ALRM "$timer"
-rm -rf "$directory"
+[ "$order" ] || rm -rf "$directory"

@@ -26,7 +26,8 @@ pub(super) struct Signals {
     pub(super) immediate: &'static str,
 }
 
-/// Fast shutdown and immediate shutdown. Never SIGKILL: it would leave the server's children behind.
+/// Fast shutdown and immediate shutdown. SIGKILL only on order: it leaves the server's children behind
+/// for a while.
 pub(super) const SIGNALS_OF_POSTGRES: Signals = Signals { orderly: "INT", immediate: "QUIT" };
 
 /// The shell, from outside.
@@ -60,7 +61,8 @@ impl Supervisor {
 
     /// Waits that long for the server's end, and says whether it has ended.
     pub(super) fn has_ended_within(&self, milliseconds: u32) -> bool {
-        let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(milliseconds) * 1_000_000 };
+        let (seconds, rest) = (i64::from(milliseconds / 1000), i64::from(milliseconds % 1000));
+        let timeout = Timespec { tv_sec: seconds, tv_nsec: rest * 1_000_000 };
         let mut watched = [PollFd::new(&self.life, PollFlags::IN)];
         matches!(poll(&mut watched, Some(&timeout)), Ok(1))
     }
@@ -70,12 +72,17 @@ impl Supervisor {
         self.finish()
     }
 
-    /// Stops the server as a crash would, keeps its directory, and waits for the end.
-    pub(super) fn stop_immediate(mut self) -> io::Result<ExitStatus> {
+    /// Stops the server by this signal, keeps its directory, and waits until the last of its processes
+    /// has ended, for so long at most.
+    pub(super) fn stop_by(mut self, signal: &str, milliseconds: u32) -> io::Result<()> {
         if let Some(orders) = &mut self.orders {
-            orders.write_all(b"immediate\n")?;
+            writeln!(orders, "{signal}")?;
         }
-        self.finish()
+        self.finish()?;
+        match self.has_ended_within(milliseconds) {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::TimedOut, "its processes did not end")),
+        }
     }
 
     fn finish(&mut self) -> io::Result<ExitStatus> {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{BufMut, BytesMut};
 use onetrip_postgres::message::bind::Front;
-use onetrip_postgres::message::{Format, Formats, SYNC, execute};
+use onetrip_postgres::message::tag::frontend;
+use onetrip_postgres::message::{Format, Formats, Header, SYNC, execute};
 
 use super::ParameterSet;
 use crate::Error;
@@ -120,5 +121,55 @@ impl Encoder {
             out.extend_from_slice(&SYNC);
         }
         Ok(())
+    }
+}
+
+/// The same rows for a connection on which the statement has another name. The name is the second string
+/// of a Bind, behind that of the unnamed portal (PostgreSQL documentation, "Message Formats").
+pub(super) fn renamed(rows: &[u8], old: &str, new: &str) -> BytesMut {
+    let mut out = BytesMut::with_capacity(rows.len());
+    let mut left = rows;
+    while let Ok(Some(header)) = Header::peek(left) {
+        let (message, behind) = left.split_at(Header::LEN + header.len as usize);
+        left = behind;
+        if header.tag != frontend::BIND {
+            out.extend_from_slice(message);
+            continue;
+        }
+        let values = &message[Header::LEN + 1 + old.len()..];
+        out.put_u8(frontend::BIND);
+        out.put_u32((LENGTH_LEN + 1 + new.len() + values.len()) as u32);
+        out.put_u8(0);
+        out.extend_from_slice(new.as_bytes());
+        out.extend_from_slice(values);
+    }
+    out
+}
+
+/// The length of a message counts itself.
+const LENGTH_LEN: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use postgres_types::Type;
+
+    use super::*;
+
+    fn rows(name: &str) -> BytesMut {
+        let traits = onetrip_postgres::sql::classify("insert");
+        let types = vec![Type::INT4, Type::TEXT];
+        let shape = Shape::new("insert".into(), types, traits, Vec::new());
+        let mut rows = Rows::of([(1, "a"), (2, ""), (3, "onetrip_1")].into_iter()).unwrap();
+        let mut out = BytesMut::new();
+        let max = ChunkMax { rows: 64, bytes: 1 << 14 };
+        Encoder::new(&shape, name, true).fill(&mut rows, max, &mut out);
+        out
+    }
+
+    #[test]
+    fn renamed_rows_are_those_that_were_written_with_that_name() {
+        for (old, new) in [("onetrip_1", "onetrip_1"), ("onetrip_1", "onetrip_1234"), ("ab", "")] {
+            assert_eq!(renamed(&rows(old), old, new), rows(new));
+        }
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! A run is one request to the engine, in the queue like any other, so a batch shares its connection
 //! with other callers. It stays on one connection for as long as that takes shared statements: on
-//! several the rows would have no order.
+//! several the rows would have no order. While nothing of it is on its way the pool may give that
+//! connection to a session, so whatever is submitted looks at that under the same lock; and a batch to
+//! which it happened takes a connection of its own, since another shared one could go the same way.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,7 +19,7 @@ use onetrip_postgres::sql::Place;
 
 use super::ParameterSet;
 use super::atomic::plan;
-use super::encoder::{ChunkMax, Encoder, Pause, Rows};
+use super::encoder::{ChunkMax, Encoder, Pause, Rows, renamed};
 use super::plan::Plan;
 use super::result::{BatchError, BatchReport, count_of, error_of};
 use crate::core::{Connection, Core, Duty};
@@ -25,6 +27,7 @@ use crate::executor::{Executor, Target};
 use crate::pool::Work;
 use crate::replies::Taken;
 use crate::rows::Blocks;
+use crate::session::Session;
 use crate::statement::Source;
 use crate::statements::{Scope, Use};
 use crate::{Error, Kind};
@@ -80,6 +83,8 @@ struct On {
     connection: Arc<Connection>,
     statement: Use,
     encoder: Encoder,
+    /// Where it is nobody else's.
+    own: Option<Session>,
 }
 
 /// A request on its way; one without rows prepares the statement.
@@ -130,13 +135,38 @@ impl Lane<'_> {
             return Err(stopped.clone());
         }
         let connection = connection(self.executor).await?;
-        let (statement, token) = connection.with(|core, now| self.prepare_on(core, now))?;
-        if let Some(token) = token {
-            self.sent.push_back(Sent { connection: connection.clone(), token, rows: 0 });
+        match self.open_on(connection, None) {
+            Some(opened) => opened,
+            None => self.open_own().await,
         }
-        let encoder = Encoder::new(self.plan.shape(), statement.prepared.name(), true);
-        self.on = Some(On { connection, statement, encoder });
-        Ok(())
+    }
+
+    /// Goes on where no session can come in between.
+    async fn open_own(&mut self) -> Result<(), Error> {
+        let Target::Any(pool) = &self.executor.target else { return Ok(()) };
+        let connection = pool.checkout().await?;
+        let own = Session::new(connection.clone());
+        self.open_on(connection, Some(own)).unwrap_or(Ok(()))
+    }
+
+    /// Prepares the statement on a connection; `None` if that was given to somebody else by now.
+    fn open_on(
+        &mut self,
+        connection: Arc<Connection>,
+        own: Option<Session>,
+    ) -> Option<Result<(), Error>> {
+        let is_own = own.is_some();
+        let prepared = connection.with(|core, now| {
+            let given_away = !is_own && is_given_away(core, self.executor);
+            (!given_away).then(|| self.prepare_on(core, now))
+        })?;
+        Some(prepared.map(|(statement, token)| {
+            if let Some(token) = token {
+                self.sent.push_back(Sent { connection: connection.clone(), token, rows: 0 });
+            }
+            let encoder = Encoder::new(self.plan.shape(), statement.prepared.name(), true);
+            self.on = Some(On { connection, statement, encoder, own });
+        }))
     }
 
     /// Submits what prepares the statement, where the connection does not have it.
@@ -175,20 +205,46 @@ impl Lane<'_> {
     }
 
     async fn push(&mut self, rows: u32, bytes: &[u8]) {
-        let Some(on) = self.on.as_ref().filter(|_| rows > 0) else { return };
-        let connection = on.connection.clone();
-        let used = Use { prepared: on.statement.prepared.clone(), parses: false };
-        let expect = Expect::isolated_run(rows);
-        let submitted = connection.with(|core, now| self.submit(core, now, expect, used, bytes));
-        match submitted {
-            Ok(token) => self.sent.push_back(Sent { connection, token, rows }),
-            Err(error) => {
-                // What came before is to be said first.
-                self.wait_until(0).await;
-                (0..rows).for_each(|_| self.row(Err(error.clone())));
-                self.report.stopped.get_or_insert(error);
-            }
+        if rows == 0 {
+            return;
         }
+        let submitted = match self.push_on(rows, bytes) {
+            Some(submitted) => submitted,
+            None => self.push_elsewhere(rows, bytes).await,
+        };
+        if let Err(error) = submitted {
+            // What came before is to be said first.
+            self.wait_until(0).await;
+            (0..rows).for_each(|_| self.row(Err(error.clone())));
+            self.report.stopped.get_or_insert(error);
+        }
+    }
+
+    /// Submits rows; `None` if the connection was given to somebody else since they were written.
+    fn push_on(&mut self, rows: u32, bytes: &[u8]) -> Option<Result<(), Error>> {
+        let On { connection, statement, own, .. } = self.on.as_ref()?;
+        let (connection, is_own) = (connection.clone(), own.is_some());
+        let used = Use { prepared: statement.prepared.clone(), parses: false };
+        let expect = Expect::isolated_run(rows);
+        let submitted = connection.with(|core, now| {
+            let given_away = !is_own && is_given_away(core, self.executor);
+            (!given_away).then(|| self.submit(core, now, expect, used, bytes))
+        })?;
+        Some(submitted.map(|token| self.sent.push_back(Sent { connection, token, rows })))
+    }
+
+    /// The rows are written and gone from their iterator, so it is their bytes that move.
+    async fn push_elsewhere(&mut self, rows: u32, bytes: &[u8]) -> Result<(), Error> {
+        let before = self.on.take();
+        self.wait_until(0).await;
+        if let Some(stopped) = &self.report.stopped {
+            return Err(stopped.clone().with_outcome(Outcome::NotSent));
+        }
+        self.open_own().await?;
+        let (Some(before), Some(on)) = (before, &self.on) else { return Ok(()) };
+        let renamed =
+            renamed(bytes, before.statement.prepared.name(), on.statement.prepared.name());
+        self.push_on(rows, &renamed).unwrap_or(Ok(()))
     }
 
     /// A row can't be written: its error has its place among those of its neighbours.
@@ -254,12 +310,20 @@ impl Lane<'_> {
 impl On {
     /// Whether the connection takes more rows, and still has the statement.
     fn takes_rows(&self, executor: &Executor) -> bool {
-        let any = matches!(executor.target, Target::Any(_));
+        let any = matches!(executor.target, Target::Any(_)) && self.own.is_none();
         !self.statement.prepared.is_over()
             && self
                 .connection
                 .with_local(|core| core.engine.is_open() && (!any || core.duty == Duty::Shared))
     }
+}
+
+/// Whether the pool gave a connection to one caller after it was chosen. While others only wait for it,
+/// it still has to answer what comes now.
+fn is_given_away(core: &Core, executor: &Executor) -> bool {
+    matches!(executor.target, Target::Any(_))
+        && core.engine.is_open()
+        && !matches!(core.duty, Duty::Shared | Duty::Draining)
 }
 
 /// A connection that takes shared statements, or the one of a session.

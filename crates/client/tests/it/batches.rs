@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 
 use onetrip::types::{ToSql, Type};
 use onetrip::{BatchError, Outcome, ParameterSet, typed, unprepared};
@@ -458,5 +458,56 @@ fn batches_and_other_callers_share_a_connection() {
         );
         assert_eq!(ids(&t).await.len(), 4000);
         let _ = shared();
+    });
+}
+
+/// It was placed, and a session behind it in line got the connection before anything was sent there.
+#[test]
+fn an_isolated_batch_keeps_out_of_a_transaction_that_got_its_connection() {
+    run(async {
+        let (client, t) = (client_with("connections_max=1").await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        for round in 0..2 {
+            let held = client.session().await.unwrap();
+            let rows = [(2 * round,), (2 * round + 1,)];
+            let mut batch = Box::pin(client.batch(&insert, rows).isolated());
+            assert!(!poll_once(&mut batch).await);
+            let mut next = Box::pin(client.begin());
+            assert!(!poll_once(&mut next).await);
+            drop(held);
+            let tx = next.await.unwrap();
+            tx.execute(&insert, &[&-1]).await.unwrap();
+            assert!(!poll_once(&mut batch).await);
+            tx.rollback().await.unwrap();
+            assert_eq!(batch.await.into_result().unwrap().total(), 2);
+            assert_eq!(ids(&t).await, (0..2 * round + 2).collect());
+        }
+    });
+}
+
+/// A session comes while the rows are written, which runs code of others.
+#[test]
+fn rows_of_an_isolated_batch_move_when_their_connection_is_given_away_meanwhile() {
+    run(async {
+        let (client, t) = (client_with("connections_max=2").await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        client.batch(&insert, [(0,)]).isolated().await.into_result().unwrap();
+        let mut transaction = None;
+        let rows = (1..100).map(|id| {
+            let mut begin = std::pin::pin!(client.begin());
+            let mut cx = Context::from_waker(Waker::noop());
+            if id == 2
+                && let Poll::Ready(Ok(tx)) = begin.as_mut().poll(&mut cx)
+            {
+                drop(tx.execute(&insert, &[&-1]));
+                transaction = Some(tx);
+            }
+            (id,)
+        });
+        let report = client.batch(&insert, rows).isolated().await;
+        let tx = transaction.expect("an idle connection is there for a transaction");
+        tx.rollback().await.unwrap();
+        assert_eq!(report.into_result().unwrap().total(), 99);
+        assert_eq!(ids(&t).await, (0..100).collect());
     });
 }

@@ -80,11 +80,14 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// The commit failed, or the server answered it with ROLLBACK since a statement had failed
     /// before (`Rejected`, with the code `rolled_back` and what is known of that failure). If the
-    /// connection is lost or the deadline passes meanwhile, the outcome is `Unknown`.
+    /// connection is lost or the deadline passes meanwhile, the outcome is `Unknown`. If it was lost
+    /// before, the outcome is `NotSent`, also where nothing of the transaction was sent.
     ///
     /// Dropping the future does not take a COMMIT back that was sent.
     pub fn commit(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
-        let reply = self.lead.is_sent().then(|| self.executor.command("COMMIT", Part::Commit));
+        // Without a connection statements may have been refused, and COMMIT is too.
+        let is_due = self.lead.is_sent() || !self.connection.lock().engine.is_open();
+        let reply = is_due.then(|| self.executor.command("COMMIT", Part::Commit));
         async move {
             let mut transaction = self;
             match reply {

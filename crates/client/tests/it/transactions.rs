@@ -610,3 +610,21 @@ fn a_statement_never_heals_into_a_transaction_that_was_begun_behind_it() {
         assert_eq!(session.execute(&statement, &[]).await.unwrap(), 1);
     });
 }
+
+/// Its statements were refused, and whoever looks at the commit alone must hear of it.
+#[test]
+fn a_transaction_that_lost_its_connection_before_it_sent_anything_is_not_committed() {
+    run(async {
+        let (client, t) = (client().await, table("id int").await);
+        let insert = format!("insert into {t} values (1)");
+        let session = client.session().await.unwrap();
+        let pid: i32 = session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+        drop(session);
+        let tx = client.begin().await.unwrap();
+        terminate(pid).await;
+        until(async || client.is_closed()).await;
+        failed(tx.execute(&insert, &[]).await, Outcome::NotSent, "connection_lost");
+        failed(tx.commit().await, Outcome::NotSent, "connection_lost");
+        assert!(ids(&t).await.is_empty());
+    });
+}

@@ -1,6 +1,7 @@
 //! The rows, one file per group: what is measured, beside whom, and the bar.
 
 mod cancels;
+mod chaos;
 mod chatty;
 mod checkout;
 mod checkout_waiters;
@@ -41,7 +42,7 @@ impl Group {
     }
 }
 
-pub const ALL: [Group; 22] = [
+pub const ALL: [Group; 23] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -73,6 +74,7 @@ pub const ALL: [Group; 22] = [
     Group { names: &["cancel_10000"], run: cancels::run },
     Group { names: &["overload_rss"], run: overload::run },
     Group { names: &["kill_1000_in_flight"], run: kill::run },
+    Group { names: &["chaos"], run: chaos::run },
     Group { names: &["engine_depth"], run: engine_depth::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },
 ];

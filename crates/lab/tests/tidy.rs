@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 type Allowed = (&'static str, &'static [&'static str], Option<&'static [&'static str]>);
 
 /// Everything below `client` has a closed list, so that no clock, socket or runtime comes in unseen.
-const GRAPH: [Allowed; 6] = [
+const GRAPH: [Allowed; 7] = [
     ("engine", &[], Some(&["bytes"])),
     (
         "postgres",
@@ -18,6 +18,7 @@ const GRAPH: [Allowed; 6] = [
     ("client", &["onetrip-engine", "onetrip-postgres"], None),
     ("lab", &["onetrip-engine", "onetrip-postgres"], None),
     ("cli", &["onetrip", "onetrip-lab"], None),
+    ("chaos", &["onetrip", "onetrip-lab"], None),
     ("fuzz-targets", &["onetrip-engine", "onetrip-postgres", "onetrip", "onetrip-lab"], None),
 ];
 

@@ -1,0 +1,122 @@
+//! Chaos: many tasks write numbered rows over one client while the line is cut, reset and stalled and
+//! the server is shut down, crashes and comes back. A ledger has what the client said of each write,
+//! and in the end it is held against the table.
+//!
+//! What must hold, with `synchronous_commit` and `fsync` on and nothing sent again by itself but what
+//! the server says it never started:
+//!
+//! * a row that was acknowledged is there once;
+//! * one that was `NotSent` or `Rejected`, or whose transaction was rolled back, is absent;
+//! * one that is `Unknown` is there once or absent, and what stands or falls together does so;
+//! * `Unknown` is only what was in flight at a fault, see below;
+//! * every reply is that of its own request, and every request ends;
+//! * then the pool serves again, nothing waits there, no connection was lost beyond those that were
+//!   struck, and the server has no session that is in a transaction or that nobody has.
+//!
+//! # In flight at a fault
+//! A fault *strikes* from the moment when it is commanded until it is over: each connection that it
+//! breaks has been let go by the client, and the server answers again. A write is in flight at it when
+//! it began before the end of that time, and ended after its beginning. Between two faults there is a
+//! pause, and whatever begins and ends within one may not be `Unknown`. The one exception is a
+//! write with a deadline of its own that was late: that is counted apart.
+//!
+//! The faults and what the writers choose follow from a seed; when they meet doesn't, since the server,
+//! the sockets and the clock are real. [`run`] is for the tests, for ten seconds, and for the
+//! benchmarks, for sixty. This crate is for them alone and is never published.
+#![allow(clippy::unwrap_used, reason = "it is a test: whatever fails is to be seen")]
+
+mod check;
+mod end;
+mod ledger;
+mod observer;
+mod plan;
+mod random;
+mod report;
+mod stage;
+mod strike;
+mod writer;
+mod writes;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use tokio::task::JoinSet;
+
+use ledger::Ledger;
+use plan::Plan;
+use stage::Stage;
+use writer::Writer;
+
+pub use plan::Kind;
+pub use report::{Report, Tally};
+
+/// How long, and from which seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Of the faults and of what the writers choose.
+    pub seed: u64,
+    /// How long faults come. It takes longer where not every kind has come by then, and the end takes
+    /// some seconds more.
+    pub duration: Duration,
+}
+
+impl Options {
+    /// The seed that `ONETRIP_SEED` says; otherwise one of its own from the clock.
+    ///
+    /// # Panics
+    /// If it says something that is no number.
+    pub fn new(duration: Duration) -> Options {
+        let seed = match std::env::var("ONETRIP_SEED") {
+            Ok(seed) => seed.parse().expect("ONETRIP_SEED is a number"),
+            Err(_) => SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_micros() as u64),
+        };
+        Options { seed, duration }
+    }
+}
+
+/// Runs it on a private server of its own, and returns what was found: [`Report::findings`].
+///
+/// # Panics
+/// When the lab fails: without a server there is nothing to say.
+pub fn run(options: &Options) -> Report {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    runtime.unwrap().block_on(run_here(options))
+}
+
+async fn run_here(options: &Options) -> Report {
+    let mut stage = Stage::set().await;
+    let ledger = Arc::new(Ledger::new());
+    let stop = Arc::new(AtomicBool::new(false));
+    let mut writers = JoinSet::new();
+    for task in 0..TASKS {
+        let writer = Writer::new(task, options.seed, stage.client.clone(), ledger.clone());
+        writers.spawn(writer.write_until(stop.clone()));
+    }
+    let strikes = strike_for(options, &mut stage, &ledger).await;
+    stop.store(true, Ordering::Relaxed);
+    let all = async { while writers.join_next().await.is_some() {} };
+    let in_time = tokio::time::timeout(PATIENCE, all).await.is_ok();
+    writers.shutdown().await;
+    end::judge(options, stage, &ledger, strikes, in_time).await
+}
+
+/// One fault after the other until the time is over, and each kind has come.
+async fn strike_for(options: &Options, stage: &mut Stage, ledger: &Ledger) -> Vec<strike::Struck> {
+    let (start, mut plan, mut struck) = (Instant::now(), Plan::new(options.seed), Vec::new());
+    while start.elapsed() < options.duration || struck.len() < Kind::ALL.len() {
+        let strike = plan.next();
+        ledger.until_at_work().await;
+        tokio::time::sleep(strike.pause).await;
+        struck.push(strike::carry_out(stage, ledger, &strike).await);
+    }
+    struck
+}
+
+/// Tasks that write at the same time.
+const TASKS: u32 = 200;
+
+/// What has not ended so long after the last fault hangs. Nothing here takes a second by itself; the
+/// longest wait that the client has by default is that for a connection, 30 s.
+const PATIENCE: Duration = Duration::from_secs(60);

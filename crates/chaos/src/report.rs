@@ -1,0 +1,69 @@
+//! What a run came across and what it found.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use crate::plan::Kind;
+
+/// Rows by what is known of them in the end.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Tally {
+    /// Rows that the client said are written.
+    pub acknowledged: u64,
+    /// Rows of which no byte was sent.
+    pub not_sent: u64,
+    /// Rows that the server rejected, or that fell with others.
+    pub rejected: u64,
+    /// Rows that their writer undid.
+    pub rolled_back: u64,
+    /// Rows of which nobody knows, since a fault struck.
+    pub unknown: u64,
+    /// Those of them that are there.
+    pub unknown_there: u64,
+    /// Rows of which nobody knows, since their deadline passed.
+    pub late: u64,
+    /// Rows whose reply was dropped.
+    pub forgotten: u64,
+    /// Rows that were in flight at a fault.
+    pub in_flight: u64,
+    /// The same by the way in which they were written.
+    pub ways: BTreeMap<&'static str, BTreeMap<String, u64>>,
+}
+
+/// What a run came across and what it found.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    /// Repeats the faults and the choices of the writers.
+    pub seed: u64,
+    /// From the first write to the last.
+    pub duration: Duration,
+    /// Rows by what is known of them.
+    pub tally: Tally,
+    /// How often each kind of fault struck.
+    pub faults: BTreeMap<Kind, u64>,
+    /// Connections that the client lost.
+    pub lost: u64,
+    /// What is wrong; nothing in a run that is as it should be.
+    pub findings: Vec<String>,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Tally { acknowledged, not_sent, rejected, rolled_back, .. } = self.tally;
+        let Tally { unknown, unknown_there, late, forgotten, in_flight, .. } = self.tally;
+        let seconds = self.duration.as_secs_f64();
+        write!(
+            f,
+            "seed {}, {seconds:.1} s: {acknowledged} rows acknowledged, {not_sent} NotSent, \
+             {rejected} Rejected, {rolled_back} rolled back, {unknown} Unknown ({unknown_there} of \
+             them are there, {in_flight} were in flight at faults), {late} late, {forgotten} \
+             forgotten; {} connections lost; faults: ",
+            self.seed, self.lost
+        )?;
+        let faults = self.faults.iter().map(|(kind, count)| format!("{count} × {kind:?}"));
+        f.write_str(&faults.collect::<Vec<_>>().join(", "))
+    }
+}

@@ -209,9 +209,11 @@ impl Flight {
         let id = self.id;
         self.held.finished = true;
         let token = self.connection.with(|core, now| core.pipeline_finish(now, id));
-        if let Some(token) = token {
-            self.sent.push_back(Sent { token, first: None });
-        }
+        let Some(token) = token else {
+            // Nothing was handed over, so there is no answer to wait for.
+            return self.failure.take().map_or(Ok(Affected::default()), Err);
+        };
+        self.sent.push_back(Sent { token, first: None });
         let end = std::future::poll_fn(|cx| self.poll_end(cx)).await;
         match (self.failure.take(), end) {
             (None, Ok(_)) => Ok(std::mem::take(&mut self.affected)),

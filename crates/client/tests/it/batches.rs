@@ -511,3 +511,25 @@ fn rows_of_an_isolated_batch_move_when_their_connection_is_given_away_meanwhile(
         assert_eq!(ids(&t).await, (0..100).collect());
     });
 }
+
+/// It has its connection, and has not looked at it yet. The statement is prepared there, so nothing of the
+/// batch was submitted when the connection is lost.
+#[test]
+fn an_atomic_batch_that_loses_its_connection_before_its_first_row_ends() {
+    run(async {
+        let (client, t) = (client_with("connections_max=1").await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        client.batch(&insert, [(0,)]).atomic().await.unwrap();
+        let held = client.session().await.unwrap();
+        let pid: i32 = held.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+        let mut batch = Box::pin(client.batch(&insert, [(1,), (2,)]).atomic());
+        assert!(!poll_once(&mut batch).await);
+        drop(held);
+        terminate(pid).await;
+        until(async || client.is_closed()).await;
+        let error = batch.await.unwrap_err();
+        assert_eq!(error.error().outcome(), Outcome::NotSent, "{error}");
+        assert!(error.error().is_connection_lost(), "{error}");
+        assert_eq!(ids(&t).await, [0].into());
+    });
+}

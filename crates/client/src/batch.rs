@@ -72,7 +72,9 @@ where
     /// outcome is `Unknown`. Inside a transaction that one has failed too, unless nothing was sent.
     /// `request_timeout_ms` counts for each flight of rows, not for the whole.
     ///
-    /// Dropping the future gives the batch up: no row has an effect.
+    /// Dropping the future gives the batch up while rows are left to send: no row has an effect. Behind
+    /// the last row comes the sync point, for a short batch when this is called, and from then on
+    /// dropping takes nothing back: all rows have an effect or none.
     pub fn atomic(self) -> impl Future<Output = Result<Affected, BatchError>> + use<'a, R> {
         begun(atomic::run(self.executor, self.source, self.rows.into_iter()))
     }

@@ -159,7 +159,8 @@ mod tests {
         let traits = onetrip_postgres::sql::classify("insert");
         let types = vec![Type::INT4, Type::TEXT];
         let shape = Shape::new("insert".into(), types, traits, Vec::new());
-        let mut rows = Rows::of([(1, "a"), (2, ""), (3, "onetrip_1")].into_iter()).unwrap();
+        let rows = Rows::of([(1, "a"), (2, ""), (3, "onetrip_1")].into_iter());
+        let mut rows = rows.expect("there are three");
         let mut out = BytesMut::new();
         let max = ChunkMax { rows: 64, bytes: 1 << 14 };
         Encoder::new(&shape, name, true).fill(&mut rows, max, &mut out);

@@ -142,7 +142,11 @@ impl Error {
     }
 
     pub(crate) fn server_error(server: ServerError, outcome: Outcome) -> Error {
-        let error = Error::new(Kind::Server, outcome, SERVER_ERROR, server.to_string());
+        let message = match crate::advice::on(&server) {
+            Some(advice) => format!("{server}: {advice}"),
+            None => server.to_string(),
+        };
+        let error = Error::new(Kind::Server, outcome, SERVER_ERROR, message);
         error.change(|inner| inner.server = Some(server))
     }
 

@@ -49,6 +49,7 @@ pub mod blocking;
 pub mod config;
 pub mod types;
 
+mod advice;
 mod batch;
 mod buffer;
 mod cancel;

@@ -20,6 +20,7 @@ use onetrip_postgres::message::{
 use onetrip_postgres::{Expect, Postgres, StatementId};
 
 use crate::Error;
+use crate::advice::NAME_PREFIX;
 use crate::core::Core;
 use crate::first_use::oid_of;
 use crate::oids::result_format;
@@ -37,6 +38,9 @@ pub(crate) struct Statements {
     max: usize,
     uses: u64,
     names: u64,
+    /// What tells its names from those of all other connections. Behind a pooler several of them may
+    /// come to share a server's, where a name that meant two texts would run the wrong one.
+    unique: u64,
     closes: Arc<Closes>,
     types: Arc<TypeCache>,
 }
@@ -138,6 +142,8 @@ impl Statements {
             max,
             uses: 0,
             names: 0,
+            // The login has had random bytes for its nonce, so there are some.
+            unique: getrandom::u64().unwrap_or_default(),
             closes: Arc::new(Closes::default()),
             types: types.clone(),
         }
@@ -203,7 +209,7 @@ impl Statements {
         segment: Option<Segment>,
     ) -> Result<Arc<Prepared>, Error> {
         self.names += 1;
-        let name = format!("onetrip_{}", self.names);
+        let name = format!("{NAME_PREFIX}{:x}_{}", self.unique, self.names);
         let id = protocol.register(heal(&name, shape).map_err(unencodable)?);
         let name = Name { text: name, id, closes: self.closes.clone() };
         Ok(Prepared::new(name, shape.clone(), segment, self.types.clone()))

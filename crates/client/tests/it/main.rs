@@ -22,6 +22,7 @@ mod outcomes;
 mod parameters;
 mod pipelines;
 mod pool;
+mod poolers;
 mod prepared;
 mod published;
 mod queries;

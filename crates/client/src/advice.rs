@@ -1,0 +1,46 @@
+//! What to do about errors that come about because a pooler is in between. The server's words are about
+//! something else, and the pooler's say what and not why.
+
+use onetrip_postgres::message::ServerError;
+
+/// What this client calls the statements that it prepares.
+pub(crate) const NAME_PREFIX: &str = "onetrip_";
+
+/// What to add to the error's line, if it is one of those.
+pub(crate) fn on(error: &ServerError) -> Option<&'static str> {
+    let says = |words: &str| error.message.contains(words);
+    match error.code.as_str() {
+        // Its name is quoted in every language, and nobody else's begins like this.
+        "26000" | "42P05" if says(&format!("\"{NAME_PREFIX}")) => Some(
+            "a pooler that gives each transaction another connection may be in between: set \
+             prepare_threshold=0 here, or max_prepared_statements in PgBouncer 1.21 or newer",
+        ),
+        // PgBouncer has no translations (src/client.c, src/server.c).
+        "08P01" if says("unsupported startup parameter") => Some(
+            "the pooler takes no such setting: leave it out, or name it in its \
+             ignore_startup_parameters, which drops it",
+        ),
+        "08P01" if says("not allowed in statement pooling mode") => {
+            Some("set pool_mode=transaction in the pooler")
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(code: &str, message: &str) -> ServerError {
+        let (code, message) = (code.to_owned(), message.to_owned());
+        ServerError { code, message, ..ServerError::default() }
+    }
+
+    #[test]
+    fn a_statement_of_ours_that_is_unknown_leads_to_the_settings() {
+        let ours = error("26000", "prepared statement \"onetrip_1f_2\" does not exist");
+        assert!(on(&ours).is_some_and(|advice| advice.contains("prepare_threshold=0")));
+        let theirs = error("26000", "prepared statement \"plan\" does not exist");
+        assert_eq!(on(&theirs), None);
+    }
+}

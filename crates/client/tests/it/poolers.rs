@@ -1,0 +1,149 @@
+//! Clients behind a PgBouncer in transaction mode that does not know prepared statements.
+
+use onetrip::{Client, Outcome};
+use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, find_all};
+use onetrip_lab::postgres::shared;
+
+use crate::support::{failed, run, skipped};
+
+/// Every PgBouncer there is, as those before 1.21 are, with so many connections to the server.
+fn poolers(pool_size: u16) -> Vec<PrivatePgBouncer> {
+    let programs = find_all().unwrap();
+    if programs.is_empty() {
+        skipped("there is no PgBouncer here");
+    }
+    let options = |program| Options {
+        program: Some(program),
+        pool_size,
+        prepared_max: Some(0),
+        ..Options::default()
+    };
+    programs
+        .into_iter()
+        .map(|it| PrivatePgBouncer::start(shared(), &options(it)).unwrap())
+        .collect()
+}
+
+/// A client that prepares every statement at its first use.
+async fn eager(pooler: &PrivatePgBouncer) -> Client {
+    let url = format!("{}?prepare_threshold=1&connections_max=2", pooler.url());
+    Client::connect(&url).await.unwrap()
+}
+
+/// P40. Both clients have prepared their first statement, on the same connection to the server.
+#[test]
+fn no_client_runs_the_statement_that_another_prepared() {
+    run(async {
+        for pooler in poolers(1) {
+            let [one, other] = [eager(&pooler).await, eager(&pooler).await];
+            for _ in 0..3 {
+                let row = one.query_one("select 'one' || $1", &[&"!"]).await.unwrap();
+                assert_eq!(row.get::<&str>(0), "one!");
+                let row = other.query_one("select 'other' || $1", &[&"?"]).await.unwrap();
+                assert_eq!(row.get::<&str>(0), "other?");
+            }
+        }
+    });
+}
+
+/// P40. The transaction has the connection that knows the statement.
+#[test]
+fn a_statement_that_is_unknown_to_the_next_connection_is_prepared_there() {
+    run(async {
+        for pooler in poolers(2) {
+            let [client, other] = [eager(&pooler).await, eager(&pooler).await];
+            let sql = "select $1 + 1";
+            assert_eq!(client.query_one(sql, &[&1]).await.unwrap().get::<i32>(0), 2);
+            let tx = other.begin().await.unwrap();
+            tx.execute("select 1", &[]).await.unwrap();
+            let replies: Vec<_> = (0..5).map(|n| client.query_one(sql, &[&n])).collect();
+            for (n, reply) in replies.into_iter().enumerate() {
+                assert_eq!(reply.await.unwrap().get::<i32>(0), n as i32 + 1);
+            }
+            // And again where it was known before.
+            tx.rollback().await.unwrap();
+            for n in 0..3 {
+                assert_eq!(client.query_one(sql, &[&n]).await.unwrap().get::<i32>(0), n + 1);
+            }
+        }
+    });
+}
+
+/// P40. In a transaction nothing can be sent again.
+#[test]
+fn a_statement_that_is_unknown_in_a_transaction_leads_to_the_settings() {
+    run(async {
+        for pooler in poolers(2) {
+            let [client, other] = [eager(&pooler).await, eager(&pooler).await];
+            let session = client.session().await.unwrap();
+            let sql = "select $1 + 1";
+            session.query_one(sql, &[&1]).await.unwrap();
+            let blocker = other.begin().await.unwrap();
+            blocker.execute("select 1", &[]).await.unwrap();
+            let mut session = session;
+            let tx = session.begin().await.unwrap();
+            let error = failed(tx.query_one(sql, &[&1]).await, Outcome::Rejected, "server_error");
+            assert_eq!(error.sqlstate(), Some("26000"));
+            let said = error.to_string();
+            assert!(said.contains("prepare_threshold=0") && said.contains("pooler"), "{said}");
+        }
+    });
+}
+
+/// P44.
+#[test]
+fn a_client_that_prepares_nothing_names_nothing() {
+    run(async {
+        for pooler in poolers(2) {
+            let url = format!("{}?prepare_threshold=0", pooler.url());
+            let client = Client::connect(&url).await.unwrap();
+            for n in 0..20 {
+                let tx = client.begin().await.unwrap();
+                assert_eq!(
+                    tx.query_one("select $1 + 1", &[&n]).await.unwrap().get::<i32>(0),
+                    n + 1
+                );
+                let named = "select count(*) from pg_prepared_statements where name <> ''";
+                assert_eq!(tx.query_one(named, &[]).await.unwrap().get::<i64>(0), 0);
+                tx.commit().await.unwrap();
+            }
+        }
+    });
+}
+
+/// P42.
+#[test]
+fn startup_options_that_a_pooler_refuses_lead_to_the_settings() {
+    run(async {
+        for pooler in poolers(1) {
+            let url = format!("{}?options=-c%20search_path%3Dshop", pooler.url());
+            let error = Client::connect(&url).await.unwrap_err();
+            let said = error.to_string();
+            assert!(said.contains("ignore_startup_parameters"), "{said}");
+            assert!(error.is_retry_safe());
+        }
+    });
+}
+
+/// P41. PgBouncer has the connection to the server given away between two segments of one client.
+#[test]
+fn a_statement_that_fails_takes_no_neighbour_along_behind_a_pooler() {
+    run(async {
+        for pooler in poolers(2) {
+            let clients = [eager(&pooler).await, eager(&pooler).await, eager(&pooler).await];
+            for round in 0..100 {
+                let replies: Vec<_> = (0..9)
+                    .map(|n| {
+                        clients[n % 3].query_one("select 6 / $1", &[&((n as i32 + round) % 4)])
+                    })
+                    .collect();
+                for (n, reply) in replies.into_iter().enumerate() {
+                    match (n as i32 + round) % 4 {
+                        0 => assert_eq!(reply.await.unwrap_err().sqlstate(), Some("22012")),
+                        by => assert_eq!(reply.await.unwrap().get::<i32>(0), 6 / by),
+                    }
+                }
+            }
+        }
+    });
+}

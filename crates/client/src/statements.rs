@@ -307,8 +307,8 @@ impl Prepared {
         self.state.store(state, Ordering::Relaxed);
     }
 
-    /// Takes note of what it returns, as the description in a reply says.
-    fn update(&self, reply: &Blocks) {
+    /// Takes note of what it returns, as the description in a reply says. Whether there is one.
+    fn update(&self, reply: &Blocks) -> bool {
         let asked = self.shape.formats();
         for (tag, body) in reply.messages() {
             match tag {
@@ -319,12 +319,17 @@ impl Prepared {
                         // This one's columns are as they were asked for; the next use asks anew.
                         self.set(STALE);
                     }
-                    return self.set_columns(columns);
+                    self.set_columns(columns);
+                    return true;
                 }
-                backend::NO_DATA => return self.set_columns(Columns::default()),
+                backend::NO_DATA => {
+                    self.set_columns(Columns::default());
+                    return true;
+                }
                 _ => {}
             }
         }
+        false
     }
 
     /// Sees whether the columns want other formats than those that were asked for. Text is left where
@@ -369,7 +374,11 @@ impl Use {
         let prepared = &self.prepared;
         if reply.is_parsed() {
             prepared.set(READY);
-            prepared.update(reply);
+            // Without its description nothing can be read of what it returns. Between the two there may
+            // be a cancel, or a pooler that has answered Parse itself.
+            if !prepared.update(reply) {
+                prepared.set(STALE);
+            }
         } else if self.parses || reply.is_described() {
             prepared.set(STALE);
         }

@@ -1,10 +1,10 @@
 //! Clients behind a PgBouncer in transaction mode that does not know prepared statements.
 
 use onetrip::{Client, Outcome};
-use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, find_all};
+use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, Program, find_all};
 use onetrip_lab::postgres::shared;
 
-use crate::support::{failed, run, skipped};
+use crate::support::{failed, rejected, run, skipped};
 
 /// Every PgBouncer there is, as those before 1.21 are, with so many connections to the server.
 fn poolers(pool_size: u16) -> Vec<PrivatePgBouncer> {
@@ -86,6 +86,29 @@ fn a_statement_that_is_unknown_in_a_transaction_leads_to_the_settings() {
             assert_eq!(error.sqlstate(), Some("26000"));
             let said = error.to_string();
             assert!(said.contains("prepare_threshold=0") && said.contains("pooler"), "{said}");
+        }
+    });
+}
+
+/// PgBouncer from 1.21 on answers Parse itself where a server connection has the text already. In a
+/// transaction that has failed the description is refused behind that.
+#[test]
+fn a_statement_that_was_not_described_is_not_taken_for_prepared() {
+    run(async {
+        for program in find_all().unwrap().into_iter().filter(Program::knows_prepared_statements) {
+            let (program, prepared_max) = (Some(program), Some(100));
+            let options = Options { program, prepared_max, pool_size: 1, ..Options::default() };
+            let pooler = PrivatePgBouncer::start(shared(), &options).unwrap();
+            let sql = "select $1 + 1";
+            eager(&pooler).await.query_one(sql, &[&1]).await.unwrap();
+            let tx = eager(&pooler).await.begin().await.unwrap();
+            tx.execute("savepoint a", &[]).await.unwrap();
+            rejected(tx.execute("select 1 / 0", &[]).await, "22012");
+            rejected(tx.query_one(sql, &[&1]).await, "25P02");
+            tx.execute("rollback to a", &[]).await.unwrap();
+            for n in 0..3 {
+                assert_eq!(tx.query_one(sql, &[&n]).await.unwrap().get::<i32>(0), n + 1);
+            }
         }
     });
 }

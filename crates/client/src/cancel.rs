@@ -17,7 +17,7 @@ use crate::canceller::{Answer, Cancelled};
 use crate::config::Settings;
 use crate::core::{Connection, Core};
 use crate::lead::Note;
-use crate::open::open;
+use crate::open::{Route, open};
 use crate::replies::Member;
 use crate::socket::{Ending, Stream};
 
@@ -117,6 +117,13 @@ impl Drop for Attempt {
             });
         }
     }
+}
+
+/// Sends a cancel for whatever the key is of, and nobody is told of it.
+pub(crate) async fn send_cancel(settings: &Settings, route: &Route, key: &CancelKey) -> Option<()> {
+    let request = key.request()?;
+    let mut stream = open(settings, route).await.ok()?;
+    deliver(&mut stream, &request).await.ok()
 }
 
 /// Opens the connection. Nothing is held back meanwhile, so a server that can't be reached harms

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::Error;
 use crate::config::Config;
+use crate::doctor::Diagnosis;
 use crate::executor::Executor;
 use crate::listener::Listener;
 use crate::methods::statement_methods;
@@ -159,6 +160,23 @@ impl Client {
     /// neighbouring reads share a sync point: see [`Repeatable`].
     pub fn repeatable(&self) -> Repeatable<'_> {
         Repeatable::new(self)
+    }
+
+    /// Finds out what is between this client and its server, and what it may rely on there: a pooler and
+    /// its mode, pipelining, prepared statements, notifications, cancels. The result says which settings
+    /// to use.
+    ///
+    /// It opens some ten connections for that, beside the pool and mostly one at a time, as the
+    /// configuration says, and closes them. Nothing is made on the server, and nothing is left there. It
+    /// takes some 40 round trips, or up to 5 s for each answer that never comes; under a minute in all,
+    /// besides connecting.
+    ///
+    /// # Errors
+    /// As [`connect`](Client::connect); or not even a plain statement is answered.
+    ///
+    /// Dropping the future gives it up.
+    pub async fn doctor(&self) -> Result<Diagnosis, Error> {
+        crate::doctor::diagnose(&self.pool().config()).await
     }
 
     /// What this client knows of the types that are not built in. It learns them by itself when a result

@@ -47,6 +47,7 @@
 
 pub mod blocking;
 pub mod config;
+pub mod doctor;
 pub mod types;
 
 mod advice;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::drive::Runtime;
 use super::{Listener, Session, Transaction, blocking_methods};
 use crate::config::Config;
+use crate::doctor::Diagnosis;
 use crate::{Error, Metrics, Notices, Pending, TransactionOptions};
 
 /// A client whose calls block their thread until the result is there; otherwise like
@@ -94,6 +95,14 @@ impl Client {
     }
 
     blocking_methods!();
+
+    /// What is between this client and its server, and which settings to use.
+    ///
+    /// # Errors
+    /// As [`onetrip::Client::doctor`](crate::Client::doctor).
+    pub fn doctor(&self) -> Result<Diagnosis, Error> {
+        self.runtime.wait(|| self.inner.doctor())
+    }
 
     /// What the server says beside its replies; its futures run in [`wait`](Self::wait).
     pub fn notices(&self) -> Notices {

@@ -12,6 +12,7 @@ mod certificates;
 mod connecting;
 mod copy;
 mod copy_rows;
+mod doctor;
 mod faults;
 mod large_values;
 mod limits;

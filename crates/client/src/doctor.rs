@@ -1,0 +1,52 @@
+//! What a client may rely on where it connects to: what [`Client::doctor`](crate::Client::doctor) finds
+//! out. docs/poolers.md has the meaning of each finding and what to do.
+//!
+//! Each finding comes from a probe on connections of
+//! its own, which are closed afterwards. No probe makes anything that outlives its connection, and
+//! each has an end, whatever the peer does.
+//!
+//! Here belongs: which probes there are, in which order. `wire` is the connection, `probes` and
+//! `meeting` what is asked on it, `diagnosis` what comes out, `report` how that reads.
+
+mod diagnosis;
+mod meeting;
+mod probes;
+mod report;
+mod wire;
+
+pub use diagnosis::{Diagnosis, Finding, Names, Pooling, ROUND_TRIPS, Startup};
+pub use report::{Advice, Place};
+
+use crate::Error;
+use crate::config::Config;
+
+use meeting::meet;
+use wire::{Wire, value};
+
+/// The code of an error without which nothing can be found out.
+const DOCTOR_FAILED: &str = "doctor_failed";
+
+/// Finds everything out, one probe after the other.
+pub(crate) async fn diagnose(config: &Config) -> Result<Diagnosis, Error> {
+    let mut wire = Wire::open(config).await?;
+    let version = wire.simple("show server_version").await.map_err(wire::Trouble::into_error)?;
+    let round_trip = probes::round_trip(&mut wire).await?;
+    wire.end().await;
+    let met = meet(config).await?;
+    let settings = config.settings();
+    Ok(Diagnosis {
+        server_version: value(&version).unwrap_or_default().to_owned(),
+        pooling: met.pooling,
+        one_sync: probes::one_sync(config).await?,
+        many_syncs: probes::many_syncs(config).await?,
+        failure_between: probes::failure_between(config).await?,
+        flush: probes::flush(config).await?,
+        prepared: met.prepared,
+        notifications: probes::notifications(config, met.pooling).await?,
+        options: probes::options(config).await?,
+        cancel: probes::cancel(config).await?,
+        round_trip,
+        prepares: settings.prepare_threshold > 0,
+        sends_ahead: settings.in_flight_max > 1,
+    })
+}

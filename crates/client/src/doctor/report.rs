@@ -1,0 +1,199 @@
+//! How a diagnosis reads, and what to do about it.
+
+use std::fmt;
+
+use super::{Diagnosis, Finding, Names, Pooling, ROUND_TRIPS, Startup};
+
+/// A setting that should be other than it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Advice {
+    /// Where it is set.
+    pub place: Place,
+    /// The setting and its value, such as `prepare_threshold=0`.
+    pub setting: &'static str,
+    /// Why, in one sentence.
+    pub why: &'static str,
+}
+
+/// Where a setting is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Place {
+    /// In the configuration of this client.
+    Client,
+    /// In that of the pooler; the names are PgBouncer's.
+    Pooler,
+}
+
+impl Diagnosis {
+    /// The settings to use. Empty if all is well as it is.
+    pub fn advice(&self) -> Vec<Advice> {
+        [self.on_statements(), self.on_pipelining(), self.on_transactions(), self.on_startup()]
+            .concat()
+    }
+
+    fn on_statements(&self) -> Vec<Advice> {
+        if !self.loses_statements() {
+            return Vec::new();
+        }
+        vec![
+            client(
+                "prepare_threshold=0",
+                "a statement that was prepared is unknown to the next connection",
+            ),
+            pooler(
+                "max_prepared_statements=200",
+                "instead of that, if it is PgBouncer 1.21 or newer: it then knows whose names are whose",
+            ),
+        ]
+    }
+
+    fn on_pipelining(&self) -> Vec<Advice> {
+        let mut advice = Vec::new();
+        if self.sends_ahead && !(self.many_syncs.holds() && self.failure_between.holds()) {
+            advice.push(client(
+                "in_flight_max=1",
+                "requests that are sent ahead are not answered in order and completely; pipelining is off then",
+            ));
+        }
+        if !self.one_sync.holds() || !self.flush.holds() {
+            advice.push(client(
+                "no pipelines",
+                "statements that share a sync point are not answered as they should be, and no setting of \
+                 this client mends that",
+            ));
+        }
+        advice
+    }
+
+    fn on_transactions(&self) -> Vec<Advice> {
+        match self.pooling {
+            Pooling::Statement => {
+                vec![pooler("pool_mode=transaction", "transactions are refused in statement mode")]
+            }
+            Pooling::Transaction => vec![pooler(
+                "pool_mode=session",
+                "only for what needs SET, LISTEN, temporary tables or advisory locks, on a database of its own; \
+                 or go around the pooler for that",
+            )],
+            Pooling::Direct | Pooling::Session => Vec::new(),
+        }
+    }
+
+    fn on_startup(&self) -> Vec<Advice> {
+        match self.options {
+            Startup::Refused(_) => vec![pooler(
+                "ignore_startup_parameters=options",
+                "only if the configuration has options: they are dropped then, so make them settings of the \
+                 role (ALTER ROLE … SET …)",
+            )],
+            Startup::Ignored => vec![client(
+                "no options",
+                "they are dropped without a word: make them settings of the role (ALTER ROLE … SET …)",
+            )],
+            Startup::Taken => Vec::new(),
+        }
+    }
+}
+
+fn client(setting: &'static str, why: &'static str) -> Advice {
+    Advice { place: Place::Client, setting, why }
+}
+
+fn pooler(setting: &'static str, why: &'static str) -> Advice {
+    Advice { place: Place::Pooler, setting, why }
+}
+
+impl fmt::Display for Diagnosis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let trip_ms = self.round_trip.as_secs_f64() * 1e3;
+        writeln!(f, "server            PostgreSQL {}", self.server_version)?;
+        writeln!(f, "in between        {}", self.pooling)?;
+        writeln!(f, "one sync point    {}", self.one_sync)?;
+        writeln!(f, "many sync points  {}", self.many_syncs)?;
+        writeln!(f, "a failure among   {}", self.failure_between)?;
+        writeln!(f, "flush             {}", self.flush)?;
+        writeln!(f, "prepared names    {}", self.prepared)?;
+        writeln!(f, "session state     {}", session_state(self.session_state()))?;
+        writeln!(f, "notifications     {}", self.notifications)?;
+        writeln!(f, "startup options   {}", self.options)?;
+        writeln!(f, "cancel            {}", self.cancel)?;
+        writeln!(
+            f,
+            "round trip        {trip_ms:.2} ms, the median of {ROUND_TRIPS}: {}",
+            gain(trip_ms)
+        )?;
+        write!(f, "harmful           {}", if self.is_harmful() { "yes" } else { "no" })?;
+        for Advice { place, setting, why } in self.advice() {
+            write!(f, "\n{place:<17} {setting}: {why}")?;
+        }
+        Ok(())
+    }
+}
+
+/// What a trip for each of many statements costs.
+fn gain(trip_ms: f64) -> String {
+    format!(
+        "100 statements wait {:.0} ms one after the other, and {trip_ms:.2} ms together",
+        100.0 * trip_ms
+    )
+}
+
+fn session_state(is_kept: bool) -> &'static str {
+    match is_kept {
+        true => "kept",
+        false => "lost after each transaction: SET, LISTEN, temporary tables, advisory locks",
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Holds => f.write_str("as it should be"),
+            Finding::Hangs => f.write_str("no answer within 5 s"),
+            Finding::Differs(what) => f.write_str(what),
+        }
+    }
+}
+
+impl fmt::Display for Pooling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pooling::Direct => "nothing that shows",
+            Pooling::Session => "a pooler that keeps a server connection for each client",
+            Pooling::Transaction => "a pooler that gives each transaction any server connection",
+            Pooling::Statement => "a pooler that gives each statement any server connection",
+        })
+    }
+}
+
+impl fmt::Display for Names {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Names::Kept => "kept",
+            Names::Followed => "known on each server connection: the pooler sees to it",
+            Names::Lost => "lost when the server connection changes",
+            Names::Untested => "not tested: the pooler has one server connection",
+        })
+    }
+}
+
+impl fmt::Display for Startup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Startup::Taken => f.write_str("taken"),
+            Startup::Ignored => f.write_str("dropped without a word"),
+            Startup::Refused(why) => write!(f, "refused: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Place::Client => "set in the client",
+            Place::Pooler => "set in the pooler",
+        })
+    }
+}

@@ -1,0 +1,235 @@
+//! A connection of a probe's own: messages are written as the probe wants them, and what comes is
+//! read without the engine, which would not go on after an answer that it can't explain.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::message::{
+    Close, DataRow, ErrorResponse, Execute, FLUSH, Formats, Frame, IsNull, Query, ReadyForQuery,
+    SYNC, ServerError, TERMINATE, Target, TransactionStatus, bind, frame, max_len, parse,
+};
+
+use super::{DOCTOR_FAILED, Finding};
+use crate::cancel::{CancelKey, send_cancel};
+use crate::config::{Config, Settings};
+use crate::connect::{Opened, establish};
+use crate::open::Route;
+use crate::params::unencodable;
+use crate::socket::Stream;
+use crate::{Error, Kind, Outcome};
+
+/// How long an answer may take. What hangs does not answer at all, so it is far more than a slow link
+/// needs, and short enough for somebody who waits for the diagnosis.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes of one message: all that is asked for here is short.
+const MESSAGE_LEN_MAX: u32 = 64 << 10;
+
+/// One connection.
+pub(super) struct Wire {
+    stream: Stream,
+    out: BytesMut,
+    route: Route,
+    key: CancelKey,
+    settings: Settings,
+    /// The process that the startup named: the server's own, or what a pooler made up.
+    pub(super) process_id: i32,
+}
+
+/// What came, as far as a probe compares it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// The first column of a row.
+    Value(String),
+    Error(ServerError),
+    Ready(TransactionStatus),
+    Notification,
+}
+
+/// Why an answer did not come.
+#[derive(Clone, Debug)]
+pub(super) enum Trouble {
+    Silent,
+    Broken(String),
+}
+
+impl Wire {
+    /// Connects as the configuration says.
+    pub(super) async fn open(config: &Config) -> Result<Wire, Error> {
+        let Opened { stream, ready, route, .. } = establish(config).await?;
+        let process_id = ready.process_id;
+        let key = CancelKey::new(process_id, ready.secret_key);
+        let settings = config.settings().clone();
+        Ok(Wire { stream, out: BytesMut::new(), route, key, settings, process_id })
+    }
+
+    /// Adds a statement without parameters, in the extended protocol and without a name.
+    pub(super) fn statement(&mut self, sql: &str) -> Result<(), Error> {
+        self.parse("", sql)?;
+        self.execute("")
+    }
+
+    pub(super) fn parse(&mut self, name: &str, sql: &str) -> Result<(), Error> {
+        parse::write(&mut self.out, name, sql, &[]).map_err(unencodable)
+    }
+
+    /// Adds a use of a statement.
+    pub(super) fn execute(&mut self, name: &str) -> Result<(), Error> {
+        let none = Formats::AllText;
+        let value =
+            |_, _: &mut BytesMut| Ok::<_, onetrip_postgres::message::EncodeError>(IsNull::Yes);
+        bind::write(&mut self.out, "", name, none, 0, value, none).map_err(unencodable)?;
+        Execute { portal: "", rows_max: 0 }.encode(&mut self.out).map_err(unencodable)
+    }
+
+    pub(super) fn close(&mut self, name: &str) -> Result<(), Error> {
+        Close { target: Target::Statement(name) }.encode(&mut self.out).map_err(unencodable)
+    }
+
+    pub(super) fn sync(&mut self) {
+        self.out.extend_from_slice(&SYNC);
+    }
+
+    pub(super) fn flush(&mut self) {
+        self.out.extend_from_slice(&FLUSH);
+    }
+
+    /// Runs a text by the simple protocol, and returns what came up to its end.
+    pub(super) async fn simple(&mut self, sql: &str) -> Result<Vec<Said>, Trouble> {
+        let encoded = Query { sql }.encode(&mut self.out);
+        encoded.map_err(|error| Trouble::Broken(error.to_string()))?;
+        self.ask(1).await
+    }
+
+    /// Sends what was added and reads until the server was ready so many times, or has ended the
+    /// connection with an error.
+    pub(super) async fn ask(&mut self, readies: usize) -> Result<Vec<Said>, Trouble> {
+        self.send().await?;
+        let mut all = Vec::new();
+        let mut left = readies;
+        while left > 0 {
+            let said = self.next().await?;
+            left -= usize::from(matches!(said, Said::Ready(_)));
+            // Behind a fatal one there is nothing more.
+            let is_last = matches!(&said, Said::Error(error) if error.is_fatal());
+            all.push(said);
+            if is_last {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Sends what was added.
+    pub(super) async fn send(&mut self) -> Result<(), Trouble> {
+        let out = self.out.split();
+        let sent = async {
+            self.stream.write_all(&out).await?;
+            self.stream.flush().await
+        };
+        match tokio::time::timeout(PATIENCE, sent).await {
+            Ok(sent) => sent.map_err(|error| Trouble::Broken(error.to_string())),
+            Err(_) => Err(Trouble::Silent),
+        }
+    }
+
+    /// What comes next.
+    pub(super) async fn next(&mut self) -> Result<Said, Trouble> {
+        let next = tokio::time::timeout(PATIENCE, self.read());
+        next.await.unwrap_or(Err(Trouble::Silent))
+    }
+
+    async fn read(&mut self) -> Result<Said, Trouble> {
+        loop {
+            while let Some((len, said)) = self.first()? {
+                let _ = self.stream.input.split_to(len);
+                if let Some(said) = said {
+                    return Ok(said);
+                }
+            }
+            let received = self.stream.read().await;
+            if let (0, Some(end)) = (received.bytes, received.end) {
+                return Err(Trouble::Broken(end.to_string()));
+            }
+        }
+    }
+
+    /// The first message that has come, and its length.
+    fn first(&self) -> Result<Option<(usize, Option<Said>)>, Trouble> {
+        let limit = |tag| max_len(tag).map(|most| most.min(MESSAGE_LEN_MAX));
+        let broken =
+            |error: onetrip_postgres::message::Violation| Trouble::Broken(error.to_string());
+        let Some(frame) = frame(&self.stream.input, limit).map_err(broken)? else {
+            return Ok(None);
+        };
+        Ok(Some((frame.message_len(), said(frame).map_err(broken)?)))
+    }
+
+    /// Sends a cancel for what runs here, and returns when the peer has closed the connection of the
+    /// cancel. Whether it had an effect shows here.
+    pub(super) async fn cancel(&self) {
+        let cancel = send_cancel(&self.settings, &self.route, &self.key);
+        // One that can't be sent shows in the statement, which runs to its end.
+        let _ = tokio::time::timeout(PATIENCE, cancel).await;
+    }
+
+    /// Says goodbye, so that nobody reports a client that went away.
+    pub(super) async fn end(mut self) {
+        self.out.clear();
+        self.out.extend_from_slice(&TERMINATE);
+        let _ = self.send().await;
+    }
+}
+
+fn said(frame: Frame<'_>) -> Result<Option<Said>, onetrip_postgres::message::Violation> {
+    Ok(match frame.tag {
+        backend::DATA_ROW => {
+            let first = DataRow::decode(frame.body)?.values.flatten().next();
+            Some(Said::Value(String::from_utf8_lossy(first.unwrap_or_default()).into_owned()))
+        }
+        backend::ERROR_RESPONSE => Some(Said::Error(ErrorResponse::decode(frame.body)?.into())),
+        backend::READY_FOR_QUERY => Some(Said::Ready(ReadyForQuery::decode(frame.body)?.status)),
+        backend::NOTIFICATION_RESPONSE => Some(Said::Notification),
+        _ => None,
+    })
+}
+
+/// The first value, if there is one.
+pub(super) fn value(answer: &[Said]) -> Option<&str> {
+    answer.iter().find_map(|said| match said {
+        Said::Value(value) => Some(value.as_str()),
+        _ => None,
+    })
+}
+
+/// The first error, if there is one.
+pub(super) fn refusal(answer: &[Said]) -> Option<&ServerError> {
+    answer.iter().find_map(|said| match said {
+        Said::Error(error) => Some(error),
+        _ => None,
+    })
+}
+
+impl Trouble {
+    pub(super) fn into_finding(self) -> Finding {
+        match self {
+            Trouble::Silent => Finding::Hangs,
+            Trouble::Broken(why) => Finding::Differs(format!("the connection broke: {why}")),
+        }
+    }
+
+    /// For what nothing can be found out without.
+    pub(super) fn into_error(self) -> Error {
+        let message = match self {
+            Trouble::Silent => {
+                format!(
+                    "the server did not answer a plain statement within {} s",
+                    PATIENCE.as_secs()
+                )
+            }
+            Trouble::Broken(why) => format!("the connection broke at a plain statement: {why}"),
+        };
+        Error::new(Kind::Transport, Outcome::Unknown, DOCTOR_FAILED, message)
+    }
+}

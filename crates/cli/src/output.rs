@@ -7,6 +7,8 @@ use std::io::{self, Write};
 pub(crate) enum End {
     /// One line: what failed, where, and what to do.
     Failed(String),
+    /// It did all of it, and what it found is bad and has been printed.
+    Found,
     /// Whoever reads standard output has closed it, and so wants no more. Not a failure.
     Unread,
 }

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod demo;
+mod doctor;
 mod process;
 mod proxy;

@@ -214,6 +214,12 @@ impl State {
         Request { sync, deadline, ..Request::isolated(token, expect) }
     }
 
+    /// Whether nothing is in front of the question of the statement that was just counted: neither another
+    /// statement of its segment nor the guard of a transaction, which have to share its sync point.
+    fn begins_with_question(&self) -> bool {
+        self.lead.is_none() && self.segments.back().is_some_and(|segment| segment.statements == 1)
+    }
+
     /// Whether what comes next waits for the server's answer to a question.
     fn waits_for_answer(&self) -> bool {
         matches!(self.requests.front(), Some(Pending { bytes: Source::Asked(_), .. }))
@@ -344,9 +350,18 @@ impl Core {
         if let Some(entry) = self.replies.entry(asking) {
             entry.member = Some(Member { pipeline: id, segment: state.current(), role });
         }
-        let ask = state.member(now, asking, Expect::sync().parse().describe_statement());
+        let mut ask = state.member(now, asking, Expect::sync().parse().describe_statement());
         state.bytes.extend_from_slice(&question);
-        let bytes = Source::Question(question.len());
+        let mut len = question.len();
+        if state.begins_with_question() {
+            // Then it is a segment of its own. With a Flush in its place the server would be held between
+            // question and statement, and PgBouncer before 1.21 gives the server to others as soon as a
+            // segment in front is answered: what was flushed behind it is never answered.
+            ask.sync = SyncPoint::Own;
+            state.bytes.extend_from_slice(&SYNC);
+            len += SYNC.len();
+        }
+        let bytes = Source::Question(len);
         state.requests.push_back(Pending { request: ask, bytes });
         let request = state.member(now, token, first_use.expect);
         let bytes = Source::Asked(first_use);
@@ -827,7 +842,7 @@ impl Core {
             Source::Buffer(len) => state.bytes.advance(len),
             Source::Question(len) => {
                 state.bytes.advance(len);
-                state.flush = true;
+                state.flush = sync == SyncPoint::Member;
             }
             Source::Own(_) | Source::Asked(_) => {}
         }

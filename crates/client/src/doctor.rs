@@ -41,6 +41,7 @@ pub(crate) async fn diagnose(config: &Config) -> Result<Diagnosis, Error> {
         many_syncs: probes::many_syncs(config).await?,
         failure_between: probes::failure_between(config).await?,
         flush: probes::flush(config).await?,
+        flush_behind_sync: probes::flush_behind_sync(config).await?,
         prepared: met.prepared,
         notifications: probes::notifications(config, met.pooling).await?,
         options: probes::options(config).await?,

@@ -21,6 +21,8 @@ pub struct Diagnosis {
     pub failure_between: Finding,
     /// A Flush is answered without a sync point: replies of a pipeline that is not finished.
     pub flush: Finding,
+    /// The same right behind a sync point that is still to be answered.
+    pub flush_behind_sync: Finding,
     /// What becomes of prepared statements.
     pub prepared: Names,
     /// A notification reaches who listens.
@@ -120,6 +122,7 @@ impl Diagnosis {
         (self.sends_ahead && !(self.many_syncs.holds() && self.failure_between.holds()))
             || !self.one_sync.holds()
             || !self.flush.holds()
+            || !self.flush_behind_sync.holds()
             || self.loses_statements()
             || self.pooling == Pooling::Statement
     }

@@ -11,6 +11,9 @@ use crate::config::Config;
 /// How often a segment that fails is sent among others: what goes wrong there is a race.
 const FAILURES: usize = 20;
 
+/// How often a Flush is sent behind a sync point.
+const FLUSHES: usize = 3;
+
 /// How often a cancel is tried. One that overtakes its statement hits nothing.
 const CANCELS: usize = 3;
 
@@ -103,6 +106,37 @@ pub(super) async fn flush(config: &Config) -> Result<Finding, Error> {
     let finding = compare(wire.ask(1).await, [READY].into_iter());
     wire.end().await;
     Ok(finding)
+}
+
+/// P40: the same where a segment in front is still to be answered. A pooler that takes the end of that one
+/// for the end of all gives the server away. What is flushed takes a moment, so that the two answers come
+/// apart.
+pub(super) async fn flush_behind_sync(config: &Config) -> Result<Finding, Error> {
+    let mut wire = Wire::open(config).await?;
+    for _ in 0..FLUSHES {
+        add(&mut wire, 51, None)?;
+        wire.sync();
+        wire.statement("select 52 from pg_catalog.pg_sleep(0.02)")?;
+        wire.flush();
+        let mut said = wire.ask(1).await;
+        if let Ok(said) = &mut said {
+            match wire.next().await {
+                Ok(next) => said.push(next),
+                Err(trouble) => return Ok(trouble.into_finding()),
+            }
+        }
+        let finding = compare(said, ["51", READY, "52"].into_iter());
+        if !finding.holds() {
+            return Ok(finding);
+        }
+        wire.sync();
+        let finding = compare(wire.ask(1).await, [READY].into_iter());
+        if !finding.holds() {
+            return Ok(finding);
+        }
+    }
+    wire.end().await;
+    Ok(Finding::Holds)
 }
 
 /// Who listens is told. Not tried where it would leave LISTEN to somebody else.

@@ -57,11 +57,18 @@ impl Diagnosis {
                 "requests that are sent ahead are not answered in order and completely; pipelining is off then",
             ));
         }
-        if !self.one_sync.holds() || !self.flush.holds() {
+        let flushes = self.flush.holds();
+        if !self.one_sync.holds() || !flushes {
             advice.push(client(
                 "no pipelines",
                 "statements that share a sync point are not answered as they should be, and no setting of \
                  this client mends that",
+            ));
+        } else if self.pipelining() && !self.flush_behind_sync.holds() {
+            advice.push(pooler(
+                "PgBouncer 1.21 or newer",
+                "this one gives the server away while a pipeline is not finished, so its replies are lost \
+                 or go astray; until then keep pipelines short, and finish() them before you await",
             ));
         }
         advice
@@ -114,6 +121,7 @@ impl fmt::Display for Diagnosis {
         writeln!(f, "many sync points  {}", self.many_syncs)?;
         writeln!(f, "a failure among   {}", self.failure_between)?;
         writeln!(f, "flush             {}", self.flush)?;
+        writeln!(f, "flush behind sync {}", self.flush_behind_sync)?;
         writeln!(f, "prepared names    {}", self.prepared)?;
         writeln!(f, "session state     {}", session_state(self.session_state()))?;
         writeln!(f, "notifications     {}", self.notifications)?;

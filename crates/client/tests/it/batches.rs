@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use crate::pooled::shared;
 use onetrip::types::{ToSql, Type};
 use onetrip::{BatchError, Outcome, ParameterSet, typed, unprepared};
-use onetrip_lab::postgres::shared;
 
 use crate::parameters::Naughty;
 use crate::queries::deferred_table;

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::pooled::shared;
 use onetrip::{Cancelled, Client, Kind, Outcome};
-use onetrip_lab::postgres::{Options, PrivatePostgres, shared};
+use onetrip_lab::postgres::{Options, PrivatePostgres};
 use onetrip_lab::proxy::{Direction, Fault, Proxy, Scope};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -2,8 +2,8 @@
 
 use std::net::TcpListener;
 
+use crate::pooled::shared;
 use onetrip::{Client, Config, Error, Kind, Outcome};
-use onetrip_lab::postgres::shared;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::*;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::pooled::shared;
 use onetrip::{Client, Kind, Outcome};
-use onetrip_lab::postgres::shared;
 use onetrip_lab::proxy::{Direction, Fault, Scope};
 
 use crate::support::*;

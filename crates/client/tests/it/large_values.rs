@@ -196,7 +196,7 @@ fn what_is_in_memory_does_not_grow_with_what_passes() {
         let test = "large_values::what_is_in_memory_does_not_grow_with_what_passes";
         let mut child = std::process::Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", test, "--nocapture"]);
-        let output = child.env(CHILD, onetrip_lab::postgres::shared().url()).output().unwrap();
+        let output = child.env(CHILD, crate::pooled::shared().url()).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && said.contains("1 passed"), "{said}");
         return;

@@ -2,10 +2,11 @@
 
 use std::pin::Pin;
 
+use crate::pooled::shared;
 use futures_core::Stream;
 use onetrip::config::Config;
 use onetrip::{Client, Event, Kind, Listener, Notification, Outcome};
-use onetrip_lab::postgres::{Options, PrivatePostgres, shared};
+use onetrip_lab::postgres::{Options, PrivatePostgres};
 use onetrip_lab::proxy::{Direction, Fault, Scope};
 
 use crate::support::*;

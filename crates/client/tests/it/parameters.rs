@@ -5,10 +5,10 @@ use std::error::Error as StdError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, SystemTime};
 
+use crate::pooled::shared;
 use bytes::{BufMut, BytesMut};
 use onetrip::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 use onetrip::{Client, Kind, Outcome, typed};
-use onetrip_lab::postgres::shared;
 
 use crate::support::*;
 

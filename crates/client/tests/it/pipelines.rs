@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::pooled::shared;
 use onetrip::{Client, Outcome, PipelineStatus};
-use onetrip_lab::postgres::shared;
 
 use crate::parameters::Naughty;
 use crate::queries::deferred_table;

@@ -254,7 +254,7 @@ fn a_session_that_was_changed_is_reset_for_the_next_without_a_trip() {
         let proxy = proxy();
         let client = client_through(&proxy, "connections_max=1").await;
         let session = client.session().await.unwrap();
-        spoil(&session, &onetrip_lab::postgres::shared().new_name()).await;
+        spoil(&session, &crate::pooled::shared().new_name()).await;
         let spoilt = pid(&session).await;
         drop(session);
         let session = client.session().await.unwrap();
@@ -434,7 +434,7 @@ fn a_client_that_is_dropped_closes_what_it_has() {
 #[test]
 fn a_wrong_password_fails_at_once_and_not_after_a_wait() {
     run(async {
-        let url = onetrip_lab::postgres::shared().url();
+        let url = crate::pooled::shared().url();
         let (start, rest) = url.split_once("://").unwrap();
         let (_, host) = rest.split_once('@').unwrap();
         let url = format!("{start}://postgres:wrong@{host}");

@@ -1,7 +1,7 @@
 //! Statements on a shared connection.
 
+use crate::pooled::shared;
 use onetrip::{Client, Kind, Outcome};
-use onetrip_lab::postgres::shared;
 
 use crate::support::*;
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::pooled::shared;
 use onetrip::{Cancelled, Client, Error, Kind, Outcome, Reply, Row, Session};
-use onetrip_lab::postgres::{Options, PrivatePostgres, shared};
+use onetrip_lab::postgres::{Options, PrivatePostgres};
 use onetrip_lab::proxy::{Direction, Fault, Scope};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};

@@ -2,9 +2,9 @@
 
 use std::error::Error as StdError;
 
+use crate::pooled::shared;
 use onetrip::types::{FromSql, Type};
 use onetrip::{Kind, Outcome};
-use onetrip_lab::postgres::shared;
 
 use crate::support::*;
 

@@ -9,28 +9,37 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
+use crate::pooled::shared;
 use onetrip::{Client, Error, Outcome, Session};
-use onetrip_lab::postgres::shared;
 use onetrip_lab::proxy::{Proxy, ProxyConfig};
 
 /// A test that takes longer hangs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs a test on one thread.
+/// Runs a test on one thread, unless a pooler is in between that does not allow it.
 pub(crate) fn run(test: impl Future<Output = ()>) {
+    if is_refused_by_the_pooler() {
+        return;
+    }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(patiently(test));
 }
 
-/// Runs a test on several threads.
+/// The same on several threads.
 pub(crate) fn run_threads(test: impl Future<Output = ()>) {
+    if is_refused_by_the_pooler() {
+        return;
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.unwrap().block_on(patiently(test));
 }
 
-/// Runs a long test on several threads.
+/// The same for a long test.
 pub(crate) fn run_long(patience: Duration, test: impl Future<Output = ()>) {
+    if is_refused_by_the_pooler() {
+        return;
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.unwrap().block_on(for_at_most(patience, test));
@@ -118,6 +127,14 @@ pub(crate) fn rejected<T: Debug>(result: Result<T, Error>, sqlstate: &str) -> Er
 pub(crate) async fn assert_usable(client: &Client) {
     let reply = client.query_one("select 20 + $1", &[&22]).await.unwrap();
     assert_eq!(reply.get::<i32>(0), 42);
+}
+
+/// Whether the tests run through a pooler that does not allow this one; says so. A test that does not
+/// use [`run`] asks by itself.
+pub(crate) fn is_refused_by_the_pooler() -> bool {
+    let thread = std::thread::current();
+    let why = shared().refusal(thread.name().unwrap_or_default());
+    why.inspect(|why| skipped(why)).is_some()
 }
 
 /// Says that this test, or a part of it, does not run here. Past the runner, which hides what a test

@@ -1,7 +1,8 @@
 //! TLS with real servers: who is let in, what is verified, what is encrypted.
 
+use crate::pooled::shared;
 use onetrip::{Client, Config, Error, Kind, Outcome};
-use onetrip_lab::postgres::{Options, shared};
+use onetrip_lab::postgres::Options;
 use rcgen::{PKCS_ECDSA_P384_SHA384, PKCS_ED25519, date_time_ymd};
 
 use crate::certificates::*;

@@ -4,11 +4,11 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 
+use crate::pooled::shared;
 use onetrip::types::{
     AsText, FromSql, Interval, Kind, Multirange, Numeric, Range, ToSql, Type, TypeCache,
 };
 use onetrip::{Client, Session, typed};
-use onetrip_lab::postgres::shared;
 use postgres_types::{FromSql as DeriveFromSql, ToSql as DeriveToSql};
 
 use crate::support::*;

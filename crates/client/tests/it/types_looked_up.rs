@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
+use crate::pooled::shared;
 use onetrip::types::{Interval, Kind, Range, Type};
 use onetrip::{Client, Outcome, Rows};
-use onetrip_lab::postgres::shared;
 use onetrip_lab::proxy::Link;
 use postgres_types::{FromSql as DeriveFromSql, ToSql as DeriveToSql};
 

@@ -5,9 +5,9 @@ use std::fmt::Display;
 use std::ops::Bound;
 use std::time::SystemTime;
 
+use crate::pooled::shared;
 use onetrip::Session;
 use onetrip::types::{Interval, Multirange, Numeric, Range, TimeTz, ToSql};
-use onetrip_lab::postgres::shared;
 
 use crate::support::*;
 

@@ -1,19 +1,22 @@
-//! Says which PostgreSQL servers tests can run on: for scripts, which so need not know the places.
+//! Says which PostgreSQL servers tests can run on, and through which poolers: for scripts, which so need not know the places.
 
 use std::process::ExitCode;
 
+use onetrip_lab::postgres::pgbouncer::{self, Program};
 use onetrip_lab::postgres::{Installation, LabError, find, find_all};
 
 const USAGE: &str = "\
 usage: onetrip-servers             one of every major version, the newest first: version, directory
-       onetrip-servers --default   the one that is used when nobody asks for a certain one";
+       onetrip-servers --default   the one that is used when nobody asks for a certain one
+       onetrip-servers --poolers   one PgBouncer of every version, the newest first: version, program";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments[..] {
-        [] => print(find_all()),
-        ["--default"] => print(find().map(|one| vec![one])),
+        [] => print(find_all().map(servers)),
+        ["--default"] => print(find().map(|one| servers(vec![one]))),
+        ["--poolers"] => print(pgbouncer::find_all().map(poolers)),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)
@@ -21,10 +24,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn print(found: Result<Vec<Installation>, LabError>) -> ExitCode {
+fn servers(found: Vec<Installation>) -> Vec<String> {
+    found.iter().map(|one| format!("{} {}", one.version(), one.bin().display())).collect()
+}
+
+fn poolers(found: Vec<Program>) -> Vec<String> {
+    found.iter().map(|one| format!("{} {}", one.version(), one.path().display())).collect()
+}
+
+fn print(found: Result<Vec<String>, LabError>) -> ExitCode {
     match found {
         Ok(found) => {
-            found.iter().for_each(|one| println!("{} {}", one.version(), one.bin().display()));
+            found.iter().for_each(|line| println!("{line}"));
             ExitCode::SUCCESS
         }
         Err(error) => {

@@ -1,0 +1,98 @@
+//! The server of all tests, behind a PgBouncer in transaction mode where the variable
+//! `ONETRIP_THROUGH_PGBOUNCER` names one by its version (`1.18.0`).
+
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::OnceLock;
+
+use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, Program, find_all};
+use onetrip_lab::postgres::{self, PrivatePostgres};
+
+use crate::refused;
+
+/// The version of the PgBouncer that tests go through.
+const VARIABLE: &str = "ONETRIP_THROUGH_PGBOUNCER";
+
+/// The server, and how to reach it.
+pub(crate) struct Server {
+    postgres: &'static PrivatePostgres,
+    pooler: Option<PrivatePgBouncer>,
+}
+
+/// One server for the whole binary, as that of the lab.
+pub(crate) fn shared() -> &'static Server {
+    static SHARED: OnceLock<Server> = OnceLock::new();
+    SHARED.get_or_init(|| {
+        let postgres = postgres::shared();
+        Server { postgres, pooler: program().map(|program| start(postgres, program)) }
+    })
+}
+
+impl Server {
+    /// Why this test does not run, if a pooler is in between that does not allow it.
+    pub(crate) fn refusal(&self, test: &str) -> Option<&'static str> {
+        let pooler = self.pooler.as_ref()?;
+        let find = |list: &refused::Refusals| {
+            let found = list.iter().find(|(_, tests)| is_among(tests, test));
+            found.map(|(why, _)| *why)
+        };
+        let of_version = match pooler.knows_prepared_statements() {
+            true => refused::SINCE_NAMES,
+            false => refused::BEFORE_NAMES,
+        };
+        find(refused::ALWAYS).or_else(|| find(of_version))
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.database_url("postgres")
+    }
+
+    pub(crate) fn database_url(&self, database: &str) -> String {
+        match &self.pooler {
+            Some(pooler) => pooler.database_url(database),
+            None => self.postgres.database_url(database),
+        }
+    }
+
+    pub(crate) fn port(&self) -> u16 {
+        self.pooler.as_ref().map_or(self.postgres.port(), PrivatePgBouncer::port)
+    }
+
+    pub(crate) fn socket_dir(&self) -> &Path {
+        self.pooler.as_ref().map_or(self.postgres.socket_dir(), PrivatePgBouncer::socket_dir)
+    }
+}
+
+impl Deref for Server {
+    type Target = PrivatePostgres;
+
+    fn deref(&self) -> &PrivatePostgres {
+        self.postgres
+    }
+}
+
+fn program() -> Option<Program> {
+    let version = std::env::var(VARIABLE).ok().filter(|version| !version.is_empty())?;
+    let mut programs = find_all().unwrap().into_iter();
+    let found = programs.find(|program| program.version() == version);
+    Some(found.unwrap_or_else(|| panic!("{VARIABLE}={version}: there is no such PgBouncer here")))
+}
+
+fn start(postgres: &PrivatePostgres, program: Program) -> PrivatePgBouncer {
+    let options = Options {
+        program: Some(program),
+        // As many as the server has, so that no test waits for what another holds.
+        pool_size: postgres::CONNECTIONS_MAX_DEFAULT - 20,
+        clients_max: 1_000,
+        prepared_max: Some(200),
+        ..Options::default()
+    };
+    // One that the server refused is tried again by the next client, and not after 15 s.
+    let options = options.setting("server_login_retry", "0");
+    PrivatePgBouncer::start(postgres, &options).unwrap()
+}
+
+/// A name that ends like a path is that of a whole file.
+fn is_among(tests: &[&str], test: &str) -> bool {
+    tests.iter().any(|it| *it == test || it.ends_with("::") && test.starts_with(it))
+}

@@ -42,7 +42,7 @@ pub(super) struct Wire {
 pub(super) enum Said {
     /// The first column of a row.
     Value(String),
-    Error(ServerError),
+    Error(Box<ServerError>),
     Ready(TransactionStatus),
     Notification,
 }
@@ -188,7 +188,9 @@ fn said(frame: Frame<'_>) -> Result<Option<Said>, onetrip_postgres::message::Vio
             let first = DataRow::decode(frame.body)?.values.flatten().next();
             Some(Said::Value(String::from_utf8_lossy(first.unwrap_or_default()).into_owned()))
         }
-        backend::ERROR_RESPONSE => Some(Said::Error(ErrorResponse::decode(frame.body)?.into())),
+        backend::ERROR_RESPONSE => {
+            Some(Said::Error(Box::new(ErrorResponse::decode(frame.body)?.into())))
+        }
         backend::READY_FOR_QUERY => Some(Said::Ready(ReadyForQuery::decode(frame.body)?.status)),
         backend::NOTIFICATION_RESPONSE => Some(Said::Notification),
         _ => None,
@@ -206,7 +208,7 @@ pub(super) fn value(answer: &[Said]) -> Option<&str> {
 /// The first error, if there is one.
 pub(super) fn refusal(answer: &[Said]) -> Option<&ServerError> {
     answer.iter().find_map(|said| match said {
-        Said::Error(error) => Some(error),
+        Said::Error(error) => Some(error.as_ref()),
         _ => None,
     })
 }

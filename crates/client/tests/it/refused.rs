@@ -1,5 +1,4 @@
-//! The tests that transaction pooling does not allow, by the reason. None may be here for a defect of
-//! ours: what is not understood yet says so.
+//! The tests that transaction pooling does not allow, by the reason. None is here for a defect of ours.
 
 /// A reason, and the tests that it is about.
 pub(crate) type Refusals = [(&'static str, &'static [&'static str])];
@@ -21,6 +20,10 @@ pub(crate) const ALWAYS: &Refusals = &[
             "listening::a_session_hears_what_it_listens_to_until_it_is_over",
             "listening::an_answer_is_not_held_up_by_a_full_buffer_and_what_is_dropped_is_told_of",
             "listening::channels_are_listened_to_again_in_one_trip",
+            "listening::names_of_channels_are_taken_letter_by_letter",
+            "listening::what_is_not_read_stays_with_the_server_and_nothing_is_lost",
+            "listening::what_is_unlistened_is_heard_no_more",
+            "listening::what_time_does_not_mend_is_said_once_and_tried_on",
         ],
     ),
     ("transaction pooling keeps no state of a session", &["sessions::a_session_keeps_its_state"]),
@@ -117,6 +120,10 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
         ],
     ),
     (
+        "a statement is unknown in the next transaction",
+        &["batches::in_a_transaction_a_batch_is_part_of_it"],
+    ),
+    (
         "PgBouncer 1.18 takes no newer protocol, and none of these options",
         &[
             "connecting::a_newer_protocol_falls_back_to_what_the_server_speaks",
@@ -149,13 +156,6 @@ pub(crate) const SINCE_NAMES: &Refusals = &[
     (
         "PgBouncer ends a connection that names what it does not know",
         &["auto_prepare::nobody_is_failed_by_a_parse_that_was_taken_back"],
-    ),
-    (
-        "hangs behind PgBouncer 1.24, and why is not known yet",
-        &[
-            "cancellation::dropped_replies_leave_their_neighbours_alone",
-            "cancellation::dropped_replies_leave_their_neighbours_alone_in_a_narrow_window",
-        ],
     ),
     (
         "PgBouncer loses the sync point that follows a COPY before that was answered",

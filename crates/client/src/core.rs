@@ -1010,6 +1010,14 @@ impl Core {
         self.writer.poll_goodbye(cx).is_ready() || lost
     }
 
+    /// Says, behind the goodbye, that nothing more is sent.
+    pub(crate) fn poll_shut_down(
+        &mut self,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        self.writer.poll_shut_down(cx)
+    }
+
     pub(crate) fn is_corked(&self) -> bool {
         self.corked
     }

@@ -11,6 +11,7 @@ use tokio::time::Sleep;
 
 use crate::cancel;
 use crate::core::Connection;
+use crate::parting::hear_out;
 use crate::socket::Reader;
 use crate::trace;
 
@@ -56,6 +57,10 @@ impl Driver {
 
     pub(crate) async fn run(mut self) {
         std::future::poll_fn(|cx| self.poll(cx)).await;
+        if !self.connection.lock().is_lost() {
+            let connection = &self.connection;
+            hear_out(&mut self.reader, |cx| connection.lock().poll_shut_down(cx)).await;
+        }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -74,6 +74,7 @@ mod notification;
 mod oids;
 mod open;
 mod params;
+mod parting;
 mod pipeline;
 mod pipelines;
 mod pool;

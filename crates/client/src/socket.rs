@@ -106,8 +106,28 @@ impl Reader {
                 encrypted
             }
         };
+        self.half.poll_read(cx, buffer)
+    }
+
+    /// Reads what nobody will look at, as it comes off the socket.
+    pub(crate) fn poll_skip(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Poll<io::Result<usize>> {
+        buffer.reserve(ENCRYPTED_READ);
+        self.half.poll_read(cx, buffer)
+    }
+}
+
+impl ReadHalf {
+    fn poll_read(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut BytesMut,
+    ) -> Poll<io::Result<usize>> {
         // The future keeps nothing between polls, so a new one each time is the same.
-        match &mut self.half {
+        match self {
             ReadHalf::Tcp(half) => std::pin::pin!(half.read_buf(buffer)).poll(cx),
             ReadHalf::Unix(half) => std::pin::pin!(half.read_buf(buffer)).poll(cx),
         }
@@ -179,6 +199,14 @@ impl Writer {
             tls.say_goodbye();
         }
         self.poll_flush(cx)
+    }
+
+    /// Says, behind the goodbye, that nothing more is sent.
+    pub(crate) fn poll_shut_down(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut self.half {
+            WriteHalf::Tcp(half) => Pin::new(half).poll_shutdown(cx),
+            WriteHalf::Unix(half) => Pin::new(half).poll_shutdown(cx),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::connect::Opened;
 use crate::core::Engine;
 use crate::open::Route;
 use crate::params::unencodable;
+use crate::parting::hear_out;
 use crate::socket::{Received, Stream};
 use crate::{Error, Kind, Outcome};
 
@@ -157,10 +158,15 @@ impl Link {
         Error::new(Kind::Transport, Outcome::Unknown, crate::error::CONNECTION_LOST, message)
     }
 
-    /// Tells the server that this was all, as far as the socket takes it at once.
-    pub(super) fn say_goodbye(&mut self, now: Time) {
+    /// Tells the server that this was all, as far as the socket takes it at once, and hears out what
+    /// it still says.
+    pub(super) async fn say_goodbye(&mut self, now: Time) {
         self.engine.terminate(now);
-        let _ = self.stream.writer.try_write(self.engine.transmit());
+        let Stream { reader, writer, .. } = &mut self.stream;
+        let said = writer.try_write(self.engine.transmit());
+        if said.is_ok() {
+            hear_out(reader, |cx| writer.poll_shut_down(cx)).await;
+        }
     }
 }
 

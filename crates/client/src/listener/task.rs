@@ -124,7 +124,7 @@ impl Task {
                 return;
             }
         }
-        self.link.say_goodbye(self.context.now());
+        self.link.say_goodbye(self.context.now()).await;
     }
 
     /// Serves one connection.

@@ -430,10 +430,12 @@ impl Core {
             return;
         }
         let open = self.engine.protocol().status() != TransactionStatus::Idle;
-        let sql = if open { RESET_IN_TRANSACTION } else { RESET };
+        let reset = if open { RESET_IN_TRANSACTION } else { RESET };
+        let named = self.engine.protocol().statements_named();
+        let sql = format!("{reset}{}", if named { DEALLOCATE } else { "" });
         let mut bytes = BytesMut::new();
         // It holds no NUL.
-        let _ = Query { sql }.encode(&mut bytes);
+        let _ = Query { sql: &sql }.encode(&mut bytes);
         let token = self.replies.add();
         let request = Request {
             reserved: true,
@@ -466,6 +468,10 @@ impl Core {
         }
         let open = protocol.status() != TransactionStatus::Idle;
         self.owes_reset |= open || self.touched || protocol.session_changed();
+        if protocol.statements_named() {
+            // The reset takes ours along. It goes in front of what will prepare them again.
+            self.statements.lost();
+        }
         // What exactly was changed is not known, so it may be what others wait for.
         if self.owes_reset { Condition::DirtyHolding } else { Condition::Clean }
     }
@@ -1173,6 +1179,9 @@ const RESET: &str = "close all; set session authorization default; reset all; un
 /// The same where a transaction is open. ROLLBACK goes first: it is all that a failed one takes.
 const RESET_IN_TRANSACTION: &str = "rollback; close all; set session authorization default; reset all; unlisten *; \
      select pg_advisory_unlock_all(); discard sequences; discard temp";
+
+/// Goes behind the reset of a session that used PREPARE. The names are its user's, so ours go too.
+const DEALLOCATE: &str = "; deallocate all";
 
 fn copy(out: &mut BytesMut, bytes: &[u8]) -> Result<(), std::convert::Infallible> {
     out.extend_from_slice(bytes);

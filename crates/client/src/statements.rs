@@ -245,7 +245,7 @@ impl Statements {
     }
 
     /// The server has lost all of them: DISCARD ALL, DEALLOCATE ALL.
-    fn lost(&mut self) {
+    pub(crate) fn lost(&mut self) {
         for known in self.known.values() {
             if let Some(prepared) = known.prepared.get() {
                 prepared.set(STALE);

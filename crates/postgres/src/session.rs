@@ -31,6 +31,7 @@ pub struct Postgres {
     status: TransactionStatus,
     session_changed: bool,
     statements_lost: bool,
+    statements_named: bool,
     /// Bytes that are still to come of a message which is handed over in pieces.
     piece_left: usize,
     /// Prepared statements by number: what prepares each anew, if the server lost it.
@@ -59,6 +60,7 @@ impl Postgres {
             status,
             session_changed: false,
             statements_lost: false,
+            statements_named: false,
             piece_left: 0,
             statements: Vec::new(),
         }
@@ -77,13 +79,19 @@ impl Postgres {
 
     /// The session's state was reset.
     pub fn forget_session_change(&mut self) {
-        self.session_changed = false;
+        (self.session_changed, self.statements_named) = (false, false);
     }
 
     /// Whether a command tag showed since the last call that the session lost all its prepared
     /// statements. A tag comes only if the command succeeded.
     pub fn take_statements_lost(&mut self) -> bool {
         std::mem::take(&mut self.statements_lost)
+    }
+
+    /// Whether a command tag showed that a statement was prepared under a name of the user's own
+    /// (PREPARE), which whoever comes next to the session must not find there.
+    pub fn statements_named(&self) -> bool {
+        self.statements_named
     }
 
     /// Registers a prepared statement, so that it can be prepared again if the server lost it
@@ -227,6 +235,7 @@ impl Protocol for Postgres {
                 if tag == backend::COMMAND_COMPLETE && changes_session(body) {
                     self.session_changed |= !head.transaction_local;
                     self.statements_lost |= body.ends_with(b" ALL\0");
+                    self.statements_named |= body == b"PREPARE\0";
                 }
                 head.take(tag, input, len)
             }

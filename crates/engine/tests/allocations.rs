@@ -5,9 +5,10 @@
 mod toy;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::BytesMut;
-use onetrip_engine::{Connection, Limits, Request, SyncPoint, Time, Token};
+use onetrip_engine::{Connection, Limits, Output, Request, SyncPoint, Time, Token};
 use toy::{Expect, Toy, complete, parse, put, put_request, settled};
 
 /// A client and the bytes between it and a server that answers every request with a part and its
@@ -93,6 +94,66 @@ fn neither_does_one_that_waits_in_the_queue() {
     for depth in [10, 100, 1000] {
         assert_eq!(allocations(limits.clone(), depth, false), 0, "depth {depth}");
     }
+}
+
+/// P39. A timer for each request, or a queue that is shifted at each of its ends, is dear where many
+/// wait: here each costs the same however many there are, and all deadlines share one look.
+#[test]
+fn a_hundred_thousand_that_wait_with_deadlines_cost_what_each_of_them_costs() {
+    let per_request = [10_000, 100_000].map(|depth| {
+        let mut looks = 0;
+        let cost = allocation_counter::measure(|| looks = answer_all(&mut waiting(depth)));
+        assert_eq!(looks, 0, "nothing was due, and {depth} requests were looked through");
+        assert!(cost.count_total < 200, "{depth}: {cost:?}");
+        cost.bytes_total / u64::from(depth)
+    });
+    assert!(per_request[1] <= 2 * per_request[0], "bytes for each: {per_request:?}");
+    // Each at a moment of its own, within a tenth of a second.
+    let mut client = waiting(100_000);
+    let (mut looks, mut ended) = (0, 0);
+    while let Some(now) = client.client.poll_deadline() {
+        client.client.handle_time(now);
+        ended += std::iter::from_fn(|| client.client.poll_output()).filter(is_end).count();
+        looks += 1;
+    }
+    assert_eq!(ended, 100_000);
+    assert!(looks <= 101, "{looks} looks through all of them");
+}
+
+/// So many requests, each with a deadline 1 µs behind the last one's; most of them in the queue.
+fn waiting(depth: u32) -> Loop {
+    let (queue_max, queue_bytes_max) = (usize::MAX, usize::MAX);
+    let limits = Limits { queue_max, queue_bytes_max, ..Limits::default() };
+    let limits = Limits { stall_timeout: Duration::MAX, ..limits };
+    let mut client = Loop::new(limits, false);
+    for id in 0..depth {
+        let isolated = Request::isolated(Token(u64::from(id)), Expect::new(id, SyncPoint::Own));
+        let deadline = Time::ZERO.after(Duration::from_secs(30) + Duration::from_micros(id.into()));
+        let ticket = client.client.submit(Time::ZERO, Request { deadline, ..isolated }, |out| {
+            put_request(out, id, SyncPoint::Own, b"p");
+            Ok::<(), ()>(())
+        });
+        ticket.unwrap();
+    }
+    client
+}
+
+/// Answers all of them, a millisecond a window. Returns how often something was due meanwhile.
+fn answer_all(client: &mut Loop) -> usize {
+    let (mut now, mut looks) = (Time::ZERO, 0);
+    while !client.client.is_idle() {
+        client.answer();
+        now = now.after(Duration::from_millis(1));
+        if client.client.poll_deadline().is_some_and(|due| due <= now) {
+            client.client.handle_time(now);
+            looks += 1;
+        }
+    }
+    looks
+}
+
+fn is_end(output: &Output<u32>) -> bool {
+    matches!(output, Output::Ended { .. })
 }
 
 #[test]

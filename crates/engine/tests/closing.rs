@@ -91,6 +91,7 @@ fn a_fatal_message_ends_an_idle_connection() {
     assert_eq!(pair.take(), [Out::Closed(CloseReason::Server(Bytes::from(fatal())))]);
 }
 
+/// P12.
 #[test]
 fn a_fatal_message_takes_what_is_on_its_way_along_as_unknown() {
     let mut pair = Pair::new(limits(2));

@@ -113,6 +113,7 @@ fn a_failed_request_that_is_late_ends_as_the_server_said() {
     assert_eq!(pair.take(), []);
 }
 
+/// P39.
 #[test]
 fn deadlines_are_looked_at_once_a_millisecond() {
     let mut pair = Pair::new(Limits::default());

@@ -61,6 +61,7 @@ fn the_end_of_the_segment_says_what_is_known_of_the_whole() {
     assert_eq!(pair.run(), expected);
 }
 
+/// P13.
 #[test]
 fn an_error_at_the_sync_point_fails_the_request_that_carries_it() {
     let mut pair = Pair::new(Limits::default());

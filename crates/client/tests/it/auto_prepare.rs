@@ -50,6 +50,8 @@ fn the_threshold_is_a_setting() {
     });
 }
 
+/// P21. A plan that fits all parameters may be worse than one for these, so a caller must be able
+/// to do without.
 #[test]
 fn a_statement_can_be_left_out() {
     run(async {
@@ -77,6 +79,8 @@ fn uses_are_counted_over_all_connections() {
     });
 }
 
+/// P22. Prepared statements take memory of the server on each connection, so their number has a
+/// limit; counted at the server.
 #[test]
 fn the_least_recently_used_statement_is_closed() {
     run(async {
@@ -162,6 +166,7 @@ fn a_dropped_reply_that_prepared_leaves_the_columns_known() {
     });
 }
 
+/// P16. A statement that fails when it runs is there nevertheless: preparing it again would fail.
 #[test]
 fn a_statement_that_was_parsed_and_failed_is_prepared() {
     run(async {
@@ -175,6 +180,7 @@ fn a_statement_that_was_parsed_and_failed_is_prepared() {
     });
 }
 
+/// P20. What a text means may change after it was prepared.
 #[test]
 fn a_table_that_changes_is_seen() {
     run(async {
@@ -196,6 +202,7 @@ fn a_table_that_changes_is_seen() {
     });
 }
 
+/// P20. One text may be used with other types than the last time.
 #[test]
 fn a_parameter_that_changes_its_type_is_looked_at_anew() {
     run(async {
@@ -210,6 +217,36 @@ fn a_parameter_that_changes_its_type_is_looked_at_anew() {
     });
 }
 
+/// P20. The names in a prepared text are looked up anew when the path or the role has changed.
+#[test]
+fn a_path_and_a_role_that_change_are_seen() {
+    run(async {
+        let session = session_with("prepare_threshold=1").await;
+        let [a, b, role] = [(); 3].map(|()| onetrip_lab::postgres::shared().new_name());
+        for sql in [
+            format!("create schema {a}; create table {a}.t (id int); insert into {a}.t values (1)"),
+            format!(
+                "create schema {b}; create table {b}.t (id text); insert into {b}.t values ('b')"
+            ),
+            format!("create role {role}; grant usage on schema {a}, {b} to {role}"),
+        ] {
+            session.script(&sql).await.unwrap();
+        }
+        for _ in 0..3 {
+            session.execute(&format!("set search_path to {a}"), &[]).await.unwrap();
+            let row = session.query_one("select id from t", &[]).await.unwrap();
+            assert_eq!(row.get::<i32>(0), 1);
+            session.execute(&format!("set search_path to {b}"), &[]).await.unwrap();
+            let row = session.query_one("select id from t", &[]).await.unwrap();
+            assert_eq!(row.get::<&str>(0), "b");
+            session.execute(&format!("set role {role}"), &[]).await.unwrap();
+            rejected(session.query_one("select id from t", &[]).await, "42501");
+            session.execute("reset role", &[]).await.unwrap();
+        }
+    });
+}
+
+/// P16. A Parse that the server skipped has prepared nothing.
 #[test]
 fn a_segment_that_is_skipped_takes_its_parse_along_and_nobody_else() {
     run(async {
@@ -247,6 +284,7 @@ fn a_long_pipeline_prepares_its_statement_once() {
     });
 }
 
+/// P16. Preparing is not undone by a rollback.
 #[test]
 fn a_rolled_back_savepoint_takes_no_statement_along() {
     run(async {

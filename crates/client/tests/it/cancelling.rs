@@ -277,6 +277,7 @@ fn the_canceller_of_a_session_that_is_over_leaves_the_next_one_alone() {
     });
 }
 
+/// P30.
 #[test]
 fn a_late_statement_is_cancelled_and_its_neighbours_are_answered() {
     run(async {

@@ -50,7 +50,7 @@ fn all_is_right_one_byte_at_a_time() {
     });
 }
 
-/// Both sides have much to say at once: reading must not wait for writing.
+/// P1. Both sides have much to say at once: reading must not wait for writing.
 #[test]
 fn large_requests_and_large_replies_do_not_block_one_another() {
     run(async {

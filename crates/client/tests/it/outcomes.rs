@@ -48,6 +48,8 @@ fn check(id: i32, claim: &Result<u64, Error>, there: &BTreeSet<i32>) {
     }
 }
 
+/// P12. Behind a fatal error no sync point is answered, so everybody has to be told by us, and
+/// once.
 #[test]
 fn a_server_process_that_is_ended_with_a_thousand_in_flight() {
     run(async {
@@ -72,6 +74,7 @@ fn a_server_process_that_is_ended_with_a_thousand_in_flight() {
     });
 }
 
+/// P12. The same where nobody waits for anything.
 #[test]
 fn an_idle_connection_that_is_ended_is_replaced_by_the_next_call() {
     run(async {

@@ -510,6 +510,7 @@ fn what_was_learned_about_a_text_is_learned_anew_when_its_table_changes() {
     });
 }
 
+/// P20.
 #[test]
 fn the_parameter_types_of_a_text_are_learned_anew_when_its_table_changes() {
     run(async {

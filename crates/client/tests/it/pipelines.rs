@@ -10,6 +10,8 @@ use crate::parameters::Naughty;
 use crate::queries::deferred_table;
 use crate::support::*;
 
+/// P4. Statements that share a sync point are a transaction, so only those whose caller asked for
+/// it may share one.
 #[test]
 fn all_statements_of_a_pipeline_stand_together() {
     run(async {
@@ -34,6 +36,8 @@ fn all_statements_of_a_pipeline_stand_together() {
     });
 }
 
+/// P3. Behind an error the server answers nothing up to the sync point, so each reply that will not
+/// come has to be made up here.
 #[test]
 fn a_failure_aborts_what_follows_and_undoes_what_came_before() {
     run(async {
@@ -96,6 +100,8 @@ fn a_sync_point_without_statements_is_refused_and_harmless() {
     });
 }
 
+/// P13. A statement may be complete and its commit fail, so success is known at the sync point
+/// only.
 #[test]
 fn a_deferred_constraint_fails_at_the_sync_point_and_undoes_all() {
     run(async {
@@ -279,6 +285,7 @@ fn replies_taken_from_a_dropped_pipeline_do_not_report_success() {
     });
 }
 
+/// P6. Some commands have to be alone between two sync points.
 #[test]
 fn vacuum_runs_between_sync_points() {
     run(async {
@@ -299,7 +306,8 @@ fn vacuum_runs_between_sync_points() {
     });
 }
 
-/// What commits by itself can't be undone by what follows, so nothing may follow in its segment.
+/// P6. What commits by itself can't be undone by what follows, so nothing may follow in its
+/// segment.
 #[test]
 fn nothing_joins_the_segment_of_a_statement_that_commits_by_itself() {
     run(async {
@@ -649,6 +657,8 @@ async fn until_quiet(client: &Client) {
     }
 }
 
+/// P5. A BEGIN or COMMIT among statements that share a sync point moves the borders that all of
+/// them rely on.
 #[test]
 fn transaction_control_is_refused_in_the_pipeline_of_a_session() {
     run(async {

@@ -265,6 +265,90 @@ fn a_session_that_was_changed_is_reset_for_the_next_without_a_trip() {
     });
 }
 
+/// P32. Whatever a session may leave behind; each of it has leaked out of some pool.
+#[test]
+fn nothing_that_a_session_left_reaches_its_next_user() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let [role, sequence, temporary] =
+            [(); 3].map(|()| onetrip_lab::postgres::shared().new_name());
+        let set_up = format!("create role {role}; create sequence {sequence}");
+        crate::support::session().await.script(&set_up).await.unwrap();
+        for sql in [
+            "set application_name = 'spoilt'",
+            "select set_config('search_path', 'nowhere', false)",
+            "select set_config('onetrip.mine', 'leaks', false), 1 from (select 1) x -- set ",
+            "set session characteristics as transaction isolation level serializable",
+            "select pg_advisory_lock(79)",
+            "listen something",
+            "declare c cursor with hold for select 1",
+            "prepare mine as select 1",
+            &format!("select nextval('public.{sequence}')"),
+            &format!("create temp table {temporary} (id int)"),
+            &format!("set role {role}"),
+            &format!("set session authorization {role}"),
+        ] {
+            let session = client.session().await.unwrap();
+            let spoilt = pid(&session).await;
+            // What only a function changes has to come with something that shows.
+            session.execute("set work_mem = '99kB'", &[]).await.unwrap();
+            session.execute(sql, &[]).await.unwrap();
+            drop(session);
+            let session = client.session().await.unwrap();
+            assert_eq!(pid(&session).await, spoilt, "{sql}");
+            assert_clean(&session).await;
+            let state = "select session_user::text = 'postgres' and current_user = 'postgres',
+                current_setting('work_mem') <> '99kB',
+                current_setting('onetrip.mine', true) is distinct from 'leaks',
+                current_setting('default_transaction_isolation') = 'read committed',
+                not exists (select from pg_prepared_statements where name = 'mine')";
+            let row = session.query_one(state, &[]).await.unwrap();
+            for column in 0..5 {
+                assert!(row.get::<bool>(column), "column {column} after {sql}");
+            }
+            rejected(session.query("select lastval()", &[]).await, "55000");
+        }
+    });
+}
+
+/// P32. Statements under names of a user's own go with the session, and ours are made anew wherever
+/// they are used next.
+#[test]
+fn a_name_that_a_session_prepared_is_free_for_the_next() {
+    run(async {
+        let client = client_with("connections_max=1&prepare_threshold=1").await;
+        let text = "select 41 + $1::int";
+        for round in 0..3 {
+            let mut session = client.session().await.unwrap();
+            let tx = session.begin().await.unwrap();
+            assert_eq!(tx.query_one(text, &[&1]).await.unwrap().get::<i32>(0), 42);
+            assert_eq!(tx.query_one(text, &[&2]).await.unwrap().get::<i32>(0), 43);
+            tx.commit().await.unwrap();
+            session.execute(&format!("prepare mine as select {round}"), &[]).await.unwrap();
+            let row = session.query_one("execute mine", &[]).await.unwrap();
+            assert_eq!(row.get::<i32>(0), round);
+        }
+    });
+}
+
+/// P19. A reset that deallocates makes every user of a connection prepare anew.
+#[test]
+fn a_reset_keeps_what_was_prepared() {
+    run(async {
+        let client = client_with("connections_max=1&prepare_threshold=1").await;
+        let mut prepared = Vec::new();
+        for _ in 0..4 {
+            let session = client.session().await.unwrap();
+            session.query_one("select 41 + $1::int", &[&1]).await.unwrap();
+            let sql = "select name from pg_prepared_statements where statement like 'select 41%'";
+            let name = session.query_one(&onetrip::unprepared(sql), &[]).await.unwrap();
+            prepared.push(name.get::<String>(0));
+            session.execute("set work_mem = '99kB'", &[]).await.unwrap();
+        }
+        assert_eq!(prepared, [&*prepared[0]; 4]);
+    });
+}
+
 #[test]
 fn an_open_or_failed_transaction_is_undone_for_the_next() {
     run(async {
@@ -298,6 +382,7 @@ fn a_shared_statement_comes_after_the_reset_too() {
     });
 }
 
+/// P32.
 #[test]
 fn what_a_session_holds_is_let_go_though_nobody_comes() {
     run(async {
@@ -314,6 +399,7 @@ fn what_a_session_holds_is_let_go_though_nobody_comes() {
     });
 }
 
+/// P19.
 #[test]
 fn a_clean_session_is_not_reset_and_prepared_statements_stay() {
     run(async {
@@ -362,6 +448,8 @@ fn a_broken_session_gives_its_place_back() {
     });
 }
 
+/// P34. A server works on one statement of a connection at a time, so what is behind a slow one
+/// waits.
 #[test]
 fn statements_are_spread_while_a_slow_one_runs() {
     run(async {

@@ -80,6 +80,7 @@ fn a_statement_outlives_its_connection_harmlessly() {
     });
 }
 
+/// P18. A session may lose all its statements by one command.
 #[test]
 fn a_statement_heals_after_the_server_lost_it() {
     run(async {
@@ -95,6 +96,28 @@ fn a_statement_heals_after_the_server_lost_it() {
             assert_eq!(session.query_one(&statement, &[&7]).await.unwrap().get::<i32>(0), 14);
             assert_eq!(count(&session, "pg_prepared_statements").await, 1);
         }
+    });
+}
+
+/// P18. Only a command that succeeded has lost them: DISCARD ALL fails inside of a transaction.
+#[test]
+fn a_discard_that_fails_loses_nothing() {
+    run(async {
+        let client = client().await;
+        let session = client.session().await.unwrap();
+        let statement = session.prepare("select $1::int * 2").await.unwrap();
+        session.query_one(&statement, &[&0]).await.unwrap();
+        session.execute("begin", &[]).await.unwrap();
+        let refused = session.execute("discard all", &[]).await;
+        assert_eq!(error(refused).sqlstate(), Some("25001"));
+        session.execute("rollback", &[]).await.unwrap();
+        let before = client.metrics().counts;
+        for i in 0..3 {
+            assert_eq!(session.query_one(&statement, &[&i]).await.unwrap().get::<i32>(0), i * 2);
+        }
+        let after = client.metrics().counts;
+        assert_eq!((after.healed, after.prepared_misses), (before.healed, before.prepared_misses));
+        assert_eq!(count(&session, "pg_prepared_statements").await, 1);
     });
 }
 

@@ -37,6 +37,39 @@ fn an_empty_statement_has_no_rows() {
     });
 }
 
+/// P9. Replies end in different ways: with rows or without, with columns or without, with no command
+/// at all. None may end early, or take the next one along.
+#[test]
+fn replies_of_every_form_end_where_they_end() {
+    run(async {
+        let (client, t) = (client_with("connections_max=1").await, table("id int").await);
+        let texts = [
+            ("", 0),
+            ("select 1 where false", 0),
+            ("select from generate_series(1, 3)", 3),
+            (&format!("insert into {t} values (1)"), 0),
+            (&format!("insert into {t} values (2) returning id"), 1),
+            (&format!("create index on {t} (id)"), 0),
+            ("-- nothing", 0),
+            ("values (1), (2)", 2),
+        ];
+        for _ in 0..3 {
+            let isolated: Vec<_> = texts.iter().map(|(sql, _)| client.query(*sql, &[])).collect();
+            let mut pipeline = client.pipeline();
+            let piped: Vec<_> = texts.iter().map(|(sql, _)| pipeline.query(*sql, &[])).collect();
+            pipeline.finish().await.unwrap();
+            for (reply, (sql, rows)) in isolated.into_iter().chain(piped).zip(texts.iter().cycle())
+            {
+                assert_eq!(reply.await.unwrap().len(), *rows, "{sql:?}");
+            }
+            for (sql, rows) in texts {
+                let statement = client.prepare(sql).await.unwrap();
+                assert_eq!(client.query(&statement, &[]).await.unwrap().len(), rows, "{sql:?}");
+            }
+        }
+    });
+}
+
 #[test]
 fn a_server_error_is_rejected_and_leaves_its_neighbours_alone() {
     run(async {
@@ -68,7 +101,8 @@ fn an_error_in_the_middle_of_the_rows_is_an_error() {
     });
 }
 
-/// The commit fails behind CommandComplete, so success must not be told before ReadyForQuery.
+/// P13. The same where each statement has a sync point of its own. The commit fails behind
+/// CommandComplete, so success must not be told before ReadyForQuery.
 #[test]
 fn a_deferred_constraint_fails_the_statement_that_broke_it() {
     run(async {

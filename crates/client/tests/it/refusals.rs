@@ -97,6 +97,7 @@ fn a_pipeline_refuses_what_would_break_it() {
     });
 }
 
+/// P5. What the server allows in a transaction it made by itself depends on the place within it.
 #[test]
 fn set_local_is_taken_inside_of_a_pipeline() {
     run(async {

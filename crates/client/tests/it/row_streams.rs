@@ -136,6 +136,29 @@ fn a_reader_that_pauses_stops_the_server_and_no_other_stream() {
     });
 }
 
+/// P10. A portal ends with its transaction, so a stream that is fetched piece by piece breaks off
+/// at the next sync point, whoever's that is.
+#[test]
+fn a_stream_outlives_the_sync_points_of_others() {
+    run(async {
+        let client = client_with("connections_max=2&in_flight_max=4").await;
+        let mut rows = client.query_stream(SERIES, &[&60_000]).await.unwrap();
+        for number in 1..=60_000 {
+            assert_eq!(rows.try_next().await.unwrap().unwrap().get::<i32>(0), number);
+            if number % 600 == 0 {
+                let reply = client.query_one("select $1", &[&number]);
+                let mut pipeline = client.pipeline();
+                let piped = pipeline.query_one("select $1", &[&-number]);
+                pipeline.finish().await.unwrap();
+                assert_eq!(reply.await.unwrap().get::<i32>(0), number);
+                assert_eq!(piped.await.unwrap().get::<i32>(0), -number);
+                rejected(client.query("select 1 / 0", &[]).await, "22012");
+            }
+        }
+        assert!(rows.try_next().await.unwrap().is_none());
+    });
+}
+
 fn bytes_down(proxy: &onetrip_lab::proxy::Proxy) -> u64 {
     proxy.stats().bytes_down
 }

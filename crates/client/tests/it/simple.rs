@@ -5,6 +5,7 @@ use onetrip::{Outcome, TransactionStatus};
 use crate::queries::deferred_table;
 use crate::support::*;
 
+/// P9. The simple protocol answers one text with any number of results and one end.
 #[test]
 fn a_batch_returns_each_result() {
     run(async {
@@ -23,6 +24,32 @@ fn a_batch_returns_each_result() {
         assert_eq!(results[2].rows, [vec![one, Some("ä".into())], vec![two, None]]);
         assert!(results[0].columns.is_empty() && results[3].rows.is_empty());
         assert_eq!(results[3].columns.len(), 1);
+    });
+}
+
+/// P8. A text by the simple protocol brings a sync point and several results of its own, and takes
+/// the statement without a name along: nothing of that may touch those around it.
+#[test]
+fn a_script_between_other_statements_takes_nothing_of_theirs() {
+    run(async {
+        let session = client_with("prepare_threshold=2").await.session().await.unwrap();
+        let echo = "select $1::int";
+        let statement = session.prepare("select $1::int + 1").await.unwrap();
+        for round in 0..5 {
+            let before = session.query_one(echo, &[&round]);
+            let named = session.query_one(&statement, &[&round]);
+            let script = session.script("select 1; ; select 2 where false; select 3, 4");
+            let behind = session.query_one(echo, &[&-round]);
+            let failing = session.script("select 5; select 1 / 0; select 6");
+            let last = session.query_one(&statement, &[&-round]);
+            assert_eq!(before.await.unwrap().get::<i32>(0), round);
+            assert_eq!(named.await.unwrap().get::<i32>(0), round + 1);
+            let rows: Vec<usize> = script.await.unwrap().iter().map(|it| it.rows.len()).collect();
+            assert_eq!(rows, [1, 0, 1]);
+            assert_eq!(behind.await.unwrap().get::<i32>(0), -round);
+            assert_eq!(error(failing.await).sqlstate(), Some("22012"));
+            assert_eq!(last.await.unwrap().get::<i32>(0), 1 - round);
+        }
     });
 }
 

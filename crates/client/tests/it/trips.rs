@@ -51,6 +51,28 @@ fn calls_made_before_the_first_is_awaited_share_a_trip() {
     });
 }
 
+/// P23. Asking for the types of parameters first would double the trips of every first use.
+#[test]
+fn a_first_use_with_parameters_is_one_trip() {
+    run(async {
+        let (proxy, t) = (proxy(), table("a int, b text, c bytea, d bool, e float8").await);
+        let client = client_through(&proxy, "").await;
+        let mut session = client.session().await.unwrap();
+        let insert = format!("insert into {t} values ($1, $2, $3, $4, $5)");
+        let select = format!("select * from {t} where a = $1 and b = $2 and c = $3");
+        let count = trips(&proxy, async {
+            let bytes = vec![1_u8];
+            session.execute(&insert, &[&7, &"seven", &bytes, &true, &0.5]).await.unwrap();
+            let row = session.query_one(&select, &[&7, &"seven", &bytes]).await.unwrap();
+            assert_eq!(row.get::<f64>("e"), 0.5);
+            let tx = session.begin().await.unwrap();
+            tx.query_one("select $1::int", &[&1]).await.unwrap();
+            tx.commit().await.unwrap();
+        });
+        assert_eq!(count.await, 4);
+    });
+}
+
 #[test]
 fn a_pipeline_is_one_trip() {
     run(async {
@@ -157,6 +179,7 @@ fn a_dropped_transaction_rolls_back_in_the_trip_of_the_next_statement() {
     });
 }
 
+/// P23. The server is asked only where a wrong type would change the meaning.
 #[test]
 fn a_guess_is_asked_about_once_where_the_statement_does_not_tell() {
     run(async {

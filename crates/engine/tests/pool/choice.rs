@@ -58,6 +58,7 @@ fn bytes_decide_among_large_statements_and_count_among_small_ones() {
     assert_eq!(of(&[busy(2, 200), busy(2, 200)]).on, Some(0), "the first among equals");
 }
 
+/// P34.
 #[test]
 fn a_slow_head_is_avoided_while_another_can_take_the_statement() {
     assert_eq!(of(&[slow(busy(1, 1)), busy(50, 50_000)]).on, Some(1));

@@ -79,6 +79,7 @@ fn while_the_server_is_away_callers_wait_until_their_own_deadlines() {
     assert_eq!(done, [Did::Failed(1, Cause::OpenFailed), Did::Failed(2, Cause::OpenFailed)]);
 }
 
+/// P37.
 #[test]
 fn after_a_permanent_failure_everybody_fails_whom_only_a_new_connection_could_serve() {
     let mut host = Host::new(max(2));

@@ -104,6 +104,7 @@ impl Neighbour {
     }
 }
 
+/// P25.
 #[test]
 fn a_thousand_cancels_at_random_moments_take_no_neighbour_along() {
     run_long(PATIENCE * 10, async {

@@ -86,6 +86,7 @@ async fn play(client: &Client, seed: u64, count: i32) {
     assert_eq!((pending.in_flight, pending.queued, pending.waiting), (0, 0, 0), "seed {seed}");
 }
 
+/// P29. A future that is dropped stops no statement, and its reply still comes.
 #[test]
 fn dropped_replies_leave_their_neighbours_alone() {
     run(async {

@@ -191,6 +191,7 @@ fn a_deadline_that_passes_in_the_queue_means_not_sent_and_it_never_runs() {
     });
 }
 
+/// P28. What was sent can't be taken off the wire: its place has to stay.
 #[test]
 fn a_deadline_that_passes_leaves_later_replies_in_their_places() {
     run(async {

@@ -58,6 +58,31 @@ fn late_statements_neither_use_up_a_pool_nor_its_connections() {
     });
 }
 
+/// P33. A transaction that began unseen takes in what strangers have on the same connection already.
+/// The server here says of an innocent statement that it left one open.
+#[test]
+fn nobody_goes_on_behind_a_transaction_that_slipped_through() {
+    const BEGUN: &[u8] = b"1\0\0\0\x042\0\0\0\x04n\0\0\0\x04C\0\0\0\x0dSELECT 0\0Z\0\0\0\x05T";
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            welcome(&mut stream).await;
+            assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+            stream.write_all(BEGUN).await.unwrap();
+            while stream.read(&mut [0; 4096]).await.is_ok_and(|read| read > 0) {}
+        });
+        let url = format!("postgres://me@127.0.0.1:{port}/db?sslmode=disable&connections_max=1");
+        let client = Client::connect(&url).await.unwrap();
+        let (first, second) = (client.execute("select 1", &[]), client.execute("select 2", &[]));
+        assert_eq!(first.await.unwrap(), 0);
+        let error = failed(second.await, Outcome::Unknown, "connection_lost");
+        assert!(error.to_string().contains("began a transaction"), "{error}");
+        server.await.unwrap();
+    });
+}
+
 /// P36. With one writer for all connections, one that is not taken from holds up the others.
 #[test]
 fn a_connection_that_can_not_write_holds_no_other_up() {
@@ -144,9 +169,7 @@ async fn leaving(says: &'static [u8]) -> (Vec<u8>, Result<(), ErrorKind>) {
 
 async fn see_off(mut stream: TcpStream, says: &[u8]) -> (Vec<u8>, Result<(), ErrorKind>) {
     let mut buffer = [0; 4096];
-    assert!(stream.read(&mut buffer).await.unwrap() > 0);
-    let welcome = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
-    stream.write_all(welcome).await.unwrap();
+    welcome(&mut stream).await;
     let len = stream.read(&mut buffer).await.unwrap();
     let heard = buffer[..len].to_vec();
     // As long as it is heard, a line that was reset shows by an error of the next.
@@ -164,6 +187,13 @@ async fn see_off(mut stream: TcpStream, says: &[u8]) -> (Vec<u8>, Result<(), Err
         }
     };
     (heard, end)
+}
+
+/// Lets a client in without a password.
+async fn welcome(stream: &mut TcpStream) {
+    assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+    let ready = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
+    stream.write_all(ready).await.unwrap();
 }
 
 const TERMINATE: &[u8] = b"X\0\0\0\x04";

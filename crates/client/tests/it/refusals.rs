@@ -68,6 +68,7 @@ fn what_only_looks_refusable_is_not() {
     });
 }
 
+/// P6. P7. Neither what has to be alone nor a COPY may stand among others.
 #[test]
 fn a_pipeline_refuses_what_would_break_it() {
     run(async {

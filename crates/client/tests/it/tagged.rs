@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use onetrip::{Client, Error, Kind, Statement};
+use onetrip::{Client, Error, Kind, Row, Statement};
 
 use crate::support::*;
 
@@ -62,7 +62,7 @@ impl Caller {
     /// Few texts, so that they are prepared by counting, closed, and prepared anew.
     async fn unprepared(&self, tag: i32) {
         let row = self.client.query_one(&text(tag), &[&tag]).await.unwrap();
-        assert_eq!(row.get::<i32>(0), tag);
+        assert_own(&row, tag, tag);
     }
 
     /// Statements of every kind whose replies are awaited in another order than they were made.
@@ -106,7 +106,7 @@ impl Caller {
             }
             None => {
                 finished.unwrap();
-                assert_eq!(first.await.unwrap().get::<i32>(0), tag);
+                assert_own(&first.await.unwrap(), tag, tag);
                 assert_eq!(second.await.unwrap().get::<i32>(0), tag);
             }
         }
@@ -130,7 +130,7 @@ impl Caller {
         let reply = session.query_one(&text(tag), &[&tag]);
         let results = session.script(&format!("select {tag}; select {tag} + 1"));
         let behind = session.query_one(&self.statement, &[&tag]);
-        assert_eq!(reply.await.unwrap().get::<i32>(0), tag);
+        assert_own(&reply.await.unwrap(), tag, tag);
         let results = results.await.unwrap();
         assert_eq!(results[0].rows, [[Some(tag.to_string())]]);
         assert_eq!(results[1].rows, [[Some((tag + 1).to_string())]]);
@@ -149,7 +149,13 @@ impl Caller {
 }
 
 fn text(tag: i32) -> String {
-    format!("select $1::int -- {}", tag % 7)
+    format!("select $1::int, {}", tag % 7)
+}
+
+/// A row of `text(tag)`, with the number that was asked for.
+#[track_caller]
+fn assert_own(row: &Row, number: i32, tag: i32) {
+    assert_eq!((row.get::<i32>(0), row.get::<i32>(1)), (number, tag % 7));
 }
 
 /// An error of the server that quotes this tag.

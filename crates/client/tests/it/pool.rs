@@ -340,9 +340,10 @@ fn a_reset_keeps_what_was_prepared() {
         for _ in 0..4 {
             let session = client.session().await.unwrap();
             session.query_one("select 41 + $1::int", &[&1]).await.unwrap();
-            let sql = "select name from pg_prepared_statements where statement like 'select 41%'";
-            let name = session.query_one(&onetrip::unprepared(sql), &[]).await.unwrap();
-            prepared.push(name.get::<String>(0));
+            let sql = "select prepare_time::text from pg_prepared_statements
+                where statement like 'select 41%'";
+            let since = session.query_one(&onetrip::unprepared(sql), &[]).await.unwrap();
+            prepared.push(since.get::<String>(0));
             session.execute("set work_mem = '99kB'", &[]).await.unwrap();
         }
         assert_eq!(prepared, [&*prepared[0]; 4]);

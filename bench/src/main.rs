@@ -48,6 +48,9 @@ struct Arguments {
     connections: usize,
     #[arg(long, hide = true, default_value_t = 0)]
     millis: u64,
+    /// Which row that is, if it is none of a pipeline's.
+    #[arg(long, hide = true, value_name = "NAME")]
+    memory_row: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -78,6 +81,9 @@ fn main() {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
+    if let (Some(url), Some(row)) = (&arguments.memory_of, &arguments.memory_row) {
+        return rows::memory::in_child(url, row);
+    }
     if let Some(url) = &arguments.memory_of {
         return rows::long_pipeline::in_child(url, arguments.sync_every);
     }

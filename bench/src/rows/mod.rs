@@ -11,6 +11,7 @@ mod in_flight;
 mod inserts;
 mod kill;
 pub mod long_pipeline;
+pub mod memory;
 mod one_sync;
 pub mod overload;
 mod pool_select;
@@ -42,7 +43,7 @@ impl Group {
     }
 }
 
-pub const ALL: [Group; 23] = [
+pub const ALL: [Group; 24] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -63,6 +64,7 @@ pub const ALL: [Group; 23] = [
         names: &["pipeline_100k_one_sync", "pipeline_100k_sync_per_1000"],
         run: long_pipeline::run,
     },
+    Group { names: &[memory::STREAM, memory::VALUE], run: memory::run },
     Group { names: &["repeatable"], run: repeatable::run },
     Group { names: &["copy_in_binary"], run: copy::copy_in },
     Group { names: &["copy_out_binary"], run: copy::copy_out },

@@ -20,7 +20,7 @@ fn notices_that_fill_every_buffer_do_not_stop_a_long_send() {
         let talk = shared().new_name();
         let function = format!(
             "create function {talk}(bytea) returns int language plpgsql as $$ begin
-                for i in 1..300 loop raise notice '%', repeat('n', 100000); end loop;
+                for i in 1..40 loop raise notice '%', repeat('n', 100000); end loop;
                 return octet_length($1); end $$"
         );
         session().await.execute(&function, &[]).await.unwrap();
@@ -28,7 +28,7 @@ fn notices_that_fill_every_buffer_do_not_stop_a_long_send() {
         let client = client_with("in_flight_bytes_max=100000000&connections_max=1").await;
         let value = vec![7_u8; 1_000_000];
         let sql = format!("select {talk}($1)");
-        let replies: Vec<_> = (0..30).map(|_| client.query_one(&sql, &[&value])).collect();
+        let replies: Vec<_> = (0..20).map(|_| client.query_one(&sql, &[&value])).collect();
         for reply in replies {
             assert_eq!(reply.await.unwrap().get::<i32>(0), 1_000_000);
         }

@@ -43,10 +43,10 @@ async fn take(rows: &mut RowStream<'_>, numbers: std::ops::RangeInclusive<i32>) 
 
 #[test]
 fn a_stream_of_many_rows_over_tls_has_each_once_and_in_order() {
-    run_threads(async {
+    run(async {
         let client = client().await;
-        let mut rows = client.query_stream(SERIES, &[&200_000]).await.unwrap();
-        take(&mut rows, 1..=200_000).await;
+        let mut rows = client.query_stream(SERIES, &[&50_000]).await.unwrap();
+        take(&mut rows, 1..=50_000).await;
         assert!(rows.try_next().await.unwrap().is_none());
         drop(rows);
         assert_usable(&client).await;
@@ -59,13 +59,13 @@ fn a_stream_over_tls_that_is_dropped_early_leaves_a_usable_connection() {
         let client = client().await;
         let mut session = client.session().await.unwrap();
         for taken in [0, 1, 5000] {
-            let mut rows = session.query_stream(SERIES, &[&2_000_000]).await.unwrap();
+            let mut rows = session.query_stream(SERIES, &[&100_000]).await.unwrap();
             take(&mut rows, 1..=taken).await;
             drop(rows);
             let row = session.query_one("select 20 + $1", &[&22]).await.unwrap();
             assert_eq!(row.get::<i32>(0), 42, "{taken} were taken");
         }
-        let mut rows = client.query_stream(SERIES, &[&2_000_000]).await.unwrap();
+        let mut rows = client.query_stream(SERIES, &[&100_000]).await.unwrap();
         take(&mut rows, 1..=1).await;
         drop(rows);
         assert_usable(&client).await;
@@ -91,7 +91,7 @@ fn an_error_behind_rows_over_tls_comes_behind_those_rows() {
 
 #[test]
 fn a_value_over_tls_passes_in_pieces_in_both_directions() {
-    run_threads(async {
+    run(async {
         let client = client().await;
         let t = table(&client, "doc bytea").await;
         let (mut random, len) = (Random(11), 12_000_000);
@@ -144,10 +144,10 @@ fn lines(ids: std::ops::Range<i32>) -> String {
 
 #[test]
 fn what_a_copy_takes_in_over_tls_comes_out_byte_by_byte() {
-    run_threads(async {
+    run(async {
         let client = client().await;
         let t = table(&client, "id int, name text").await;
-        let (data, mut random) = (lines(0..200_000), Random(12));
+        let (data, mut random) = (lines(0..100_000), Random(12));
         println!("seed 12");
         let mut copy = client.copy_in(&format!("copy {t} from stdin")).await.unwrap();
         let mut rest = data.as_bytes();
@@ -156,7 +156,7 @@ fn what_a_copy_takes_in_over_tls_comes_out_byte_by_byte() {
             copy.send(rest[..len].to_vec()).await.unwrap();
             rest = &rest[len..];
         }
-        assert_eq!(copy.finish().await.unwrap(), 200_000);
+        assert_eq!(copy.finish().await.unwrap(), 100_000);
         let out = format!("copy (select * from {t} order by id) to stdout");
         let mut read = Vec::new();
         client.copy_out(&out).await.unwrap().read_to_end(&mut read).await.unwrap();

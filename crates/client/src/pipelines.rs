@@ -317,7 +317,10 @@ impl Core {
 
     /// Where the next statement of a pipeline is, for the prepared statement that it names.
     pub(crate) fn pipeline_scope(&mut self, id: PipelineId) -> Scope {
-        self.pipelines.get(id).map_or(Scope::Fixed, |it| Scope::Segment((it.serial, it.current())))
+        self.pipelines.get(id).map_or(Scope::Fixed, |state| Scope::Segment {
+            segment: (state.serial, state.current()),
+            timed: state.timeout.is_some(),
+        })
     }
 
     /// Whether another statement of so many bytes would only be kept for now.

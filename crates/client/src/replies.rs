@@ -393,7 +393,7 @@ impl Replies {
             _ => entry.blocks.push(block),
         }
         if let Some(statement) = entry.statement.take() {
-            entry.columns = Some(statement.ended(&entry.blocks, result.as_ref().err()));
+            entry.columns = statement.ended(&entry.blocks, result.as_ref().err());
         }
         if let Some(note) = entry.note.take() {
             note.ended(result.as_ref().err());

@@ -107,6 +107,9 @@ pub(crate) struct Use {
     pub(crate) prepared: Arc<Prepared>,
     /// It carries the Parse.
     pub(crate) parses: bool,
+    /// It carries a description of its own: the one that comes with the Parse may be lost with its
+    /// caller's patience, or to a cancel.
+    describes: bool,
 }
 
 /// Where a statement is used.
@@ -116,8 +119,22 @@ pub(crate) enum Scope {
     Heals,
     /// It can't.
     Fixed,
-    /// It is part of a segment.
-    Segment(Segment),
+    /// It is part of a segment. `timed`: each statement of it has a deadline of its own.
+    Segment { segment: Segment, timed: bool },
+}
+
+impl Scope {
+    fn segment(self) -> Option<Segment> {
+        match self {
+            Scope::Segment { segment, .. } => Some(segment),
+            Scope::Heals | Scope::Fixed => None,
+        }
+    }
+
+    /// Whether one who names a statement while it is being parsed may never see its description.
+    fn may_lose_description(self) -> bool {
+        !matches!(self, Scope::Segment { timed: false, .. })
+    }
 }
 
 /// A statement that is to be bound by name: what does not depend on the connection.
@@ -162,18 +179,19 @@ impl Statements {
         {
             known.used = self.uses;
             match prepared.state.load(Ordering::Relaxed) {
-                READY => return Ok(Way::Named(Use { prepared, parses: false })),
+                READY => return Ok(Way::Named(Use::of(prepared))),
                 PARSING if prepared.may_be_named(scope) => {
-                    return Ok(Way::Named(Use { prepared, parses: false }));
+                    let describes = scope.may_lose_description();
+                    return Ok(Way::Named(Use { prepared, parses: false, describes }));
                 }
                 PARSING => return Ok(Way::Unnamed),
                 _ => {}
             }
         }
-        let segment = if let Scope::Segment(segment) = scope { Some(segment) } else { None };
+        let segment = scope.segment();
         let prepared = self.name(protocol, &bound.shape, segment)?;
         self.keep(prepared.clone(), bound.explicit.as_ref());
-        Ok(Way::Named(Use { prepared, parses: true }))
+        Ok(Way::Named(Use::that_parses(prepared)))
     }
 
     /// A statement that the server has, for one who can't have others' Parse fail under it; or a new
@@ -192,13 +210,13 @@ impl Statements {
             && prepared.state.load(Ordering::Relaxed) == READY
         {
             known.used = self.uses;
-            return Ok(Use { prepared, parses: false });
+            return Ok(Use::of(prepared));
         }
         let prepared = self.name(protocol, &bound.shape, segment)?;
         if shared {
             self.keep(prepared.clone(), bound.explicit.as_ref());
         }
-        Ok(Use { prepared, parses: true })
+        Ok(Use::that_parses(prepared))
     }
 
     /// A new statement that is about to be parsed.
@@ -299,7 +317,7 @@ impl Prepared {
             // What a pipeline prepares may be sent much later, or never.
             Scope::Heals => self.segment.is_none(),
             Scope::Fixed => false,
-            Scope::Segment(segment) => self.segment == Some(segment),
+            Scope::Segment { segment, .. } => self.segment == Some(segment),
         }
     }
 
@@ -368,9 +386,19 @@ impl Prepared {
 }
 
 impl Use {
-    /// It has ended with this reply, and perhaps this error. Says which columns the reply has. Called
-    /// in the order of the replies, since one that prepares the statement changes those behind it.
-    pub(crate) fn ended(&self, reply: &Blocks, error: Option<&Error>) -> Columns {
+    /// One that names what the server has, or will have before it.
+    pub(crate) fn of(prepared: Arc<Prepared>) -> Use {
+        Use { prepared, parses: false, describes: false }
+    }
+
+    fn that_parses(prepared: Arc<Prepared>) -> Use {
+        Use { prepared, parses: true, describes: false }
+    }
+
+    /// It has ended with this reply, and perhaps this error. Says which columns the reply has, unless it
+    /// says so itself. Called in the order of the replies, since one that prepares the statement changes
+    /// those behind it.
+    pub(crate) fn ended(&self, reply: &Blocks, error: Option<&Error>) -> Option<Columns> {
         let prepared = &self.prepared;
         if reply.is_parsed() {
             prepared.set(READY);
@@ -385,7 +413,7 @@ impl Use {
         if error.is_some_and(shows_stale) {
             prepared.set(STALE);
         }
-        prepared.columns()
+        (reply.is_described() || !self.describes).then(|| prepared.columns())
     }
 }
 
@@ -472,6 +500,7 @@ impl Core {
         };
         let name = used.as_ref().map_or("", |used| used.prepared.name());
         let parses = used.as_ref().is_some_and(|used| used.parses);
+        let describes = used.as_ref().is_some_and(|used| used.describes);
         if used.is_some() {
             self.used_prepared(parses);
         }
@@ -482,11 +511,16 @@ impl Core {
             write_parse(out, "", &shape.sql, &shape.types).map_err(unencodable)?;
         }
         bind::write_named(out, "", name, values).map_err(unencodable)?;
-        if used.is_none() {
+        if used.is_none() || describes {
             Describe { target: Target::Portal("") }.encode(out).map_err(unencodable)?;
         }
         out.extend_from_slice(&execute::UNNAMED_ALL);
-        Ok((if parses { expect.parse().describe_statement() } else { expect }, used))
+        let expect = match (parses, describes) {
+            (true, _) => expect.parse().describe_statement(),
+            (_, true) => expect.describe_portal(),
+            _ => expect,
+        };
+        Ok((expect, used))
     }
 
     /// Prepares a statement by itself, for many uses that follow: writes Parse and Describe where this
@@ -498,7 +532,7 @@ impl Core {
         shared: bool,
         out: &mut BytesMut,
     ) -> Result<Use, Error> {
-        let segment = if let Scope::Segment(segment) = scope { Some(segment) } else { None };
+        let segment = scope.segment();
         let used = self.statements.own_way(self.engine.protocol_mut(), bound, segment, shared)?;
         if used.parses {
             let (name, shape) = (used.prepared.name(), &bound.shape);

@@ -151,7 +151,7 @@ impl Flight {
         if rows == 0 {
             return;
         }
-        let used = Use { prepared: self.statement.prepared.clone(), parses: false };
+        let used = Use::of(self.statement.prepared.clone());
         let expect = with_effects(Expect::run(rows), used.prepared.shape.traits);
         let (id, limits) = (self.id, self.limits);
         let pushed = self
@@ -316,7 +316,7 @@ impl Core {
         let mut out = BytesMut::new();
         let scope = self.pipeline_scope(id);
         let used = self.prepare_ahead(&plan.bound, scope, plan.shared, &mut out)?;
-        let again = Use { prepared: used.prepared.clone(), parses: false };
+        let again = Use::of(used.prepared.clone());
         if !used.parses {
             return Ok((again, None));
         }

@@ -175,7 +175,7 @@ impl Lane<'_> {
         let bound = &self.plan.bound;
         core.touched |= bound.shape.traits.session_state();
         let used = core.prepare_ahead(bound, Scope::Fixed, self.plan.shared, &mut out)?;
-        let again = Use { prepared: used.prepared.clone(), parses: false };
+        let again = Use::of(used.prepared.clone());
         if !used.parses {
             return Ok((again, None));
         }
@@ -224,7 +224,7 @@ impl Lane<'_> {
     fn push_on(&mut self, rows: u32, bytes: &[u8]) -> Option<Result<(), Error>> {
         let On { connection, statement, own, .. } = self.on.as_ref()?;
         let (connection, is_own) = (connection.clone(), own.is_some());
-        let used = Use { prepared: statement.prepared.clone(), parses: false };
+        let used = Use::of(statement.prepared.clone());
         let expect = Expect::isolated_run(rows);
         let submitted = connection.with(|core, now| {
             let given_away = !is_own && is_given_away(core, self.executor);

@@ -1,6 +1,8 @@
 //! Statements that are prepared by counting their uses.
 
-use onetrip::{Client, Session, unprepared};
+use std::time::Duration;
+
+use onetrip::{Client, Kind, Session, unprepared};
 
 use crate::support::*;
 
@@ -160,6 +162,28 @@ fn a_dropped_reply_that_prepared_leaves_the_columns_known() {
         client.query_one(sql, &[&0]).await.unwrap();
         drop(client.query_one(sql, &[&1]));
         for reply in [client.query_one(sql, &[&2]), client.query_one(sql, &[&2])] {
+            let row = reply.await.unwrap();
+            assert_eq!((row.get::<i32>("number"), row.get::<&str>("letter")), (2, "x"));
+        }
+    });
+}
+
+/// Whoever waits for the one that prepares gives up: what the server says of the columns is for nobody.
+#[test]
+fn a_late_statement_that_prepares_leaves_the_columns_known_to_those_behind_it() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client_with("prepare_threshold=2&connections_max=1&cancel_on_timeout=0").await;
+        let sql = "select $1::int as number, 'x' as letter";
+        client.query_one(sql, &[&0]).await.unwrap();
+        let waits = client.query(&gate.statement(), &[]);
+        let hasty = client.timeout(Duration::from_millis(100));
+        let parses = hasty.query_one(sql, &[&1]);
+        let behind = [client.query_one(sql, &[&2]), client.query_one(sql, &[&2])];
+        assert_eq!(error(parses.await).kind(), Kind::Timeout);
+        gate.open().await;
+        waits.await.unwrap();
+        for reply in behind {
             let row = reply.await.unwrap();
             assert_eq!((row.get::<i32>("number"), row.get::<&str>("letter")), (2, "x"));
         }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use onetrip::{Client, Error, Kind, Row, Statement, unprepared};
+use onetrip::{Client, Error, Kind, Row, Statement};
 
 use crate::support::*;
 
@@ -119,8 +119,8 @@ impl Caller {
     /// One that is late, or isn't: what it says is its own.
     async fn late(&self, tag: i32) {
         let hasty = self.client.timeout(Duration::from_micros(300));
-        let sql = unprepared("select $1::int, pg_sleep(0.0003)");
-        match hasty.query_one(&sql, &[&tag]).await {
+        let sql = "select $1::int, pg_sleep(0.0003)";
+        match hasty.query_one(sql, &[&tag]).await {
             Ok(row) => assert_eq!(row.get::<i32>(0), tag),
             Err(error) => assert_eq!(error.kind(), Kind::Timeout, "{error}"),
         }

@@ -27,7 +27,7 @@ const TASKS: u64 = 1000;
 const DURATION: Duration = Duration::from_secs(30);
 
 /// Statements that a task has under way at most: 40,000 in all. That is more than a connection takes in
-/// flight, in its queue and waiting for it (1 + 16 + 16 MiB), so there are always some that are refused.
+/// flight, in its queue and waiting for it (1 + 16 + 8 MiB), so there are always some that are refused.
 const UNDER_WAY: usize = 40;
 
 /// Each has a parameter of this many bytes.

@@ -113,10 +113,8 @@ async fn ours_atomic(
     statement: &onetrip::Statement,
     count: u32,
 ) -> Result<Sample> {
-    timed(count.into(), async {
-        Ok(client.batch(statement, rows(count)).atomic().await?.total())
-    })
-    .await
+    timed(count.into(), async { Ok(client.batch(statement, rows(count)).atomic().await?.total()) })
+        .await
 }
 
 async fn peers(

@@ -1,6 +1,7 @@
 //! onetrip beside its peers: each row is measured in turns on one machine in one sitting, and a
 //! ratio says how it went. See README.md for how to read the table.
 
+mod child;
 mod environment;
 mod item;
 mod libpq;

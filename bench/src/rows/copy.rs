@@ -1,6 +1,6 @@
 //! Binary COPY of five columns, into a table and out of it, typed on both sides.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use futures_util::TryStreamExt;
@@ -8,6 +8,7 @@ use onetrip::{BinaryCopyIn, BinaryCopyOut};
 use postgres_types::{FromSql, Type};
 use tokio_postgres::binary_copy::{BinaryCopyInWriter, BinaryCopyOutRow, BinaryCopyOutStream};
 
+use super::inserts::rows;
 use crate::Plan;
 use crate::environment::TOKIO_POSTGRES;
 use crate::item::Get;
@@ -38,20 +39,6 @@ const IN: &str = "copy copy_here (id, name, price, active, created) from stdin (
 const OUT: &str = "copy copy_here (id, name, price, active, created) to stdout (format binary)";
 
 const TYPES: [Type; 5] = [Type::INT8, Type::TEXT, Type::FLOAT8, Type::BOOL, Type::TIMESTAMPTZ];
-
-const NAMES: [&str; 4] = ["a", "nail", "hammer, large", "a box of screws, assorted"];
-
-type Columns = (i64, &'static str, f64, bool, SystemTime);
-
-/// Row after row; both sides copy the same.
-fn rows(count: u32) -> impl Iterator<Item = Columns> {
-    let begin = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-    (0..count).map(move |number| {
-        let name = NAMES[number as usize % NAMES.len()];
-        let created = begin + Duration::from_secs(number.into());
-        (number.into(), name, f64::from(number) * 0.25, number % 3 == 0, created)
-    })
-}
 
 const BARS: Bars = Bars { cpu: Some(1.05), time: Some(1.05) };
 

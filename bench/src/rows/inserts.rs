@@ -27,7 +27,7 @@ const NAMES: [&str; 4] = ["a", "nail", "hammer, large", "a box of screws, assort
 type Columns = (i64, &'static str, f64, bool, SystemTime);
 
 /// Row after row; both sides insert the same.
-fn rows(count: u32) -> impl Iterator<Item = Columns> {
+pub(super) fn rows(count: u32) -> impl Iterator<Item = Columns> {
     let begin = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     (0..count).map(move |number| {
         let name = NAMES[number as usize % NAMES.len()];

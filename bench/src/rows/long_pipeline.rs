@@ -1,15 +1,14 @@
 //! 100,000 statements in one pipeline, whose replies are larger than every buffer on the way: it
 //! ends, and takes the memory of a window. In a process of its own, whose memory is nothing else's.
 
-use std::fs;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use onetrip::{Reply, Rows};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use crate::child::{ask, memory_mib, reset_peak};
 use crate::measure::Spread;
 use crate::progress::{Progress, seconds};
 use crate::report::Row;
@@ -45,7 +44,8 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
         let found: Result<Vec<Found>> = (0..RUNS)
             .map(|run| {
                 progress.tick(run, RUNS);
-                child(&stage.server.url(), sync_every)
+                let each = sync_every.to_string();
+                ask(&["--memory-of", &stage.server.url(), "--sync-every", &each])
             })
             .collect();
         rows.extend(match found {
@@ -74,19 +74,6 @@ fn rows_of(name: &str, found: &[Found]) -> Vec<Row> {
         Row::alone(name, "MiB", Spread::of([peak]), Some(PEAK_MIB_MAX)).note(&note),
         Row::alone(&format!("{name}.time"), "s", time, None),
     ]
-}
-
-fn child(url: &str, sync_every: usize) -> Result<Found> {
-    let program = std::env::current_exe().context("cannot find this program")?;
-    let output = Command::new(program)
-        .args(["--memory-of", url, "--sync-every", &sync_every.to_string()])
-        .output()
-        .context("cannot start the process whose memory is measured")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{}", said.trim().trim_start_matches("bench: "));
-    }
-    serde_json::from_slice(&output.stdout).context("cannot read what the process says")
 }
 
 /// What the process does whose memory is measured.
@@ -150,17 +137,4 @@ async fn take_all(
     }
     ensure!(taken as usize == STATEMENTS, "{taken} of {STATEMENTS} replies came");
     Ok(in_flight_max)
-}
-
-/// Forgets the most memory that this process had so far (VmHWM).
-pub(super) fn reset_peak() -> Result<()> {
-    fs::write("/proc/self/clear_refs", "5").context("cannot reset the peak of memory")
-}
-
-/// A figure of this process's memory.
-pub(super) fn memory_mib(name: &str) -> Result<f64> {
-    let text = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
-    let line = text.lines().find(|line| line.starts_with(name));
-    let kib = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<f64>().ok());
-    Ok(kib.with_context(|| format!("/proc/self/status has no {name}"))? / 1024.0)
 }

@@ -2,9 +2,7 @@
 //! 1 GB that is written in pieces and read in pieces. The client takes the memory of its buffers. In
 //! a process of its own, whose memory is nothing else's.
 
-use std::fs;
 use std::pin::Pin;
-use std::process::Command;
 use std::task::{Context as Waiting, Poll};
 use std::time::{Duration, Instant};
 
@@ -12,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, ReadBuf};
 
-use super::long_pipeline::memory_mib;
+use crate::child::{ask, memory_mib, reset_peak};
 use crate::measure::Spread;
 use crate::progress::{Progress, seconds};
 use crate::report::Row;
@@ -49,7 +47,7 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     }
     let row = |(at, name): (usize, &&str)| {
         progress.tick(at, 2);
-        let found = child(&stage.server.url(), name)?;
+        let found: Found = ask(&["--memory-of", &stage.server.url(), "--memory-row", name])?;
         let growth = Spread::of([found.growth_mib]);
         let note = format!(
             "largest growth of resident memory while {:.0} MB passed; {}; all of it was checked",
@@ -61,19 +59,6 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     [STREAM, VALUE].iter().enumerate().map(row).collect()
 }
 
-fn child(url: &str, row: &str) -> Result<Found> {
-    let program = std::env::current_exe().context("cannot find this program")?;
-    let output = Command::new(program)
-        .args(["--memory-of", url, "--memory-row", row])
-        .output()
-        .context("cannot start the process whose memory is measured")?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("{}", said.trim().trim_start_matches("bench: "));
-    }
-    serde_json::from_slice(&output.stdout).context("cannot read what the process says")
-}
-
 /// What the process does whose memory is measured.
 pub fn in_child(url: &str, row: &str) -> Result<()> {
     let found = one_thread()?.block_on(async {
@@ -82,7 +67,7 @@ pub fn in_child(url: &str, row: &str) -> Result<()> {
         client.execute("create unlogged table large (doc bytea)", &[]).await?;
         // Compressing it would measure the server.
         client.execute("alter table large alter doc set storage external", &[]).await?;
-        fs::write("/proc/self/clear_refs", "5").context("cannot reset the peak of memory")?;
+        reset_peak()?;
         let (idle, start) = (memory_mib("VmRSS")?, Instant::now());
         let passed = async {
             match row {

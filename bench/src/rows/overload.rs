@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use onetrip::{Client, Config, Kind, Reply, Statement};
 use onetrip_lab::proxy::{Direction, Fault, Proxy, ProxyConfig, Scope};
 use serde::{Deserialize, Serialize};
 
-use super::long_pipeline::{memory_mib, reset_peak};
+use crate::child::{self, memory_mib, reset_peak};
 use crate::measure::Spread;
 use crate::progress::Progress;
 use crate::report::Row;
@@ -78,8 +78,7 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
 fn overload(stage: &Stage, connections: usize, duration: Duration) -> Result<Found> {
     let proxy = Proxy::start(ProxyConfig::new(stage.addr())).context("cannot start the proxy")?;
     let url = stage.url_through(proxy.addr());
-    let program = std::env::current_exe().context("cannot find this program")?;
-    let child = Command::new(program)
+    let child = child::command()?
         .args(["--overload-of", &url])
         .args(["--connections", &connections.to_string()])
         .args(["--millis", &duration.as_millis().to_string()])

@@ -38,12 +38,14 @@
 //! * **Between calls** one thread per client sees to it that connections are reset, closed and
 //!   replaced in time.
 
+mod batch;
 mod client;
 mod drive;
 mod listener;
 mod pipeline;
 mod session;
 
+pub use batch::Batch;
 pub use client::Client;
 pub use listener::Listener;
 pub use pipeline::{Pipeline, Reply};
@@ -106,6 +108,21 @@ macro_rules! blocking_methods {
         /// Notifies those who listen to a channel, with a payload that may be empty.
         pub fn notify(&self, channel: &str, payload: &str) -> Result<(), $crate::Error> {
             self.runtime.wait(|| self.inner.notify(channel, payload))
+        }
+
+        /// Many parameter sets for one statement. Nothing is sent before it is made
+        /// [`atomic`](crate::blocking::Batch::atomic) or
+        /// [`isolated`](crate::blocking::Batch::isolated).
+        pub fn batch<'s, R>(
+            &self,
+            statement: &'s (impl $crate::ToStatement + ?Sized),
+            rows: R,
+        ) -> $crate::blocking::Batch<'s, R>
+        where
+            R: IntoIterator,
+            R::Item: $crate::ParameterSet,
+        {
+            $crate::blocking::Batch::new(self.inner.batch(statement, rows), self.runtime.clone())
         }
 
         /// Begins a pipeline: statements that share one trip and one transaction.

@@ -4,8 +4,9 @@ use onetrip_postgres::message::TransactionStatus;
 
 use super::blocking_methods;
 use super::drive::Runtime;
+use crate::params::Params;
 use crate::simple::SimpleResult;
-use crate::{Error, Notifications, TransactionOptions};
+use crate::{Error, FromReply, Notifications, ToStatement, TransactionOptions};
 
 /// A connection of one's own; otherwise like [`onetrip::Session`](crate::Session). It goes back to the
 /// pool when it is dropped.
@@ -103,6 +104,19 @@ impl<'a> Transaction<'a> {
     pub fn commit(self) -> Result<(), Error> {
         let Transaction { inner, runtime } = self;
         runtime.wait(|| inner.commit())
+    }
+
+    /// Runs the last statement and commits, in one trip. What the statement returns is read as `T`.
+    ///
+    /// # Errors
+    /// As [`onetrip::Transaction::commit_with`](crate::Transaction::commit_with).
+    pub fn commit_with<T: FromReply>(
+        self,
+        statement: &(impl ToStatement + ?Sized),
+        params: Params<'_>,
+    ) -> Result<T, Error> {
+        let Transaction { inner, runtime } = self;
+        runtime.wait(|| inner.commit_with(statement, params))
     }
 
     /// Rolls back: one trip, or none if nothing was sent.

@@ -57,6 +57,31 @@ fn each_call_returns_what_its_asynchronous_one_does() {
 }
 
 #[test]
+fn a_batch_stands_as_a_whole_or_row_by_row() {
+    let client = client();
+    let t = table(&client);
+    let insert = format!("insert into {t} values ($1)");
+    assert_eq!(client.batch(&insert, (0..1000).map(|id| (id,))).atomic().unwrap().total(), 1000);
+    let twice = client.batch(&insert, [(1000,), (0,), (1001,)]).atomic().unwrap_err();
+    assert_eq!((twice.index(), twice.error().sqlstate()), (Some(1), Some("23505")));
+    let report = client.batch(&insert, [(1000,), (0,), (1001,)]).isolated().unwrap();
+    assert_eq!(report.errors().iter().map(|error| error.index()).collect::<Vec<_>>(), [Some(1)]);
+    assert_eq!(count(&client, &t), 1002);
+}
+
+#[test]
+fn the_last_statement_of_a_transaction_commits() {
+    let client = client();
+    let t = table(&client);
+    let sql = format!("insert into {t} values ($1)");
+    let tx = client.begin().unwrap();
+    tx.execute(&sql, &[&1]).unwrap();
+    assert_eq!(tx.commit_with::<u64>(&sql, &[&2]).unwrap(), 1);
+    rejected(client.begin().unwrap().commit_with::<u64>(&sql, &[&2]), "23505");
+    assert_eq!(count(&client, &t), 2);
+}
+
+#[test]
 fn a_pipeline_is_one_trip_and_its_replies_are_read_afterwards() {
     let client = client();
     let t = table(&client);

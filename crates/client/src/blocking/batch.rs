@@ -1,0 +1,41 @@
+//! Many parameter sets for one statement, for those who wait.
+
+use super::drive::Runtime;
+use crate::{Affected, BatchError, BatchReport, Error, ParameterSet};
+
+/// As [`onetrip::Batch`](crate::Batch): nothing is sent before it is made atomic or isolated.
+#[must_use = "a batch is sent by atomic() or isolated()"]
+#[derive(Debug)]
+pub struct Batch<'a, R> {
+    inner: crate::Batch<'a, R>,
+    runtime: Runtime,
+}
+
+impl<'a, R> Batch<'a, R>
+where
+    R: IntoIterator,
+    R::Item: ParameterSet,
+{
+    pub(super) fn new(inner: crate::Batch<'a, R>, runtime: Runtime) -> Batch<'a, R> {
+        Batch { inner, runtime }
+    }
+
+    /// Runs the statement for all rows or for none, and waits for the sync point.
+    ///
+    /// # Errors
+    /// As [`onetrip::Batch::atomic`](crate::Batch::atomic).
+    pub fn atomic(self) -> Result<Affected, BatchError> {
+        let Batch { inner, runtime } = self;
+        runtime.wait(|| async { Ok(inner.atomic().await) })?
+    }
+
+    /// Runs the statement for each row in a transaction of its own, and waits for the last of them. The
+    /// report has the errors by row; see [`onetrip::Batch::isolated`](crate::Batch::isolated).
+    ///
+    /// # Errors
+    /// It was called inside asynchronous code (`blocking_in_async`, nothing was sent).
+    pub fn isolated(self) -> Result<BatchReport, Error> {
+        let Batch { inner, runtime } = self;
+        runtime.wait(|| async { Ok(inner.isolated().await) })
+    }
+}

@@ -181,3 +181,24 @@ fn what_may_not_come_again_protects_a_late_convoy() {
     pair.reply(&[complete(1), complete(2), done(3), done(4), done(5)].concat());
     assert_eq!(completed(&pair.take()), [4, 5]);
 }
+
+/// 1 is late, 2 is cancelled by its caller, and the cancel hits 1: 2 is not run for nobody.
+#[test]
+fn one_that_was_to_be_cancelled_is_not_run_again() {
+    let mut pair = Pair::new(Limits::default());
+    for (id, deadline) in [(1, 1), (2, 99)] {
+        let deadline = Time::ZERO.after(seconds(deadline));
+        let request = pair.request(id, SyncPoint::Own);
+        pair.submit_joining(Request { joins: true, cancel_late: true, deadline, ..request }, "o");
+    }
+    pair.lose();
+    pair.later(seconds(1));
+    pair.take();
+    assert_eq!(pair.client.want_cancel(pair.now, Token(2)), Wanted::Noted(Token(2)));
+    assert_eq!(pair.take(), [Out::Cancel]);
+    assert!(pair.client.begin_cancel(pair.now));
+    pair.reply(&[cancelled(1), settled(2)].concat());
+    pair.client.handle_cancel_end(pair.now, CancelEnd::Closed);
+    let rejected = failure(Outcome::Rejected, Cause::Cancelled);
+    assert_eq!(pair.take(), [Out::Ended(2, rejected)]);
+}

@@ -7,7 +7,8 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::wire::Slot;
+use super::cancelling::NOT_SENT_AGAIN;
+use super::wire::{Slot, Want};
 use super::{Connection, HeadFailure};
 use crate::{Cause, End, Outcome, Protocol, Token};
 
@@ -93,6 +94,9 @@ impl<P: Protocol> Connection<P> {
     fn send_apart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
         if slot.token == Token::DISCARD {
             return;
+        }
+        if slot.want != Want::No {
+            return self.end(slot.token, Bytes::new(), End::Failed(NOT_SENT_AGAIN));
         }
         let bytes = match std::mem::take(&mut slot.joined) {
             true => [&bytes[..], P::SYNC].concat().into(),

@@ -64,8 +64,11 @@ impl<P: Protocol> Connection<P> {
                     let block = input.split_to(std::mem::take(taken)).freeze();
                     self.end_head(block, End::Provisional);
                     self.update_window();
-                } else if self.wire.in_convoy() {
-                    self.complete_in_convoy(input, taken);
+                } else {
+                    self.wire.bar_joining();
+                    if self.wire.in_convoy() {
+                        self.complete_in_convoy(input, taken);
+                    }
                 }
             }
             Step::Settled(len) => {
@@ -154,7 +157,10 @@ impl<P: Protocol> Connection<P> {
             self.skipping = Some(failed.failure.outcome);
             self.skip_members();
             self.update_window();
-        } else if self.wire.in_convoy() {
+            return;
+        }
+        self.wire.bar_joining();
+        if self.wire.in_convoy() {
             self.fail_convoy(failed);
         } else if self.head_failure.is_some() {
             self.violated("a second error for one request");

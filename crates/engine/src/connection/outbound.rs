@@ -181,6 +181,8 @@ impl<P: Protocol> Connection<P> {
         };
         let Ok(len) = self.wire.encode(heal);
         slot.len = len;
+        // Its bytes are those that heal it from now on.
+        slot.heals = false;
         self.push(slot);
     }
 

@@ -524,6 +524,14 @@ impl<X> Wire<X> {
         }
     }
 
+    /// The head was answered: nobody may join it any more.
+    #[inline]
+    pub(super) fn bar_joining(&mut self) {
+        if self.convoys.done + 1 == self.ring.len() {
+            self.convoys.last = 0;
+        }
+    }
+
     #[inline]
     fn pass(&mut self) {
         if let Some(slot) = self.front() {

@@ -114,7 +114,7 @@ macro_rules! blocking_methods {
         /// [`atomic`](crate::blocking::Batch::atomic) or
         /// [`isolated`](crate::blocking::Batch::isolated).
         pub fn batch<'s, R>(
-            &self,
+            &'s self,
             statement: &'s (impl $crate::ToStatement + ?Sized),
             rows: R,
         ) -> $crate::blocking::Batch<'s, R>

@@ -198,9 +198,11 @@ impl Core {
         }
         let Core { engine, replies, reset, .. } = self;
         let wanted = engine.want_cancel_first(now, |token| {
-            let begins =
-                replies.entry(token).is_some_and(|it| matches!(it.note, Some(Note::Begins(_))));
-            !begins && *reset != Some(token)
+            // A shared statement may have come in between, and be in front.
+            let is_own = replies.entry(token).is_none_or(|entry| {
+                entry.is_of(hands) && !matches!(entry.note, Some(Note::Begins(_)))
+            });
+            is_own && *reset != Some(token)
         });
         self.answer(wanted, answer);
     }
@@ -217,7 +219,8 @@ impl Core {
 
     /// Nobody waits for this request any more, and it can't be taken back.
     pub(crate) fn cancel_dropped(&mut self, now: Time, token: Token, member: Option<Member>) {
-        if self.cancels_dropped && member.is_none() && self.replies.is_open(token) {
+        let ends = self.replies.entry(token).is_some_and(|entry| entry.ends);
+        if self.cancels_dropped && member.is_none() && !ends && self.replies.is_open(token) {
             self.engine.want_cancel(now, token);
         }
     }

@@ -163,6 +163,8 @@ pub(crate) struct Core {
     ended: Option<Error>,
     /// And when.
     pub(crate) ended_at: Time,
+    /// When a session gave it back to the pool's policy last, and not to the next session.
+    pub(crate) released: Time,
     /// Callers to be woken once the lock is released.
     pub(crate) wakers: Vec<Waker>,
     full: bool,
@@ -243,6 +245,7 @@ impl Connection {
             armed: Time::NEVER,
             ended: None,
             ended_at: Time::ZERO,
+            released: now,
             wakers: Vec::new(),
             full: false,
             drained: Vec::new(),
@@ -870,7 +873,8 @@ impl Core {
         let protocol = self.engine.protocol();
         let in_transaction = protocol.status() != TransactionStatus::Idle;
         let shared = matches!(self.duty, Duty::Shared | Duty::Draining);
-        if !shared || !(in_transaction || protocol.session_changed()) {
+        let is_anothers = self.owes_reset || self.reset.is_some();
+        if !shared || is_anothers || !(in_transaction || protocol.session_changed()) {
             return;
         }
         let message = format!(

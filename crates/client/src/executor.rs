@@ -375,7 +375,9 @@ impl Executor {
         // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
         let pinned = self.place == Place::Session { in_transaction: true };
         let in_order = self.place != Place::Shared;
-        let cancel_late = self.context.options.cancel_on_timeout;
+        // What ends a transaction goes on: nobody could say how far it was.
+        let cancel_late =
+            self.context.options.cancel_on_timeout && outgoing.part == Part::Statement;
         match outgoing.message {
             Message::Whole(bytes) => {
                 let (resend, joins) = (self.comes_again(outgoing.expect), outgoing.joins);
@@ -428,6 +430,7 @@ impl Executor {
         let token = request.token;
         if let Some(entry) = core.replies.entry(token) {
             entry.statement = statement;
+            entry.ends = part != Part::Statement;
         }
         let refuse = self.context.options.refuse_when_full;
         let submitted = match &self.lead {

@@ -155,12 +155,22 @@ impl Home {
         match self {
             Home::At(connection, id) => connection.with(|core, now| run(core, now, *id)),
             Home::Later(line) => {
-                let run = Box::new(move |core: &mut Core, now, id| {
-                    run(core, now, id);
-                    Ok(Token::DISCARD)
-                });
-                if let State::Waiting { steps, .. } = &mut *line.lock() {
-                    steps.push(Step { run, reply: None });
+                let mut state = line.lock();
+                let attached = match &mut *state {
+                    State::Waiting { steps, .. } => {
+                        let run = Box::new(move |core: &mut Core, now, id| {
+                            run(core, now, id);
+                            Ok(Token::DISCARD)
+                        });
+                        return steps.push(Step { run, reply: None });
+                    }
+                    // In this very moment.
+                    State::Attached(connection, id) => Some((connection.clone(), *id)),
+                    State::Over(_) => None,
+                };
+                drop(state);
+                if let Some((connection, id)) = attached {
+                    connection.with(|core, now| run(core, now, id));
                 }
             }
         }
@@ -244,7 +254,8 @@ impl Line {
         run: impl FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Send + 'static,
     ) -> Result<Sent, Error> {
         let options = &self.pool.context.options;
-        match &mut *self.lock() {
+        let mut state = self.lock();
+        let (connection, id) = match &mut *state {
             State::Waiting { steps, bytes } => {
                 if steps.len() >= options.queue_max || *bytes >= options.queue_bytes_max {
                     return Err(crate::pipelines::overrun());
@@ -252,11 +263,15 @@ impl Line {
                 *bytes += more;
                 let reply = Placement::new(&self.pool);
                 steps.push(Step { run: Box::new(run), reply: Some(reply.clone()) });
-                Ok(Sent::later(reply))
+                return Ok(Sent::later(reply));
             }
-            State::Attached(..) => Err(given_up()),
-            State::Over(error) => Err(error.clone()),
-        }
+            // In this very moment.
+            State::Attached(connection, id) => (connection.clone(), *id),
+            State::Over(error) => return Err(error.clone()),
+        };
+        drop(state);
+        let token = connection.with(|core, now| run(core, now, id))?;
+        Ok(Sent::here(&connection, token))
     }
 
     /// There is a connection: what was asked for so far is done.

@@ -39,6 +39,8 @@ pub(crate) struct Lead {
     refused: OnceLock<Error>,
     /// What belongs to it belongs to what is around it from now on.
     released: AtomicBool,
+    /// Nothing more of it is sent: it was ended, sent or not.
+    over: AtomicBool,
     /// What made it fail: the first failure since a statement succeeded last.
     failure: Mutex<Option<Error>>,
 }
@@ -122,6 +124,7 @@ impl Lead {
             state: AtomicU8::new(UNSENT),
             refused: OnceLock::new(),
             released: AtomicBool::new(false),
+            over: AtomicBool::new(false),
             failure: Mutex::new(None),
         })
     }
@@ -157,6 +160,17 @@ impl Lead {
     /// The first serialization failure or deadlock of any of its statements.
     pub(crate) fn conflict(&self) -> Option<&Error> {
         self.block.conflict.get()
+    }
+
+    /// Its end was asked for: what comes from now on, of a pipeline that is still there, is refused. It
+    /// would begin it anew.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Release);
+    }
+
+    fn is_over(&self) -> bool {
+        let outer_is_over = || self.outer.as_ref().is_some_and(|outer| outer.is_over());
+        self.over.load(Ordering::Acquire) || outer_is_over()
     }
 
     fn state(&self) -> u8 {
@@ -308,6 +322,12 @@ impl Lead {
     fn front(self: &Arc<Lead>, core: &mut Core, part: Part) -> Result<Front, Error> {
         if let Some(refusal) = self.refusal() {
             return Err(refusal.with_outcome(Outcome::NotSent));
+        }
+        if self.is_over() {
+            return Err(Error::misuse(
+                "transaction_ended",
+                "the transaction or savepoint has ended, and this was not sent: finish its pipelines before",
+            ));
         }
         let mut front = Front { block: Some(self.block.clone()), ..Front::default() };
         let owed = lock(&self.block.owed).take();

@@ -62,7 +62,7 @@ macro_rules! statement_methods {
         /// Many parameter sets for one statement: see [`Batch`](crate::Batch). Nothing is sent before
         /// it is made [`atomic`](crate::Batch::atomic) or [`isolated`](crate::Batch::isolated).
         pub fn batch<'s, R>(
-            &self,
+            &'s self,
             statement: &'s (impl $crate::ToStatement + ?Sized),
             rows: R,
         ) -> $crate::Batch<'s, R>

@@ -832,8 +832,9 @@ impl Core {
         };
         // The engine may refuse it, so it gets a copy.
         let Request { token, expect, sync, deadline, .. } = pending.request;
-        let request =
-            Request { sync, deadline, group: state.group, ..Request::isolated(token, expect) };
+        let pinned = state.lead.is_some();
+        let group = state.group;
+        let request = Request { sync, deadline, pinned, group, ..Request::isolated(token, expect) };
         let submitted = self.engine.submit(now, request, |out| {
             out.extend_from_slice(bytes);
             Ok::<(), std::convert::Infallible>(())

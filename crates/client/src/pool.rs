@@ -213,10 +213,13 @@ impl Pool {
     fn granted(self: &Arc<Self>, state: &mut State, now: Time, token: Token, id: ConnectionId) {
         self.set_duty(state, id, Duty::Exclusive);
         let Some(connection) = state.connections.get(&id).cloned() else { return };
-        match state.callers.grant(token, connection) {
+        match state.callers.grant(token, connection.clone()) {
             Ok(waker) => state.wakers.extend(waker),
-            // Its caller has gone away.
-            Err(_) => state.policy.release(now, id, Condition::Clean),
+            // Its caller has gone away. The one before may have left something behind.
+            Err(_) => {
+                let condition = connection.lock().condition();
+                self.release(state, now, id, condition);
+            }
         }
     }
 
@@ -290,7 +293,7 @@ impl Pool {
                 core.duty = Duty::Exclusive;
                 let condition = core.condition();
                 drop(core);
-                state.policy.release(now, id, condition);
+                self.release(state, now, id, condition);
                 return;
             }
             let idle = core.is_at_rest();
@@ -315,6 +318,14 @@ impl Pool {
         state.policy.handle_lost(now, id);
     }
 
+    fn release(&self, state: &mut State, now: Time, id: ConnectionId, condition: Condition) {
+        state.policy.release(now, id, condition);
+        if condition == Condition::Broken {
+            // The policy has forgotten it, and says no more of it.
+            self.forget(state, id);
+        }
+    }
+
     /// A session is over.
     pub(crate) fn take_back(self: &Arc<Self>, connection: &Arc<Connection>) {
         let mut core = connection.lock();
@@ -335,15 +346,22 @@ impl Pool {
         }
         let owed = core.owes_reset;
         let condition = core.condition();
+        let now = self.now();
+        let is_due = now >= core.released.after(cells::PARKED_MAX);
+        if is_due {
+            core.released = now;
+        }
         drop(core);
         if condition == Condition::DirtyHolding && !owed {
             trace::reset();
         }
         let id = connection.seat.id;
-        let keeps =
-            condition == Condition::Clean && self.limits.idle_order == policy::IdleOrder::Lifo;
+        // From cell to cell the policy would never see it, nor that its life is over.
+        let keeps = condition == Condition::Clean
+            && self.limits.idle_order == policy::IdleOrder::Lifo
+            && !is_due;
         if !keeps {
-            return self.with(|state, now| state.policy.release(now, id, condition));
+            return self.with(|state, now| self.release(state, now, id, condition));
         }
         match self.exchange.put(connection.clone(), self.now()) {
             Put::Kept { first, wanted } => {

@@ -50,6 +50,8 @@ pub(crate) struct Entry {
     pub(crate) statement: Option<Use>,
     /// What its end says about its transaction.
     pub(crate) note: Option<Note>,
+    /// It ends a transaction, so it is not cancelled where nobody waits for it any more.
+    pub(crate) ends: bool,
     /// Who wants to know what becomes of a cancel.
     answers: Vec<Arc<Answer>>,
     /// The columns of that statement as of this reply.
@@ -123,6 +125,8 @@ pub(crate) struct Taken {
     pub(crate) member: Option<Member>,
     /// Whether the connection is still with whom it was when the request was submitted.
     pub(crate) same_hands: bool,
+    /// Whose the connection was when the request was submitted.
+    pub(crate) hands: u32,
 }
 
 /// Which part of which pipeline a request is.
@@ -149,6 +153,11 @@ pub(crate) enum Role {
 }
 
 impl Entry {
+    /// Whether it was submitted by the one who had the connection then.
+    pub(crate) fn is_of(&self, hands: u32) -> bool {
+        self.hands == hands
+    }
+
     fn is_watched(&self) -> bool {
         !self.answers.is_empty()
     }
@@ -298,6 +307,7 @@ impl Replies {
         let entry = &mut self.entries[index as usize];
         entry.state = State::Waiting;
         entry.hands = self.hands;
+        entry.ends = false;
         Token(u64::from(entry.generation) << 32 | u64::from(index))
     }
 
@@ -484,7 +494,7 @@ impl Replies {
         let too_large = matches!(entry.long, Long::TooLarge);
         let same_hands = hands == self.hands;
         self.remove(token);
-        Taken { blocks, columns, result, too_large, member, same_hands }
+        Taken { blocks, columns, result, too_large, member, same_hands, hands }
     }
 
     /// The caller lost interest: the entry stays until the request ends. Returns what is left to

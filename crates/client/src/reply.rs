@@ -95,6 +95,8 @@ struct Learning {
     provisional: bool,
     missing: Vec<u32>,
     tries: u8,
+    /// Whose the connection has to be: somebody else's transaction is not asked.
+    hands: u32,
     /// Another connection was tried: the first is in a transaction that has failed, for instance.
     elsewhere: bool,
 }
@@ -107,8 +109,11 @@ impl Learning {
                 return Poll::Ready(());
             }
             let deadline = self.connection.context.deadline(self.connection.now());
-            let (missing, tries) = (&self.missing, &mut self.tries);
+            let (missing, tries, hands) = (&self.missing, &mut self.tries, self.hands);
             let asked = self.connection.with(|core, now| {
+                if core.replies.hands() != hands {
+                    return Poll::Ready(());
+                }
                 let asked = core.poll_types(now, missing, tries, deadline, cx);
                 core.settle(now);
                 core.write_on_await(now);
@@ -118,10 +123,14 @@ impl Learning {
                 return Poll::Pending;
             }
             // Only where that needs no waiting: what is waited for may be this very caller.
-            let other = self.connection.seat.pool.try_run(|_, _| ());
+            let other = self.connection.seat.pool.try_run(|core, _| core.replies.hands());
+            let is_new = |other: &Arc<Connection>, hands| {
+                !Arc::ptr_eq(other, &self.connection) || hands != self.hands
+            };
             match other {
-                Some((other, ())) if !self.elsewhere && !Arc::ptr_eq(&other, &self.connection) => {
-                    (self.connection, self.elsewhere, self.tries) = (other, true, 0);
+                Some((other, hands)) if !self.elsewhere && is_new(&other, hands) => {
+                    (self.connection, self.hands) = (other, hands);
+                    (self.elsewhere, self.tries) = (true, 0);
                 }
                 _ => return Poll::Ready(()),
             }
@@ -306,7 +315,7 @@ impl<T: FromReply> Reply<T> {
                 return Poll::Pending;
             };
             this.span.on(&connection);
-            let Taken { blocks, columns, result, too_large, same_hands, .. } = taken;
+            let Taken { blocks, columns, result, too_large, same_hands, hands, .. } = taken;
             if let Err(error) = &result
                 && this.repeats(error, Some(&connection))
             {
@@ -337,6 +346,7 @@ impl<T: FromReply> Reply<T> {
                 provisional,
                 missing,
                 tries,
+                hands,
                 elsewhere,
             }));
         }

@@ -193,7 +193,7 @@ async fn run<T, E: From<Error>>(
     options: RunOptions,
     work: impl AsyncFn(&mut Transaction<'_>) -> Result<T, E>,
 ) -> Result<Committed<T>, E> {
-    let deadline = options.timeout.map(|timeout| Instant::now() + timeout);
+    let deadline = options.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     let mut retry = Retry::new(options.limits.clone(), seed());
     loop {
         let failed = match attempt(on, options.transaction, deadline, &work).await {
@@ -202,7 +202,7 @@ async fn run<T, E: From<Error>>(
         };
         let pause = if failed.conflict { retry.failed() } else { None };
         let Some(pause) = pause else { return Err(failed.error) };
-        let next = Instant::now() + pause;
+        let Some(next) = Instant::now().checked_add(pause) else { return Err(failed.error) };
         if deadline.is_some_and(|deadline| deadline <= next) {
             return Err(failed.error);
         }

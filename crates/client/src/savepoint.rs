@@ -83,8 +83,9 @@ impl<'a> Savepoint<'a> {
     /// # Errors
     /// The transaction has failed outside of it, or the connection is lost.
     pub fn rollback(mut self) -> impl Future<Output = Result<(), Error>> + use<'a> {
-        self.ended = true;
         let reply = self.is_open().then(|| self.undo());
+        // Where it was refused, dropping it sees to that the transaction can't go on with it.
+        self.ended = !reply.as_ref().is_some_and(Reply::is_refused);
         async move {
             let Some(reply) = reply else { return Ok(()) };
             let result = reply.await;
@@ -138,6 +139,7 @@ impl<'a> Savepoint<'a> {
 
 impl Drop for Savepoint<'_> {
     fn drop(&mut self) {
+        self.lead.end();
         if !self.ended && self.is_open() {
             self.undo_unwaited();
         }

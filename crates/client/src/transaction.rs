@@ -88,6 +88,7 @@ impl<'a> Transaction<'a> {
         // Without a connection statements may have been refused, and COMMIT is too.
         let is_due = self.lead.is_sent() || !self.connection.lock().engine.is_open();
         let reply = is_due.then(|| self.executor.command("COMMIT", Part::Commit));
+        self.lead.end();
         async move {
             let mut transaction = self;
             match reply {
@@ -127,6 +128,7 @@ impl<'a> Transaction<'a> {
         let reply: Reply<T> = self.executor.run(statement, params);
         let commit = (!reply.is_refused()).then(|| self.executor.command("COMMIT", Part::Commit));
         self.connection.with(|core, now| core.unhold(now));
+        self.lead.end();
         async move {
             let mut transaction = self;
             let result = reply.await;
@@ -142,6 +144,7 @@ impl<'a> Transaction<'a> {
     /// The connection was lost; then nothing of the transaction stands either.
     pub fn rollback(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
         let reply = self.is_open().then(|| self.executor.command("ROLLBACK", Part::Undo));
+        self.lead.end();
         async move {
             let mut transaction = self;
             let Some(reply) = reply else { return Ok(()) };
@@ -216,6 +219,7 @@ fn both<T>(result: Result<T, Error>, committed: Result<(), Error>) -> Result<T, 
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
+        self.lead.end();
         // Behind a COMMIT it changes nothing.
         if self.ended || !self.is_open() {
             return;

@@ -23,6 +23,9 @@ use crate::{Error, Kind, Outcome};
 /// needs, and short enough for somebody who waits for the diagnosis.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// No probe asks for more at once.
+const ANSWERS_MAX: usize = 1000;
+
 /// Bytes of one message: all that is asked for here is short.
 const MESSAGE_LEN_MAX: u32 = 64 << 10;
 
@@ -116,6 +119,9 @@ impl Wire {
             all.push(said);
             if is_last {
                 break;
+            }
+            if all.len() > ANSWERS_MAX {
+                return Err(Trouble::Broken("it answers without end".to_owned()));
             }
         }
         Ok(all)

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use onetrip_engine::pool::{Condition, Ticket};
+use onetrip_engine::pool::Ticket;
 use onetrip_engine::{Time, Token};
 
 use super::placing::{Placement, Work};
@@ -164,7 +164,8 @@ impl Drop for Checkout {
                 }
                 // It was granted in this very moment.
                 Some(Caller::Session(Session::Ended(Ok(connection)))) => {
-                    state.policy.release(now, connection.seat.id, Condition::Clean);
+                    let condition = connection.lock().condition();
+                    state.policy.release(now, connection.seat.id, condition);
                 }
                 _ => {}
             }

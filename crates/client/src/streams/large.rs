@@ -37,6 +37,7 @@ pub(crate) async fn execute_large(
         Source::Text(sql) | Source::Unprepared(sql) => lease.executor.prepare(sql, &[]).await?,
     };
     let head = encode_head(&statement, params, len)?;
+    lease.executor.lead_known().await?;
     let mut sending = Sending::begin(&lease, &statement, &head)?;
     let mut value = pin!(value);
     let mut left = len;

@@ -49,6 +49,11 @@ impl Messages {
         self.poll_gathered(cx)
     }
 
+    /// The message that is being read is wanted whole after all: this has come of it.
+    pub(super) fn resume(&mut self, tag: u8, gathered: BytesMut) {
+        (self.tag, self.gathered) = (Some(tag), gathered);
+    }
+
     fn poll_gathered(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Whole>, Error>> {
         let tag = match self.tag {
             Some(tag) => tag,

@@ -41,15 +41,10 @@ pub struct RowPieces<'s> {
 }
 
 impl<'s> RowPieces<'s> {
-    /// Reads the number of columns, which stands in front.
-    pub(super) async fn begin<'a: 's>(
-        stream: &'s mut RowStream<'a>,
-    ) -> Result<RowPieces<'s>, Error> {
+    /// Behind the number of columns, which stands in front.
+    pub(super) fn begin<'a: 's>(stream: &'s mut RowStream<'a>) -> RowPieces<'s> {
         let RowStream { messages, columns, .. } = stream;
-        let number = BytesMut::new();
-        let mut row = RowPieces { messages, columns, next: 0, left: 0, number };
-        std::future::poll_fn(|cx| row.poll_number(2, cx)).await?;
-        Ok(row)
+        RowPieces { messages, columns, next: 0, left: 0, number: BytesMut::new() }
     }
 
     /// The columns.

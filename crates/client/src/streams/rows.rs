@@ -56,6 +56,8 @@ pub struct RowStream<'a> {
     pub(super) messages: Messages,
     pub(super) columns: Columns,
     lease: Lease<'a>,
+    /// The head of a row was read, and so much of its number of columns.
+    count: Option<BytesMut>,
 }
 
 impl<'a> RowStream<'a> {
@@ -75,7 +77,7 @@ impl<'a> RowStream<'a> {
                     sending.learned(&lease, &columns);
                     let types = &lease.executor.context.types;
                     let columns = learned_columns(&columns, types).unwrap_or(columns);
-                    return Ok(RowStream { messages, columns, lease });
+                    return Ok(RowStream { messages, columns, lease, count: None });
                 }
                 Err(error) => {
                     let error = lease.executor.explained(error);
@@ -107,17 +109,36 @@ impl<'a> RowStream<'a> {
     /// # Errors
     /// As [`try_next`](Self::try_next), without its limit.
     pub async fn next_in_pieces(&mut self) -> Result<Option<RowPieces<'_>>, Error> {
-        loop {
+        // Where a call was dropped between the head of a row and what stands behind it, this one goes on.
+        while self.count.is_none() {
             match std::future::poll_fn(|cx| self.messages.poll_head(cx)).await? {
                 None => return Ok(None),
-                Some(backend::DATA_ROW) => return RowPieces::begin(self).await.map(Some),
+                Some(backend::DATA_ROW) => self.count = Some(BytesMut::new()),
                 Some(_) => {}
             }
         }
+        std::future::poll_fn(|cx| self.poll_count(cx)).await?;
+        self.count = None;
+        Ok(Some(RowPieces::begin(self)))
+    }
+
+    /// Reads the number of columns, which stands in front of a row.
+    fn poll_count(&mut self, cx: &Context<'_>) -> Poll<Result<(), Error>> {
+        let Some(count) = &mut self.count else { return Poll::Ready(Ok(())) };
+        while count.len() < COUNT_LEN {
+            match ready!(self.messages.poll_piece(COUNT_LEN - count.len(), cx))? {
+                Some(piece) => count.extend_from_slice(&piece),
+                None => return Poll::Ready(Err(Error::unreadable("a row ends too early"))),
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     #[inline]
     fn poll_row(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Row>, Error>> {
+        if let Some(count) = self.count.take() {
+            self.messages.resume(backend::DATA_ROW, count);
+        }
         loop {
             match ready!(self.messages.poll_whole(cx))? {
                 None => return Poll::Ready(Ok(None)),
@@ -139,6 +160,9 @@ impl<'a> RowStream<'a> {
         Error::new(Kind::Misuse, Outcome::Applied, RESULT_TOO_LARGE, message)
     }
 }
+
+/// Bytes of the number of columns in a row (PostgreSQL documentation, "Message Formats").
+const COUNT_LEN: usize = 2;
 
 /// The same as [`RowStream::try_next`]. After an error, or the end, there is nothing.
 impl Stream for RowStream<'_> {

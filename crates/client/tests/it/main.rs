@@ -40,6 +40,7 @@ mod savepoints;
 mod sessions;
 mod simple;
 mod spans;
+mod strangers;
 mod support;
 mod tagged;
 mod tls;

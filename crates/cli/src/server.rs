@@ -109,6 +109,7 @@ fn with_settings(config: Config, settings: &Settings) -> Config {
         .scram_iterations_max(settings.scram_iterations_max)
         .in_flight_max(settings.in_flight_max)
         .in_flight_bytes_max(settings.in_flight_bytes_max)
+        .one_segment(settings.one_segment)
         .queue_max(settings.queue_max)
         .queue_bytes_max(settings.queue_bytes_max)
         .when_full(settings.when_full)

@@ -59,7 +59,7 @@ use keyword::{KEYWORDS, Keyword, UNSUPPORTED_VARIABLES};
 /// `gssencmode`, `channel_binding` and `require_auth`; and with those of this client:
 /// `allow_plain_password`, `scram_iterations_max`, `in_flight_max`, `in_flight_bytes_max`,
 /// `queue_max`, `queue_bytes_max`, `when_full` (wait, refuse), `request_timeout_ms`,
-/// `stall_timeout_ms`, `cancel_on_timeout`, `cancel_on_drop`, `cancels_max` and
+/// `one_segment` (0, 1), `stall_timeout_ms`, `cancel_on_timeout`, `cancel_on_drop`, `cancels_max` and
 /// `cancel_timeout_ms`. Defaults and units stand at [`Settings`]. What asks for something that this
 /// version lacks is an error, never a promise passed over.
 ///

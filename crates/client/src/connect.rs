@@ -213,6 +213,7 @@ fn spawn(
     let limits = Limits {
         in_flight_max: settings.in_flight_max,
         in_flight_bytes_max: settings.in_flight_bytes_max,
+        one_segment: settings.one_segment,
         queue_max: settings.queue_max,
         queue_bytes_max: settings.queue_bytes_max,
         stall_timeout: settings.stall_timeout,

@@ -48,6 +48,6 @@ pub(crate) async fn diagnose(config: &Config) -> Result<Diagnosis, Error> {
         cancel: probes::cancel(config).await?,
         round_trip,
         prepares: settings.prepare_threshold > 0,
-        sends_ahead: settings.in_flight_max > 1,
+        sends_ahead: settings.in_flight_max > 1 && !settings.one_segment,
     })
 }

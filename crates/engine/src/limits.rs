@@ -20,6 +20,10 @@ pub struct Limits {
     /// Bytes of requests sent and unanswered, and for an open group also bytes of replies that
     /// its reader has not taken. Default 1 MiB.
     pub in_flight_bytes_max: usize,
+    /// Whether a segment is sent only when all before it was answered, so that there is never more than
+    /// one sync point on its way. For what takes the answer to one for the end of all that was sent.
+    /// Requests of one segment still leave together. Default false.
+    pub one_segment: bool,
     /// Requests that wait for the window, and as many more of an open group. Default 16,384. At 0
     /// nothing outside a group waits: a request is sent at once or refused.
     pub queue_max: usize,
@@ -61,6 +65,7 @@ impl Default for Limits {
         Limits {
             in_flight_max: 1024,
             in_flight_bytes_max: 1 << 20,
+            one_segment: false,
             queue_max: 16_384,
             queue_bytes_max: 16 << 20,
             waiting_max: 65_536,

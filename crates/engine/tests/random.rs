@@ -168,6 +168,7 @@ impl Host {
             waiting_max: rng.pick(&[0, 1, 4, 1000, 1000]),
             convoy_max: rng.pick(&[0, 2, 3, 64, 64, 64]),
             convoy_bytes_max: rng.pick(&[0, 50, 16 << 10, 16 << 10, 16 << 10]),
+            one_segment: rng.one_in(4),
             stall_timeout: Duration::from_secs(3600),
             ..Limits::default()
         };
@@ -638,6 +639,8 @@ impl Host {
             self.limits;
         let client = &self.client;
         assert!(client.in_flight() <= in_flight_max.max(1));
+        let sync_points = client.in_flight() - client.in_flight_members();
+        assert!(sync_points <= 1 || !self.limits.one_segment);
         assert!(client.in_flight_bytes() <= in_flight_bytes_max + REQUEST_MAX);
         // Each of the two queues may hold one segment more, and the wishes for the floor.
         assert!(client.queued() <= 2 * (queue_max + SEGMENT_MAX) + self.floors.len());

@@ -205,3 +205,21 @@ fn a_reserved_request_is_taken_by_a_full_queue() {
     assert!(matches!(pair.submit(request, "o"), Ok(Ticket::Queued(_))));
     assert_eq!(completed(&ends(pair.run())), [0, 1, 2]);
 }
+
+#[test]
+fn one_segment_at_a_time_waits_for_the_answer_to_the_one_before() {
+    let mut pair = Pair::new(Limits { one_segment: true, ..Limits::default() });
+    pair.owns(0..2);
+    for id in 2..5 {
+        pair.member(id, "o");
+    }
+    pair.only(5);
+    pair.own(6, "o");
+    assert_eq!((pair.client.in_flight(), pair.client.queued()), (1, 6));
+    answer(&mut pair, 0..1);
+    assert_eq!((pair.client.in_flight(), pair.client.queued()), (1, 5));
+    answer(&mut pair, 1..2);
+    assert_eq!((pair.client.in_flight(), pair.client.queued()), (4, 1), "a segment leaves whole");
+    assert_eq!(ends(pair.run()).len(), 7);
+    assert!(pair.client.is_idle());
+}

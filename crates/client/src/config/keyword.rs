@@ -63,6 +63,7 @@ pub(super) enum Keyword {
     CancelOnDrop,
     CancelsMax,
     CancelTimeoutMs,
+    OneSegment,
 }
 
 impl Keyword {
@@ -80,7 +81,7 @@ impl Keyword {
 }
 
 /// Keyword, name, and the environment variable that libpq reads for it (empty: none).
-pub(super) const KEYWORDS: [(Keyword, &str, &str); 59] = [
+pub(super) const KEYWORDS: [(Keyword, &str, &str); 60] = [
     (Keyword::Host, "host", "PGHOST"),
     (Keyword::Hostaddr, "hostaddr", "PGHOSTADDR"),
     (Keyword::Port, "port", "PGPORT"),
@@ -140,6 +141,7 @@ pub(super) const KEYWORDS: [(Keyword, &str, &str); 59] = [
     (Keyword::CancelOnDrop, "cancel_on_drop", ""),
     (Keyword::CancelsMax, "cancels_max", ""),
     (Keyword::CancelTimeoutMs, "cancel_timeout_ms", ""),
+    (Keyword::OneSegment, "one_segment", ""),
 ];
 
 /// Keywords of libpq that need what this version lacks, and what that is. They are refused rather

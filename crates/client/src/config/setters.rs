@@ -187,6 +187,13 @@ impl Config {
         self.give(Keyword::InFlightBytesMax)
     }
 
+    /// Sets [`one_segment`](super::Settings::one_segment).
+    #[must_use]
+    pub fn one_segment(mut self, value: bool) -> Config {
+        self.settings.one_segment = value;
+        self.give(Keyword::OneSegment)
+    }
+
     /// Sets [`queue_max`](super::Settings::queue_max).
     #[must_use]
     pub fn queue_max(mut self, value: usize) -> Config {

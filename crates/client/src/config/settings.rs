@@ -85,6 +85,11 @@ pub struct Settings {
     pub in_flight_max: usize,
     /// Bytes of the requests sent and not yet answered, per connection. Default 1 MiB.
     pub in_flight_bytes_max: usize,
+    /// Whether a connection sends nothing behind a sync point that the server has not answered: a
+    /// statement then waits for the one before it on its connection, and a pipeline leaves as one, up to
+    /// its next sync point. Default: no. For poolers that give the server away at the first answer
+    /// (PgBouncer before 1.21 in transaction mode). Keyword `one_segment` (0, 1).
+    pub one_segment: bool,
     /// Requests that wait to be sent, per connection. Default 16,384.
     pub queue_max: usize,
     /// Bytes of the requests that wait to be sent, per connection. Default 16 MiB.
@@ -191,6 +196,7 @@ impl Default for Settings {
             scram_iterations_max: 100_000,
             in_flight_max: 1_024,
             in_flight_bytes_max: 1 << 20,
+            one_segment: false,
             queue_max: 16_384,
             queue_bytes_max: 16 << 20,
             when_full: WhenFull::Wait,

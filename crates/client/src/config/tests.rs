@@ -380,7 +380,7 @@ fn settings_are_read_with_their_units() {
                 request_timeout_ms=250 stall_timeout_ms=10 fallback_application_name=f \
                 prepare_threshold=0 prepared_max=7 waiting_bytes_max=8 \
                 cancel_on_timeout=0 cancel_on_drop=true cancels_max=0 cancel_timeout_ms=12 \
-                result_bytes_max=0";
+                result_bytes_max=0 one_segment=1";
     let resolved = resolve(&parse(text), &[], &[]).unwrap();
     let settings = resolved.settings();
     assert_eq!(settings.connect_timeout, Some(Duration::from_secs(3)));
@@ -397,6 +397,7 @@ fn settings_are_read_with_their_units() {
     assert!(settings.allow_plain_password);
     assert_eq!(settings.scram_iterations_max, 9);
     assert_eq!((settings.in_flight_max, settings.in_flight_bytes_max), (1, 2));
+    assert!(settings.one_segment);
     assert_eq!((settings.queue_max, settings.queue_bytes_max), (3, 4));
     assert_eq!(settings.when_full, WhenFull::Refuse);
     assert_eq!((settings.prepare_threshold, settings.prepared_max), (0, 7));

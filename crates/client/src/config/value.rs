@@ -222,6 +222,7 @@ impl Config {
             Keyword::CancelTimeoutMs => {
                 settings.cancel_timeout = value.millis(defaults.cancel_timeout)?;
             }
+            Keyword::OneSegment => settings.one_segment = value.switch(defaults.one_segment)?,
         }
         Ok(())
     }

@@ -35,7 +35,8 @@ pub struct Diagnosis {
     pub round_trip: Duration,
     /// Whether the client prepares statements by itself (`prepare_threshold` is not 0).
     pub(super) prepares: bool,
-    /// Whether more than one request is sent ahead (`in_flight_max` is not 1).
+    /// Whether anything is sent behind a sync point that was not answered (`in_flight_max` is not 1, and
+    /// `one_segment` is off).
     pub(super) sends_ahead: bool,
 }
 
@@ -119,10 +120,10 @@ impl Diagnosis {
     /// transactions are refused. What is merely missing (session state, notifications, cancels) is not
     /// harmful.
     pub fn is_harmful(&self) -> bool {
-        (self.sends_ahead && !(self.many_syncs.holds() && self.failure_between.holds()))
+        let ahead = [&self.many_syncs, &self.failure_between, &self.flush_behind_sync];
+        (self.sends_ahead && !ahead.into_iter().all(Finding::holds))
             || !self.one_sync.holds()
             || !self.flush.holds()
-            || !self.flush_behind_sync.holds()
             || self.loses_statements()
             || self.pooling == Pooling::Statement
     }

@@ -53,8 +53,9 @@ impl Diagnosis {
         let mut advice = Vec::new();
         if self.sends_ahead && !(self.many_syncs.holds() && self.failure_between.holds()) {
             advice.push(client(
-                "in_flight_max=1",
-                "requests that are sent ahead are not answered in order and completely; pipelining is off then",
+                "one_segment=1",
+                "what is sent behind a sync point is not answered in order and completely; each statement then \
+                 waits for the one before it on its connection",
             ));
         }
         let flushes = self.flush.holds();
@@ -64,11 +65,15 @@ impl Diagnosis {
                 "statements that share a sync point are not answered as they should be, and no setting of \
                  this client mends that",
             ));
-        } else if self.pipelining() && !self.flush_behind_sync.holds() {
+        } else if self.sends_ahead && self.pipelining() && !self.flush_behind_sync.holds() {
+            advice.push(client(
+                "one_segment=1",
+                "the server is given away at the first sync point that is answered, and the replies to what was \
+                 sent behind it are lost or go astray",
+            ));
             advice.push(pooler(
                 "PgBouncer 1.21 or newer",
-                "this one gives the server away while a pipeline is not finished, so its replies are lost \
-                 or go astray; until then keep pipelines short, and finish() them before you await",
+                "instead of that: it waits for the end of all that was sent, so nothing has to wait here",
             ));
         }
         advice

@@ -79,6 +79,10 @@ fn transaction_pooling_is_found_and_whether_it_knows_prepared_names() {
             let off = diagnosis(&format!("{}?prepare_threshold=0", pooler.url())).await;
             assert_eq!(off.is_harmful(), !knows, "{off}");
             assert!(!settings(&off, Place::Client).contains(&"prepare_threshold=0"), "{off}");
+            assert_eq!(settings(&off, Place::Client).contains(&"one_segment=1"), !knows, "{off}");
+            let one =
+                diagnosis(&format!("{}?prepare_threshold=0&one_segment=1", pooler.url())).await;
+            assert!(!one.is_harmful() && settings(&one, Place::Client).is_empty(), "{one}");
         }
     });
 }
@@ -258,7 +262,7 @@ fn a_middle_that_loses_what_is_sent_ahead_is_found_and_holds_nobody_up() {
         let found = diagnosis(&middle(Middle::OneSyncAWrite).await).await;
         assert_eq!((&found.one_sync, &found.many_syncs), (&Finding::Holds, &Finding::Hangs));
         assert!(!found.pipelining() && found.is_harmful(), "{found}");
-        assert_eq!(settings(&found, Place::Client), ["in_flight_max=1"], "{found}");
+        assert_eq!(settings(&found, Place::Client), ["one_segment=1"], "{found}");
     });
 }
 

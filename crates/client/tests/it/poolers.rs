@@ -4,7 +4,7 @@ use onetrip::{Client, Outcome};
 use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, Program, find_all};
 use onetrip_lab::postgres::shared;
 
-use crate::support::{failed, rejected, run, skipped};
+use crate::support::{failed, rejected, run, run_threads, skipped};
 
 /// Every PgBouncer there is, as those before 1.21 are, with so many connections to the server.
 fn poolers(pool_size: u16) -> Vec<PrivatePgBouncer> {
@@ -169,4 +169,45 @@ fn a_statement_that_fails_takes_no_neighbour_along_behind_a_pooler() {
             }
         }
     });
+}
+
+/// P40. Bursts that are longer than what PgBouncer reads at once, and pipelines of several segments.
+#[test]
+fn nothing_is_lost_where_one_segment_leaves_at_a_time() {
+    run_threads(async {
+        for pooler in poolers(2) {
+            let url = format!("{}?prepare_threshold=0&one_segment=1", pooler.url());
+            let client = Client::connect(&url).await.unwrap();
+            let tasks: Vec<_> = (0..16)
+                .map(|task: i32| tokio::spawn(in_order(client.clone(), task * 1_000)))
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }
+    });
+}
+
+/// Each answer is that to its own statement.
+async fn in_order(client: Client, first: i32) {
+    let text = "x".repeat(3_000);
+    for number in first..first + 5 {
+        let alone: Vec<_> = (0..20)
+            .map(|n| client.query_one("select $1::int, $2::text", &[&(number + n), &text]))
+            .collect();
+        let mut pipeline = client.pipeline();
+        let mut replies = Vec::new();
+        for n in 0..20 {
+            replies.push(pipeline.query_one("select $1::int, $2::text", &[&(number + n), &text]));
+            if n % 5 == 0 {
+                drop(pipeline.sync());
+            }
+        }
+        pipeline.finish().await.unwrap();
+        for replies in [alone, replies] {
+            for (n, reply) in replies.into_iter().enumerate() {
+                assert_eq!(reply.await.unwrap().get::<i32>(0), number + n as i32);
+            }
+        }
+    }
 }

@@ -125,7 +125,14 @@ impl<P: Protocol> Connection<P> {
         // A request larger than the window travels alone, and one that is fed has the wire to itself.
         !self.is_held()
             && self.feeding.is_none()
+            && self.segment_may_go()
             && (self.refilling || (self.in_flight() == 0 && self.undelivered == 0))
+    }
+
+    /// Whether what is on its way lets another request follow, as far as sync points go.
+    #[inline]
+    fn segment_may_go(&self) -> bool {
+        !self.limits.one_segment || self.wire.mid_segment || self.wire.is_empty()
     }
 
     /// Once the window was full it opens again at half: refilling it at every reply makes many

@@ -14,7 +14,7 @@ fn client() -> Client {
 }
 
 fn client_with(settings: &str) -> Client {
-    Client::connect(&format!("{}?{settings}", shared().url())).unwrap()
+    Client::connect(&format!("{}?{}", shared().url(), shared().settings(settings))).unwrap()
 }
 
 /// Asks until `wish` comes true.

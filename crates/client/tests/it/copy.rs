@@ -278,7 +278,13 @@ fn copies_are_part_of_their_transaction() {
         copy.finish().await.unwrap();
         drop(tx);
         assert_eq!(count(&session, &t).await, 4);
-        // Where BEGIN is refused nothing of it runs.
+    });
+}
+
+#[test]
+fn where_begin_is_refused_no_copy_runs() {
+    run(async {
+        let (t, mut session) = (table("id int").await, session().await);
         session
             .query_one("select set_config('default_transaction_read_only', 'on', false)", &[])
             .await

@@ -320,7 +320,8 @@ fn a_pipeline_on_a_stalled_line_ends_by_its_deadline() {
         failed(reply.await, Outcome::Unknown, "timeout");
         failed(second.await, Outcome::Unknown, "timeout");
         proxy.fault(Fault::Resume { direction: Direction::Down }, Scope::All);
-        assert_usable(&client).await;
+        // Each call has the same short deadline, which a busy machine may miss.
+        until(async || client.query_one("select 1", &[]).await.is_ok()).await;
     });
 }
 

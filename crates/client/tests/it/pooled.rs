@@ -13,6 +13,15 @@ use crate::refused;
 /// The version of the PgBouncer that tests go through.
 const VARIABLE: &str = "ONETRIP_THROUGH_PGBOUNCER";
 
+/// What docs/poolers.md says to set in a client behind PgBouncer before 1.21.
+const SETTINGS_BEFORE_NAMES: &str = "prepare_threshold=0&one_segment=1&cancels_max=0";
+
+/// What DISCARD ALL does, but for prepared statements, which the pooler keeps track of. After each
+/// transaction, so that what a session keeps is lost in every run and not only in some, and so that no
+/// test finds what another one left.
+const RESET: &str = "close all; set session authorization default; reset all; unlisten *; \
+                     select pg_advisory_unlock_all(); discard temp; discard sequences";
+
 /// The server, and how to reach it.
 pub(crate) struct Server {
     postgres: &'static PrivatePostgres,
@@ -54,6 +63,21 @@ impl Server {
         }
     }
 
+    /// These settings of a URL, behind those that the pooler makes necessary.
+    pub(crate) fn settings(&self, settings: &str) -> String {
+        match &self.pooler {
+            Some(pooler) if !pooler.knows_prepared_statements() => {
+                format!("{SETTINGS_BEFORE_NAMES}&{settings}").trim_end_matches('&').to_owned()
+            }
+            _ => settings.to_owned(),
+        }
+    }
+
+    /// Whether a pooler is in between.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.pooler.is_some()
+    }
+
     pub(crate) fn port(&self) -> u16 {
         self.pooler.as_ref().map_or(self.postgres.port(), PrivatePgBouncer::port)
     }
@@ -89,6 +113,8 @@ fn start(postgres: &PrivatePostgres, program: Program) -> PrivatePgBouncer {
     };
     // One that the server refused is tried again by the next client, and not after 15 s.
     let options = options.setting("server_login_retry", "0");
+    let options =
+        options.setting("server_reset_query", RESET).setting("server_reset_query_always", "1");
     PrivatePgBouncer::start(postgres, &options).unwrap()
 }
 

@@ -27,7 +27,8 @@ async fn counted(settings: &str) -> (Client, Arc<AtomicUsize>) {
     let syncs = Arc::new(AtomicUsize::new(0));
     tokio::spawn(relay(listener, syncs.clone()));
     let url = shared().url().replace(&format!(":{}/", shared().port()), &format!(":{port}/"));
-    let url = format!("{url}?sslmode=disable&connections_max=1&{settings}");
+    let settings = format!("sslmode=disable&connections_max=1&{settings}");
+    let url = format!("{url}?{}", shared().settings(&settings));
     (Client::connect(&url).await.unwrap(), syncs)
 }
 

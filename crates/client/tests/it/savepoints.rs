@@ -323,11 +323,9 @@ fn a_failed_savepoint_in_a_failed_transaction_undoes_nothing_else() {
 fn a_savepoint_whose_connection_is_lost_says_so() {
     run(async {
         let mut session = session().await;
-        let pid = session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
         let mut tx = session.begin().await.unwrap();
         let inner = tx.savepoint();
-        inner.execute("select 1", &[]).await.unwrap();
-        terminate(pid).await;
+        terminate(inner.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0)).await;
         assert!(error(inner.release().await).is_connection_lost());
         let inner = tx.savepoint();
         assert_eq!(error(inner.execute("select 1", &[]).await).outcome(), Outcome::NotSent);

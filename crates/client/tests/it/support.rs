@@ -45,8 +45,10 @@ pub(crate) fn run_long(patience: Duration, test: impl Future<Output = ()>) {
     runtime.unwrap().block_on(for_at_most(patience, test));
 }
 
+/// By way of a pooler everything takes longer.
 async fn patiently(test: impl Future<Output = ()>) {
-    for_at_most(PATIENCE, test).await;
+    let patience = if shared().is_pooled() { PATIENCE * 3 } else { PATIENCE };
+    for_at_most(patience, test).await;
 }
 
 async fn for_at_most(patience: Duration, test: impl Future<Output = ()>) {
@@ -56,12 +58,13 @@ async fn for_at_most(patience: Duration, test: impl Future<Output = ()>) {
 
 /// A client of the shared server.
 pub(crate) async fn client() -> Client {
-    Client::connect(&shared().url()).await.unwrap()
+    client_with("").await
 }
 
 /// The same with settings: `in_flight_max=1&queue_max=2`.
 pub(crate) async fn client_with(settings: &str) -> Client {
-    Client::connect(&format!("{}?{settings}", shared().url())).await.unwrap()
+    let url = format!("{}?{}", shared().url(), shared().settings(settings));
+    Client::connect(&url).await.unwrap()
 }
 
 /// A connection of its own.
@@ -215,7 +218,8 @@ pub(crate) fn url_through(proxy: &Proxy) -> String {
 }
 
 pub(crate) async fn client_through(proxy: &Proxy, settings: &str) -> Client {
-    Client::connect(&format!("{}?{settings}", url_through(proxy))).await.unwrap()
+    let url = format!("{}?{}", url_through(proxy), shared().settings(settings));
+    Client::connect(&url).await.unwrap()
 }
 
 /// Numbers from a seed (SplitMix64).

@@ -269,10 +269,9 @@ fn a_half_sent_pipeline_dropped_in_a_transaction_is_not_committed() {
 fn a_transaction_whose_connection_is_lost_does_not_stand() {
     run(async {
         let (mut session, t) = (session().await, table("id int").await);
-        let pid = session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
         let tx = session.begin().await.unwrap();
         tx.execute(&format!("insert into {t} values (1)"), &[]).await.unwrap();
-        terminate(pid).await;
+        terminate(tx.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0)).await;
         let error = error(tx.commit().await);
         assert!(error.is_connection_lost(), "{error}");
         assert!(ids(&t).await.is_empty());

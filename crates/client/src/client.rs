@@ -1,4 +1,4 @@
-//! A client on one shared connection.
+//! A client: a pool of connections that all clones share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,8 +41,9 @@ use crate::types::{Type, TypeCache};
 ///
 /// When bytes leave: at once if nothing is in flight; otherwise when the caller's task next awaits
 /// or yields. While the server has many requests and answers fast, new ones wait for its next reply
-/// to leave in one write: they could not run any earlier. When the last clone is dropped, what was submitted is still answered, and then the
-/// connection is closed.
+/// to leave in one write: they could not run any earlier. When the last clone is dropped, what is on a
+/// connection is still answered, and then that is closed; what still waits for a connection ends as
+/// `NotSent`.
 #[derive(Clone, Debug)]
 pub struct Client {
     executor: Executor,

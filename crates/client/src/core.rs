@@ -465,6 +465,8 @@ impl Core {
 
     /// In which condition the connection comes back from its user. It is at rest.
     pub(crate) fn condition(&mut self) -> Condition {
+        // What becomes of a stream that was dropped is nothing of the next one's.
+        self.rest = Rest::Read;
         let protocol = self.engine.protocol();
         if !self.engine.is_open() || self.engine.is_astray() {
             return Condition::Broken;

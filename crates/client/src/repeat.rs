@@ -29,7 +29,8 @@ use crate::{Client, Error, Kind, Outcome, Row, Rows, ToStatement};
 ///
 /// **It is sent again if its connection is lost**, on another one, up to three times, each after a
 /// longer pause since the loss (20 ms, 160 ms, 1.28 s, or down to half of that) and within its `request_timeout`. Only
-/// then: an error of the statement's own is reported as it comes. If it fails in the end and was sent
+/// then: an error of the statement's own is reported as it comes, and so is the end of a connection that was
+/// given up for what somebody had sent on it. If it fails in the end and was sent
 /// before, its outcome is `Unknown` whatever the last error was, since an earlier attempt may have run.
 /// A dropped [`Reply`] sends nothing again.
 ///

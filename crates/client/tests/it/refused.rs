@@ -53,6 +53,7 @@ pub(crate) const ALWAYS: &Refusals = &[
     (
         "it looks at the server's connections, which are the pooler's",
         &[
+            "strangers::a_session_whose_cancel_went_astray_gives_its_connection_up",
             "blocking::a_closed_client_has_left_the_server",
             "pitfalls::a_connection_that_can_not_write_holds_no_other_up",
             "pool::a_client_that_is_dropped_closes_what_it_has",
@@ -147,6 +148,7 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
     (
         "PgBouncer before 1.21: a name that was prepared is unknown in the next transaction",
         &[
+            "blocking::a_batch_stands_as_a_whole_or_row_by_row",
             "auto_prepare::",
             "batches::",
             "cancellation::a_first_use_may_be_dropped_at_any_stage",
@@ -226,6 +228,7 @@ pub(crate) const SINCE_NAMES: &Refusals = &[
     (
         "PgBouncer ends a connection that names what it does not know",
         &[
+            "tagged::every_reply_of_any_mixture_names_its_own_request",
             "auto_prepare::nobody_is_failed_by_a_parse_that_was_taken_back",
             "cancel_storm::a_thousand_cancels_at_random_moments_take_no_neighbour_along",
         ],

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 type Allowed = (&'static str, &'static [&'static str], Option<&'static [&'static str]>);
 
 /// Everything below `client` has a closed list, so that no clock, socket or runtime comes in unseen.
-const GRAPH: [Allowed; 7] = [
+const GRAPH: [Allowed; 8] = [
     ("engine", &[], Some(&["bytes"])),
     (
         "postgres",
@@ -17,8 +17,9 @@ const GRAPH: [Allowed; 7] = [
     ),
     ("client", &["onetrip-engine", "onetrip-postgres"], None),
     ("lab", &["onetrip-engine", "onetrip-postgres"], None),
-    ("cli", &["onetrip", "onetrip-lab"], None),
+    ("cli", &["onetrip", "onetrip-lab", "onetrip-measure"], None),
     ("chaos", &["onetrip", "onetrip-lab"], None),
+    ("measure", &["onetrip", "onetrip-lab"], None),
     ("fuzz-targets", &["onetrip-engine", "onetrip-postgres", "onetrip", "onetrip-lab"], None),
 ];
 

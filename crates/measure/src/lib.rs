@@ -1,0 +1,12 @@
+//! What `onetrip bench` is made of: workloads, the load that runs them, what is read of client and
+//! server meanwhile, the figures, and the reports.
+//!
+//! A run is a list of *cells*: one workload with one set of parameters each. Every cell is run in
+//! several *repetitions*, in turns with all others, so that a slow moment of the machine touches all
+//! of them. What came out is [`Results`](results::Results), and everything that is shown or written
+//! is made of that alone.
+
+pub mod error;
+pub mod load;
+pub mod results;
+pub mod spread;

@@ -1,0 +1,208 @@
+//! When each operation begins.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use tokio::sync::Semaphore;
+
+use super::{Load, Until};
+use crate::error::{Error, Result};
+
+/// A task's turn to do its operation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    /// When it should have begun; None in a closed loop.
+    pub(super) intended: Option<Instant>,
+}
+
+/// Hands out turns.
+pub(super) struct Pacer {
+    start: Instant,
+    tasks: usize,
+    load: Load,
+    begun: AtomicU64,
+    open: Option<Open>,
+}
+
+/// An open loop: a thread opens a gate at each moment of the schedule, and whoever passes takes the
+/// next moment. Moments are not kept, so a server that falls behind costs no memory.
+struct Open {
+    gate: Arc<Semaphore>,
+    arrivals: Mutex<Arrivals>,
+}
+
+impl Pacer {
+    pub(super) fn new(tasks: usize, load: Load, start: Instant) -> Pacer {
+        let open = load.rate.map(|rate| Open {
+            gate: Arc::new(Semaphore::new(0)),
+            arrivals: Mutex::new(Arrivals::new(rate, load, tasks)),
+        });
+        Pacer { start, tasks, load, begun: AtomicU64::new(0), open }
+    }
+
+    /// From here on an open loop's gate opens, until what this returns is dropped.
+    pub(super) fn start(&self) -> Result<Option<Clock>> {
+        let (Some(open), Some(rate)) = (&self.open, self.load.rate) else { return Ok(None) };
+        let arrivals = Arrivals::new(rate, self.load, self.tasks);
+        Clock::start(open.gate.clone(), arrivals, self.start, self.tasks).map(Some)
+    }
+
+    /// The next turn of a task that had `done` of them; None when it has nothing more to do.
+    pub(super) async fn next(&self, done: u64) -> Option<Turn> {
+        let Some(open) = &self.open else { return self.may_begin(done).then_some(CLOSED) };
+        open.gate.acquire().await.ok()?.forget();
+        let arrival = open.arrivals.lock().unwrap_or_else(PoisonError::into_inner).next()?;
+        Some(Turn { intended: Some(self.start + arrival) })
+    }
+
+    fn may_begin(&self, done: u64) -> bool {
+        match self.load.until {
+            Until::Each(count) => done < count,
+            Until::Operations(count) => self.begun.fetch_add(1, Ordering::Relaxed) < count,
+            Until::Elapsed(time) => self.start.elapsed() < time,
+        }
+    }
+
+    /// How much is done, from 0 to 1, after this time and so many calls.
+    pub(super) fn part(&self, elapsed: Duration, calls: u64) -> f64 {
+        let part = match self.load.until {
+            Until::Each(count) => calls as f64 / (count * self.tasks as u64) as f64,
+            Until::Operations(count) => calls as f64 / count as f64,
+            Until::Elapsed(time) => elapsed.as_secs_f64() / time.as_secs_f64(),
+        };
+        part.clamp(0.0, 1.0)
+    }
+}
+
+const CLOSED: Turn = Turn { intended: None };
+
+/// The moments of an open loop, from its start: the same for the same seed.
+struct Arrivals {
+    random: Xoshiro256PlusPlus,
+    rate: f64,
+    last: Duration,
+    left: u64,
+    before: Duration,
+}
+
+impl Arrivals {
+    fn new(rate: f64, load: Load, tasks: usize) -> Arrivals {
+        let (left, before) = match load.until {
+            Until::Each(count) => (count * tasks as u64, Duration::MAX),
+            Until::Operations(count) => (count, Duration::MAX),
+            Until::Elapsed(time) => (u64::MAX, time),
+        };
+        let random = Xoshiro256PlusPlus::seed_from_u64(load.seed);
+        Arrivals { random, rate, last: Duration::ZERO, left, before }
+    }
+}
+
+impl Iterator for Arrivals {
+    type Item = Duration;
+
+    /// Distances are distributed exponentially, as those of callers that know nothing of one another.
+    fn next(&mut self) -> Option<Duration> {
+        self.left = self.left.checked_sub(1)?;
+        let uniform: f64 = self.random.random();
+        let distance = -(1.0 - uniform).ln() / self.rate;
+        self.last = self.last.checked_add(Duration::try_from_secs_f64(distance).ok()?)?;
+        (self.last < self.before).then_some(self.last)
+    }
+}
+
+/// The thread that opens the gate. A thread, since tokio's timers count milliseconds.
+pub(super) struct Clock {
+    stop: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Clock {
+    fn start(
+        gate: Arc<Semaphore>,
+        arrivals: Arrivals,
+        start: Instant,
+        tasks: usize,
+    ) -> Result<Clock> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let tick = move || {
+            for arrival in arrivals {
+                if !sleep_until(start + arrival, &stopped) {
+                    return;
+                }
+                gate.add_permits(1);
+            }
+            // One for each task, to find out that nothing comes any more.
+            gate.add_permits(tasks);
+        };
+        let thread = thread::Builder::new().name("onetrip-schedule".into()).spawn(tick);
+        let failed = |error| Error::new(format!("can't start a thread ({error}): try again"));
+        Ok(Clock { stop, thread: Some(thread.map_err(failed)?) })
+    }
+}
+
+impl Drop for Clock {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It ends within a nap, and has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether the moment came before the stop.
+fn sleep_until(moment: Instant, stopped: &AtomicBool) -> bool {
+    /// How long a stop may go unnoticed.
+    const NAP_MAX: Duration = Duration::from_millis(20);
+    loop {
+        if stopped.load(Ordering::Relaxed) {
+            return false;
+        }
+        let left = moment.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return true;
+        }
+        thread::sleep(left.min(NAP_MAX));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(until: Until) -> Load {
+        Load { until, rate: Some(1000.0), seed: 7 }
+    }
+
+    #[test]
+    fn the_same_seed_is_the_same_schedule() {
+        let take = || Arrivals::new(1000.0, load(Until::Operations(100)), 1).collect::<Vec<_>>();
+        assert_eq!(take(), take());
+        assert_eq!(take().len(), 100);
+    }
+
+    #[test]
+    fn arrivals_come_at_the_rate_that_was_asked_for() {
+        let until = Until::Elapsed(Duration::from_secs(100));
+        let count = Arrivals::new(1000.0, load(until), 1).count();
+        // 100,000 of a Poisson process: its standard deviation is 316.
+        assert!((98_000..102_000).contains(&count), "{count}");
+    }
+
+    #[tokio::test]
+    async fn tasks_that_are_all_busy_take_what_was_due_meanwhile() {
+        let pacer = Pacer::new(3, load(Until::Each(10)), Instant::now());
+        let clock = pacer.start();
+        let mut intended = Vec::new();
+        while let Some(turn) = pacer.next(0).await {
+            intended.extend(turn.intended);
+        }
+        assert_eq!(intended.len(), 30);
+        assert!(intended.is_sorted() && clock.is_ok());
+    }
+}

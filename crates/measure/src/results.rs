@@ -1,0 +1,297 @@
+//! What a run found, as it stands in `results.json`: [docs/bench.md](../../../docs/bench.md) explains
+//! the fields to those who read the file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::spread::Spread;
+
+/// What `schema` says in every file.
+pub const SCHEMA: &str = "onetrip-bench";
+
+/// Goes up when a field changes its meaning or goes away. New fields don't change it.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// All that a run found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// [`SCHEMA_VERSION`] of the program that wrote it.
+    pub schema_version: u32,
+    /// The program's version.
+    pub onetrip_version: String,
+    /// When it began: RFC 3339, in UTC.
+    pub started_at: String,
+    /// How long it took.
+    pub elapsed_s: f64,
+    /// Why it ended before all was measured, in a line; None if it did not.
+    pub stopped: Option<String>,
+    /// The arguments that it was called with, without user information.
+    pub command: Vec<String>,
+    /// What all random choices follow from.
+    pub seed: u64,
+    /// What was measured.
+    pub server: Server,
+    /// Where it was measured from.
+    pub client: ClientSide,
+    /// The lines to the server: one for each round trip that was added.
+    pub lines: Vec<Line>,
+    /// What was found, in the order in which it was planned.
+    pub cells: Vec<Cell>,
+}
+
+/// The server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Server {
+    /// Where it is, without user information.
+    pub url: String,
+    /// `PostgreSQL`.
+    pub product: String,
+    /// As the server says it.
+    pub version: String,
+    /// Whether it was started for this run.
+    pub private: bool,
+    /// The settings that bear on what is measured, as the server says them.
+    pub settings: BTreeMap<String, String>,
+}
+
+/// The machine and program that measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClientSide {
+    /// Processors that the program may use.
+    pub cpus: usize,
+    /// Threads that ran the load.
+    pub threads: usize,
+    /// Operating system and architecture.
+    pub system: String,
+}
+
+/// The way to the server.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// The round trip that the latency proxy added; 0 is the way without it.
+    pub rtt_added_ms: f64,
+    /// Measured round trips of an empty request, in milliseconds.
+    pub rtt_ms: Spread,
+}
+
+/// What a workload belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Preset {
+    /// Operations under concurrency.
+    Concurrency,
+    /// What round trips cost.
+    Trips,
+    /// A web page.
+    Fortunes,
+    /// Scripts of pgbench's language.
+    Script,
+}
+
+/// How far a transaction is kept from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isolation {
+    /// Each statement sees what was committed before it.
+    ReadCommitted,
+    /// The whole transaction sees what was committed before its first statement.
+    RepeatableRead,
+    /// As if transactions ran one after another.
+    Serializable,
+}
+
+/// What an operation of a workload is, in the singular.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// From BEGIN to COMMIT, with what was tried again.
+    Transaction,
+    /// One statement.
+    Statement,
+    /// One row, inserted.
+    Row,
+    /// One HTTP request.
+    Request,
+}
+
+/// One workload with one set of parameters. What two cells differ in is in [`Key`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// Which it is.
+    #[serde(flatten)]
+    pub key: Key,
+    /// What one operation is.
+    pub unit: Unit,
+    /// Each repetition, in the order in which they were run. Warm-ups are not in it.
+    pub repetitions: Vec<Repetition>,
+    /// How long operations took, of all repetitions: from when they should have begun (open loop) or
+    /// began (closed loop), with what was tried again. None if no operation ended well.
+    pub latency: Option<Latency>,
+    /// Open loop only: how long after they should have begun they began.
+    pub lag: Option<Latency>,
+    /// Attempts that were tried again, by SQLSTATE.
+    pub retries: BTreeMap<String, u64>,
+    /// Operations that failed, by SQLSTATE (`lost` for a connection that was).
+    pub errors: BTreeMap<String, u64>,
+    /// Operations that were meant to fail and did, by SQLSTATE. They count as operations.
+    pub expected_errors: BTreeMap<String, u64>,
+    /// What the server's sessions did, looked at every so often: how many of them, in the mean, by
+    /// `wait_event_type:wait_event` of pg_stat_activity, or `running`. Empty if it was not looked at.
+    pub waits: BTreeMap<String, f64>,
+}
+
+/// What tells a cell from all others of its run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Key {
+    /// What it belongs to.
+    pub preset: Preset,
+    /// What was done.
+    pub workload: String,
+    /// How it was done, where there is more than one way: `shared`, `pipeline`, `prepared` …
+    pub mode: Option<String>,
+    /// The isolation level, where it was set.
+    pub isolation: Option<Isolation>,
+    /// Tasks that did it at once; HTTP connections of a web page.
+    pub tasks: u32,
+    /// Connections to the server that they had between them.
+    pub connections: u32,
+    /// Statements of one task in flight at once, where that is what was varied.
+    pub depth: Option<u32>,
+    /// Open loop: operations per second that were intended. None is a closed loop.
+    pub rate: Option<f64>,
+    /// The round trip that was added on the way.
+    pub rtt_added_ms: f64,
+}
+
+/// One time that a cell was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Repetition {
+    /// From the first operation's beginning to the last one's end.
+    pub elapsed_ms: f64,
+    /// Operations that ended well, or failed as they were meant to.
+    pub operations: u64,
+    /// Attempts that were tried again.
+    pub retries: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// Trips that the client made: writes after bytes of the server. None where they were not counted.
+    pub trips: Option<u64>,
+    /// CPU of this program, without that of its latency proxy.
+    pub client_cpu_ms: Option<f64>,
+    /// CPU of the server's processes, where they run on this machine and can be read.
+    pub server_cpu_ms: Option<f64>,
+}
+
+/// A distribution of times in microseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    /// How many there are.
+    pub count: u64,
+    /// The arithmetic mean.
+    pub mean_us: f64,
+    /// Half took at most this.
+    pub p50_us: u64,
+    /// Nine of ten.
+    pub p90_us: u64,
+    /// 99 of 100.
+    pub p99_us: u64,
+    /// 999 of 1,000.
+    pub p999_us: u64,
+    /// The longest.
+    pub max_us: u64,
+    /// All of it: an HdrHistogram in its V2 format, deflated, in base64. Three significant digits.
+    pub histogram: String,
+}
+
+impl Cell {
+    /// Elapsed time of its repetitions, in milliseconds.
+    pub fn elapsed_ms(&self) -> Option<Spread> {
+        Spread::of(self.repetitions.iter().map(|it| it.elapsed_ms))
+    }
+
+    /// Operations per second of its repetitions.
+    pub fn rate(&self) -> Option<Spread> {
+        Spread::of(self.repetitions.iter().map(Repetition::rate))
+    }
+
+    /// Time per operation of its repetitions, in microseconds: of all tasks together.
+    pub fn us_per_operation(&self) -> Option<Spread> {
+        Spread::of(self.repetitions.iter().map(|it| 1e6 / it.rate()))
+    }
+
+    /// Trips per operation.
+    pub fn trips_per_operation(&self) -> Option<Spread> {
+        self.per_operation(|it| it.trips.map(|trips| trips as f64))
+    }
+
+    /// CPU of the client per operation, in microseconds.
+    pub fn client_cpu_us(&self) -> Option<Spread> {
+        self.per_operation(|it| it.client_cpu_ms.map(|ms| ms * 1e3))
+    }
+
+    /// CPU of the server per operation, in microseconds.
+    pub fn server_cpu_us(&self) -> Option<Spread> {
+        self.per_operation(|it| it.server_cpu_ms.map(|ms| ms * 1e3))
+    }
+
+    /// Operations of all repetitions.
+    pub fn operations(&self) -> u64 {
+        self.repetitions.iter().map(|it| it.operations).sum()
+    }
+
+    fn per_operation(&self, total: impl Fn(&Repetition) -> Option<f64>) -> Option<Spread> {
+        let each = |it: &Repetition| Some(total(it)? / it.operations as f64);
+        Spread::of(self.repetitions.iter().filter_map(each))
+    }
+}
+
+impl Repetition {
+    /// Operations per second.
+    pub fn rate(&self) -> f64 {
+        self.operations as f64 / self.elapsed_ms * 1e3
+    }
+}
+
+impl Isolation {
+    /// All levels that PostgreSQL tells apart, the weakest first.
+    pub const ALL: [Isolation; 3] =
+        [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable];
+
+    /// As people write it, and as the option takes it with hyphens.
+    pub fn name(self) -> &'static str {
+        match self {
+            Isolation::ReadCommitted => "read committed",
+            Isolation::RepeatableRead => "repeatable read",
+            Isolation::Serializable => "serializable",
+        }
+    }
+}
+
+impl From<Isolation> for onetrip::Isolation {
+    fn from(level: Isolation) -> onetrip::Isolation {
+        match level {
+            Isolation::ReadCommitted => onetrip::Isolation::ReadCommitted,
+            Isolation::RepeatableRead => onetrip::Isolation::RepeatableRead,
+            Isolation::Serializable => onetrip::Isolation::Serializable,
+        }
+    }
+}
+
+impl Unit {
+    /// One of them, or several.
+    pub fn name(self, several: bool) -> &'static str {
+        match (self, several) {
+            (Unit::Transaction, false) => "transaction",
+            (Unit::Transaction, true) => "transactions",
+            (Unit::Statement, false) => "statement",
+            (Unit::Statement, true) => "statements",
+            (Unit::Row, false) => "row",
+            (Unit::Row, true) => "rows",
+            (Unit::Request, false) => "request",
+            (Unit::Request, true) => "requests",
+        }
+    }
+}

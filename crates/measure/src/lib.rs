@@ -8,5 +8,6 @@
 
 pub mod error;
 pub mod load;
+pub mod meter;
 pub mod results;
 pub mod spread;

@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::{Load, Until};
 use crate::error::{Error, Result};
+use crate::meter::set_aside;
 
 /// A task's turn to do its operation.
 #[derive(Clone, Copy, Debug)]
@@ -130,6 +131,7 @@ impl Clock {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let tick = move || {
+            set_aside();
             for arrival in arrivals {
                 if !sleep_until(start + arrival, &stopped) {
                     return;

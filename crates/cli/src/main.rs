@@ -1,10 +1,13 @@
 //! The `onetrip` command.
 
+mod arguments;
+mod bench;
 mod demo;
 mod doctor;
 mod output;
+mod pages;
 mod proxy;
-mod server;
+mod runtime;
 mod stop;
 
 use std::process::ExitCode;
@@ -19,7 +22,7 @@ const STATUS_FOUND: u8 = 1;
 
 /// A PostgreSQL client that hides the round trip, and tools to see what one costs.
 #[derive(Parser, Debug)]
-#[command(version, arg_required_else_help = true)]
+#[command(name = "onetrip", version, arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -29,17 +32,30 @@ struct Arguments {
 enum Command {
     /// See on a real PostgreSQL what round trips cost, and what pipelining gives back.
     Demo(demo::DemoArgs),
+    /// Measure what latency, concurrency and isolation cost, and what one trip gives back.
+    Bench(Box<bench::BenchArgs>),
     /// Find out what is between a client and a server of yours, and which settings to use.
     Doctor(doctor::DoctorArgs),
     /// Put a network's latency in front of a server of yours.
     Proxy(proxy::ProxyArgs),
+    /// Print a completion script for a shell.
+    Completions(pages::CompletionsArgs),
+    /// Print the manual page, or write those of all commands into a directory.
+    Man(pages::ManArgs),
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => return arguments::explain(&error),
+    };
+    let result = match arguments.command {
         Command::Demo(args) => demo::run(args),
+        Command::Bench(args) => bench::run(*args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Proxy(args) => proxy::run(args),
+        Command::Completions(args) => pages::completions::<Arguments>(&args),
+        Command::Man(args) => pages::man::<Arguments>(&args),
     };
     match result {
         Ok(()) | Err(End::Unread) => ExitCode::SUCCESS,

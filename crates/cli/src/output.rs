@@ -13,6 +13,16 @@ pub(crate) enum End {
     Unread,
 }
 
+impl End {
+    /// A failure says which command it is of.
+    pub(crate) fn within(self, command: &str) -> End {
+        match self {
+            End::Failed(message) => End::Failed(format!("{command}: {message}")),
+            other => other,
+        }
+    }
+}
+
 impl From<String> for End {
     fn from(message: String) -> End {
         End::Failed(message)
@@ -34,4 +44,17 @@ pub(crate) fn print(text: &str) -> Result<(), End> {
 /// Prints a line to standard error; where that can't be written there is nowhere left to say so.
 pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A number without a fraction, with commas between its thousands.
+pub(crate) fn thousands(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }

@@ -8,8 +8,8 @@ use clap::Args;
 use onetrip_lab::proxy::{Link, Proxy, ProxyConfig, SelfCheckConfig, Stats, Upstream, self_check};
 
 use crate::output::{End, print};
-use crate::server::answering;
 use crate::stop::Stop;
+use onetrip_measure::server::answering;
 
 /// Put a network's round trip in front of a server, and count the trips that clients make.
 #[derive(Args, Debug)]

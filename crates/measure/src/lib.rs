@@ -6,8 +6,17 @@
 //! of them. What came out is [`Results`](results::Results), and everything that is shown or written
 //! is made of that alone.
 
+pub mod concurrency;
 pub mod error;
 pub mod load;
 pub mod meter;
+pub mod report;
 pub mod results;
+pub mod run;
+pub mod schema;
+pub mod server;
 pub mod spread;
+pub mod target;
+pub mod trips;
+
+pub use error::{Error, Result};

@@ -17,8 +17,8 @@ use onetrip_lab::postgres::{Options, PrivatePostgres};
 use onetrip_lab::proxy::{Link, Proxy, ProxyConfig};
 
 use crate::output::{End, print};
-use crate::server::Server;
 use crate::stop::Stop;
+use onetrip_measure::server::Server;
 use progress::Progress;
 use report::Report;
 use schema::{Schema, joined};

@@ -8,13 +8,13 @@ use onetrip_lab::proxy::Upstream;
 
 /// A server, reached at one address.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct Server {
     /// For messages: the host and port as given, or the path of the socket.
-    pub(crate) name: String,
+    pub name: String,
     /// Leads to the address of `upstream` and nowhere else.
-    pub(crate) direct: Config,
+    pub direct: Config,
     /// For a proxy to dial.
-    pub(crate) upstream: Upstream,
+    pub upstream: Upstream,
 }
 
 impl Server {
@@ -22,7 +22,7 @@ impl Server {
     ///
     /// # Errors
     /// One line: several hosts, a host without an address, a configuration that contradicts itself.
-    pub(crate) fn of(config: Config) -> Result<Server, String> {
+    pub fn of(config: Config) -> Result<Server, String> {
         let resolved = config.resolve().map_err(|error| error.to_string())?;
         let [endpoint] = resolved.endpoints() else {
             return Err("--url (or PGHOST) names several hosts: name the one to use".to_owned());
@@ -47,7 +47,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`of`](Self::of).
-    pub(crate) fn behind(&self, proxy: SocketAddr) -> Result<Config, String> {
+    pub fn behind(&self, proxy: SocketAddr) -> Result<Config, String> {
         let resolved = self.direct.resolve().map_err(|error| error.to_string())?;
         let mut config = Config::new()
             .hostaddr(proxy.ip())
@@ -73,7 +73,7 @@ impl Server {
 }
 
 /// The first address that answers, or else the first.
-pub(crate) fn answering(addresses: &[SocketAddr]) -> Option<SocketAddr> {
+pub fn answering(addresses: &[SocketAddr]) -> Option<SocketAddr> {
     let answers = |address: &&SocketAddr| TcpStream::connect_timeout(address, DIAL_TIMEOUT).is_ok();
     match addresses {
         [only] => Some(*only),

@@ -1,0 +1,52 @@
+//! Arguments that can't be understood, in one line.
+
+use std::process::ExitCode;
+
+use clap::Error;
+use clap::error::ErrorKind;
+
+use crate::output::tell;
+use crate::stop::STATUS_FAILED;
+
+/// Prints what was asked for (help, the version), or says in one line what is wrong.
+pub(crate) fn explain(error: &Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // Nobody may be reading.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(STATUS_FAILED)
+        }
+        _ => {
+            tell(&format!("onetrip: {}", one_line(&error.to_string())));
+            ExitCode::from(STATUS_FAILED)
+        }
+    }
+}
+
+/// What clap says, without the usage that it repeats and the line about --help.
+fn one_line(message: &str) -> String {
+    let is_more = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more");
+    let said = message.lines().map(str::trim).take_while(|line| !is_more(line));
+    let said: Vec<&str> = said.filter(|line| !line.is_empty()).collect();
+    let line = said.join(" ").replace(" tip: ", "; tip: ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line).trim_end_matches('.').to_owned();
+    line + " (see --help)"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_and_the_tip_are_one_line() {
+        let said = "error: invalid value 'x' for '--preset <PRESET>'\n  [possible values: a, b]\n\n  \
+                    tip: a similar value exists: 'a'\n\nUsage: onetrip bench\n\nFor more information, try '--help'.\n";
+        let line = "invalid value 'x' for '--preset <PRESET>' [possible values: a, b]; \
+                    tip: a similar value exists: 'a' (see --help)";
+        assert_eq!(one_line(said), line);
+    }
+}

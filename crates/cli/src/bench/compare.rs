@@ -1,0 +1,43 @@
+//! `onetrip bench compare`: two runs side by side, for people and for their CI.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use onetrip_measure::report;
+
+use crate::output::{End, print};
+
+/// Hold the results of two runs against each other: the time per operation of B in multiples of A's,
+/// with the spread, and whether the difference is more than noise.
+///
+/// The exit status is 1 if something is slower than --fail-above allows.
+#[derive(Args, Debug)]
+pub(super) struct CompareArgs {
+    /// The results.json of the run to compare with.
+    a: PathBuf,
+
+    /// The results.json of the run that is compared.
+    b: PathBuf,
+
+    /// Fail if the time per operation of B is more than this many times A's, and the difference is
+    /// more than noise: 1.10 allows ten percent.
+    #[arg(long, value_name = "RATIO", value_parser = super::args::positive)]
+    fail_above: Option<f64>,
+}
+
+/// Prints the comparison.
+///
+/// # Errors
+/// One line: a file that can't be read. Or something is slower than allowed.
+pub(super) fn run(args: &CompareArgs) -> Result<(), End> {
+    let read = |path| report::read(path).map_err(|error| format!("bench compare: {error}"));
+    let comparison = report::compare(&read(&args.a)?, &read(&args.b)?);
+    print(&comparison.to_string())?;
+    let Some(limit) = args.fail_above else { return Ok(()) };
+    let slower = comparison.fails_above(limit);
+    if slower.is_empty() {
+        return Ok(());
+    }
+    print(&format!("slower than {limit} ×: {}", slower.join("; ")))?;
+    Err(End::Found)
+}

@@ -1,0 +1,86 @@
+//! `onetrip bench`: what latency, concurrency and isolation cost on a server, and what one trip gives
+//! back.
+
+mod args;
+mod choose;
+mod compare;
+pub(crate) mod live;
+
+use clap::{Args, Subcommand};
+use onetrip_measure::report;
+use onetrip_measure::run::Finished;
+use onetrip_measure::target::Target;
+
+use crate::output::{End, print, tell};
+use crate::runtime::runtime;
+use crate::stop::Stop;
+use args::RunArgs;
+use compare::CompareArgs;
+use live::Live;
+
+/// Measure what latency, concurrency and isolation cost, and what one trip gives back.
+///
+/// On a private PostgreSQL that ends with it, or on any server by --url. There it works in a schema of
+/// its own, onetrip_bench, which it drops at the end, and changes nothing else (a --script does what it
+/// says). Ctrl-C ends it with what was measured so far.
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    command: Option<BenchCommand>,
+    #[command(flatten)]
+    run: RunArgs,
+}
+
+#[derive(Subcommand, Debug)]
+enum BenchCommand {
+    /// Hold the results of two runs against each other.
+    Compare(CompareArgs),
+}
+
+/// Measures, prints the tables, and writes the files that were asked for.
+///
+/// # Errors
+/// One line: what failed, where, and what to do. Or a comparison found something slower.
+pub(crate) fn run(args: BenchArgs) -> Result<(), End> {
+    match args.command {
+        Some(BenchCommand::Compare(args)) => compare::run(&args),
+        None => measure(&args.run).map_err(|end| end.within("bench")),
+    }
+}
+
+fn measure(args: &RunArgs) -> Result<(), End> {
+    let plan = args.plan()?;
+    if let Some(out) = &args.out {
+        report::check_writable(out).map_err(|error| format!("--out: {error}"))?;
+    }
+    let live = Live::new();
+    let shown = live.clone();
+    let stop = Stop::catch(move || shown.done())?;
+    let finished = runtime(plan.threads)?.block_on(async {
+        let target = match &args.url {
+            Some(url) => Target::at(url)?,
+            None => {
+                live.say("starting a private PostgreSQL");
+                Target::start(plan.connections())?
+            }
+        };
+        stop.tidy_first(onetrip_measure::schema::LEFT);
+        let stopped = async { format!("stopped by {}", stop.requested().await) };
+        onetrip_measure::run::run(&target, &plan, &live, stopped).await
+    });
+    stop.tidied();
+    live.done();
+    let Finished { results, failure } = finished.map_err(|error| error.to_string())?;
+    print(&report::terminal(&results))?;
+    if let Some(out) = &args.out {
+        for path in report::write_all(&results, out).map_err(|error| error.to_string())? {
+            tell(&format!("written: {}", path.display()));
+        }
+    }
+    match (failure, results.stopped) {
+        (Some(failure), _) => Err(failure.to_string().into()),
+        (None, Some(stopped)) => Err(format!("{stopped}, with what was measured so far").into()),
+        (None, None) => Ok(()),
+    }
+}

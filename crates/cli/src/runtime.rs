@@ -1,0 +1,15 @@
+//! The runtime that a command's work runs on.
+
+use tokio::runtime::{Builder, Runtime};
+
+/// With one thread all is done on the caller's own.
+///
+/// # Errors
+/// The system allows no more threads or descriptors: one line.
+pub(crate) fn runtime(threads: usize) -> Result<Runtime, String> {
+    let built = match threads {
+        1 => Builder::new_current_thread().enable_all().build(),
+        _ => Builder::new_multi_thread().worker_threads(threads).enable_all().build(),
+    };
+    built.map_err(|error| format!("can't start the runtime ({error}): try again"))
+}

@@ -1,0 +1,75 @@
+//! What is read of client and server around each repetition, in one place.
+
+use onetrip::{Client, Session};
+
+use crate::error::Result;
+use crate::meter::{self, ClientCpu, Sampler, Seen, ServerCpu, Waits};
+use crate::results::{Repetition, Server};
+use crate::target::{APPLICATION, Target};
+
+/// Everything that is read, and the connections for it: as many as [`CONNECTIONS`].
+pub(super) struct Meters {
+    server: Server,
+    processes: Option<meter::Server>,
+    sampler: Sampler,
+}
+
+/// Connections beside those of the load: one makes the tables, one looks at the others.
+const CONNECTIONS: usize = 2;
+
+/// As it stood before a repetition.
+pub(super) struct Before {
+    trips: u64,
+    client: ClientCpu,
+    server: Option<ServerCpu>,
+    waits: Waits,
+}
+
+impl Meters {
+    /// Connects, looks whether the server has room for the load's connections, and asks what it is.
+    /// Returns the session for the tables.
+    pub(super) async fn connect(target: &Target, load: usize) -> Result<(Session, Meters)> {
+        let config = target.direct().clone().connections_max(1);
+        let admin = Client::connect_with(&config).await?.session().await?;
+        let needed = u32::try_from(load + CONNECTIONS - 1).unwrap_or(u32::MAX);
+        meter::connections_left(&admin).await?.check(&format!("--connections {load}"), needed)?;
+        let server = describe(target, &admin).await?;
+        let processes = match target.private() {
+            Some(private) => meter::Server::of_private(private),
+            None => meter::Server::of_session(target.direct(), &admin).await?,
+        };
+        let sampler = Sampler::connect(&config, APPLICATION).await?;
+        Ok((admin, Meters { server, processes, sampler }))
+    }
+
+    pub(super) fn server(&self) -> &Server {
+        &self.server
+    }
+
+    pub(super) fn begin(&self, client: &Client) -> Before {
+        let waits = self.sampler.start();
+        let server = self.processes.clone().and_then(ServerCpu::start);
+        let trips = client.metrics().counts.trips;
+        Before { trips, client: ClientCpu::start(), server, waits }
+    }
+
+    /// Adds to the repetition what it cost, and returns what the server's sessions did meanwhile.
+    pub(super) fn end(&self, before: Before, client: &Client, to: &mut Repetition) -> Seen {
+        let Before { trips, client: mut cpu, server, waits } = before;
+        let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+        to.client_cpu_ms = cpu.elapsed().map(ms);
+        to.server_cpu_ms = server.and_then(|server| server.elapsed()).map(ms);
+        to.trips = Some(client.metrics().counts.trips - trips);
+        waits.finish()
+    }
+}
+
+async fn describe(target: &Target, admin: &Session) -> Result<Server> {
+    Ok(Server {
+        url: target.url().to_owned(),
+        product: "PostgreSQL".to_owned(),
+        version: meter::version(admin).await?,
+        private: target.private().is_some(),
+        settings: meter::settings(admin).await?,
+    })
+}

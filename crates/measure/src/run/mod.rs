@@ -1,0 +1,81 @@
+//! A run: every cell of a plan, in turns, on one server.
+
+mod found;
+mod meters;
+mod plan;
+mod progress;
+mod runner;
+
+use std::time::Instant;
+
+use jiff::Timestamp;
+
+use crate::error::{Error, Result};
+use crate::results::{ClientSide, Results, SCHEMA, SCHEMA_VERSION};
+use crate::target::Target;
+pub use plan::{Plan, Planned, Work};
+pub use progress::{Progress, Watch};
+use runner::Runner;
+
+/// What a run came to.
+#[derive(Debug)]
+pub struct Finished {
+    /// What was measured, also where it ended early.
+    pub results: Results,
+    /// What ended it early, if that was a failure, and what could not be tidied up.
+    pub failure: Option<Error>,
+}
+
+/// Measures all of a plan, and leaves nothing on the server. When `stop` resolves, with the reason, it
+/// ends with what was measured so far.
+///
+/// # Errors
+/// What kept it from beginning; nothing was left on the server then.
+pub async fn run(
+    target: &Target,
+    plan: &Plan,
+    watch: &dyn Watch,
+    stop: impl Future<Output = String>,
+) -> Result<Finished> {
+    let (started, clock) = (Timestamp::now(), Instant::now());
+    let mut runner = Runner::begin(target, plan, watch).await?;
+    let ended = tokio::select! {
+        ended = runner.measure_all() => ended.map(|()| None),
+        reason = stop => Ok(Some(reason)),
+    };
+    let (lines, cells) = runner.take();
+    let server = runner.server();
+    let left = runner.end().await.err();
+    let (stopped, failure) = match ended {
+        Ok(stopped) => (stopped, left),
+        Err(error) => (Some(error.to_string()), Some(joined(error, left))),
+    };
+    let results = Results {
+        schema: SCHEMA.to_owned(),
+        schema_version: SCHEMA_VERSION,
+        onetrip_version: env!("CARGO_PKG_VERSION").to_owned(),
+        started_at: started.round(jiff::Unit::Second).unwrap_or(started).to_string(),
+        elapsed_s: clock.elapsed().as_secs_f64(),
+        stopped,
+        command: plan.command.clone(),
+        seed: plan.seed,
+        server,
+        client: client_side(plan.threads),
+        lines,
+        cells,
+    };
+    Ok(Finished { results, failure })
+}
+
+fn joined(first: Error, second: Option<Error>) -> Error {
+    match second {
+        Some(second) => Error::new(format!("{first}; {second}")),
+        None => first,
+    }
+}
+
+fn client_side(threads: usize) -> ClientSide {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let system = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
+    ClientSide { cpus, threads, system }
+}

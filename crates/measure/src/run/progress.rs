@@ -1,0 +1,72 @@
+//! What those are told who watch a run.
+
+use std::time::Duration;
+
+use crate::load::Snapshot;
+use crate::results::Repetition;
+
+/// Somebody who watches.
+pub trait Watch: Sync {
+    /// What is done from now on, in a few words.
+    fn doing(&self, what: &str);
+
+    /// Several times a second while a repetition runs.
+    fn progress(&self, progress: &Progress<'_>);
+
+    /// A repetition has ended.
+    fn measured(&self, progress: &Progress<'_>, repetition: &Repetition);
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// What is being measured.
+    pub label: &'a str,
+    /// Repetitions of all cells that have ended.
+    pub done: usize,
+    /// Repetitions of all cells.
+    pub of: usize,
+    /// How far the present one is.
+    pub snapshot: Snapshot,
+    /// How long the rest will take, by what the same took before; None before the first has ended.
+    pub left: Option<Duration>,
+}
+
+/// How long the rest will take.
+#[derive(Debug)]
+pub(super) struct Estimate {
+    /// The last repetition of each cell, with what was done around it.
+    took: Vec<Option<Duration>>,
+}
+
+impl Estimate {
+    pub(super) fn new(cells: usize) -> Estimate {
+        Estimate { took: vec![None; cells] }
+    }
+
+    pub(super) fn note(&mut self, cell: usize, took: Duration) {
+        self.took[cell] = Some(took);
+    }
+
+    /// Of these cells, each as often as it comes. One that was not measured yet will take as long as
+    /// the others in the mean.
+    pub(super) fn left(&self, cells: impl Iterator<Item = usize>) -> Option<Duration> {
+        let known: Vec<Duration> = self.took.iter().flatten().copied().collect();
+        let mean = known.iter().sum::<Duration>().checked_div(known.len() as u32)?;
+        Some(cells.map(|cell| self.took[cell].unwrap_or(mean)).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_yet_takes_as_long_as_the_others() {
+        let mut estimate = Estimate::new(3);
+        assert_eq!(estimate.left(0..3), None);
+        estimate.note(0, Duration::from_secs(1));
+        estimate.note(1, Duration::from_secs(3));
+        assert_eq!(estimate.left([1, 2].into_iter()), Some(Duration::from_secs(5)));
+    }
+}

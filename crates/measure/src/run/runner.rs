@@ -1,0 +1,237 @@
+//! Works through a plan: connections, tables, warm-ups and repetitions.
+
+use std::time::{Duration, Instant};
+
+use onetrip::{Client, Config, Session};
+
+use super::found::Found;
+use super::meters::Meters;
+use super::plan::{Plan, Planned, Work};
+use super::progress::{Estimate, Progress, Watch};
+use crate::error::Result;
+use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
+use crate::meter::{self, Seen};
+use crate::results::{Cell, Line as LineFound, Server};
+use crate::target::{APPLICATION, Line, Target};
+use crate::{concurrency, schema, trips};
+
+/// A run that has begun: the schema is there.
+pub(super) struct Runner<'a> {
+    target: &'a Target,
+    plan: &'a Plan,
+    watch: &'a dyn Watch,
+    /// Makes and drops the tables.
+    admin: Session,
+    meters: Meters,
+    lines: Vec<(Line, Option<LineFound>)>,
+    /// The connections that carry the load, of which line, and how many.
+    client: Option<(usize, u32, Client)>,
+    found: Vec<Found>,
+    estimate: Estimate,
+}
+
+/// Beginning and end.
+impl<'a> Runner<'a> {
+    /// Looks whether the server has room, and makes the schema.
+    pub(super) async fn begin(
+        target: &'a Target,
+        plan: &'a Plan,
+        watch: &'a dyn Watch,
+    ) -> Result<Runner<'a>> {
+        let (admin, meters) = Meters::connect(target, plan.connections()).await?;
+        let lines = lines(target, plan)?;
+        watch.doing("making the tables");
+        schema::create(&admin, plan.force).await?;
+        let cells = plan.cells.len();
+        let (found, estimate) = (vec![Found::default(); cells], Estimate::new(cells));
+        let client = None;
+        let runner = Runner { target, plan, watch, admin, meters, lines, client, found, estimate };
+        match runner.make_tables().await {
+            Ok(()) => Ok(runner),
+            Err(error) => Err(super::joined(error, runner.end().await.err())),
+        }
+    }
+
+    async fn make_tables(&self) -> Result<()> {
+        if self.plan.cells.iter().any(|cell| matches!(cell.work, Work::Trips(_))) {
+            trips::make_tables(&self.admin).await?;
+        }
+        Ok(())
+    }
+
+    /// What was found of the lines and the cells that were measured at least once.
+    pub(super) fn take(&mut self) -> (Vec<LineFound>, Vec<Cell>) {
+        let lines = self.lines.iter().filter_map(|(_, found)| *found).collect();
+        let found = std::mem::take(&mut self.found);
+        let cells = self.plan.cells.iter().zip(found);
+        (lines, cells.filter_map(|(planned, found)| found.cell(planned)).collect())
+    }
+
+    pub(super) fn server(&self) -> Server {
+        self.meters.server().clone()
+    }
+
+    /// Lets go of the connections and drops the schema.
+    ///
+    /// # Errors
+    /// It is still there.
+    pub(super) async fn end(self) -> Result<()> {
+        self.watch.doing("dropping the tables");
+        // Whatever was still on its way through a proxy may hold locks.
+        drop((self.client, self.lines));
+        schema::drop_all(&self.admin).await
+    }
+}
+
+/// The ways to the server that the plan needs, the shortest first.
+fn lines(target: &Target, plan: &Plan) -> Result<Vec<(Line, Option<LineFound>)>> {
+    let mut rtts: Vec<Duration> = plan.cells.iter().map(rtt).collect();
+    rtts.sort_unstable();
+    rtts.dedup();
+    rtts.into_iter().map(|rtt| Ok((target.line(rtt)?, None))).collect()
+}
+
+fn rtt(cell: &Planned) -> Duration {
+    Duration::from_secs_f64(cell.key.rtt_added_ms / 1e3)
+}
+
+/// Measuring.
+impl Runner<'_> {
+    /// Each cell once, then each once more in the opposite order, and so on.
+    pub(super) async fn measure_all(&mut self) -> Result<()> {
+        let order = self.order();
+        for (done, cell) in order.iter().copied().enumerate() {
+            let start = Instant::now();
+            self.measure(cell, &order[done..], done).await?;
+            self.estimate.note(cell, start.elapsed());
+        }
+        Ok(())
+    }
+
+    /// The cells, as often as each is measured. Those of one line stay together.
+    fn order(&self) -> Vec<usize> {
+        let mut once: Vec<usize> = (0..self.plan.cells.len()).collect();
+        once.sort_by_key(|cell| rtt(&self.plan.cells[*cell]));
+        let mut order = Vec::new();
+        for _ in 0..self.plan.repetitions {
+            order.extend(&once);
+            once.reverse();
+        }
+        order
+    }
+
+    async fn measure(&mut self, cell: usize, left: &[usize], done: usize) -> Result<()> {
+        let planned = &self.plan.cells[cell];
+        let client = self.client_of(planned).await?;
+        let label = planned.label();
+        let progress = |snapshot| Progress {
+            label: &label,
+            done,
+            of: done + left.len(),
+            snapshot,
+            left: self.estimate.left(left.iter().copied()),
+        };
+        self.watch.progress(&progress(Snapshot::default()));
+        let seed = self.plan.seed.wrapping_add((done as u64) << 32);
+        let watch = |snapshot| self.watch.progress(&progress(snapshot));
+        let (ran, waits) = match planned.work {
+            Work::Concurrency(workload) => {
+                let settings = self.settings(planned, seed);
+                let tasks = |count: u32| {
+                    let task = |number| concurrency::Task::new(&client, workload, settings, number);
+                    (0..u64::from(count)).map(task).collect::<Vec<_>>()
+                };
+                concurrency::make_tables(&self.admin, self.plan.rows).await?;
+                // Each connection prepares the statement, and then all is as it was.
+                warm_up(tasks(planned.key.connections), WARM_UP_TRANSACTIONS).await?;
+                concurrency::make_tables(&self.admin, self.plan.rows).await?;
+                self.run(planned, tasks(planned.key.tasks), &client, seed, &watch).await?
+            }
+            Work::Trips(way) => {
+                warm_up(trips::Task::all(way, &client, seed).await?, WARM_UP_CALLS).await?;
+                let tasks = trips::Task::all(way, &client, seed).await?;
+                let ran = self.run(planned, tasks, &client, seed, &watch).await?;
+                if way.fills() {
+                    trips::empty_tables(&self.admin).await?;
+                }
+                ran
+            }
+        };
+        self.watch.measured(&progress(Snapshot::default()), &ran.repetition);
+        self.found[cell].add(ran, &waits);
+        Ok(())
+    }
+
+    fn settings(&self, planned: &Planned, seed: u64) -> concurrency::Settings {
+        let isolation = planned.key.isolation.map_or(onetrip::Isolation::ReadCommitted, Into::into);
+        let Plan { rows, one_trip, .. } = *self.plan;
+        concurrency::Settings { isolation, rows, one_trip, seed }
+    }
+
+    async fn run<O: Operation>(
+        &self,
+        planned: &Planned,
+        tasks: Vec<O>,
+        client: &Client,
+        seed: u64,
+        watch: &(dyn Fn(Snapshot) + Sync),
+    ) -> Result<(Ran, Seen)> {
+        let before = self.meters.begin(client);
+        let mut ran = load::run(tasks, Load { seed, ..planned.load }, watch).await?;
+        let waited = self.meters.end(before, client, &mut ran.repetition);
+        Ok((ran, waited))
+    }
+}
+
+/// Transactions of each connection, and calls of each task, that come before a repetition. A statement is
+/// prepared at its fifth use.
+const WARM_UP_TRANSACTIONS: u64 = 6;
+const WARM_UP_CALLS: u64 = 2;
+
+async fn warm_up<O: Operation>(tasks: Vec<O>, each: u64) -> Result<()> {
+    let load = Load { until: Until::Each(each), rate: None, seed: 0 };
+    load::run(tasks, load, &|_| ()).await.map(drop)
+}
+
+/// Connections.
+impl Runner<'_> {
+    /// The client that this cell needs: the one of the cell before, if it is the same.
+    async fn client_of(&mut self, planned: &Planned) -> Result<Client> {
+        let (rtt, connections) = (rtt(planned), planned.key.connections);
+        let line = self.lines.iter().position(|(line, _)| line.rtt == rtt).unwrap_or(0);
+        match &self.client {
+            Some((of, count, client)) if (*of, *count) == (line, connections) => {
+                return Ok(client.clone());
+            }
+            _ => self.client = None,
+        }
+        let (way, found) = &mut self.lines[line];
+        let explained = |error| way.explained(error, self.target);
+        let config = load_config(&way.config, planned)?;
+        let client = Client::connect_with(&config).await.map_err(|it| explained(it.into()))?;
+        if found.is_none() {
+            let rtt_ms = meter::rtt(&client).await.map_err(explained)?;
+            *found = Some(LineFound { rtt_added_ms: way.rtt_ms(), rtt_ms });
+        }
+        self.client = Some((line, connections, client.clone()));
+        Ok(client)
+    }
+}
+
+/// As many connections as the cell has, for which nobody waits in vain, in the tool's schema.
+fn load_config(config: &Config, planned: &Planned) -> Result<Config> {
+    let resolved = config.resolve().map_err(|error| crate::Error::new(error.to_string()))?;
+    let config = schema::within(config, resolved.options());
+    let tasks = planned.key.tasks as usize;
+    Ok(config
+        .application_name(APPLICATION)
+        .connections_max(planned.key.connections as usize)
+        .waiting_max(tasks.max(WAITING_MAX))
+        .wait_timeout(WAIT))
+}
+
+/// What a client allows by itself.
+const WAITING_MAX: usize = 16_384;
+
+/// A task that waits for a connection is part of what is measured.
+const WAIT: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,0 +1,120 @@
+//! Lines over an axis, each with its name at its end.
+
+use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
+
+use super::canvas::{self, BOTTOM, Drawn, Plot, Root, SIZE, TOP, WIDTH, px};
+use super::palette::{AXIS, OTHERS, QUIET, look};
+use super::{Axis, Words, labels};
+
+/// A chart of lines.
+pub(in crate::report) struct Lines {
+    pub(in crate::report) x: Axis,
+    pub(in crate::report) y: Axis,
+    pub(in crate::report) lines: Vec<Line>,
+    /// Drawn behind, without names: what the lines are to be seen among.
+    pub(in crate::report) others: Vec<Line>,
+    /// A bound, with its name.
+    pub(in crate::report) floor: Option<Line>,
+}
+
+/// One of them.
+pub(in crate::report) struct Line {
+    pub(in crate::report) name: String,
+    pub(in crate::report) points: Vec<Point>,
+}
+
+/// A place on a line, with what the middle half of the values lies between.
+#[derive(Clone, Copy)]
+pub(in crate::report) struct Point {
+    pub(in crate::report) x: f64,
+    pub(in crate::report) y: f64,
+    pub(in crate::report) range: Option<(f64, f64)>,
+    pub(in crate::report) is_marked: bool,
+}
+
+const HEIGHT: i32 = px(270);
+const NAME_WIDTH_MAX: i32 = px(150);
+const LINE_HEIGHT: i32 = px(15);
+
+/// Between the end of a line and its name.
+const NAME_GAP: i32 = px(14);
+
+impl Lines {
+    /// As an element of a page.
+    pub(in crate::report) fn svg(self, words: &Words<'_>) -> String {
+        canvas::svg(words, HEIGHT, |root| self.paint(root))
+    }
+
+    fn paint(&self, root: &Root<'_>) -> Drawn {
+        let names: Vec<String> =
+            self.named().map(|(_, line)| labels::fit(&line.name, SIZE, NAME_WIDTH_MAX)).collect();
+        let widest = names.iter().map(|name| labels::width(name, SIZE)).max().unwrap_or_default();
+        let margins = (canvas::left_of(&self.y), widest + NAME_GAP + px(4));
+        let plot = canvas::plot(root, margins, self.x.clone(), self.y.clone())?;
+        for line in &self.others {
+            path(root, &plot, line, ShapeStyle::from(OTHERS).stroke_width(px(1) as u32))?;
+        }
+        if let Some(floor) = &self.floor {
+            path(root, &plot, floor, ShapeStyle::from(AXIS).stroke_width(px(2) as u32))?;
+        }
+        for (i, line) in self.lines.iter().enumerate() {
+            draw_line(root, &plot, i, line)?;
+        }
+        self.draw_names(root, &plot, &names, WIDTH - margins.1)
+    }
+
+    /// All lines that have a name to be written, with their numbers; the floor has none.
+    fn named(&self) -> impl Iterator<Item = (Option<usize>, &Line)> {
+        let floor = self.floor.iter().map(|line| (None, line));
+        self.lines.iter().enumerate().map(|(i, line)| (Some(i), line)).chain(floor)
+    }
+
+    fn draw_names(&self, root: &Root<'_>, plot: &Plot<'_>, names: &[String], right: i32) -> Drawn {
+        let ends: Vec<(i32, i32)> = self.named().map(|(_, line)| end(plot, line)).collect();
+        let wanted: Vec<i32> = ends.iter().map(|(_, y)| *y).collect();
+        let bounds = (TOP + px(2), HEIGHT - BOTTOM);
+        let places = labels::spread_out(&wanted, LINE_HEIGHT, bounds);
+        for (i, (number, _)) in self.named().enumerate() {
+            let color = number.map_or(QUIET, |number| look(number).color);
+            let at = (right + NAME_GAP, places[i]);
+            canvas::text(root, &names[i], at, color, HPos::Left)?;
+            let (x, y) = ends[i];
+            if (y - at.1).abs() > px(2) || at.0 - x > px(20) {
+                let from = (x + px(5), y);
+                canvas::stroke(root, from, (at.0 - px(2), at.1), AXIS, px(1) / 2)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn end(plot: &Plot<'_>, line: &Line) -> (i32, i32) {
+    let last = line.points.last().map_or((0.0, 0.0), |it| (it.x, it.y));
+    plot.plotting_area().map_coordinate(&last)
+}
+
+fn draw_line(root: &Root<'_>, plot: &Plot<'_>, number: usize, line: &Line) -> Drawn {
+    let look = look(number);
+    let place = |x, y| plot.plotting_area().map_coordinate(&(x, y));
+    path(root, plot, line, ShapeStyle::from(look.color).stroke_width(px(2) as u32))?;
+    for point in &line.points {
+        if let Some((low, high)) = point.range {
+            let (from, to) = (place(point.x, low), place(point.x, high));
+            canvas::bar(root, from, to, look.color)?;
+        }
+        if point.is_marked {
+            canvas::mark(root, place(point.x, point.y), look)?;
+        }
+    }
+    Ok(())
+}
+
+fn path(root: &Root<'_>, plot: &Plot<'_>, line: &Line, style: ShapeStyle) -> Drawn {
+    let points = line.points.iter().map(|it| (it.x, it.y));
+    let places = points.map(|it| plot.plotting_area().map_coordinate(&it)).collect::<Vec<_>>();
+    match places.len() {
+        0 | 1 => Ok(()),
+        _ => root.draw(&PathElement::new(places, style)),
+    }
+}

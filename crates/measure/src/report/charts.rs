@@ -1,0 +1,212 @@
+//! Which charts a report has.
+
+use super::chart::LINES_MAX;
+use super::findings;
+use super::grid::{self, Dimension, Grid, Layout, Row, grids, values};
+use super::measure::Measure;
+use super::percentiles;
+use super::plots::{self, Around, View};
+use super::tables::{self, by_depth, cells_of, widest};
+use crate::results::{Cell, Preset, Results};
+
+/// Charts that belong together.
+pub(super) struct Group {
+    pub(super) title: String,
+    pub(super) views: Vec<View>,
+}
+
+/// The charts of a preset.
+pub(super) fn groups(results: &Results, preset: Preset) -> Vec<Group> {
+    let groups = match preset {
+        Preset::Concurrency => concurrency(results),
+        Preset::Trips => trips(results),
+        Preset::Fortunes | Preset::Script => throughput(results, preset),
+    };
+    groups.into_iter().filter(|group| !group.views.is_empty()).collect()
+}
+
+fn concurrency(results: &Results) -> Vec<Group> {
+    let tables = tables::tables(results, Preset::Concurrency);
+    let reach: Vec<f64> = tables.iter().flat_map(|it| plots::values(&it.grid.rows)).collect();
+    let mut groups: Vec<Group> = tables
+        .iter()
+        .map(|it| {
+            let mut views = by_family(&it.grid, &it.title, &reach);
+            views.extend(longest_tails(results, &it.grid, &it.title));
+            Group { title: at(&it.title), views }
+        })
+        .collect();
+    groups.extend(across_levels(results));
+    groups
+}
+
+/// `At read committed`; a title that is no level stays as it is.
+fn at(title: &str) -> String {
+    match title {
+        "concurrency" => "By number of tasks".to_owned(),
+        level => format!("At {level}"),
+    }
+}
+
+/// One chart for each kind of operation, with the others behind it.
+fn by_family(grid: &Grid, title: &str, reach: &[f64]) -> Vec<View> {
+    let place = |column: &str| match title {
+        "concurrency" => format!("With {column}"),
+        level => format!("With {column} at {level}"),
+    };
+    if grid.columns.len() == 1 {
+        let finding = findings::contrast(grid, place);
+        return vec![View::new(finding, grid.clone(), &Around::default())];
+    }
+    let families = FAMILIES.into_iter().map(|family| grid.only(|row| family == of_family(row)));
+    let charts = families.filter(|it| !it.rows.is_empty()).flat_map(|it| it.split(LINES_IN_FAMILY));
+    charts.map(|part| in_family(grid, part, reach, place)).collect()
+}
+
+fn in_family(all: &Grid, part: Grid, reach: &[f64], place: impl Fn(&str) -> String) -> View {
+    let is_other = |row: &&Row| part.rows.iter().all(|own| own.label != row.label);
+    let others: Vec<Row> = all.rows.iter().filter(is_other).cloned().collect();
+    let around = Around { reach, others: &others, ..Around::default() };
+    View::new(findings::contrast(&part, place), part, &around)
+}
+
+const LINES_IN_FAMILY: usize = 5;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Writes,
+    Locks,
+    ForeignKeys,
+    Reads,
+}
+
+const FAMILIES: [Family; 4] = [Family::Writes, Family::Locks, Family::ForeignKeys, Family::Reads];
+
+fn of_family(row: &Row) -> Family {
+    match row.workload.as_str() {
+        name if name.contains("_fk") => Family::ForeignKeys,
+        name if name.starts_with("select_for_") => Family::Locks,
+        name if name.starts_with("select") => Family::Reads,
+        _ => Family::Writes,
+    }
+}
+
+/// Latency of those operations of the last column whose slowest took longest.
+fn longest_tails(results: &Results, grid: &Grid, title: &str) -> Option<View> {
+    let column = &grid.columns[grid.last_column(1)?].label;
+    let is_there = |cell: &&Cell| {
+        let level = Dimension::Isolation.label(&cell.key);
+        Dimension::Tasks.label(&cell.key) == *column && grid.sheet.first() == Some(&level)
+    };
+    let cells = cells_of(results, Preset::Concurrency).into_iter().filter(is_there);
+    let mut cells: Vec<&Cell> = cells.collect();
+    cells.sort_by_key(|cell| std::cmp::Reverse(cell.latency.as_ref().map(|it| it.p99_us)));
+    cells.truncate(TAILS);
+    let place = match title {
+        "concurrency" => format!("With {column}"),
+        level => format!("With {column} at {level}"),
+    };
+    percentiles(&cells, &place)
+}
+
+const TAILS: usize = 5;
+
+fn percentiles(cells: &[&Cell], place: &str) -> Option<View> {
+    let names = grid::row_names(cells);
+    let curves = percentiles::curves(names.into_iter().zip(cells.iter().copied()));
+    let is_enough = curves.iter().any(|it| it.points.len() > 1);
+    is_enough.then(|| View::percentiles(percentiles::finding(&curves, place), curves))
+}
+
+fn across_levels(results: &Results) -> Option<Group> {
+    let cells = cells_of(results, Preset::Concurrency);
+    if values(&cells, Dimension::Isolation) < 2 {
+        return None;
+    }
+    let sheets = &[Dimension::Workload];
+    let layout = Layout { sheets, column: Dimension::Tasks, measure: Measure::Elapsed };
+    let views = grids(&cells, &results.lines, &layout).into_iter().map(|grid| {
+        let place = |column: &str| format!("{} with {column}", grid.sheet[0]);
+        View::new(findings::contrast(&grid, place), grid, &Around::default())
+    });
+    Some(Group {
+        title: "Each operation across isolation levels".to_owned(),
+        views: views.collect(),
+    })
+}
+
+fn trips(results: &Results) -> Vec<Group> {
+    let (deep, other) = by_depth(&cells_of(results, Preset::Trips));
+    let time = Group { title: "Time by round trip".to_owned(), views: over_rtt(results, &other) };
+    let depth =
+        Group { title: "Throughput by depth".to_owned(), views: over_depth(results, &deep) };
+    let tails = Group { title: "Percentiles".to_owned(), views: tails_by_workload(&other) };
+    vec![time, depth, tails]
+}
+
+fn over_rtt(results: &Results, cells: &[&Cell]) -> Vec<View> {
+    let sheets = &[Dimension::Workload];
+    let layout = Layout { sheets, column: Dimension::Rtt, measure: Measure::Latency };
+    let all = grids(cells, &results.lines, &layout).into_iter();
+    let charts = all.flat_map(|grid| grid.split(LINES_MAX));
+    let view = |grid: Grid| {
+        let place = |column: &str| format!("{}, {column}", grid.sheet[0]);
+        let around = Around { is_over_rtt: true, ..Around::default() };
+        View::new(findings::contrast(&grid, place), grid, &around)
+    };
+    charts.map(view).collect()
+}
+
+fn over_depth(results: &Results, cells: &[&Cell]) -> Vec<View> {
+    let sheets = &[Dimension::Workload, Dimension::Mode];
+    let layout = Layout { sheets, column: Dimension::Depth, measure: Measure::Rate };
+    let charts = grids(cells, &results.lines, &layout).into_iter();
+    let charts = charts.flat_map(|grid| grid.split(LINES_MAX));
+    let view = |grid: Grid| {
+        let name = grid.sheet.iter().filter(|it| !it.is_empty()).cloned().collect::<Vec<_>>();
+        let finding = format!("{}, {}", name.join(", "), findings::gain(&grid));
+        View::new(finding, grid, &Around::default())
+    };
+    charts.map(view).collect()
+}
+
+/// At the round trip in the middle, where neither the server nor the line is all of it.
+fn tails_by_workload(cells: &[&Cell]) -> Vec<View> {
+    let mut rtts: Vec<f64> = cells.iter().map(|it| it.key.rtt_added_ms).collect();
+    rtts.sort_unstable_by(f64::total_cmp);
+    rtts.dedup();
+    let Some(rtt) = rtts.get(rtts.len() / 2) else { return Vec::new() };
+    let mut workloads: Vec<&str> = cells.iter().map(|it| it.key.workload.as_str()).collect();
+    workloads.dedup();
+    let of = |workload: &str| {
+        let is_there = |it: &&Cell| it.key.workload == workload && it.key.rtt_added_ms == *rtt;
+        let cells: Vec<&Cell> = cells.iter().copied().filter(is_there).take(LINES_MAX).collect();
+        let place = format!("{workload}, {}", Dimension::Rtt.label(&cells.first()?.key));
+        percentiles(&cells, &place)
+    };
+    workloads.into_iter().filter_map(of).collect()
+}
+
+fn throughput(results: &Results, preset: Preset) -> Vec<Group> {
+    let cells = cells_of(results, preset);
+    let column = widest(&cells);
+    let layout = Layout { sheets: &[], column, measure: Measure::Rate };
+    let all = grids(&cells, &results.lines, &layout).into_iter();
+    let mut views: Vec<View> = all
+        .flat_map(|grid| grid.split(LINES_MAX))
+        .map(|grid| {
+            let place = |column: &str| format!("With {column}");
+            View::new(findings::contrast(&grid, place), grid, &Around::default())
+        })
+        .collect();
+    views.extend(last_tails(&cells, column));
+    vec![Group { title: "Throughput and percentiles".to_owned(), views }]
+}
+
+fn last_tails(cells: &[&Cell], column: Dimension) -> Option<View> {
+    let last = cells.iter().max_by(|a, b| column.order(&a.key, &b.key))?;
+    let last = column.label(&last.key);
+    let is_there = |it: &&Cell| column.label(&it.key) == last;
+    let cells: Vec<&Cell> = cells.iter().copied().filter(is_there).take(LINES_MAX).collect();
+    percentiles(&cells, &format!("With {last}"))
+}

@@ -1,0 +1,130 @@
+//! What a chart shows, in a sentence that is computed from its figures. A difference that may be
+//! noise is never told as one.
+
+use super::format::{self, times};
+use super::grid::{Figure, Grid, Row};
+use crate::spread::{REPETITIONS_MIN, Ratio};
+
+/// How the slowest row compares with the fastest in the last column; `place` says where that is.
+pub(super) fn contrast(grid: &Grid, place: impl Fn(&str) -> String) -> String {
+    let column = grid.last_column(2).or_else(|| grid.last_column(1));
+    let Some(column) = column else { return "Nothing was measured".to_owned() };
+    let place = place(&grid.columns[column].label);
+    let figures = grid.rows.iter().filter_map(|row| Some((row, row.figures[column].as_ref()?)));
+    let mut sorted: Vec<(&Row, &Figure)> = figures.collect();
+    sorted.sort_by(|a, b| a.1.spread.median.total_cmp(&b.1.spread.median));
+    match (sorted.last(), sorted.first()) {
+        (Some(most), Some(least)) if sorted.len() > 1 => {
+            format!("{place}, {}", compared(grid, *most, *least))
+        }
+        _ => alone(grid),
+    }
+}
+
+fn compared(grid: &Grid, most: (&Row, &Figure), least: (&Row, &Figure)) -> String {
+    let (upper, lower) = (&most.0.label, &least.0.label);
+    let Some(ratio) = most.1.ratio(least.1) else { return String::new() };
+    if ratio.is_noise() {
+        return noise(upper, lower, &ratio);
+    }
+    match grid.is_time {
+        true => format!("{upper} takes {} as long as {lower}", times(ratio.median)),
+        false => format!("{upper} does {} the {} of {lower}", times(ratio.median), grid.what),
+    }
+}
+
+/// Two things that differ by what may be noise.
+pub(super) fn noise(upper: &str, lower: &str, ratio: &Ratio) -> String {
+    let difference = times(ratio.median);
+    match ratio.repetitions {
+        few if few < REPETITIONS_MIN => {
+            let few = format::several(few, "repetition");
+            format!("{upper} and {lower} differ by {difference}, which {few} can't tell from noise")
+        }
+        _ => format!("{upper} and {lower} differ within the noise ({difference})"),
+    }
+}
+
+/// What becomes of the only row from the first column to the last.
+fn alone(grid: &Grid) -> String {
+    let Some(row) = grid.rows.iter().find(|row| row.known().next().is_some()) else {
+        return "Nothing was measured".to_owned();
+    };
+    let known: Vec<(usize, &Figure)> = row.known().collect();
+    let ((from, first), (to, last)) = match known.as_slice() {
+        [first, .., last] => (*first, *last),
+        _ => return format!("{}: {} {}", row.label, median(known[0].1), grid.what),
+    };
+    let (from, to) = (&grid.columns[from].label, &grid.columns[to].label);
+    match last.ratio(first) {
+        Some(ratio) if !ratio.is_noise() => {
+            format!("{}: {} as much with {to} as with {from}", row.label, times(ratio.median))
+        }
+        Some(ratio) => format!("{}: {}", row.label, noise(to, from, &ratio)),
+        None => row.label.clone(),
+    }
+}
+
+fn median(figure: &Figure) -> String {
+    format::number(figure.spread.median)
+}
+
+/// The most that any row gains from its first column to its best.
+pub(super) fn gain(grid: &Grid) -> String {
+    let best = |row: &Row| {
+        let (from, first) = row.known().next()?;
+        let (to, most) =
+            row.known().max_by(|a, b| a.1.spread.median.total_cmp(&b.1.spread.median))?;
+        Some((row.label.clone(), from, to, most.ratio(first)?))
+    };
+    let gains = grid.rows.iter().filter_map(best);
+    let Some((row, from, to, ratio)) = gains.max_by(|a, b| a.3.median.total_cmp(&b.3.median))
+    else {
+        return "Nothing was measured".to_owned();
+    };
+    let (from, to) = (&grid.columns[from].label, &grid.columns[to].label);
+    match ratio.is_noise() {
+        true => format!("{}: {}", format::capital(&row), noise(to, from, &ratio)),
+        false => {
+            let gain = times(ratio.median);
+            format!("{}: {to} does {gain} the {} of {from}", format::capital(&row), grid.what)
+        }
+    }
+}
+
+/// Names as lines of a chart carry them: without what all of them begin with, which comes second.
+pub(super) fn short(grid: &Grid) -> (Vec<String>, Option<String>) {
+    let names: Vec<&str> = grid.rows.iter().map(|row| row.label.as_str()).collect();
+    let prefix = common_prefix(&names);
+    let is_worth_it = names.len() > 1 && prefix.len() >= PREFIX_MIN;
+    let cut = if is_worth_it { prefix.len() } else { 0 };
+    let short = names.iter().map(|name| name[cut..].to_owned()).collect();
+    (short, is_worth_it.then(|| prefix.to_owned()))
+}
+
+/// A shorter beginning is not worth leaving out.
+const PREFIX_MIN: usize = 6;
+
+/// Up to and with the last underscore or comma that all have in common.
+fn common_prefix<'a>(names: &[&'a str]) -> &'a str {
+    let Some((first, rest)) = names.split_first() else { return "" };
+    let is_common = |cut: usize| rest.iter().all(|it| it.starts_with(&first[..cut]));
+    let ends = first.char_indices().filter(|(_, c)| matches!(c, '_' | ' '));
+    let cut = ends.map(|(i, _)| i + 1).filter(|cut| is_common(*cut) && *cut < first.len());
+    let longest = cut.filter(|cut| rest.iter().all(|it| it.len() > *cut)).max();
+    &first[..longest.unwrap_or_default()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_common_beginning_ends_where_a_word_does() {
+        let names = ["select_for_update_single_row", "select_for_update_skip_locked"];
+        assert_eq!(common_prefix(&names), "select_for_update_");
+        assert_eq!(common_prefix(&["update_a", "select_a"]), "");
+        assert_eq!(common_prefix(&["a_b", "a_b"]), "a_");
+        assert_eq!(common_prefix(&[]), "");
+    }
+}

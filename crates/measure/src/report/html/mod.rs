@@ -1,0 +1,11 @@
+//! `report.html`: one file that needs no other, no script and no network.
+
+mod page;
+mod parts;
+
+use crate::results::Results;
+
+/// The page.
+pub(super) fn html(results: &Results) -> String {
+    page::page(results).into_string()
+}

@@ -1,0 +1,108 @@
+//! The page: what was found on top, then a section for each preset, then what it was measured with.
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use super::parts;
+use crate::report::charts;
+use crate::report::summary;
+use crate::report::tables::{self, presets};
+use crate::results::{Preset, Results};
+
+const STYLE: &str = include_str!("style.css");
+
+pub(super) fn page(results: &Results) -> Markup {
+    let title = format!("onetrip bench: {} {}", results.server.product, short_version(results));
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                meta http-equiv="Content-Security-Policy" content=(POLICY);
+                title { (title) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                (header(results, &title))
+                (contents(results))
+                main { (main(results)) }
+                (footer(results))
+            }
+        }
+    }
+}
+
+/// Whatever would come in here, nothing is loaded and no script runs.
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
+
+/// Up to its first space: the rest says how it was built.
+fn short_version(results: &Results) -> &str {
+    results.server.version.split_whitespace().next().unwrap_or_default()
+}
+
+fn header(results: &Results, title: &str) -> Markup {
+    html! {
+        header {
+            h1 { (title) }
+            @if let Some(why) = &results.stopped {
+                p.notice role="note" { strong { "Not all was measured. " } (why) }
+            }
+            @for found in summary::found(results) { p.finding { (found) } }
+            p { (summary::measured(results)) " " (summary::repeated(results)) }
+        }
+    }
+}
+
+fn contents(results: &Results) -> Markup {
+    html! {
+        nav aria-label="Contents" {
+            ul {
+                @for preset in presets(results) {
+                    li { a href={ "#" (parts::id(preset)) } { (tables::name(preset)) } }
+                }
+                li { a href="#cells" { "All figures" } }
+                li { a href="#setting" { "Server, settings, command" } }
+                li { a href="#reading" { "How to read this" } }
+            }
+        }
+    }
+}
+
+fn main(results: &Results) -> Markup {
+    html! {
+        @if results.cells.is_empty() { p { "Nothing was measured." } }
+        @for preset in presets(results) { (section(results, preset)) }
+        (parts::cells(results))
+        (parts::setting(results))
+        (parts::reading())
+    }
+}
+
+fn section(results: &Results, preset: Preset) -> Markup {
+    let id = parts::id(preset);
+    html! {
+        section aria-labelledby=(id) {
+            h2 id=(id) { (tables::name(preset)) }
+            @for (i, group) in charts::groups(results, preset).into_iter().enumerate() {
+                h3 { (group.title) }
+                div.charts {
+                    @for (j, view) in group.views.into_iter().enumerate() {
+                        (parts::figure(view, &format!("{id}-{i}-{j}")))
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn footer(results: &Results) -> Markup {
+    html! {
+        footer {
+            p {
+                "Made by onetrip " (results.onetrip_version) " of what it measured from "
+                time datetime=(results.started_at) { (results.started_at) } " on."
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Pieces of the page.
+
+use maud::{Markup, PreEscaped, html};
+
+use crate::report::details::{self, Details};
+use crate::report::format::{self, number};
+use crate::report::grid::Grid;
+use crate::report::plots::View;
+use crate::report::setting;
+use crate::results::{Preset, Results};
+
+/// A preset's heading.
+pub(super) fn id(preset: Preset) -> &'static str {
+    match preset {
+        Preset::Concurrency => "concurrency",
+        Preset::Trips => "trips",
+        Preset::Fortunes => "fortunes",
+        Preset::Script => "script",
+    }
+}
+
+/// A chart under what it shows, and over its figures.
+pub(super) fn figure(view: View, id: &str) -> Markup {
+    let (finding, grid, notes) = (view.finding.clone(), view.grid.clone(), view.notes.clone());
+    let svg = view.svg(id);
+    html! {
+        figure {
+            figcaption { (finding) "." }
+            (PreEscaped(svg))
+            @if !notes.is_empty() { p.note { (notes.join(" ")) } }
+            details {
+                summary { "The figures" }
+                (scrolled("Figures of this chart", &table(&grid, &finding)))
+            }
+        }
+    }
+}
+
+/// A wide table moves within its own frame, never the page.
+fn scrolled(label: &str, table: &Markup) -> Markup {
+    html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
+}
+
+fn table(grid: &Grid, finding: &str) -> Markup {
+    html! {
+        table {
+            caption { (format::capital(&grid.what)) ": median, and quartiles where there are several values"
+                span.hidden { ". " (finding) } }
+            thead { tr {
+                th scope="col" { (grid.corner) }
+                @for column in &grid.columns { th scope="col" { (column.label) } }
+            } }
+            tbody { @for row in &grid.rows { tr {
+                th scope="row" { (row.label) }
+                @for figure in &row.figures {
+                    td { @match figure {
+                        Some(figure) => (format::spread(&figure.spread)),
+                        None => "–",
+                    } }
+                }
+            } } }
+        }
+    }
+}
+
+/// Every cell with all that is known of it.
+pub(super) fn cells(results: &Results) -> Markup {
+    let table = html! {
+        table {
+            caption { "All cells, in the order in which they were planned. Latencies are in ms." }
+            thead { tr {
+                th scope="col" { "workload" }
+                @for name in details::COLUMNS { th scope="col" { (name) } }
+            } }
+            tbody { @for cell in &results.cells { @let it = Details::of(cell);
+                tr {
+                    th scope="row" { (it.name) }
+                    @for text in &it.texts { td { (text) } }
+                }
+            } }
+        }
+    };
+    html! {
+        section aria-labelledby="cells" {
+            h2 id="cells" { "All figures" }
+            details {
+                summary { (format::several(results.cells.len(), "cell")) }
+                (scrolled("All cells", &table))
+            }
+        }
+    }
+}
+
+/// With what it was measured.
+pub(super) fn setting(results: &Results) -> Markup {
+    html! {
+        section aria-labelledby="setting" {
+            h2 id="setting" { "Server, settings, command" }
+            dl { @for (name, value) in setting::facts(results) { dt { (name) } dd { (value) } } }
+            @if !results.server.settings.is_empty() {
+                details {
+                    summary { "Settings of the server" }
+                    dl.settings { @for (name, value) in &results.server.settings {
+                        dt { code { (name) } } dd { code { (value) } }
+                    } }
+                }
+            }
+            @if !results.lines.is_empty() { (lines(results)) }
+        }
+    }
+}
+
+fn lines(results: &Results) -> Markup {
+    html! {
+        div.scroll role="region" aria-label="Round trips" tabindex="0" { table {
+            caption { "Round trips of an empty request, as measured, in ms" }
+            thead { tr {
+                th scope="col" { "added" } th scope="col" { "median" }
+                th scope="col" { "quartiles" } th scope="col" { "requests" }
+            } }
+            tbody { @for line in &results.lines { tr {
+                th scope="row" { (format::tick_or_zero(line.rtt_added_ms)) }
+                td { (number(line.rtt_ms.median)) }
+                td { (number(line.rtt_ms.low)) "–" (number(line.rtt_ms.high)) }
+                td { (format::count(line.rtt_ms.values as u64)) }
+            } } }
+        } }
+    }
+}
+
+/// What words and bars mean.
+pub(super) fn reading() -> Markup {
+    html! {
+        section aria-labelledby="reading" {
+            h2 id="reading" { "How to read this" }
+            @for sentence in setting::READING { p { (sentence) } }
+            p { "Bars at a mark reach from the first to the third quartile; where there is none, they are \
+                 shorter than the mark, or there is one value only. Lines that are told apart by colour \
+                 have marks and dashes of their own too." }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What a run found, for people: on the terminal, as files, and held against another run. All of it
+//! is made of [`Results`](crate::results::Results) alone.
+//!
+//! A *grid* lays cells out in two dimensions, and is what tables, sheets and charts have in common. A
+//! *view* is a chart with the sentence that says what it shows.
+
+mod chart;
+mod charts;
+mod compare;
+mod csv;
+mod details;
+mod findings;
+mod flat;
+mod format;
+mod grid;
+mod html;
+mod json;
+mod measure;
+mod percentiles;
+mod plots;
+mod setting;
+mod sheets;
+mod summary;
+mod tables;
+mod terminal;
+mod write;
+
+pub use compare::{Comparison, Pair, compare};
+pub use json::read;
+pub use terminal::terminal;
+pub use write::{check_writable, write_all};

@@ -1,0 +1,192 @@
+//! Tables as charts: lines over the columns, or dots where there is one column only.
+
+use super::chart::{Axis, Dot, Dots, Line, Lines, Point, Words};
+use super::findings;
+use super::format;
+use super::grid::{Figure, Grid, Row};
+use super::percentiles::{self, Curve};
+
+/// A chart with what it shows and the figures that it is made of.
+pub(super) struct View {
+    /// What it shows, in a sentence.
+    pub(super) finding: String,
+    /// What one has to know to read it.
+    pub(super) notes: Vec<String>,
+    pub(super) grid: Grid,
+    drawing: Drawing,
+}
+
+enum Drawing {
+    Lines(Lines),
+    Dots(Dots),
+}
+
+/// What a chart has beside its own lines.
+#[derive(Default)]
+pub(super) struct Around<'a> {
+    /// All values that the vertical axis has to reach; the chart's own, if empty.
+    pub(super) reach: &'a [f64],
+    /// Lines to be drawn behind.
+    pub(super) others: &'a [Row],
+    /// Draws the round trip itself: the columns stand where it is.
+    pub(super) is_over_rtt: bool,
+}
+
+impl View {
+    pub(super) fn new(finding: String, grid: Grid, around: &Around<'_>) -> View {
+        let columns = (0..grid.columns.len()).filter(|it| has_figures(&grid, *it)).count();
+        let (drawing, note) = match columns {
+            0 | 1 => (Drawing::Dots(dots(&grid)), None),
+            _ => {
+                let (lines, note) = lines(&grid, around);
+                (Drawing::Lines(lines), note)
+            }
+        };
+        let mut notes: Vec<String> = note.into_iter().collect();
+        if !around.others.is_empty() && columns > 1 {
+            notes.push("Grey: the other operations.".to_owned());
+        }
+        View { finding, notes, grid, drawing }
+    }
+
+    pub(super) fn percentiles(finding: String, curves: Vec<Curve>) -> View {
+        let grid = percentiles::table(&curves);
+        let (names, note) = findings::short(&grid);
+        let lines = Lines {
+            x: Axis::percentiles(percentiles::reach(&curves)),
+            y: Axis::logarithmic(&grid.what, &values_of(&curves)),
+            lines: curves.iter().zip(names).map(|(curve, name)| curve_line(curve, name)).collect(),
+            others: Vec::new(),
+            floor: None,
+        };
+        View {
+            finding,
+            notes: note.map(without).into_iter().collect(),
+            grid,
+            drawing: Drawing::Lines(lines),
+        }
+    }
+
+    /// The chart as an element of a page, with this id.
+    pub(super) fn svg(self, id: &str) -> String {
+        let description = description(&self.grid);
+        let words = Words { id, title: &self.finding, description: &description };
+        match self.drawing {
+            Drawing::Lines(lines) => lines.svg(&words),
+            Drawing::Dots(dots) => dots.svg(&words),
+        }
+    }
+}
+
+fn without(prefix: String) -> String {
+    format!("Names without their common beginning, “{}”.", prefix.trim_end())
+}
+
+fn description(grid: &Grid) -> String {
+    let names: Vec<String> = grid.rows.iter().map(|row| row.label.clone()).collect();
+    let what = format::capital(&grid.what);
+    format!(
+        "{what} by {}, of {}. The figures are in the table below.",
+        grid.across,
+        format::list(&names)
+    )
+}
+
+fn has_figures(grid: &Grid, column: usize) -> bool {
+    grid.rows.iter().any(|row| row.figures[column].is_some())
+}
+
+/// The middle half, where that is more than a point.
+fn range(figure: &Figure) -> Option<(f64, f64)> {
+    let spread = figure.spread;
+    (spread.values > 1 && spread.low < spread.high).then_some((spread.low, spread.high))
+}
+
+fn lines(grid: &Grid, around: &Around<'_>) -> (Lines, Option<String>) {
+    let places = places(grid);
+    let (names, prefix) = findings::short(grid);
+    let own = values(&grid.rows);
+    let floor = around.is_over_rtt.then(|| floor(&places));
+    let floors = floor.iter().flat_map(|it: &Line| it.points.iter().map(|point| point.y));
+    let reach: Vec<f64> = around.reach.iter().copied().chain(own).chain(floors).collect();
+    let line = |row: &Row, name: String| Line { name, points: points(row, &places) };
+    let lines = Lines {
+        x: Axis::at(&axis_label(grid, around), &marks(grid, &places, around)),
+        y: Axis::logarithmic(&grid.what, &reach),
+        lines: grid.rows.iter().zip(names).map(|(row, name)| line(row, name)).collect(),
+        others: around.others.iter().map(|row| line(row, String::new())).collect(),
+        floor,
+    };
+    (lines, prefix.map(without))
+}
+
+fn axis_label(grid: &Grid, around: &Around<'_>) -> String {
+    match around.is_over_rtt {
+        true => format!("{}, ms (as measured)", grid.across),
+        false => grid.across.to_owned(),
+    }
+}
+
+/// Where the columns stand: at their numbers, or side by side where they have none.
+fn places(grid: &Grid) -> Vec<f64> {
+    let numbers: Vec<f64> = grid.columns.iter().map(|it| it.at).collect();
+    match numbers.iter().all(|at| *at > 0.0) {
+        true => numbers,
+        false => (0..numbers.len()).map(|i| 2f64.powi(i as i32)).collect(),
+    }
+}
+
+fn marks(grid: &Grid, places: &[f64], around: &Around<'_>) -> Vec<(f64, String)> {
+    let label = |(column, at): (&super::grid::Column, &f64)| match column.at > 0.0 {
+        true if around.is_over_rtt => (*at, format::coarse(column.at)),
+        true if *at == column.at => (*at, format::tick(column.at)),
+        _ => (*at, column.label.clone()),
+    };
+    grid.columns.iter().zip(places).map(label).collect()
+}
+
+fn floor(places: &[f64]) -> Line {
+    let point = |at: &f64| Point { x: *at, y: *at, range: None, is_marked: false };
+    Line { name: "1 round trip".to_owned(), points: places.iter().map(point).collect() }
+}
+
+fn points(row: &Row, places: &[f64]) -> Vec<Point> {
+    let point = |(i, figure): (usize, &Figure)| {
+        let (y, range) = (figure.spread.median, range(figure));
+        Point { x: places[i], y, range, is_marked: true }
+    };
+    row.known().map(point).collect()
+}
+
+/// All figures of rows, with what their bars reach.
+pub(super) fn values(rows: &[Row]) -> Vec<f64> {
+    let figures = rows.iter().flat_map(Row::known);
+    figures.flat_map(|(_, it)| [it.spread.low, it.spread.median, it.spread.high]).collect()
+}
+
+/// The largest on top.
+fn dots(grid: &Grid) -> Dots {
+    let dot = |row: &Row| {
+        let (_, figure) = row.known().next()?;
+        let (name, value) = (row.label.clone(), figure.spread.median);
+        Some(Dot { name, value, range: range(figure), text: format::number(value) })
+    };
+    let mut dots: Vec<Dot> = grid.rows.iter().filter_map(dot).collect();
+    dots.sort_by(|a, b| b.value.total_cmp(&a.value));
+    let column = grid.columns.first().map_or("", |it| it.label.as_str());
+    Dots { label: format!("{} ({column})", grid.what), dots }
+}
+
+fn values_of(curves: &[Curve]) -> Vec<f64> {
+    curves.iter().flat_map(|curve| curve.points.iter().map(|it| it.1)).collect()
+}
+
+fn curve_line(curve: &Curve, name: String) -> Line {
+    let point = |(part, ms): &(f64, f64)| Point {
+        x: *part,
+        y: *ms,
+        range: None,
+        is_marked: percentiles::is_marked(*part),
+    };
+    Line { name, points: curve.points.iter().map(point).collect() }
+}

@@ -1,0 +1,48 @@
+//! With what a run was measured, as names and values, and how its figures are to be read.
+
+use super::format;
+use crate::results::Results;
+
+/// What stands over every report.
+pub(super) fn facts(results: &Results) -> Vec<(&'static str, String)> {
+    let server = &results.server;
+    let whose = if server.private { " (private, started for this run)" } else { "" };
+    vec![
+        ("Server", format!("{}{whose}", server.url)),
+        ("Version", format!("{} {}", server.product, server.version)),
+        ("Client", client(results)),
+        ("Began", results.started_at.clone()),
+        ("Took", format!("{} s", format::number(results.elapsed_s))),
+        ("Seed", results.seed.to_string()),
+        ("Command", results.command.join(" ")),
+    ]
+}
+
+fn client(results: &Results) -> String {
+    let client = &results.client;
+    let cpus = format::several(client.cpus, "CPU");
+    let threads = format::several(client.threads, "thread");
+    format!("onetrip {} on {}, {cpus}, {threads}", results.onetrip_version, client.system)
+}
+
+/// The measured round trips in a line; empty where there are none.
+pub(super) fn round_trips(results: &Results) -> String {
+    let each = results.lines.iter().map(|line| {
+        let measured = format::number(line.rtt_ms.median);
+        match line.rtt_added_ms {
+            0.0 => format!("{measured} ms"),
+            added => format!("{measured} ms (+{})", format::tick(added)),
+        }
+    });
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// How figures are to be read.
+pub(super) const READING: [&str; 3] = [
+    "A figure is the median of the repetitions; what stands in brackets are their first and third \
+     quartile, so half of the repetitions lie between.",
+    "A ratio is the median of the ratios of all pairs of repetitions. It is within the noise where 1 lies \
+     among the middle nine of ten of them, or where one side has fewer than three repetitions.",
+    "Latency counts from when an operation should have begun (with a rate) or began (without), up to its \
+     end, with all that was tried again.",
+];

@@ -1,0 +1,140 @@
+//! What was measured and what came out, in a few sentences.
+
+use super::findings;
+use super::format::{self, number, times};
+use super::measure::Measure;
+use super::tables::{self, cells_of, presets};
+use crate::results::{Cell, Preset, Results};
+use crate::spread::Ratio;
+
+/// What was measured, on what and from where.
+pub(super) fn measured(results: &Results) -> String {
+    let cells = format::several(results.cells.len(), "combination");
+    let presets: Vec<String> =
+        presets(results).into_iter().map(|it| tables::name(it).to_lowercase()).collect();
+    let about =
+        if presets.is_empty() { String::new() } else { format!(" ({})", presets.join("; ")) };
+    let operations: u64 = results.cells.iter().map(Cell::operations).sum();
+    let operations = format::count(operations);
+    format!(
+        "{cells} of workload and parameters{about}, {operations} operations, on {}.",
+        server(results)
+    )
+}
+
+fn server(results: &Results) -> String {
+    let server = &results.server;
+    let whose = match server.private {
+        true => "a server that was started for this run".to_owned(),
+        false => format!("the server at {}", server.url),
+    };
+    format!("{} {}, {whose}", server.product, server.version)
+}
+
+/// How often each was repeated, and what follows for the figures.
+pub(super) fn repeated(results: &Results) -> String {
+    let counts = results.cells.iter().map(|it| it.repetitions.len());
+    let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
+    let times = match least == most {
+        true => format::several(least, "repetition"),
+        false => format!("{least} to {most} repetitions"),
+    };
+    let few = least < crate::spread::REPETITIONS_MIN;
+    let caution = if few { " Fewer than three can't tell a difference from noise." } else { "" };
+    format!("Figures are medians of {times}, with their quartiles.{caution}")
+}
+
+/// What came out, the most telling first; nothing where there is nothing to compare.
+pub(super) fn found(results: &Results) -> Vec<String> {
+    [one_trip(results), contention(results)].into_iter().flatten().collect()
+}
+
+/// What a trip less gives back: of the two modes of a workload that differ most in trips.
+fn one_trip(results: &Results) -> Option<String> {
+    let cells = cells_of(results, Preset::Trips);
+    let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (*a, *b)));
+    let saved = |(slow, fast): &(&Cell, &Cell)| {
+        is_same_but_mode(slow, fast).then(|| trips(slow).zip(trips(fast)))?.map(|(a, b)| a - b)
+    };
+    let pairs = pairs.filter_map(|pair| Some((pair, saved(&pair)?)));
+    let pairs = pairs.filter(|(_, saved)| *saved >= 0.5);
+    // The longest round trip has the least noise.
+    let key = |(pair, saved): &((&Cell, &Cell), f64)| (pair.0.key.rtt_added_ms, *saved);
+    let ((slow, fast), saved) =
+        pairs.max_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+    trip_sentence(results, slow, fast, saved)
+}
+
+fn is_same_but_mode(a: &Cell, b: &Cell) -> bool {
+    let (a, b) = (&a.key, &b.key);
+    a.workload == b.workload
+        && a.rtt_added_ms == b.rtt_added_ms
+        && a.tasks == b.tasks
+        && a.depth == b.depth
+}
+
+fn trips(cell: &Cell) -> Option<f64> {
+    Some(cell.trips_per_operation()?.median)
+}
+
+fn trip_sentence(results: &Results, slow: &Cell, fast: &Cell, saved: f64) -> Option<String> {
+    let (before, after) = (Measure::Latency.of(slow)?, Measure::Latency.of(fast)?);
+    let rtt = number(super::grid::rtt_ms(&slow.key, &results.lines));
+    let (name, unit) = (&slow.key.workload, slow.unit.name(false));
+    let mode = |cell: &Cell| cell.key.mode.clone().unwrap_or_else(|| "as it is".to_owned());
+    let (slow_mode, fast_mode) = (mode(slow), mode(fast));
+    let ratio = before.ratio(&after)?;
+    if ratio.is_noise() {
+        let noise = findings::noise(&slow_mode, &fast_mode, &ratio);
+        return Some(format!("{name} at a round trip of {rtt} ms: {noise}."));
+    }
+    let (long, short) = (before.spread.median, after.spread.median);
+    Some(format!(
+        "Each trip less gives back {} ms at a round trip of {rtt} ms: {name} takes {} ms per {unit} as {slow_mode} \
+         ({} trips) and {} ms as {fast_mode} ({}), {} less trips and {} faster.",
+        number((long - short) / saved),
+        number(long),
+        format::coarse(trips(slow)?),
+        number(short),
+        format::coarse(trips(fast)?),
+        format::coarse(saved),
+        times(ratio.median),
+    ))
+}
+
+/// Pairs of operations that do the same, once on one row and once on many.
+const PAIRS: [(&str, &str); 3] = [
+    ("update_single_row", "update_random_row"),
+    ("select_for_update_single_row", "select_for_update_skip_locked"),
+    ("select_for_update_many_rows", "select_for_update_skip_locked_many"),
+];
+
+/// The pair whose contention costs most.
+fn contention(results: &Results) -> Option<String> {
+    let cells = cells_of(results, Preset::Concurrency);
+    let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (*a, *b)));
+    let costs = pairs.filter(|(a, b)| is_pair(a, b)).filter_map(|(a, b)| {
+        Some((a, b, Measure::Elapsed.of(a)?.ratio(&Measure::Elapsed.of(b)?)?))
+    });
+    let rank = |ratio: &Ratio| (!ratio.is_noise(), ratio.median);
+    let (one, many, ratio) = costs
+        .max_by(|a, b| rank(&a.2).partial_cmp(&rank(&b.2)).unwrap_or(std::cmp::Ordering::Equal))?;
+    let (one, other) = (&one.key, &many.key.workload);
+    let level = one.isolation.map_or(String::new(), |it| format!(" at {}", it.name()));
+    let place = format!("With {}{level}", format::several(one.tasks as usize, "task"));
+    Some(match ratio.is_noise() {
+        true => format!("{place}, {}.", findings::noise(&one.workload, other, &ratio)),
+        false => format!(
+            "Contention costs most where {} meets {other}: {}, it takes {} as long.",
+            one.workload,
+            place.replacen('W', "w", 1),
+            times(ratio.median)
+        ),
+    })
+}
+
+fn is_pair(a: &Cell, b: &Cell) -> bool {
+    let names = (a.key.workload.as_str(), b.key.workload.as_str());
+    let expected = crate::results::Key { workload: b.key.workload.clone(), ..a.key.clone() };
+    PAIRS.contains(&names) && expected == b.key
+}

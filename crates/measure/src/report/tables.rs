@@ -1,0 +1,105 @@
+//! Which tables a report has: the same on the terminal, in the spreadsheet and under the charts.
+
+use super::format;
+use super::grid::{Dimension, Grid, Layout, grids, values};
+use super::measure::Measure;
+use crate::results::{Cell, Preset, Results};
+
+/// A table with its name.
+pub(super) struct Titled {
+    pub(super) title: String,
+    pub(super) grid: Grid,
+}
+
+/// The presets that were run, in the order of their definition.
+pub(super) fn presets(results: &Results) -> Vec<Preset> {
+    let mut presets: Vec<Preset> = results.cells.iter().map(|it| it.key.preset).collect();
+    presets.sort_unstable();
+    presets.dedup();
+    presets
+}
+
+/// The cells of a preset.
+pub(super) fn cells_of(results: &Results, preset: Preset) -> Vec<&Cell> {
+    results.cells.iter().filter(|it| it.key.preset == preset).collect()
+}
+
+/// The tables of a preset; none where nothing of it was measured.
+pub(super) fn tables(results: &Results, preset: Preset) -> Vec<Titled> {
+    match preset {
+        Preset::Concurrency => concurrency(results),
+        Preset::Trips => trips(results),
+        Preset::Fortunes | Preset::Script => throughput(results, preset),
+    }
+}
+
+fn concurrency(results: &Results) -> Vec<Titled> {
+    let (sheets, column) = (&[Dimension::Isolation, Dimension::Rtt], Dimension::Tasks);
+    let layout = Layout { sheets, column, measure: Measure::Elapsed };
+    let cells = cells_of(results, Preset::Concurrency);
+    let is_one = values(&cells, Dimension::Rtt) < 2;
+    let titled = |grid: Grid| {
+        let named = grid.sheet.iter().take(if is_one { 1 } else { 2 });
+        let words: Vec<String> = named.filter(|it| !it.is_empty()).cloned().collect();
+        Titled { title: or(words.join(", "), "concurrency"), grid }
+    };
+    grids(&cells, &results.lines, &layout).into_iter().map(titled).collect()
+}
+
+fn trips(results: &Results) -> Vec<Titled> {
+    let (deep, other) = by_depth(&cells_of(results, Preset::Trips));
+    let layout = Layout { sheets: &[], column: Dimension::Rtt, measure: Measure::Latency };
+    let rest = grids(&other, &results.lines, &layout).into_iter();
+    let rest = rest.map(|grid| Titled { title: "time by round trip".to_owned(), grid });
+    let sheets = &[Dimension::Workload];
+    let layout = Layout { sheets, measure: Measure::Rate, ..layout };
+    let deep = grids(&deep, &results.lines, &layout).into_iter();
+    let deep = deep.map(|grid| Titled { title: format!("{} by depth", grid.sheet[0]), grid });
+    rest.chain(deep).collect()
+}
+
+fn throughput(results: &Results, preset: Preset) -> Vec<Titled> {
+    let cells = cells_of(results, preset);
+    let layout = Layout { sheets: &[], column: widest(&cells), measure: Measure::Rate };
+    let grids = grids(&cells, &results.lines, &layout).into_iter();
+    grids.map(|grid| Titled { title: grid.what.clone(), grid }).collect()
+}
+
+/// Those of workloads whose depth was varied, and the others.
+pub(super) fn by_depth<'a>(cells: &[&'a Cell]) -> (Vec<&'a Cell>, Vec<&'a Cell>) {
+    let is_deep = |cell: &&&Cell| {
+        let same = cells.iter().filter(|it| it.key.workload == cell.key.workload);
+        values(&same.copied().collect::<Vec<_>>(), Dimension::Depth) > 1
+    };
+    let (deep, other): (Vec<_>, Vec<_>) = cells.iter().partition(is_deep);
+    (deep, other)
+}
+
+/// What was varied most of what is a number.
+pub(super) fn widest(cells: &[&Cell]) -> Dimension {
+    let numbers = [Dimension::Rate, Dimension::Depth, Dimension::Rtt, Dimension::Tasks];
+    // Of equals the last one is taken.
+    numbers.into_iter().max_by_key(|it| values(cells, *it)).unwrap_or(Dimension::Tasks)
+}
+
+fn or(text: String, other: &str) -> String {
+    if text.is_empty() { other.to_owned() } else { text }
+}
+
+/// What a preset is called in headings.
+pub(super) fn name(preset: Preset) -> &'static str {
+    match preset {
+        Preset::Concurrency => "Operations under concurrency",
+        Preset::Trips => "What round trips cost",
+        Preset::Fortunes => "A web page",
+        Preset::Script => "Scripts",
+    }
+}
+
+/// A table's title with what its figures are.
+pub(super) fn caption(titled: &Titled) -> String {
+    match titled.title == titled.grid.what {
+        true => format::capital(&titled.title),
+        false => format!("{}: {}", format::capital(&titled.title), titled.grid.what),
+    }
+}

@@ -1,0 +1,158 @@
+//! The report on a terminal: what was measured, tables by preset, and how to read them.
+
+use comfy_table::{Cell as Text, CellAlignment, ContentArrangement, Table, presets as borders};
+
+use super::details;
+use super::format;
+use super::grid::{Dimension, Grid, varying};
+use super::setting;
+use super::summary;
+use super::tables::{self, cells_of, presets};
+use crate::results::{Cell, Preset, Results};
+
+/// What is wider is wrapped.
+const WIDTH: u16 = 118;
+
+/// A run as it is shown on a terminal: at most 118 columns wide, no colours, ends without a line end.
+pub fn terminal(results: &Results) -> String {
+    let mut parts = vec![header(results)];
+    for preset in presets(results) {
+        parts.push(format!("== {} ==", tables::name(preset)));
+        parts.extend(tables::tables(results, preset).iter().map(grid));
+        parts.push(cells(results, preset));
+    }
+    parts.push(footer(results));
+    parts.join("\n\n")
+}
+
+fn header(results: &Results) -> String {
+    let mut facts = setting::facts(results);
+    facts.push(("Round trip", setting::round_trips(results)));
+    facts.push(("Settings", settings(results)));
+    let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
+    let lines = told.map(|(name, value)| wrapped(&format!("{name:<11} {value}"), "            "));
+    let mut lines: Vec<String> = lines.collect();
+    lines.extend(summary::found(results).iter().map(|it| format!("\n{}", wrapped(it, ""))));
+    lines.join("\n")
+}
+
+fn settings(results: &Results) -> String {
+    let each = results.server.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+fn footer(results: &Results) -> String {
+    let mut lines: Vec<String> = setting::READING.iter().map(|it| wrapped(it, "")).collect();
+    if let Some(why) = &results.stopped {
+        lines.push(wrapped(&format!("This is not all that was to be measured: {why}"), ""));
+    }
+    lines.join("\n")
+}
+
+/// In lines that fit, each but the first with this in front.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        let is_full = line.chars().count() + word.chars().count() >= WIDTH.into();
+        if is_full && !line.trim().is_empty() {
+            lines.push(format!("{indent}{word}"));
+        } else {
+            let gap = if line.is_empty() { "" } else { " " };
+            line.push_str(&format!("{gap}{word}"));
+        }
+    }
+    lines.join("\n")
+}
+
+fn new_table(header: impl IntoIterator<Item = String>, names: usize) -> Table {
+    let mut table = Table::new();
+    table.load_preset(borders::UTF8_HORIZONTAL_ONLY);
+    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
+    table.set_header(header);
+    for (i, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, 1));
+        if i >= names {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
+}
+
+fn grid(titled: &tables::Titled) -> String {
+    let grid: &Grid = &titled.grid;
+    let names = grid.columns.iter().map(|it| it.label.clone());
+    let mut table = new_table([grid.corner.clone()].into_iter().chain(names), 1);
+    for row in &grid.rows {
+        let figures = row.figures.iter().map(|it| match it {
+            Some(figure) => format::spread(&figure.spread),
+            None => details::none(),
+        });
+        table.add_row([row.label.clone()].into_iter().chain(figures).map(Text::new));
+    }
+    format!("{}\n{table}", tables::caption(titled))
+}
+
+/// All cells of a preset, with what tells them from each other in front.
+fn cells(results: &Results, preset: Preset) -> String {
+    let cells = cells_of(results, preset);
+    let differing: Vec<Dimension> =
+        varying(&cells).into_iter().filter(|it| !NAMED.contains(it)).collect();
+    let names = ["operation".to_owned()].into_iter();
+    let names = names.chain(differing.iter().map(|it| short(*it).to_owned()));
+    let names: Vec<String> = names.collect();
+    let count = names.len();
+    let mut table = new_table(names.into_iter().chain(FIGURES.map(str::to_owned)), count);
+    for cell in cells {
+        let names = [details::name(cell)].into_iter();
+        let names = names.chain(differing.iter().map(|it| brief(*it, cell)));
+        table.add_row(names.chain(figures(cell)).map(Text::new));
+    }
+    format!("Each of them: latency in ms, CPU in µs per operation\n{table}")
+}
+
+/// They stand in the first column.
+const NAMED: [Dimension; 2] = [Dimension::Workload, Dimension::Mode];
+
+const FIGURES: [&str; 9] =
+    ["per s", "p50", "p90", "p99", "p99.9", "max", "retries, errors", "trips", "CPU c/s"];
+
+fn short(dimension: Dimension) -> &'static str {
+    match dimension {
+        Dimension::Isolation => "level",
+        Dimension::Tasks => "tasks",
+        Dimension::Connections => "conns",
+        Dimension::Depth => "depth",
+        Dimension::Rate => "rate",
+        Dimension::Rtt => "+ms",
+        Dimension::Workload | Dimension::Mode => "",
+    }
+}
+
+fn brief(dimension: Dimension, cell: &Cell) -> String {
+    let key = &cell.key;
+    match dimension {
+        Dimension::Isolation => initials(&Dimension::Isolation.label(key)),
+        Dimension::Tasks => format::count(key.tasks.into()),
+        Dimension::Connections => format::count(key.connections.into()),
+        Dimension::Depth => key.depth.map_or_else(details::none, |it| format::count(it.into())),
+        Dimension::Rate => key.rate.map_or_else(details::none, format::tick),
+        _ => format::tick_or_zero(key.rtt_added_ms),
+    }
+}
+
+fn figures(cell: &Cell) -> Vec<String> {
+    let mut texts = vec![details::median(cell.rate())];
+    texts.extend(details::latencies(cell.latency.as_ref()));
+    let events = [format::codes(&cell.retries), details::errors(cell)];
+    texts.push(events.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", "));
+    texts.push(details::median(cell.trips_per_operation()));
+    let cpu = [cell.client_cpu_us(), cell.server_cpu_us()].map(details::median);
+    texts.push(cpu.join("/"));
+    texts
+}
+
+/// `RC`, `RR` and `S`, since each of many rows has one.
+fn initials(level: &str) -> String {
+    level.split(' ').filter_map(|word| word.chars().next()).flat_map(char::to_uppercase).collect()
+}

@@ -1,0 +1,138 @@
+//! A report as files: whole ones, or none.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::{csv, html, json, sheets};
+use crate::error::{Error, Result};
+use crate::results::Results;
+
+/// Writes `results.json`, `results.csv`, `results.xlsx` and `report.html` into a directory, which is
+/// made if need be, and returns their paths. Each is written beside its place, put on the disk and
+/// then moved there, all of them at the end: until then files of an earlier report stay as they are.
+///
+/// # Errors
+/// The directory can't be made or is a file, or a file can't be written: one line that names the path
+/// and says what to do. What was written beside is removed.
+pub fn write_all(results: &Results, dir: &Path) -> Result<Vec<PathBuf>> {
+    write_with(results, dir, create)
+}
+
+/// Whether [`write_all`] would be able to write there: to be asked before a long run. Makes the
+/// directory, and writes and removes a small file.
+///
+/// # Errors
+/// As those of [`write_all`].
+pub fn check_writable(dir: &Path) -> Result<()> {
+    make(dir)?;
+    let path = beside(&dir.join("check"));
+    let written = create(&path).and_then(|mut file| file.write_all(b"can this be written?\n"));
+    let removed = fs::remove_file(&path);
+    written.and(removed).map_err(|error| failed(&path, &error))
+}
+
+/// What the files are made by; tests have a disk that is full.
+type Create<W> = fn(&Path) -> io::Result<W>;
+
+/// A killed process of the same number may have left one; nobody else's is written through.
+fn create(path: &Path) -> io::Result<File> {
+    let _ = fs::remove_file(path);
+    File::options().write(true).create_new(true).open(path)
+}
+
+/// A file whose bytes can be put on the disk.
+trait Durable: Write {
+    fn put_on_disk(&mut self) -> io::Result<()>;
+}
+
+impl Durable for File {
+    fn put_on_disk(&mut self) -> io::Result<()> {
+        self.sync_all()
+    }
+}
+
+fn write_with<W: Durable>(
+    results: &Results,
+    dir: &Path,
+    create: Create<W>,
+) -> Result<Vec<PathBuf>> {
+    let files = [
+        ("results.json", json::bytes(results)?),
+        ("results.csv", csv::bytes(results)?),
+        ("results.xlsx", sheets::bytes(results)?),
+        ("report.html", html::html(results).into_bytes()),
+    ];
+    make(dir)?;
+    let mut written = Written::default();
+    for (name, bytes) in &files {
+        written.add(dir.join(name), bytes, create)?;
+    }
+    written.keep(dir)
+}
+
+fn make(dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => Error::new(format!(
+            "can't write the report to {}: it is, or lies in, a file; name a directory",
+            dir.display()
+        )),
+        _ => failed(dir, &error),
+    })
+}
+
+/// Files beside their places. Those that are not kept are removed.
+#[derive(Default)]
+struct Written(Vec<(PathBuf, PathBuf)>);
+
+impl Written {
+    fn add<W: Durable>(&mut self, path: PathBuf, bytes: &[u8], create: Create<W>) -> Result<()> {
+        let beside = beside(&path);
+        let file = create(&beside);
+        let named = |error: io::Error| failed(&path, &error);
+        let mut file = file.map_err(named)?;
+        self.0.push((beside, path.clone()));
+        file.write_all(bytes).and_then(|()| file.put_on_disk()).map_err(named)
+    }
+
+    fn keep(mut self, dir: &Path) -> Result<Vec<PathBuf>> {
+        let mut kept = Vec::new();
+        while let Some((beside, path)) = self.0.first().cloned() {
+            fs::rename(&beside, &path).map_err(|error| failed(&path, &error))?;
+            self.0.remove(0);
+            kept.push(path);
+        }
+        // The names are on the disk when the directory is; where that can't be asked for, it is none
+        // the less readable.
+        let _ = File::open(dir).and_then(|dir| dir.sync_all());
+        Ok(kept)
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        for (beside, _) in &self.0 {
+            // There is nobody left to tell, and the first error has been told.
+            let _ = fs::remove_file(beside);
+        }
+    }
+}
+
+/// Of this process alone: two at once don't write into one file.
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.part", std::process::id()))
+}
+
+fn failed(path: &Path, error: &io::Error) -> Error {
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "free some space, or name a directory on another disk"
+        }
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "name a directory that you may write to"
+        }
+        _ => "name another directory",
+    };
+    Error::new(format!("can't write {}: {error}; {advice}", path.display()))
+}

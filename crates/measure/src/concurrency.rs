@@ -116,12 +116,15 @@ pub struct Task {
 }
 
 impl Task {
-    /// Task `number` of those that share this client's connections.
-    pub fn new(client: &Client, workload: Workload, settings: Settings, number: u64) -> Task {
+    /// So many, which share this client's connections.
+    pub fn all(workload: Workload, client: &Client, settings: Settings, count: u32) -> Vec<Task> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
-        // Each task draws from a place of its own in one sequence.
-        (0..number).for_each(|_| random.jump());
-        Task { client: client.clone(), workload, settings, random }
+        let task = |_| {
+            // Each draws from a place of its own in one sequence.
+            random.jump();
+            Task { client: client.clone(), workload, settings, random: random.clone() }
+        };
+        (0..count).map(task).collect()
     }
 }
 

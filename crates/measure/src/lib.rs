@@ -14,6 +14,7 @@ pub mod report;
 pub mod results;
 pub mod run;
 pub mod schema;
+pub mod script;
 pub mod server;
 pub mod spread;
 pub mod target;

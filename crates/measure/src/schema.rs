@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use onetrip::{Config, Session};
+use onetrip::Session;
 
 use crate::error::{Error, Result};
 
@@ -13,15 +13,9 @@ pub const SCHEMA: &str = "onetrip_bench";
 /// What an end at once has to say of it.
 pub const LEFT: &str = "the schema onetrip_bench may be left on the server: `drop schema if exists onetrip_bench cascade` drops it";
 
-/// Makes a configuration's connections look into the schema first.
-#[must_use]
-pub fn within(config: &Config, options: Option<&str>) -> Config {
-    let path = format!("-c search_path={SCHEMA},public");
-    let options = match options {
-        Some(more) => format!("{more} {path}"),
-        None => path,
-    };
-    config.clone().options(options)
+/// Has a connection look into the schema first, as a startup option.
+pub fn search_path() -> String {
+    format!("-c search_path={SCHEMA},public")
 }
 
 /// Makes it. With `force` one that is there already is dropped first, with all that is in it.

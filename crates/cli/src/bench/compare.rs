@@ -38,6 +38,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), End> {
     if slower.is_empty() {
         return Ok(());
     }
-    print(&format!("slower than {limit} ×: {}", slower.join("; ")))?;
+    let cells = if slower.len() == 1 { "cell is" } else { "cells are" };
+    print(&format!("{} {cells} slower than {limit} ×, beyond the noise", slower.len()))?;
     Err(End::Found)
 }

@@ -1,8 +1,11 @@
 //! What a run will do.
 
+use std::sync::Arc;
+
 use crate::concurrency::Workload;
 use crate::load::Load;
 use crate::results::{Key, Unit};
+use crate::script;
 use crate::trips::Way;
 
 /// What a run will do.
@@ -16,6 +19,8 @@ pub struct Plan {
     pub seed: u64,
     /// Rows of the tables of the concurrency preset.
     pub rows: u32,
+    /// The scale of pgbench's tables, if scripts get them.
+    pub scale: Option<u32>,
     /// Concurrency: whether COMMIT leaves with the statement.
     pub one_trip: bool,
     /// Whether a schema of the tool's that is there already is dropped.
@@ -40,18 +45,26 @@ pub struct Planned {
 }
 
 /// What is done in a cell.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Work {
     /// An operation under concurrency.
     Concurrency(Workload),
     /// A way to share trips, or not.
     Trips(Way),
+    /// Scripts of pgbench's language, with a connection for each task, or fewer.
+    Script(Arc<script::Plan>),
 }
 
 impl Plan {
     /// Connections that carry load at once.
     pub fn connections(&self) -> usize {
         self.cells.iter().map(|cell| cell.key.connections as usize).max().unwrap_or(0)
+    }
+
+    /// Whether tables of the tool's own are needed, and so its schema.
+    pub fn has_tables(&self) -> bool {
+        let is_script = |cell: &Planned| matches!(cell.work, Work::Script(_));
+        self.scale.is_some() || !self.cells.iter().all(is_script)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Works through a plan: connections, tables, warm-ups and repetitions.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use onetrip::{Client, Config, Session};
@@ -8,10 +9,11 @@ use super::found::Found;
 use super::meters::Meters;
 use super::plan::{Plan, Planned, Work};
 use super::progress::{Estimate, Progress, Watch};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
 use crate::meter::{self, Seen};
-use crate::results::{Cell, Line as LineFound, Server};
+use crate::results::{Cell, Key, Line as LineFound, Server};
+use crate::script::{self, ScriptOperation};
 use crate::target::{APPLICATION, Line, Target};
 use crate::{concurrency, schema, trips};
 
@@ -40,8 +42,10 @@ impl<'a> Runner<'a> {
     ) -> Result<Runner<'a>> {
         let (admin, meters) = Meters::connect(target, plan.connections()).await?;
         let lines = lines(target, plan)?;
-        watch.doing("making the tables");
-        schema::create(&admin, plan.force).await?;
+        if plan.has_tables() {
+            watch.doing("making the tables");
+            schema::create(&admin, plan.force).await?;
+        }
         let cells = plan.cells.len();
         let (found, estimate) = (vec![Found::default(); cells], Estimate::new(cells));
         let client = None;
@@ -55,6 +59,9 @@ impl<'a> Runner<'a> {
     async fn make_tables(&self) -> Result<()> {
         if self.plan.cells.iter().any(|cell| matches!(cell.work, Work::Trips(_))) {
             trips::make_tables(&self.admin).await?;
+        }
+        if let Some(scale) = self.plan.scale {
+            script::tables::create(&self.admin, schema::SCHEMA, scale).await?;
         }
         Ok(())
     }
@@ -76,9 +83,12 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// It is still there.
     pub(super) async fn end(self) -> Result<()> {
-        self.watch.doing("dropping the tables");
         // Whatever was still on its way through a proxy may hold locks.
         drop((self.client, self.lines));
+        if !self.plan.has_tables() {
+            return Ok(());
+        }
+        self.watch.doing("dropping the tables");
         schema::drop_all(&self.admin).await
     }
 }
@@ -134,38 +144,65 @@ impl Runner<'_> {
         self.watch.progress(&progress(Snapshot::default()));
         let seed = self.plan.seed.wrapping_add((done as u64) << 32);
         let watch = |snapshot| self.watch.progress(&progress(snapshot));
-        let (ran, waits) = match planned.work {
+        let (ran, waits) = match &planned.work {
             Work::Concurrency(workload) => {
-                let settings = self.settings(planned, seed);
-                let tasks = |count: u32| {
-                    let task = |number| concurrency::Task::new(&client, workload, settings, number);
-                    (0..u64::from(count)).map(task).collect::<Vec<_>>()
-                };
-                concurrency::make_tables(&self.admin, self.plan.rows).await?;
-                // Each connection prepares the statement, and then all is as it was.
-                warm_up(tasks(planned.key.connections), WARM_UP_TRANSACTIONS).await?;
-                concurrency::make_tables(&self.admin, self.plan.rows).await?;
-                self.run(planned, tasks(planned.key.tasks), &client, seed, &watch).await?
+                self.transactions(planned, *workload, &client, seed, &watch).await?
             }
-            Work::Trips(way) => {
-                warm_up(trips::Task::all(way, &client, seed).await?, WARM_UP_CALLS).await?;
-                let tasks = trips::Task::all(way, &client, seed).await?;
-                let ran = self.run(planned, tasks, &client, seed, &watch).await?;
-                if way.fills() {
-                    trips::empty_tables(&self.admin).await?;
-                }
-                ran
-            }
+            Work::Trips(way) => self.trips(planned, *way, &client, seed, &watch).await?,
+            Work::Script(script) => self.scripts(planned, script, &client, seed, &watch).await?,
         };
         self.watch.measured(&progress(Snapshot::default()), &ran.repetition);
         self.found[cell].add(ran, &waits);
         Ok(())
     }
 
-    fn settings(&self, planned: &Planned, seed: u64) -> concurrency::Settings {
+    async fn transactions(
+        &self,
+        planned: &Planned,
+        workload: concurrency::Workload,
+        client: &Client,
+        seed: u64,
+        watch: Watching<'_>,
+    ) -> Result<(Ran, Seen)> {
         let isolation = planned.key.isolation.map_or(onetrip::Isolation::ReadCommitted, Into::into);
         let Plan { rows, one_trip, .. } = *self.plan;
-        concurrency::Settings { isolation, rows, one_trip, seed }
+        let settings = concurrency::Settings { isolation, rows, one_trip, seed };
+        let tasks = |count| concurrency::Task::all(workload, client, settings, count);
+        concurrency::make_tables(&self.admin, rows).await?;
+        // Each connection prepares the statement, and then all is as it was.
+        warm_up(tasks(planned.key.connections), WARM_UP_TRANSACTIONS).await?;
+        concurrency::make_tables(&self.admin, rows).await?;
+        self.run(planned, tasks(planned.key.tasks), client, seed, watch).await
+    }
+
+    async fn trips(
+        &self,
+        planned: &Planned,
+        way: trips::Way,
+        client: &Client,
+        seed: u64,
+        watch: Watching<'_>,
+    ) -> Result<(Ran, Seen)> {
+        warm_up(trips::Task::all(way, client, seed).await?, WARM_UP_CALLS).await?;
+        let tasks = trips::Task::all(way, client, seed).await?;
+        let ran = self.run(planned, tasks, client, seed, watch).await?;
+        if way.fills() {
+            trips::empty_tables(&self.admin).await?;
+        }
+        Ok(ran)
+    }
+
+    async fn scripts(
+        &self,
+        planned: &Planned,
+        plan: &Arc<script::Plan>,
+        client: &Client,
+        seed: u64,
+        watch: Watching<'_>,
+    ) -> Result<(Ran, Seen)> {
+        warm_up(clients(planned, plan, client).await?, WARM_UP_CALLS).await?;
+        let tasks = clients(planned, plan, client).await?;
+        self.run(planned, tasks, client, seed, watch).await
     }
 
     async fn run<O: Operation>(
@@ -174,13 +211,33 @@ impl Runner<'_> {
         tasks: Vec<O>,
         client: &Client,
         seed: u64,
-        watch: &(dyn Fn(Snapshot) + Sync),
+        watch: Watching<'_>,
     ) -> Result<(Ran, Seen)> {
         let before = self.meters.begin(client);
         let mut ran = load::run(tasks, Load { seed, ..planned.load }, watch).await?;
         let waited = self.meters.end(before, client, &mut ran.repetition);
         Ok((ran, waited))
     }
+}
+
+/// What those who watch are told through.
+type Watching<'a> = &'a (dyn Fn(Snapshot) + Sync);
+
+/// As many as the cell has tasks: on connections of their own where there are enough.
+async fn clients(
+    planned: &Planned,
+    plan: &Arc<script::Plan>,
+    client: &Client,
+) -> Result<Vec<ScriptOperation>> {
+    let Key { tasks, connections, .. } = planned.key;
+    if connections < tasks {
+        return Ok(ScriptOperation::on_client(client, plan, tasks));
+    }
+    let mut clients = Vec::new();
+    for number in 0..tasks {
+        clients.push(ScriptOperation::on_session(client.session().await?, plan, number));
+    }
+    Ok(clients)
 }
 
 /// Transactions of each connection, and calls of each task, that come before a repetition. A statement is
@@ -207,7 +264,7 @@ impl Runner<'_> {
         }
         let (way, found) = &mut self.lines[line];
         let explained = |error| way.explained(error, self.target);
-        let config = load_config(&way.config, planned)?;
+        let config = self.plan.load_config(&way.config, planned)?;
         let client = Client::connect_with(&config).await.map_err(|it| explained(it.into()))?;
         if found.is_none() {
             let rtt_ms = meter::rtt(&client).await.map_err(explained)?;
@@ -218,16 +275,30 @@ impl Runner<'_> {
     }
 }
 
-/// As many connections as the cell has, for which nobody waits in vain, in the tool's schema.
-fn load_config(config: &Config, planned: &Planned) -> Result<Config> {
-    let resolved = config.resolve().map_err(|error| crate::Error::new(error.to_string()))?;
-    let config = schema::within(config, resolved.options());
-    let tasks = planned.key.tasks as usize;
-    Ok(config
-        .application_name(APPLICATION)
-        .connections_max(planned.key.connections as usize)
-        .waiting_max(tasks.max(WAITING_MAX))
-        .wait_timeout(WAIT))
+impl Plan {
+    /// As many connections as the cell has, for which nobody waits in vain, in the tool's schema.
+    fn load_config(&self, config: &Config, planned: &Planned) -> Result<Config> {
+        let resolved = config.resolve().map_err(|error| Error::new(error.to_string()))?;
+        let mut options: Vec<String> = resolved.options().map(str::to_owned).into_iter().collect();
+        if self.has_tables() {
+            options.push(schema::search_path());
+        }
+        if let (Work::Script(_), Some(level)) = (&planned.work, planned.key.isolation) {
+            let level = level.name().replace(' ', "\\ ");
+            options.push(format!("-c default_transaction_isolation={level}"));
+        }
+        let config = if options.is_empty() {
+            config.clone()
+        } else {
+            config.clone().options(options.join(" "))
+        };
+        let tasks = planned.key.tasks as usize;
+        Ok(config
+            .application_name(APPLICATION)
+            .connections_max(planned.key.connections as usize)
+            .waiting_max(tasks.max(WAITING_MAX))
+            .wait_timeout(WAIT))
+    }
 }
 
 /// What a client allows by itself.

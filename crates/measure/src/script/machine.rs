@@ -1,0 +1,267 @@
+//! Runs a script, step by step.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use onetrip::{Session, TransactionStatus};
+use tokio::sync::OnceCell;
+
+use super::command::Length;
+use super::expr::{Expression, Scope};
+use super::failure::Failure;
+use super::parse::{ALREADY_IN_PIPELINE, Action, NOT_IN_PIPELINE, OPEN_PIPELINE, Step};
+use super::pipe::{Pipe, Replies};
+use super::plan::{Plan, Protocol, Ready, Statement};
+use super::random::Random;
+use super::value::{Scalar, Value};
+use crate::error::{Error, Result};
+use crate::load::Tally;
+
+/// What is prepared, by the numbers of the statements.
+#[derive(Debug)]
+pub(super) struct Statements(Vec<OnceCell<onetrip::Statement>>);
+
+impl Statements {
+    pub(super) fn new(plan: &Plan) -> Statements {
+        Statements((0..plan.statements).map(|_| OnceCell::new()).collect())
+    }
+
+    /// A statement, if it was prepared.
+    pub(super) fn get(&self, statement: &Statement) -> Option<&onetrip::Statement> {
+        self.0[statement.number].get()
+    }
+
+    /// Prepares a statement unless that was done.
+    pub(super) async fn prepared(
+        &self,
+        session: &Session,
+        statement: &Statement,
+    ) -> std::result::Result<&onetrip::Statement, onetrip::Error> {
+        let cell = &self.0[statement.number];
+        match cell.get() {
+            Some(prepared) => Ok(prepared),
+            None => cell.get_or_try_init(|| session.prepare(&statement.text)).await,
+        }
+    }
+}
+
+/// One client: its variables, its random numbers, and memory that is used again.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) plan: Arc<Plan>,
+    pub(super) statements: Arc<Statements>,
+    pub(super) variables: Vec<Option<Value>>,
+    /// For expressions; what is chosen among scripts has its own.
+    random: Random,
+    choices: Random,
+    /// Variables and random numbers as they were when the run began.
+    saved: (Vec<Option<Value>>, Random),
+    stack: Vec<Scalar>,
+    pub(super) text: String,
+    pub(super) replies: Replies,
+}
+
+/// Where a run is.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub(super) script: &'a Ready,
+    pub(super) line: usize,
+}
+
+impl Place<'_> {
+    pub(super) fn fatal(self, what: impl AsRef<str>) -> Failure {
+        Failure::Fatal(Error::new(format!("{}: {}", self.shown(), what.as_ref())))
+    }
+
+    pub(super) fn failed(self, error: &onetrip::Error) -> Failure {
+        Failure::of(error, &self.shown())
+    }
+
+    fn shown(self) -> String {
+        format!("{}:{}", self.script.name, self.line)
+    }
+}
+
+impl Machine {
+    pub(super) fn new(plan: Arc<Plan>, statements: Arc<Statements>, client_id: u32) -> Machine {
+        let mut variables = plan.variables.clone();
+        if let Some(variable) = plan.names.get("client_id").map(|number| &mut variables[number]) {
+            // One that was defined has the last word.
+            variable.get_or_insert(Value::Scalar(Scalar::Int(i64::from(client_id))));
+        }
+        let mut seeds = Random::new(plan.settings.seed ^ u64::from(client_id).rotate_right(32));
+        let (random, choices) = (Random::new(seeds.next()), Random::new(seeds.next()));
+        Machine {
+            saved: (Vec::new(), random.clone()),
+            plan,
+            statements,
+            variables,
+            random,
+            choices,
+            stack: Vec::new(),
+            text: String::new(),
+            replies: Replies::default(),
+        }
+    }
+
+    /// One run of one script, with its retries.
+    pub(super) async fn run(&mut self, session: &Session, tally: &mut Tally) -> Result<()> {
+        let plan = self.plan.clone();
+        let script = &plan.scripts[plan.choose(&mut self.choices)];
+        let tries_max = plan.settings.max_tries;
+        if tries_max != 1 {
+            self.saved.0.clone_from(&self.variables);
+            self.saved.1 = self.random.clone();
+        }
+        let mut tries = 1;
+        loop {
+            let Err(failure) = self.attempt(session, script).await else { return Ok(()) };
+            match &failure {
+                Failure::Fatal(_) => {}
+                _ => roll_back(session, script).await?,
+            }
+            match failure {
+                Failure::Conflict(code) if tries_max == 0 || tries < tries_max => {
+                    tally.retried(&code);
+                    self.variables.clone_from(&self.saved.0);
+                    self.random = self.saved.1.clone();
+                    tries += 1;
+                }
+                failure => return failure.count(tally),
+            }
+        }
+    }
+
+    async fn attempt(
+        &mut self,
+        session: &Session,
+        script: &Ready,
+    ) -> std::result::Result<(), Failure> {
+        self.replies.clear();
+        let mut pipe = None;
+        let (mut at, mut line) = (0, 1);
+        while let Some(step) = script.steps.get(at) {
+            line = step.line;
+            let place = Place { script, line };
+            at += 1;
+            match &step.action {
+                Action::Statement(statement) => match &mut pipe {
+                    None => self.send_alone(session, statement, place).await?,
+                    Some(pipe) => self.add_to_pipe(session, pipe, statement, place).await?,
+                },
+                Action::Set { variable, value } => {
+                    let value = self.value(value, place)?;
+                    self.variables[*variable] = Some(Value::Scalar(value));
+                }
+                Action::Unless { condition, to } => {
+                    if !self.value(condition, place)?.is_truthy() {
+                        at = *to;
+                    }
+                }
+                Action::Jump(to) => at = *to,
+                Action::Sleep { length, unit_us } => {
+                    tokio::time::sleep(self.length(*length, *unit_us, place)?).await;
+                }
+                Action::StartPipeline if pipe.is_some() => {
+                    return Err(place.fatal(ALREADY_IN_PIPELINE));
+                }
+                Action::StartPipeline => {
+                    let inside = until_end(&script.steps[at..]);
+                    self.prepare_all(session, inside, script).await?;
+                    pipe = Some(Pipe::begin(session, inside));
+                }
+                Action::SyncPipeline | Action::EndPipeline if pipe.is_none() => {
+                    return Err(place.fatal(NOT_IN_PIPELINE));
+                }
+                Action::SyncPipeline => {
+                    pipe.iter_mut().for_each(|pipe| pipe.sync(&mut self.replies));
+                }
+                Action::EndPipeline => {
+                    if let Some(pipe) = pipe.take() {
+                        pipe.end(&mut self.replies, place).await?;
+                    }
+                }
+            }
+        }
+        let place = Place { script, line };
+        if pipe.is_some() {
+            return Err(place.fatal(OPEN_PIPELINE));
+        }
+        match session.status() {
+            TransactionStatus::Idle => Ok(()),
+            _ => Err(place.fatal("the script ends inside of a transaction: it has to end it")),
+        }
+    }
+
+    fn value(
+        &mut self,
+        expression: &Expression,
+        place: Place<'_>,
+    ) -> std::result::Result<Scalar, Failure> {
+        let mut scope = Scope {
+            variables: &self.variables,
+            names: self.plan.names.list(),
+            random: &mut self.random,
+            stack: &mut self.stack,
+            place: &|| place.shown(),
+        };
+        expression.value(&mut scope).map_err(|what| place.fatal(what))
+    }
+
+    fn length(
+        &self,
+        length: Length,
+        unit_us: u64,
+        place: Place<'_>,
+    ) -> std::result::Result<Duration, Failure> {
+        let number = match length {
+            Length::Fixed(number) => number,
+            Length::Variable(number) => {
+                let name = &self.plan.names.list()[number];
+                let value = match &self.variables[number] {
+                    Some(value) => value.to_scalar(name).and_then(Scalar::to_int),
+                    None => Err(format!("undefined variable \"{name}\"")),
+                };
+                let value = value.map_err(|what| place.fatal(format!("\\sleep: {what}")))?;
+                u64::try_from(value).unwrap_or(0)
+            }
+        };
+        Ok(Duration::from_micros(number.saturating_mul(unit_us)))
+    }
+
+    /// Prepares what a pipeline is going to send, since inside of it nothing may wait.
+    async fn prepare_all(
+        &mut self,
+        session: &Session,
+        steps: &[Step<Statement>],
+        script: &Ready,
+    ) -> std::result::Result<(), Failure> {
+        if self.plan.settings.protocol != Protocol::Prepared {
+            return Ok(());
+        }
+        for step in steps {
+            let Action::Statement(statement) = &step.action else { continue };
+            if self.statements.get(statement).is_none() && !statement.several {
+                let place = Place { script, line: step.line };
+                let prepared = self.statements.prepared(session, statement).await;
+                prepared.map_err(|error| place.failed(&error))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn until_end(steps: &[Step<Statement>]) -> &[Step<Statement>] {
+    let end = steps.iter().position(|step| matches!(step.action, Action::EndPipeline));
+    &steps[..end.unwrap_or(steps.len())]
+}
+
+/// After a failure: what is open must not be there for the next run.
+async fn roll_back(session: &Session, script: &Ready) -> Result<()> {
+    if session.status() == TransactionStatus::Idle {
+        return Ok(());
+    }
+    let rolled_back = session.execute("rollback", &[]).await;
+    rolled_back.map_err(|error| Error::from(error).context(&script.name))?;
+    Ok(())
+}

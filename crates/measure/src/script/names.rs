@@ -1,0 +1,35 @@
+//! Variables by number.
+
+use std::collections::HashMap;
+
+/// The seed that functions take which were given none.
+pub(super) const DEFAULT_SEED: &str = "default_seed";
+
+/// Names in the order in which they were met. A number is the place of a name.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Names {
+    list: Vec<String>,
+    numbers: HashMap<String, usize>,
+}
+
+impl Names {
+    /// The number of a name, which is new if it wasn't there.
+    pub(super) fn number_of(&mut self, name: &str) -> usize {
+        if let Some(number) = self.get(name) {
+            return number;
+        }
+        self.list.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), self.list.len() - 1);
+        self.list.len() - 1
+    }
+
+    /// The number of a name that somebody uses.
+    pub(super) fn get(&self, name: &str) -> Option<usize> {
+        self.numbers.get(name).copied()
+    }
+
+    /// All of them.
+    pub(super) fn list(&self) -> &[String] {
+        &self.list
+    }
+}

@@ -1,0 +1,73 @@
+//! Scripts as an operation: one call is one run of one script.
+
+use std::sync::Arc;
+
+use onetrip::{Client, Session};
+
+use super::machine::{Machine, Statements};
+use super::plan::Plan;
+use crate::error::Result;
+use crate::load::{Operation, Tally};
+
+/// Runs scripts: each call chooses one by its weight and runs it from beginning to end, which is what
+/// pgbench calls a transaction.
+///
+/// A run that fails for a conflict (40001, 40P01) is rolled back and done again, with the same
+/// variables and random numbers, until it succeeds or [`max_tries`](super::Settings::max_tries) is
+/// reached; each such try is counted by [`Tally::retried`]. Another error of the server is counted
+/// by [`Tally::failed`], what is open is rolled back, and the next call goes on. A pipeline that
+/// failed counts once.
+///
+/// # Errors
+/// Of a call: one line with script, line and the server's message, where going on is pointless: the
+/// connection is gone, the statement is wrong (classes 08, 26, 28, 3D, 3F, 42, 57P), an expression
+/// can't be computed, or the script ends inside of a transaction or a pipeline.
+///
+/// Dropping a call gives it up midway: the operation must not be called again then.
+#[derive(Debug)]
+pub struct ScriptOperation {
+    place: Place,
+    machine: Machine,
+}
+
+#[derive(Debug)]
+enum Place {
+    Session(Session),
+    Client(Client),
+}
+
+impl ScriptOperation {
+    /// On a connection of its own, for good: pgbench's way. Nothing is sent before the first call;
+    /// statements are prepared in front of their first use.
+    ///
+    /// `client_id` is the variable of that name. With the seed it decides the random numbers.
+    pub fn on_session(session: Session, plan: &Arc<Plan>, client_id: u32) -> ScriptOperation {
+        let statements = Arc::new(Statements::new(plan));
+        let machine = Machine::new(plan.clone(), statements, client_id);
+        ScriptOperation { place: Place::Session(session), machine }
+    }
+
+    /// For more tasks than connections: so many operations, numbered from 0, each of which takes a
+    /// session of the client for each run and gives it back. The wait for one is part of the call.
+    /// What is prepared is prepared once for all.
+    pub fn on_client(client: &Client, plan: &Arc<Plan>, tasks: u32) -> Vec<ScriptOperation> {
+        let statements = Arc::new(Statements::new(plan));
+        let operation = |client_id| ScriptOperation {
+            place: Place::Client(client.clone()),
+            machine: Machine::new(plan.clone(), statements.clone(), client_id),
+        };
+        (0..tasks).map(operation).collect()
+    }
+}
+
+impl Operation for ScriptOperation {
+    async fn run(&mut self, tally: &mut Tally) -> Result<()> {
+        match &self.place {
+            Place::Session(session) => self.machine.run(session, tally).await,
+            Place::Client(client) => {
+                let session = client.session().await?;
+                self.machine.run(&session, tally).await
+            }
+        }
+    }
+}

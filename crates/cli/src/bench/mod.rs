@@ -5,6 +5,7 @@ mod args;
 mod choose;
 mod compare;
 pub(crate) mod live;
+mod plan;
 
 use clap::{Args, Subcommand};
 use onetrip_measure::report;
@@ -24,7 +25,7 @@ use live::Live;
 /// its own, onetrip_bench, which it drops at the end, and changes nothing else (a --script does what it
 /// says). Ctrl-C ends it with what was measured so far.
 #[derive(Args, Debug)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, allow_negative_numbers = true)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     command: Option<BenchCommand>,

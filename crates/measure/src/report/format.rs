@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn ratios_have_as_many_digits_as_they_can_bear() {
-        assert_eq!([1.044, 3.14, 41.3, 1234.0].map(times), ["1.04 ×", "3.1 ×", "41 ×", "1,234 ×"]);
+        assert_eq!([1.044, 3.13, 41.3, 1234.0].map(times), ["1.04 ×", "3.1 ×", "41 ×", "1,234 ×"]);
     }
 
     #[test]

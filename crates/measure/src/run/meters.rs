@@ -48,7 +48,7 @@ impl Meters {
 
     pub(super) fn begin(&self, client: &Client) -> Before {
         let waits = self.sampler.start();
-        let server = self.processes.clone().and_then(ServerCpu::start);
+        let server = self.processes.and_then(ServerCpu::start);
         let trips = client.metrics().counts.trips;
         Before { trips, client: ClientCpu::start(), server, waits }
     }

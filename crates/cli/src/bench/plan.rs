@@ -1,0 +1,292 @@
+//! The plan that the options make.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use onetrip_measure::load::{Load, Until};
+use onetrip_measure::results::{Isolation, Key, Preset, Unit};
+use onetrip_measure::run::{Plan, Planned, Work};
+use onetrip_measure::script::{self, Mix, Script};
+use onetrip_measure::trips::{self, Way};
+use onetrip_measure::{concurrency, target};
+
+use super::args::{PresetArg, ROWS, RunArgs};
+use super::choose::chosen;
+
+impl RunArgs {
+    /// What these options ask for.
+    ///
+    /// # Errors
+    /// A workload that isn't known, or options that don't go together.
+    pub(super) fn plan(&self) -> Result<Plan, String> {
+        self.check_options()?;
+        let workloads = chosen("workload", &self.workload, &self.known())?;
+        let mut cells = Vec::new();
+        if let Some(script) = self.scripts()? {
+            let rtts = if self.rtt.is_empty() { vec![0.0] } else { self.rtt.clone() };
+            rtts.iter().for_each(|rtt| self.add_script(&script, *rtt, &mut cells));
+        }
+        for rtt in self.rtts(PresetArg::Concurrency) {
+            self.add_concurrency(&workloads, rtt, &mut cells);
+        }
+        for rtt in self.rtts(PresetArg::Trips) {
+            self.add_trips(&workloads, rtt, &mut cells);
+        }
+        Ok(Plan {
+            cells,
+            repetitions: self.repetitions,
+            seed: self.seed,
+            rows: self.rows,
+            scale: self.scale_of_tables(),
+            one_trip: self.one_trip,
+            force: self.force,
+            command: command_line(std::env::args()),
+            threads: self.threads as usize,
+        })
+    }
+
+    fn has(&self, preset: PresetArg) -> bool {
+        self.preset.contains(&preset)
+    }
+
+    fn has_scripts(&self) -> bool {
+        !self.script.is_empty() || !self.builtin.is_empty()
+    }
+
+    /// An option that nothing looks at would be a surprise.
+    fn check_options(&self) -> Result<(), String> {
+        let (concurrency, trips) = (self.has(PresetArg::Concurrency), self.has(PresetArg::Trips));
+        let tasks = concurrency || self.has_scripts();
+        let given: [(&str, bool, bool, &str); 9] = [
+            ("--isolation", !self.isolation.is_empty(), tasks, TASKS_USERS),
+            ("--tasks", !self.tasks.is_empty(), tasks, TASKS_USERS),
+            ("--connections", self.connections.is_some(), tasks, TASKS_USERS),
+            ("--rate", self.rate.is_some(), tasks, TASKS_USERS),
+            ("--one-trip", self.one_trip, concurrency, "--preset concurrency"),
+            ("--rows", self.rows != ROWS, concurrency, "--preset concurrency"),
+            ("--depth", !self.depth.is_empty(), trips, "--preset trips"),
+            ("--scale", self.scale.is_some(), self.has_scripts(), SCRIPT_USERS),
+            ("--define", !self.define.is_empty(), self.has_scripts(), SCRIPT_USERS),
+        ];
+        match given.iter().find(|(_, is_given, is_used, _)| *is_given && !is_used) {
+            Some((option, _, _, users)) => Err(format!("{option} is for {users}")),
+            None => Ok(()),
+        }
+    }
+
+    /// The workloads of the presets.
+    fn known(&self) -> Vec<&'static str> {
+        let mut known = Vec::new();
+        if self.has(PresetArg::Concurrency) {
+            known.extend(concurrency::WORKLOADS.iter().map(|it| it.name));
+        }
+        if self.has(PresetArg::Trips) {
+            known.extend(trips::WORKLOADS);
+        }
+        known
+    }
+
+    /// The round trips that are added for a preset; none if it was not chosen.
+    fn rtts(&self, preset: PresetArg) -> Vec<f64> {
+        match (self.has(preset), preset) {
+            (false, _) => Vec::new(),
+            (true, _) if !self.rtt.is_empty() => self.rtt.clone(),
+            (true, PresetArg::Trips) => RTTS.to_vec(),
+            (true, _) => vec![0.0],
+        }
+    }
+
+    fn load(&self, otherwise: Until) -> Load {
+        let until = match (self.seconds, self.operations) {
+            (Some(seconds), _) => Until::Elapsed(Duration::from_secs_f64(seconds)),
+            (_, Some(operations)) => Until::Operations(operations),
+            _ => otherwise,
+        };
+        Load { until, rate: self.rate, seed: self.seed }
+    }
+
+    fn add_concurrency(&self, workloads: &[&str], rtt_added_ms: f64, cells: &mut Vec<Planned>) {
+        let levels: Vec<Isolation> = match self.isolation.is_empty() {
+            true => Isolation::ALL.to_vec(),
+            false => self.isolation.iter().map(|level| (*level).into()).collect(),
+        };
+        let tasks = if self.tasks.is_empty() { &TASKS[..] } else { &self.tasks };
+        for workload in concurrency::WORKLOADS.iter().filter(|it| workloads.contains(&it.name)) {
+            for (isolation, tasks) in
+                levels.iter().flat_map(|level| tasks.iter().map(move |tasks| (level, tasks)))
+            {
+                let key = Key {
+                    preset: Preset::Concurrency,
+                    workload: workload.name.to_owned(),
+                    mode: self.one_trip.then(|| "one trip".to_owned()),
+                    isolation: Some(*isolation),
+                    tasks: *tasks,
+                    connections: self.connections.unwrap_or(CONNECTIONS),
+                    depth: None,
+                    rate: self.rate,
+                    rtt_added_ms,
+                };
+                let load = self.load(Until::Each(1));
+                let work = Work::Concurrency(*workload);
+                cells.push(Planned { key, unit: Unit::Transaction, work, load });
+            }
+        }
+    }
+
+    fn add_trips(&self, workloads: &[&str], rtt_added_ms: f64, cells: &mut Vec<Planned>) {
+        let depths = if self.depth.is_empty() { &trips::DEPTHS[..] } else { &self.depth };
+        for way in workloads.iter().flat_map(|workload| Way::of(workload, depths)) {
+            let (workload, mode) = way.names();
+            let key = Key {
+                preset: Preset::Trips,
+                workload: workload.to_owned(),
+                mode: Some(mode.to_owned()),
+                isolation: None,
+                tasks: way.tasks(),
+                connections: 1,
+                depth: way.depth(),
+                rate: None,
+                rtt_added_ms,
+            };
+            let load = Load { rate: None, ..self.load(Until::Elapsed(TRIPS_TIME)) };
+            cells.push(Planned { key, unit: way.unit(), work: Work::Trips(way), load });
+        }
+    }
+
+    /// The scripts, ready to run; None if there are none.
+    fn scripts(&self) -> Result<Option<(String, Arc<script::Plan>)>, String> {
+        if !self.has_scripts() {
+            return Ok(None);
+        }
+        let mut scripts = Vec::new();
+        for text in &self.script {
+            let (path, weight) = script::parse_weighted(text).map_err(|it| it.to_string())?;
+            let content = std::fs::read_to_string(path)
+                .map_err(|error| format!("can't read the script {path} ({error})"))?;
+            let parsed = Script::parse(path, &content).map_err(|it| it.to_string())?;
+            scripts.push((parsed, weight));
+        }
+        for text in &self.builtin {
+            let (name, weight) = script::parse_weighted(text).map_err(|it| it.to_string())?;
+            scripts.push((script::builtin(name).map_err(|it| it.to_string())?, weight));
+        }
+        let name = name_of_mix(&scripts);
+        let settings = script::Settings {
+            protocol: self.protocol.into(),
+            scale: self.scale_of_tables().unwrap_or(1),
+            defines: self.define.clone(),
+            seed: self.seed,
+            max_tries: self.max_tries,
+        };
+        let mix = Mix::new(scripts).map_err(|it| it.to_string())?;
+        let plan = script::Plan::new(&mix, settings).map_err(|it| it.to_string())?;
+        Ok(Some((name, plan)))
+    }
+
+    fn scale_of_tables(&self) -> Option<u32> {
+        let by_itself = !self.builtin.is_empty() || (self.has_scripts() && self.url.is_none());
+        self.scale.or(by_itself.then_some(1))
+    }
+
+    fn add_script(&self, script: &(String, Arc<script::Plan>), rtt: f64, cells: &mut Vec<Planned>) {
+        let levels: Vec<Option<Isolation>> = match self.isolation.is_empty() {
+            true => vec![None],
+            false => self.isolation.iter().map(|level| Some((*level).into())).collect(),
+        };
+        let tasks = if self.tasks.is_empty() { &[1][..] } else { &self.tasks };
+        let (name, plan) = script;
+        for isolation in levels {
+            for tasks in tasks.iter().copied() {
+                let key = Key {
+                    preset: Preset::Script,
+                    workload: name.clone(),
+                    mode: Some(self.protocol_name()),
+                    isolation,
+                    tasks,
+                    connections: self.connections.unwrap_or(tasks).min(tasks),
+                    depth: None,
+                    rate: self.rate,
+                    rtt_added_ms: rtt,
+                };
+                let load = self.load(Until::Elapsed(SCRIPT_TIME));
+                let work = Work::Script(plan.clone());
+                cells.push(Planned { key, unit: Unit::Transaction, work, load });
+            }
+        }
+    }
+
+    fn protocol_name(&self) -> String {
+        let value = self.protocol.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
+/// What the scripts of a mix are called together: `a.sql@2 select-only@1`, and without a weight if there
+/// is one alone.
+fn name_of_mix(scripts: &[(Script, u32)]) -> String {
+    match scripts {
+        [(only, _)] => only.name().to_owned(),
+        several => {
+            let names =
+                several.iter().map(|(script, weight)| format!("{}@{weight}", script.name()));
+            names.collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// Of the benchmark that the preset follows.
+const TASKS: [u32; 5] = [100, 200, 400, 800, 1600];
+const CONNECTIONS: u32 = 10;
+
+const TASKS_USERS: &str = "--preset concurrency and for scripts";
+const SCRIPT_USERS: &str = "--script and --builtin";
+
+/// As long as a repetition of pgbench should be at least.
+const SCRIPT_TIME: Duration = Duration::from_secs(5);
+
+/// From the same machine to the other side of an ocean.
+const RTTS: [f64; 6] = [0.0, 0.2, 1.0, 5.0, 20.0, 50.0];
+
+const TRIPS_TIME: Duration = Duration::from_millis(500);
+
+/// The arguments without user information: a URL keeps its host, a key-value string nothing.
+fn command_line(arguments: impl Iterator<Item = String>) -> Vec<String> {
+    let mut shown = vec!["onetrip".to_owned()];
+    let mut is_url = false;
+    for argument in arguments.skip(1) {
+        shown.push(match argument.split_once('=') {
+            _ if is_url => without_secrets(&argument),
+            Some(("--url", url)) => format!("--url={}", without_secrets(url)),
+            _ => argument.clone(),
+        });
+        is_url = argument == "--url";
+    }
+    shown
+}
+
+fn without_secrets(url: &str) -> String {
+    match url.contains("://") {
+        // Parameters may hold a password too.
+        true => target::without_user(url.split('?').next().unwrap_or_default()),
+        false => "…".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_kept_without_user_information() {
+        let given = [
+            "/bin/onetrip",
+            "bench",
+            "--url",
+            "postgres://u:p@h/d?password=x",
+            "--url=host=h password=p",
+        ];
+        let kept = command_line(given.into_iter().map(str::to_owned));
+        assert_eq!(kept, ["onetrip", "bench", "--url", "postgres://h/d", "--url=…"]);
+    }
+}

@@ -2,13 +2,17 @@
 
 mod arguments;
 mod bench;
+mod command_line;
 mod demo;
 mod doctor;
+mod live;
+mod measuring;
 mod output;
 mod pages;
 mod proxy;
 mod runtime;
 mod stop;
+mod values;
 
 use std::process::ExitCode;
 
@@ -50,7 +54,7 @@ fn main() -> ExitCode {
         Err(error) => return arguments::explain(&error),
     };
     let result = match arguments.command {
-        Command::Demo(args) => demo::run(args),
+        Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(*args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Proxy(args) => proxy::run(args),

@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use onetrip_measure::results::Isolation;
 use onetrip_measure::script::Protocol;
 
+use crate::values::{milliseconds, positive};
+
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
     /// The server to measure, as a URL or key-value string [default: a private one].
@@ -161,22 +163,6 @@ impl From<IsolationArg> for Isolation {
 
 /// Of the benchmark that the preset concurrency follows.
 pub(super) const ROWS: u32 = 100;
-
-fn milliseconds(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "give milliseconds, as in 20 or 0.5".to_owned())?;
-    match (0.0..=10_000.0).contains(&value) {
-        true => Ok(value),
-        false => Err("give 0 to 10000 milliseconds".to_owned()),
-    }
-}
-
-pub(super) fn positive(text: &str) -> Result<f64, String> {
-    let value: f64 = text.parse().map_err(|_| "give a number above 0".to_owned())?;
-    match value.is_finite() && value > 0.0 {
-        true => Ok(value),
-        false => Err("give a number above 0".to_owned()),
-    }
-}
 
 fn definition(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| "give NAME=VALUE".to_owned())?;

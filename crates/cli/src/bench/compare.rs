@@ -21,7 +21,7 @@ pub(super) struct CompareArgs {
 
     /// Fail if the time per operation of B is more than this many times A's, and the difference is
     /// more than noise: 1.10 allows ten percent.
-    #[arg(long, value_name = "RATIO", value_parser = super::args::positive)]
+    #[arg(long, value_name = "RATIO", value_parser = crate::values::positive)]
     fail_above: Option<f64>,
 }
 

@@ -4,20 +4,15 @@
 mod args;
 mod choose;
 mod compare;
-pub(crate) mod live;
 mod plan;
 
 use clap::{Args, Subcommand};
 use onetrip_measure::report;
-use onetrip_measure::run::Finished;
-use onetrip_measure::target::Target;
 
+use crate::measuring::{ended, measured};
 use crate::output::{End, print, tell};
-use crate::runtime::runtime;
-use crate::stop::Stop;
 use args::RunArgs;
 use compare::CompareArgs;
-use live::Live;
 
 /// Measure what latency, concurrency and isolation cost, and what one trip gives back.
 ///
@@ -55,33 +50,13 @@ fn measure(args: &RunArgs) -> Result<(), End> {
     if let Some(out) = &args.out {
         report::check_writable(out).map_err(|error| format!("--out: {error}"))?;
     }
-    let live = Live::new();
-    let shown = live.clone();
-    let stop = Stop::catch(move || shown.done())?;
-    let finished = runtime(plan.threads)?.block_on(async {
-        let target = match &args.url {
-            Some(url) => Target::at(url)?,
-            None => {
-                live.say("starting a private PostgreSQL");
-                Target::start(plan.connections())?
-            }
-        };
-        stop.tidy_first(onetrip_measure::schema::LEFT);
-        let stopped = async { format!("stopped by {}", stop.requested().await) };
-        onetrip_measure::run::run(&target, &plan, &live, stopped).await
-    });
-    stop.tidied();
-    live.done();
-    let Finished { results, failure } = finished.map_err(|error| error.to_string())?;
-    print(&report::terminal(&results))?;
+    let finished = measured(&plan, args.url.as_deref())?;
+    // Files first: who reads the tables may have gone.
     if let Some(out) = &args.out {
-        for path in report::write_all(&results, out).map_err(|error| error.to_string())? {
+        for path in report::write_all(&finished.results, out).map_err(|error| error.to_string())? {
             tell(&format!("written: {}", path.display()));
         }
     }
-    match (failure, results.stopped) {
-        (Some(failure), _) => Err(failure.to_string().into()),
-        (None, Some(stopped)) => Err(format!("{stopped}, with what was measured so far").into()),
-        (None, None) => Ok(()),
-    }
+    print(&report::terminal(&finished.results))?;
+    ended(&finished)
 }

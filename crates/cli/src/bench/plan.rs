@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use onetrip_measure::concurrency;
 use onetrip_measure::load::{Load, Until};
 use onetrip_measure::results::{Isolation, Key, Preset, Unit};
 use onetrip_measure::run::{Plan, Planned, Work};
 use onetrip_measure::script::{self, Mix, Script};
 use onetrip_measure::trips::{self, Way};
-use onetrip_measure::{concurrency, target};
 
 use super::args::{PresetArg, ROWS, RunArgs};
 use super::choose::chosen;
+use crate::command_line::command_line;
 
 impl RunArgs {
     /// What these options ask for.
@@ -249,44 +250,3 @@ const SCRIPT_TIME: Duration = Duration::from_secs(5);
 const RTTS: [f64; 6] = [0.0, 0.2, 1.0, 5.0, 20.0, 50.0];
 
 const TRIPS_TIME: Duration = Duration::from_millis(500);
-
-/// The arguments without user information: a URL keeps its host, a key-value string nothing.
-fn command_line(arguments: impl Iterator<Item = String>) -> Vec<String> {
-    let mut shown = vec!["onetrip".to_owned()];
-    let mut is_url = false;
-    for argument in arguments.skip(1) {
-        shown.push(match argument.split_once('=') {
-            _ if is_url => without_secrets(&argument),
-            Some(("--url", url)) => format!("--url={}", without_secrets(url)),
-            _ => argument.clone(),
-        });
-        is_url = argument == "--url";
-    }
-    shown
-}
-
-fn without_secrets(url: &str) -> String {
-    match url.contains("://") {
-        // Parameters may hold a password too.
-        true => target::without_user(url.split('?').next().unwrap_or_default()),
-        false => "…".to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_command_is_kept_without_user_information() {
-        let given = [
-            "/bin/onetrip",
-            "bench",
-            "--url",
-            "postgres://u:p@h/d?password=x",
-            "--url=host=h password=p",
-        ];
-        let kept = command_line(given.into_iter().map(str::to_owned));
-        assert_eq!(kept, ["onetrip", "bench", "--url", "postgres://h/d", "--url=…"]);
-    }
-}

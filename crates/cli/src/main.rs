@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         Err(error) => return arguments::explain(&error),
     };
     let result = match arguments.command {
-        Command::Demo(args) => demo::run(&args),
+        Command::Demo(args) => demo::run(&args).map_err(|end| end.within("demo")),
         Command::Bench(args) => bench::run(*args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Proxy(args) => proxy::run(args),

@@ -47,7 +47,7 @@ pub(crate) struct DemoArgs {
 /// # Errors
 /// One line: what failed, where, and what to do. Or nobody reads what it prints.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), End> {
-    report::check_writable(&args.out).map_err(|error| format!("demo: --out: {error}"))?;
+    report::check_writable(&args.out).map_err(|error| format!("--out: {error}"))?;
     let finished = measured(&plan::plan(args), args.url.as_deref())?;
     let written = report::write_all(&finished.results, &args.out).map_err(|it| it.to_string())?;
     print(&story::tell(&finished.results))?;

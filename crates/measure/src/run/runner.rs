@@ -23,7 +23,7 @@ pub(super) struct Runner<'a> {
     plan: &'a Plan,
     watch: &'a dyn Watch,
     /// Makes and drops the tables.
-    admin: Session,
+    admin: Arc<Session>,
     meters: Meters,
     lines: Vec<(Line, Option<LineFound>)>,
     /// The connections that carry the load, of which line, and how many.
@@ -47,6 +47,7 @@ impl<'a> Runner<'a> {
             schema::create(&admin, plan.force).await?;
         }
         let cells = plan.cells.len();
+        let admin = Arc::new(admin);
         let (found, estimate) = (vec![Found::default(); cells], Estimate::new(cells));
         let client = None;
         let runner = Runner { target, plan, watch, admin, meters, lines, client, found, estimate };
@@ -108,7 +109,18 @@ fn rtt(cell: &Planned) -> Duration {
 /// Measuring.
 impl Runner<'_> {
     /// Each cell once, then each once more in the opposite order, and so on.
+    ///
+    /// # Errors
+    /// The first, or that the server is gone: its load would wait for connections that never come.
     pub(super) async fn measure_all(&mut self) -> Result<()> {
+        let admin = self.admin.clone();
+        tokio::select! {
+            measured = self.measure_in_turns() => measured,
+            lost = lost(&admin) => Err(lost),
+        }
+    }
+
+    async fn measure_in_turns(&mut self) -> Result<()> {
         let order = self.order();
         for (done, cell) in order.iter().copied().enumerate() {
             let start = Instant::now();
@@ -304,5 +316,14 @@ impl Plan {
 /// What a client allows by itself.
 const WAITING_MAX: usize = 16_384;
 
-/// A task that waits for a connection is part of what is measured.
-const WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+/// A task that waits for a connection is part of what is measured; but not for ever, if none can be
+/// opened.
+const WAIT: Duration = Duration::from_secs(600);
+
+/// Resolves when the session is over, which nobody but the server ends.
+async fn lost(admin: &Session) -> Error {
+    while !admin.is_closed() {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    Error::new("the server ended the connections: was it stopped? Its log says why")
+}

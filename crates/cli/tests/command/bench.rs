@@ -1,0 +1,230 @@
+//! `onetrip bench`: what it leaves behind, how it ends, and what it says to those who ask for something
+//! that can't be done.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::process::{Command, Output, Stdio};
+
+use crate::database::{database, has_schema, run};
+use crate::process::{Onetrip, full};
+use onetrip_lab::postgres::{Options, PrivatePostgres, Shutdown, shared};
+use onetrip_lab::proxy::{Direction, Fault, Proxy, ProxyConfig, Scope};
+use rustix::process::Signal;
+use tempfile::tempdir;
+
+fn onetrip(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_onetrip")).args(arguments).output().unwrap()
+}
+
+/// What it says when it refuses: one line on standard error, status 2, nothing on standard output.
+fn refusal(arguments: &[&str]) -> String {
+    let output = onetrip(arguments);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    let last = said.lines().last().unwrap().to_owned();
+    assert!(last.starts_with("onetrip: "), "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("onetrip: ")).count(), 1, "{said}");
+    last
+}
+
+/// Some cells that take no time.
+fn small<'a>(url: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let small = ["bench", "--preset", "concurrency,trips", "--isolation", "serializable"];
+    let repetitions = if more.contains(&"--repetitions") { "--force" } else { "--repetitions=1" };
+    let cells = ["--tasks", "20", "--rtt", "0", "--depth", "4", repetitions];
+    let short = ["--seconds", "0.01", "--url", url];
+    [&small[..], &cells[..], &short[..], more].concat()
+}
+
+#[test]
+fn a_run_leaves_its_files_and_nothing_on_the_server() {
+    let url = database();
+    let out = tempdir().unwrap();
+    let path = out.path().to_str().unwrap();
+    let output = onetrip(&small(&url, &["--out", path]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(!has_schema(&url));
+    let tables = String::from_utf8(output.stdout).unwrap();
+    for name in ["results.json", "results.csv", "results.xlsx", "report.html"] {
+        assert!(said.contains(&format!("written: {path}/{name}")), "{said}");
+    }
+    // The password of the lab's servers is made for each; the user is on no line with a URL.
+    let results = fs::read_to_string(out.path().join("results.json")).unwrap();
+    let page = fs::read_to_string(out.path().join("report.html")).unwrap();
+    let csv = fs::read_to_string(out.path().join("results.csv")).unwrap();
+    for text in [&said, &tables, &results, &page, &csv] {
+        assert!(!text.contains(shared().password()) && !text.contains("postgres@"), "{text}");
+    }
+    let results: serde_json::Value = serde_json::from_str(&results).unwrap();
+    assert_eq!(results["stopped"], serde_json::Value::Null);
+    // 11 operations, and 4 ways to transfer, 2 to select, 3 to insert and 2 to join.
+    assert_eq!(results["cells"].as_array().unwrap().len(), 22);
+    for cell in results["cells"].as_array().unwrap() {
+        assert!(cell["errors"].as_object().unwrap().is_empty(), "{cell}");
+        assert!(cell["repetitions"][0]["operations"].as_u64().unwrap() > 0, "{cell}");
+        assert!(cell["repetitions"][0]["server_cpu_ms"].is_f64(), "{cell}");
+    }
+}
+
+#[test]
+fn a_signal_at_any_moment_leaves_no_schema() {
+    let url = database();
+    for moment in ["making the tables", "simple_insert", "select_for_update_with_fk", "transfer"] {
+        let mut bench = Onetrip::start(&small(&url, &["--seed", "9"]), Stdio::null());
+        bench.wait_for(moment);
+        bench.signal(Signal::INT);
+        let (status, said) = bench.end();
+        assert_eq!(status.code(), Some(2), "{said}");
+        assert!(said.contains("stopped by SIGINT"), "{said}");
+        assert!(!has_schema(&url), "while {moment}: {said}");
+    }
+}
+
+#[test]
+fn a_schema_that_was_there_stays_unless_it_is_forced() {
+    let url = database();
+    run(&url, "create schema onetrip_bench");
+    run(&url, "create table onetrip_bench.dear (id int)");
+    assert!(refusal(&small(&url, &[])).contains("has a schema onetrip_bench already"));
+    assert_eq!(run(&url, "select 1 from pg_tables where tablename = 'dear'"), 1);
+    assert!(onetrip(&small(&url, &["--force"])).status.success());
+    assert!(!has_schema(&url));
+}
+
+#[test]
+fn a_user_who_may_not_make_a_schema_is_told() {
+    let url = database();
+    let (name, database) = (shared().new_name(), url.rsplit('/').next().unwrap());
+    run(&url, &format!("create role {name} login password 'secret'"));
+    let address = format!("127.0.0.1:{}", shared().port());
+    let url = format!("postgres://{name}:secret@{address}/{database}");
+    let said = refusal(&small(&url, &[]));
+    assert!(said.contains("the schema onetrip_bench can't be made"), "{said}");
+    assert!(said.contains("let this user create schemas"), "{said}");
+}
+
+#[test]
+fn connections_that_the_server_has_no_room_for_are_refused_before_anything_is_made() {
+    let said = refusal(&small(&database(), &["--connections", "5000"]));
+    assert!(said.contains("--connections 5000") && said.contains("max_connections"), "{said}");
+}
+
+#[test]
+fn what_cannot_be_meant_is_one_line() {
+    let preset = ["bench", "--preset", "concurrency"];
+    for (more, part) in [
+        (&["--tasks", "0"][..], "0 is not in 1.."),
+        (&["--tasks", "-5"], "'-5' for '--tasks <N>'"),
+        (&["--rate", "-1"], "give a number above 0"),
+        (&["--rtt", "x"], "give milliseconds"),
+        (&["--repetitions", "0"], "0 is not in 1.."),
+        (&["--workload", "update_singel_row"], "did you mean update_single_row?"),
+        (&["--depth", "5"], "--depth is for --preset trips"),
+        (&["--preset", "trip"], "a similar value exists: 'trips'"),
+        (&["--url", "postgres://u:p@127.0.0.1:1/d"], "can't connect to 127.0.0.1:1"),
+        (&["--url", "postgres://u@one,two/d"], "several hosts"),
+    ] {
+        let said = refusal(&[&preset[..], more].concat());
+        assert!(said.contains(part), "{more:?}: {said}");
+    }
+    assert!(refusal(&["bench"]).contains("--preset"));
+    assert!(
+        refusal(&["bench", "--script", "/nowhere.sql"])
+            .contains("can't read the script /nowhere.sql")
+    );
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_told_before_the_run() {
+    let url = database();
+    let out = tempdir().unwrap();
+    let file = out.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    let said = refusal(&small(&url, &["--out", file.to_str().unwrap()]));
+    assert!(said.contains("--out") && said.contains(file.to_str().unwrap()), "{said}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+}
+
+#[test]
+fn tables_that_cannot_be_written_are_one_line() {
+    let url = database();
+    let (status, said) = Onetrip::start(&small(&url, &[]), full()).end();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.lines().last().unwrap().contains("can't write to standard output"), "{said}");
+    assert!(!has_schema(&url));
+}
+
+#[test]
+fn a_server_that_dies_ends_it_with_what_was_measured_so_far() {
+    let mut server = PrivatePostgres::start(Options::default()).unwrap();
+    let out = tempdir().unwrap();
+    let url = server.url();
+    let more = ["--repetitions", "100", "--out", out.path().to_str().unwrap()];
+    let mut bench = Onetrip::start(&small(&url, &more), Stdio::null());
+    bench.wait_for("select_single");
+    server.shut_down(Shutdown::Killed).unwrap();
+    let (status, said) = bench.end();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.lines().last().unwrap().starts_with("onetrip: bench: "), "{said}");
+    let results = fs::read_to_string(out.path().join("results.json")).unwrap();
+    assert!(results.contains("simple_insert") && !results.contains("\"stopped\": null"), "{said}");
+}
+
+#[test]
+fn a_server_that_hangs_is_given_up_and_the_schema_named() {
+    let server = SocketAddr::from(([127, 0, 0, 1], shared().port()));
+    let line = Proxy::start(ProxyConfig::new(server)).unwrap();
+    let url = database().replace(&shared().port().to_string(), &line.addr().port().to_string());
+    let mut bench = Onetrip::start(&small(&url, &["--repetitions", "100"]), Stdio::null());
+    bench.wait_for("simple_insert");
+    for direction in [Direction::Up, Direction::Down] {
+        line.fault(Fault::Stall { direction }, Scope::All);
+    }
+    bench.signal(Signal::INT);
+    let (status, said) = bench.end();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(said.contains("did not answer") && said.contains("onetrip_bench cascade"), "{said}");
+}
+
+#[test]
+fn a_comparison_fails_where_something_became_slower() {
+    let url = database();
+    let dirs = [tempdir().unwrap(), tempdir().unwrap()];
+    let [fast, slow] = dirs.each_ref().map(|dir| dir.path().join("results.json"));
+    let (fast, slow) = (fast.to_str().unwrap(), slow.to_str().unwrap());
+    for (dir, rtt) in dirs.iter().zip(["0", "20"]) {
+        let arguments = ["bench", "--preset", "trips", "--workload", "join", "--seconds", "0.1"];
+        let more = ["--rtt", rtt, "--url", &url, "--out", dir.path().to_str().unwrap()];
+        assert!(onetrip(&[&arguments[..], &more[..]].concat()).status.success());
+    }
+    // As if it were the same line.
+    let text = fs::read_to_string(slow).unwrap();
+    fs::write(slow, text.replace("\"rtt_added_ms\": 20.0", "\"rtt_added_ms\": 0.0")).unwrap();
+    let compare = |a: &str, b: &str| {
+        let output = onetrip(&["bench", "compare", a, b, "--fail-above", "1.10"]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    let (status, said) = compare(fast, slow);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.ends_with("2 cells are slower than 1.1 ×, beyond the noise\n"), "{said}");
+    assert_eq!(compare(slow, fast).0, Some(0));
+    assert_eq!(compare(fast, fast).0, Some(0));
+    assert!(refusal(&["bench", "compare", fast, "/nowhere.json"]).contains("/nowhere.json"));
+}
+
+#[test]
+fn manual_pages_and_completions_know_every_command() {
+    let out = tempdir().unwrap();
+    let path = out.path().to_str().unwrap();
+    assert!(onetrip(&["man", path]).status.success());
+    let page = fs::read_to_string(out.path().join("onetrip-bench.1")).unwrap();
+    assert!(page.contains("repetitions") && page.contains("isolation"), "{page}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = String::from_utf8(onetrip(&["completions", shell]).stdout).unwrap();
+        for command in ["demo", "bench", "doctor", "proxy", "compare"] {
+            assert!(script.contains(command), "{shell}: {command}");
+        }
+    }
+}

@@ -8,6 +8,7 @@
 
 pub mod concurrency;
 pub mod error;
+pub mod fortunes;
 pub mod load;
 pub mod meter;
 pub mod report;

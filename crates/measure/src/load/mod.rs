@@ -37,7 +37,8 @@ pub enum Until {
     Each(u64),
     /// So many operations of all tasks together.
     Operations(u64),
-    /// No operation begins after this.
+    /// No operation begins after this. With a rate: none should have begun after this; those that were
+    /// late still begin, since without them the longest latencies would be missing.
     Elapsed(Duration),
 }
 
@@ -80,7 +81,7 @@ pub struct Ran {
 /// Dropping it ends the tasks at their next await.
 ///
 /// # Errors
-/// The first of an operation; the other tasks are ended then.
+/// The first of an operation; the other tasks have been ended then, and what they held is free.
 pub async fn run<O: Operation>(
     operations: Vec<O>,
     load: Load,
@@ -88,26 +89,37 @@ pub async fn run<O: Operation>(
 ) -> Result<Ran> {
     let shared = Shared::new(operations.len(), load);
     let mut tasks = JoinSet::new();
-    let pacer = shared.pace.start()?;
+    let clock = shared.pace.start()?;
     for operation in operations {
         tasks.spawn(work(operation, shared.clone()));
     }
+    let ended = watched(&mut tasks, &shared, watch).await;
+    let elapsed = shared.start.elapsed();
+    drop(clock);
+    tasks.shutdown().await;
+    ended?;
+    watch(shared.snapshot());
+    let recorder = std::mem::take(&mut *shared.recorder());
+    Ok(Ran { repetition: recorder.repetition(elapsed), recorder })
+}
+
+/// Until the last task has ended, or the first has failed.
+async fn watched(
+    tasks: &mut JoinSet<Result<()>>,
+    shared: &Shared,
+    watch: &(dyn Fn(Snapshot) + Sync),
+) -> Result<()> {
     let mut ticks = interval(TICK);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             ended = tasks.join_next() => match ended {
                 Some(ended) => ended.map_err(panicked)??,
-                None => break,
+                None => return Ok(()),
             },
             _ = ticks.tick() => watch(shared.snapshot()),
         }
     }
-    drop(pacer);
-    let elapsed = shared.start.elapsed();
-    watch(shared.snapshot());
-    let recorder = std::mem::take(&mut *shared.recorder());
-    Ok(Ran { repetition: recorder.repetition(elapsed), recorder })
 }
 
 /// How often somebody who watches is told.
@@ -119,7 +131,9 @@ async fn work<O: Operation>(mut operation: O, shared: Arc<Shared>) -> Result<()>
     while let Some(turn) = shared.pace.next(done).await {
         let began = Instant::now();
         operation.run(&mut tally).await?;
-        shared.recorder().record(turn, began, &mut tally);
+        // Before the lock, for which it may have to wait.
+        let ended = Instant::now();
+        shared.recorder().record(turn, began..ended, &mut tally);
         done += 1;
     }
     Ok(())
@@ -156,5 +170,69 @@ impl Shared {
             part: self.pace.part(elapsed, calls),
             p99_us: recorder.latency.quantile_us(0.99),
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Waits for ever, but for the one that fails or panics; counts those that are there.
+    struct Waiting {
+        alive: Arc<AtomicUsize>,
+        end: Option<fn() -> Result<()>>,
+    }
+
+    impl Drop for Waiting {
+        fn drop(&mut self) {
+            self.alive.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Operation for Waiting {
+        async fn run(&mut self, _: &mut Tally) -> Result<()> {
+            match self.end {
+                Some(end) => end(),
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Runs 20 of them, of which the last ends the run, and returns its error.
+    async fn ended_by(end: fn() -> Result<()>, rate: Option<f64>) -> String {
+        let alive = Arc::new(AtomicUsize::new(20));
+        let each = |n| Waiting { alive: alive.clone(), end: (n == 19).then_some(end) };
+        let load = Load { until: Until::Elapsed(Duration::MAX), rate, seed: 1 };
+        let error = run((0..20).map(each).collect(), load, &|_| ()).await.unwrap_err();
+        assert_eq!(alive.load(Ordering::SeqCst), 0, "operations are left");
+        error.to_string()
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_first_error_ends_all_tasks_before_it_is_returned() {
+        for rate in [None, Some(10_000.0)] {
+            let error = ended_by(|| Err(Error::new("no table")), rate).await;
+            assert_eq!(error, "no table");
+        }
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_panic_of_one_task_ends_all_and_is_an_error() {
+        for rate in [None, Some(10_000.0)] {
+            let error = ended_by(|| panic!("a test's own"), rate).await;
+            assert!(error.contains("panic"), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn no_task_at_all_is_over_at_once() {
+        let load = Load { until: Until::Each(u64::MAX), rate: None, seed: 1 };
+        let last = Mutex::new(Snapshot::default());
+        let watch = |snapshot| *last.lock().unwrap() = snapshot;
+        let ran = run(Vec::<Waiting>::new(), load, &watch).await.unwrap();
+        assert_eq!((ran.repetition.operations, last.lock().unwrap().part), (0, 1.0));
     }
 }

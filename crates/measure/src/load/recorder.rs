@@ -1,6 +1,7 @@
 //! What became of operations: how long they took, and what the server said of those that failed.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
@@ -77,8 +78,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// One call has ended just now. The tally is empty again then, but for the operations of a call.
-    pub(super) fn record(&mut self, turn: Turn, began: Instant, tally: &mut Tally) {
+    /// One call has ended. The tally is empty again then, but for the operations of a call.
+    pub(super) fn record(&mut self, turn: Turn, ran: Range<Instant>, tally: &mut Tally) {
         self.calls += 1;
         for (event, code) in tally.events.drain(..) {
             let codes = match event {
@@ -89,11 +90,12 @@ impl Recorder {
             *codes.entry(code).or_default() += 1;
         }
         if let Some(intended) = turn.intended {
-            self.lag.record(began.saturating_duration_since(intended));
+            self.lag.record(ran.start.saturating_duration_since(intended));
         }
         if !std::mem::take(&mut tally.failed) {
             self.operations += tally.operations;
-            self.latency.record(turn.intended.unwrap_or(began).elapsed());
+            let since = turn.intended.unwrap_or(ran.start);
+            self.latency.record(ran.end.saturating_duration_since(since));
         }
     }
 
@@ -209,13 +211,27 @@ mod tests {
         Turn { intended: None }
     }
 
+    fn just_now() -> Range<Instant> {
+        let now = Instant::now();
+        now..now
+    }
+
+    #[test]
+    fn what_comes_after_the_end_of_a_call_is_none_of_its_latency() {
+        let mut recorder = Recorder::default();
+        let ended = Instant::now() - Duration::from_secs(5);
+        let ran = ended - Duration::from_millis(1)..ended;
+        recorder.record(turn(), ran, &mut Tally::default());
+        assert_eq!(recorder.latency.latency().unwrap().max_us, 1_000);
+    }
+
     #[test]
     fn a_failed_call_has_no_latency_and_no_operation() {
         let mut recorder = Recorder::default();
         let mut tally = Tally::default();
         tally.failed("42P01");
-        recorder.record(turn(), Instant::now(), &mut tally);
-        recorder.record(turn(), Instant::now(), &mut tally);
+        recorder.record(turn(), just_now(), &mut tally);
+        recorder.record(turn(), just_now(), &mut tally);
         assert_eq!((recorder.operations(), recorder.calls()), (1, 2));
         assert_eq!(recorder.errors, Codes::from([("42P01".to_owned(), 1)]));
         assert_eq!(recorder.latency.latency().unwrap().count, 1);
@@ -226,9 +242,9 @@ mod tests {
         let mut recorder = Recorder::default();
         let began = Instant::now();
         let turn = Turn { intended: Some(began - Duration::from_secs(2)) };
-        recorder.record(turn, began, &mut Tally::default());
+        recorder.record(turn, began..began, &mut Tally::default());
         let latency = recorder.latency.latency().unwrap();
-        assert!(latency.p50_us >= 1_998_000, "{latency:?}");
+        assert!((1_998_000..2_002_000).contains(&latency.p50_us), "{latency:?}");
         assert!(recorder.lag.latency().unwrap().p50_us >= 1_998_000);
     }
 
@@ -251,7 +267,7 @@ mod tests {
         tally.operations(10);
         tally.retried("40001");
         let mut one = Recorder::default();
-        one.record(turn(), Instant::now(), &mut tally);
+        one.record(turn(), just_now(), &mut tally);
         let mut both = one.clone();
         both.add(&one);
         assert_eq!((both.operations(), both.retries["40001"]), (20, 2));

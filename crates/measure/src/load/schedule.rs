@@ -135,8 +135,10 @@ impl Clock {
         let stopped = stop.clone();
         let tick = move || {
             set_aside();
-            // Otherwise the system adds up to 50 µs to each sleep, to wake for several things at once.
-            let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
+            if arrivals.rate < RATE_EXACT_MAX {
+                // At the worst it sleeps as before.
+                let _ = set_current_timer_slack(Some(NonZeroU64::MIN));
+            }
             for arrival in arrivals {
                 if !sleep_until(start + arrival, &stopped) {
                     return;
@@ -162,6 +164,11 @@ impl Drop for Clock {
         }
     }
 }
+
+/// Below this the thread wakes for each moment. The system adds up to 50 µs to a sleep, to wake for
+/// several things at once: taken off, the median lag at 10,000 a second went from 112 to 70 µs. At
+/// 200,000 it went from 90 to 400 µs: then it is better to wake for several moments at once.
+const RATE_EXACT_MAX: f64 = 20_000.0;
 
 /// Whether the moment came before the stop, which wakes it.
 fn sleep_until(moment: Instant, stopped: &AtomicBool) -> bool {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::thread::gettid;
 use rustix::time::{ClockId, clock_gettime};
 
-use super::proc::cpu_in;
+use super::proc::{cpu_in, is_cpu_kept};
 
 /// From now on the CPU of the calling thread counts for no [`ClientCpu`](super::ClientCpu), and what
 /// it used so far doesn't either. Calling it again changes nothing.
@@ -56,6 +56,10 @@ impl Drop for Aside {
 /// CPU of all threads that were set aside; None if one of them can't be read. Never less than before.
 pub(super) fn cpu_of_those_aside() -> Option<Duration> {
     with_threads(|threads| {
+        // Zeros of threads that run would be wrong.
+        if !threads.running.is_empty() && !is_cpu_kept() {
+            return None;
+        }
         let ended = Duration::from_nanos(threads.ended_ns);
         let running = threads.running.iter().map(|number| cpu_in(&directory(*number)));
         running.sum::<Option<Duration>>().map(|running| ended + running)

@@ -1,7 +1,7 @@
 //! Scripts made ready to run: variables by number over all of them, and statements in the form in
 //! which they are sent.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::command::{Length, Store, check_name};
@@ -71,7 +71,7 @@ pub(super) struct Ready {
 /// A statement in the forms in which it may be sent.
 #[derive(Debug, PartialEq)]
 pub(super) struct Statement {
-    /// Its number among all statements.
+    /// Its number among all texts: what is prepared is prepared once for each.
     pub(super) number: usize,
     /// With parameters.
     pub(super) text: String,
@@ -114,12 +114,14 @@ impl Plan {
             names.number_of(name);
         }
         let known = Known::new(mix, &settings);
-        let mut maker = Maker { names: &names, known: &known, settings: &settings, statements: 0 };
+        let numbers_of_texts = HashMap::new();
+        let mut maker =
+            Maker { names: &names, known: &known, settings: &settings, numbers_of_texts };
         let scripts = mix.scripts.iter().zip(&numbers);
         let scripts = scripts
             .map(|((script, _), numbers)| maker.ready(script, numbers))
             .collect::<Result<_>>()?;
-        let statements = maker.statements;
+        let statements = maker.numbers_of_texts.len();
         let sums = |sum: &mut u64, (_, weight): &(Script, u32)| {
             *sum += u64::from(*weight);
             Some(*sum)
@@ -218,7 +220,7 @@ struct Maker<'a> {
     names: &'a Names,
     known: &'a Known,
     settings: &'a Settings,
-    statements: usize,
+    numbers_of_texts: HashMap<String, usize>,
 }
 
 impl Maker<'_> {
@@ -267,7 +269,7 @@ impl Maker<'_> {
         let Source { text: source, store } = source;
         let simple = self.settings.protocol == Protocol::Simple || source.several;
         let mut made = Statement {
-            number: self.statements,
+            number: 0,
             text: String::with_capacity(source.text.len()),
             parameters: Vec::new(),
             pieces: Vec::new(),
@@ -275,7 +277,6 @@ impl Maker<'_> {
             several: source.several,
             alone: stands_alone(&source.text),
         };
-        self.statements += 1;
         let (mut piece, mut at) = (String::new(), 0);
         for variable in &source.variables {
             let shown = &source.text[variable.range.clone()];
@@ -308,6 +309,8 @@ impl Maker<'_> {
         made.text.push_str(&source.text[at..]);
         piece.push_str(&source.text[at..]);
         made.pieces.push(Part::Text(piece));
+        let next = self.numbers_of_texts.len();
+        made.number = *self.numbers_of_texts.entry(made.text.clone()).or_insert(next);
         Ok(made)
     }
 }

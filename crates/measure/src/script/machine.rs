@@ -9,9 +9,10 @@ use tokio::sync::OnceCell;
 use super::command::Length;
 use super::expr::{Expression, Scope};
 use super::failure::Failure;
+use super::forms::Statement;
 use super::parse::{ALREADY_IN_PIPELINE, Action, NOT_IN_PIPELINE, OPEN_PIPELINE, Step};
 use super::pipe::{Pipe, Replies};
-use super::plan::{Plan, Protocol, Ready, Statement};
+use super::plan::{Plan, Protocol, Ready};
 use super::random::Random;
 use super::value::{Scalar, Value};
 use crate::error::{Error, Result};
@@ -60,6 +61,16 @@ pub(super) struct Machine {
     pub(super) text: String,
     pub(super) replies: Replies,
 }
+
+/// How far a run is.
+struct Progress {
+    /// The next step.
+    at: usize,
+    pipe: Option<Pipe>,
+}
+
+/// What became of a step or of a run.
+pub(super) type Outcome = std::result::Result<(), Failure>;
 
 /// Where a run is.
 #[derive(Clone, Copy)]
@@ -132,65 +143,75 @@ impl Machine {
         }
     }
 
-    async fn attempt(
-        &mut self,
-        session: &Session,
-        script: &Ready,
-    ) -> std::result::Result<(), Failure> {
+    async fn attempt(&mut self, session: &Session, script: &Ready) -> Outcome {
         self.replies.clear();
-        let mut pipe = None;
-        let (mut at, mut line) = (0, 1);
-        while let Some(step) = script.steps.get(at) {
-            line = step.line;
-            let place = Place { script, line };
-            at += 1;
-            match &step.action {
-                Action::Statement(statement) => match &mut pipe {
-                    None => self.send_alone(session, statement, place).await?,
-                    Some(pipe) => self.add_to_pipe(session, pipe, statement, place).await?,
-                },
-                Action::Set { variable, value } => {
-                    let value = self.value(value, place)?;
-                    self.variables[*variable] = Some(Value::Scalar(value));
-                }
-                Action::Unless { condition, to } => {
-                    if !self.value(condition, place)?.is_truthy() {
-                        at = *to;
-                    }
-                }
-                Action::Jump(to) => at = *to,
-                Action::Sleep { length, unit_us } => {
-                    tokio::time::sleep(self.length(*length, *unit_us, place)?).await;
-                }
-                Action::StartPipeline if pipe.is_some() => {
-                    return Err(place.fatal(ALREADY_IN_PIPELINE));
-                }
-                Action::StartPipeline => {
-                    let inside = until_end(&script.steps[at..]);
-                    self.prepare_all(session, inside, script).await?;
-                    pipe = Some(Pipe::begin(session, inside));
-                }
-                Action::SyncPipeline | Action::EndPipeline if pipe.is_none() => {
-                    return Err(place.fatal(NOT_IN_PIPELINE));
-                }
-                Action::SyncPipeline => {
-                    pipe.iter_mut().for_each(|pipe| pipe.sync(&mut self.replies));
-                }
-                Action::EndPipeline => {
-                    if let Some(pipe) = pipe.take() {
-                        pipe.end(&mut self.replies, place).await?;
-                    }
-                }
-            }
+        let mut progress = Progress { at: 0, pipe: None };
+        let mut place = Place { script, line: 1 };
+        while let Some(step) = script.steps.get(progress.at) {
+            place.line = step.line;
+            progress.at += 1;
+            self.step(session, &step.action, &mut progress, place).await?;
         }
-        let place = Place { script, line };
-        if pipe.is_some() {
+        if progress.pipe.is_some() {
             return Err(place.fatal(OPEN_PIPELINE));
         }
         match session.status() {
             TransactionStatus::Idle => Ok(()),
             _ => Err(place.fatal("the script ends inside of a transaction: it has to end it")),
         }
+    }
+
+    async fn step(
+        &mut self,
+        session: &Session,
+        action: &Action<Statement>,
+        progress: &mut Progress,
+        place: Place<'_>,
+    ) -> Outcome {
+        match action {
+            Action::Statement(statement) => match &mut progress.pipe {
+                None => self.send_alone(session, statement, place).await?,
+                Some(pipe) => self.add_to_pipe(session, pipe, statement, place).await?,
+            },
+            Action::Set { variable, value } => {
+                let value = self.value(value, place)?;
+                self.variables[*variable] = Some(Value::Scalar(value));
+            }
+            Action::Unless { condition, to } => {
+                if !self.value(condition, place)?.is_truthy() {
+                    progress.at = *to;
+                }
+            }
+            Action::Jump(to) => progress.at = *to,
+            Action::Sleep { length, unit_us } => {
+                tokio::time::sleep(self.length(*length, *unit_us, place)?).await;
+            }
+            Action::StartPipeline => self.begin_pipeline(session, progress, place).await?,
+            Action::SyncPipeline => {
+                let pipe = progress.pipe.as_mut().ok_or_else(|| place.fatal(NOT_IN_PIPELINE))?;
+                pipe.sync(&mut self.replies);
+            }
+            Action::EndPipeline => {
+                let pipe = progress.pipe.take().ok_or_else(|| place.fatal(NOT_IN_PIPELINE))?;
+                pipe.end(&mut self.replies, place).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn begin_pipeline(
+        &mut self,
+        session: &Session,
+        progress: &mut Progress,
+        place: Place<'_>,
+    ) -> Outcome {
+        if progress.pipe.is_some() {
+            return Err(place.fatal(ALREADY_IN_PIPELINE));
+        }
+        let inside = until_end(&place.script.steps[progress.at..]);
+        self.prepare_all(session, inside, place.script).await?;
+        progress.pipe = Some(Pipe::begin(session, inside));
+        Ok(())
     }
 
     fn value(
@@ -235,7 +256,7 @@ impl Machine {
         session: &Session,
         steps: &[Step<Statement>],
         script: &Ready,
-    ) -> std::result::Result<(), Failure> {
+    ) -> Outcome {
         if self.plan.settings.protocol != Protocol::Prepared {
             return Ok(());
         }

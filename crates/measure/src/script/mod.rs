@@ -106,6 +106,7 @@
 mod command;
 mod expr;
 mod failure;
+mod forms;
 mod machine;
 mod names;
 mod operation;

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use onetrip::{Pipeline, Reply, Session, unprepared};
 
 use super::failure::Failure;
-use super::machine::{Machine, Place};
+use super::forms::Statement;
+use super::machine::{Machine, Outcome, Place};
 use super::parse::{Action, NO_RESULTS, Step};
-use super::plan::Statement;
 use super::send::with_parameters;
 
 /// Replies that were not awaited yet, oldest first.
@@ -65,7 +65,7 @@ impl Pipe {
     }
 
     /// Ends it and waits for all replies. The first failure is that of the pipeline.
-    pub(super) async fn end(self, replies: &mut Replies, place: Place<'_>) -> Result<(), Failure> {
+    pub(super) async fn end(self, replies: &mut Replies, place: Place<'_>) -> Outcome {
         let mut failure = match self {
             Pipe::Shared { pipeline, .. } => {
                 let ended = pipeline.finish().await;
@@ -91,7 +91,7 @@ impl Machine {
         pipe: &mut Pipe,
         statement: &Statement,
         place: Place<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Outcome {
         if statement.store.is_some() {
             return Err(place.fatal(NO_RESULTS));
         }

@@ -1,10 +1,11 @@
 //! Scripts made ready to run: variables by number over all of them, and statements in the form in
 //! which they are sent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::command::{Length, Store, check_name};
+use super::command::check_name;
+use super::forms::{Maker, Statement};
 use super::names::{DEFAULT_SEED, Names};
 use super::parse::{Action, Source, Step};
 use super::random::Random;
@@ -68,30 +69,6 @@ pub(super) struct Ready {
     pub(super) steps: Vec<Step<Statement>>,
 }
 
-/// A statement in the forms in which it may be sent.
-#[derive(Debug, PartialEq)]
-pub(super) struct Statement {
-    /// Its number among all texts: what is prepared is prepared once for each.
-    pub(super) number: usize,
-    /// With parameters.
-    pub(super) text: String,
-    pub(super) parameters: Vec<usize>,
-    /// In pieces, between which there are variables: for the simple protocol.
-    pub(super) pieces: Vec<Part>,
-    pub(super) store: Option<Store>,
-    /// Whether it is several statements for the server, which only the simple protocol takes.
-    pub(super) several: bool,
-    /// Whether it can't share a sync point with others.
-    pub(super) alone: bool,
-}
-
-#[derive(Debug, PartialEq)]
-pub(super) enum Part {
-    Text(String),
-    /// A variable, and what stands there while it isn't set.
-    Variable(usize, String),
-}
-
 impl Plan {
     /// Makes scripts ready.
     ///
@@ -99,29 +76,14 @@ impl Plan {
     /// A definition has no proper name; a pipeline needs another protocol; or a variable stands
     /// between quotes, where the protocol can't put a value.
     pub fn new(mix: &Mix, settings: Settings) -> Result<Arc<Plan>> {
-        let mut names = Names::default();
-        let renumbered = |(script, _): &(Script, u32)| -> Vec<usize> {
-            script.names.list().iter().map(|name| names.number_of(name)).collect()
-        };
-        let numbers: Vec<Vec<usize>> = mix.scripts.iter().map(renumbered).collect();
-        for (script, _) in &mix.scripts {
-            for name in variables_in_statements(script) {
-                names.number_of(name);
-            }
-        }
-        for (name, _) in &settings.defines {
-            check_name(name).map_err(|what| Error::new(format!("the definition of {what}")))?;
-            names.number_of(name);
-        }
+        let (names, numbers) = all_names(mix, &settings)?;
         let known = Known::new(mix, &settings);
-        let numbers_of_texts = HashMap::new();
-        let mut maker =
-            Maker { names: &names, known: &known, settings: &settings, numbers_of_texts };
+        let mut maker = Maker::new(&names, &known, settings.protocol);
         let scripts = mix.scripts.iter().zip(&numbers);
         let scripts = scripts
             .map(|((script, _), numbers)| maker.ready(script, numbers))
             .collect::<Result<_>>()?;
-        let statements = maker.numbers_of_texts.len();
+        let statements = maker.texts();
         let sums = |sum: &mut u64, (_, weight): &(Script, u32)| {
             *sum += u64::from(*weight);
             Some(*sum)
@@ -154,6 +116,23 @@ impl Plan {
     }
 }
 
+/// The names of everything, and for each script the numbers that its own numbers have among them.
+fn all_names(mix: &Mix, settings: &Settings) -> Result<(Names, Vec<Vec<usize>>)> {
+    let mut names = Names::default();
+    let renumbered = |(script, _): &(Script, u32)| -> Vec<usize> {
+        script.names.list().iter().map(|name| names.number_of(name)).collect()
+    };
+    let numbers = mix.scripts.iter().map(renumbered).collect();
+    for name in mix.scripts.iter().flat_map(|(script, _)| variables_in_statements(script)) {
+        names.number_of(name);
+    }
+    for (name, _) in &settings.defines {
+        check_name(name).map_err(|what| Error::new(format!("the definition of {what}")))?;
+        names.number_of(name);
+    }
+    Ok((names, numbers))
+}
+
 fn variables_in_statements(script: &Script) -> impl Iterator<Item = &str> {
     script.steps.iter().flat_map(|step| match &step.action {
         Action::Statement(Source { text, .. }) => {
@@ -184,7 +163,7 @@ fn first_values(names: &Names, settings: &Settings) -> Vec<Option<Value>> {
 }
 
 /// Which names may become variables at all. Others are part of the text: `a[1:n]`.
-struct Known {
+pub(super) struct Known {
     certain: HashSet<String>,
     /// What results are stored under begins with one of these.
     prefixes: Vec<String>,
@@ -211,132 +190,13 @@ impl Known {
         Known { certain, prefixes }
     }
 
-    fn may_be_set(&self, name: &str) -> bool {
+    /// Whether a script or a definition sets it by its name.
+    pub(super) fn is_set(&self, name: &str) -> bool {
+        self.certain.contains(name)
+    }
+
+    /// Whether it may ever have a value.
+    pub(super) fn may_be_set(&self, name: &str) -> bool {
         self.certain.contains(name) || self.prefixes.iter().any(|prefix| name.starts_with(prefix))
     }
-}
-
-struct Maker<'a> {
-    names: &'a Names,
-    known: &'a Known,
-    settings: &'a Settings,
-    numbers_of_texts: HashMap<String, usize>,
-}
-
-impl Maker<'_> {
-    fn ready(&mut self, script: &Script, numbers: &[usize]) -> Result<Ready> {
-        let mut steps = Vec::with_capacity(script.steps.len());
-        for Step { line, action } in script.steps.iter().cloned() {
-            let failed = |what| Error::new(format!("{}:{line}: {what}", script.name));
-            let action = self.action(action, numbers).map_err(failed)?;
-            steps.push(Step { line, action });
-        }
-        Ok(Ready { name: script.name.clone(), steps })
-    }
-
-    fn action(
-        &mut self,
-        action: Action<Source>,
-        numbers: &[usize],
-    ) -> std::result::Result<Action<Statement>, String> {
-        Ok(match action {
-            Action::Statement(source) => Action::Statement(self.statement(source)?),
-            Action::Set { variable, value } => {
-                Action::Set { variable: numbers[variable], value: value.renumbered(numbers) }
-            }
-            Action::Sleep { length: Length::Variable(number), unit_us } => {
-                Action::Sleep { length: Length::Variable(numbers[number]), unit_us }
-            }
-            Action::Sleep { length, unit_us } => Action::Sleep { length, unit_us },
-            Action::Unless { condition, to } => {
-                Action::Unless { condition: condition.renumbered(numbers), to }
-            }
-            Action::Jump(to) => Action::Jump(to),
-            Action::StartPipeline if self.settings.protocol == Protocol::Simple => {
-                return Err(
-                    "\\startpipeline: not with the simple protocol, which has no pipelines: \
-                            use prepared or extended"
-                        .into(),
-                );
-            }
-            Action::StartPipeline => Action::StartPipeline,
-            Action::SyncPipeline => Action::SyncPipeline,
-            Action::EndPipeline => Action::EndPipeline,
-        })
-    }
-
-    fn statement(&mut self, source: Source) -> std::result::Result<Statement, String> {
-        let Source { text: source, store } = source;
-        let simple = self.settings.protocol == Protocol::Simple || source.several;
-        let mut made = Statement {
-            number: 0,
-            text: String::with_capacity(source.text.len()),
-            parameters: Vec::new(),
-            pieces: Vec::new(),
-            store,
-            several: source.several,
-            alone: stands_alone(&source.text),
-        };
-        let (mut piece, mut at) = (String::new(), 0);
-        for variable in &source.variables {
-            let shown = &source.text[variable.range.clone()];
-            let (name, before) = (&shown[1..], &source.text[at..variable.range.start]);
-            made.text.push_str(before);
-            piece.push_str(before);
-            at = variable.range.end;
-            let number = self.names.get(name).filter(|_| self.known.may_be_set(name));
-            let Some(number) = number else {
-                made.text.push_str(shown);
-                piece.push_str(shown);
-                continue;
-            };
-            made.pieces.push(Part::Text(std::mem::take(&mut piece)));
-            made.pieces.push(Part::Variable(number, shown.to_owned()));
-            match variable.quoted {
-                false => {
-                    made.parameters.push(number);
-                    made.text.push_str(&format!("${}", made.parameters.len()));
-                }
-                true if simple || !self.known.certain.contains(name) => made.text.push_str(shown),
-                true => {
-                    return Err(format!(
-                        "{shown} stands between quotes, where only the simple protocol puts a \
-                         value: use that, or take it out ('a' || {shown})"
-                    ));
-                }
-            }
-        }
-        made.text.push_str(&source.text[at..]);
-        piece.push_str(&source.text[at..]);
-        made.pieces.push(Part::Text(piece));
-        let next = self.numbers_of_texts.len();
-        made.number = *self.numbers_of_texts.entry(made.text.clone()).or_insert(next);
-        Ok(made)
-    }
-}
-
-/// Whether a statement begins or ends a transaction, or may: such a one isn't atomic with others.
-fn stands_alone(text: &str) -> bool {
-    const WORDS: [&str; 14] = [
-        "abort",
-        "begin",
-        "call",
-        "cluster",
-        "commit",
-        "do",
-        "end",
-        "prepare",
-        "reindex",
-        "release",
-        "rollback",
-        "savepoint",
-        "start",
-        "vacuum",
-    ];
-    let mut rest = text.trim_start();
-    while let Some(comment) = rest.strip_prefix("/*") {
-        rest = comment.split_once("*/").map_or("", |(_, rest)| rest).trim_start();
-    }
-    let word = &rest[..super::expr::word_len(rest)];
-    WORDS.iter().any(|known| known.eq_ignore_ascii_case(word))
 }

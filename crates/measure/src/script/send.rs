@@ -3,9 +3,9 @@
 use onetrip::types::ToSql;
 use onetrip::{Session, unprepared};
 
-use super::failure::Failure;
-use super::machine::{Machine, Place};
-use super::plan::{Part, Protocol, Statement};
+use super::forms::{Part, Statement};
+use super::machine::{Machine, Outcome, Place};
+use super::plan::Protocol;
 use super::row;
 use super::value::{Scalar, Value};
 
@@ -40,7 +40,7 @@ impl Machine {
         session: &Session,
         statement: &Statement,
         place: Place<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Outcome {
         let protocol = self.plan.settings.protocol;
         if protocol == Protocol::Simple || statement.several {
             return self.send_simple(session, statement, place, Value::write_plain).await;
@@ -68,7 +68,7 @@ impl Machine {
         session: &Session,
         statement: &Statement,
         place: Place<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Outcome {
         let statements = self.statements.clone();
         let prepared = statements.prepared(session, statement).await;
         let prepared = prepared.map_err(|error| place.failed(&error))?;
@@ -92,7 +92,7 @@ impl Machine {
         statement: &Statement,
         place: Place<'_>,
         write: fn(&Value, &mut String),
-    ) -> Result<(), Failure> {
+    ) -> Outcome {
         self.text.clear();
         for part in &statement.pieces {
             match part {

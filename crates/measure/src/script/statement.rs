@@ -102,7 +102,12 @@ impl Reader<'_> {
 
     fn word(&mut self) -> Result<(), (String, usize)> {
         let rest = &self.text[self.at..];
-        let word = &rest[..word_len(rest)];
+        // A name may have dollars in it, which begin no quote then.
+        let end = rest.find(|next| !is_word(next) && next != '$').unwrap_or(rest.len());
+        let word = match rest.starts_with(|first: char| first.is_ascii_digit()) {
+            true => &rest[..word_len(rest)],
+            false => &rest[..end],
+        };
         let escapes = word.eq_ignore_ascii_case("e");
         if self.depth == 0 && !word.starts_with(|first: char| first.is_ascii_digit()) {
             self.body.word(word);
@@ -267,6 +272,7 @@ mod tests {
             "create function f() returns int begin atomic select 1; select case when true then 1 end; end",
             "create or replace procedure p() begin atomic select 1; end",
             "select $1",
+            "select a$b$",
         ] {
             let script = format!("{text}; rest");
             assert_eq!(parts(&script), (text.to_owned(), vec![], " rest"), "{text}");

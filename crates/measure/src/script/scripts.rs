@@ -141,6 +141,8 @@ impl From<Script> for Mix {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::plan::{Plan, Settings};
+    use super::super::random::Random;
     use super::*;
 
     #[test]
@@ -195,5 +197,68 @@ mod tests {
     fn an_error_names_script_and_line() {
         let error = Script::parse("a.sql", "select 1;\n\\set x 1 +\n").unwrap_err().to_string();
         assert_eq!(error, "a.sql:2: \\set: syntax error at the end of the expression");
+    }
+
+    #[test]
+    fn no_script_makes_the_parser_panic_and_each_error_is_one_line() {
+        const PARTS: [&str; 32] = [
+            "select 1",
+            ";",
+            "\n",
+            "\\",
+            "'",
+            "\"",
+            "$$",
+            "$a$",
+            "--",
+            "/*",
+            "*/",
+            "(",
+            ")",
+            ":a",
+            "::",
+            "\\set a ",
+            "1 + ",
+            "random(1, 2)",
+            "\\if ",
+            "\\elif 1",
+            "\\else",
+            "\\endif",
+            "\\gset",
+            "\\startpipeline",
+            "\\endpipeline",
+            "\\sleep ",
+            "ä",
+            "e'",
+            "\r\n",
+            "begin",
+            "create function ",
+            " ",
+        ];
+        let seed: u64 = rand::random();
+        println!("seed {seed}");
+        let mut random = Random::new(seed);
+        for _ in 0..50_000 {
+            let part = |_| PARTS[random.up_to(PARTS.len() as u64 - 1) as usize];
+            let text: String = (0..12).map(part).collect();
+            let parsed = Script::parse("x", &text);
+            let planned = parsed.and_then(|script| Plan::new(&script.into(), Settings::default()));
+            if let Err(error) = planned {
+                assert!(!error.to_string().contains('\n'), "{text:?}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_long_script_is_read_in_one_pass() {
+        let text = "\\set a 1\nselect :a;\n".repeat(100_000);
+        let script = Script::parse("long.sql", &text).unwrap();
+        assert_eq!(script.statements_per_run(), Some(100_000));
+        assert_eq!(script.steps[199_999].line, 200_000);
+        let deep = format!("{}{}", "\\if 1\n".repeat(50_000), "\\endif\n".repeat(50_000));
+        assert_eq!(Script::parse("deep.sql", &deep).unwrap().steps.len(), 50_000);
+        let open = format!("select {}", "(".repeat(1_000_000));
+        let error = Script::parse("open.sql", &open).unwrap_err().to_string();
+        assert_eq!(error, "open.sql:1: a parenthesis that is not closed");
     }
 }

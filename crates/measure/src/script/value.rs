@@ -198,3 +198,29 @@ impl ToSql for Value {
         self.to_sql(type_, out)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_literal_can_not_be_left_by_its_value() {
+        let literal = |text: &str| {
+            let mut out = String::new();
+            Value::Text(text.into()).write_literal(&mut out);
+            out
+        };
+        assert_eq!(literal("it's"), "'it''s'");
+        assert_eq!(literal("a\\'; drop"), " E'a\\\\''; drop'");
+        let mut out = String::new();
+        Value::Scalar(Scalar::Null).write_literal(&mut out);
+        assert_eq!(out, "NULL");
+    }
+
+    #[test]
+    fn doubles_are_cut_to_the_integers_that_exist() {
+        assert_eq!(Scalar::Double(-(2f64.powi(63))).to_int(), Ok(i64::MIN));
+        assert!(Scalar::Double(2f64.powi(63)).to_int().is_err());
+        assert!(Scalar::Double(f64::NAN).to_int().is_err());
+    }
+}

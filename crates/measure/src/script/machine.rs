@@ -250,6 +250,21 @@ impl Machine {
         Ok(Duration::from_micros(number.saturating_mul(unit_us)))
     }
 
+    /// Prepares all that can be prepared.
+    pub(super) async fn prepare(&self, session: &Session) {
+        if self.plan.settings.protocol != Protocol::Prepared {
+            return;
+        }
+        for step in self.plan.scripts.iter().flat_map(|script| &script.steps) {
+            if let Action::Statement(statement) = &step.action
+                && !statement.several
+            {
+                // Its first use says why it can't be.
+                self.statements.prepared(session, statement).await.ok();
+            }
+        }
+    }
+
     /// Prepares what a pipeline is going to send, since inside of it nothing may wait.
     async fn prepare_all(
         &mut self,

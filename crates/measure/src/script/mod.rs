@@ -56,7 +56,7 @@
 //! only, in both programs.
 //!
 //! A statement is prepared in front of its first use, those of a pipeline when that begins, and each
-//! costs a trip then. Warm up before you measure.
+//! costs a trip then; [`ScriptOperation::prepare`] does it before. Equal statements are prepared once.
 //!
 //! # Failures
 //!

@@ -47,6 +47,26 @@ impl ScriptOperation {
         ScriptOperation { place: Place::Session(session), machine }
     }
 
+    /// So many of them, numbered from 0, each on a session of the client's that it keeps. What is
+    /// prepared is prepared once for all.
+    ///
+    /// # Errors
+    /// A session can't be had: see [`Client::session`]. The client needs as many connections.
+    pub async fn on_sessions(
+        client: &Client,
+        plan: &Arc<Plan>,
+        tasks: u32,
+    ) -> Result<Vec<ScriptOperation>> {
+        let statements = Arc::new(Statements::new(plan));
+        let mut operations = Vec::new();
+        for client_id in 0..tasks {
+            let place = Place::Session(client.session().await?);
+            let machine = Machine::new(plan.clone(), statements.clone(), client_id);
+            operations.push(ScriptOperation { place, machine });
+        }
+        Ok(operations)
+    }
+
     /// For more tasks than connections: so many operations, numbered from 0, each of which takes a
     /// session of the client for each run and gives it back. The wait for one is part of the call.
     /// What is prepared is prepared once for all.
@@ -57,6 +77,21 @@ impl ScriptOperation {
             machine: Machine::new(plan.clone(), statements.clone(), client_id),
         };
         (0..tasks).map(operation).collect()
+    }
+
+    /// Prepares now what the scripts send, so that no call has to: a trip for each different
+    /// statement, for all operations that share what is prepared. What can't be prepared yet, such
+    /// as a statement on a table that the script makes, is left to its first use, and so are errors.
+    /// Nothing happens unless the protocol is [`Prepared`](super::Protocol::Prepared).
+    ///
+    /// # Errors
+    /// Of a client: a session can't be had.
+    pub async fn prepare(&self) -> Result<()> {
+        match &self.place {
+            Place::Session(session) => self.machine.prepare(session).await,
+            Place::Client(client) => self.machine.prepare(&client.session().await?).await,
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use onetrip::{Client, Config};
 use onetrip_lab::postgres::shared;
-use onetrip_measure::load::run;
+use onetrip_measure::load::{Operation, Tally, run};
 use onetrip_measure::script::{self, Mix, Plan, ScriptOperation, Settings, builtin, tables};
 
 use crate::{ALL, Lab, each, plan, test};
@@ -60,5 +60,25 @@ fn more_tasks_than_connections_take_turns_and_share_what_is_prepared() {
         // Four of the script, whoever ran it.
         let prepared: u32 = prepared[0].rows[0][0].as_ref().unwrap().parse().unwrap();
         assert!(prepared <= 4, "{prepared}");
+    });
+}
+
+#[test]
+fn what_is_prepared_before_is_not_prepared_in_a_run() {
+    test(async {
+        let lab = Lab::new().await;
+        let plan = plan(
+            "create temp table if not exists made (x int);\nselect 1;\nselect 2;\n\
+             insert into made values (:client_id);",
+        );
+        let mut operations = ScriptOperation::on_sessions(&lab.client, &plan, 3).await.unwrap();
+        operations[0].prepare().await.unwrap();
+        let before = lab.client.metrics().counts.completed;
+        for number in [0, 1, 2, 0, 1, 2] {
+            operations[number].run(&mut Tally::default()).await.unwrap();
+        }
+        let sent = lab.client.metrics().counts.completed - before;
+        // Only what could not be prepared before is asked for once more.
+        assert_eq!(sent, 6 * 4 + 1);
     });
 }

@@ -242,12 +242,12 @@ async fn clients(
     client: &Client,
 ) -> Result<Vec<ScriptOperation>> {
     let Key { tasks, connections, .. } = planned.key;
-    if connections < tasks {
-        return Ok(ScriptOperation::on_client(client, plan, tasks));
-    }
-    let mut clients = Vec::new();
-    for number in 0..tasks {
-        clients.push(ScriptOperation::on_session(client.session().await?, plan, number));
+    let clients = match connections < tasks {
+        true => ScriptOperation::on_client(client, plan, tasks),
+        false => ScriptOperation::on_sessions(client, plan, tasks).await?,
+    };
+    if let Some(first) = clients.first() {
+        first.prepare().await?;
     }
     Ok(clients)
 }

@@ -1,12 +1,12 @@
 //! Which charts a report has.
 
 use super::chart::LINES_MAX;
-use super::findings;
+use super::findings::{self, Place};
 use super::grid::{self, Dimension, Grid, Layout, Row, grids, values};
 use super::measure::Measure;
 use super::percentiles;
 use super::plots::{self, Around, View};
-use super::tables::{self, by_depth, cells_of, widest};
+use super::tables::{self, Titled, by_depth, cells_of, widest};
 use crate::results::{Cell, Preset, Results};
 
 /// Charts that belong together.
@@ -31,29 +31,19 @@ fn concurrency(results: &Results) -> Vec<Group> {
     let mut groups: Vec<Group> = tables
         .iter()
         .map(|it| {
-            let mut views = by_family(&it.grid, &it.title, &reach);
-            views.extend(longest_tails(results, &it.grid, &it.title));
-            Group { title: at(&it.title), views }
+            let mut views = by_family(it, &reach);
+            views.extend(longest_tails(results, it));
+            Group { title: it.title.clone(), views }
         })
         .collect();
     groups.extend(across_levels(results));
     groups
 }
 
-/// `At read committed`; a title that is no level stays as it is.
-fn at(title: &str) -> String {
-    match title {
-        "concurrency" => "By number of tasks".to_owned(),
-        level => format!("At {level}"),
-    }
-}
-
 /// One chart for each kind of operation, with the others behind it.
-fn by_family(grid: &Grid, title: &str, reach: &[f64]) -> Vec<View> {
-    let place = |column: &str| match title {
-        "concurrency" => format!("With {column}"),
-        level => format!("With {column} at {level}"),
-    };
+fn by_family(table: &Titled, reach: &[f64]) -> Vec<View> {
+    let grid = &table.grid;
+    let place: Place<'_> = &|column| format!(" with {column}{}", table.place);
     if grid.columns.len() == 1 {
         let finding = findings::contrast(grid, place);
         return vec![View::new(finding, grid.clone(), &Around::default())];
@@ -63,7 +53,7 @@ fn by_family(grid: &Grid, title: &str, reach: &[f64]) -> Vec<View> {
     charts.map(|part| in_family(grid, part, reach, place)).collect()
 }
 
-fn in_family(all: &Grid, part: Grid, reach: &[f64], place: impl Fn(&str) -> String) -> View {
+fn in_family(all: &Grid, part: Grid, reach: &[f64], place: Place<'_>) -> View {
     let is_other = |row: &&Row| part.rows.iter().all(|own| own.label != row.label);
     let others: Vec<Row> = all.rows.iter().filter(is_other).cloned().collect();
     let around = Around { reach, others: &others, ..Around::default() };
@@ -92,7 +82,8 @@ fn of_family(row: &Row) -> Family {
 }
 
 /// Latency of those operations of the last column whose slowest took longest.
-fn longest_tails(results: &Results, grid: &Grid, title: &str) -> Option<View> {
+fn longest_tails(results: &Results, table: &Titled) -> Option<View> {
+    let grid = &table.grid;
     let column = &grid.columns[grid.last_column(1)?].label;
     let is_there = |cell: &&Cell| {
         let level = Dimension::Isolation.label(&cell.key);
@@ -102,20 +93,16 @@ fn longest_tails(results: &Results, grid: &Grid, title: &str) -> Option<View> {
     let mut cells: Vec<&Cell> = cells.collect();
     cells.sort_by_key(|cell| std::cmp::Reverse(cell.latency.as_ref().map(|it| it.p99_us)));
     cells.truncate(TAILS);
-    let place = match title {
-        "concurrency" => format!("With {column}"),
-        level => format!("With {column} at {level}"),
-    };
-    percentiles(&cells, &place)
+    percentiles(&cells, "", &format!(" with {column}{}", table.place))
 }
 
 const TAILS: usize = 5;
 
-fn percentiles(cells: &[&Cell], place: &str) -> Option<View> {
+fn percentiles(cells: &[&Cell], subject: &str, place: &str) -> Option<View> {
     let names = grid::row_names(cells);
     let curves = percentiles::curves(names.into_iter().zip(cells.iter().copied()));
     let is_enough = curves.iter().any(|it| it.points.len() > 1);
-    is_enough.then(|| View::percentiles(percentiles::finding(&curves, place), curves))
+    is_enough.then(|| View::percentiles(percentiles::finding(&curves, subject, place), curves))
 }
 
 fn across_levels(results: &Results) -> Option<Group> {
@@ -126,8 +113,10 @@ fn across_levels(results: &Results) -> Option<Group> {
     let sheets = &[Dimension::Workload];
     let layout = Layout { sheets, column: Dimension::Tasks, measure: Measure::Elapsed };
     let views = grids(&cells, &results.lines, &layout).into_iter().map(|grid| {
-        let place = |column: &str| format!("{} with {column}", grid.sheet[0]);
-        View::new(findings::contrast(&grid, place), grid, &Around::default())
+        let place: Place<'_> = &|column| format!(" with {column}");
+        let finding = findings::against_first(&grid, place);
+        let finding = format!("{}: {finding}", grid.sheet[0]);
+        View::new(finding, grid, &Around::default())
     });
     Some(Group {
         title: "Each operation across isolation levels".to_owned(),
@@ -150,9 +139,10 @@ fn over_rtt(results: &Results, cells: &[&Cell]) -> Vec<View> {
     let all = grids(cells, &results.lines, &layout).into_iter();
     let charts = all.flat_map(|grid| grid.split(LINES_MAX));
     let view = |grid: Grid| {
-        let place = |column: &str| format!("{}, {column}", grid.sheet[0]);
+        let finding = findings::contrast(&grid, &|column| format!(" at {column}"));
+        let finding = format!("{}: {finding}", grid.sheet[0]);
         let around = Around { is_over_rtt: true, ..Around::default() };
-        View::new(findings::contrast(&grid, place), grid, &around)
+        View::new(finding, grid, &around)
     };
     charts.map(view).collect()
 }
@@ -164,7 +154,7 @@ fn over_depth(results: &Results, cells: &[&Cell]) -> Vec<View> {
     let charts = charts.flat_map(|grid| grid.split(LINES_MAX));
     let view = |grid: Grid| {
         let name = grid.sheet.iter().filter(|it| !it.is_empty()).cloned().collect::<Vec<_>>();
-        let finding = format!("{}, {}", name.join(", "), findings::gain(&grid));
+        let finding = format!("{}: {}", name.join(", "), findings::gain(&grid));
         View::new(finding, grid, &Around::default())
     };
     charts.map(view).collect()
@@ -181,8 +171,8 @@ fn tails_by_workload(cells: &[&Cell]) -> Vec<View> {
     let of = |workload: &str| {
         let is_there = |it: &&Cell| it.key.workload == workload && it.key.rtt_added_ms == *rtt;
         let cells: Vec<&Cell> = cells.iter().copied().filter(is_there).take(LINES_MAX).collect();
-        let place = format!("{workload}, {}", Dimension::Rtt.label(&cells.first()?.key));
-        percentiles(&cells, &place)
+        let place = format!(" at {}", Dimension::Rtt.label(&cells.first()?.key));
+        percentiles(&cells, &format!("{workload}: "), &place)
     };
     workloads.into_iter().filter_map(of).collect()
 }
@@ -195,8 +185,8 @@ fn throughput(results: &Results, preset: Preset) -> Vec<Group> {
     let mut views: Vec<View> = all
         .flat_map(|grid| grid.split(LINES_MAX))
         .map(|grid| {
-            let place = |column: &str| format!("With {column}");
-            View::new(findings::contrast(&grid, place), grid, &Around::default())
+            let finding = findings::contrast(&grid, &|column| format!(" with {column}"));
+            View::new(finding, grid, &Around::default())
         })
         .collect();
     views.extend(last_tails(&cells, column));
@@ -208,5 +198,5 @@ fn last_tails(cells: &[&Cell], column: Dimension) -> Option<View> {
     let last = column.label(&last.key);
     let is_there = |it: &&Cell| column.label(&it.key) == last;
     let cells: Vec<&Cell> = cells.iter().copied().filter(is_there).take(LINES_MAX).collect();
-    percentiles(&cells, &format!("With {last}"))
+    percentiles(&cells, "", &format!(" with {last}"))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 
 use super::format::{self, times};
 use super::grid::Dimension;
@@ -162,6 +162,8 @@ fn table(pairs: &[Pair]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(118);
+    table.remove_style(TableComponent::HorizontalLines);
+    table.remove_style(TableComponent::MiddleIntersections);
     table.set_header(["", "time B/A", "nine of ten ratios", "", "p99 B/A"]);
     for pair in pairs {
         table.add_row(row(pair));

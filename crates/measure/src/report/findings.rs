@@ -5,23 +5,66 @@ use super::format::{self, times};
 use super::grid::{Figure, Grid, Row};
 use crate::spread::{REPETITIONS_MIN, Ratio};
 
-/// How the slowest row compares with the fastest in the last column; `place` says where that is.
-pub(super) fn contrast(grid: &Grid, place: impl Fn(&str) -> String) -> String {
-    let column = grid.last_column(2).or_else(|| grid.last_column(1));
-    let Some(column) = column else { return "Nothing was measured".to_owned() };
-    let place = place(&grid.columns[column].label);
-    let figures = grid.rows.iter().filter_map(|row| Some((row, row.figures[column].as_ref()?)));
-    let mut sorted: Vec<(&Row, &Figure)> = figures.collect();
+/// Where a figure of a column was found, in words that end a sentence.
+pub(super) type Place<'a> = &'a dyn Fn(&str) -> String;
+
+/// How the slowest row compares with the fastest in the last column: a pair that does the same on one
+/// row and on many, if there is one.
+pub(super) fn contrast(grid: &Grid, place: Place<'_>) -> String {
+    let Some((place, mut sorted)) = last(grid, place) else { return NOTHING.to_owned() };
     sorted.sort_by(|a, b| a.1.spread.median.total_cmp(&b.1.spread.median));
     match (sorted.last(), sorted.first()) {
         (Some(most), Some(least)) if sorted.len() > 1 => {
-            format!("{place}, {}", compared(grid, *most, *least))
+            let (most, least) = pair(&sorted).unwrap_or((*most, *least));
+            format!("{}{place}", compared(grid, most, least))
         }
         _ => alone(grid),
     }
 }
 
-fn compared(grid: &Grid, most: (&Row, &Figure), least: (&Row, &Figure)) -> String {
+const NOTHING: &str = "Nothing was measured";
+
+type Found<'a> = (&'a Row, &'a Figure);
+
+/// What is known of the last column that has enough for a comparison.
+fn last<'a>(grid: &'a Grid, place: Place<'_>) -> Option<(String, Vec<Found<'a>>)> {
+    let column = grid.last_column(2).or_else(|| grid.last_column(1))?;
+    let found = grid.rows.iter().filter_map(|row| Some((row, row.figures[column].as_ref()?)));
+    Some((place(&grid.columns[column].label), found.collect()))
+}
+
+fn pair<'a>(found: &[Found<'a>]) -> Option<(Found<'a>, Found<'a>)> {
+    let named = |name: &str| found.iter().copied().find(|(row, _)| row.label == name);
+    PAIRS.iter().find_map(|(one, many)| Some((named(one)?, named(many)?)))
+}
+
+/// Pairs of operations that do the same, once on one row and once on many.
+pub(super) const PAIRS: [(&str, &str); 3] = [
+    ("update_single_row", "update_random_row"),
+    ("select_for_update_single_row", "select_for_update_skip_locked"),
+    ("select_for_update_many_rows", "select_for_update_skip_locked_many"),
+];
+
+/// How the row that differs most compares with the first one, which is the one to compare with.
+pub(super) fn against_first(grid: &Grid, place: Place<'_>) -> String {
+    let Some((place, found)) = last(grid, place) else { return NOTHING.to_owned() };
+    let Some((base, others)) = found.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return alone(grid);
+    };
+    let ratios = others.iter().filter_map(|it| Some((it.0, it.1.ratio(base.1)?)));
+    // What is no noise comes before what is.
+    let rank = |ratio: &Ratio| (!ratio.is_noise(), ratio.median.ln().abs());
+    let most = ratios
+        .max_by(|a, b| rank(&a.1).partial_cmp(&rank(&b.1)).unwrap_or(std::cmp::Ordering::Equal));
+    let Some((row, ratio)) = most else { return NOTHING.to_owned() };
+    let (row, base) = (&row.label, &base.0.label);
+    match ratio.is_noise() {
+        true => format!("{}{place}", noise(row, base, &ratio)),
+        false => format!("{} as long at {row} as at {base}{place}", times(ratio.median)),
+    }
+}
+
+fn compared(grid: &Grid, most: Found<'_>, least: Found<'_>) -> String {
     let (upper, lower) = (&most.0.label, &least.0.label);
     let Some(ratio) = most.1.ratio(least.1) else { return String::new() };
     if ratio.is_noise() {
@@ -48,7 +91,7 @@ pub(super) fn noise(upper: &str, lower: &str, ratio: &Ratio) -> String {
 /// What becomes of the only row from the first column to the last.
 fn alone(grid: &Grid) -> String {
     let Some(row) = grid.rows.iter().find(|row| row.known().next().is_some()) else {
-        return "Nothing was measured".to_owned();
+        return NOTHING.to_owned();
     };
     let known: Vec<(usize, &Figure)> = row.known().collect();
     let ((from, first), (to, last)) = match known.as_slice() {
@@ -80,14 +123,15 @@ pub(super) fn gain(grid: &Grid) -> String {
     let gains = grid.rows.iter().filter_map(best);
     let Some((row, from, to, ratio)) = gains.max_by(|a, b| a.3.median.total_cmp(&b.3.median))
     else {
-        return "Nothing was measured".to_owned();
+        return NOTHING.to_owned();
     };
     let (from, to) = (&grid.columns[from].label, &grid.columns[to].label);
+    let place = if grid.rows.len() > 1 { format!(" at {row}") } else { String::new() };
     match ratio.is_noise() {
-        true => format!("{}: {}", format::capital(&row), noise(to, from, &ratio)),
+        true => format!("{}{place}", noise(to, from, &ratio)),
         false => {
             let gain = times(ratio.median);
-            format!("{}: {to} does {gain} the {} of {from}", format::capital(&row), grid.what)
+            format!("{to} does {gain} the {} of {from}{place}", grid.what)
         }
     }
 }

@@ -73,6 +73,25 @@ pub(super) fn spread(spread: &Spread) -> String {
     }
 }
 
+/// The median, with how far the farther quartile is from it: where there is little room.
+pub(super) fn short_spread(spread: &Spread) -> String {
+    let median = number(spread.median);
+    let off = (spread.high - spread.median).max(spread.median - spread.low) / spread.median;
+    match spread.values > 1 && off.is_finite() {
+        true => format!("{median} ±{:.0}%", off * 100.0),
+        false => median,
+    }
+}
+
+/// A time in the unit that suits it: for sentences.
+pub(super) fn duration_ms(ms: f64) -> String {
+    match ms {
+        ms if ms < 1.0 => format!("{}\u{a0}µs", number(ms * 1e3)),
+        ms if ms < 1000.0 => format!("{}\u{a0}ms", number(ms)),
+        ms => format!("{}\u{a0}s", number(ms / 1e3)),
+    }
+}
+
 /// How many times as much: `1.04 ×`, `3.1 ×`, `41 ×`.
 pub(super) fn times(ratio: f64) -> String {
     let digits = match ratio {
@@ -80,7 +99,8 @@ pub(super) fn times(ratio: f64) -> String {
         it if it < 10.0 => 1,
         _ => 0,
     };
-    format!("{} ×", thousands(&format!("{ratio:.digits$}")))
+    // With a space at which no line breaks.
+    format!("{}\u{a0}×", thousands(&format!("{ratio:.digits$}")))
 }
 
 /// Codes with how often: `40001: 1,234, 40P01: 5`.
@@ -130,7 +150,10 @@ mod tests {
 
     #[test]
     fn ratios_have_as_many_digits_as_they_can_bear() {
-        assert_eq!([1.044, 3.13, 41.3, 1234.0].map(times), ["1.04 ×", "3.1 ×", "41 ×", "1,234 ×"]);
+        assert_eq!(
+            [1.044, 3.13, 41.3, 1234.0].map(times),
+            ["1.04\u{a0}×", "3.1\u{a0}×", "41\u{a0}×", "1,234\u{a0}×"]
+        );
     }
 
     #[test]

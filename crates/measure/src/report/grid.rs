@@ -239,10 +239,7 @@ impl Dimension {
             Dimension::Rate => key
                 .rate
                 .map_or("as fast as it can".to_owned(), |it| format!("{}/s", format::tick(it))),
-            Dimension::Rtt => match key.rtt_added_ms {
-                0.0 => "nothing added".to_owned(),
-                added => format!("+{} ms", format::tick(added)),
-            },
+            Dimension::Rtt => format!("+{} ms", format::tick_or_zero(key.rtt_added_ms)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Latency by percentile, out of whole distributions.
 
-use super::format::{number, times};
+use super::format::{duration_ms, times};
 use super::grid::{Column, Figure, Grid, Row};
 use crate::results::{Cell, Latency};
 use crate::spread::Spread;
@@ -83,24 +83,24 @@ fn figure(curve: &Curve, part: f64) -> Option<Figure> {
     Some(Figure { spread: Spread::of([*ms])?, values: vec![*ms] })
 }
 
-/// The longest tail, in multiples of its median.
-pub(super) fn finding(curves: &[Curve], place: &str) -> String {
+/// The longest tail, in multiples of its median; `subject` stands in front, `place` says where it is.
+pub(super) fn finding(curves: &[Curve], subject: &str, place: &str) -> String {
     let at = |curve: &Curve, part: f64| figure(curve, part).map(|it| it.spread.median);
     let tail = |curve: &Curve| {
         let (part, name) = match at(curve, 0.99) {
-            Some(_) => (0.99, "one of 100"),
-            None => (0.9, "one of ten"),
+            Some(_) => (0.99, "1 %"),
+            None => (0.9, "tenth"),
         };
         Some((curve.name.clone(), name, at(curve, part)?, at(curve, 0.5)?))
     };
     let tails = curves.iter().filter_map(tail);
     match tails.max_by(|a, b| (a.2 / a.3).total_cmp(&(b.2 / b.3))) {
         Some((name, rare, tail, median)) => format!(
-            "{place}, {rare} of {name} takes {} ms or more: {} the median",
-            number(tail),
+            "{subject}the slowest {rare} of {name} take {} or more{place}, {} the median",
+            duration_ms(tail),
             times(tail / median)
         ),
-        None => format!("{place}, there are too few operations for percentiles"),
+        None => format!("{subject}there are too few operations{place} for percentiles"),
     }
 }
 

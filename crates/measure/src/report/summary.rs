@@ -1,7 +1,7 @@
 //! What was measured and what came out, in a few sentences.
 
 use super::findings;
-use super::format::{self, number, times};
+use super::format::{self, duration_ms, times};
 use super::measure::Measure;
 use super::tables::{self, cells_of, presets};
 use crate::results::{Cell, Preset, Results};
@@ -79,35 +79,31 @@ fn trips(cell: &Cell) -> Option<f64> {
 
 fn trip_sentence(results: &Results, slow: &Cell, fast: &Cell, saved: f64) -> Option<String> {
     let (before, after) = (Measure::Latency.of(slow)?, Measure::Latency.of(fast)?);
-    let rtt = number(super::grid::rtt_ms(&slow.key, &results.lines));
-    let (name, unit) = (&slow.key.workload, slow.unit.name(false));
+    let rtt = super::grid::rtt_ms(&slow.key, &results.lines);
+    let name = &slow.key.workload;
     let mode = |cell: &Cell| cell.key.mode.clone().unwrap_or_else(|| "as it is".to_owned());
     let (slow_mode, fast_mode) = (mode(slow), mode(fast));
     let ratio = before.ratio(&after)?;
     if ratio.is_noise() {
         let noise = findings::noise(&slow_mode, &fast_mode, &ratio);
-        return Some(format!("{name} at a round trip of {rtt} ms: {noise}."));
+        return Some(format!("{name} at a round trip of {}: {noise}.", duration_ms(rtt)));
     }
     let (long, short) = (before.spread.median, after.spread.median);
+    let takes = |ms: f64, cell: &Cell, mode: &str| {
+        let trips = trips(cell)?;
+        let plural = if (trips - 1.0).abs() < 0.005 { "" } else { "s" };
+        Some(format!("{} in {} trip{plural} ({mode})", duration_ms(ms), format::coarse(trips)))
+    };
     Some(format!(
-        "Each trip less gives back {} ms at a round trip of {rtt} ms: {name} takes {} ms per {unit} as {slow_mode} \
-         ({} trips) and {} ms as {fast_mode} ({}), {} less trips and {} faster.",
-        number((long - short) / saved),
-        number(long),
-        format::coarse(trips(slow)?),
-        number(short),
-        format::coarse(trips(fast)?),
-        format::coarse(saved),
+        "At a round trip of {} each trip that is saved gives back {}: {name} takes {} and {}, which is {} \
+         as fast.",
+        duration_ms(rtt),
+        duration_ms((long - short) / saved),
+        takes(long, slow, &slow_mode)?,
+        takes(short, fast, &fast_mode)?,
         times(ratio.median),
     ))
 }
-
-/// Pairs of operations that do the same, once on one row and once on many.
-const PAIRS: [(&str, &str); 3] = [
-    ("update_single_row", "update_random_row"),
-    ("select_for_update_single_row", "select_for_update_skip_locked"),
-    ("select_for_update_many_rows", "select_for_update_skip_locked_many"),
-];
 
 /// The pair whose contention costs most.
 fn contention(results: &Results) -> Option<String> {
@@ -121,13 +117,15 @@ fn contention(results: &Results) -> Option<String> {
         .max_by(|a, b| rank(&a.2).partial_cmp(&rank(&b.2)).unwrap_or(std::cmp::Ordering::Equal))?;
     let (one, other) = (&one.key, &many.key.workload);
     let level = one.isolation.map_or(String::new(), |it| format!(" at {}", it.name()));
-    let place = format!("With {}{level}", format::several(one.tasks as usize, "task"));
+    let place = format!(" with {}{level}", format::several(one.tasks as usize, "task"));
     Some(match ratio.is_noise() {
-        true => format!("{place}, {}.", findings::noise(&one.workload, other, &ratio)),
+        true => {
+            let noise = findings::noise(&one.workload, other, &ratio);
+            format!("No contention is seen: {noise}{place}.")
+        }
         false => format!(
-            "Contention costs most where {} meets {other}: {}, it takes {} as long.",
+            "Contention costs most where {} takes {} as long as {other}:{place}.",
             one.workload,
-            place.replacen('W', "w", 1),
             times(ratio.median)
         ),
     })
@@ -136,5 +134,5 @@ fn contention(results: &Results) -> Option<String> {
 fn is_pair(a: &Cell, b: &Cell) -> bool {
     let names = (a.key.workload.as_str(), b.key.workload.as_str());
     let expected = crate::results::Key { workload: b.key.workload.clone(), ..a.key.clone() };
-    PAIRS.contains(&names) && expected == b.key
+    findings::PAIRS.contains(&names) && expected == b.key
 }

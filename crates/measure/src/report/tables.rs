@@ -8,6 +8,8 @@ use crate::results::{Cell, Preset, Results};
 /// A table with its name.
 pub(super) struct Titled {
     pub(super) title: String,
+    /// Where its figures are from, in words that end a sentence: ` at serializable`.
+    pub(super) place: String,
     pub(super) grid: Grid,
 }
 
@@ -41,7 +43,13 @@ fn concurrency(results: &Results) -> Vec<Titled> {
     let titled = |grid: Grid| {
         let named = grid.sheet.iter().take(if is_one { 1 } else { 2 });
         let words: Vec<String> = named.filter(|it| !it.is_empty()).cloned().collect();
-        Titled { title: or(words.join(", "), "concurrency"), grid }
+        match words.is_empty() {
+            true => Titled { title: "By number of tasks".to_owned(), place: String::new(), grid },
+            false => {
+                let words = words.join(", ");
+                Titled { title: format::capital(&words), place: format!(" at {words}"), grid }
+            }
+        }
     };
     grids(&cells, &results.lines, &layout).into_iter().map(titled).collect()
 }
@@ -50,11 +58,19 @@ fn trips(results: &Results) -> Vec<Titled> {
     let (deep, other) = by_depth(&cells_of(results, Preset::Trips));
     let layout = Layout { sheets: &[], column: Dimension::Rtt, measure: Measure::Latency };
     let rest = grids(&other, &results.lines, &layout).into_iter();
-    let rest = rest.map(|grid| Titled { title: "time by round trip".to_owned(), grid });
+    let rest = rest.map(|grid| Titled {
+        title: "Time by round trip".to_owned(),
+        place: String::new(),
+        grid,
+    });
     let sheets = &[Dimension::Workload];
     let layout = Layout { sheets, measure: Measure::Rate, ..layout };
     let deep = grids(&deep, &results.lines, &layout).into_iter();
-    let deep = deep.map(|grid| Titled { title: format!("{} by depth", grid.sheet[0]), grid });
+    let deep = deep.map(|grid| Titled {
+        title: format!("{} by depth", grid.sheet[0]),
+        place: String::new(),
+        grid,
+    });
     rest.chain(deep).collect()
 }
 
@@ -62,7 +78,9 @@ fn throughput(results: &Results, preset: Preset) -> Vec<Titled> {
     let cells = cells_of(results, preset);
     let layout = Layout { sheets: &[], column: widest(&cells), measure: Measure::Rate };
     let grids = grids(&cells, &results.lines, &layout).into_iter();
-    grids.map(|grid| Titled { title: grid.what.clone(), grid }).collect()
+    grids
+        .map(|grid| Titled { title: format::capital(&grid.what), place: String::new(), grid })
+        .collect()
 }
 
 /// Those of workloads whose depth was varied, and the others.
@@ -82,10 +100,6 @@ pub(super) fn widest(cells: &[&Cell]) -> Dimension {
     numbers.into_iter().max_by_key(|it| values(cells, *it)).unwrap_or(Dimension::Tasks)
 }
 
-fn or(text: String, other: &str) -> String {
-    if text.is_empty() { other.to_owned() } else { text }
-}
-
 /// What a preset is called in headings.
 pub(super) fn name(preset: Preset) -> &'static str {
     match preset {
@@ -98,8 +112,8 @@ pub(super) fn name(preset: Preset) -> &'static str {
 
 /// A table's title with what its figures are.
 pub(super) fn caption(titled: &Titled) -> String {
-    match titled.title == titled.grid.what {
-        true => format::capital(&titled.title),
-        false => format!("{}: {}", format::capital(&titled.title), titled.grid.what),
+    match titled.title == format::capital(&titled.grid.what) {
+        true => titled.title.clone(),
+        false => format!("{}: {}", titled.title, titled.grid.what),
     }
 }

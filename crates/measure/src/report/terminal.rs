@@ -1,6 +1,9 @@
 //! The report on a terminal: what was measured, tables by preset, and how to read them.
 
-use comfy_table::{Cell as Text, CellAlignment, ContentArrangement, Table, presets as borders};
+use comfy_table::{
+    Cell as Text, CellAlignment, ColumnConstraint, ContentArrangement, Table, TableComponent,
+    presets as borders,
+};
 
 use super::details;
 use super::format;
@@ -8,7 +11,8 @@ use super::grid::{Dimension, Grid, varying};
 use super::setting;
 use super::summary;
 use super::tables::{self, cells_of, presets};
-use crate::results::{Cell, Preset, Results};
+use crate::load::Codes;
+use crate::results::{Cell, Isolation, Preset, Results};
 
 /// What is wider is wrapped.
 const WIDTH: u16 = 118;
@@ -46,6 +50,7 @@ fn footer(results: &Results) -> String {
     if let Some(why) = &results.stopped {
         lines.push(wrapped(&format!("This is not all that was to be measured: {why}"), ""));
     }
+    lines.push("In the tables ± is how far the farther quartile lies from the median.".to_owned());
     lines.join("\n")
 }
 
@@ -70,7 +75,12 @@ fn new_table(header: impl IntoIterator<Item = String>, names: usize) -> Table {
     table.load_preset(borders::UTF8_HORIZONTAL_ONLY);
     table.set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
     table.set_header(header);
+    table.remove_style(TableComponent::HorizontalLines);
+    table.remove_style(TableComponent::MiddleIntersections);
     for (i, column) in table.column_iter_mut().enumerate() {
+        if i < names {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
         column.set_padding((0, 1));
         if i >= names {
             column.set_cell_alignment(CellAlignment::Right);
@@ -85,7 +95,7 @@ fn grid(titled: &tables::Titled) -> String {
     let mut table = new_table([grid.corner.clone()].into_iter().chain(names), 1);
     for row in &grid.rows {
         let figures = row.figures.iter().map(|it| match it {
-            Some(figure) => format::spread(&figure.spread),
+            Some(figure) => format::short_spread(&figure.spread),
             None => details::none(),
         });
         table.add_row([row.label.clone()].into_iter().chain(figures).map(Text::new));
@@ -93,46 +103,70 @@ fn grid(titled: &tables::Titled) -> String {
     format!("{}\n{table}", tables::caption(titled))
 }
 
-/// All cells of a preset, with what tells them from each other in front.
+/// All cells of a preset, a table for each isolation level.
 fn cells(results: &Results, preset: Preset) -> String {
     let cells = cells_of(results, preset);
+    let mut levels: Vec<Option<Isolation>> = cells.iter().map(|it| it.key.isolation).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    let table = |level: Option<Isolation>| {
+        let cells: Vec<&Cell> =
+            cells.iter().copied().filter(|it| it.key.isolation == level).collect();
+        let place = level.map_or(String::new(), |it| format!(" at {}", it.name()));
+        format!("Each of them{place}: {LEGEND}\n{}", cell_table(&cells))
+    };
+    levels.into_iter().map(table).collect::<Vec<_>>().join("\n\n")
+}
+
+const LEGEND: &str =
+    "latency in ms, CPU of client/server in µs per operation, (errors as expected)";
+
+/// With what tells cells from each other in front.
+fn cell_table(cells: &[&Cell]) -> Table {
     let differing: Vec<Dimension> =
-        varying(&cells).into_iter().filter(|it| !NAMED.contains(it)).collect();
+        varying(cells).into_iter().filter(|it| !NAMED.contains(it)).collect();
     let names = ["operation".to_owned()].into_iter();
-    let names = names.chain(differing.iter().map(|it| short(*it).to_owned()));
-    let names: Vec<String> = names.collect();
+    let names: Vec<String> =
+        names.chain(differing.iter().map(|it| short(*it).to_owned())).collect();
     let count = names.len();
     let mut table = new_table(names.into_iter().chain(FIGURES.map(str::to_owned)), count);
+    for (i, column) in table.column_iter_mut().enumerate() {
+        // They alone are wrapped where the table gets too wide.
+        if i != count + EVENTS {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
     for cell in cells {
         let names = [details::name(cell)].into_iter();
         let names = names.chain(differing.iter().map(|it| brief(*it, cell)));
         table.add_row(names.chain(figures(cell)).map(Text::new));
     }
-    format!("Each of them: latency in ms, CPU in µs per operation\n{table}")
+    table
 }
 
-/// They stand in the first column.
-const NAMED: [Dimension; 2] = [Dimension::Workload, Dimension::Mode];
+/// They stand in the first column, or over the table.
+const NAMED: [Dimension; 3] = [Dimension::Workload, Dimension::Mode, Dimension::Isolation];
 
 const FIGURES: [&str; 9] =
-    ["per s", "p50", "p90", "p99", "p99.9", "max", "retries, errors", "trips", "CPU c/s"];
+    ["per s", "p50", "p90", "p99", "p99.9", "max", "retried, failed", "trips", "CPU c/s"];
+
+/// Where retries and errors stand among them.
+const EVENTS: usize = 6;
 
 fn short(dimension: Dimension) -> &'static str {
     match dimension {
-        Dimension::Isolation => "level",
         Dimension::Tasks => "tasks",
         Dimension::Connections => "conns",
         Dimension::Depth => "depth",
         Dimension::Rate => "rate",
         Dimension::Rtt => "+ms",
-        Dimension::Workload | Dimension::Mode => "",
+        Dimension::Workload | Dimension::Mode | Dimension::Isolation => "",
     }
 }
 
 fn brief(dimension: Dimension, cell: &Cell) -> String {
     let key = &cell.key;
     match dimension {
-        Dimension::Isolation => initials(&Dimension::Isolation.label(key)),
         Dimension::Tasks => format::count(key.tasks.into()),
         Dimension::Connections => format::count(key.connections.into()),
         Dimension::Depth => key.depth.map_or_else(details::none, |it| format::count(it.into())),
@@ -144,15 +178,17 @@ fn brief(dimension: Dimension, cell: &Cell) -> String {
 fn figures(cell: &Cell) -> Vec<String> {
     let mut texts = vec![details::median(cell.rate())];
     texts.extend(details::latencies(cell.latency.as_ref()));
-    let events = [format::codes(&cell.retries), details::errors(cell)];
-    texts.push(events.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", "));
+    let events = [events(&cell.retries), events(&cell.errors)].concat();
+    let expected = self::events(&cell.expected_errors).into_iter().map(|it| format!("({it})"));
+    texts.push(events.into_iter().chain(expected).collect::<Vec<_>>().join(" "));
     texts.push(details::median(cell.trips_per_operation()));
-    let cpu = [cell.client_cpu_us(), cell.server_cpu_us()].map(details::median);
+    let cpu = [cell.client_cpu_us(), cell.server_cpu_us()]
+        .map(|it| it.map_or_else(details::none, |it| format::coarse(it.median)));
     texts.push(cpu.join("/"));
     texts
 }
 
-/// `RC`, `RR` and `S`, since each of many rows has one.
-fn initials(level: &str) -> String {
-    level.split(' ').filter_map(|word| word.chars().next()).flat_map(char::to_uppercase).collect()
+/// `40001×1,234`, for each code.
+fn events(codes: &Codes) -> Vec<String> {
+    codes.iter().map(|(code, times)| format!("{code}×{}", format::count(*times))).collect()
 }

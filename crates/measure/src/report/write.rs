@@ -136,3 +136,96 @@ fn failed(path: &Path, error: &io::Error) -> Error {
     };
     Error::new(format!("can't write {}: {error}; {advice}", path.display()))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn nothing() -> Results {
+        let text = r#"{"schema":"onetrip-bench","schema_version":1,"onetrip_version":"0.1.0",
+            "started_at":"2026-11-21T19:00:00Z","elapsed_s":0.0,"stopped":null,"command":[],"seed":1,
+            "server":{"url":"","product":"PostgreSQL","version":"17.2","private":true,"settings":{}},
+            "client":{"cpus":1,"threads":1,"system":"linux"},"lines":[],"cells":[]}"#;
+        serde_json::from_str(text).unwrap()
+    }
+
+    /// A directory that goes with it.
+    struct Scratch(PathBuf);
+
+    impl Scratch {
+        fn new(name: &str) -> Scratch {
+            let dir = std::env::temp_dir().join(format!("onetrip-{name}-{}", std::process::id()));
+            fs::create_dir_all(&dir).unwrap();
+            Scratch(dir)
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(&self.0).unwrap();
+            let name =
+                |it: io::Result<fs::DirEntry>| it.unwrap().file_name().into_string().unwrap();
+            let mut names: Vec<String> = entries.map(name).collect();
+            names.sort();
+            names
+        }
+    }
+
+    impl Drop for Scratch {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    /// The disk is full from the spreadsheet on: the file is there, and what is written fails as it
+    /// does on a full disk.
+    fn full(path: &Path) -> io::Result<File> {
+        let file = create(path)?;
+        match path.to_string_lossy().contains("xlsx") {
+            true => File::options().write(true).open("/dev/full"),
+            false => Ok(file),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_leaves_the_earlier_report_and_nothing_else() {
+        let dir = Scratch::new("full");
+        fs::write(dir.0.join("results.csv"), "earlier").unwrap();
+        let error = write_with(&nothing(), &dir.0, full).unwrap_err().to_string();
+        assert!(error.starts_with("can't write ") && error.contains("results.xlsx: "), "{error}");
+        assert!(error.ends_with("free some space, or name a directory on another disk"), "{error}");
+        assert_eq!(dir.names(), ["results.csv"]);
+        assert_eq!(fs::read(dir.0.join("results.csv")).unwrap(), b"earlier");
+    }
+
+    #[test]
+    fn a_whole_report_replaces_the_earlier_one() {
+        let dir = Scratch::new("whole");
+        fs::write(dir.0.join("results.csv"), "earlier").unwrap();
+        let paths = write_all(&nothing(), &dir.0).unwrap();
+        let names = ["report.html", "results.csv", "results.json", "results.xlsx"];
+        assert_eq!(dir.names(), names);
+        assert!(paths.iter().all(|path| path.starts_with(&dir.0) && path.exists()));
+        assert_ne!(fs::read(dir.0.join("results.csv")).unwrap(), b"earlier");
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_the_directory_is_told_of() {
+        let dir = Scratch::new("file");
+        let file = dir.0.join("file");
+        fs::write(&file, "").unwrap();
+        for place in [file.clone(), file.join("below")] {
+            let error = check_writable(&place).unwrap_err().to_string();
+            assert!(error.contains("it is, or lies in, a file; name a directory"), "{error}");
+            assert_eq!(write_all(&nothing(), &place).unwrap_err().to_string(), error);
+        }
+        assert_eq!(dir.names(), ["file"]);
+    }
+
+    #[test]
+    fn checking_makes_the_directory_and_leaves_no_file() {
+        let dir = Scratch::new("check");
+        check_writable(&dir.0.join("a/b")).unwrap();
+        assert_eq!(fs::read_dir(dir.0.join("a/b")).unwrap().count(), 0);
+    }
+}

@@ -58,8 +58,22 @@ fn named(drawn: &str, words: &Words<'_>, height: i32) -> String {
     format!(
         "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-labelledby=\"{id}-t {id}-d\">{}{}",
         head.into_string(),
-        content.replace("\n</text>", "</text>").trim_start(),
+        joined(&content),
     )
+}
+
+/// Texts on one line with their tags: they begin and end with no line end then.
+fn joined(content: &str) -> String {
+    let mut joined = String::with_capacity(content.len());
+    let mut lines = content.trim_start().lines().peekable();
+    while let Some(line) = lines.next() {
+        joined.push_str(line);
+        let is_inside = line.starts_with("<text") || lines.peek() == Some(&"</text>");
+        if !is_inside {
+            joined.push('\n');
+        }
+    }
+    joined
 }
 
 /// A plot with its axes, between these margins.
@@ -114,6 +128,9 @@ pub(super) fn text(
     color: RGBColor,
     side: HPos,
 ) -> Drawn {
+    if text.is_empty() {
+        return Ok(());
+    }
     let style = style(color).pos(Pos::new(side, VPos::Center));
     root.draw(&Text::new(text.to_owned(), at, style))
 }

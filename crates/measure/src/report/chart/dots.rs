@@ -23,14 +23,19 @@ pub(in crate::report) struct Dot {
     pub(in crate::report) text: String,
 }
 
+/// Of one dot, with its name: higher where there are few.
 const ROW: i32 = px(36);
+const ROW_MAX: i32 = px(56);
+const HEIGHT_MIN: i32 = px(200);
 const LEFT: i32 = px(8);
 const NAME_WIDTH_MAX: i32 = WIDTH - px(70);
 
 impl Dots {
     /// As an element of a page.
     pub(in crate::report) fn svg(self, words: &Words<'_>) -> String {
-        let height = TOP + ROW * self.dots.len() as i32 + BOTTOM;
+        let rows = self.dots.len().max(1) as i32;
+        let row = (HEIGHT_MIN / rows).clamp(ROW, ROW_MAX);
+        let height = TOP + row * rows + BOTTOM;
         canvas::svg(words, height, |root| self.paint(root))
     }
 

@@ -34,8 +34,16 @@ pub(in crate::report) struct Point {
 }
 
 const HEIGHT: i32 = px(270);
-const NAME_WIDTH_MAX: i32 = px(150);
-const LINE_HEIGHT: i32 = px(15);
+
+/// What is wider gets two lines,
+const NAME_WIDTH: i32 = px(112);
+
+/// and of these each loses its middle, if need be.
+const NAME_WIDTH_MAX: i32 = px(125);
+
+const LINE_HEIGHT: i32 = px(14);
+const NAMES_TOP: i32 = TOP - px(6);
+const NAMES_BOTTOM: i32 = HEIGHT - BOTTOM + px(7);
 
 /// Between the end of a line and its name.
 const NAME_GAP: i32 = px(14);
@@ -47,10 +55,10 @@ impl Lines {
     }
 
     fn paint(&self, root: &Root<'_>) -> Drawn {
-        let names: Vec<String> =
-            self.named().map(|(_, line)| labels::fit(&line.name, SIZE, NAME_WIDTH_MAX)).collect();
-        let widest = names.iter().map(|name| labels::width(name, SIZE)).max().unwrap_or_default();
-        let margins = (canvas::left_of(&self.y), widest + NAME_GAP + px(4));
+        let names = self.names();
+        let widths = names.iter().flatten().map(|line| labels::width(line, SIZE));
+        let right = widths.max().unwrap_or_default() + NAME_GAP + px(4);
+        let margins = (canvas::left_of(&self.y), right);
         let plot = canvas::plot(root, margins, self.x.clone(), self.y.clone())?;
         for line in &self.others {
             path(root, &plot, line, ShapeStyle::from(OTHERS).stroke_width(px(1) as u32))?;
@@ -61,7 +69,7 @@ impl Lines {
         for (i, line) in self.lines.iter().enumerate() {
             draw_line(root, &plot, i, line)?;
         }
-        self.draw_names(root, &plot, &names, WIDTH - margins.1)
+        self.draw_names(root, &plot, &names, WIDTH - right)
     }
 
     /// All lines that have a name to be written, with their numbers; the floor has none.
@@ -70,15 +78,34 @@ impl Lines {
         self.lines.iter().enumerate().map(|(i, line)| (Some(i), line)).chain(floor)
     }
 
-    fn draw_names(&self, root: &Root<'_>, plot: &Plot<'_>, names: &[String], right: i32) -> Drawn {
+    /// The lines of each name: one each, where two would not have room.
+    fn names(&self) -> Vec<Vec<String>> {
+        let fitted = |text: &String| labels::fit(text, SIZE, NAME_WIDTH_MAX);
+        let texts = || self.named().map(|(_, line)| &line.name);
+        let two: Vec<Vec<String>> = texts()
+            .map(|name| labels::lines(name, SIZE, NAME_WIDTH).iter().map(fitted).collect())
+            .collect();
+        let height: i32 = two.iter().map(|lines| height(lines)).sum();
+        match height <= NAMES_BOTTOM - NAMES_TOP {
+            true => two,
+            false => texts().map(|name| vec![fitted(name)]).collect(),
+        }
+    }
+
+    fn draw_names(
+        &self,
+        root: &Root<'_>,
+        plot: &Plot<'_>,
+        names: &[Vec<String>],
+        right: i32,
+    ) -> Drawn {
         let ends: Vec<(i32, i32)> = self.named().map(|(_, line)| end(plot, line)).collect();
-        let wanted: Vec<i32> = ends.iter().map(|(_, y)| *y).collect();
-        let bounds = (TOP + px(2), HEIGHT - BOTTOM);
-        let places = labels::spread_out(&wanted, LINE_HEIGHT, bounds);
+        let wanted = ends.iter().zip(names).map(|((_, y), lines)| (*y, height(lines)));
+        let places = labels::spread_out(&wanted.collect::<Vec<_>>(), (NAMES_TOP, NAMES_BOTTOM));
         for (i, (number, _)) in self.named().enumerate() {
             let color = number.map_or(QUIET, |number| look(number).color);
             let at = (right + NAME_GAP, places[i]);
-            canvas::text(root, &names[i], at, color, HPos::Left)?;
+            draw_name(root, &names[i], at, color)?;
             let (x, y) = ends[i];
             if (y - at.1).abs() > px(2) || at.0 - x > px(20) {
                 let from = (x + px(5), y);
@@ -87,6 +114,18 @@ impl Lines {
         }
         Ok(())
     }
+}
+
+fn height(lines: &[String]) -> i32 {
+    lines.len() as i32 * LINE_HEIGHT
+}
+
+fn draw_name(root: &Root<'_>, lines: &[String], (x, y): (i32, i32), color: RGBColor) -> Drawn {
+    let top = y - (height(lines) - LINE_HEIGHT) / 2;
+    for (i, line) in lines.iter().enumerate() {
+        canvas::text(root, line, (x, top + i as i32 * LINE_HEIGHT), color, HPos::Left)?;
+    }
+    Ok(())
 }
 
 fn end(plot: &Plot<'_>, line: &Line) -> (i32, i32) {

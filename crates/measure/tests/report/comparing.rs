@@ -1,0 +1,106 @@
+//! One run against another.
+
+use onetrip_measure::report::compare;
+use onetrip_measure::results::{Isolation, Results};
+
+use crate::synthetic::{Synthetic, results};
+
+fn run(seed: u64) -> Results {
+    results(Synthetic::new(seed).concurrency(&[Isolation::ReadCommitted], &[100, 800]))
+}
+
+fn slower(mut run: Results, workload: &str, times: f64) -> Results {
+    for cell in run.cells.iter_mut().filter(|it| it.key.workload == workload) {
+        for repetition in &mut cell.repetitions {
+            repetition.elapsed_ms *= times;
+        }
+    }
+    run
+}
+
+#[test]
+fn a_run_against_itself_fails_at_no_limit() {
+    let comparison = compare(&run(1), &run(1));
+    assert_eq!(comparison.pairs.len(), 22);
+    assert_eq!(comparison.warnings, Vec::<String>::new());
+    assert!(comparison.fails_above(1.0).is_empty());
+    assert!(comparison.to_string().contains("within the noise"), "{comparison}");
+}
+
+#[test]
+fn what_got_slower_fails_above_the_limit_and_not_below() {
+    let comparison = compare(&run(1), &slower(run(2), "select_single", 1.5));
+    let failed: Vec<&str> =
+        comparison.fails_above(1.2).iter().map(|it| it.key.workload.as_str()).collect();
+    assert_eq!(failed, ["select_single", "select_single"]);
+    assert!(comparison.fails_above(1.7).is_empty());
+    assert!(comparison.to_string().contains("slower"), "{comparison}");
+}
+
+#[test]
+fn what_may_be_noise_does_not_fail() {
+    let mut synthetic = Synthetic::new(3);
+    synthetic.noise = 0.8;
+    let noisy = results(synthetic.concurrency(&[Isolation::ReadCommitted], &[100]));
+    let mut other = noisy.clone();
+    for cell in &mut other.cells {
+        cell.repetitions.rotate_left(1);
+        cell.repetitions[0].elapsed_ms *= 1.3;
+    }
+    assert!(compare(&noisy, &other).fails_above(1.0).is_empty());
+}
+
+#[test]
+fn two_repetitions_are_too_few_to_fail() {
+    let (mut a, mut b) = (run(1), slower(run(2), "select_single", 3.0));
+    for cell in a.cells.iter_mut().chain(&mut b.cells) {
+        cell.repetitions.truncate(2);
+    }
+    assert!(compare(&a, &b).fails_above(1.1).is_empty());
+}
+
+#[test]
+fn cells_that_only_one_of_them_has_are_listed() {
+    let (a, mut b) = (run(1), run(2));
+    b.cells[0].key.workload = "another".to_owned();
+    let comparison = compare(&a, &b);
+    assert_eq!(comparison.pairs.len(), 21);
+    let text = comparison.to_string();
+    assert!(text.contains("only in A: simple_insert, read committed, 100 tasks"), "{text}");
+    assert!(text.contains("only in B: another, read committed, 100 tasks"), "{text}");
+}
+
+#[test]
+fn differing_circumstances_are_warned_of() {
+    let (a, mut b) = (run(1), run(2));
+    b.server.version = "18.0".to_owned();
+    b.server.settings.insert("fsync".to_owned(), "off".to_owned());
+    b.client.cpus = 2;
+    b.onetrip_version = "0.2.0".to_owned();
+    b.lines[0].rtt_ms.median *= 2.0;
+    b.stopped = Some("interrupted".to_owned());
+    let warnings = compare(&a, &b).warnings.join("\n");
+    for part in [
+        "the server's version differs: PostgreSQL 17.2 (Debian 17.2-1.pgdg120+1) in A, PostgreSQL 18.0 in B",
+        "the setting fsync differs: on in A, off in B",
+        "the client's machine differs",
+        "onetrip's version differs: 0.1.0 in A, 0.2.0 in B",
+        "the round trip with 0 ms added differs: 0.0600 ms in A, 0.120 ms in B",
+        "B is not whole: interrupted",
+    ] {
+        assert!(warnings.contains(part), "{part}\n{warnings}");
+    }
+}
+
+#[test]
+fn cells_in_which_nothing_ended_well_are_no_pair_to_fail() {
+    let (a, mut b) = (run(1), run(2));
+    for repetition in &mut b.cells[0].repetitions {
+        repetition.operations = 0;
+    }
+    b.cells[1].repetitions.clear();
+    let comparison = compare(&a, &b);
+    assert_eq!(comparison.pairs[0].time, None);
+    assert_eq!(comparison.pairs[1].time, None);
+    assert!(comparison.to_string().contains("nothing to compare"), "{comparison}");
+}

@@ -1,0 +1,108 @@
+//! Results that lack something: every report has to cope with each of them.
+
+use onetrip_measure::results::{Isolation, Results};
+
+use crate::synthetic::{RTTS, Synthetic, TASKS, results};
+
+/// All of them, by name.
+pub(crate) fn all() -> Vec<(&'static str, Results)> {
+    vec![
+        ("nothing", results(Vec::new())),
+        ("one_task_count", one_task_count()),
+        ("one_repetition", one_repetition()),
+        ("stopped", stopped()),
+        ("nothing_known", nothing_known()),
+        ("one_level", results(Synthetic::new(2).concurrency(&[Isolation::Serializable], &TASKS))),
+        ("trips_only", results(Synthetic::new(3).trips(&RTTS))),
+        ("one_rtt", one_rtt()),
+        ("equal", equal()),
+        ("long_names", long_names()),
+        ("many_modes", many_modes()),
+    ]
+}
+
+fn one_task_count() -> Results {
+    results(Synthetic::new(4).concurrency(&Isolation::ALL, &[100]))
+}
+
+fn one_repetition() -> Results {
+    let mut synthetic = Synthetic::new(5);
+    synthetic.repetitions = 1;
+    synthetic.rich()
+}
+
+/// After its first operations: some cells have no repetition, and some levels no cell.
+fn stopped() -> Results {
+    let mut all = Synthetic::new(6).rich();
+    all.cells.truncate(17);
+    for cell in &mut all.cells[9..] {
+        cell.repetitions.clear();
+        cell.latency = None;
+    }
+    all.stopped = Some("interrupted".to_owned());
+    all
+}
+
+/// Nothing but times: no distribution, no trips, no CPU, no round trip; and all of one cell failed.
+fn nothing_known() -> Results {
+    let mut all = Synthetic::new(7).rich();
+    all.lines.clear();
+    all.server.settings.clear();
+    for cell in &mut all.cells {
+        cell.latency = None;
+        for repetition in &mut cell.repetitions {
+            (repetition.trips, repetition.client_cpu_ms, repetition.server_cpu_ms) =
+                (None, None, None);
+        }
+    }
+    for repetition in &mut all.cells[0].repetitions {
+        repetition.operations = 0;
+    }
+    all
+}
+
+fn one_rtt() -> Results {
+    let mut synthetic = Synthetic::new(8);
+    let mut cells = synthetic.trips(&[5.0]);
+    cells.extend(synthetic.depths(&[5.0]));
+    results(cells)
+}
+
+/// All operations take the same time, so all lines end in the same place.
+fn equal() -> Results {
+    let mut all = Synthetic::new(9).rich();
+    for cell in &mut all.cells {
+        for repetition in &mut cell.repetitions {
+            repetition.elapsed_ms = 10.0 * repetition.operations as f64;
+        }
+    }
+    all
+}
+
+fn long_names() -> Results {
+    let mut all = Synthetic::new(10).rich();
+    for cell in &mut all.cells {
+        cell.key.workload = format!("a_workload_with_a_long_name_{}", cell.key.workload);
+        cell.key.mode = cell
+            .key
+            .mode
+            .as_ref()
+            .map(|mode| format!("Grüße_an_{mode}_mit_vielen_Wörtern_WWWWWWWW"));
+    }
+    all.command.push("--script=/a/very/long/path/without/any/space/in/it".repeat(4));
+    all
+}
+
+/// More lines than a chart can have.
+fn many_modes() -> Results {
+    let mut all = results(Vec::new());
+    for number in 0..11 {
+        let mut cells = Synthetic::new(number).trips(&RTTS);
+        cells.truncate(RTTS.len());
+        for cell in &mut cells {
+            cell.key.mode = Some(format!("mode {number}"));
+        }
+        all.cells.extend(cells);
+    }
+    all
+}

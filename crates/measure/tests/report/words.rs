@@ -1,0 +1,69 @@
+//! What is shown on the terminal.
+
+use onetrip_measure::report::terminal;
+use onetrip_measure::results::Isolation;
+
+use crate::odd;
+use crate::synthetic::{Synthetic, TASKS, results};
+
+fn rich() -> String {
+    terminal(&Synthetic::new(1).rich())
+}
+
+#[test]
+fn the_terminal_shows_each_level_and_each_operation() {
+    let text = rich();
+    for title in ["Read committed: ms until", "Repeatable read: ms until", "Serializable: ms until"]
+    {
+        assert!(text.contains(title), "{title}\n{text}");
+    }
+    assert!(text.contains("select_for_update_skip_locked_many"));
+    assert!(text.contains("point_select by depth: statements per second"));
+    assert!(text.contains("40001×11,200"), "{text}");
+    assert!(text.contains("(23503×800)"), "{text}");
+}
+
+#[test]
+fn no_line_on_the_terminal_is_too_wide() {
+    let mut all = odd::all();
+    all.push(("rich", Synthetic::new(1).rich()));
+    for (name, results) in all.iter().filter(|(name, _)| *name != "long_names") {
+        for line in terminal(results).lines() {
+            assert!(line.chars().count() <= 120, "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_stopped_run_says_so_and_why() {
+    let odd = odd::all();
+    let (_, stopped) = odd.iter().find(|(name, _)| *name == "stopped").unwrap();
+    assert!(terminal(stopped).contains("This is not all that was to be measured: interrupted"));
+    assert!(!rich().contains("This is not all"));
+}
+
+#[test]
+fn what_a_trip_and_contention_cost_stands_on_top() {
+    let text = rich();
+    let top = text.split("==").next().unwrap().replace('\n', " ");
+    assert!(top.contains("each trip that is saved gives back"), "{top}");
+    assert!(top.contains("update_single_row takes"), "{top}");
+}
+
+#[test]
+fn a_difference_within_the_noise_is_told_as_that() {
+    let mut synthetic = Synthetic::new(1);
+    synthetic.noise = 0.9;
+    let mut cells = synthetic.concurrency(&[Isolation::ReadCommitted], &TASKS[..1]);
+    cells.retain(|it| it.key.workload.starts_with("update_"));
+    let base: Vec<f64> = cells[0].repetitions.iter().map(|it| it.elapsed_ms).collect();
+    for (i, repetition) in cells[1].repetitions.iter_mut().enumerate() {
+        repetition.elapsed_ms = base[(i + 1) % base.len()] * 1.01;
+    }
+    let text = terminal(&results(cells)).replace('\n', " ");
+    assert!(
+        text.contains("update_single_row and update_random_row differ within the noise ("),
+        "{text}"
+    );
+    assert!(!text.contains("as long as update_random_row"), "{text}");
+}

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::odd;
 use crate::page::page;
 use crate::scratch::Scratch;
-use crate::synthetic::Synthetic;
+use crate::synthetic::rich;
 
 /// A width in CSS pixels, and a colour scheme.
 type Frame = (u32, &'static str);
@@ -22,13 +22,13 @@ const ALL: [Frame; 6] =
 
 #[test]
 fn a_rich_report_can_be_read_in_a_browser() {
-    look_at("rich", &Synthetic::new(1).rich(), &ALL, 35);
+    look_at("rich", rich(), &ALL, 35);
 }
 
 #[test]
 fn reports_that_lack_something_can_be_read_in_a_browser() {
     for (name, results) in odd::all() {
-        look_at(name, &results, &[ALL[0], ALL[5]], 0);
+        look_at(name, results, &[ALL[0], ALL[5]], 0);
     }
 }
 

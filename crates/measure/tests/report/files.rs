@@ -7,7 +7,7 @@ use onetrip_measure::results::Results;
 
 use crate::odd;
 use crate::scratch::Scratch;
-use crate::synthetic::Synthetic;
+use crate::synthetic::{Synthetic, rich};
 
 fn written(results: &Results) -> Scratch {
     let dir = Scratch::new();
@@ -17,16 +17,15 @@ fn written(results: &Results) -> Scratch {
 
 #[test]
 fn what_was_written_is_read_again() {
-    let results = Synthetic::new(1).rich();
-    let dir = written(&results);
-    assert_eq!(read(&dir.path().join("results.json")).unwrap(), results);
+    let dir = written(rich());
+    assert_eq!(&read(&dir.path().join("results.json")).unwrap(), rich());
 }
 
 #[test]
 fn what_lacks_something_is_written_and_read_too() {
     for (name, results) in odd::all() {
-        let dir = written(&results);
-        assert_eq!(read(&dir.path().join("results.json")).unwrap(), results, "{name}");
+        let dir = written(results);
+        assert_eq!(&read(&dir.path().join("results.json")).unwrap(), results, "{name}");
     }
 }
 
@@ -43,8 +42,8 @@ fn a_file_that_can_not_be_read_is_named() {
 
 #[test]
 fn the_csv_has_a_line_for_each_cell() {
-    let results = Synthetic::new(1).rich();
-    let dir = written(&results);
+    let results = rich();
+    let dir = written(results);
     let mut reader = csv::Reader::from_path(dir.path().join("results.csv")).unwrap();
     let header: Vec<String> = reader.headers().unwrap().iter().map(str::to_owned).collect();
     let records: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
@@ -65,7 +64,7 @@ fn the_csv_has_a_line_for_each_cell() {
 
 #[test]
 fn a_report_of_500_cells_is_smaller_than_3_mb() {
-    let mut results = Synthetic::new(1).rich();
+    let mut results = rich().clone();
     let mut more = Synthetic::new(2).concurrency(
         &onetrip_measure::results::Isolation::ALL,
         &[50, 150, 250, 300, 500, 600, 700],

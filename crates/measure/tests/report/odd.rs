@@ -1,11 +1,23 @@
 //! Results that lack something: every report has to cope with each of them.
 
+use std::sync::LazyLock;
+
 use onetrip_measure::results::{Isolation, Results};
 
-use crate::synthetic::{RTTS, Synthetic, TASKS, results};
+use crate::synthetic::{RTTS, Synthetic, TASKS, results, rich};
 
 /// All of them, by name.
-pub(crate) fn all() -> Vec<(&'static str, Results)> {
+pub(crate) fn all() -> &'static [(&'static str, Results)] {
+    static ALL: LazyLock<Vec<(&str, Results)>> = LazyLock::new(made);
+    &ALL
+}
+
+pub(crate) fn named(name: &str) -> &'static Results {
+    let (_, results) = all().iter().find(|(it, _)| *it == name).unwrap();
+    results
+}
+
+fn made() -> Vec<(&'static str, Results)> {
     vec![
         ("nothing", results(Vec::new())),
         ("one_task_count", one_task_count()),
@@ -26,14 +38,16 @@ fn one_task_count() -> Results {
 }
 
 fn one_repetition() -> Results {
-    let mut synthetic = Synthetic::new(5);
-    synthetic.repetitions = 1;
-    synthetic.rich()
+    let mut all = rich().clone();
+    for cell in &mut all.cells {
+        cell.repetitions.truncate(1);
+    }
+    all
 }
 
 /// After its first operations: some cells have no repetition, and some levels no cell.
 fn stopped() -> Results {
-    let mut all = Synthetic::new(6).rich();
+    let mut all = rich().clone();
     all.cells.truncate(17);
     for cell in &mut all.cells[9..] {
         cell.repetitions.clear();
@@ -45,7 +59,7 @@ fn stopped() -> Results {
 
 /// Nothing but times: no distribution, no trips, no CPU, no round trip; and all of one cell failed.
 fn nothing_known() -> Results {
-    let mut all = Synthetic::new(7).rich();
+    let mut all = rich().clone();
     all.lines.clear();
     all.server.settings.clear();
     for cell in &mut all.cells {
@@ -70,7 +84,7 @@ fn one_rtt() -> Results {
 
 /// All operations take the same time, so all lines end in the same place.
 fn equal() -> Results {
-    let mut all = Synthetic::new(9).rich();
+    let mut all = rich().clone();
     for cell in &mut all.cells {
         for repetition in &mut cell.repetitions {
             repetition.elapsed_ms = 10.0 * repetition.operations as f64;
@@ -80,7 +94,7 @@ fn equal() -> Results {
 }
 
 fn long_names() -> Results {
-    let mut all = Synthetic::new(10).rich();
+    let mut all = rich().clone();
     for cell in &mut all.cells {
         cell.key.workload = format!("a_workload_with_a_long_name_{}", cell.key.workload);
         cell.key.mode = cell

@@ -7,7 +7,7 @@ use onetrip_measure::results::Results;
 
 use crate::odd;
 use crate::scratch::Scratch;
-use crate::synthetic::Synthetic;
+use crate::synthetic::rich;
 
 pub(crate) fn page(results: &Results) -> String {
     let dir = Scratch::new();
@@ -18,7 +18,7 @@ pub(crate) fn page(results: &Results) -> String {
 #[test]
 fn names_from_outside_are_text_and_nothing_else() {
     let bad = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>&";
-    let mut results = Synthetic::new(1).rich();
+    let mut results = rich().clone();
     results.server.version = bad.to_owned();
     results.server.url = bad.to_owned();
     results.server.settings.insert(bad.to_owned(), bad.to_owned());
@@ -41,7 +41,7 @@ fn names_from_outside_are_text_and_nothing_else() {
 
 #[test]
 fn the_page_needs_nothing_from_elsewhere() {
-    let page = page(&Synthetic::new(1).rich());
+    let page = page(rich());
     for needle in ["<script", "<link", "<img", "<iframe", "src=", "@import", "url(", "javascript:"]
     {
         assert!(!page.contains(needle), "{needle}");
@@ -53,7 +53,7 @@ fn the_page_needs_nothing_from_elsewhere() {
 
 #[test]
 fn each_chart_says_what_it_shows_and_has_its_figures() {
-    let page = page(&Synthetic::new(1).rich());
+    let page = page(rich());
     let figures: Vec<&str> = page.split("<figure>").skip(1).collect();
     assert!(figures.len() > 30, "{}", figures.len());
     for figure in figures {
@@ -72,8 +72,7 @@ fn each_chart_says_what_it_shows_and_has_its_figures() {
 
 #[test]
 fn one_repetition_can_tell_no_difference() {
-    let (_, results) = odd::all().into_iter().find(|(name, _)| *name == "one_repetition").unwrap();
-    let page = page(&results);
+    let page = page(odd::named("one_repetition"));
     assert!(page.contains("which 1 repetition can't tell from noise"));
     assert!(page.contains("Fewer than three can't tell a difference from noise."));
     assert!(!page.contains("takes 2"), "a ratio is told");
@@ -81,8 +80,7 @@ fn one_repetition_can_tell_no_difference() {
 
 #[test]
 fn a_run_that_was_stopped_says_so_on_top() {
-    let (_, results) = odd::all().into_iter().find(|(name, _)| *name == "stopped").unwrap();
-    let page = page(&results);
+    let page = page(odd::named("stopped"));
     let header = page.split("</header>").next().unwrap();
     assert!(header.contains("Not all was measured. </strong>interrupted"), "{header}");
 }

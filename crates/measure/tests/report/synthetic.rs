@@ -1,6 +1,7 @@
 //! Results that nobody measured: shaped as a run's would be, with noise that follows from a seed.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use onetrip_measure::load::Distribution;
@@ -41,16 +42,6 @@ impl Synthetic {
     pub(crate) fn new(seed: u64) -> Synthetic {
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
         Synthetic { random, noise: 0.04, repetitions: 5 }
-    }
-
-    /// All presets, at all parameters.
-    pub(crate) fn rich(&mut self) -> Results {
-        let mut cells = self.concurrency(&Isolation::ALL, &TASKS);
-        cells.extend(self.trips(&RTTS));
-        cells.extend(self.depths(&RTTS));
-        cells.extend(self.fortunes());
-        cells.extend(self.scripts());
-        results(cells)
     }
 
     pub(crate) fn concurrency(&mut self, levels: &[Isolation], tasks: &[u32]) -> Vec<Cell> {
@@ -153,7 +144,7 @@ impl Synthetic {
         });
         let repetitions: Vec<Repetition> = repetitions.collect();
         let mut latency = Distribution::default();
-        for _ in 0..operations.max(1000) * 5 {
+        for _ in 0..2_000 {
             let tail = 1.0 / (1.0 - self.random.random::<f64>() * 0.9999).powf(0.35);
             let us = us * f64::from(key.tasks) * tail * 0.7;
             latency.record(Duration::from_nanos((us * 1e3) as u64));
@@ -172,6 +163,20 @@ impl Synthetic {
             waits: empty(),
         }
     }
+}
+
+/// All presets, at all parameters.
+pub(crate) fn rich() -> &'static Results {
+    static RICH: LazyLock<Results> = LazyLock::new(|| {
+        let mut synthetic = Synthetic::new(1);
+        let mut cells = synthetic.concurrency(&Isolation::ALL, &TASKS);
+        cells.extend(synthetic.trips(&RTTS));
+        cells.extend(synthetic.depths(&RTTS));
+        cells.extend(synthetic.fortunes());
+        cells.extend(synthetic.scripts());
+        results(cells)
+    });
+    &RICH
 }
 
 fn key(preset: Preset, workload: &str) -> Key {

@@ -4,15 +4,15 @@ use onetrip_measure::report::terminal;
 use onetrip_measure::results::Isolation;
 
 use crate::odd;
-use crate::synthetic::{Synthetic, TASKS, results};
+use crate::synthetic::{Synthetic, TASKS, results, rich};
 
-fn rich() -> String {
-    terminal(&Synthetic::new(1).rich())
+fn shown() -> String {
+    terminal(rich())
 }
 
 #[test]
 fn the_terminal_shows_each_level_and_each_operation() {
-    let text = rich();
+    let text = shown();
     for title in ["Read committed: ms until", "Repeatable read: ms until", "Serializable: ms until"]
     {
         assert!(text.contains(title), "{title}\n{text}");
@@ -25,9 +25,8 @@ fn the_terminal_shows_each_level_and_each_operation() {
 
 #[test]
 fn no_line_on_the_terminal_is_too_wide() {
-    let mut all = odd::all();
-    all.push(("rich", Synthetic::new(1).rich()));
-    for (name, results) in all.iter().filter(|(name, _)| *name != "long_names") {
+    let all = odd::all().iter().map(|(name, results)| (*name, results)).chain([("rich", rich())]);
+    for (name, results) in all.filter(|(name, _)| *name != "long_names") {
         for line in terminal(results).lines() {
             assert!(line.chars().count() <= 120, "{name}: {line}");
         }
@@ -36,15 +35,14 @@ fn no_line_on_the_terminal_is_too_wide() {
 
 #[test]
 fn a_stopped_run_says_so_and_why() {
-    let odd = odd::all();
-    let (_, stopped) = odd.iter().find(|(name, _)| *name == "stopped").unwrap();
-    assert!(terminal(stopped).contains("This is not all that was to be measured: interrupted"));
-    assert!(!rich().contains("This is not all"));
+    let shown_stopped = terminal(odd::named("stopped"));
+    assert!(shown_stopped.contains("This is not all that was to be measured: interrupted"));
+    assert!(!shown().contains("This is not all"));
 }
 
 #[test]
 fn what_a_trip_and_contention_cost_stands_on_top() {
-    let text = rich();
+    let text = shown();
     let top = text.split("==").next().unwrap().replace('\n', " ");
     assert!(top.contains("each trip that is saved gives back"), "{top}");
     assert!(top.contains("update_single_row takes"), "{top}");

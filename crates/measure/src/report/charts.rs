@@ -43,7 +43,7 @@ fn concurrency(results: &Results) -> Vec<Group> {
 /// One chart for each kind of operation, with the others behind it.
 fn by_family(table: &Titled, reach: &[f64]) -> Vec<View> {
     let grid = &table.grid;
-    let place: Place<'_> = &|column| format!(" with {column}{}", table.place);
+    let place: Place<'_> = &|column| Dimension::place(column) + &table.place;
     if grid.columns.len() == 1 {
         let finding = findings::contrast(grid, place);
         return vec![View::new(finding, grid.clone(), &Around::default())];
@@ -93,7 +93,7 @@ fn longest_tails(results: &Results, table: &Titled) -> Option<View> {
     let mut cells: Vec<&Cell> = cells.collect();
     cells.sort_by_key(|cell| std::cmp::Reverse(cell.latency.as_ref().map(|it| it.p99_us)));
     cells.truncate(TAILS);
-    percentiles(&cells, "", &format!(" with {column}{}", table.place))
+    percentiles(&cells, "", &(Dimension::place(column) + &table.place))
 }
 
 const TAILS: usize = 5;
@@ -113,7 +113,7 @@ fn across_levels(results: &Results) -> Option<Group> {
     let sheets = &[Dimension::Workload];
     let layout = Layout { sheets, column: Dimension::Tasks, measure: Measure::Elapsed };
     let views = grids(&cells, &results.lines, &layout).into_iter().map(|grid| {
-        let place: Place<'_> = &|column| format!(" with {column}");
+        let place: Place<'_> = &Dimension::place;
         let finding = findings::against_first(&grid, place);
         let finding = format!("{}: {finding}", grid.sheet[0]);
         View::new(finding, grid, &Around::default())
@@ -139,7 +139,7 @@ fn over_rtt(results: &Results, cells: &[&Cell]) -> Vec<View> {
     let all = grids(cells, &results.lines, &layout).into_iter();
     let charts = all.flat_map(|grid| grid.split(LINES_MAX));
     let view = |grid: Grid| {
-        let finding = findings::contrast(&grid, &|column| format!(" at {column}"));
+        let finding = findings::contrast(&grid, &Dimension::place);
         let finding = format!("{}: {finding}", grid.sheet[0]);
         let around = Around { is_over_rtt: true, ..Around::default() };
         View::new(finding, grid, &around)
@@ -171,7 +171,7 @@ fn tails_by_workload(cells: &[&Cell]) -> Vec<View> {
     let of = |workload: &str| {
         let is_there = |it: &&Cell| it.key.workload == workload && it.key.rtt_added_ms == *rtt;
         let cells: Vec<&Cell> = cells.iter().copied().filter(is_there).take(LINES_MAX).collect();
-        let place = format!(" at {}", Dimension::Rtt.label(&cells.first()?.key));
+        let place = Dimension::place(&Dimension::Rtt.label(&cells.first()?.key));
         percentiles(&cells, &format!("{workload}: "), &place)
     };
     workloads.into_iter().filter_map(of).collect()
@@ -185,7 +185,7 @@ fn throughput(results: &Results, preset: Preset) -> Vec<Group> {
     let mut views: Vec<View> = all
         .flat_map(|grid| grid.split(LINES_MAX))
         .map(|grid| {
-            let finding = findings::contrast(&grid, &|column| format!(" with {column}"));
+            let finding = findings::contrast(&grid, &Dimension::place);
             View::new(finding, grid, &Around::default())
         })
         .collect();
@@ -198,5 +198,5 @@ fn last_tails(cells: &[&Cell], column: Dimension) -> Option<View> {
     let last = column.label(&last.key);
     let is_there = |it: &&Cell| column.label(&it.key) == last;
     let cells: Vec<&Cell> = cells.iter().copied().filter(is_there).take(LINES_MAX).collect();
-    percentiles(&cells, "", &format!(" with {last}"))
+    percentiles(&cells, "", &Dimension::place(&last))
 }

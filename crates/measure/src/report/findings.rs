@@ -2,7 +2,7 @@
 //! noise is never told as one.
 
 use super::format::{self, times};
-use super::grid::{Figure, Grid, Row};
+use super::grid::{Dimension, Figure, Grid, Row};
 use crate::spread::{REPETITIONS_MIN, Ratio};
 
 /// Where a figure of a column was found, in words that end a sentence.
@@ -126,7 +126,7 @@ pub(super) fn gain(grid: &Grid) -> String {
         return NOTHING.to_owned();
     };
     let (from, to) = (&grid.columns[from].label, &grid.columns[to].label);
-    let place = if grid.rows.len() > 1 { format!(" at {row}") } else { String::new() };
+    let place = if grid.rows.len() > 1 { Dimension::place(&row) } else { String::new() };
     match ratio.is_noise() {
         true => format!("{}{place}", noise(to, from, &ratio)),
         false => {

@@ -94,13 +94,14 @@ pub(super) fn finding(curves: &[Curve], subject: &str, place: &str) -> String {
         Some((curve.name.clone(), name, at(curve, part)?, at(curve, 0.5)?))
     };
     let tails = curves.iter().filter_map(tail);
+    let the = if subject.is_empty() { "The" } else { "the" };
     match tails.max_by(|a, b| (a.2 / a.3).total_cmp(&(b.2 / b.3))) {
         Some((name, rare, tail, median)) => format!(
-            "{subject}the slowest {rare} of {name} take {} or more{place}, {} the median",
+            "{subject}{the} slowest {rare} of {name} take {} or more{place}, {} the median",
             duration_ms(tail),
             times(tail / median)
         ),
-        None => format!("{subject}there are too few operations{place} for percentiles"),
+        None => format!("{subject}too few operations{place} for percentiles"),
     }
 }
 

@@ -117,14 +117,14 @@ fn contention(results: &Results) -> Option<String> {
         .max_by(|a, b| rank(&a.2).partial_cmp(&rank(&b.2)).unwrap_or(std::cmp::Ordering::Equal))?;
     let (one, other) = (&one.key, &many.key.workload);
     let level = one.isolation.map_or(String::new(), |it| format!(" at {}", it.name()));
-    let place = format!(" with {}{level}", format::several(one.tasks as usize, "task"));
+    let place = format!("with {}{level}", format::several(one.tasks as usize, "task"));
     Some(match ratio.is_noise() {
         true => {
             let noise = findings::noise(&one.workload, other, &ratio);
-            format!("No contention is seen: {noise}{place}.")
+            format!("No contention is seen: {noise} {place}.")
         }
         false => format!(
-            "Contention costs most where {} takes {} as long as {other}:{place}.",
+            "Contention costs most {place}: {} takes {} as long as {other}.",
             one.workload,
             times(ratio.median)
         ),

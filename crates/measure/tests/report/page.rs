@@ -67,7 +67,7 @@ fn each_chart_says_what_it_shows_and_has_its_figures() {
     assert!(page.contains("update_single_row takes "));
     assert!(page.contains(" differ within the noise ("));
     assert!(page.contains("depth 1,024 does "));
-    assert!(page.contains("the slowest 1 % of "));
+    assert!(page.contains("The slowest 1 % of "));
 }
 
 #[test]

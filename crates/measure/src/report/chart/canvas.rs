@@ -84,8 +84,10 @@ pub(super) fn plot<'a>(
     y: Axis,
 ) -> Drawn<Plot<'a>> {
     name_axes(root, &x, &y, right)?;
+    // Without a name the vertical axis needs no room for one.
+    let top = if y.label.is_empty() { px(6) } else { TOP };
     let mut plot = ChartBuilder::on(root)
-        .margin_top(TOP)
+        .margin_top(top)
         .margin_right(right)
         .margin_bottom(BOTTOM - MARKS)
         .x_label_area_size(MARKS)

@@ -2,7 +2,7 @@
 
 use plotters::style::text_anchor::HPos;
 
-use super::canvas::{self, BOTTOM, Drawn, FIRST, Root, SIZE, TOP, WIDTH, px};
+use super::canvas::{self, BOTTOM, Drawn, FIRST, Root, SIZE, WIDTH, px};
 use super::palette::{QUIET, look};
 use super::{Axis, Words, labels};
 
@@ -35,7 +35,7 @@ impl Dots {
     pub(in crate::report) fn svg(self, words: &Words<'_>) -> String {
         let rows = self.dots.len().max(1) as i32;
         let row = (HEIGHT_MIN / rows).clamp(ROW, ROW_MAX);
-        let height = TOP + row * rows + BOTTOM;
+        let height = px(6) + row * rows + BOTTOM;
         canvas::svg(words, height, |root| self.paint(root))
     }
 

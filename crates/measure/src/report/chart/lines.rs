@@ -36,10 +36,10 @@ pub(in crate::report) struct Point {
 const HEIGHT: i32 = px(270);
 
 /// What is wider gets two lines,
-const NAME_WIDTH: i32 = px(112);
+const NAME_WIDTH: i32 = px(140);
 
 /// and of these each loses its middle, if need be.
-const NAME_WIDTH_MAX: i32 = px(125);
+const NAME_WIDTH_MAX: i32 = px(146);
 
 const LINE_HEIGHT: i32 = px(14);
 const NAMES_TOP: i32 = TOP - px(6);

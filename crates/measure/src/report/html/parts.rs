@@ -27,10 +27,12 @@ pub(super) fn figure(view: View, id: &str) -> Markup {
         figure {
             figcaption { (finding) "." }
             (PreEscaped(svg))
-            @if !notes.is_empty() { p.note { (notes.join(" ")) } }
-            details {
-                summary { "The figures" }
-                (scrolled("Figures of this chart", &table(&grid, &finding)))
+            div {
+                @if !notes.is_empty() { p.note { (notes.join(" ")) } }
+                details {
+                    summary { "The figures" }
+                    (scrolled("Figures of this chart", &table(&grid, &finding)))
+                }
             }
         }
     }

@@ -166,16 +166,39 @@ fn columns(cells: &[&Cell], lines: &[Line], dimension: Dimension) -> Vec<Column>
     columns
 }
 
-/// What the cells of a grid differ in beside its column; their workload if in nothing else.
+/// What the cells of a grid differ in beside its column; their workload if in nothing else. A number
+/// that follows from the rest is left out: it would give each cell a row of its own.
 fn row_dimensions(cells: &[&Cell], layout: &Layout<'_>) -> Vec<Dimension> {
     let free = |it: &Dimension| *it != layout.column && !layout.sheets.contains(it);
-    let names = varying(cells).into_iter().filter(free).collect::<Vec<_>>();
+    let names: Vec<Dimension> = varying(cells).into_iter().filter(free).collect();
+    let names = needed(cells, names, Some(layout.column));
     let fallback = [Dimension::Workload, Dimension::Mode, Dimension::Isolation, Dimension::Tasks];
     match names.is_empty() {
         true => fallback.into_iter().find(free).into_iter().collect(),
         false => names,
     }
 }
+
+/// Without numbers that are not needed to tell these cells from each other.
+fn needed(cells: &[&Cell], names: Vec<Dimension>, column: Option<Dimension>) -> Vec<Dimension> {
+    let distinct = |names: &[Dimension]| {
+        let all = || names.iter().chain(&column);
+        let label = |cell: &&Cell| all().map(|it| it.label(&cell.key)).collect::<Vec<_>>();
+        let mut labels: Vec<Vec<String>> = cells.iter().map(label).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        labels.len()
+    };
+    let full = distinct(&names);
+    NUMBERS.into_iter().fold(names, |names, number| {
+        let without: Vec<Dimension> = names.iter().copied().filter(|it| *it != number).collect();
+        if distinct(&without) == full { without } else { names }
+    })
+}
+
+/// The first one is what is missed least.
+const NUMBERS: [Dimension; 5] =
+    [Dimension::Connections, Dimension::Tasks, Dimension::Rate, Dimension::Depth, Dimension::Rtt];
 
 /// The dimensions in which cells differ.
 pub(super) fn varying(cells: &[&Cell]) -> Vec<Dimension> {
@@ -203,7 +226,7 @@ fn sorted<'a>(cells: &[&'a Cell], names: &[Dimension]) -> Vec<&'a Cell> {
 
 /// What tells these cells from each other.
 pub(super) fn row_names(cells: &[&Cell]) -> Vec<String> {
-    let differing = varying(cells);
+    let differing = needed(cells, varying(cells), None);
     let names = if differing.is_empty() { vec![Dimension::Workload] } else { differing };
     cells.iter().map(|cell| row_label(&names, &cell.key)).collect()
 }
@@ -287,4 +310,57 @@ impl Dimension {
 pub(super) fn rtt_ms(key: &Key, lines: &[Line]) -> f64 {
     let line = lines.iter().find(|it| it.rtt_added_ms == key.rtt_added_ms);
     line.map_or(key.rtt_added_ms, |it| it.rtt_ms.median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Preset, Unit};
+
+    fn cell(tasks: u32, depth: u32, connections: u32, mode: &str) -> Cell {
+        let key = Key {
+            preset: Preset::Trips,
+            workload: "selects".to_owned(),
+            mode: Some(mode.to_owned()),
+            isolation: None,
+            tasks,
+            connections,
+            depth: Some(depth),
+            rate: None,
+            rtt_added_ms: 0.0,
+        };
+        let repetition = |elapsed_ms| crate::results::Repetition {
+            elapsed_ms,
+            operations: 10,
+            ..Default::default()
+        };
+        Cell {
+            key,
+            unit: Unit::Statement,
+            repetitions: vec![repetition(1.0), repetition(2.0)],
+            latency: None,
+            lag: None,
+            retries: Default::default(),
+            errors: Default::default(),
+            expected_errors: Default::default(),
+            waits: Default::default(),
+        }
+    }
+
+    #[test]
+    fn a_number_that_follows_from_the_rest_makes_no_rows() {
+        let cells = [
+            cell(1, 1, 1, "shared"),
+            cell(8, 8, 1, "shared"),
+            cell(1, 1, 4, "pipeline"),
+            cell(1, 8, 4, "pipeline"),
+        ];
+        let cells: Vec<&Cell> = cells.iter().collect();
+        let (sheets, column) = (&[Dimension::Workload], Dimension::Depth);
+        let grids = grids(&cells, &[], &Layout { sheets, column, measure: Measure::Rate });
+        let rows: Vec<&str> = grids[0].rows.iter().map(|row| row.label.as_str()).collect();
+        assert_eq!(rows, ["shared", "pipeline"]);
+        assert_eq!(grids[0].columns.len(), 2);
+        assert!(grids[0].rows.iter().all(|row| row.known().count() == 2));
+    }
 }

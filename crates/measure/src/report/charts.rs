@@ -86,8 +86,8 @@ fn longest_tails(results: &Results, table: &Titled) -> Option<View> {
     let grid = &table.grid;
     let column = &grid.columns[grid.last_column(1)?].label;
     let is_there = |cell: &&Cell| {
-        let level = Dimension::Isolation.label(&cell.key);
-        Dimension::Tasks.label(&cell.key) == *column && grid.sheet.first() == Some(&level)
+        let sheet = tables::CONCURRENCY_SHEETS.map(|it| it.label(&cell.key));
+        Dimension::Tasks.label(&cell.key) == *column && sheet[..] == grid.sheet[..]
     };
     let cells = cells_of(results, Preset::Concurrency).into_iter().filter(is_there);
     let mut cells: Vec<&Cell> = cells.collect();
@@ -105,23 +105,32 @@ fn percentiles(cells: &[&Cell], subject: &str, place: &str) -> Option<View> {
     is_enough.then(|| View::percentiles(percentiles::finding(&curves, subject, place), curves))
 }
 
-fn across_levels(results: &Results) -> Option<Group> {
+/// A group for each round trip that was added.
+fn across_levels(results: &Results) -> Vec<Group> {
     let cells = cells_of(results, Preset::Concurrency);
     if values(&cells, Dimension::Isolation) < 2 {
-        return None;
+        return Vec::new();
     }
-    let sheets = &[Dimension::Workload];
+    let sheets = &[Dimension::Rtt, Dimension::Workload];
     let layout = Layout { sheets, column: Dimension::Tasks, measure: Measure::Elapsed };
-    let views = grids(&cells, &results.lines, &layout).into_iter().map(|grid| {
-        let place: Place<'_> = &Dimension::place;
-        let finding = findings::against_first(&grid, place);
-        let finding = format!("{}: {finding}", grid.sheet[0]);
-        View::new(finding, grid, &Around::default())
-    });
-    Some(Group {
-        title: "Each operation across isolation levels".to_owned(),
-        views: views.collect(),
-    })
+    let is_one = values(&cells, Dimension::Rtt) < 2;
+    let mut groups: Vec<Group> = Vec::new();
+    for grid in grids(&cells, &results.lines, &layout) {
+        let place = if is_one { String::new() } else { Dimension::place(&grid.sheet[0]) };
+        let title = format!("Each operation across isolation levels{place}");
+        let views = grid.split(LINES_MAX).into_iter().map(|it| across(it, &place));
+        match groups.iter_mut().find(|group| group.title == title) {
+            Some(group) => group.views.extend(views),
+            None => groups.push(Group { title, views: views.collect() }),
+        }
+    }
+    groups
+}
+
+fn across(grid: Grid, place: &str) -> View {
+    let place: Place<'_> = &|column| Dimension::place(column) + place;
+    let finding = format!("{}: {}", grid.sheet[1], findings::against_first(&grid, place));
+    View::new(finding, grid, &Around::default())
 }
 
 fn trips(results: &Results) -> Vec<Group> {

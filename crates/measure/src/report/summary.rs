@@ -117,7 +117,11 @@ fn contention(results: &Results) -> Option<String> {
         .max_by(|a, b| rank(&a.2).partial_cmp(&rank(&b.2)).unwrap_or(std::cmp::Ordering::Equal))?;
     let (one, other) = (&one.key, &many.key.workload);
     let level = one.isolation.map_or(String::new(), |it| format!(" at {}", it.name()));
-    let place = format!("with {}{level}", format::several(one.tasks as usize, "task"));
+    let rtt = match one.rtt_added_ms {
+        0.0 => String::new(),
+        added => format!(" and {} ms added", format::tick(added)),
+    };
+    let place = format!("with {}{rtt}{level}", format::several(one.tasks as usize, "task"));
     Some(match ratio.is_noise() {
         true => {
             let noise = findings::noise(&one.workload, other, &ratio);

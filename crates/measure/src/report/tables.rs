@@ -36,7 +36,7 @@ pub(super) fn tables(results: &Results, preset: Preset) -> Vec<Titled> {
 }
 
 fn concurrency(results: &Results) -> Vec<Titled> {
-    let (sheets, column) = (&[Dimension::Isolation, Dimension::Rtt], Dimension::Tasks);
+    let (sheets, column) = (&CONCURRENCY_SHEETS, Dimension::Tasks);
     let layout = Layout { sheets, column, measure: Measure::Elapsed };
     let cells = cells_of(results, Preset::Concurrency);
     let is_one = values(&cells, Dimension::Rtt) < 2;
@@ -53,6 +53,9 @@ fn concurrency(results: &Results) -> Vec<Titled> {
     };
     grids(&cells, &results.lines, &layout).into_iter().map(titled).collect()
 }
+
+/// A table of operations under concurrency is for one of each.
+pub(super) const CONCURRENCY_SHEETS: [Dimension; 2] = [Dimension::Isolation, Dimension::Rtt];
 
 fn trips(results: &Results) -> Vec<Titled> {
     let (deep, other) = by_depth(&cells_of(results, Preset::Trips));

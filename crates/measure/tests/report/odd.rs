@@ -30,6 +30,7 @@ fn made() -> Vec<(&'static str, Results)> {
         ("equal", equal()),
         ("long_names", long_names()),
         ("many_modes", many_modes()),
+        ("concurrency_over_rtt", concurrency_over_rtt()),
     ]
 }
 
@@ -105,6 +106,17 @@ fn long_names() -> Results {
     }
     all.command.push("--script=/a/very/long/path/without/any/space/in/it".repeat(4));
     all
+}
+
+fn concurrency_over_rtt() -> Results {
+    let base = Synthetic::new(11).concurrency(&Isolation::ALL, &[100, 800]);
+    let with = |rtt: f64| {
+        base.iter().cloned().map(move |mut cell| {
+            cell.key.rtt_added_ms = rtt;
+            cell
+        })
+    };
+    results(with(0.0).chain(with(5.0)).collect())
 }
 
 /// More lines than a chart can have.

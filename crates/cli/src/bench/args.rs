@@ -122,6 +122,8 @@ pub(super) enum PresetArg {
     Concurrency,
     /// What round trips cost: a transfer, selects by depth, inserts, a join.
     Trips,
+    /// A web page whose requests have a statement each: TechEmpower's fortunes.
+    Fortunes,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

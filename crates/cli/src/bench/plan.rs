@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use onetrip_measure::concurrency;
+use onetrip_measure::fortunes::Mode;
 use onetrip_measure::load::{Load, Until};
 use onetrip_measure::results::{Isolation, Key, Preset, Unit};
 use onetrip_measure::run::{Plan, Planned, Work};
@@ -34,6 +35,9 @@ impl RunArgs {
         for rtt in self.rtts(PresetArg::Trips) {
             self.add_trips(&workloads, rtt, &mut cells);
         }
+        for rtt in self.rtts(PresetArg::Fortunes) {
+            self.add_fortunes(&workloads, rtt, &mut cells);
+        }
         Ok(Plan {
             cells,
             repetitions: self.repetitions,
@@ -58,9 +62,10 @@ impl RunArgs {
     /// An option that nothing looks at would be a surprise.
     fn check_options(&self) -> Result<(), String> {
         let (concurrency, trips) = (self.has(PresetArg::Concurrency), self.has(PresetArg::Trips));
-        let tasks = concurrency || self.has_scripts();
+        let tasks = concurrency || self.has(PresetArg::Fortunes) || self.has_scripts();
+        let levels = concurrency || self.has_scripts();
         let given: [(&str, bool, bool, &str); 9] = [
-            ("--isolation", !self.isolation.is_empty(), tasks, TASKS_USERS),
+            ("--isolation", !self.isolation.is_empty(), levels, LEVEL_USERS),
             ("--tasks", !self.tasks.is_empty(), tasks, TASKS_USERS),
             ("--connections", self.connections.is_some(), tasks, TASKS_USERS),
             ("--rate", self.rate.is_some(), tasks, TASKS_USERS),
@@ -84,6 +89,9 @@ impl RunArgs {
         }
         if self.has(PresetArg::Trips) {
             known.extend(trips::WORKLOADS);
+        }
+        if self.has(PresetArg::Fortunes) {
+            known.push(FORTUNES);
         }
         known
     }
@@ -152,6 +160,28 @@ impl RunArgs {
             };
             let load = Load { rate: None, ..self.load(Until::Elapsed(TRIPS_TIME)) };
             cells.push(Planned { key, unit: way.unit(), work: Work::Trips(way), load });
+        }
+    }
+
+    fn add_fortunes(&self, workloads: &[&str], rtt_added_ms: f64, cells: &mut Vec<Planned>) {
+        if !workloads.contains(&FORTUNES) {
+            return;
+        }
+        let tasks = if self.tasks.is_empty() { &HTTP_CONNECTIONS[..] } else { &self.tasks };
+        for (mode, tasks) in Mode::ALL.iter().flat_map(|it| tasks.iter().map(move |n| (*it, *n))) {
+            let key = Key {
+                preset: Preset::Fortunes,
+                workload: FORTUNES.to_owned(),
+                mode: Some(mode.name().to_owned()),
+                isolation: None,
+                tasks,
+                connections: self.connections.unwrap_or(CONNECTIONS),
+                depth: None,
+                rate: self.rate,
+                rtt_added_ms,
+            };
+            let load = self.load(Until::Elapsed(SCRIPT_TIME));
+            cells.push(Planned { key, unit: Unit::Request, work: Work::Fortunes(mode), load });
         }
     }
 
@@ -240,10 +270,15 @@ fn name_of_mix(scripts: &[(Script, u32)]) -> String {
 const TASKS: [u32; 5] = [100, 200, 400, 800, 1600];
 const CONNECTIONS: u32 = 10;
 
-const TASKS_USERS: &str = "--preset concurrency and for scripts";
+const TASKS_USERS: &str = "--preset concurrency or fortunes and for scripts";
+const LEVEL_USERS: &str = "--preset concurrency and for scripts";
 const SCRIPT_USERS: &str = "--script and --builtin";
 
-/// As long as a repetition of pgbench should be at least.
+/// The only workload of its preset.
+const FORTUNES: &str = "fortunes";
+const HTTP_CONNECTIONS: [u32; 3] = [16, 64, 256];
+
+/// Of scripts and of a web page.
 const SCRIPT_TIME: Duration = Duration::from_secs(5);
 
 /// From the same machine to the other side of an ocean.

@@ -46,20 +46,20 @@ impl Meters {
         &self.server
     }
 
-    pub(super) fn begin(&self, client: &Client) -> Before {
+    /// `trips`: those that the client has made until now.
+    pub(super) fn begin(&self, trips: u64) -> Before {
         let waits = self.sampler.start();
         let server = self.processes.and_then(ServerCpu::start);
-        let trips = client.metrics().counts.trips;
         Before { trips, client: ClientCpu::start(), server, waits }
     }
 
-    /// Adds to the repetition what it cost, and returns what the server's sessions did meanwhile.
-    pub(super) fn end(&self, before: Before, client: &Client, to: &mut Repetition) -> Seen {
-        let Before { trips, client: mut cpu, server, waits } = before;
+    /// Adds to the repetition what it cost, with the trips of the client until now, and returns what the server's sessions did meanwhile.
+    pub(super) fn end(&self, before: Before, trips: u64, to: &mut Repetition) -> Seen {
+        let Before { trips: before, client: mut cpu, server, waits } = before;
         let ms = |time: std::time::Duration| time.as_secs_f64() * 1e3;
         to.client_cpu_ms = cpu.elapsed().map(ms);
         to.server_cpu_ms = server.and_then(|server| server.elapsed()).map(ms);
-        to.trips = Some(client.metrics().counts.trips - trips);
+        to.trips = Some(trips - before);
         waits.finish()
     }
 }

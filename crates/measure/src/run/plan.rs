@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::concurrency::Workload;
 use crate::load::Load;
 use crate::results::{Key, Unit};
-use crate::script;
 use crate::trips::Way;
+use crate::{fortunes, script};
 
 /// What a run will do.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ pub enum Work {
     Concurrency(Workload),
     /// A way to share trips, or not.
     Trips(Way),
+    /// A web page.
+    Fortunes(fortunes::Mode),
     /// Scripts of pgbench's language, with a connection for each task, or fewer.
     Script(Arc<script::Plan>),
 }

@@ -10,9 +10,10 @@ use super::meters::Meters;
 use super::plan::{Plan, Planned, Work};
 use super::progress::{Estimate, Progress, Watch};
 use crate::error::{Error, Result};
+use crate::fortunes::{self, Page};
 use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
 use crate::meter::{self, Seen};
-use crate::results::{Cell, Key, Line as LineFound, Server};
+use crate::results::{Cell, Isolation, Key, Line as LineFound, Server};
 use crate::script::{self, ScriptOperation};
 use crate::target::{APPLICATION, Line, Target};
 use crate::{concurrency, schema, trips};
@@ -26,8 +27,8 @@ pub(super) struct Runner<'a> {
     admin: Arc<Session>,
     meters: Meters,
     lines: Vec<(Line, Option<LineFound>)>,
-    /// The connections that carry the load, of which line, and how many.
-    client: Option<(usize, u32, Client)>,
+    /// The connections that carry the load.
+    client: Option<(Wanted, Client)>,
     found: Vec<Found>,
     estimate: Estimate,
 }
@@ -60,6 +61,9 @@ impl<'a> Runner<'a> {
     async fn make_tables(&self) -> Result<()> {
         if self.plan.cells.iter().any(|cell| matches!(cell.work, Work::Trips(_))) {
             trips::make_tables(&self.admin).await?;
+        }
+        if self.plan.cells.iter().any(|cell| matches!(cell.work, Work::Fortunes(_))) {
+            fortunes::create(&self.admin, schema::SCHEMA).await?;
         }
         if let Some(scale) = self.plan.scale {
             script::tables::create(&self.admin, schema::SCHEMA, scale).await?;
@@ -144,7 +148,7 @@ impl Runner<'_> {
 
     async fn measure(&mut self, cell: usize, left: &[usize], done: usize) -> Result<()> {
         let planned = &self.plan.cells[cell];
-        let client = self.client_of(planned).await?;
+        let (client, config) = self.client_of(planned).await?;
         let label = planned.label();
         let progress = |snapshot| Progress {
             label: &label,
@@ -162,6 +166,11 @@ impl Runner<'_> {
             }
             Work::Trips(way) => self.trips(planned, *way, &client, seed, &watch).await?,
             Work::Script(script) => self.scripts(planned, script, &client, seed, &watch).await?,
+            Work::Fortunes(mode) => {
+                // The page has connections of its own.
+                (self.client, _) = (None, client);
+                self.page(planned, *mode, &config, seed, &watch).await?
+            }
         };
         self.watch.measured(&progress(Snapshot::default()), &ran.repetition);
         self.found[cell].add(ran, &waits);
@@ -217,6 +226,25 @@ impl Runner<'_> {
         self.run(planned, tasks, client, seed, watch).await
     }
 
+    async fn page(
+        &self,
+        planned: &Planned,
+        mode: fortunes::Mode,
+        config: &Config,
+        seed: u64,
+        watch: Watching<'_>,
+    ) -> Result<(Ran, Seen)> {
+        let Key { tasks, connections, .. } = planned.key;
+        let page = Page::start(config, schema::SCHEMA, mode, connections as usize).await?;
+        page.load(tasks as usize, each(WARM_UP_CALLS), &|_| ()).await?;
+        let before = self.meters.begin(page.trips());
+        let load = Load { seed, ..planned.load };
+        let mut ran = page.load(tasks as usize, load, watch).await?;
+        let waited = self.meters.end(before, page.trips(), &mut ran.repetition);
+        page.stop().await;
+        Ok((ran, waited))
+    }
+
     async fn run<O: Operation>(
         &self,
         planned: &Planned,
@@ -225,9 +253,10 @@ impl Runner<'_> {
         seed: u64,
         watch: Watching<'_>,
     ) -> Result<(Ran, Seen)> {
-        let before = self.meters.begin(client);
+        let trips = || client.metrics().counts.trips;
+        let before = self.meters.begin(trips());
         let mut ran = load::run(tasks, Load { seed, ..planned.load }, watch).await?;
-        let waited = self.meters.end(before, client, &mut ran.repetition);
+        let waited = self.meters.end(before, trips(), &mut ran.repetition);
         Ok((ran, waited))
     }
 }
@@ -257,58 +286,77 @@ async fn clients(
 const WARM_UP_TRANSACTIONS: u64 = 6;
 const WARM_UP_CALLS: u64 = 2;
 
-async fn warm_up<O: Operation>(tasks: Vec<O>, each: u64) -> Result<()> {
-    let load = Load { until: Until::Each(each), rate: None, seed: 0 };
-    load::run(tasks, load, &|_| ()).await.map(drop)
+async fn warm_up<O: Operation>(tasks: Vec<O>, count: u64) -> Result<()> {
+    load::run(tasks, each(count), &|_| ()).await.map(drop)
+}
+
+/// So many operations of each task, as fast as they can.
+fn each(count: u64) -> Load {
+    Load { until: Until::Each(count), rate: None, seed: 0 }
+}
+
+/// What a client is made for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Wanted {
+    line: usize,
+    connections: u32,
+    /// The level that all of its transactions have; None is the server's.
+    level: Option<Isolation>,
+    waiting_max: usize,
+}
+
+impl Wanted {
+    fn by(planned: &Planned, line: usize) -> Wanted {
+        let Key { connections, tasks, .. } = planned.key;
+        let level = planned.key.isolation.filter(|_| matches!(planned.work, Work::Script(_)));
+        Wanted { line, connections, level, waiting_max: (tasks as usize).max(WAITING_MAX) }
+    }
 }
 
 /// Connections.
 impl Runner<'_> {
-    /// The client that this cell needs: the one of the cell before, if it is the same.
-    async fn client_of(&mut self, planned: &Planned) -> Result<Client> {
-        let (rtt, connections) = (rtt(planned), planned.key.connections);
+    /// The client that this cell needs, and its configuration: that of the cell before, if it will do.
+    async fn client_of(&mut self, planned: &Planned) -> Result<(Client, Config)> {
+        let rtt = rtt(planned);
         let line = self.lines.iter().position(|(line, _)| line.rtt == rtt).unwrap_or(0);
-        match &self.client {
-            Some((of, count, client)) if (*of, *count) == (line, connections) => {
-                return Ok(client.clone());
-            }
-            _ => self.client = None,
-        }
+        let wanted = Wanted::by(planned, line);
         let (way, found) = &mut self.lines[line];
         let explained = |error| way.explained(error, self.target);
-        let config = self.plan.load_config(&way.config, planned)?;
+        let config = self.plan.load_config(&way.config, wanted)?;
+        match &self.client {
+            Some((made_for, client)) if *made_for == wanted => return Ok((client.clone(), config)),
+            _ => self.client = None,
+        }
         let client = Client::connect_with(&config).await.map_err(|it| explained(it.into()))?;
         if found.is_none() {
             let rtt_ms = meter::rtt(&client).await.map_err(explained)?;
             *found = Some(LineFound { rtt_added_ms: way.rtt_ms(), rtt_ms });
         }
-        self.client = Some((line, connections, client.clone()));
-        Ok(client)
+        self.client = Some((wanted, client.clone()));
+        Ok((client, config))
     }
 }
 
 impl Plan {
     /// As many connections as the cell has, for which nobody waits in vain, in the tool's schema.
-    fn load_config(&self, config: &Config, planned: &Planned) -> Result<Config> {
+    fn load_config(&self, config: &Config, wanted: Wanted) -> Result<Config> {
         let resolved = config.resolve().map_err(|error| Error::new(error.to_string()))?;
         let mut options: Vec<String> = resolved.options().map(str::to_owned).into_iter().collect();
         if self.has_tables() {
             options.push(schema::search_path());
         }
-        if let (Work::Script(_), Some(level)) = (&planned.work, planned.key.isolation) {
+        if let Some(level) = wanted.level {
             let level = level.name().replace(' ', "\\ ");
             options.push(format!("-c default_transaction_isolation={level}"));
         }
-        let config = if options.is_empty() {
-            config.clone()
-        } else {
-            config.clone().options(options.join(" "))
+        let config = match options.is_empty() {
+            true => config.clone(),
+            false => config.clone().options(options.join(" ")),
         };
-        let tasks = planned.key.tasks as usize;
         Ok(config
             .application_name(APPLICATION)
-            .connections_max(planned.key.connections as usize)
-            .waiting_max(tasks.max(WAITING_MAX))
+            .connections_max(wanted.connections as usize)
+            .waiting_max(wanted.waiting_max)
             .wait_timeout(WAIT))
     }
 }

@@ -1,8 +1,8 @@
 //! Which charts a report has.
 
 use super::chart::LINES_MAX;
-use super::findings::{self, Place};
 use super::grid::{self, Dimension, Grid, Layout, Row, grids, values};
+use super::headlines::{self, Place};
 use super::measure::Measure;
 use super::percentiles;
 use super::plots::{self, Around, View};
@@ -45,8 +45,8 @@ fn by_family(table: &Titled, reach: &[f64]) -> Vec<View> {
     let grid = &table.grid;
     let place: Place<'_> = &|column| Dimension::place(column) + &table.place;
     if grid.columns.len() == 1 {
-        let finding = findings::contrast(grid, place);
-        return vec![View::new(finding, grid.clone(), &Around::default())];
+        let headline = headlines::contrast(grid, place);
+        return vec![View::new(headline, grid.clone(), &Around::default())];
     }
     let families = FAMILIES.into_iter().map(|family| grid.only(|row| family == of_family(row)));
     let charts = families.filter(|it| !it.rows.is_empty()).flat_map(|it| it.split(LINES_IN_FAMILY));
@@ -57,7 +57,7 @@ fn in_family(all: &Grid, part: Grid, reach: &[f64], place: Place<'_>) -> View {
     let is_other = |row: &&Row| part.rows.iter().all(|own| own.label != row.label);
     let others: Vec<Row> = all.rows.iter().filter(is_other).cloned().collect();
     let around = Around { reach, others: &others, ..Around::default() };
-    View::new(findings::contrast(&part, place), part, &around)
+    View::new(headlines::contrast(&part, place), part, &around)
 }
 
 const LINES_IN_FAMILY: usize = 5;
@@ -102,7 +102,7 @@ fn percentiles(cells: &[&Cell], subject: &str, place: &str) -> Option<View> {
     let names = grid::row_names(cells);
     let curves = percentiles::curves(names.into_iter().zip(cells.iter().copied()));
     let is_enough = curves.iter().any(|it| it.points.len() > 1);
-    is_enough.then(|| View::percentiles(percentiles::finding(&curves, subject, place), curves))
+    is_enough.then(|| View::percentiles(percentiles::headline(&curves, subject, place), curves))
 }
 
 /// A group for each round trip that was added.
@@ -129,8 +129,8 @@ fn across_levels(results: &Results) -> Vec<Group> {
 
 fn across(grid: Grid, place: &str) -> View {
     let place: Place<'_> = &|column| Dimension::place(column) + place;
-    let finding = format!("{}: {}", grid.sheet[1], findings::against_first(&grid, place));
-    View::new(finding, grid, &Around::default())
+    let headline = format!("{}: {}", grid.sheet[1], headlines::against_first(&grid, place));
+    View::new(headline, grid, &Around::default())
 }
 
 fn trips(results: &Results) -> Vec<Group> {
@@ -148,10 +148,10 @@ fn over_rtt(results: &Results, cells: &[&Cell]) -> Vec<View> {
     let all = grids(cells, &results.lines, &layout).into_iter();
     let charts = all.flat_map(|grid| grid.split(LINES_MAX));
     let view = |grid: Grid| {
-        let finding = findings::contrast(&grid, &Dimension::place);
-        let finding = format!("{}: {finding}", grid.sheet[0]);
+        let headline = headlines::contrast(&grid, &Dimension::place);
+        let headline = format!("{}: {headline}", grid.sheet[0]);
         let around = Around { is_over_rtt: true, ..Around::default() };
-        View::new(finding, grid, &around)
+        View::new(headline, grid, &around)
     };
     charts.map(view).collect()
 }
@@ -163,8 +163,8 @@ fn over_depth(results: &Results, cells: &[&Cell]) -> Vec<View> {
     let charts = charts.flat_map(|grid| grid.split(LINES_MAX));
     let view = |grid: Grid| {
         let name = grid.sheet.iter().filter(|it| !it.is_empty()).cloned().collect::<Vec<_>>();
-        let finding = format!("{}: {}", name.join(", "), findings::gain(&grid));
-        View::new(finding, grid, &Around::default())
+        let headline = format!("{}: {}", name.join(", "), headlines::gain(&grid));
+        View::new(headline, grid, &Around::default())
     };
     charts.map(view).collect()
 }
@@ -194,8 +194,8 @@ fn throughput(results: &Results, preset: Preset) -> Vec<Group> {
     let mut views: Vec<View> = all
         .flat_map(|grid| grid.split(LINES_MAX))
         .map(|grid| {
-            let finding = findings::contrast(&grid, &Dimension::place);
-            View::new(finding, grid, &Around::default())
+            let headline = headlines::contrast(&grid, &Dimension::place);
+            View::new(headline, grid, &Around::default())
         })
         .collect();
     views.extend(last_tails(&cells, column));

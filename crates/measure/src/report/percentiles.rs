@@ -84,7 +84,7 @@ fn figure(curve: &Curve, part: f64) -> Option<Figure> {
 }
 
 /// The longest tail, in multiples of its median; `subject` stands in front, `place` says where it is.
-pub(super) fn finding(curves: &[Curve], subject: &str, place: &str) -> String {
+pub(super) fn headline(curves: &[Curve], subject: &str, place: &str) -> String {
     let at = |curve: &Curve, part: f64| figure(curve, part).map(|it| it.spread.median);
     let tail = |curve: &Curve| {
         let (part, name) = match at(curve, 0.99) {

@@ -1,15 +1,15 @@
 //! Tables as charts: lines over the columns, or dots where there is one column only.
 
 use super::chart::{Axis, Dot, Dots, Line, Lines, Point, Words};
-use super::findings;
 use super::format;
 use super::grid::{Figure, Grid, Row};
+use super::headlines;
 use super::percentiles::{self, Curve};
 
 /// A chart with what it shows and the figures that it is made of.
 pub(super) struct View {
     /// What it shows, in a sentence.
-    pub(super) finding: String,
+    pub(super) headline: String,
     /// What one has to know to read it.
     pub(super) notes: Vec<String>,
     pub(super) grid: Grid,
@@ -33,7 +33,7 @@ pub(super) struct Around<'a> {
 }
 
 impl View {
-    pub(super) fn new(finding: String, grid: Grid, around: &Around<'_>) -> View {
+    pub(super) fn new(headline: String, grid: Grid, around: &Around<'_>) -> View {
         let columns = (0..grid.columns.len()).filter(|it| has_figures(&grid, *it)).count();
         let (drawing, note) = match columns {
             0 | 1 => (Drawing::Dots(dots(&grid)), None),
@@ -46,12 +46,12 @@ impl View {
         if !around.others.is_empty() && columns > 1 {
             notes.push("Grey: the other operations.".to_owned());
         }
-        View { finding, notes, grid, drawing }
+        View { headline, notes, grid, drawing }
     }
 
-    pub(super) fn percentiles(finding: String, curves: Vec<Curve>) -> View {
+    pub(super) fn percentiles(headline: String, curves: Vec<Curve>) -> View {
         let grid = percentiles::table(&curves);
-        let (names, note) = findings::short(&grid);
+        let (names, note) = headlines::short(&grid);
         let lines = Lines {
             x: Axis::percentiles(percentiles::reach(&curves)),
             y: Axis::logarithmic(&grid.what, &values_of(&curves)),
@@ -60,7 +60,7 @@ impl View {
             floor: None,
         };
         View {
-            finding,
+            headline,
             notes: note.map(without).into_iter().collect(),
             grid,
             drawing: Drawing::Lines(lines),
@@ -70,7 +70,7 @@ impl View {
     /// The chart as an element of a page, with this id.
     pub(super) fn svg(self, id: &str) -> String {
         let description = description(&self.grid);
-        let words = Words { id, title: &self.finding, description: &description };
+        let words = Words { id, title: &self.headline, description: &description };
         match self.drawing {
             Drawing::Lines(lines) => lines.svg(&words),
             Drawing::Dots(dots) => dots.svg(&words),
@@ -104,7 +104,7 @@ fn range(figure: &Figure) -> Option<(f64, f64)> {
 
 fn lines(grid: &Grid, around: &Around<'_>) -> (Lines, Option<String>) {
     let places = places(grid);
-    let (names, prefix) = findings::short(grid);
+    let (names, prefix) = headlines::short(grid);
     let own = values(&grid.rows);
     let floor = around.is_over_rtt.then(|| floor(&places));
     let floors = floor.iter().flat_map(|it: &Line| it.points.iter().map(|point| point.y));

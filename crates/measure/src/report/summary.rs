@@ -1,7 +1,7 @@
 //! What was measured and what came out, in a few sentences.
 
-use super::findings;
 use super::format::{self, duration_ms, times};
+use super::headlines;
 use super::measure::Measure;
 use super::tables::{self, cells_of, presets};
 use crate::results::{Cell, Preset, Results};
@@ -41,7 +41,10 @@ pub(super) fn repeated(results: &Results) -> String {
     };
     let few = least < crate::spread::REPETITIONS_MIN;
     let caution = if few { " Fewer than three can't tell a difference from noise." } else { "" };
-    format!("Figures are medians of {times}, with their quartiles.{caution}")
+    match most {
+        0 | 1 => format!("Figures are of {times}.{caution}"),
+        _ => format!("Figures are medians of {times}, with their quartiles.{caution}"),
+    }
 }
 
 /// What came out, the most telling first; nothing where there is nothing to compare.
@@ -52,7 +55,7 @@ pub(super) fn found(results: &Results) -> Vec<String> {
 /// What a trip less gives back: of the two modes of a workload that differ most in trips.
 fn one_trip(results: &Results) -> Option<String> {
     let cells = cells_of(results, Preset::Trips);
-    let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (*a, *b)));
+    let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (*a, *b))).rev();
     let saved = |(slow, fast): &(&Cell, &Cell)| {
         is_same_but_mode(slow, fast).then(|| trips(slow).zip(trips(fast)))?.map(|(a, b)| a - b)
     };
@@ -85,8 +88,9 @@ fn trip_sentence(results: &Results, slow: &Cell, fast: &Cell, saved: f64) -> Opt
     let (slow_mode, fast_mode) = (mode(slow), mode(fast));
     let ratio = before.ratio(&after)?;
     if ratio.is_noise() {
-        let noise = findings::noise(&slow_mode, &fast_mode, &ratio);
-        return Some(format!("{name} at a round trip of {}: {noise}.", duration_ms(rtt)));
+        let place = format!(" at a round trip of {}", duration_ms(rtt));
+        let noise = headlines::noise(&slow_mode, &fast_mode, &ratio, &place);
+        return Some(format!("{}: {noise}.", format::capital(name)));
     }
     let (long, short) = (before.spread.median, after.spread.median);
     let takes = |ms: f64, cell: &Cell, mode: &str| {
@@ -124,8 +128,8 @@ fn contention(results: &Results) -> Option<String> {
     let place = format!("with {}{rtt}{level}", format::several(one.tasks as usize, "task"));
     Some(match ratio.is_noise() {
         true => {
-            let noise = findings::noise(&one.workload, other, &ratio);
-            format!("No contention is seen: {noise} {place}.")
+            let noise = headlines::noise(&one.workload, other, &ratio, &format!(" {place}"));
+            format!("Contention is not told from noise: {noise}.")
         }
         false => format!(
             "Contention costs most {place}: {} takes {} as long as {other}.",
@@ -138,5 +142,5 @@ fn contention(results: &Results) -> Option<String> {
 fn is_pair(a: &Cell, b: &Cell) -> bool {
     let names = (a.key.workload.as_str(), b.key.workload.as_str());
     let expected = crate::results::Key { workload: b.key.workload.clone(), ..a.key.clone() };
-    findings::PAIRS.contains(&names) && expected == b.key
+    headlines::PAIRS.contains(&names) && expected == b.key
 }

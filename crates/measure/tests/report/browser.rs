@@ -32,11 +32,25 @@ fn reports_that_lack_something_can_be_read_in_a_browser() {
     }
 }
 
+/// Else the tests above would show nothing.
+#[test]
+fn what_is_wrong_with_a_page_is_found() {
+    let Some(browser) = browser() else { return skipped("no Chromium") };
+    let scratch = Scratch::new();
+    let bad = "main{width:2000px}figcaption{color:#999}svg text{font-size:90px}</style>";
+    let page = page(odd::named("one_level")).replace("</style>", bad);
+    let dump = dump(&browser, scratch.path(), &page, &ALL[..1]);
+    let faults = found(&dump)[0]["faults"].to_string();
+    for fault in ["scrolls sideways", "contrast ", "outside of its chart"] {
+        assert!(faults.contains(fault), "{fault}: {faults}");
+    }
+}
+
 fn look_at(name: &str, results: &Results, frames: &[Frame], charts_min: usize) {
     let Some(browser) = browser() else { return skipped("no Chromium") };
     let scratch = Scratch::new();
     let dump = dump(&browser, scratch.path(), &page(results), frames);
-    let seen = findings(&dump);
+    let seen = found(&dump);
     assert_eq!(seen.len(), frames.len(), "{name}: {dump}");
     for it in seen {
         let faults = it["faults"].as_array().unwrap();
@@ -61,21 +75,21 @@ fn skipped(reason: &str) {
     std::io::stderr().write_all(line.as_bytes()).unwrap();
 }
 
-/// What the probes in the copies of the page have found.
-fn findings(dump: &str) -> Vec<Value> {
+/// What was found in the copies of the page.
+fn found(dump: &str) -> Vec<Value> {
     let lines = dump.lines().filter_map(|line| line.split_once("found:{")).map(|it| it.1);
     let plain = |line: &str| line.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
     lines.map(|line| serde_json::from_str(&format!("{{{}", plain(line))).unwrap()).collect()
 }
 
-/// Copies of the page with a probe in each, in frames of all widths and both colour schemes, on one
-/// page that collects what they find. The page itself would let no script run.
+/// Copies of the page, each with a script that looks at it, in frames of all widths and both colour schemes, on one
+/// page that collects what these find. The page itself would let no script run.
 fn dump(browser: &Path, dir: &Path, page: &str, frames: &[Frame]) -> String {
     let policy = page.find("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
     let end = policy + page[policy..].find('>').unwrap() + 1;
     let open = format!("{}{}", &page[..policy], &page[end..]);
-    let probe = format!("<script>{}</script></body>", include_str!("probe.js"));
-    fs::write(dir.join("copy.html"), open.replace("</body>", &probe)).unwrap();
+    let inspect = format!("<script>{}</script></body>", include_str!("inspect.js"));
+    fs::write(dir.join("copy.html"), open.replace("</body>", &inspect)).unwrap();
     let frames: String = frames.iter().copied().map(frame).collect();
     let outer = include_str!("frames.html").replace("FRAMES", &frames);
     fs::write(dir.join("frames.html"), outer).unwrap();

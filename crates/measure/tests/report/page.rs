@@ -73,7 +73,7 @@ fn each_chart_says_what_it_shows_and_has_its_figures() {
 #[test]
 fn one_repetition_can_tell_no_difference() {
     let page = page(odd::named("one_repetition"));
-    assert!(page.contains("which 1 repetition can't tell from noise"));
+    assert!(page.contains(", which 1 repetition can't tell from noise"));
     assert!(page.contains("Fewer than three can't tell a difference from noise."));
     assert!(!page.contains("takes 2"), "a ratio is told");
 }

@@ -48,7 +48,7 @@ fn header(results: &Results, title: &str) -> Markup {
             @if let Some(why) = &results.stopped {
                 p.notice role="note" { strong { "Not all was measured. " } (why) }
             }
-            @for found in summary::found(results) { p.finding { (found) } }
+            @for found in summary::found(results) { p.headline { (found) } }
             p { (summary::measured(results)) " " (summary::repeated(results)) }
         }
     }

@@ -21,17 +21,17 @@ pub(super) fn id(preset: Preset) -> &'static str {
 
 /// A chart under what it shows, and over its figures.
 pub(super) fn figure(view: View, id: &str) -> Markup {
-    let (finding, grid, notes) = (view.finding.clone(), view.grid.clone(), view.notes.clone());
+    let (headline, grid, notes) = (view.headline.clone(), view.grid.clone(), view.notes.clone());
     let svg = view.svg(id);
     html! {
         figure {
-            figcaption { (finding) "." }
+            figcaption { (headline) "." }
             (PreEscaped(svg))
             div {
                 @if !notes.is_empty() { p.note { (notes.join(" ")) } }
                 details {
                     summary { "The figures" }
-                    (scrolled("Figures of this chart", &table(&grid, &finding)))
+                    (scrolled("Figures of this chart", &table(&grid, &headline)))
                 }
             }
         }
@@ -43,11 +43,11 @@ fn scrolled(label: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
 
-fn table(grid: &Grid, finding: &str) -> Markup {
+fn table(grid: &Grid, headline: &str) -> Markup {
     html! {
         table {
             caption { (format::capital(&grid.what)) ": median, and quartiles where there are several values"
-                span.hidden { ". " (finding) } }
+                span.hidden { ". " (headline) } }
             thead { tr {
                 th scope="col" { (grid.corner) }
                 @for column in &grid.columns { th scope="col" { (column.label) } }

@@ -1,7 +1,7 @@
 // Runs in a copy of a report, and tells the page around it what is wrong with it.
 addEventListener("load", () => {
   const faults = [];
-  const say = (fault) => { if (faults.length < 20) faults.push(fault); };
+  const say = (fault) => { if (faults.length < 40) faults.push(fault); };
   const [width, scheme] = location.hash.slice(1).split(",");
   const root = document.documentElement;
 

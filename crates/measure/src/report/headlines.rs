@@ -16,7 +16,7 @@ pub(super) fn contrast(grid: &Grid, place: Place<'_>) -> String {
     match (sorted.last(), sorted.first()) {
         (Some(most), Some(least)) if sorted.len() > 1 => {
             let (most, least) = pair(&sorted).unwrap_or((*most, *least));
-            format!("{}{place}", compared(grid, most, least))
+            compared(grid, most, least, &place)
         }
         _ => alone(grid),
     }
@@ -59,32 +59,35 @@ pub(super) fn against_first(grid: &Grid, place: Place<'_>) -> String {
     let Some((row, ratio)) = most else { return NOTHING.to_owned() };
     let (row, base) = (&row.label, &base.0.label);
     match ratio.is_noise() {
-        true => format!("{}{place}", noise(row, base, &ratio)),
+        true => noise(row, base, &ratio, &place),
         false => format!("{} as long at {row} as at {base}{place}", times(ratio.median)),
     }
 }
 
-fn compared(grid: &Grid, most: Found<'_>, least: Found<'_>) -> String {
+fn compared(grid: &Grid, most: Found<'_>, least: Found<'_>, place: &str) -> String {
     let (upper, lower) = (&most.0.label, &least.0.label);
     let Some(ratio) = most.1.ratio(least.1) else { return String::new() };
     if ratio.is_noise() {
-        return noise(upper, lower, &ratio);
+        return noise(upper, lower, &ratio, place);
     }
     match grid.is_time {
-        true => format!("{upper} takes {} as long as {lower}", times(ratio.median)),
-        false => format!("{upper} does {} the {} of {lower}", times(ratio.median), grid.what),
+        true => format!("{upper} takes {} as long as {lower}{place}", times(ratio.median)),
+        false => {
+            format!("{upper} does {} the {} of {lower}{place}", times(ratio.median), grid.what)
+        }
     }
 }
 
-/// Two things that differ by what may be noise.
-pub(super) fn noise(upper: &str, lower: &str, ratio: &Ratio) -> String {
-    let difference = times(ratio.median);
+/// Two things that differ by what may be noise, and where.
+pub(super) fn noise(upper: &str, lower: &str, ratio: &Ratio, place: &str) -> String {
+    let difference = times(ratio.median.max(1.0 / ratio.median));
+    let differ = format!("{upper} and {lower} differ");
     match ratio.repetitions {
         few if few < REPETITIONS_MIN => {
             let few = format::several(few, "repetition");
-            format!("{upper} and {lower} differ by {difference}, which {few} can't tell from noise")
+            format!("{differ} by {difference}{place}, which {few} can't tell from noise")
         }
-        _ => format!("{upper} and {lower} differ within the noise ({difference})"),
+        _ => format!("{differ} within the noise ({difference}){place}"),
     }
 }
 
@@ -103,7 +106,7 @@ fn alone(grid: &Grid) -> String {
         Some(ratio) if !ratio.is_noise() => {
             format!("{}: {} as much with {to} as with {from}", row.label, times(ratio.median))
         }
-        Some(ratio) => format!("{}: {}", row.label, noise(to, from, &ratio)),
+        Some(ratio) => format!("{}: {}", row.label, noise(to, from, &ratio, "")),
         None => row.label.clone(),
     }
 }
@@ -128,7 +131,7 @@ pub(super) fn gain(grid: &Grid) -> String {
     let (from, to) = (&grid.columns[from].label, &grid.columns[to].label);
     let place = if grid.rows.len() > 1 { Dimension::place(&row) } else { String::new() };
     match ratio.is_noise() {
-        true => format!("{}{place}", noise(to, from, &ratio)),
+        true => noise(to, from, &ratio, &place),
         false => {
             let gain = times(ratio.median);
             format!("{to} does {gain} the {} of {from}{place}", grid.what)

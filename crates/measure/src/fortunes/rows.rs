@@ -1,27 +1,28 @@
-//! The table: what the specification of the test says, so that results can be compared.
+//! The table: as the specification of the test has it, but for the words.
 
 use onetrip::Session;
 
 use crate::error::Result;
 
-/// The rows, by their numbers from 1 on.
+/// The rows, by their numbers from 1 on. The texts are our own, each as long in bytes as the one that the
+/// specification has in its place, so that pages are about as long and rates can be compared.
 const MESSAGES: [&str; 12] = [
-    "fortune: No such file or directory",
-    "A computer scientist is someone who fixes things that aren't broken.",
-    "After enough decimal places, nobody gives a damn.",
-    "A bad random number generator: 1, 1, 1, 1, 1, 4.33e+67, 1, 1, 1",
-    "A computer program does what you tell it to do, not what you want it to do.",
-    "Emacs is a nice operating system, but I prefer UNIX. — Tom Christaensen",
-    "Any program that runs right is obsolete.",
-    "A list is only as strong as its weakest link. — Donald Knuth",
-    "Feature: A bug with seniority.",
-    "Computers make very fast, very accurate mistakes.",
-    r#"<script>alert("This should not be displayed in a browser alert box.");</script>"#,
-    "フレームワークのベンチマーク",
+    "The nearest server is a trip away.",
+    "What you measured is what you did; what you read is what is in mind.",
+    "A cache that is never wrong was never asked once.",
+    "Nine of ten waits are for one lock: 9, 9, 9, 9, 9, 1.2e+3, 9, 9",
+    "Ask a hundred times, each after the others, and wait for a hundred answers.",
+    "The fastest statement is one that is not sent — and then a batched one.",
+    "A benchmark is a question and no answer.",
+    "The second figure is always the better one — says the third.",
+    "Latency: time spent elsewhere.",
+    "The queue remembers each request that you forgot.",
+    r#"<script>alert("If you read this in a box, the page forgot to escape");</script>"#,
+    "往復の時間はもう待たない方が",
 ];
 
 /// The row that the program adds to each page.
-pub(super) const ADDED: (i32, &str) = (0, "Additional fortune added at request time.");
+pub(super) const ADDED: (i32, &str) = (0, "One more row, made for this very request.");
 
 /// Creates the table `fortune` with its rows, in a schema that is there. One of that name in it goes.
 ///

@@ -7,7 +7,7 @@ use super::measure::Measure;
 use super::percentiles;
 use super::plots::{self, Around, View};
 use super::tables::{self, Titled, by_depth, cells_of, widest};
-use crate::results::{Cell, Preset, Results};
+use crate::results::{Cell, Preset, Results, Unit};
 
 /// Charts that belong together.
 pub(super) struct Group {
@@ -98,11 +98,17 @@ fn longest_tails(results: &Results, table: &Titled) -> Option<View> {
 
 const TAILS: usize = 5;
 
+const ROWS: &str = "The latency is that of a call, which may carry many rows.";
+
 fn percentiles(cells: &[&Cell], subject: &str, place: &str) -> Option<View> {
     let names = grid::row_names(cells);
     let curves = percentiles::curves(names.into_iter().zip(cells.iter().copied()));
     let is_enough = curves.iter().any(|it| it.points.len() > 1);
-    is_enough.then(|| View::percentiles(percentiles::headline(&curves, subject, place), curves))
+    is_enough.then(|| {
+        let headline = percentiles::headline(&curves, subject, place);
+        let has_rows = cells.iter().any(|it| it.unit == Unit::Row);
+        View::percentiles(headline, curves).with_note(has_rows.then_some(ROWS))
+    })
 }
 
 /// A group for each round trip that was added.
@@ -175,8 +181,13 @@ fn tails_by_workload(cells: &[&Cell]) -> Vec<View> {
     rtts.sort_unstable_by(f64::total_cmp);
     rtts.dedup();
     let Some(rtt) = rtts.get(rtts.len() / 2) else { return Vec::new() };
-    let mut workloads: Vec<&str> = cells.iter().map(|it| it.key.workload.as_str()).collect();
-    workloads.dedup();
+    let mut workloads: Vec<&str> = Vec::new();
+    for cell in cells {
+        // The cells of a workload need not stand side by side.
+        if !workloads.contains(&cell.key.workload.as_str()) {
+            workloads.push(&cell.key.workload);
+        }
+    }
     let of = |workload: &str| {
         let is_there = |it: &&Cell| it.key.workload == workload && it.key.rtt_added_ms == *rtt;
         let cells: Vec<&Cell> = cells.iter().copied().filter(is_there).take(LINES_MAX).collect();

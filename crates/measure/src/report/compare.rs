@@ -5,9 +5,9 @@ use std::fmt;
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, presets};
 
 use super::format::{self, times};
-use super::grid::Dimension;
+use super::grid::{Dimension, needed, row_label};
 use crate::results::{Cell, Key, Results};
-use crate::spread::Ratio;
+use crate::spread::{REPETITIONS_MIN, Ratio};
 
 /// Run B held against run A. Shown as a table, with warnings in front.
 #[derive(Clone, Debug, PartialEq)]
@@ -165,8 +165,9 @@ fn table(pairs: &[Pair]) -> Table {
     table.remove_style(TableComponent::HorizontalLines);
     table.remove_style(TableComponent::MiddleIntersections);
     table.set_header(["", "time B/A", "nine of ten ratios", "", "p99 B/A"]);
+    let names = names(pairs);
     for pair in pairs {
-        table.add_row(row(pair));
+        table.add_row(row(pair, &names));
     }
     for column in [1, 2, 4] {
         let column = table.column_mut(column).expect("the header has five");
@@ -175,16 +176,28 @@ fn table(pairs: &[Pair]) -> Table {
     table
 }
 
-fn row(pair: &Pair) -> [String; 5] {
+/// What tells the cells from each other: what is the same for all is not repeated in each line.
+fn names(pairs: &[Pair]) -> Vec<Dimension> {
+    let first = pairs.first().map(|it| &it.key);
+    let differs = |it: &Dimension| {
+        let of = |key: &Key| it.label(key);
+        *it == Dimension::Workload || pairs.iter().any(|pair| Some(of(&pair.key)) != first.map(of))
+    };
+    let keys: Vec<&Key> = pairs.iter().map(|pair| &pair.key).collect();
+    needed(&keys, Dimension::ALL.into_iter().filter(differs).collect(), None)
+}
+
+fn row(pair: &Pair, names: &[Dimension]) -> [String; 5] {
     let ratio = pair.time;
     let verdict = match ratio {
         None => "nothing to compare",
+        Some(ratio) if ratio.repetitions < REPETITIONS_MIN => "too few repetitions",
         Some(ratio) if ratio.is_noise() => "within the noise",
         Some(ratio) if ratio.median > 1.0 => "slower",
         Some(_) => "faster",
     };
     [
-        key_in_words(&pair.key),
+        row_label(names, &pair.key),
         ratio.map(|it| times(it.median)).unwrap_or_default(),
         ratio.map(|it| format!("{:.2}–{:.2}", it.low, it.high)).unwrap_or_default(),
         verdict.to_owned(),

@@ -171,7 +171,7 @@ fn columns(cells: &[&Cell], lines: &[Line], dimension: Dimension) -> Vec<Column>
 fn row_dimensions(cells: &[&Cell], layout: &Layout<'_>) -> Vec<Dimension> {
     let free = |it: &Dimension| *it != layout.column && !layout.sheets.contains(it);
     let names: Vec<Dimension> = varying(cells).into_iter().filter(free).collect();
-    let names = needed(cells, names, Some(layout.column));
+    let names = needed(&keys(cells), names, Some(layout.column));
     let fallback = [Dimension::Workload, Dimension::Mode, Dimension::Isolation, Dimension::Tasks];
     match names.is_empty() {
         true => fallback.into_iter().find(free).into_iter().collect(),
@@ -179,12 +179,16 @@ fn row_dimensions(cells: &[&Cell], layout: &Layout<'_>) -> Vec<Dimension> {
     }
 }
 
-/// Without numbers that are not needed to tell these cells from each other.
-fn needed(cells: &[&Cell], names: Vec<Dimension>, column: Option<Dimension>) -> Vec<Dimension> {
+/// Without numbers that are not needed to tell these keys from each other.
+pub(super) fn needed(
+    keys: &[&Key],
+    names: Vec<Dimension>,
+    column: Option<Dimension>,
+) -> Vec<Dimension> {
     let distinct = |names: &[Dimension]| {
         let all = || names.iter().chain(&column);
-        let label = |cell: &&Cell| all().map(|it| it.label(&cell.key)).collect::<Vec<_>>();
-        let mut labels: Vec<Vec<String>> = cells.iter().map(label).collect();
+        let label = |key: &&Key| all().map(|it| it.label(key)).collect::<Vec<_>>();
+        let mut labels: Vec<Vec<String>> = keys.iter().map(label).collect();
         labels.sort_unstable();
         labels.dedup();
         labels.len()
@@ -194,6 +198,10 @@ fn needed(cells: &[&Cell], names: Vec<Dimension>, column: Option<Dimension>) -> 
         let without: Vec<Dimension> = names.iter().copied().filter(|it| *it != number).collect();
         if distinct(&without) == full { without } else { names }
     })
+}
+
+fn keys<'a>(cells: &[&'a Cell]) -> Vec<&'a Key> {
+    cells.iter().map(|cell| &cell.key).collect()
 }
 
 /// The first one is what is missed least.
@@ -226,18 +234,19 @@ fn sorted<'a>(cells: &[&'a Cell], names: &[Dimension]) -> Vec<&'a Cell> {
 
 /// What tells these cells from each other.
 pub(super) fn row_names(cells: &[&Cell]) -> Vec<String> {
-    let differing = needed(cells, varying(cells), None);
+    let differing = needed(&keys(cells), varying(cells), None);
     let names = if differing.is_empty() { vec![Dimension::Workload] } else { differing };
     cells.iter().map(|cell| row_label(&names, &cell.key)).collect()
 }
 
-fn row_label(names: &[Dimension], key: &Key) -> String {
+/// A cell in these dimensions only.
+pub(super) fn row_label(names: &[Dimension], key: &Key) -> String {
     let labels = names.iter().map(|it| it.label(key)).filter(|it| !it.is_empty());
     labels.collect::<Vec<_>>().join(", ")
 }
 
 impl Dimension {
-    const ALL: [Dimension; 8] = [
+    pub(super) const ALL: [Dimension; 8] = [
         Dimension::Workload,
         Dimension::Mode,
         Dimension::Isolation,

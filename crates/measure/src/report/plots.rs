@@ -67,6 +67,12 @@ impl View {
         }
     }
 
+    /// The same, with one more thing to know.
+    pub(super) fn with_note(mut self, note: Option<&str>) -> View {
+        self.notes.extend(note.map(str::to_owned));
+        self
+    }
+
     /// The chart as an element of a page, with this id.
     pub(super) fn svg(self, id: &str) -> String {
         let description = description(&self.grid);

@@ -56,7 +56,9 @@ fn two_repetitions_are_too_few_to_fail() {
     for cell in a.cells.iter_mut().chain(&mut b.cells) {
         cell.repetitions.truncate(2);
     }
-    assert!(compare(&a, &b).fails_above(1.1).is_empty());
+    let comparison = compare(&a, &b);
+    assert!(comparison.fails_above(1.1).is_empty());
+    assert!(comparison.to_string().contains("too few repetitions"), "{comparison}");
 }
 
 #[test]

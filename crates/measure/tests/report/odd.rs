@@ -30,6 +30,7 @@ fn made() -> Vec<(&'static str, Results)> {
         ("equal", equal()),
         ("long_names", long_names()),
         ("many_modes", many_modes()),
+        ("in_turns", in_turns()),
         ("concurrency_over_rtt", concurrency_over_rtt()),
     ]
 }
@@ -117,6 +118,13 @@ fn concurrency_over_rtt() -> Results {
         })
     };
     results(with(0.0).chain(with(5.0)).collect())
+}
+
+/// Cells of a workload do not stand side by side.
+fn in_turns() -> Results {
+    let mut all = rich().clone();
+    all.cells.sort_by(|a, b| a.key.rtt_added_ms.total_cmp(&b.key.rtt_added_ms));
+    all
 }
 
 /// More lines than a chart can have.

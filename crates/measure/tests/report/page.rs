@@ -71,6 +71,20 @@ fn each_chart_says_what_it_shows_and_has_its_figures() {
 }
 
 #[test]
+fn no_chart_is_there_twice() {
+    for results in [rich(), odd::named("in_turns"), odd::named("concurrency_over_rtt")] {
+        let page = page(results);
+        let captions = page.split("<figcaption>").skip(1);
+        let mut captions: Vec<&str> =
+            captions.map(|it| it.split("</figcaption>").next().unwrap()).collect();
+        let count = captions.len();
+        captions.sort_unstable();
+        captions.dedup();
+        assert_eq!(captions.len(), count);
+    }
+}
+
+#[test]
 fn one_repetition_can_tell_no_difference() {
     let page = page(odd::named("one_repetition"));
     assert!(page.contains(", which 1 repetition can't tell from noise"));

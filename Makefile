@@ -13,9 +13,9 @@ help: ## this list
 setup: ## get what is missing: rustfmt, clippy, PostgreSQL servers, PgBouncer
 	@scripts/setup
 
-demo: ## see the round trips disappear on a private server; ARGS="--help" for its options
+demo: ## see the round trips disappear, in tables and in target/demo/report.html; ARGS="--help" for options
 	@scripts/setup build server
-	@cargo run --quiet --release -p onetrip-cli -- demo $(ARGS)
+	@cargo run --quiet --release -p onetrip-cli -- demo --out target/demo $(ARGS)
 
 test: ## every check and test; the last line says how many passed
 	@scripts/test

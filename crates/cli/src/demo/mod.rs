@@ -38,7 +38,7 @@ pub(crate) struct DemoArgs {
     force: bool,
 
     /// The directory for report.html and the figures.
-    #[arg(long, value_name = "DIR", default_value = "onetrip-demo")]
+    #[arg(long, value_name = "DIR", default_value = "onetrip-demo", overrides_with = "out")]
     out: PathBuf,
 }
 

@@ -132,7 +132,6 @@ fn run(browser: &Path, dir: &Path, page: &Path) -> String {
     let began = Instant::now();
     while browser.0.try_wait().unwrap().is_none() {
         assert!(began.elapsed() < TIME_MAX, "the browser does not end");
-        std::thread::yield_now();
         std::thread::park_timeout(Duration::from_millis(20));
     }
     fs::read_to_string(&dump).unwrap()

@@ -14,7 +14,7 @@ pub(super) struct Details {
 }
 
 /// What the texts are.
-pub(super) const COLUMNS: [&str; 13] = [
+pub(super) const COLUMNS: [&str; 14] = [
     "isolation",
     "with",
     "per second",
@@ -28,6 +28,7 @@ pub(super) const COLUMNS: [&str; 13] = [
     "trips/op",
     "client CPU µs/op",
     "server CPU µs/op",
+    "sessions waited for",
 ];
 
 impl Details {
@@ -47,6 +48,7 @@ impl Details {
             median(cell.trips_per_operation()),
             median(cell.client_cpu_us()),
             median(cell.server_cpu_us()),
+            waits(cell),
         ];
         Details { name: name(cell), texts }
     }
@@ -87,10 +89,35 @@ pub(super) fn errors(cell: &Cell) -> String {
     each.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
+/// What most sessions did when they were looked at, and how many in the mean: those that matter.
+fn waits(cell: &Cell) -> String {
+    /// Less than a tenth of a session explains nothing.
+    const LEAST: f64 = 0.1;
+    const MOST: usize = 4;
+    let mut waits: Vec<(&String, &f64)> = cell.waits.iter().filter(|it| *it.1 >= LEAST).collect();
+    waits.sort_by(|a, b| b.1.total_cmp(a.1));
+    let each = waits.iter().take(MOST).map(|(what, sessions)| format!("{what} {sessions:.1}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
 pub(super) fn median(spread: Option<Spread>) -> String {
     spread.map_or_else(none, |it| number(it.median))
 }
 
 pub(super) fn none() -> String {
     "–".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::grid::tests::cell;
+
+    #[test]
+    fn waits_that_matter_are_told_the_most_first() {
+        let mut cell = cell(1, 1, 1, "shared");
+        let seen = [("IO:WALSync", 0.75), ("Lock:tuple", 6.94), ("running", 0.04)];
+        cell.waits = seen.map(|(what, sessions)| (what.to_owned(), sessions)).into();
+        assert_eq!(waits(&cell), "Lock:tuple 6.9, IO:WALSync 0.8");
+    }
 }

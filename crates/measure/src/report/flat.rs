@@ -12,7 +12,7 @@ pub(super) enum Value {
 }
 
 /// The names of the fields, with their units.
-pub(super) const FIELDS: [&str; 34] = [
+pub(super) const FIELDS: [&str; 35] = [
     "preset",
     "workload",
     "mode",
@@ -47,6 +47,7 @@ pub(super) const FIELDS: [&str; 34] = [
     "retries_by_sqlstate",
     "errors_by_sqlstate",
     "expected_errors_by_sqlstate",
+    "sessions_by_wait",
 ];
 
 /// A cell's values, as in [`FIELDS`].
@@ -60,6 +61,8 @@ pub(super) fn values(cell: &Cell) -> Vec<Value> {
     let codes = [&cell.retries, &cell.errors, &cell.expected_errors];
     values.extend(codes.map(|it| Value::Whole(it.values().sum())));
     values.extend(codes.map(|it| text(&codes_in_words(it))));
+    let waits = cell.waits.iter().map(|(what, sessions)| format!("{what}={sessions:.2}"));
+    values.push(text(&waits.collect::<Vec<_>>().join(" ")));
     values
 }
 

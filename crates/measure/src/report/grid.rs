@@ -322,11 +322,11 @@ pub(super) fn rtt_ms(key: &Key, lines: &[Line]) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::results::{Preset, Unit};
 
-    fn cell(tasks: u32, depth: u32, connections: u32, mode: &str) -> Cell {
+    pub(in crate::report) fn cell(tasks: u32, depth: u32, connections: u32, mode: &str) -> Cell {
         let key = Key {
             preset: Preset::Trips,
             workload: "selects".to_owned(),

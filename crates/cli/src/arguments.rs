@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Error;
 use clap::error::ErrorKind;
 
+use crate::command_line::concealed;
 use crate::output::tell;
 use crate::stop::STATUS_FAILED;
 
@@ -21,7 +22,8 @@ pub(crate) fn explain(error: &Error) -> ExitCode {
             ExitCode::from(STATUS_FAILED)
         }
         _ => {
-            tell(&format!("onetrip: {}", one_line(&error.to_string())));
+            let line = one_line(&error.to_string());
+            tell(&format!("onetrip: {}", concealed(&line)));
             ExitCode::from(STATUS_FAILED)
         }
     }

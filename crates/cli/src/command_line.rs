@@ -1,15 +1,19 @@
 //! The arguments of this program, as they may be shown to everybody.
 
+use std::ffi::OsString;
+
+use onetrip::Config;
 use onetrip_measure::target;
 
-/// The arguments without user information: a URL keeps its host, a key-value string nothing.
-pub(crate) fn command_line(arguments: impl Iterator<Item = String>) -> Vec<String> {
+/// The arguments without user information: of a URL or key-value string only the place.
+pub(crate) fn command_line(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
     let mut shown = vec!["onetrip".to_owned()];
     let mut is_url = false;
-    for argument in arguments.skip(1) {
+    // A path need not be text.
+    for argument in arguments.skip(1).map(|it| it.to_string_lossy().into_owned()) {
         shown.push(match argument.split_once('=') {
-            _ if is_url => without_secrets(&argument),
-            Some(("--url", url)) => format!("--url={}", without_secrets(url)),
+            _ if is_url => place(&argument),
+            Some(("--url", url)) => format!("--url={}", place(url)),
             _ => argument.clone(),
         });
         is_url = argument == "--url";
@@ -17,12 +21,23 @@ pub(crate) fn command_line(arguments: impl Iterator<Item = String>) -> Vec<Strin
     shown
 }
 
-fn without_secrets(url: &str) -> String {
-    match url.contains("://") {
-        // Parameters may hold a password too.
-        true => target::without_user(url.split('?').next().unwrap_or_default()),
-        false => "…".to_owned(),
+/// Only what reads it can tell a password from a host.
+fn place(url: &str) -> String {
+    let read = url.parse::<Config>();
+    read.map_or_else(|_| "…".to_owned(), |it| target::without_user(&it.redacted_url()))
+}
+
+/// A line about an argument that may be a URL in the wrong place, without its user information.
+pub(crate) fn concealed(line: &str) -> String {
+    let mut line = line.to_owned();
+    if let Some((scheme, rest)) = line.split_once("://")
+        && let Some(at) = rest.rfind('@')
+    {
+        line = format!("{scheme}://{}", &rest[at + 1..]);
     }
+    let Some((front, value)) = line.split_once("password=") else { return line };
+    let end = value.find([' ', '&', '\'']).unwrap_or(value.len());
+    format!("{front}password=…{}", &value[end..])
 }
 
 #[cfg(test)]
@@ -31,14 +46,40 @@ mod tests {
 
     #[test]
     fn the_command_is_kept_without_user_information() {
-        let given = [
-            "/bin/onetrip",
-            "bench",
-            "--url",
-            "postgres://u:p@h/d?password=x",
-            "--url=host=h password=p",
-        ];
-        let kept = command_line(given.into_iter().map(str::to_owned));
-        assert_eq!(kept, ["onetrip", "bench", "--url", "postgres://h/d", "--url=…"]);
+        let given = ["/bin/onetrip", "bench", "--url"];
+        for (url, shown) in [
+            ("postgres://u:p@h/d?password=x", "postgres://h/d"),
+            ("postgres://u:p?secret@h/d", "postgres://h/d"),
+            ("postgres://u:p/secret@h/d", "…"),
+            ("host=h password=p", "postgres://h"),
+            ("host=h password=secret://p@x", "postgres://h"),
+            ("nonsense", "…"),
+        ] {
+            let whole = format!("--url={url}");
+            let one = [&given[..2], &[&whole]].concat().into_iter();
+            let kept = command_line(one.map(OsString::from));
+            assert_eq!(kept[1..], ["bench".to_owned(), format!("--url={shown}")]);
+            let two = [&given[..], &[url]].concat().into_iter();
+            assert_eq!(command_line(two.map(OsString::from))[3], shown);
+        }
+    }
+
+    #[test]
+    fn an_argument_that_is_no_text_is_kept_as_well_as_can_be() {
+        use std::os::unix::ffi::OsStringExt;
+        let given = ["onetrip".into(), OsString::from_vec(b"a\xff".to_vec())].into_iter();
+        assert_eq!(command_line(given), ["onetrip", "a\u{fffd}"]);
+    }
+
+    #[test]
+    fn a_url_in_the_wrong_place_is_told_without_user_information() {
+        for (line, shown) in [
+            ("unknown 'postgres://u:p@h/d'", "unknown 'postgres://h/d'"),
+            ("unknown 'postgres://h/d?password=p&a=b'", "unknown 'postgres://h/d?password=…&a=b'"),
+            ("unknown 'host=h password=p'", "unknown 'host=h password=…'"),
+            ("unknown 'x@y'", "unknown 'x@y'"),
+        ] {
+            assert_eq!(concealed(line), shown);
+        }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn plan(args: &DemoArgs) -> Plan {
         scale: None,
         one_trip: false,
         force: args.force,
-        command: command_line(std::env::args()),
+        command: command_line(std::env::args_os()),
         threads: 1,
     }
 }

@@ -37,7 +37,8 @@ pub enum Until {
     Each(u64),
     /// So many operations of all tasks together.
     Operations(u64),
-    /// No operation begins after this. With a rate: none should have begun after this; those that were
+    /// No operation begins after this but the very first, since a repetition without any says nothing
+    /// (a busy machine may take that long to start a task). With a rate: none should have begun after this; those that were
     /// late still begin, since without them the longest latencies would be missing.
     Elapsed(Duration),
 }

@@ -63,10 +63,11 @@ impl Pacer {
     }
 
     fn may_begin(&self, done: u64) -> bool {
+        let begun = || self.begun.fetch_add(1, Ordering::Relaxed);
         match self.load.until {
             Until::Each(count) => done < count,
-            Until::Operations(count) => self.begun.fetch_add(1, Ordering::Relaxed) < count,
-            Until::Elapsed(time) => self.start.elapsed() < time,
+            Until::Operations(count) => begun() < count,
+            Until::Elapsed(time) => begun() == 0 || self.start.elapsed() < time,
         }
     }
 
@@ -221,6 +222,13 @@ mod tests {
         let never = Load { rate: Some(1e-9), ..load(Until::Operations(1)) };
         let pacer = Pacer::new(1, never, Instant::now());
         drop(pacer.start());
+    }
+
+    #[tokio::test]
+    async fn a_closed_loop_does_one_operation_however_late_it_begins() {
+        let closed = Load { rate: None, ..load(Until::Elapsed(Duration::ZERO)) };
+        let pacer = Pacer::new(2, closed, Instant::now());
+        assert!(pacer.next(0).await.is_some() && pacer.next(0).await.is_none());
     }
 
     #[tokio::test]

@@ -140,6 +140,15 @@ impl Way {
         }
     }
 
+    /// How many operations a call does at once.
+    pub fn operations_per_call(self) -> u64 {
+        match self {
+            Way::Selects(Selects::Pipeline, depth) => depth.into(),
+            Way::Inserts(Inserts::Batch | Inserts::Copy) => ROWS_AT_ONCE as u64,
+            _ => 1,
+        }
+    }
+
     /// Whether it leaves rows that the next repetition should not find.
     pub fn fills(self) -> bool {
         matches!(self, Way::Inserts(_))
@@ -253,25 +262,17 @@ impl Task {
 
 impl Operation for Task {
     async fn run(&mut self, tally: &mut Tally) -> Result<()> {
+        tally.operations(self.way.operations_per_call());
         match self.way {
             Way::Transfer(Transfer::OneByOne) => self.transfer_one_by_one().await,
             Way::Transfer(Transfer::Transaction) => self.transfer_in_a_transaction().await,
             Way::Transfer(Transfer::Pipeline) => self.transfer_at_once().await,
             Way::Transfer(Transfer::Procedure) => self.call().await,
             Way::Selects(Selects::Shared, _) => self.select().await,
-            Way::Selects(Selects::Pipeline, depth) => {
-                tally.operations(depth.into());
-                self.select_at_once(depth).await
-            }
+            Way::Selects(Selects::Pipeline, depth) => self.select_at_once(depth).await,
             Way::Inserts(Inserts::OneByOne) => self.insert().await,
-            Way::Inserts(Inserts::Batch) => {
-                tally.operations(ROWS_AT_ONCE as u64);
-                self.insert_batch().await
-            }
-            Way::Inserts(Inserts::Copy) => {
-                tally.operations(ROWS_AT_ONCE as u64);
-                self.copy().await
-            }
+            Way::Inserts(Inserts::Batch) => self.insert_batch().await,
+            Way::Inserts(Inserts::Copy) => self.copy().await,
             Way::Join(join) => self.join(join).await,
         }
     }

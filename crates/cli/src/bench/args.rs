@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use onetrip_measure::results::Isolation;
 use onetrip_measure::script::Protocol;
 
-use crate::values::{milliseconds, positive};
+use crate::values::{milliseconds, rate, seconds};
 
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
@@ -36,14 +36,14 @@ pub(super) struct RunArgs {
     #[arg(long, short = 'D', value_name = "NAME=VALUE", value_parser = definition)]
     pub(super) define: Vec<(String, String)>,
 
-    /// scripts: how statements are sent.
-    #[arg(long, short = 'M', value_enum, default_value_t = ProtocolArg::Prepared)]
-    pub(super) protocol: ProtocolArg,
+    /// scripts: how statements are sent [default: prepared].
+    #[arg(long, short = 'M', value_enum)]
+    pub(super) protocol: Option<ProtocolArg>,
 
     /// scripts: how often a run is tried in all when it fails for what others do (40001, 40P01); 0 is
-    /// no limit.
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) max_tries: u32,
+    /// no limit [default: 0].
+    #[arg(long, value_name = "N")]
+    pub(super) max_tries: Option<u32>,
 
     /// Only these workloads of the preset; several with commas [default: all].
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "preset")]
@@ -68,9 +68,9 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) repetitions: u32,
 
-    /// concurrency: rows of the tables a, c, d and e.
-    #[arg(long, value_name = "N", default_value_t = ROWS, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
-    pub(super) rows: u32,
+    /// concurrency: rows of the tables a, c, d and e [default: 100].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(super) rows: Option<u32>,
 
     /// Round trips to add by the latency proxy, in milliseconds; several with commas [default: 0;
     /// trips: 0,0.2,1,5,20,50].
@@ -87,12 +87,12 @@ pub(super) struct RunArgs {
 
     /// Open loop: this many operations per second, at random distances, each measured from the moment
     /// when it should have begun [default: closed loop, each task as fast as it can].
-    #[arg(long, value_name = "PER_SECOND", value_parser = positive)]
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
     pub(super) rate: Option<f64>,
 
     /// How long a repetition lasts [default: trips 0.5, fortunes and scripts 5; concurrency one
     /// transaction per task].
-    #[arg(long, value_name = "S", value_parser = positive, conflicts_with = "operations")]
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "operations")]
     pub(super) seconds: Option<f64>,
 
     /// How many operations a repetition has, of all tasks together.
@@ -163,10 +163,39 @@ impl From<IsolationArg> for Isolation {
     }
 }
 
-/// Of the benchmark that the preset concurrency follows.
-pub(super) const ROWS: u32 = 100;
+impl RunArgs {
+    /// What a list names twice is measured once: nothing would tell the two apart.
+    pub(super) fn without_repeats(mut self) -> RunArgs {
+        keep_first(&mut self.isolation);
+        keep_first(&mut self.tasks);
+        keep_first(&mut self.rtt);
+        keep_first(&mut self.depth);
+        self
+    }
+}
+
+fn keep_first<T: Copy + PartialEq>(values: &mut Vec<T>) {
+    let mut seen = Vec::new();
+    values.retain(|value| {
+        let is_new = !seen.contains(value);
+        seen.push(*value);
+        is_new
+    });
+}
 
 fn definition(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or_else(|| "give NAME=VALUE".to_owned())?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_values_that_are_given_twice_the_first_stays_in_its_place() {
+        let mut values = vec![3, 1, 3, 2, 1];
+        keep_first(&mut values);
+        assert_eq!(values, [3, 1, 2]);
+    }
 }

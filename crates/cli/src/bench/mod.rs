@@ -41,7 +41,7 @@ enum BenchCommand {
 pub(crate) fn run(args: BenchArgs) -> Result<(), End> {
     match args.command {
         Some(BenchCommand::Compare(args)) => compare::run(&args),
-        None => measure(&args.run).map_err(|end| end.within("bench")),
+        None => measure(&args.run.without_repeats()).map_err(|end| end.within("bench")),
     }
 }
 

@@ -12,7 +12,7 @@ use onetrip_measure::run::{Plan, Planned, Work};
 use onetrip_measure::script::{self, Mix, Script};
 use onetrip_measure::trips::{self, Way};
 
-use super::args::{PresetArg, ROWS, RunArgs};
+use super::args::{PresetArg, ProtocolArg, RunArgs};
 use super::choose::chosen;
 use crate::command_line::command_line;
 
@@ -42,11 +42,11 @@ impl RunArgs {
             cells,
             repetitions: self.repetitions,
             seed: self.seed,
-            rows: self.rows,
+            rows: self.rows.unwrap_or(ROWS),
             scale: self.scale_of_tables(),
             one_trip: self.one_trip,
             force: self.force,
-            command: command_line(std::env::args()),
+            command: command_line(std::env::args_os()),
             threads: self.threads as usize,
         })
     }
@@ -61,19 +61,22 @@ impl RunArgs {
 
     /// An option that nothing looks at would be a surprise.
     fn check_options(&self) -> Result<(), String> {
+        let scripts = self.has_scripts();
         let (concurrency, trips) = (self.has(PresetArg::Concurrency), self.has(PresetArg::Trips));
-        let tasks = concurrency || self.has(PresetArg::Fortunes) || self.has_scripts();
-        let levels = concurrency || self.has_scripts();
-        let given: [(&str, bool, bool, &str); 9] = [
+        let tasks = concurrency || self.has(PresetArg::Fortunes) || scripts;
+        let levels = concurrency || scripts;
+        let given: [(&str, bool, bool, &str); 11] = [
             ("--isolation", !self.isolation.is_empty(), levels, LEVEL_USERS),
             ("--tasks", !self.tasks.is_empty(), tasks, TASKS_USERS),
             ("--connections", self.connections.is_some(), tasks, TASKS_USERS),
             ("--rate", self.rate.is_some(), tasks, TASKS_USERS),
             ("--one-trip", self.one_trip, concurrency, "--preset concurrency"),
-            ("--rows", self.rows != ROWS, concurrency, "--preset concurrency"),
+            ("--rows", self.rows.is_some(), concurrency, "--preset concurrency"),
             ("--depth", !self.depth.is_empty(), trips, "--preset trips"),
-            ("--scale", self.scale.is_some(), self.has_scripts(), SCRIPT_USERS),
-            ("--define", !self.define.is_empty(), self.has_scripts(), SCRIPT_USERS),
+            ("--scale", self.scale.is_some(), scripts, SCRIPT_USERS),
+            ("--define", !self.define.is_empty(), scripts, SCRIPT_USERS),
+            ("--protocol", self.protocol.is_some(), scripts, SCRIPT_USERS),
+            ("--max-tries", self.max_tries.is_some(), scripts, SCRIPT_USERS),
         ];
         match given.iter().find(|(_, is_given, is_used, _)| *is_given && !is_used) {
             Some((option, _, _, users)) => Err(format!("{option} is for {users}")),
@@ -158,7 +161,11 @@ impl RunArgs {
                 rate: None,
                 rtt_added_ms,
             };
-            let load = Load { rate: None, ..self.load(Until::Elapsed(TRIPS_TIME)) };
+            let mut load = Load { rate: None, ..self.load(Until::Elapsed(TRIPS_TIME)) };
+            if let Until::Operations(all) = &mut load.until {
+                // The load counts calls.
+                *all = all.div_ceil(way.operations_per_call());
+            }
             cells.push(Planned { key, unit: way.unit(), work: Work::Trips(way), load });
         }
     }
@@ -204,11 +211,11 @@ impl RunArgs {
         }
         let name = name_of_mix(&scripts);
         let settings = script::Settings {
-            protocol: self.protocol.into(),
+            protocol: self.protocol().into(),
             scale: self.scale_of_tables().unwrap_or(1),
             defines: self.define.clone(),
             seed: self.seed,
-            max_tries: self.max_tries,
+            max_tries: self.max_tries.unwrap_or(0),
         };
         let mix = Mix::new(scripts).map_err(|it| it.to_string())?;
         let plan = script::Plan::new(&mix, settings).map_err(|it| it.to_string())?;
@@ -247,8 +254,12 @@ impl RunArgs {
         }
     }
 
+    fn protocol(&self) -> ProtocolArg {
+        self.protocol.unwrap_or(ProtocolArg::Prepared)
+    }
+
     fn protocol_name(&self) -> String {
-        let value = self.protocol.to_possible_value();
+        let value = self.protocol().to_possible_value();
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 }
@@ -269,6 +280,7 @@ fn name_of_mix(scripts: &[(Script, u32)]) -> String {
 /// Of the benchmark that the preset follows.
 const TASKS: [u32; 5] = [100, 200, 400, 800, 1600];
 const CONNECTIONS: u32 = 10;
+const ROWS: u32 = 100;
 
 const TASKS_USERS: &str = "--preset concurrency or fortunes and for scripts";
 const LEVEL_USERS: &str = "--preset concurrency and for scripts";

@@ -5,8 +5,9 @@ use std::fs;
 use std::net::SocketAddr;
 use std::process::{Command, Output, Stdio};
 
-use crate::database::{database, has_schema, run};
+use crate::database::{database, has_schema, run, wait_for_session};
 use crate::process::{Onetrip, full};
+use onetrip::Client;
 use onetrip_lab::postgres::{Options, PrivatePostgres, Shutdown, shared};
 use onetrip_lab::proxy::{Direction, Fault, Proxy, ProxyConfig, Scope};
 use rustix::process::Signal;
@@ -118,6 +119,11 @@ fn what_cannot_be_meant_is_one_line() {
         (&["--tasks", "0"][..], "0 is not in 1.."),
         (&["--tasks", "-5"], "'-5' for '--tasks <N>'"),
         (&["--rate", "-1"], "give a number above 0"),
+        (&["--rate", "1e9"], "give a rate from"),
+        (&["--seconds", "1e300"], "give a number of seconds from"),
+        (&["--protocol", "simple"], "--protocol is for --script and --builtin"),
+        (&["--max-tries", "3"], "--max-tries is for --script and --builtin"),
+        (&["postgres://u:secret@db/d"], "'postgres://db/d'"),
         (&["--rtt", "x"], "give milliseconds"),
         (&["--repetitions", "0"], "0 is not in 1.."),
         (&["--workload", "update_singel_row"], "did you mean update_single_row?"),
@@ -226,5 +232,112 @@ fn manual_pages_and_completions_know_every_command() {
         for command in ["demo", "bench", "doctor", "proxy", "compare"] {
             assert!(script.contains(command), "{shell}: {command}");
         }
+    }
+}
+
+#[test]
+fn a_stop_does_not_wait_for_what_the_server_is_at() {
+    let url = database();
+    // Ten million rows take longer than anybody waits for the schema to be dropped.
+    let mut bench = Onetrip::start(&small(&url, &["--rows", "10000000"]), Stdio::null());
+    bench.wait_for("making the tables");
+    wait_for_session(&url, "query like '%10000000%'");
+    bench.signal(Signal::INT);
+    let (status, said) = bench.end();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert_eq!(said.lines().last(), Some("onetrip: bench: stopped by SIGINT"));
+    assert!(!has_schema(&url));
+}
+
+#[test]
+fn a_statement_that_runs_when_it_is_stopped_does_not_keep_the_tables() {
+    let url = database();
+    let out = tempdir().unwrap();
+    let script = out.path().join("long.sql");
+    fs::write(&script, "select count(*) from pgbench_accounts a, pgbench_accounts b;").unwrap();
+    let arguments = ["bench", "--script", script.to_str().unwrap(), "--scale", "1", "--url", &url];
+    let bench = Onetrip::start(&arguments, Stdio::null());
+    wait_for_session(&url, "query like '%accounts a, pgbench_accounts b%' and state = 'active'");
+    bench.signal(Signal::TERM);
+    let (status, said) = bench.end();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert_eq!(said.lines().last(), Some("onetrip: bench: stopped by SIGTERM"));
+    assert!(!has_schema(&url));
+}
+
+#[test]
+fn a_stop_while_the_schema_is_made_ends_it_and_leaves_anothers_schema() {
+    let url = database();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = runtime.block_on(Client::connect(&url)).unwrap();
+    let session = runtime.block_on(client.session()).unwrap();
+    // Nobody else can make it before this transaction ends.
+    runtime.block_on(async { session.script("begin; create schema onetrip_bench").await }).unwrap();
+    let mut bench = Onetrip::start(&small(&url, &[]), Stdio::null());
+    bench.wait_for("making the tables");
+    wait_for_session(&url, "query like 'create schema%' and wait_event_type = 'Lock'");
+    bench.signal(Signal::INT);
+    let (_, said) = bench.end();
+    assert_eq!(said.lines().last(), Some("onetrip: bench: stopped by SIGINT"));
+    runtime.block_on(async { session.script("commit").await }).unwrap();
+    assert!(has_schema(&url));
+}
+
+#[test]
+fn the_schema_of_a_run_that_is_at_work_is_dropped_by_no_other() {
+    let url = database();
+    let mut first = Onetrip::start(&small(&url, &["--repetitions", "1000"]), Stdio::null());
+    first.wait_for("simple_insert");
+    let said = refusal(&small(&url, &["--force"]));
+    assert!(said.contains("another run is at work in this database"), "{said}");
+    assert!(refusal(&small(&url, &[])).contains("has a schema onetrip_bench already"));
+    assert!(has_schema(&url));
+    first.signal(Signal::INT);
+    let (_, said) = first.end();
+    assert!(said.ends_with("stopped by SIGINT, with what was measured so far\n"), "{said}");
+    assert!(!has_schema(&url));
+}
+
+#[test]
+fn the_limits_of_a_server_do_not_keep_the_tables_from_being_made_and_dropped() {
+    let url = database();
+    let name = url.rsplit('/').next().unwrap();
+    for setting in [
+        "statement_timeout = '100ms'",
+        "default_transaction_isolation = 'serializable'",
+        "search_path = 'nowhere'",
+    ] {
+        run(&url, &format!("alter database {name} set {setting}"));
+    }
+    let script = ["bench", "--builtin", "select-only", "--seconds", "0.1", "--repetitions", "1"];
+    let output = onetrip(&[&script[..], &["--url", &url]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(!has_schema(&url));
+}
+
+#[test]
+fn a_value_that_is_given_twice_is_measured_once() {
+    let url = database();
+    let twice = ["--tasks", "20,20", "--rtt", "0,0", "--depth", "4,4", "--seconds", "0.01"];
+    let more = ["--preset", "concurrency,trips", "--workload", "select_single,selects"];
+    let levels = ["--isolation", "serializable,serializable", "--repetitions", "1", "--url", &url];
+    let output = onetrip(&[&["bench"], &more[..], &levels[..], &twice[..]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("3/3 "), "{said}");
+}
+
+#[test]
+fn operations_are_counted_by_rows_and_statements_also_where_a_call_does_many() {
+    let url = database();
+    let out = tempdir().unwrap();
+    let cells = ["--preset", "trips", "--workload", "selects,inserts", "--rtt", "0"];
+    let count = ["--depth", "100", "--operations", "2000", "--repetitions", "1", "--url", &url];
+    let path = ["--out", out.path().to_str().unwrap()];
+    assert!(onetrip(&[&["bench"], &cells[..], &count[..], &path[..]].concat()).status.success());
+    let results = fs::read_to_string(out.path().join("results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&results).unwrap();
+    for cell in results["cells"].as_array().unwrap() {
+        assert_eq!(cell["repetitions"][0]["operations"], 2000, "{cell}");
     }
 }

@@ -1,5 +1,7 @@
 //! Databases on the test binary's server.
 
+use std::time::{Duration, Instant};
+
 use onetrip::Client;
 use onetrip_lab::postgres::shared;
 
@@ -23,3 +25,15 @@ pub(crate) fn run(url: &str, sql: &str) -> usize {
 pub(crate) fn has_schema(url: &str) -> bool {
     run(url, "select 1 from pg_namespace where nspname = 'onetrip_bench'") == 1
 }
+
+/// Waits until the server has a session like this.
+pub(crate) fn wait_for_session(url: &str, is_it: &str) {
+    let sql = format!("select 1 from pg_stat_activity where pid <> pg_backend_pid() and {is_it}");
+    let start = Instant::now();
+    while run(url, &sql) == 0 {
+        assert!(start.elapsed() < PATIENCE, "no session came of which {is_it}");
+    }
+}
+
+/// For what must come, however slow the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);

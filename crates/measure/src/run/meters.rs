@@ -5,7 +5,15 @@ use onetrip::{Client, Session};
 use crate::error::Result;
 use crate::meter::{self, ClientCpu, Sampler, Seen, ServerCpu, Waits};
 use crate::results::{Repetition, Server};
+use crate::schema::MAKER;
 use crate::target::{APPLICATION, Target};
+
+/// Tables take as long as they take, and must be dropped after the longest repetition; nothing is tried
+/// again there. The limits of a server or user are for what is measured.
+const PATIENT: &str = "select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings \
+     where name in ('statement_timeout', 'lock_timeout', 'transaction_timeout', \
+     'idle_session_timeout', 'idle_in_transaction_session_timeout'); \
+     set session characteristics as transaction isolation level read committed";
 
 /// Everything that is read, and the connections for it: as many as [`CONNECTIONS`].
 pub(super) struct Meters {
@@ -29,11 +37,12 @@ impl Meters {
     /// Connects, looks whether the server has room for the load's connections, and asks what it is.
     /// Returns the session for the tables.
     pub(super) async fn connect(target: &Target, load: usize) -> Result<(Session, Meters)> {
-        let config = target.direct().clone().connections_max(1);
+        let config = target.direct().clone().connections_max(1).application_name(MAKER);
         let admin = Client::connect_with(&config).await?.session().await?;
         let needed = u32::try_from(load + CONNECTIONS - 1).unwrap_or(u32::MAX);
         meter::connections_left(&admin).await?.check(&format!("--connections {load}"), needed)?;
         let server = describe(target, &admin).await?;
+        admin.script(PATIENT).await?;
         let processes = match target.private() {
             Some(private) => meter::Server::of_private(private),
             None => meter::Server::of_session(target.direct(), &admin).await?,

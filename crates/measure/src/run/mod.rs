@@ -6,6 +6,7 @@ mod plan;
 mod progress;
 mod runner;
 
+use std::pin::pin;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -30,7 +31,7 @@ pub struct Finished {
 /// ends with what was measured so far.
 ///
 /// # Errors
-/// What kept it from beginning; nothing was left on the server then.
+/// What ended it before anything was measured, and what could not be tidied up.
 pub async fn run(
     target: &Target,
     plan: &Plan,
@@ -38,14 +39,23 @@ pub async fn run(
     stop: impl Future<Output = String>,
 ) -> Result<Finished> {
     let (started, clock) = (Timestamp::now(), Instant::now());
-    let mut runner = Runner::begin(target, plan, watch).await?;
+    let mut stop = pin!(stop);
+    let mut runner = tokio::select! {
+        begun = Runner::begin(target, plan, watch) => begun?,
+        reason = &mut stop => return Err(Error::new(reason)),
+    };
     let ended = tokio::select! {
-        ended = runner.measure_all() => ended.map(|()| None),
+        ended = runner.work() => ended.map(|()| None),
         reason = stop => Ok(Some(reason)),
     };
     let (lines, cells) = runner.take();
     let server = runner.server();
     let left = runner.end().await.err();
+    if cells.is_empty() {
+        let error =
+            ended.map_or_else(|error| error, |stopped| Error::new(stopped.unwrap_or_default()));
+        return Err(joined(error, left));
+    }
     let (stopped, failure) = match ended {
         Ok(stopped) => (stopped, left),
         Err(error) => (Some(error.to_string()), Some(joined(error, left))),

@@ -14,17 +14,20 @@ use crate::fortunes::{self, Page};
 use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
 use crate::meter::{self, Seen};
 use crate::results::{Cell, Isolation, Key, Line as LineFound, Server};
+use crate::schema::{SCHEMA, Schema, search_path};
 use crate::script::{self, ScriptOperation};
 use crate::target::{APPLICATION, Line, Target};
-use crate::{concurrency, schema, trips};
+use crate::{concurrency, trips};
 
-/// A run that has begun: the schema is there.
+/// A run that has begun.
 pub(super) struct Runner<'a> {
     target: &'a Target,
     plan: &'a Plan,
     watch: &'a dyn Watch,
     /// Makes and drops the tables.
     admin: Arc<Session>,
+    /// From when it may be there.
+    schema: Option<Schema>,
     meters: Meters,
     lines: Vec<(Line, Option<LineFound>)>,
     /// The connections that carry the load.
@@ -35,7 +38,7 @@ pub(super) struct Runner<'a> {
 
 /// Beginning and end.
 impl<'a> Runner<'a> {
-    /// Looks whether the server has room, and makes the schema.
+    /// Looks whether the server has room. Nothing is made there yet.
     pub(super) async fn begin(
         target: &'a Target,
         plan: &'a Plan,
@@ -43,30 +46,28 @@ impl<'a> Runner<'a> {
     ) -> Result<Runner<'a>> {
         let (admin, meters) = Meters::connect(target, plan.connections()).await?;
         let lines = lines(target, plan)?;
-        if plan.has_tables() {
-            watch.doing("making the tables");
-            schema::create(&admin, plan.force).await?;
-        }
         let cells = plan.cells.len();
         let admin = Arc::new(admin);
         let (found, estimate) = (vec![Found::default(); cells], Estimate::new(cells));
-        let client = None;
-        let runner = Runner { target, plan, watch, admin, meters, lines, client, found, estimate };
-        match runner.make_tables().await {
-            Ok(()) => Ok(runner),
-            Err(error) => Err(super::joined(error, runner.end().await.err())),
-        }
+        let (schema, client) = (None, None);
+        Ok(Runner { target, plan, watch, admin, schema, meters, lines, client, found, estimate })
     }
 
-    async fn make_tables(&self) -> Result<()> {
+    async fn make_tables(&mut self) -> Result<()> {
+        if !self.plan.has_tables() {
+            return Ok(());
+        }
+        self.watch.doing("making the tables");
+        let created = self.schema.insert(Schema::new()).create(&self.admin, self.plan.force).await;
+        created.inspect_err(|_| self.schema = None)?;
         if self.plan.cells.iter().any(|cell| matches!(cell.work, Work::Trips(_))) {
             trips::make_tables(&self.admin).await?;
         }
         if self.plan.cells.iter().any(|cell| matches!(cell.work, Work::Fortunes(_))) {
-            fortunes::create(&self.admin, schema::SCHEMA).await?;
+            fortunes::create(&self.admin, SCHEMA).await?;
         }
         if let Some(scale) = self.plan.scale {
-            script::tables::create(&self.admin, schema::SCHEMA, scale).await?;
+            script::tables::create(&self.admin, SCHEMA, scale).await?;
         }
         Ok(())
     }
@@ -90,11 +91,9 @@ impl<'a> Runner<'a> {
     pub(super) async fn end(self) -> Result<()> {
         // Whatever was still on its way through a proxy may hold locks.
         drop((self.client, self.lines));
-        if !self.plan.has_tables() {
-            return Ok(());
-        }
+        let Some(schema) = self.schema else { return Ok(()) };
         self.watch.doing("dropping the tables");
-        schema::drop_all(&self.admin).await
+        schema.drop(&self.admin).await
     }
 }
 
@@ -112,11 +111,11 @@ fn rtt(cell: &Planned) -> Duration {
 
 /// Measuring.
 impl Runner<'_> {
-    /// Each cell once, then each once more in the opposite order, and so on.
+    /// Makes the tables and measures each cell once, then each once more in the opposite order, and so on.
     ///
     /// # Errors
     /// The first, or that the server is gone: its load would wait for connections that never come.
-    pub(super) async fn measure_all(&mut self) -> Result<()> {
+    pub(super) async fn work(&mut self) -> Result<()> {
         let admin = self.admin.clone();
         tokio::select! {
             measured = self.measure_in_turns() => measured,
@@ -125,6 +124,7 @@ impl Runner<'_> {
     }
 
     async fn measure_in_turns(&mut self) -> Result<()> {
+        self.make_tables().await?;
         let order = self.order();
         for (done, cell) in order.iter().copied().enumerate() {
             let start = Instant::now();
@@ -235,7 +235,7 @@ impl Runner<'_> {
         watch: Watching<'_>,
     ) -> Result<(Ran, Seen)> {
         let Key { tasks, connections, .. } = planned.key;
-        let page = Page::start(config, schema::SCHEMA, mode, connections as usize).await?;
+        let page = Page::start(config, SCHEMA, mode, connections as usize).await?;
         page.load(tasks as usize, each(WARM_UP_CALLS), &|_| ()).await?;
         let before = self.meters.begin(page.trips());
         let load = Load { seed, ..planned.load };
@@ -343,7 +343,7 @@ impl Plan {
         let resolved = config.resolve().map_err(|error| Error::new(error.to_string()))?;
         let mut options: Vec<String> = resolved.options().map(str::to_owned).into_iter().collect();
         if self.has_tables() {
-            options.push(schema::search_path());
+            options.push(search_path());
         }
         if let Some(level) = wanted.level {
             let level = level.name().replace(' ', "\\ ");

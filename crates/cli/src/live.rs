@@ -80,17 +80,59 @@ impl Watch for Live {
     }
 }
 
-/// What is measured, its rate and p99 so far, and the time left.
+/// The time left, the rate and p99 so far, and what is measured: that comes last, since a line that is
+/// too long for the terminal is cut at its end.
 fn message(progress: &Progress<'_>) -> String {
     let snapshot = progress.snapshot;
-    let mut message = progress.label.to_owned();
+    let mut parts = Vec::new();
+    if let Some(left) = progress.left {
+        parts.push(format!("{} left", HumanDuration(left)));
+    }
     if snapshot.operations > 0 {
         let rate = snapshot.operations as f64 / snapshot.elapsed.as_secs_f64();
         let p99 = snapshot.p99_us as f64 / 1e3;
-        message += &format!(": {}/s, p99 {p99:.1} ms", thousands(rate));
+        parts.push(format!("{}/s, p99 {p99:.1} ms", thousands(rate)));
     }
-    match progress.left {
-        Some(left) => format!("{}, {message}", HumanDuration(left)).replacen(", ", " left, ", 1),
-        None => message,
+    parts.push(progress.label.to_owned());
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use onetrip_measure::load::Snapshot;
+
+    use super::*;
+
+    #[test]
+    fn the_figures_stand_before_the_name_since_a_long_line_is_cut_at_its_end() {
+        let progress = Progress {
+            label: "select_for_update_with_fk, read committed, 100 tasks",
+            done: 1,
+            of: 2,
+            snapshot: Snapshot {
+                elapsed: Duration::from_secs(2),
+                operations: 4000,
+                part: 0.5,
+                p99_us: 12_345,
+            },
+            left: Some(Duration::from_secs(9)),
+        };
+        assert_eq!(
+            message(&progress),
+            "9 seconds left, 2,000/s, p99 12.3 ms, \
+             select_for_update_with_fk, read committed, 100 tasks"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_yet_is_not_shown() {
+        let progress = Progress {
+            label: "transfer",
+            done: 0,
+            of: 2,
+            snapshot: Snapshot::default(),
+            left: None,
+        };
+        assert_eq!(message(&progress), "transfer");
     }
 }

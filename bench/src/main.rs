@@ -6,6 +6,7 @@ mod environment;
 mod item;
 mod libpq;
 mod measure;
+mod pgbench;
 mod progress;
 mod report;
 mod rows;

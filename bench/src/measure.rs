@@ -46,7 +46,16 @@ pub async fn timed(operations: u64, work: impl Future<Output = Result<u64>>) -> 
 
 /// User and system time of this process so far.
 fn cpu_time() -> Result<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF)?;
+    cpu_time_of(UsageWho::RUSAGE_SELF)
+}
+
+/// User and system time of the processes that this one has started and seen end.
+pub fn cpu_time_of_children() -> Result<Duration> {
+    cpu_time_of(UsageWho::RUSAGE_CHILDREN)
+}
+
+fn cpu_time_of(who: UsageWho) -> Result<Duration> {
+    let usage = getrusage(who)?;
     let (user, system) = (usage.user_time(), usage.system_time());
     let micros = user.num_microseconds() + system.num_microseconds();
     Ok(Duration::from_micros(micros.unsigned_abs()))

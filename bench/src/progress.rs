@@ -30,6 +30,14 @@ impl Progress {
         }
     }
 
+    /// Prints text for the reader of the figures, on standard output.
+    pub fn print(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| println!("{text}")),
+            None => println!("{text}"),
+        }
+    }
+
     /// Begins with a group of rows.
     pub fn begin(&self, names: String) {
         self.say(&names);

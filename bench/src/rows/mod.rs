@@ -5,6 +5,7 @@ mod chaos;
 mod chatty;
 mod checkout;
 mod checkout_waiters;
+mod concurrency;
 mod copy;
 mod engine_depth;
 mod in_flight;
@@ -21,6 +22,7 @@ mod proxy;
 mod repeatable;
 mod rows_100k;
 mod select;
+mod tool_cost;
 mod transfer;
 
 use anyhow::Result;
@@ -43,7 +45,7 @@ impl Group {
     }
 }
 
-pub const ALL: [Group; 24] = [
+pub const ALL: [Group; 26] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -78,5 +80,7 @@ pub const ALL: [Group; 24] = [
     Group { names: &["kill_1000_in_flight"], run: kill::run },
     Group { names: &["chaos"], run: chaos::run },
     Group { names: &["engine_depth"], run: engine_depth::run },
+    Group { names: &["tool_cost"], run: tool_cost::run },
+    Group { names: &["concurrency"], run: concurrency::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },
 ];

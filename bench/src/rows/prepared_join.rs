@@ -1,15 +1,11 @@
 //! A join of five tables by key, prepared and not, pipelined: what preparing gives, beside what it
 //! gives pgbench on the same server.
 
-use std::io::Write;
-use std::path::PathBuf;
-use std::process::{Command, Stdio};
-
 use anyhow::{Context, Result, ensure};
 use onetrip::{Client, Config};
-use onetrip_lab::postgres::{Installation, find_all};
 
 use crate::measure::{Sample, Spread, timed};
+use crate::pgbench::{self, Pgbench};
 use crate::progress::Progress;
 use crate::report::{Row, beside};
 use crate::stage::{Stage, one_thread};
@@ -81,7 +77,10 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
                 ours.add(with.rate(), without.rate());
             }
             if let (true, Some(pgbench)) = (counts, &pgbench) {
-                theirs.add(pgbench.rate(stage, "prepared")?, pgbench.rate(stage, "extended")?);
+                theirs.add(
+                    rate_of(pgbench, stage, "prepared")?,
+                    rate_of(pgbench, stage, "extended")?,
+                );
             }
             progress.tick(round, rounds);
         }
@@ -152,53 +151,19 @@ async fn pipelines(client: &Client, count: u32) -> Result<Sample> {
     .await
 }
 
-struct Pgbench {
-    program: PathBuf,
-    version: String,
-}
-
-impl Pgbench {
-    /// Beside a server that the lab knows, the newest first.
-    fn find() -> Result<Pgbench> {
-        let mut installations = find_all()?;
-        installations.sort_by_key(|it| std::cmp::Reverse(Installation::major(it)));
-        let mut programs = installations.iter().map(|it| it.bin().join("pgbench"));
-        let program = programs.find(|program| program.exists()).context("there is no pgbench")?;
-        let output = Command::new(&program).arg("--version").output()?;
-        let version = String::from_utf8_lossy(&output.stdout);
-        let version = version.split_whitespace().nth(2).unwrap_or("of an unknown version");
-        Ok(Pgbench { version: format!("pgbench {version}"), program })
-    }
-
-    /// Joins per second, after a second in which each statement is prepared and its plan is settled.
-    fn rate(&self, stage: &Stage, mode: &str) -> Result<f64> {
-        let mut pgbench = Command::new(&self.program)
-            .args(["--no-vacuum", "--client=1", "--time=3", "--progress=1", "--file=-"])
-            .arg(format!("--protocol={mode}"))
-            .env("PGHOST", "127.0.0.1")
-            .env("PGPORT", stage.server.port().to_string())
-            .env("PGUSER", stage.server.user())
-            .env("PGPASSWORD", stage.server.password())
-            .env("PGDATABASE", "postgres")
-            .env("PGSSLMODE", "disable")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .context("cannot run pgbench")?;
-        let mut input = pgbench.stdin.take().context("pgbench has no input")?;
-        input.write_all(script().as_bytes()).context("pgbench takes no script")?;
-        drop(input);
-        let output = pgbench.wait_with_output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "pgbench: {}", said.lines().last().unwrap_or("it failed"));
-        // progress: 2.0 s, 163.0 tps, lat 6.105 ms stddev 0.340, 0 failed
-        let rates = said.lines().filter_map(|line| line.strip_prefix("progress: "));
-        let rates = rates.filter_map(|line| line.split_whitespace().nth(2)?.parse::<f64>().ok());
-        let rates: Vec<f64> = rates.skip(1).collect();
-        ensure!(!rates.is_empty(), "pgbench tells no rates: {said}");
-        Ok(Spread::of(rates).median * f64::from(SIZE))
-    }
+/// pgbench's joins per second, after a second in which each statement is prepared and its plan is
+/// settled.
+fn rate_of(pgbench: &Pgbench, stage: &Stage, mode: &str) -> Result<f64> {
+    let mut command = pgbench.on(&stage.server);
+    command.args(["--time=3", "--progress=1", "--file=-"]).arg(format!("--protocol={mode}"));
+    let output = pgbench::finish(command, &script())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    // progress: 2.0 s, 163.0 tps, lat 6.105 ms stddev 0.340, 0 failed
+    let rates = said.lines().filter_map(|line| line.strip_prefix("progress: "));
+    let rates = rates.filter_map(|line| line.split_whitespace().nth(2)?.parse::<f64>().ok());
+    let rates: Vec<f64> = rates.skip(1).collect();
+    ensure!(!rates.is_empty(), "pgbench tells no rates: {said}");
+    Ok(Spread::of(rates).median * f64::from(SIZE))
 }
 
 /// A pipeline of joins by random keys.

@@ -185,7 +185,7 @@ fn rows(cell: &Cell, theirs: &[(u32, Second)], version: &str) -> [Row; 2] {
     };
     let note = "onetrip bench --script with one task on one connection, its meters running, in turns with \
         pgbench -M prepared, a second each: point selects by random key; depth 100 has 100 of them \
-        between \\startpipeline and \\endpipeline";
+        between \\startpipeline and \\endpipeline; pgbench's CPU is with that of its start";
     [
         row(format!("{NAME}.depth_{depth}"), "1/s", |it| it.rate).at_least(RATIO_MIN).note(note),
         row(format!("{NAME}.depth_{depth}.cpu"), "µs", |it| it.cpu_us).note(note),

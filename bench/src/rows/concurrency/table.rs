@@ -11,10 +11,9 @@ use super::{CONNECTIONS, TASKS};
 pub(super) fn text(cells: &Cells<'_>) -> Result<String> {
     let mut table = Table::new();
     table.load_style(presets::UTF8_BORDERS_ONLY);
-    let levels = Isolation::ALL.map(|level| level.name().to_owned());
-    table.set_header(
-        [vec![format!("µs per transaction (quartiles) · retries")], levels.to_vec()].concat(),
-    );
+    let mut header = vec!["µs per transaction (quartiles) · retries"];
+    header.extend(Isolation::ALL.map(Isolation::name));
+    table.set_header(header);
     for workload in WORKLOADS {
         let mut row = vec![workload.name.to_owned()];
         for level in Isolation::ALL {

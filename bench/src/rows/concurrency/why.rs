@@ -16,9 +16,6 @@ const SESSIONS_MIN: f64 = 0.2;
 
 /// As `X takes 1.30 × as long as Y; of the sessions' time per transaction …; X: …; Y: …`.
 pub(super) fn why(cell: &Cell, base: &Cell) -> String {
-    if std::ptr::eq(cell, base) {
-        return seen(cell);
-    }
     let (ratio, is_noise) = ratio(cell, base);
     let noise = if is_noise { ", which may be noise" } else { "" };
     format!(

@@ -34,6 +34,12 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), End> {
     let comparison = report::compare(&read(&args.a)?, &read(&args.b)?);
     print(&comparison.to_string())?;
     let Some(limit) = args.fail_above else { return Ok(()) };
+    if comparison.pairs.is_empty() {
+        // Otherwise a CI whose options have changed would be green for ever.
+        return Err("bench compare: --fail-above has nothing to look at: no cell is in both runs"
+            .to_owned()
+            .into());
+    }
     let slower = comparison.fails_above(limit);
     if slower.is_empty() {
         return Ok(());

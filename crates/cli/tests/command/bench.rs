@@ -205,13 +205,17 @@ fn a_comparison_fails_where_something_became_slower() {
         let more = ["--rtt", rtt, "--url", &url, "--out", dir.path().to_str().unwrap()];
         assert!(onetrip(&[&arguments[..], &more[..]].concat()).status.success());
     }
-    // As if it were the same line.
-    let text = fs::read_to_string(slow).unwrap();
-    fs::write(slow, text.replace("\"rtt_added_ms\": 20.0", "\"rtt_added_ms\": 0.0")).unwrap();
     let compare = |a: &str, b: &str| {
         let output = onetrip(&["bench", "compare", a, b, "--fail-above", "1.10"]);
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
+    // Nothing in common: a limit that looks at nothing must not pass.
+    let (status, said) = compare(fast, slow);
+    assert_eq!(status, Some(2), "{said}");
+    assert!(said.contains("no cell in common"), "{said}");
+    // As if it were the same line.
+    let text = fs::read_to_string(slow).unwrap();
+    fs::write(slow, text.replace("\"rtt_added_ms\": 20.0", "\"rtt_added_ms\": 0.0")).unwrap();
     let (status, said) = compare(fast, slow);
     assert_eq!(status, Some(1), "{said}");
     assert!(said.ends_with("2 cells are slower than 1.1 ×, beyond the noise\n"), "{said}");

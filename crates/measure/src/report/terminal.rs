@@ -25,7 +25,7 @@ pub fn terminal(results: &Results) -> String {
         parts.extend(tables::tables(results, preset).iter().map(grid));
         parts.push(cells(results, preset));
     }
-    parts.push(footer(results));
+    parts.push(footer());
     parts.join("\n\n")
 }
 
@@ -36,6 +36,10 @@ fn header(results: &Results) -> String {
     let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
     let lines = told.map(|(name, value)| wrapped(&format!("{name:<11} {value}"), "            "));
     let mut lines: Vec<String> = lines.collect();
+    if let Some(why) = &results.stopped {
+        let text = format!("This is not all that was to be measured: {why}");
+        lines.push(format!("\n{}", wrapped(&text, "")));
+    }
     lines.extend(summary::found(results).iter().map(|it| format!("\n{}", wrapped(it, ""))));
     lines.join("\n")
 }
@@ -45,11 +49,8 @@ fn settings(results: &Results) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
-fn footer(results: &Results) -> String {
+fn footer() -> String {
     let mut lines: Vec<String> = setting::READING.iter().map(|it| wrapped(it, "")).collect();
-    if let Some(why) = &results.stopped {
-        lines.push(wrapped(&format!("This is not all that was to be measured: {why}"), ""));
-    }
     lines.push("In the tables ± is how far the farther quartile lies from the median.".to_owned());
     lines.join("\n")
 }

@@ -36,7 +36,9 @@ fn no_line_on_the_terminal_is_too_wide() {
 #[test]
 fn a_stopped_run_says_so_and_why() {
     let shown_stopped = terminal(odd::named("stopped"));
-    assert!(shown_stopped.contains("This is not all that was to be measured: interrupted"));
+    let said = shown_stopped.find("This is not all that was to be measured: interrupted");
+    assert!(said < shown_stopped.find("== "), "before the tables");
+    assert!(said.is_some());
     assert!(!shown().contains("This is not all"));
 }
 

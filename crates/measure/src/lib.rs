@@ -7,6 +7,7 @@
 //! is made of that alone.
 
 pub mod concurrency;
+mod descriptors;
 pub mod error;
 pub mod fortunes;
 pub mod load;

@@ -58,7 +58,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) tasks: Vec<u32>,
 
-    /// Connections that the tasks have between them; scripts have one for each task unless told
+    /// Connections that the tasks have between them, at most one for each; scripts have one for each task unless told
     /// otherwise; trips needs one [default: 10].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50_000))]
     pub(super) connections: Option<u32>,

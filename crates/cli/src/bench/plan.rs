@@ -134,7 +134,7 @@ impl RunArgs {
                     mode: self.one_trip.then(|| "one trip".to_owned()),
                     isolation: Some(*isolation),
                     tasks: *tasks,
-                    connections: self.connections.unwrap_or(CONNECTIONS),
+                    connections: self.connections_of(*tasks, CONNECTIONS),
                     depth: None,
                     rate: self.rate,
                     rtt_added_ms,
@@ -182,7 +182,7 @@ impl RunArgs {
                 mode: Some(mode.name().to_owned()),
                 isolation: None,
                 tasks,
-                connections: self.connections.unwrap_or(CONNECTIONS),
+                connections: self.connections_of(tasks, CONNECTIONS),
                 depth: None,
                 rate: self.rate,
                 rtt_added_ms,
@@ -242,7 +242,7 @@ impl RunArgs {
                     mode: Some(self.protocol_name()),
                     isolation,
                     tasks,
-                    connections: self.connections.unwrap_or(tasks).min(tasks),
+                    connections: self.connections_of(tasks, tasks),
                     depth: None,
                     rate: self.rate,
                     rtt_added_ms: rtt,
@@ -252,6 +252,11 @@ impl RunArgs {
                 cells.push(Planned { key, unit: Unit::Transaction, work, load });
             }
         }
+    }
+
+    /// No task uses two at once.
+    fn connections_of(&self, tasks: u32, otherwise: u32) -> u32 {
+        self.connections.unwrap_or(otherwise).min(tasks)
     }
 
     fn protocol(&self) -> ProtocolArg {

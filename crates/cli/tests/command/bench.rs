@@ -108,8 +108,8 @@ fn a_user_who_may_not_make_a_schema_is_told() {
 
 #[test]
 fn connections_that_the_server_has_no_room_for_are_refused_before_anything_is_made() {
-    let said = refusal(&small(&database(), &["--connections", "5000"]));
-    assert!(said.contains("--connections 5000") && said.contains("max_connections"), "{said}");
+    let said = refusal(&small(&database(), &["--connections", "500", "--tasks", "500"]));
+    assert!(said.contains("--connections 500") && said.contains("max_connections"), "{said}");
 }
 
 #[test]
@@ -344,4 +344,13 @@ fn operations_are_counted_by_rows_and_statements_also_where_a_call_does_many() {
     for cell in results["cells"].as_array().unwrap() {
         assert_eq!(cell["repetitions"][0]["operations"], 2000, "{cell}");
     }
+}
+
+#[test]
+fn there_are_no_more_connections_than_tasks_that_could_use_them() {
+    let url = database();
+    // More than any machine takes.
+    let most = ["--connections", "50000", "--workload", "select_single,join"];
+    let said = onetrip(&small(&url, &most));
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
 }

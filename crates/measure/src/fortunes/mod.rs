@@ -9,7 +9,6 @@
 //! The CPU of the client is that of the web server, with the database client in it: the threads that
 //! make the HTTP load are [set aside](crate::meter::set_aside).
 
-mod descriptors;
 mod page;
 mod rows;
 mod serve;

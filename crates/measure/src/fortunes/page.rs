@@ -8,11 +8,11 @@ use tokio::net::TcpListener;
 use tokio::sync::{oneshot, watch};
 use tokio::task::{AbortHandle, JoinError};
 
-use super::descriptors::make_room;
 use super::rows::select;
 use super::serve::{Mode, Site, serve};
 use super::threads::Threads;
 use super::visitor::Visitor;
+use crate::descriptors::make_room;
 use crate::error::{Error, Result};
 use crate::load::{self, Load, Ran, Snapshot};
 use crate::meter::set_aside;

@@ -9,6 +9,7 @@ use super::found::Found;
 use super::meters::Meters;
 use super::plan::{Plan, Planned, Work};
 use super::progress::{Estimate, Progress, Watch};
+use crate::descriptors::make_room;
 use crate::error::{Error, Result};
 use crate::fortunes::{self, Page};
 use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
@@ -44,6 +45,7 @@ impl<'a> Runner<'a> {
         plan: &'a Plan,
         watch: &'a dyn Watch,
     ) -> Result<Runner<'a>> {
+        make_room((plan.connections() * FILES_PER_CONNECTION + FILES) as u64)?;
         let (admin, meters) = Meters::connect(target, plan.connections()).await?;
         let lines = lines(target, plan)?;
         let cells = plan.cells.len();
@@ -96,6 +98,12 @@ impl<'a> Runner<'a> {
         schema.drop(&self.admin).await
     }
 }
+
+/// Through the latency proxy a connection has both of its ends here, and the proxy's own.
+const FILES_PER_CONNECTION: usize = 3;
+
+/// Beside connections: of the runtime, the proxies, what is written.
+const FILES: usize = 64;
 
 /// The ways to the server that the plan needs, the shortest first.
 fn lines(target: &Target, plan: &Plan) -> Result<Vec<(Line, Option<LineFound>)>> {

@@ -1,4 +1,4 @@
-//! Open files: each connection of a page is two of them, since both ends are in this process.
+//! Open files: each connection is one of them, and two where both ends are in this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 ///
 /// # Errors
 /// It may not be raised far enough.
-pub(super) fn make_room(needed: u64) -> Result<()> {
+pub(crate) fn make_room(needed: u64) -> Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let wanted = open() + needed;
     // None is no limit.
@@ -23,7 +23,7 @@ pub(super) fn make_room(needed: u64) -> Result<()> {
     let allowed = limit.maximum.or(limit.current).unwrap_or_default();
     Err(Error::new(format!(
         "so many connections need {wanted} open files and {allowed} are allowed: \
-         lower --tasks or raise the limit (ulimit -Hn)"
+         lower --connections or --tasks, or raise the limit (ulimit -Hn)"
     )))
 }
 

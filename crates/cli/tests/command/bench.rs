@@ -354,3 +354,17 @@ fn there_are_no_more_connections_than_tasks_that_could_use_them() {
     let said = onetrip(&small(&url, &most));
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
 }
+
+#[test]
+fn a_lost_connection_to_a_server_that_is_there_leaves_no_schema() {
+    let url = database();
+    let mut bench = Onetrip::start(&small(&url, &["--repetitions", "1000"]), Stdio::null());
+    bench.wait_for("simple_insert");
+    let sql = "select pg_terminate_backend(pid) from pg_stat_activity \
+        where application_name = 'onetrip bench, tables' and datname = current_database()";
+    assert_eq!(run(&url, sql), 1);
+    let (status, said) = bench.end();
+    assert_eq!(status.code(), Some(2), "{said}");
+    assert!(!said.contains("may be left"), "{said}");
+    assert!(!has_schema(&url));
+}

@@ -37,8 +37,7 @@ impl Meters {
     /// Connects, looks whether the server has room for the load's connections, and asks what it is.
     /// Returns the session for the tables.
     pub(super) async fn connect(target: &Target, load: usize) -> Result<(Session, Meters)> {
-        let config = target.direct().clone().connections_max(1).application_name(MAKER);
-        let admin = Client::connect_with(&config).await?.session().await?;
+        let admin = maker(target).await?;
         let needed = u32::try_from(load + CONNECTIONS - 1).unwrap_or(u32::MAX);
         meter::connections_left(&admin).await?.check(&format!("--connections {load}"), needed)?;
         let server = describe(target, &admin).await?;
@@ -47,7 +46,7 @@ impl Meters {
             Some(private) => meter::Server::of_private(private),
             None => meter::Server::of_session(target.direct(), &admin).await?,
         };
-        let sampler = Sampler::connect(&config, APPLICATION).await?;
+        let sampler = Sampler::connect(target.direct(), APPLICATION).await?;
         Ok((admin, Meters { server, processes, sampler }))
     }
 
@@ -71,6 +70,12 @@ impl Meters {
         to.trips = Some(trips - before);
         waits.finish()
     }
+}
+
+/// The session that makes and drops the tables.
+pub(super) async fn maker(target: &Target) -> Result<Session> {
+    let config = target.direct().clone().connections_max(1).application_name(MAKER);
+    Ok(Client::connect_with(&config).await?.session().await?)
 }
 
 async fn describe(target: &Target, admin: &Session) -> Result<Server> {

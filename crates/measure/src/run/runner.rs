@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use onetrip::{Client, Config, Session};
 
 use super::found::Found;
-use super::meters::Meters;
+use super::meters::{self, Meters};
 use super::plan::{Plan, Planned, Work};
 use super::progress::{Estimate, Progress, Watch};
 use crate::descriptors::make_room;
@@ -15,7 +15,7 @@ use crate::fortunes::{self, Page};
 use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
 use crate::meter::{self, Seen};
 use crate::results::{Cell, Isolation, Key, Line as LineFound, Server};
-use crate::schema::{SCHEMA, Schema, search_path};
+use crate::schema::{LEFT, SCHEMA, Schema, search_path};
 use crate::script::{self, ScriptOperation};
 use crate::target::{APPLICATION, Line, Target};
 use crate::{concurrency, trips};
@@ -95,7 +95,11 @@ impl<'a> Runner<'a> {
         drop((self.client, self.lines));
         let Some(schema) = self.schema else { return Ok(()) };
         self.watch.doing("dropping the tables");
-        schema.drop(&self.admin).await
+        if !self.admin.is_closed() {
+            return schema.drop(&self.admin).await;
+        }
+        let left = |error| Error::new(format!("{error}; {LEFT}"));
+        schema.drop(&meters::maker(self.target).await.map_err(left)?).await
     }
 }
 

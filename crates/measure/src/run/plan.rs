@@ -1,6 +1,7 @@
 //! What a run will do.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::concurrency::Workload;
 use crate::load::Load;
@@ -68,9 +69,27 @@ impl Plan {
         let is_script = |cell: &Planned| matches!(cell.work, Work::Script(_));
         self.scale.is_some() || !self.cells.iter().all(is_script)
     }
+
+    /// The cells, as often as each is measured: each once, then each once more in the opposite order, and
+    /// so on. Those of one line stay together.
+    pub(super) fn order(&self) -> Vec<usize> {
+        let mut once: Vec<usize> = (0..self.cells.len()).collect();
+        once.sort_by_key(|cell| self.cells[*cell].rtt());
+        let mut order = Vec::new();
+        for _ in 0..self.repetitions {
+            order.extend(&once);
+            once.reverse();
+        }
+        order
+    }
 }
 
 impl Planned {
+    /// The round trip that is added.
+    pub(super) fn rtt(&self) -> Duration {
+        Duration::from_secs_f64(self.key.rtt_added_ms / 1e3)
+    }
+
     /// For people who watch.
     pub fn label(&self) -> String {
         let key = &self.key;
@@ -91,5 +110,55 @@ impl Planned {
             add(format!("{} ms added", key.rtt_added_ms));
         }
         label
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::Until;
+    use crate::results::{Isolation, Preset};
+    use crate::trips::Transfer;
+
+    fn cell(rtt_added_ms: f64) -> Planned {
+        let key = Key {
+            preset: Preset::Trips,
+            workload: "transfer".to_owned(),
+            mode: None,
+            isolation: None,
+            tasks: 1,
+            connections: 1,
+            depth: None,
+            rate: None,
+            rtt_added_ms,
+        };
+        let work = Work::Trips(Way::Transfer(Transfer::Pipeline));
+        let load = Load { until: Until::Each(1), rate: None, seed: 1 };
+        Planned { key, unit: Unit::Transaction, work, load }
+    }
+
+    fn plan(cells: Vec<Planned>, repetitions: u32) -> Plan {
+        let command = Vec::new();
+        let (seed, rows, threads) = (1, 1, 1);
+        let (scale, one_trip, force) = (None, false, false);
+        Plan { cells, repetitions, seed, rows, scale, one_trip, force, command, threads }
+    }
+
+    #[test]
+    fn cells_take_turns_there_and_back_and_those_of_a_line_stay_together() {
+        let cells = [5.0, 0.0, 5.0, 0.0].map(cell).into();
+        assert_eq!(plan(cells, 3).order(), [1, 3, 0, 2, 2, 0, 3, 1, 1, 3, 0, 2]);
+    }
+
+    #[test]
+    fn a_label_says_what_a_cell_differs_in() {
+        assert_eq!(cell(0.0).label(), "transfer");
+        let mut all = cell(0.2);
+        all.key.mode = Some("pipeline".to_owned());
+        all.key.isolation = Some(Isolation::ReadCommitted);
+        all.key.tasks = 7;
+        assert_eq!(all.label(), "transfer, pipeline, read committed, 7 tasks, 0.2 ms added");
+        all.key.depth = Some(7);
+        assert_eq!(all.label(), "transfer, pipeline, read committed, depth 7, 0.2 ms added");
     }
 }

@@ -111,14 +111,10 @@ const FILES: usize = 64;
 
 /// The ways to the server that the plan needs, the shortest first.
 fn lines(target: &Target, plan: &Plan) -> Result<Vec<(Line, Option<LineFound>)>> {
-    let mut rtts: Vec<Duration> = plan.cells.iter().map(rtt).collect();
+    let mut rtts: Vec<Duration> = plan.cells.iter().map(Planned::rtt).collect();
     rtts.sort_unstable();
     rtts.dedup();
     rtts.into_iter().map(|rtt| Ok((target.line(rtt)?, None))).collect()
-}
-
-fn rtt(cell: &Planned) -> Duration {
-    Duration::from_secs_f64(cell.key.rtt_added_ms / 1e3)
 }
 
 /// Measuring.
@@ -137,25 +133,13 @@ impl Runner<'_> {
 
     async fn measure_in_turns(&mut self) -> Result<()> {
         self.make_tables().await?;
-        let order = self.order();
+        let order = self.plan.order();
         for (done, cell) in order.iter().copied().enumerate() {
             let start = Instant::now();
             self.measure(cell, &order[done..], done).await?;
             self.estimate.note(cell, start.elapsed());
         }
         Ok(())
-    }
-
-    /// The cells, as often as each is measured. Those of one line stay together.
-    fn order(&self) -> Vec<usize> {
-        let mut once: Vec<usize> = (0..self.plan.cells.len()).collect();
-        once.sort_by_key(|cell| rtt(&self.plan.cells[*cell]));
-        let mut order = Vec::new();
-        for _ in 0..self.plan.repetitions {
-            order.extend(&once);
-            once.reverse();
-        }
-        order
     }
 
     async fn measure(&mut self, cell: usize, left: &[usize], done: usize) -> Result<()> {
@@ -329,7 +313,7 @@ impl Wanted {
 impl Runner<'_> {
     /// The client that this cell needs, and its configuration: that of the cell before, if it will do.
     async fn client_of(&mut self, planned: &Planned) -> Result<(Client, Config)> {
-        let rtt = rtt(planned);
+        let rtt = planned.rtt();
         let line = self.lines.iter().position(|(line, _)| line.rtt == rtt).unwrap_or(0);
         let wanted = Wanted::by(planned, line);
         let (way, found) = &mut self.lines[line];

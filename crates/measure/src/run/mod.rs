@@ -12,7 +12,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::error::{Error, Result};
-use crate::results::{ClientSide, Results, SCHEMA, SCHEMA_VERSION};
+use crate::results::{ClientSide, Results, SCHEMA, SCHEMA_VERSION, Server};
 use crate::target::Target;
 pub use plan::{Plan, Planned, Work};
 pub use progress::{Progress, Watch};
@@ -51,30 +51,38 @@ pub async fn run(
     let (lines, cells) = runner.take();
     let server = runner.server();
     let left = runner.end().await.err();
-    if cells.is_empty() {
-        let error =
-            ended.map_or_else(|error| error, |stopped| Error::new(stopped.unwrap_or_default()));
-        return Err(joined(error, left));
-    }
     let (stopped, failure) = match ended {
-        Ok(stopped) => (stopped, left),
+        Ok(None) => (None, left),
+        Ok(Some(stopped)) => {
+            let failure = left.map(|left| joined(Error::new(&stopped), Some(left)));
+            (Some(stopped), failure)
+        }
         Err(error) => (Some(error.to_string()), Some(joined(error, left))),
     };
-    let results = Results {
+    if let (true, Some(stopped)) = (cells.is_empty(), &stopped) {
+        return Err(failure.unwrap_or_else(|| Error::new(stopped)));
+    }
+    let elapsed_s = clock.elapsed().as_secs_f64();
+    let results = Results { elapsed_s, stopped, lines, cells, ..results(plan, server, started) };
+    Ok(Finished { results, failure })
+}
+
+/// Without what was found.
+fn results(plan: &Plan, server: Server, started: Timestamp) -> Results {
+    Results {
         schema: SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
         onetrip_version: env!("CARGO_PKG_VERSION").to_owned(),
         started_at: started.round(jiff::Unit::Second).unwrap_or(started).to_string(),
-        elapsed_s: clock.elapsed().as_secs_f64(),
-        stopped,
+        elapsed_s: 0.0,
+        stopped: None,
         command: plan.command.clone(),
         seed: plan.seed,
         server,
         client: client_side(plan.threads),
-        lines,
-        cells,
-    };
-    Ok(Finished { results, failure })
+        lines: Vec::new(),
+        cells: Vec::new(),
+    }
 }
 
 fn joined(first: Error, second: Option<Error>) -> Error {

@@ -12,6 +12,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::error::{Error, Result};
 use crate::load::{Operation, Tally};
 use crate::schema::SCHEMA;
+use crate::sqlstate::{is_conflict, is_fatal};
 
 /// One of the operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,15 +155,14 @@ impl Operation for Task {
                     tally.failed_as_expected(code);
                     return Ok(());
                 }
+                Some(code) if !is_fatal(code) && !error.is_connection_lost() => {
+                    tally.failed(code);
+                    return Ok(());
+                }
                 _ => return Err(Error::from(error).context(self.workload.name)),
             }
         }
     }
-}
-
-/// Serialization failures and deadlocks: what others did is the reason, and to try again is the cure.
-fn is_conflict(code: &str) -> bool {
-    matches!(code, "40001" | "40P01")
 }
 
 async fn attempt(

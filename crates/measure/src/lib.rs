@@ -19,6 +19,7 @@ pub mod schema;
 pub mod script;
 pub mod server;
 pub mod spread;
+mod sqlstate;
 pub mod target;
 pub mod trips;
 

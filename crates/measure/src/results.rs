@@ -134,7 +134,8 @@ pub struct Cell {
     pub lag: Option<Latency>,
     /// Attempts that were tried again, by SQLSTATE.
     pub retries: BTreeMap<String, u64>,
-    /// Operations that failed, by SQLSTATE (`lost` for a connection that was).
+    /// Operations that failed, by SQLSTATE; `lost` for a connection that was; `never begun` for those of
+    /// an open loop that the backlog left no time for.
     pub errors: BTreeMap<String, u64>,
     /// Operations that were meant to fail and did, by SQLSTATE. They count as operations.
     pub expected_errors: BTreeMap<String, u64>,
@@ -177,6 +178,9 @@ pub struct Repetition {
     pub retries: u64,
     /// Operations that failed.
     pub errors: u64,
+    /// Half of the operations took at most this, in microseconds; None if none ended well.
+    #[serde(default)]
+    pub p50_us: Option<u64>,
     /// Trips that the client made: writes after bytes of the server. None where they were not counted.
     pub trips: Option<u64>,
     /// CPU of this program, without that of its latency proxy.
@@ -222,17 +226,17 @@ impl Cell {
         Spread::of(self.repetitions.iter().map(|it| 1e6 / it.rate()))
     }
 
-    /// Trips per operation.
+    /// Trips per operation, failed ones included: they cost trips and CPU, too.
     pub fn trips_per_operation(&self) -> Option<Spread> {
         self.per_operation(|it| it.trips.map(|trips| trips as f64))
     }
 
-    /// CPU of the client per operation, in microseconds.
+    /// CPU of the client per operation, failed ones included, in microseconds.
     pub fn client_cpu_us(&self) -> Option<Spread> {
         self.per_operation(|it| it.client_cpu_ms.map(|ms| ms * 1e3))
     }
 
-    /// CPU of the server per operation, in microseconds.
+    /// CPU of the server per operation, failed ones included, in microseconds.
     pub fn server_cpu_us(&self) -> Option<Spread> {
         self.per_operation(|it| it.server_cpu_ms.map(|ms| ms * 1e3))
     }
@@ -243,7 +247,7 @@ impl Cell {
     }
 
     fn per_operation(&self, total: impl Fn(&Repetition) -> Option<f64>) -> Option<Spread> {
-        let each = |it: &Repetition| Some(total(it)? / it.operations as f64);
+        let each = |it: &Repetition| Some(total(it)? / (it.operations + it.errors) as f64);
         Spread::of(self.repetitions.iter().filter_map(each))
     }
 }

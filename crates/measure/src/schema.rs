@@ -15,9 +15,15 @@ pub const SCHEMA: &str = "onetrip_bench";
 /// What an end at once has to say of it.
 pub const LEFT: &str = "the schema onetrip_bench may be left on the server: `drop schema if exists onetrip_bench cascade` drops it";
 
-/// Has a connection look into the schema first, as a startup option.
+/// Has a connection look into the schema alone, as a startup option: a preset that lost its tables must not
+/// find others of the same names.
 pub fn search_path() -> String {
-    format!("-c search_path={SCHEMA},public")
+    format!("-c search_path={SCHEMA}")
+}
+
+/// Has one look into it first, and then where it would without: scripts may need both.
+pub fn search_path_of_scripts() -> String {
+    format!("{},\"$user\",public", search_path())
 }
 
 /// The schema of one run. It bears a mark of that run, so that nobody drops another's by mistake,

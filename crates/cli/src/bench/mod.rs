@@ -57,6 +57,8 @@ fn measure(args: &RunArgs) -> Result<(), End> {
             tell(&format!("written: {}", path.display()));
         }
     }
-    print(&report::terminal(&finished.results))?;
+    if !finished.results.cells.is_empty() {
+        print(&report::terminal(&finished.results))?;
+    }
     ended(&finished)
 }

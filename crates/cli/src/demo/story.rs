@@ -2,6 +2,7 @@
 
 use comfy_table::{Cell as Field, CellAlignment, Table, presets};
 use onetrip_measure::results::{Cell, Preset, Results};
+use onetrip_measure::spread::Ratio;
 
 use super::plan::TASKS;
 use crate::output::thousands;
@@ -61,7 +62,6 @@ fn times(cells: &[&Cell], name: impl Fn(&Cell) -> String) -> Table {
         of.map_or(f64::NAN, |it| if cell.key.tasks == 1 { it.median / 1e3 } else { it.median })
     };
     let slowest = cells.iter().map(time).fold(0.0, f64::max);
-    let first = cells.first().map_or(1.0, time);
     for cell in cells {
         let trips =
             cell.trips_per_operation().map_or(String::new(), |it| format!("{:.0}", it.median));
@@ -69,11 +69,23 @@ fn times(cells: &[&Cell], name: impl Fn(&Cell) -> String) -> Table {
             Field::new(name(cell)),
             right(trips),
             right(format!("{:.1}", time(cell))),
-            right(format!("{:.2}", time(cell) / first)),
+            right(cells.first().map_or(String::new(), |first| ratio(cell, first))),
             Field::new(bar(time(cell) / slowest)),
         ]);
     }
     table
+}
+
+/// Of the times of two cells; within the noise there is none.
+fn ratio(cell: &Cell, first: &Cell) -> String {
+    let times = |cell: &Cell| -> Vec<f64> {
+        cell.repetitions.iter().map(|it| it.elapsed_ms / it.operations as f64).collect()
+    };
+    match Ratio::of(&times(cell), &times(first)) {
+        _ if std::ptr::eq(cell, first) => "1.00".to_owned(),
+        Some(ratio) if !ratio.is_noise() => format!("{:.2}", ratio.median),
+        _ => "in the noise".to_owned(),
+    }
 }
 
 /// A line for each depth.

@@ -100,7 +100,8 @@ pub async fn run<O: Operation>(
     tasks.shutdown().await;
     ended?;
     watch(shared.snapshot());
-    let recorder = std::mem::take(&mut *shared.recorder());
+    let mut recorder = std::mem::take(&mut *shared.recorder());
+    recorder.never_begun(shared.pace.missed());
     Ok(Ran { repetition: recorder.repetition(elapsed), recorder })
 }
 

@@ -60,6 +60,9 @@ impl Tally {
     }
 }
 
+/// What stands for a SQLSTATE where an operation had no turn.
+const NEVER_BEGUN: &str = "never begun";
+
 /// What became of many operations.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
@@ -99,6 +102,13 @@ impl Recorder {
         }
     }
 
+    /// So many operations were due and never begun.
+    pub(super) fn never_begun(&mut self, count: u64) {
+        if count > 0 {
+            *self.errors.entry(NEVER_BEGUN.to_owned()).or_default() += count;
+        }
+    }
+
     /// Adds what another one has.
     pub fn add(&mut self, other: &Recorder) {
         self.latency.add(&other.latency);
@@ -125,6 +135,7 @@ impl Recorder {
             operations: self.operations,
             retries: self.retries.values().sum(),
             errors: self.errors.values().sum(),
+            p50_us: self.latency.median_us(),
             ..Repetition::default()
         }
     }
@@ -161,6 +172,10 @@ impl Distribution {
 
     fn add(&mut self, other: &Distribution) {
         self.0 += &other.0;
+    }
+
+    fn median_us(&self) -> Option<u64> {
+        (!self.0.is_empty()).then(|| self.quantile_us(0.5))
     }
 
     /// The time that this part of all took at most; 0 of nothing.

@@ -36,13 +36,20 @@ pub(super) struct Pacer {
 struct Open {
     gate: Arc<Semaphore>,
     arrivals: Mutex<Arrivals>,
+    /// Moments that came too late to be taken.
+    missed: AtomicU64,
 }
+
+/// For how many times its time an open loop works off its backlog. What is due and not begun by then
+/// is counted, and the run ends: at ten times the capacity it would go on for ten times as long.
+const BACKLOG_MAX: u32 = 2;
 
 impl Pacer {
     pub(super) fn new(tasks: usize, load: Load, start: Instant) -> Pacer {
         let open = load.rate.map(|rate| Open {
             gate: Arc::new(Semaphore::new(0)),
             arrivals: Mutex::new(Arrivals::new(rate, load, tasks)),
+            missed: AtomicU64::new(0),
         });
         Pacer { start, tasks, load, begun: AtomicU64::new(0), open }
     }
@@ -58,8 +65,25 @@ impl Pacer {
     pub(super) async fn next(&self, done: u64) -> Option<Turn> {
         let Some(open) = &self.open else { return self.may_begin(done).then_some(CLOSED) };
         open.gate.acquire().await.ok()?.forget();
-        let arrival = open.arrivals.lock().unwrap_or_else(PoisonError::into_inner).next()?;
+        let mut arrivals = open.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.is_over() {
+            open.missed.fetch_add(arrivals.by_ref().count() as u64, Ordering::Relaxed);
+        }
+        let arrival = arrivals.next()?;
         Some(Turn { intended: Some(self.start + arrival) })
+    }
+
+    /// Whether an open loop has had its time, and that for its backlog.
+    fn is_over(&self) -> bool {
+        match self.load.until {
+            Until::Elapsed(time) => self.start.elapsed() > time.saturating_mul(BACKLOG_MAX),
+            Until::Each(_) | Until::Operations(_) => false,
+        }
+    }
+
+    /// Operations that were due and never begun.
+    pub(super) fn missed(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.missed.load(Ordering::Relaxed))
     }
 
     fn may_begin(&self, done: u64) -> bool {
@@ -77,7 +101,12 @@ impl Pacer {
             Until::Each(_) if self.tasks == 0 => 1.0,
             Until::Each(count) => calls as f64 / (count as f64 * self.tasks as f64),
             Until::Operations(count) => calls as f64 / count as f64,
-            Until::Elapsed(time) => elapsed.as_secs_f64() / time.as_secs_f64(),
+            Until::Elapsed(time) => {
+                let due = self.load.rate.map(|rate| calls as f64 / (rate * time.as_secs_f64()));
+                let patience = if due.is_some() { BACKLOG_MAX.into() } else { 1.0 };
+                let passed = elapsed.as_secs_f64() / (time.as_secs_f64() * patience);
+                due.map_or(passed, |due| due.max(passed))
+            }
         };
         part.clamp(0.0, 1.0)
     }
@@ -229,6 +258,17 @@ mod tests {
         let closed = Load { rate: None, ..load(Until::Elapsed(Duration::ZERO)) };
         let pacer = Pacer::new(2, closed, Instant::now());
         assert!(pacer.next(0).await.is_some() && pacer.next(0).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_backlog_that_is_too_long_is_counted_and_left() {
+        let time = Duration::from_secs(10);
+        let long_ago = Instant::now() - 3 * time;
+        let pacer = Pacer::new(1, load(Until::Elapsed(time)), long_ago);
+        let clock = pacer.start();
+        assert!(pacer.next(0).await.is_none() && clock.is_ok());
+        // 10,000 of a Poisson process: its standard deviation is 100.
+        assert!((9_500..10_500).contains(&pacer.missed()), "{}", pacer.missed());
     }
 
     #[tokio::test]

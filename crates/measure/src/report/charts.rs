@@ -118,7 +118,8 @@ fn across_levels(results: &Results) -> Vec<Group> {
         return Vec::new();
     }
     let sheets = &[Dimension::Rtt, Dimension::Workload];
-    let layout = Layout { sheets, column: Dimension::Tasks, measure: Measure::Elapsed };
+    let layout =
+        Layout { sheets, column: Dimension::Tasks, measure: Measure::under_concurrency(&cells) };
     let is_one = values(&cells, Dimension::Rtt) < 2;
     let mut groups: Vec<Group> = Vec::new();
     for grid in grids(&cells, &results.lines, &layout) {

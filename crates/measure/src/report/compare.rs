@@ -6,7 +6,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, pres
 
 use super::format::{self, times};
 use super::grid::{Dimension, needed, row_label};
-use crate::results::{Cell, Key, Results};
+use crate::results::{Cell, Key, Repetition, Results};
 use crate::spread::{REPETITIONS_MIN, Ratio};
 
 /// Run B held against run A. Shown as a table, with warnings in front.
@@ -27,7 +27,8 @@ pub struct Comparison {
 pub struct Pair {
     /// Which it is.
     pub key: Key,
-    /// Time per operation of B in multiples of A's. None if in either of them nothing ended well.
+    /// Time per operation of B in multiples of A's; where operations came at a rate, the median of their
+    /// latencies. None if in either of them nothing ended well.
     pub time: Option<Ratio>,
     /// The 99th percentile of latency of B in multiples of A's. It is one figure for each run, so
     /// nothing is known of its noise.
@@ -65,11 +66,21 @@ pub fn compare(a: &Results, b: &Results) -> Comparison {
 
 fn pair(a: &Cell, b: &Cell) -> Pair {
     let times =
-        |cell: &Cell| -> Vec<f64> { cell.repetitions.iter().map(|it| 1.0 / it.rate()).collect() };
+        |cell: &Cell| -> Vec<f64> { cell.repetitions.iter().filter_map(time_of(cell)).collect() };
     let p99 = |cell: &Cell| cell.latency.as_ref().map(|it| it.p99_us as f64).filter(|it| *it > 0.0);
     let time = Ratio::of(&times(b), &times(a));
     let p99 = p99(b).zip(p99(a)).map(|(b, a)| b / a);
     Pair { key: a.key.clone(), time, p99 }
+}
+
+/// What a repetition took: per operation; where they came at a rate, which is the same in both, the median
+/// of their latencies.
+fn time_of(cell: &Cell) -> impl Fn(&Repetition) -> Option<f64> {
+    let is_open = cell.key.rate.is_some();
+    move |it| match is_open {
+        true => it.p50_us.map(|us| us as f64),
+        false => Some(1.0 / it.rate()),
+    }
 }
 
 fn warnings(a: &Results, b: &Results) -> Vec<String> {
@@ -154,7 +165,11 @@ impl fmt::Display for Comparison {
                 writeln!(f, "only in {name}: {}", key_in_words(key))?;
             }
         }
-        write!(f, "Time per operation of B in multiples of A's: above 1, B is slower.")
+        write!(
+            f,
+            "Time per operation of B in multiples of A's (with a rate, the median latency): above 1, B is \
+             slower."
+        )
     }
 }
 

@@ -7,7 +7,7 @@ use crate::spread::Spread;
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
-    /// Milliseconds until all tasks were done.
+    /// Milliseconds until each task had done one operation, in the mean where each did several.
     Elapsed,
     /// Operations per second.
     Rate,
@@ -20,8 +20,8 @@ impl Measure {
     /// None of a cell in which nothing ended well.
     pub(super) fn of(self, cell: &Cell) -> Option<Figure> {
         if let (Measure::Latency, Some(_)) = (self, cell.key.rate) {
-            let median = cell.latency.as_ref()?.p50_us as f64 / 1e3;
-            return figure(vec![median]);
+            let medians = cell.repetitions.iter().filter_map(|it| it.p50_us);
+            return figure(medians.map(|us| us as f64 / 1e3).collect());
         }
         let done = cell.repetitions.iter().filter(|it| it.operations > 0);
         figure(done.map(|it| self.value(it, cell)).collect())
@@ -29,12 +29,20 @@ impl Measure {
 
     fn value(self, repetition: &Repetition, cell: &Cell) -> f64 {
         match self {
-            Measure::Elapsed => repetition.elapsed_ms,
             Measure::Rate => repetition.rate(),
-            Measure::Latency => {
+            Measure::Elapsed | Measure::Latency => {
                 let tasks: f64 = cell.key.tasks.max(1).into();
                 repetition.elapsed_ms * tasks / repetition.operations as f64
             }
+        }
+    }
+
+    /// What is shown of operations under concurrency: how long all tasks take for one each; where they
+    /// came at a rate that says nothing, and how long one took is shown.
+    pub(super) fn under_concurrency(cells: &[&Cell]) -> Measure {
+        match cells.iter().any(|cell| cell.key.rate.is_some()) {
+            true => Measure::Latency,
+            false => Measure::Elapsed,
         }
     }
 
@@ -46,7 +54,7 @@ impl Measure {
             (None, false) => "operation",
         };
         match self {
-            Measure::Elapsed => "ms until all tasks were done".to_owned(),
+            Measure::Elapsed => "ms until each task had done one".to_owned(),
             Measure::Rate => format!("{} per second", name(true)),
             Measure::Latency => format!("ms per {}", name(false)),
         }

@@ -49,7 +49,26 @@ pub(super) fn repeated(results: &Results) -> String {
 
 /// What came out, the most telling first; nothing where there is nothing to compare.
 pub(super) fn found(results: &Results) -> Vec<String> {
-    [one_trip(results), contention(results)].into_iter().flatten().collect()
+    let told = [one_trip(results), contention(results), behind(results)];
+    told.into_iter().flatten().collect()
+}
+
+/// Of open loops: where the server did less than what came.
+fn behind(results: &Results) -> Option<String> {
+    /// A schedule at random has as much to do with a few percent.
+    const KEPT_UP: f64 = 0.9;
+    let rates = results.cells.iter().filter_map(|cell| {
+        let (intended, done) = (cell.key.rate?, cell.rate()?.median);
+        (done < KEPT_UP * intended).then_some((cell, intended, done))
+    });
+    let (cell, intended, done) = rates.min_by(|a, b| (a.2 / a.1).total_cmp(&(b.2 / b.1)))?;
+    let name = super::details::name(cell);
+    let [intended, done] = [intended, done].map(format::number);
+    Some(format!(
+        "{name} did not keep up with its rate: {intended} per second were due and {done} were done. Its latencies \
+         are those of a queue that grew as long as the repetition lasted; what is left of it is among the \
+         errors as \"never begun\"."
+    ))
 }
 
 /// What a trip less gives back: of the two modes of a workload that differ most in trips.
@@ -112,10 +131,11 @@ fn trip_sentence(results: &Results, slow: &Cell, fast: &Cell, saved: f64) -> Opt
 /// The pair whose contention costs most.
 fn contention(results: &Results) -> Option<String> {
     let cells = cells_of(results, Preset::Concurrency);
+    let measure = Measure::under_concurrency(&cells);
     let pairs = cells.iter().flat_map(|a| cells.iter().map(move |b| (*a, *b)));
-    let costs = pairs.filter(|(a, b)| is_pair(a, b)).filter_map(|(a, b)| {
-        Some((a, b, Measure::Elapsed.of(a)?.ratio(&Measure::Elapsed.of(b)?)?))
-    });
+    let costs = pairs
+        .filter(|(a, b)| is_pair(a, b))
+        .filter_map(|(a, b)| Some((a, b, measure.of(a)?.ratio(&measure.of(b)?)?)));
     let rank = |ratio: &Ratio| (!ratio.is_noise(), ratio.median);
     let (one, many, ratio) = costs
         .max_by(|a, b| rank(&a.2).partial_cmp(&rank(&b.2)).unwrap_or(std::cmp::Ordering::Equal))?;

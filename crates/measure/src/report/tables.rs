@@ -37,8 +37,8 @@ pub(super) fn tables(results: &Results, preset: Preset) -> Vec<Titled> {
 
 fn concurrency(results: &Results) -> Vec<Titled> {
     let (sheets, column) = (&CONCURRENCY_SHEETS, Dimension::Tasks);
-    let layout = Layout { sheets, column, measure: Measure::Elapsed };
     let cells = cells_of(results, Preset::Concurrency);
+    let layout = Layout { sheets, column, measure: Measure::under_concurrency(&cells) };
     let is_one = values(&cells, Dimension::Rtt) < 2;
     let titled = |grid: Grid| {
         let named = grid.sheet.iter().take(if is_one { 1 } else { 2 });

@@ -20,6 +20,9 @@ const WIDTH: u16 = 118;
 /// A run as it is shown on a terminal: at most 118 columns wide, no colours, ends without a line end.
 pub fn terminal(results: &Results) -> String {
     let mut parts = vec![header(results)];
+    if results.cells.is_empty() {
+        return parts.concat();
+    }
     for preset in presets(results) {
         parts.push(format!("== {} ==", tables::name(preset)));
         parts.extend(tables::tables(results, preset).iter().map(grid));
@@ -45,9 +48,20 @@ fn header(results: &Results) -> String {
 }
 
 fn settings(results: &Results) -> String {
-    let each = results.server.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let told = TOLD.iter().filter_map(|name| results.server.settings.get_key_value(*name));
+    let each = told.map(|(name, value)| format!("{name}={value}"));
     each.collect::<Vec<_>>().join(", ")
 }
+
+/// The settings that most decide what is measured; all of them are in the files.
+const TOLD: [&str; 6] = [
+    "fsync",
+    "synchronous_commit",
+    "shared_buffers",
+    "max_connections",
+    "default_transaction_isolation",
+    "autovacuum",
+];
 
 fn footer() -> String {
     let mut lines: Vec<String> = setting::READING.iter().map(|it| wrapped(it, "")).collect();
@@ -119,8 +133,7 @@ fn cells(results: &Results, preset: Preset) -> String {
     levels.into_iter().map(table).collect::<Vec<_>>().join("\n\n")
 }
 
-const LEGEND: &str =
-    "latency in ms, CPU of client/server in µs per operation, (errors as expected)";
+const LEGEND: &str = "latency in ms, CPU of client/server in µs per operation";
 
 /// With what tells cells from each other in front.
 fn cell_table(cells: &[&Cell]) -> Table {
@@ -130,7 +143,10 @@ fn cell_table(cells: &[&Cell]) -> Table {
     let names: Vec<String> =
         names.chain(differing.iter().map(|it| short(*it).to_owned())).collect();
     let count = names.len();
-    let mut table = new_table(names.into_iter().chain(FIGURES.map(str::to_owned)), count);
+    let is_open = cells.iter().any(|cell| cell.key.rate.is_some());
+    let open = OPEN.iter().filter(|_| is_open).map(|it| (*it).to_owned());
+    let header = names.into_iter().chain(FIGURES.map(str::to_owned)).chain(open);
+    let mut table = new_table(header, count);
     for (i, column) in table.column_iter_mut().enumerate() {
         // They alone are wrapped where the table gets too wide.
         if i != count + EVENTS {
@@ -140,7 +156,8 @@ fn cell_table(cells: &[&Cell]) -> Table {
     for cell in cells {
         let names = [details::name(cell)].into_iter();
         let names = names.chain(differing.iter().map(|it| brief(*it, cell)));
-        table.add_row(names.chain(figures(cell)).map(Text::new));
+        let open = open_loop(cell).into_iter().filter(|_| is_open);
+        table.add_row(names.chain(figures(cell)).chain(open).map(Text::new));
     }
     table
 }
@@ -149,7 +166,15 @@ fn cell_table(cells: &[&Cell]) -> Table {
 const NAMED: [Dimension; 3] = [Dimension::Workload, Dimension::Mode, Dimension::Isolation];
 
 const FIGURES: [&str; 9] =
-    ["per s", "p50", "p90", "p99", "p99.9", "max", "retried, failed", "trips", "CPU c/s"];
+    ["per s", "p50", "p90", "p99", "p99.9", "max", "what failed", "trips", "CPU c/s"];
+
+/// Of open loops: operations per second that were due, and how late they began.
+const OPEN: [&str; 2] = ["due/s", "lag p99"];
+
+fn open_loop(cell: &Cell) -> [String; 2] {
+    let lag = cell.lag.as_ref().map(|it| format::number(it.p99_us as f64 / 1e3));
+    [cell.key.rate.map(format::number), lag].map(|it| it.unwrap_or_else(details::none))
+}
 
 /// Where retries and errors stand among them.
 const EVENTS: usize = 6;
@@ -179,9 +204,7 @@ fn brief(dimension: Dimension, cell: &Cell) -> String {
 fn figures(cell: &Cell) -> Vec<String> {
     let mut texts = vec![details::median(cell.rate())];
     texts.extend(details::latencies(cell.latency.as_ref()));
-    let events = [events(&cell.retries), events(&cell.errors)].concat();
-    let expected = self::events(&cell.expected_errors).into_iter().map(|it| format!("({it})"));
-    texts.push(events.into_iter().chain(expected).collect::<Vec<_>>().join(" "));
+    texts.push(events(cell));
     texts.push(details::median(cell.trips_per_operation()));
     let cpu = [cell.client_cpu_us(), cell.server_cpu_us()]
         .map(|it| it.map_or_else(details::none, |it| format::coarse(it.median)));
@@ -189,7 +212,15 @@ fn figures(cell: &Cell) -> Vec<String> {
     texts
 }
 
-/// `40001×1,234`, for each code.
-fn events(codes: &Codes) -> Vec<String> {
-    codes.iter().map(|(code, times)| format!("{code}×{}", format::count(*times))).collect()
+/// `retried 40001×1,234 failed 22012×3`, with each code.
+fn events(cell: &Cell) -> String {
+    let kinds =
+        [("retried", &cell.retries), ("failed", &cell.errors), ("expected", &cell.expected_errors)];
+    let told = kinds.into_iter().filter(|(_, codes)| !codes.is_empty());
+    told.map(|(kind, codes)| format!("{kind} {}", counted(codes))).collect::<Vec<_>>().join(" ")
+}
+
+fn counted(codes: &Codes) -> String {
+    let each = codes.iter().map(|(code, times)| format!("{code}×{}", format::count(*times)));
+    each.collect::<Vec<_>>().join(" ")
 }

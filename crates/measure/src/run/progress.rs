@@ -48,13 +48,25 @@ impl Estimate {
         self.took[cell] = Some(took);
     }
 
-    /// Of these cells, each as often as it comes. One that was not measured yet will take as long as
-    /// the others in the mean.
-    pub(super) fn left(&self, cells: impl Iterator<Item = usize>) -> Option<Duration> {
+    /// Of these cells, each as often as it comes, of which the first is as far as the snapshot says. One
+    /// that was not measured yet will take as long as the others in the mean, and the very first as long
+    /// as it went so far.
+    pub(super) fn left(&self, cells: &[usize], snapshot: &Snapshot) -> Option<Duration> {
         let known: Vec<Duration> = self.took.iter().flatten().copied().collect();
-        let mean = known.iter().sum::<Duration>().checked_div(known.len() as u32)?;
-        Some(cells.map(|cell| self.took[cell].unwrap_or(mean)).sum())
+        let mean = known.iter().sum::<Duration>().checked_div(known.len() as u32);
+        let mean = mean.or_else(|| whole(snapshot))?;
+        let time = |cell: &usize| self.took[*cell].unwrap_or(mean);
+        let (first, rest) = cells.split_first()?;
+        let first = time(first).mul_f64(1.0 - snapshot.part.clamp(0.0, 1.0));
+        Some(first + rest.iter().map(time).sum::<Duration>())
     }
+}
+
+/// How long a repetition will take that is as far as this; None while that can't be told.
+fn whole(snapshot: &Snapshot) -> Option<Duration> {
+    /// Before that it is a guess.
+    const PART_MIN: f64 = 0.1;
+    (snapshot.part >= PART_MIN).then(|| snapshot.elapsed.div_f64(snapshot.part))
 }
 
 #[cfg(test)]
@@ -64,9 +76,19 @@ mod tests {
     #[test]
     fn what_was_not_measured_yet_takes_as_long_as_the_others() {
         let mut estimate = Estimate::new(3);
-        assert_eq!(estimate.left(0..3), None);
+        let begun = Snapshot::default();
+        assert_eq!(estimate.left(&[0, 1, 2], &begun), None);
         estimate.note(0, Duration::from_secs(1));
         estimate.note(1, Duration::from_secs(3));
-        assert_eq!(estimate.left([1, 2].into_iter()), Some(Duration::from_secs(5)));
+        assert_eq!(estimate.left(&[1, 2], &begun), Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn the_time_left_passes_while_a_repetition_runs() {
+        let mut estimate = Estimate::new(2);
+        let half = Snapshot { part: 0.5, elapsed: Duration::from_secs(2), ..Snapshot::default() };
+        assert_eq!(estimate.left(&[0, 1], &half), Some(Duration::from_secs(6)));
+        estimate.note(0, Duration::from_secs(6));
+        assert_eq!(estimate.left(&[0], &half), Some(Duration::from_secs(3)));
     }
 }

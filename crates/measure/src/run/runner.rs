@@ -15,7 +15,7 @@ use crate::fortunes::{self, Page};
 use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
 use crate::meter::{self, Seen};
 use crate::results::{Cell, Isolation, Key, Line as LineFound, Server};
-use crate::schema::{LEFT, SCHEMA, Schema, search_path};
+use crate::schema::{LEFT, SCHEMA, Schema, search_path, search_path_of_scripts};
 use crate::script::{self, ScriptOperation};
 use crate::target::{APPLICATION, Line, Target};
 use crate::{concurrency, trips};
@@ -151,7 +151,7 @@ impl Runner<'_> {
             done,
             of: done + left.len(),
             snapshot,
-            left: self.estimate.left(left.iter().copied()),
+            left: self.estimate.left(left, &snapshot),
         };
         self.watch.progress(&progress(Snapshot::default()));
         let seed = self.plan.seed.wrapping_add((done as u64) << 32);
@@ -339,7 +339,8 @@ impl Plan {
         let resolved = config.resolve().map_err(|error| Error::new(error.to_string()))?;
         let mut options: Vec<String> = resolved.options().map(str::to_owned).into_iter().collect();
         if self.has_tables() {
-            options.push(search_path());
+            let is_script = self.cells.iter().any(|cell| matches!(cell.work, Work::Script(_)));
+            options.push(if is_script { search_path_of_scripts() } else { search_path() });
         }
         if let Some(level) = wanted.level {
             let level = level.name().replace(' ', "\\ ");

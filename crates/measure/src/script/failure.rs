@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::load::Tally;
+use crate::sqlstate::{is_conflict, is_fatal};
 
 /// Why a script did not come to its end.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ impl Failure {
     /// Of a statement; `place` is its script and line.
     pub(super) fn of(error: &onetrip::Error, place: &str) -> Failure {
         match error.sqlstate() {
-            Some(code @ ("40001" | "40P01")) => Failure::Conflict(code.to_owned()),
+            Some(code) if is_conflict(code) => Failure::Conflict(code.to_owned()),
             Some(code) if !is_fatal(code) && !error.is_connection_lost() => {
                 Failure::Counted(code.to_owned())
             }
@@ -36,11 +37,4 @@ impl Failure {
             Failure::Fatal(error) => Err(error),
         }
     }
-}
-
-/// Whether an error comes again with each run: the connection (class 08), a statement's name (26),
-/// the login (28), a database or schema that isn't there (3D, 3F), what is wrong with a statement
-/// (42), an operator or a server that goes down (57P).
-fn is_fatal(code: &str) -> bool {
-    ["08", "26", "28", "3D", "3F", "42", "57P"].iter().any(|class| code.starts_with(class))
 }

@@ -65,6 +65,11 @@ const TOLD: [&str; 6] = [
 
 fn footer() -> String {
     let mut lines: Vec<String> = setting::READING.iter().map(|it| wrapped(it, "")).collect();
+    lines.push(
+        "What failed was tried again, but for what stands in brackets (it was meant to fail) or behind ! \
+         (it failed for good)."
+            .to_owned(),
+    );
     lines.push("In the tables ± is how far the farther quartile lies from the median.".to_owned());
     lines.join("\n")
 }
@@ -166,7 +171,7 @@ fn cell_table(cells: &[&Cell]) -> Table {
 const NAMED: [Dimension; 3] = [Dimension::Workload, Dimension::Mode, Dimension::Isolation];
 
 const FIGURES: [&str; 9] =
-    ["per s", "p50", "p90", "p99", "p99.9", "max", "what failed", "trips", "CPU c/s"];
+    ["per s", "p50", "p90", "p99", "p99.9", "max", "failed", "trips", "CPU c/s"];
 
 /// Of open loops: operations per second that were due, and how late they began.
 const OPEN: [&str; 2] = ["due/s", "lag p99"];
@@ -212,15 +217,15 @@ fn figures(cell: &Cell) -> Vec<String> {
     texts
 }
 
-/// `retried 40001×1,234 failed 22012×3`, with each code.
+/// `40001×1,234` for attempts that were tried again, `(23503×400)` for what failed as it was meant to, and
+/// `!22012×3` for what failed for good.
 fn events(cell: &Cell) -> String {
-    let kinds =
-        [("retried", &cell.retries), ("failed", &cell.errors), ("expected", &cell.expected_errors)];
-    let told = kinds.into_iter().filter(|(_, codes)| !codes.is_empty());
-    told.map(|(kind, codes)| format!("{kind} {}", counted(codes))).collect::<Vec<_>>().join(" ")
+    let retries = counted(&cell.retries).into_iter();
+    let expected = counted(&cell.expected_errors).into_iter().map(|it| format!("({it})"));
+    let errors = counted(&cell.errors).into_iter().map(|it| format!("!{it}"));
+    retries.chain(expected).chain(errors).collect::<Vec<_>>().join(" ")
 }
 
-fn counted(codes: &Codes) -> String {
-    let each = codes.iter().map(|(code, times)| format!("{code}×{}", format::count(*times)));
-    each.collect::<Vec<_>>().join(" ")
+fn counted(codes: &Codes) -> Vec<String> {
+    codes.iter().map(|(code, times)| format!("{code}×{}", format::count(*times))).collect()
 }

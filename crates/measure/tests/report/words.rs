@@ -24,6 +24,30 @@ fn the_terminal_shows_each_level_and_each_operation() {
 }
 
 #[test]
+fn the_terminal_tells_what_failed_for_good_from_what_was_tried_again() {
+    let mut results = rich().clone();
+    results.cells.truncate(1);
+    results.cells[0].retries = [("40001".to_owned(), 7)].into();
+    results.cells[0].errors = [("22012".to_owned(), 3)].into();
+    let text = terminal(&results);
+    assert!(text.contains("40001×7 !22012×3"), "{text}");
+}
+
+#[test]
+fn a_rate_that_was_not_kept_up_with_is_told_and_its_lag_shown() {
+    let mut results = rich().clone();
+    results.cells.retain(|it| it.key.workload == "tpcb-like");
+    let text = terminal(&results);
+    assert!(!text.contains("did not keep up") && !text.contains("lag p99"), "{text}");
+    let cell = &mut results.cells[0];
+    cell.key.rate = Some(10.0 * cell.rate().unwrap().median);
+    cell.lag = cell.latency.clone();
+    let text = terminal(&results);
+    assert!(text.contains("tpcb-like did not keep up with its rate"), "{text}");
+    assert!(text.contains("lag p99"), "{text}");
+}
+
+#[test]
 fn no_line_on_the_terminal_is_too_wide() {
     let all = odd::all().iter().map(|(name, results)| (*name, results)).chain([("rich", rich())]);
     for (name, results) in all.filter(|(name, _)| *name != "long_names") {

@@ -106,3 +106,21 @@ fn cells_in_which_nothing_ended_well_are_no_pair_to_fail() {
     assert_eq!(comparison.pairs[1].time, None);
     assert!(comparison.to_string().contains("nothing to compare"), "{comparison}");
 }
+
+#[test]
+fn operations_that_came_at_a_rate_are_compared_by_their_latency() {
+    let at_a_rate = |p50_us: u64| {
+        let mut run = run(1);
+        for cell in &mut run.cells {
+            cell.key.rate = Some(100.0);
+            for (i, repetition) in cell.repetitions.iter_mut().enumerate() {
+                repetition.p50_us = Some(p50_us + i as u64);
+            }
+        }
+        run
+    };
+    let (fast, slow) = (at_a_rate(600), at_a_rate(20_000));
+    let comparison = compare(&fast, &slow);
+    assert_eq!(comparison.fails_above(10.0).len(), fast.cells.len());
+    assert!(compare(&slow, &fast).fails_above(1.1).is_empty());
+}

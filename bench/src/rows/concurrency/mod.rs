@@ -12,8 +12,8 @@ use anyhow::{Result, bail};
 use onetrip_measure::concurrency::{WORKLOADS, Workload};
 use onetrip_measure::load::{Load, Until};
 use onetrip_measure::report;
-use onetrip_measure::results::{Isolation, Key, Preset, Repetition, Unit};
-use onetrip_measure::run::{self, Plan as ToolPlan, Planned, Watch, Work};
+use onetrip_measure::results::{Isolation, Repetition};
+use onetrip_measure::run::{self, Plan as ToolPlan, Planned, Watch};
 use onetrip_measure::target::Target;
 
 use crate::Plan;
@@ -65,19 +65,8 @@ fn tool_plan(repetitions: usize) -> ToolPlan {
 
 /// One transaction of each task.
 fn planned(workload: Workload, isolation: Isolation) -> Planned {
-    let key = Key {
-        preset: Preset::Concurrency,
-        workload: workload.name.to_owned(),
-        mode: None,
-        isolation: Some(isolation),
-        tasks: TASKS,
-        connections: CONNECTIONS,
-        depth: None,
-        rate: None,
-        rtt_added_ms: 0.0,
-    };
     let load = Load { until: Until::Each(1), rate: None, seed: 1 };
-    Planned { key, unit: Unit::Transaction, work: Work::Concurrency(workload), load }
+    Planned::concurrency(workload, isolation, (TASKS, CONNECTIONS), 0.0, load)
 }
 
 /// Shows how far it is.

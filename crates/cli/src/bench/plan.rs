@@ -128,20 +128,12 @@ impl RunArgs {
             for (isolation, tasks) in
                 levels.iter().flat_map(|level| tasks.iter().map(move |tasks| (level, tasks)))
             {
-                let key = Key {
-                    preset: Preset::Concurrency,
-                    workload: workload.name.to_owned(),
-                    mode: self.one_trip.then(|| "one trip".to_owned()),
-                    isolation: Some(*isolation),
-                    tasks: *tasks,
-                    connections: self.connections_of(*tasks, CONNECTIONS),
-                    depth: None,
-                    rate: self.rate,
-                    rtt_added_ms,
-                };
+                let many = (*tasks, self.connections_of(*tasks, CONNECTIONS));
                 let load = self.load(Until::Each(1));
-                let work = Work::Concurrency(*workload);
-                cells.push(Planned { key, unit: Unit::Transaction, work, load });
+                let mut cell =
+                    Planned::concurrency(*workload, *isolation, many, rtt_added_ms, load);
+                cell.key.mode = self.one_trip.then(|| "one trip".to_owned());
+                cells.push(cell);
             }
         }
     }
@@ -149,24 +141,12 @@ impl RunArgs {
     fn add_trips(&self, workloads: &[&str], rtt_added_ms: f64, cells: &mut Vec<Planned>) {
         let depths = if self.depth.is_empty() { &trips::DEPTHS[..] } else { &self.depth };
         for way in workloads.iter().flat_map(|workload| Way::of(workload, depths)) {
-            let (workload, mode) = way.names();
-            let key = Key {
-                preset: Preset::Trips,
-                workload: workload.to_owned(),
-                mode: Some(mode.to_owned()),
-                isolation: None,
-                tasks: way.tasks(),
-                connections: 1,
-                depth: way.depth(),
-                rate: None,
-                rtt_added_ms,
-            };
             let mut load = Load { rate: None, ..self.load(Until::Elapsed(TRIPS_TIME)) };
             if let Until::Operations(all) = &mut load.until {
                 // The load counts calls.
                 *all = all.div_ceil(way.operations_per_call());
             }
-            cells.push(Planned { key, unit: way.unit(), work: Work::Trips(way), load });
+            cells.push(Planned::trips(way, rtt_added_ms, load));
         }
     }
 

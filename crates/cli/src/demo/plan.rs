@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use onetrip_measure::concurrency;
 use onetrip_measure::load::{Load, Until};
-use onetrip_measure::results::{Isolation, Key, Preset, Unit};
-use onetrip_measure::run::{Plan, Planned, Work};
+use onetrip_measure::results::Isolation;
+use onetrip_measure::run::{Plan, Planned};
 use onetrip_measure::trips::{DEPTHS, Way};
 
 use super::DemoArgs;
@@ -44,35 +44,12 @@ const CONNECTIONS: u32 = 10;
 const ROWS: u32 = 100;
 
 fn trips(way: Way, rtt_added_ms: f64, until: Until) -> Planned {
-    let (workload, mode) = way.names();
-    let key = Key {
-        preset: Preset::Trips,
-        workload: workload.to_owned(),
-        mode: Some(mode.to_owned()),
-        isolation: None,
-        tasks: way.tasks(),
-        connections: 1,
-        depth: way.depth(),
-        rate: None,
-        rtt_added_ms,
-    };
-    let load = Load { until, rate: None, seed: 1 };
-    Planned { key, unit: way.unit(), work: Work::Trips(way), load }
+    Planned::trips(way, rtt_added_ms, Load { until, rate: None, seed: 1 })
 }
 
 fn update(name: &str) -> Option<Planned> {
     let workload = *concurrency::WORKLOADS.iter().find(|it| it.name == name)?;
-    let key = Key {
-        preset: Preset::Concurrency,
-        workload: name.to_owned(),
-        mode: None,
-        isolation: Some(Isolation::ReadCommitted),
-        tasks: TASKS,
-        connections: CONNECTIONS,
-        depth: None,
-        rate: None,
-        rtt_added_ms: 0.0,
-    };
     let load = Load { until: Until::Each(1), rate: None, seed: 1 };
-    Some(Planned { key, unit: Unit::Transaction, work: Work::Concurrency(workload), load })
+    let many = (TASKS, CONNECTIONS);
+    Some(Planned::concurrency(workload, Isolation::ReadCommitted, many, 0.0, load))
 }

@@ -5,6 +5,7 @@ mod meters;
 mod plan;
 mod progress;
 mod runner;
+mod turn;
 
 use std::pin::pin;
 use std::time::Instant;

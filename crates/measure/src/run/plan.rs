@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::concurrency::Workload;
 use crate::load::Load;
-use crate::results::{Key, Unit};
+use crate::results::{Isolation, Key, Preset, Unit};
 use crate::trips::Way;
 use crate::{fortunes, script};
 
@@ -85,6 +85,45 @@ impl Plan {
 }
 
 impl Planned {
+    /// An operation under concurrency: so many tasks at this level, which share so many connections.
+    pub fn concurrency(
+        workload: Workload,
+        level: Isolation,
+        (tasks, connections): (u32, u32),
+        rtt_added_ms: f64,
+        load: Load,
+    ) -> Planned {
+        let key = Key {
+            preset: Preset::Concurrency,
+            workload: workload.name.to_owned(),
+            mode: None,
+            isolation: Some(level),
+            tasks,
+            connections,
+            depth: None,
+            rate: load.rate,
+            rtt_added_ms,
+        };
+        Planned { key, unit: Unit::Transaction, work: Work::Concurrency(workload), load }
+    }
+
+    /// A way to share trips, or not, on one connection.
+    pub fn trips(way: Way, rtt_added_ms: f64, load: Load) -> Planned {
+        let (workload, mode) = way.names();
+        let key = Key {
+            preset: Preset::Trips,
+            workload: workload.to_owned(),
+            mode: Some(mode.to_owned()),
+            isolation: None,
+            tasks: way.tasks(),
+            connections: 1,
+            depth: way.depth(),
+            rate: load.rate,
+            rtt_added_ms,
+        };
+        Planned { key, unit: way.unit(), work: Work::Trips(way), load }
+    }
+
     /// The round trip that is added.
     pub(super) fn rtt(&self) -> Duration {
         Duration::from_secs_f64(self.key.rtt_added_ms / 1e3)
@@ -117,24 +156,12 @@ impl Planned {
 mod tests {
     use super::*;
     use crate::load::Until;
-    use crate::results::{Isolation, Preset};
     use crate::trips::Transfer;
 
     fn cell(rtt_added_ms: f64) -> Planned {
-        let key = Key {
-            preset: Preset::Trips,
-            workload: "transfer".to_owned(),
-            mode: None,
-            isolation: None,
-            tasks: 1,
-            connections: 1,
-            depth: None,
-            rate: None,
-            rtt_added_ms,
-        };
-        let work = Work::Trips(Way::Transfer(Transfer::Pipeline));
         let load = Load { until: Until::Each(1), rate: None, seed: 1 };
-        Planned { key, unit: Unit::Transaction, work, load }
+        let cell = Planned::trips(Way::Transfer(Transfer::Pipeline), rtt_added_ms, load);
+        Planned { key: Key { mode: None, ..cell.key }, ..cell }
     }
 
     fn plan(cells: Vec<Planned>, repetitions: u32) -> Plan {

@@ -9,16 +9,15 @@ use super::found::Found;
 use super::meters::{self, Meters};
 use super::plan::{Plan, Planned, Work};
 use super::progress::{Estimate, Progress, Watch};
+use super::turn::Turn;
 use crate::descriptors::make_room;
 use crate::error::{Error, Result};
-use crate::fortunes::{self, Page};
-use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
-use crate::meter::{self, Seen};
+use crate::load::Snapshot;
+use crate::meter;
 use crate::results::{Cell, Isolation, Key, Line as LineFound, Server};
 use crate::schema::{LEFT, SCHEMA, Schema, search_path, search_path_of_scripts};
-use crate::script::{self, ScriptOperation};
 use crate::target::{APPLICATION, Line, Target};
-use crate::{concurrency, trips};
+use crate::{fortunes, script, trips};
 
 /// A run that has begun.
 pub(super) struct Runner<'a> {
@@ -156,139 +155,25 @@ impl Runner<'_> {
         self.watch.progress(&progress(Snapshot::default()));
         let seed = self.plan.seed.wrapping_add((done as u64) << 32);
         let watch = |snapshot| self.watch.progress(&progress(snapshot));
-        let (ran, waits) = match &planned.work {
-            Work::Concurrency(workload) => {
-                self.transactions(planned, *workload, &client, seed, &watch).await?
-            }
-            Work::Trips(way) => self.trips(planned, *way, &client, seed, &watch).await?,
-            Work::Script(script) => self.scripts(planned, script, &client, seed, &watch).await?,
-            Work::Fortunes(mode) => {
-                // The page has connections of its own.
-                (self.client, _) = (None, client);
-                self.page(planned, *mode, &config, seed, &watch).await?
-            }
+        if matches!(planned.work, Work::Fortunes(_)) {
+            // It has connections of its own, for which there must be room.
+            self.client = None;
+        }
+        let turn = Turn {
+            plan: self.plan,
+            planned,
+            admin: &self.admin,
+            meters: &self.meters,
+            client,
+            config: &config,
+            seed,
+            watch: &watch,
         };
+        let (ran, seen) = turn.take().await?;
         self.watch.measured(&progress(Snapshot::default()), &ran.repetition);
-        self.found[cell].add(ran, &waits);
+        self.found[cell].add(ran, &seen);
         Ok(())
     }
-
-    async fn transactions(
-        &self,
-        planned: &Planned,
-        workload: concurrency::Workload,
-        client: &Client,
-        seed: u64,
-        watch: Watching<'_>,
-    ) -> Result<(Ran, Seen)> {
-        let isolation = planned.key.isolation.map_or(onetrip::Isolation::ReadCommitted, Into::into);
-        let Plan { rows, one_trip, .. } = *self.plan;
-        let settings = concurrency::Settings { isolation, rows, one_trip, seed };
-        let tasks = |count| concurrency::Task::all(workload, client, settings, count);
-        concurrency::make_tables(&self.admin, rows).await?;
-        // Each connection prepares the statement, and then all is as it was.
-        warm_up(tasks(planned.key.connections), WARM_UP_TRANSACTIONS).await?;
-        concurrency::make_tables(&self.admin, rows).await?;
-        self.run(planned, tasks(planned.key.tasks), client, seed, watch).await
-    }
-
-    async fn trips(
-        &self,
-        planned: &Planned,
-        way: trips::Way,
-        client: &Client,
-        seed: u64,
-        watch: Watching<'_>,
-    ) -> Result<(Ran, Seen)> {
-        warm_up(trips::Task::all(way, client, seed).await?, WARM_UP_CALLS).await?;
-        let tasks = trips::Task::all(way, client, seed).await?;
-        let ran = self.run(planned, tasks, client, seed, watch).await?;
-        if way.fills() {
-            trips::empty_tables(&self.admin).await?;
-        }
-        Ok(ran)
-    }
-
-    async fn scripts(
-        &self,
-        planned: &Planned,
-        plan: &Arc<script::Plan>,
-        client: &Client,
-        seed: u64,
-        watch: Watching<'_>,
-    ) -> Result<(Ran, Seen)> {
-        warm_up(clients(planned, plan, client).await?, WARM_UP_CALLS).await?;
-        let tasks = clients(planned, plan, client).await?;
-        self.run(planned, tasks, client, seed, watch).await
-    }
-
-    async fn page(
-        &self,
-        planned: &Planned,
-        mode: fortunes::Mode,
-        config: &Config,
-        seed: u64,
-        watch: Watching<'_>,
-    ) -> Result<(Ran, Seen)> {
-        let Key { tasks, connections, .. } = planned.key;
-        let page = Page::start(config, SCHEMA, mode, connections as usize).await?;
-        page.load(tasks as usize, each(WARM_UP_CALLS), &|_| ()).await?;
-        let before = self.meters.begin(page.trips());
-        let load = Load { seed, ..planned.load };
-        let mut ran = page.load(tasks as usize, load, watch).await?;
-        let waited = self.meters.end(before, page.trips(), &mut ran.repetition);
-        page.stop().await;
-        Ok((ran, waited))
-    }
-
-    async fn run<O: Operation>(
-        &self,
-        planned: &Planned,
-        tasks: Vec<O>,
-        client: &Client,
-        seed: u64,
-        watch: Watching<'_>,
-    ) -> Result<(Ran, Seen)> {
-        let trips = || client.metrics().counts.trips;
-        let before = self.meters.begin(trips());
-        let mut ran = load::run(tasks, Load { seed, ..planned.load }, watch).await?;
-        let waited = self.meters.end(before, trips(), &mut ran.repetition);
-        Ok((ran, waited))
-    }
-}
-
-/// What those who watch are told through.
-type Watching<'a> = &'a (dyn Fn(Snapshot) + Sync);
-
-/// As many as the cell has tasks: on connections of their own where there are enough.
-async fn clients(
-    planned: &Planned,
-    plan: &Arc<script::Plan>,
-    client: &Client,
-) -> Result<Vec<ScriptOperation>> {
-    let Key { tasks, connections, .. } = planned.key;
-    let clients = match connections < tasks {
-        true => ScriptOperation::on_client(client, plan, tasks),
-        false => ScriptOperation::on_sessions(client, plan, tasks).await?,
-    };
-    if let Some(first) = clients.first() {
-        first.prepare().await?;
-    }
-    Ok(clients)
-}
-
-/// Transactions of each connection, and calls of each task, that come before a repetition. A statement is
-/// prepared at its fifth use.
-const WARM_UP_TRANSACTIONS: u64 = 6;
-const WARM_UP_CALLS: u64 = 2;
-
-async fn warm_up<O: Operation>(tasks: Vec<O>, count: u64) -> Result<()> {
-    load::run(tasks, each(count), &|_| ()).await.map(drop)
-}
-
-/// So many operations of each task, as fast as they can.
-fn each(count: u64) -> Load {
-    Load { until: Until::Each(count), rate: None, seed: 0 }
 }
 
 /// What a client is made for.

@@ -1,0 +1,122 @@
+//! One repetition of one cell: its tables as they should be, a warm-up, the load, and what is read
+//! around it.
+
+use std::sync::Arc;
+
+use onetrip::{Client, Config, Session};
+
+use super::meters::Meters;
+use super::plan::{Plan, Planned, Work};
+use crate::error::Result;
+use crate::fortunes::{self, Page};
+use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
+use crate::meter::Seen;
+use crate::results::Key;
+use crate::schema::SCHEMA;
+use crate::script::{self, ScriptOperation};
+use crate::{concurrency, trips};
+
+/// A cell's turn.
+pub(super) struct Turn<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) planned: &'a Planned,
+    /// Makes the tables.
+    pub(super) admin: &'a Session,
+    pub(super) meters: &'a Meters,
+    /// Carries the load, and is configured so.
+    pub(super) client: Client,
+    pub(super) config: &'a Config,
+    /// Of all random choices of this repetition.
+    pub(super) seed: u64,
+    pub(super) watch: &'a (dyn Fn(Snapshot) + Sync),
+}
+
+/// Transactions of each connection, and calls of each task, that come before a repetition. A statement is
+/// prepared at its fifth use.
+const WARM_UP_TRANSACTIONS: u64 = 6;
+const WARM_UP_CALLS: u64 = 2;
+
+impl Turn<'_> {
+    /// What the load came to, and what the server's sessions did meanwhile.
+    pub(super) async fn take(self) -> Result<(Ran, Seen)> {
+        match &self.planned.work {
+            Work::Concurrency(workload) => self.transactions(*workload).await,
+            Work::Trips(way) => self.trips(*way).await,
+            Work::Script(plan) => self.scripts(plan).await,
+            Work::Fortunes(mode) => self.page(*mode).await,
+        }
+    }
+
+    async fn transactions(&self, workload: concurrency::Workload) -> Result<(Ran, Seen)> {
+        let key = &self.planned.key;
+        let isolation = key.isolation.map_or(onetrip::Isolation::ReadCommitted, Into::into);
+        let Plan { rows, one_trip, .. } = *self.plan;
+        let settings = concurrency::Settings { isolation, rows, one_trip, seed: self.seed };
+        let tasks = |count| concurrency::Task::all(workload, &self.client, settings, count);
+        concurrency::make_tables(self.admin, rows).await?;
+        // Each connection prepares the statement, and then all is as it was.
+        warm_up(tasks(key.connections), WARM_UP_TRANSACTIONS).await?;
+        concurrency::make_tables(self.admin, rows).await?;
+        self.run(tasks(key.tasks)).await
+    }
+
+    async fn trips(&self, way: trips::Way) -> Result<(Ran, Seen)> {
+        warm_up(trips::Task::all(way, &self.client, self.seed).await?, WARM_UP_CALLS).await?;
+        let ran = self.run(trips::Task::all(way, &self.client, self.seed).await?).await?;
+        if way.fills() {
+            trips::empty_tables(self.admin).await?;
+        }
+        Ok(ran)
+    }
+
+    async fn scripts(&self, plan: &Arc<script::Plan>) -> Result<(Ran, Seen)> {
+        warm_up(self.clients(plan).await?, WARM_UP_CALLS).await?;
+        self.run(self.clients(plan).await?).await
+    }
+
+    /// As many as the cell has tasks: on connections of their own where there are enough.
+    async fn clients(&self, plan: &Arc<script::Plan>) -> Result<Vec<ScriptOperation>> {
+        let Key { tasks, connections, .. } = self.planned.key;
+        let clients = match connections < tasks {
+            true => ScriptOperation::on_client(&self.client, plan, tasks),
+            false => ScriptOperation::on_sessions(&self.client, plan, tasks).await?,
+        };
+        if let Some(first) = clients.first() {
+            first.prepare().await?;
+        }
+        Ok(clients)
+    }
+
+    /// The page has connections of its own, in place of the client's.
+    async fn page(self, mode: fortunes::Mode) -> Result<(Ran, Seen)> {
+        let Turn { planned, meters, client, config, seed, watch, .. } = self;
+        drop(client);
+        let Key { tasks, connections, .. } = planned.key;
+        let page = Page::start(config, SCHEMA, mode, connections as usize).await?;
+        page.load(tasks as usize, each(WARM_UP_CALLS), &|_| ()).await?;
+        let before = meters.begin(page.trips());
+        let load = Load { seed, ..planned.load };
+        let mut ran = page.load(tasks as usize, load, watch).await?;
+        let seen = meters.end(before, page.trips(), &mut ran.repetition);
+        page.stop().await;
+        Ok((ran, seen))
+    }
+
+    async fn run<O: Operation>(&self, tasks: Vec<O>) -> Result<(Ran, Seen)> {
+        let trips = || self.client.metrics().counts.trips;
+        let before = self.meters.begin(trips());
+        let load = Load { seed: self.seed, ..self.planned.load };
+        let mut ran = load::run(tasks, load, self.watch).await?;
+        let seen = self.meters.end(before, trips(), &mut ran.repetition);
+        Ok((ran, seen))
+    }
+}
+
+async fn warm_up<O: Operation>(tasks: Vec<O>, count: u64) -> Result<()> {
+    load::run(tasks, each(count), &|_| ()).await.map(drop)
+}
+
+/// So many operations of each task, as fast as they can.
+fn each(count: u64) -> Load {
+    Load { until: Until::Each(count), rate: None, seed: 0 }
+}

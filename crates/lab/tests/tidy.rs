@@ -8,19 +8,24 @@ use std::path::{Path, PathBuf};
 type Allowed = (&'static str, &'static [&'static str], Option<&'static [&'static str]>);
 
 /// Everything below `client` has a closed list, so that no clock, socket or runtime comes in unseen.
-const GRAPH: [Allowed; 8] = [
+const GRAPH: [Allowed; 9] = [
     ("engine", &[], Some(&["bytes"])),
     (
         "postgres",
         &["onetrip-engine"],
         Some(&["bytes", "base64", "hmac", "md-5", "sha2", "stringprep"]),
     ),
-    ("client", &["onetrip-engine", "onetrip-postgres"], None),
-    ("lab", &["onetrip-engine", "onetrip-postgres"], None),
+    ("redis", &["onetrip-engine"], Some(&["bytes"])),
+    ("client", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], None),
+    ("lab", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], None),
     ("cli", &["onetrip", "onetrip-lab", "onetrip-measure"], None),
     ("chaos", &["onetrip", "onetrip-lab"], None),
     ("measure", &["onetrip", "onetrip-lab"], None),
-    ("fuzz-targets", &["onetrip-engine", "onetrip-postgres", "onetrip", "onetrip-lab"], None),
+    (
+        "fuzz-targets",
+        &["onetrip-engine", "onetrip-postgres", "onetrip-redis", "onetrip", "onetrip-lab"],
+        None,
+    ),
 ];
 
 #[test]

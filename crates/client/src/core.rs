@@ -39,9 +39,10 @@ use crate::pipelines::Pipelines;
 use crate::pool::{LoadCell, Seat};
 use crate::replies::{Member, Parked, Part, Replies, Role};
 use crate::shapes::Shapes;
-use crate::socket::{Reader, Received, Writer};
+use crate::socket::{Reader, Writer};
 use crate::statements::Statements;
 use crate::streams::Rest;
+use crate::transport::{self, Transport};
 use crate::types::{LookUp, TypeCache};
 use crate::{Error, Kind, trace};
 
@@ -149,11 +150,7 @@ pub(crate) struct Core {
     pub(crate) look_ups: Vec<LookUp>,
     context: Arc<Context>,
     pub(crate) parameters: BTreeMap<String, String>,
-    writer: Writer,
-    driver: Option<Waker>,
-    notified: bool,
-    corked: bool,
-    pace: Pace,
+    transport: Transport,
     /// The time as it was read last. Reading the clock costs as much as encoding a statement, so it
     /// is not read where nothing depends on it.
     clock: Time,
@@ -205,9 +202,6 @@ pub(crate) struct Core {
     /// The pool is to be told that it is idle, or has room, or is gone; of the latter once.
     reports: bool,
     told: bool,
-    counts: Counts,
-    /// Bytes of the server came since the last write, so that the next is a trip.
-    heard: bool,
     /// Who wants the notifications of the session that has the connection.
     pub(crate) notifications: Option<Arc<Buffer<Notification>>>,
     /// What is to be told to `tracing` once the lock is released.
@@ -236,11 +230,7 @@ impl Connection {
             look_ups: Vec::new(),
             context: context.clone(),
             parameters: parameters.into_iter().collect(),
-            writer,
-            driver: None,
-            notified: false,
-            corked: false,
-            pace: Pace::default(),
+            transport: Transport::new(writer),
             clock: now,
             armed: Time::NEVER,
             ended: None,
@@ -270,8 +260,6 @@ impl Connection {
             rest: Rest::Read,
             reports: false,
             told: false,
-            counts: Counts::default(),
-            heard: true,
             notifications: None,
             untold: trace::Untold::default(),
         };
@@ -697,8 +685,8 @@ impl Core {
     fn end(&mut self, now: Time, token: Token, block: Bytes, end: End) {
         self.ended_count += 1;
         match &end {
-            End::Failed(failure) => self.counts.failed(failure.outcome),
-            _ => self.counts.completed += 1,
+            End::Failed(failure) => self.transport.counts.failed(failure.outcome),
+            _ => self.transport.counts.completed += 1,
         }
         if self.reset == Some(token) {
             self.reset = None;
@@ -809,7 +797,7 @@ impl Core {
         let notification = Notification::read(block).filter(|_| !is_anothers);
         match (&self.notifications, notification) {
             (Some(buffer), Some(notification)) => self.wakers.extend(buffer.push(notification)),
-            _ => self.counts.notifications_dropped += 1,
+            _ => self.transport.counts.notifications_dropped += 1,
         }
     }
 
@@ -843,13 +831,7 @@ impl Core {
         reader: &mut Reader,
         input: &mut BytesMut,
     ) -> (usize, Option<usize>) {
-        let Received { bytes, end } = self.writer.receive(read, reader, input);
-        let need = (bytes > 0).then(|| {
-            self.heard = true;
-            self.counts.bytes_received += bytes as u64;
-            self.pace.replied(now);
-            self.engine.handle_bytes(now, input)
-        });
+        let (bytes, need, end) = self.transport.receive(&mut self.engine, now, read, reader, input);
         if let Some(end) = end {
             // What the server said last is why, and not that it said no more.
             self.guard_session();
@@ -920,64 +902,36 @@ impl Core {
     // --- writing ---
 
     fn is_idle(&self) -> bool {
-        self.engine.in_flight() == 0 && self.engine.transmit().is_empty()
+        transport::is_idle(&self.engine)
+    }
+
+    /// Whether nothing may wait for the next reply: what is unwritten may be what a pipeline waits for.
+    fn is_eager(&self) -> bool {
+        self.pipelines.is_open()
     }
 
     /// After a submission: see the top of this file.
     pub(crate) fn wrote(&mut self, now: Time, was_idle: bool) {
-        self.pace.submitted(now);
-        if was_idle && !self.corked {
-            self.write_now(now);
-        } else if !self.holds(now) {
-            self.notify();
-        }
-    }
-
-    /// Whether what is unwritten may wait for the next reply.
-    fn holds(&self, now: Time) -> bool {
-        self.pace.holds(now, self.engine.in_flight())
-            && self.engine.transmit().len() < Pace::WORTH_A_WRITE
-            && !self.pipelines.is_open()
-            // Without a sync point behind them the server may keep their replies to itself, and what
-            // is unwritten may be that sync point.
-            && self.engine.in_flight_members() == 0
-            // Otherwise nothing may be due that could take it along.
-            && self.engine.is_reply_due()
+        let eager = self.is_eager();
+        self.transport.wrote(&mut self.engine, now, was_idle, eager);
+        self.wake_feeder();
     }
 
     /// A caller awaits: what is unwritten leaves now, unless the driver is about to write.
     pub(crate) fn write_on_await(&mut self, now: Time) {
-        if !self.corked && !self.engine.transmit().is_empty() && !self.holds(now) {
-            self.write_now(now);
-        }
+        let eager = self.is_eager();
+        self.transport.write_on_await(&mut self.engine, now, eager);
+        self.wake_feeder();
     }
 
     /// Whether awaiting changes nothing about what is written.
     pub(crate) fn nothing_to_write(&self) -> bool {
-        self.corked || self.engine.transmit().is_empty()
+        self.transport.nothing_to_write(&self.engine)
     }
 
     fn write_now(&mut self, now: Time) {
-        self.pace.written();
-        while !self.engine.transmit().is_empty() {
-            match self.writer.try_write(self.engine.transmit()) {
-                Ok(bytes) if bytes > 0 => self.handle_written(now, bytes),
-                // The driver waits for room in the socket, and learns of errors.
-                _ => {
-                    self.pace.interrupted();
-                    return self.notify();
-                }
-            }
-        }
-        if !self.writer.is_flushed() {
-            self.notify();
-        }
+        self.transport.write_now(&mut self.engine, now);
         self.wake_feeder();
-    }
-
-    fn handle_written(&mut self, now: Time, bytes: usize) {
-        self.counts.wrote(bytes, std::mem::take(&mut self.heard));
-        self.engine.handle_written(now, bytes);
     }
 
     /// Writes for the driver, which is woken when the socket takes more.
@@ -986,40 +940,21 @@ impl Core {
         now: Time,
         cx: &mut std::task::Context<'_>,
     ) -> std::io::Result<()> {
-        self.corked = false;
-        if self.writer.poll_flush(cx)?.is_pending() || self.holds(now) {
-            return Ok(());
-        }
-        self.pace.written();
-        while !self.engine.transmit().is_empty() {
-            match self.writer.poll_write(cx, self.engine.transmit()) {
-                std::task::Poll::Ready(bytes) => match bytes? {
-                    0 => return Err(std::io::ErrorKind::WriteZero.into()),
-                    bytes => self.handle_written(now, bytes),
-                },
-                std::task::Poll::Pending => {
-                    self.pace.interrupted();
-                    break;
-                }
-            }
-        }
+        let eager = self.is_eager();
+        self.transport.poll_write(&mut self.engine, now, eager, cx)?;
         self.wake_feeder();
         Ok(())
     }
 
     /// Whether something is to be written, or TLS still has something to write.
     pub(crate) fn is_unwritten(&self) -> bool {
-        !self.engine.transmit().is_empty() || !self.writer.is_flushed()
+        self.transport.is_unwritten(&self.engine)
     }
 
     /// Whether the connection has ended and all is said. A goodbye is waited for, but not where the
     /// peer is lost.
     pub(crate) fn is_finished(&mut self, cx: &mut std::task::Context<'_>) -> bool {
-        let lost = self.ended.is_some();
-        if !self.engine.is_closed() || (!lost && !self.engine.transmit().is_empty()) {
-            return false;
-        }
-        self.writer.poll_goodbye(cx).is_ready() || lost
+        self.transport.is_finished(&self.engine, self.ended.is_some(), cx)
     }
 
     /// Says, behind the goodbye, that nothing more is sent.
@@ -1027,47 +962,38 @@ impl Core {
         &mut self,
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<std::io::Result<()>> {
-        self.writer.poll_shut_down(cx)
+        self.transport.poll_shut_down(cx)
     }
 
     pub(crate) fn is_corked(&self) -> bool {
-        self.corked
+        self.transport.is_corked()
     }
 
-    /// Several callers were woken: holds writing back until they have run. Where new requests wait
-    /// for the next reply anyway, nothing has to be done about it.
+    /// Several callers were woken: holds writing back until they have run.
     pub(crate) fn cork(&mut self, now: Time) {
-        self.corked = !self.holds(now);
+        let eager = self.is_eager();
+        self.transport.cork(&self.engine, now, eager);
     }
 
     /// Holds writing back: more is about to be submitted that leaves in the same write.
     pub(crate) fn hold(&mut self) {
-        self.corked = true;
+        self.transport.hold();
     }
 
     /// What was held back leaves.
     pub(crate) fn unhold(&mut self, now: Time) {
-        self.corked = false;
-        self.write_on_await(now);
+        let eager = self.is_eager();
+        self.transport.unhold(&mut self.engine, now, eager);
+        self.wake_feeder();
     }
 
     /// Wakes the driver once.
     pub(crate) fn notify(&mut self) {
-        if !self.notified
-            && let Some(driver) = &self.driver
-        {
-            self.notified = true;
-            // Waking runs no code of a caller: it is the driver's own waker.
-            driver.wake_by_ref();
-        }
+        self.transport.notify();
     }
 
     pub(crate) fn driver_runs(&mut self, waker: &Waker) {
-        self.notified = false;
-        match &mut self.driver {
-            Some(driver) => driver.clone_from(waker),
-            none => *none = Some(waker.clone()),
-        }
+        self.transport.driver_runs(waker);
     }
 
     // --- state ---
@@ -1085,11 +1011,11 @@ impl Core {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        Counts { healed: self.engine.healed(), ..self.counts }
+        Counts { healed: self.engine.healed(), ..self.transport.counts }
     }
 
     pub(crate) fn used_prepared(&mut self, parses: bool) {
-        self.counts.used_prepared(parses);
+        self.transport.counts.used_prepared(parses);
     }
 
     pub(crate) fn route(&self) -> &Route {
@@ -1115,65 +1041,6 @@ impl Core {
 
     pub(crate) fn status(&self) -> TransactionStatus {
         self.engine.protocol().status()
-    }
-}
-
-/// How fast replies come, and how many requests wait for the next one to leave with it.
-///
-/// A server works on the requests of a connection one after the other. While it has many and answers
-/// fast, one more request that leaves at once costs both sides a system call each and brings
-/// nothing: it waits at the server instead of here. So up to a quarter of what the server still has
-/// waits here for the next read, for as long as `HOLD_MAX` at most once reads come `FAST` after one
-/// another. Measured on loopback: a third less CPU per statement at 100 in flight.
-#[derive(Debug, Default)]
-struct Pace {
-    last_read: Time,
-    is_fast: bool,
-    held: usize,
-    held_since: Time,
-    /// The last write left something over: nothing is held back until that is written.
-    interrupted: bool,
-}
-
-impl Pace {
-    /// Fewer requests than this at the server, and new ones leave at once.
-    const BUSY_MIN: usize = 16;
-    /// So many bytes leave at once.
-    const WORTH_A_WRITE: usize = 4 << 10;
-    /// Reads that follow one another within this time are fast.
-    const FAST: Duration = Duration::from_micros(100);
-    /// A request waits no longer than this, counted at the next event of the connection.
-    const HOLD_MAX: Duration = Duration::from_micros(500);
-
-    fn replied(&mut self, now: Time) {
-        self.is_fast = now.since(self.last_read) < Pace::FAST;
-        self.last_read = now;
-    }
-
-    fn submitted(&mut self, now: Time) {
-        if self.held == 0 {
-            self.held_since = now;
-        }
-        self.held += 1;
-    }
-
-    /// A write begins.
-    fn written(&mut self) {
-        self.held = 0;
-        self.interrupted = false;
-    }
-
-    fn interrupted(&mut self) {
-        self.interrupted = true;
-    }
-
-    fn holds(&self, now: Time, in_flight: usize) -> bool {
-        let at_server = in_flight.saturating_sub(self.held);
-        self.is_fast
-            && !self.interrupted
-            && at_server >= Pace::BUSY_MIN
-            && self.held * 4 < at_server
-            && now.since(self.held_since) < Pace::HOLD_MAX
     }
 }
 

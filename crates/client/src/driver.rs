@@ -1,22 +1,20 @@
-//! The task behind a connection: it reads, dispatches replies, writes what callers left, and
-//! watches the clock. It ends with the connection.
+//! The task behind a connection, whatever its protocol: it reads, has replies dispatched, writes what
+//! callers left, and watches the clock. It ends with the connection.
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use bytes::BytesMut;
 use onetrip_engine::Time;
 use tokio::time::Sleep;
 
-use crate::cancel;
-use crate::core::Connection;
 use crate::parting::hear_out;
 use crate::socket::Reader;
-use crate::trace;
 
 /// Reads are at least this large. Small replies come in small reads whatever the buffer.
-const READ_MIN: usize = 8 << 10;
+pub(crate) const READ_MIN: usize = 8 << 10;
 
 /// Reads grow up to this while they fill the buffer, and fall back when they don't. A block of a
 /// reply keeps its whole buffer alive, so a small reply must not sit in a large one.
@@ -25,9 +23,71 @@ const READ_MAX: usize = 128 << 10;
 /// Reads in one turn, before other tasks get theirs.
 const READS_PER_TURN: usize = 16;
 
+/// A connection as its driver sees it. Each method takes the connection's lock by itself.
+pub(crate) trait Driven: Send + Sync + 'static {
+    /// The time by the clock.
+    fn now(&self) -> Time;
+
+    /// What a time is to the runtime.
+    fn instant(&self, time: Time) -> Instant;
+
+    /// A turn begins: writes what callers submitted since the last, and does what has fallen due. Returns
+    /// whether nothing is to be read for now. `wakers` is empty before and after: it lends its memory.
+    fn begin_turn(
+        self: &Arc<Self>,
+        now: Time,
+        cx: &mut Context<'_>,
+        wakers: &mut Vec<Waker>,
+    ) -> bool;
+
+    /// Takes what was read. `wakers` as above.
+    fn dispatch(
+        self: &Arc<Self>,
+        now: Time,
+        read: std::io::Result<usize>,
+        incoming: (&mut Reader, &mut BytesMut),
+        wakers: &mut Vec<Waker>,
+    ) -> Dispatched;
+
+    /// A turn ends: sees that there is another one when there is something to do, and says what else to
+    /// wait for.
+    fn end_turn(&self, cx: &mut Context<'_>) -> Next;
+
+    /// Whether the connection ended without a goodbye of ours.
+    fn is_lost(&self) -> bool;
+
+    /// Says that nothing more is sent.
+    fn poll_shut_down(&self, cx: &mut Context<'_>) -> Poll<std::io::Result<()>>;
+
+    /// The task is over: nobody may wait for the connection any more.
+    fn ended(self: &Arc<Self>);
+}
+
+/// What came of a read.
+pub(crate) struct Dispatched {
+    /// Bytes that it brought, after TLS.
+    pub(crate) bytes: usize,
+    /// What the engine needs before it can go on, if that changed.
+    pub(crate) need: Option<usize>,
+    /// Whether the connection is still open.
+    pub(crate) open: bool,
+    /// Whether nothing more is to be read for now.
+    pub(crate) stopped: bool,
+}
+
+/// What a driver waits for beside its socket and its callers.
+pub(crate) enum Next {
+    /// The connection has ended and all is said.
+    Done,
+    /// This moment.
+    At(Time),
+    /// Nothing that it does not wait for already.
+    Same,
+}
+
 /// Drives one connection until it has ended.
-pub(crate) struct Driver {
-    connection: Arc<Connection>,
+pub(crate) struct Driver<C: Driven> {
+    connection: Arc<C>,
     reader: Reader,
     input: BytesMut,
     read_size: usize,
@@ -39,9 +99,9 @@ pub(crate) struct Driver {
     wakers: Vec<Waker>,
 }
 
-impl Driver {
+impl<C: Driven> Driver<C> {
     /// A driver that begins with the bytes that came behind the startup.
-    pub(crate) fn new(connection: Arc<Connection>, reader: Reader, input: BytesMut) -> Driver {
+    pub(crate) fn new(connection: Arc<C>, reader: Reader, input: BytesMut) -> Driver<C> {
         let timer = Box::pin(tokio::time::sleep_until(tokio::time::Instant::now()));
         Driver {
             connection,
@@ -57,53 +117,21 @@ impl Driver {
 
     pub(crate) async fn run(mut self) {
         std::future::poll_fn(|cx| self.poll(cx)).await;
-        if !self.connection.lock().is_lost() {
+        if !self.connection.is_lost() {
             let connection = &self.connection;
-            hear_out(&mut self.reader, |cx| connection.lock().poll_shut_down(cx)).await;
+            hear_out(&mut self.reader, |cx| connection.poll_shut_down(cx)).await;
         }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let now = self.connection.now();
-        self.begin_turn(now, cx);
+        self.stopped = self.connection.begin_turn(now, cx, &mut self.wakers);
         let more = self.read(cx);
         let done = self.end_turn(cx);
         if more {
             cx.waker().wake_by_ref();
         }
         if done { Poll::Ready(()) } else { Poll::Pending }
-    }
-
-    /// Writes what callers submitted since the last turn.
-    fn begin_turn(&mut self, now: Time, cx: &mut Context<'_>) {
-        let mut core = self.connection.lock();
-        let now = core.set_clock(now);
-        core.driver_runs(cx.waker());
-        if core.handles == 0 {
-            core.engine.terminate(now);
-        }
-        if let Err(error) = core.poll_write(now, cx) {
-            let error = core.lost("writing failed").with_source(error);
-            core.close(error);
-        }
-        if core.next_deadline() <= now {
-            core.engine.handle_time(now);
-            core.expire_pipelines(now);
-            core.expire_in_line(now);
-        }
-        core.settle(now);
-        self.stopped = !core.engine.wants_bytes();
-        let reports = core.take_report();
-        let cancels = std::mem::take(&mut core.cancel_due);
-        std::mem::swap(&mut core.wakers, &mut self.wakers);
-        drop(core);
-        self.wakers.drain(..).for_each(Waker::wake);
-        if reports {
-            self.connection.seat.report();
-        }
-        if cancels {
-            cancel::start(&self.connection);
-        }
     }
 
     /// Reads and dispatches. Returns whether there is more to read at once.
@@ -146,81 +174,33 @@ impl Driver {
     /// Hands what was read to the engine. Returns how much that was, and whether to go on reading.
     fn dispatch(&mut self, read: std::io::Result<usize>) -> (usize, bool) {
         let now = self.connection.now();
-        let mut core = self.connection.lock();
-        let now = core.set_clock(now);
-        let (bytes, need) = core.receive(now, read, &mut self.reader, &mut self.input);
-        self.need = need.unwrap_or(self.need);
-        core.guard_session();
-        core.settle(now);
-        core.note_lost_statements();
-        if core.wakers.len() > 1 {
-            // Those who are woken will submit next: their requests leave in one write.
-            core.cork(now);
-        }
-        self.stopped = !core.engine.wants_bytes();
-        let (open, reports) = (!core.engine.is_closed(), core.take_report());
-        std::mem::swap(&mut core.wakers, &mut self.wakers);
-        let untold = core.untold.take();
-        drop(core);
-        self.wakers.drain(..).for_each(Waker::wake);
-        untold.tell();
-        if reports {
-            self.connection.seat.report();
-        }
-        (bytes, open)
+        let input = (&mut self.reader, &mut self.input);
+        let done = self.connection.dispatch(now, read, input, &mut self.wakers);
+        self.need = done.need.unwrap_or(self.need);
+        self.stopped = done.stopped;
+        (done.bytes, done.open)
     }
 
     /// Sees that this task runs again when there is something to do. Returns whether there never
     /// will be.
     fn end_turn(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut core = self.connection.lock();
-        if core.is_corked() && !core.engine.is_closed() {
-            core.notify();
-        } else if core.is_unwritten() {
-            let now = core.clock();
-            if let Err(error) = core.poll_write(now, cx) {
-                let error = core.lost("writing failed").with_source(error);
-                core.close(error);
-                core.notify();
-            }
-            if !core.wakers.is_empty() {
-                core.notify();
-            }
-        }
-        if core.is_finished(cx) {
-            return true;
-        }
-        let now = core.clock();
-        // A timer that is set too early costs a turn; setting it anew at each turn costs more.
-        if core.armed <= now {
-            core.armed = Time::NEVER;
-        }
-        let next = core.next_deadline();
-        if next < core.armed {
-            core.armed = next;
-            drop(core);
-            self.timer.as_mut().reset(self.connection.context.instant(next).into());
-            if self.timer.as_mut().poll(cx).is_ready() {
-                cx.waker().wake_by_ref();
+        match self.connection.end_turn(cx) {
+            Next::Done => return true,
+            Next::Same => {}
+            Next::At(time) => {
+                self.timer.as_mut().reset(self.connection.instant(time).into());
+                if self.timer.as_mut().poll(cx).is_ready() {
+                    cx.waker().wake_by_ref();
+                }
             }
         }
         false
     }
 }
 
-impl Drop for Driver {
+impl<C: Driven> Drop for Driver<C> {
     /// The task ends early when its runtime is shut down: nobody may wait for it then.
     fn drop(&mut self) {
-        self.connection.with(|core, _| {
-            if !core.engine.is_closed() {
-                let error = core.lost("the runtime that drove it was shut down");
-                core.close(error);
-            }
-            let waker = core.forget_notifications();
-            core.wakers.extend(waker);
-        });
-        self.connection.context.totals.ended(&self.connection);
-        trace::ended(&self.connection);
-        self.connection.seat.lost();
+        self.connection.ended();
     }
 }

@@ -97,6 +97,8 @@ mod tls;
 mod trace;
 mod transaction;
 mod transaction_options;
+mod transport;
+mod turns;
 
 pub use batch::{Affected, Batch, BatchError, BatchReport, Parameter, ParameterSet};
 pub use canceller::{Cancelled, Canceller};

@@ -8,6 +8,7 @@
 //! here and decoded by whoever asked for it.
 
 pub mod command;
+mod head;
 pub mod protocol;
 pub mod scan;
 

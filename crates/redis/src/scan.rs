@@ -1,45 +1,74 @@
 //! Where a reply ends, found without looking at a byte twice.
+//!
+//! A scanner keeps where it stands: what is open around the value that comes next, how much of a string
+//! is missing, how far a line was searched for its end. So a call begins where the last one stopped. The
+//! bytes of a string are never looked at; a line is searched once and, when it is whole, read once.
+
+mod levels;
+mod limits;
+mod quick;
+#[cfg(test)]
+mod work;
 
 use onetrip_engine::Violation;
 
-/// What a scanner accepts of a peer.
-#[derive(Clone, Debug)]
-pub struct ScanLimits {
-    /// How deep aggregates may be nested. Default 128.
-    pub depth_max: usize,
-    /// Bytes of a line: a number, a length, a simple string; and of an error, be it a line or a string.
-    /// Default 64 KiB.
-    pub line_bytes_max: usize,
-    /// Bytes of one string. Default 512 MiB, which is what a server takes (`proto-max-bulk-len`).
-    pub string_bytes_max: u64,
-    /// Items of one aggregate; a map's entry counts as two. Default 2^32.
-    pub items_max: u64,
-}
-
-impl Default for ScanLimits {
-    fn default() -> ScanLimits {
-        ScanLimits {
-            depth_max: 128,
-            line_bytes_max: 64 << 10,
-            string_bytes_max: 512 << 20,
-            items_max: 1 << 32,
-        }
-    }
-}
+use crate::head::{FORMAT_LEN, Head, UNKNOWN, head, is_kind, length};
+use levels::{Ended, Levels};
+pub use limits::ScanLimits;
 
 /// Finds the end of one reply after the other, of any RESP2 or RESP3 type.
+///
+/// It takes memory for the aggregates that are open, some bytes for each of at most
+/// [`depth_max`](ScanLimits::depth_max), and for nothing that a peer announces. After a violation it says
+/// the same again.
 #[derive(Debug)]
 pub struct Scanner {
     limits: ScanLimits,
+    /// A reply is being looked at.
+    begun: bool,
+    state: State,
+    levels: Levels,
+    /// Bytes at the front of the input that are done with.
+    at: usize,
+    /// Bytes behind those that were searched for the end of a line; 0 where it has not begun.
+    searched: usize,
+    start: usize,
+    kind: Option<u8>,
+    #[cfg(test)]
+    looked: usize,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug)]
+enum State {
+    /// The line of a value; or, unless attributes stand in front of it, what ends an aggregate.
+    Value { attributed: bool },
+    /// The format of a verbatim string of this many bytes.
+    Format(u64),
+    /// The rest of a string, its end among it.
+    Body(u64),
+    /// The line of a chunk, behind so many bytes of a string.
+    ChunkLine(u64),
+    /// The rest of a chunk, its end among it, up to so many bytes of a string.
+    Chunk { left: u64, total: u64 },
+    /// Nothing: what came was no reply.
+    Refused(Violation),
+}
+
+/// What a step of the scanner came to.
+enum Progress {
+    Need(usize),
+    More,
+    Ended(Ended),
 }
 
 /// What a scanner found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
     /// The reply is not whole. This many bytes from the front of the input are needed at least before
-    /// another look can tell more.
+    /// another look can tell more. A peer chose the number: it is nothing to make room for.
     Need(usize),
-    /// The reply is whole, and the next call looks for another one.
+    /// The reply is whole, and the next call looks for another one, behind it.
     Whole {
         /// Bytes of it at the front of the input, those of attributes before it included.
         len: usize,
@@ -50,36 +79,314 @@ pub enum Scan {
     },
 }
 
+/// The shortest line: a type and an end.
+const LINE_MIN: usize = 3;
+
 impl Scanner {
     /// A scanner at the beginning of a reply.
     #[must_use]
     pub fn new(limits: ScanLimits) -> Scanner {
-        Scanner { limits }
+        Scanner {
+            limits,
+            begun: false,
+            state: State::Value { attributed: false },
+            levels: Levels::default(),
+            at: 0,
+            searched: 0,
+            start: 0,
+            kind: None,
+            #[cfg(test)]
+            looked: 0,
+        }
     }
 
     /// Looks at what has arrived. `input` begins where it began in the last call, or behind what was
     /// [consumed](Self::consumed) since; the bytes that were there are not looked at again.
+    ///
+    /// # Errors
+    /// If this is no RESP, or more than the limits allow; wherever the input was cut.
+    #[inline]
     pub fn scan(&mut self, input: &[u8]) -> Result<Scan, Violation> {
-        let _ = (input, &self.limits);
-        Err(Violation("not written yet"))
+        if !self.begun {
+            self.count(quick::LOOKED_MAX.min(input.len()));
+            if let Some(len) = quick::value(input, &self.limits) {
+                return Ok(Scan::Whole { len, start: 0, kind: input[0] });
+            }
+            self.begun = true;
+        }
+        self.go_on(input).inspect_err(|violation| self.state = State::Refused(*violation))
     }
 
-    /// How many bytes at the front of the input were looked at and belong to the reply.
+    /// How many bytes at the front of the input belong to the reply and are done with. A line that is not
+    /// whole is not among them.
     #[must_use]
     pub fn seen(&self) -> usize {
-        0
+        self.at
     }
 
     /// The type of the reply that is being looked at: its first byte behind any attributes, if it has
     /// come.
     #[must_use]
     pub fn kind(&self) -> Option<u8> {
-        None
+        self.kind
     }
 
     /// The host took this many of the bytes [seen](Self::seen) off the front of the input before the
     /// reply was whole.
+    ///
+    /// # Panics
+    /// If there were not so many.
     pub fn consumed(&mut self, len: usize) {
-        let _ = len;
+        assert!(len <= self.at, "only what was seen can be consumed");
+        self.at -= len;
+        self.start = self.start.saturating_sub(len);
     }
+
+    fn go_on(&mut self, input: &[u8]) -> Result<Scan, Violation> {
+        loop {
+            let progress = match self.state {
+                State::Value { attributed } => self.value(input, attributed)?,
+                State::Format(len) => self.format(input, len)?,
+                State::Body(left) => self.body(input, left)?,
+                State::ChunkLine(total) => self.chunk_line(input, total)?,
+                State::Chunk { left, total } => self.chunk(input, left, total)?,
+                State::Refused(violation) => return Err(violation),
+            };
+            match progress {
+                Progress::Need(need) => return self.need(need),
+                Progress::More => {}
+                Progress::Ended(Ended::Reply) => return self.whole(),
+                Progress::Ended(ended) => {
+                    self.state = State::Value { attributed: ended == Ended::Attributes };
+                }
+            }
+        }
+    }
+
+    fn need(&self, need: usize) -> Result<Scan, Violation> {
+        if self.kind.is_none_or(|kind| kind == b'>') {
+            self.check_held(need)?;
+        }
+        Ok(Scan::Need(need))
+    }
+
+    fn whole(&mut self) -> Result<Scan, Violation> {
+        let (len, start) = (self.at, self.start);
+        let kind = self.kind.take().expect("what has ended has begun");
+        if kind == b'>' {
+            self.check_held(len)?;
+        }
+        self.begun = false;
+        self.state = State::Value { attributed: false };
+        (self.at, self.start) = (0, 0);
+        Ok(Scan::Whole { len, start, kind })
+    }
+
+    /// Looks at how much a host would have to keep.
+    fn check_held(&self, bytes: usize) -> Result<(), Violation> {
+        if bytes as u64 > self.limits.push_bytes_max {
+            return Err(Violation("a push, or what stands in front of a reply, is too long"));
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, input: &[u8], attributed: bool) -> Result<Progress, Violation> {
+        if self.searched == 0 {
+            let rest = &input[self.at..];
+            let Some(&kind) = rest.first() else {
+                return Ok(Progress::Need(self.at + LINE_MIN));
+            };
+            self.begin(kind, attributed)?;
+            self.count(quick::LOOKED_MAX.min(rest.len()));
+            if let Some(len) = quick::value(rest, &self.limits) {
+                self.at += len;
+                return self.levels.value_ended(&self.limits).map(Progress::Ended);
+            }
+        }
+        let Some(line) = self.line(input)? else { return Ok(unfinished_line(input)) };
+        let kind = input[self.at];
+        self.leave_line(line);
+        self.read_line(kind, line)
+    }
+
+    /// The first byte of a value has come, or of what may stand in its place.
+    #[inline]
+    fn begin(&mut self, kind: u8, attributed: bool) -> Result<(), Violation> {
+        match kind {
+            b'|' => return Ok(()),
+            b'.' if attributed => return Err(Violation("attributes have no value")),
+            b'.' if !self.levels.is_empty() => return Ok(()),
+            b'>' if !self.levels.is_empty() => return Err(Violation("a push is inside a reply")),
+            _ if !is_kind(kind) => return Err(UNKNOWN),
+            _ => {}
+        }
+        if self.levels.is_empty() {
+            self.kind = Some(kind);
+            self.start = self.at;
+            self.check_held(self.at)?;
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, kind: u8, line: &[u8]) -> Result<Progress, Violation> {
+        if kind == b'.' {
+            return match line {
+                b"" => self.levels.end_stream(&self.limits).map(Progress::Ended),
+                _ => Err(Violation("the end of an aggregate has a value")),
+            };
+        }
+        let opened = match head(kind, line)? {
+            Head::Line | Head::Nil => Some(self.levels.value_ended(&self.limits)?),
+            Head::Items(items) => self.levels.open(kind, items, &self.limits)?,
+            Head::Stream { pairs } => self.levels.open_stream(pairs, &self.limits)?,
+            Head::Chunks => return Ok(self.turn_to(State::ChunkLine(0))),
+            Head::String(len) => return self.begin_string(kind, len),
+        };
+        Ok(opened.map_or_else(|| self.turn_to(State::Value { attributed: false }), Progress::Ended))
+    }
+
+    fn begin_string(&mut self, kind: u8, len: u64) -> Result<Progress, Violation> {
+        let max = match kind {
+            b'!' => self.limits.line_bytes_max as u64,
+            _ => self.limits.string_bytes_max,
+        };
+        check_string(len, max)?;
+        Ok(self.turn_to(match kind {
+            b'=' => State::Format(len),
+            _ => State::Body(with_end(len)),
+        }))
+    }
+
+    fn turn_to(&mut self, state: State) -> Progress {
+        self.state = state;
+        Progress::More
+    }
+
+    fn format(&mut self, input: &[u8], len: u64) -> Result<Progress, Violation> {
+        let Some(format) = input.get(self.at..self.at + FORMAT_LEN) else {
+            return Ok(need_body(self.at, with_end(len)));
+        };
+        if !format.ends_with(b":") {
+            return Err(Violation("a verbatim string has no format"));
+        }
+        self.at += FORMAT_LEN;
+        Ok(self.turn_to(State::Body(with_end(len - FORMAT_LEN as u64))))
+    }
+
+    fn body(&mut self, input: &[u8], left: u64) -> Result<Progress, Violation> {
+        let left = self.skip(input, left)?;
+        if left > 0 {
+            self.state = State::Body(left);
+            return Ok(need_body(self.at, left));
+        }
+        self.levels.value_ended(&self.limits).map(Progress::Ended)
+    }
+
+    fn chunk_line(&mut self, input: &[u8], total: u64) -> Result<Progress, Violation> {
+        match input.get(self.at) {
+            None => return Ok(Progress::Need(self.at + LINE_MIN + 1)),
+            Some(b';') => {}
+            Some(_) => return Err(Violation("a string in chunks is interrupted")),
+        }
+        let Some(line) = self.line(input)? else { return Ok(unfinished_line(input)) };
+        self.leave_line(line);
+        let len = length(line)?;
+        if len == 0 {
+            return self.levels.value_ended(&self.limits).map(Progress::Ended);
+        }
+        let total = total.saturating_add(len);
+        check_string(total, self.limits.string_bytes_max)?;
+        Ok(self.turn_to(State::Chunk { left: with_end(len), total }))
+    }
+
+    fn chunk(&mut self, input: &[u8], left: u64, total: u64) -> Result<Progress, Violation> {
+        let left = self.skip(input, left)?;
+        if left > 0 {
+            self.state = State::Chunk { left, total };
+            return Ok(need_body(self.at, left));
+        }
+        Ok(self.turn_to(State::ChunkLine(total)))
+    }
+
+    /// Passes over what has come of a string, and looks at nothing but its end. Returns what is left.
+    fn skip(&mut self, input: &[u8], left: u64) -> Result<u64, Violation> {
+        let here = (input.len() - self.at) as u64;
+        let passed = left.saturating_sub(LINE_END.len() as u64).min(here);
+        self.at += passed as usize;
+        let left = left - passed;
+        let end = &input[self.at..];
+        if left > LINE_END.len() as u64 || end.is_empty() {
+            return Ok(left);
+        }
+        let due = &LINE_END[LINE_END.len() - left as usize..];
+        let come = due.len().min(end.len());
+        self.count(come);
+        if end[..come] != due[..come] {
+            return Err(Violation("a string is longer than it said"));
+        }
+        self.at += come;
+        Ok(left - come as u64)
+    }
+
+    /// The line that comes next, without its type and its end, if it is whole.
+    fn line<'a>(&mut self, input: &'a [u8]) -> Result<Option<&'a [u8]>, Violation> {
+        let line = &input[self.at..];
+        let from = self.searched.max(1).min(line.len());
+        let (searched, whole) = search(line, from);
+        self.count(searched - from);
+        if searched > self.limits.line_bytes_max.saturating_add(1) {
+            return Err(Violation("a line is too long"));
+        }
+        self.searched = searched;
+        Ok(whole.then(|| &line[1..searched]))
+    }
+
+    /// Behind a line that was whole.
+    fn leave_line(&mut self, line: &[u8]) {
+        self.count(line.len());
+        self.at += 1 + line.len() + LINE_END.len();
+        self.searched = 0;
+    }
+
+    /// Notes how many bytes were looked at, for the tests.
+    #[inline]
+    fn count(&mut self, bytes: usize) {
+        #[cfg(test)]
+        {
+            self.looked += bytes;
+        }
+        let _ = bytes;
+    }
+}
+
+const LINE_END: &[u8; 2] = b"\r\n";
+
+/// How far a line was searched, and whether its end stands there.
+fn search(line: &[u8], mut from: usize) -> (usize, bool) {
+    while let Some(at) = line[from..].iter().position(|&byte| byte == b'\r') {
+        from += at;
+        match line.get(from + 1) {
+            None => return (from, false),
+            Some(b'\n') => return (from, true),
+            Some(_) => from += 1,
+        }
+    }
+    (line.len(), false)
+}
+
+fn check_string(len: u64, max: u64) -> Result<(), Violation> {
+    if len > max { Err(Violation("a string is too long")) } else { Ok(()) }
+}
+
+fn with_end(len: u64) -> u64 {
+    len.saturating_add(LINE_END.len() as u64)
+}
+
+fn need_body(at: usize, left: u64) -> Progress {
+    Progress::Need(at.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)))
+}
+
+/// At least the rest of the line's end is missing.
+fn unfinished_line(input: &[u8]) -> Progress {
+    Progress::Need(input.len() + if input.ends_with(b"\r") { 1 } else { LINE_END.len() })
 }

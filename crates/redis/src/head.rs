@@ -1,0 +1,117 @@
+//! What the line of a value says: the one place that knows the types of RESP2 and RESP3.
+
+use onetrip_engine::Violation;
+
+/// What a type and its line announce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// The line is the value.
+    Line,
+    /// The null of its type; the line is the value.
+    Nil,
+    /// A string of this many bytes, and the end of a line behind it.
+    String(u64),
+    /// A string in chunks.
+    Chunks,
+    /// An aggregate of this many items, or the attributes of what comes next; an entry is two items.
+    Items(u64),
+    /// An aggregate that goes on until its end is said.
+    Stream {
+        /// Whether its items are entries.
+        pairs: bool,
+    },
+}
+
+/// Reads the line behind a type, without its end.
+pub(crate) fn head(kind: u8, line: &[u8]) -> Result<Head, Violation> {
+    match (kind, line) {
+        (b'+' | b'-', _) => Ok(Head::Line),
+        (b':', _) => checked(integer(line).is_some(), Head::Line, "an integer is none"),
+        (b',', _) => checked(double(line).is_some(), Head::Line, "a double is no number"),
+        (b'(', _) => checked(is_integer(line), Head::Line, "a big number is none"),
+        (b'#', _) => checked(matches!(line, b"t" | b"f"), Head::Line, "a boolean is neither"),
+        (b'_', _) => checked(line.is_empty(), Head::Nil, "a null has a value"),
+        (b'$' | b'*', b"-1") => Ok(Head::Nil),
+        (b'$', b"?") => Ok(Head::Chunks),
+        (b'*' | b'~' | b'%', b"?") => Ok(Head::Stream { pairs: kind == b'%' }),
+        (b'$' | b'!', _) => Ok(Head::String(length(line)?)),
+        (b'=', _) => Ok(Head::String(length_from(FORMAT_LEN, line)?)),
+        (b'*' | b'~' | b'>', _) => Ok(Head::Items(length(line)?)),
+        (b'%' | b'|', _) => {
+            let items = length(line)?.checked_mul(2);
+            Ok(Head::Items(items.ok_or(Violation("an aggregate is too large"))?))
+        }
+        _ => Err(UNKNOWN),
+    }
+}
+
+/// Whether a value, or what comes in front of one, can begin like this.
+pub(crate) fn is_kind(byte: u8) -> bool {
+    matches!(
+        byte,
+        b'+' | b'-'
+            | b':'
+            | b'$'
+            | b'*'
+            | b'_'
+            | b','
+            | b'#'
+            | b'!'
+            | b'='
+            | b'('
+            | b'%'
+            | b'~'
+            | b'|'
+            | b'>'
+    )
+}
+
+/// What a type that nobody knows is answered with.
+pub(crate) const UNKNOWN: Violation = Violation("a reply has an unknown type");
+
+/// The format of a verbatim string and its colon: three bytes and one.
+pub(crate) const FORMAT_LEN: usize = 4;
+
+fn checked(holds: bool, head: Head, or: &'static str) -> Result<Head, Violation> {
+    if holds { Ok(head) } else { Err(Violation(or)) }
+}
+
+/// A length or a count: digits alone.
+pub(crate) fn length(line: &[u8]) -> Result<u64, Violation> {
+    const NONE: Violation = Violation("a length is no number");
+    if line.is_empty() {
+        return Err(NONE);
+    }
+    line.iter().try_fold(0_u64, |length, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            return Err(NONE);
+        }
+        let length = length.checked_mul(10).and_then(|length| length.checked_add(digit.into()));
+        length.ok_or(Violation("a length is too large"))
+    })
+}
+
+fn length_from(min: usize, line: &[u8]) -> Result<u64, Violation> {
+    let length = length(line)?;
+    if length < min as u64 {
+        return Err(Violation("a verbatim string has no format"));
+    }
+    Ok(length)
+}
+
+/// An integer of 64 bits, which may have a sign.
+pub(crate) fn integer(line: &[u8]) -> Option<i64> {
+    std::str::from_utf8(line).ok()?.parse().ok()
+}
+
+/// A number with a fraction, or an infinity, or none at all (`nan`).
+pub(crate) fn double(line: &[u8]) -> Option<f64> {
+    std::str::from_utf8(line).ok()?.parse().ok()
+}
+
+/// Whether this is an integer of any length, which may have a sign.
+fn is_integer(line: &[u8]) -> bool {
+    let digits = line.strip_prefix(b"-").or(line.strip_prefix(b"+")).unwrap_or(line);
+    !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}

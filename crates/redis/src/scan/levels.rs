@@ -1,0 +1,109 @@
+//! The aggregates around the value that comes next, the outermost first.
+
+use onetrip_engine::Violation;
+
+use super::ScanLimits;
+
+/// What is open. It takes memory for what was opened, whatever that announces.
+#[derive(Debug, Default)]
+pub(super) struct Levels(Vec<Level>);
+
+#[derive(Debug)]
+enum Level {
+    /// Items that are still to come, at least one.
+    Items(u64),
+    /// The same of attributes: a value follows them.
+    Attributes(u64),
+    /// Items that have come of an aggregate whose end will be said.
+    Stream { count: u64, pairs: bool },
+}
+
+/// What the end of a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// That of the reply.
+    Reply,
+    /// That of an item, and a value follows.
+    Item,
+    /// That of attributes, and their value follows.
+    Attributes,
+}
+
+impl Levels {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Opens an aggregate, or attributes, of so many items. Where there are none, it has ended.
+    pub(super) fn open(
+        &mut self,
+        kind: u8,
+        items: u64,
+        limits: &ScanLimits,
+    ) -> Result<Option<Ended>, Violation> {
+        if items > limits.items_max {
+            return Err(TOO_MANY);
+        }
+        match (kind, items) {
+            (b'|', 0) => Ok(Some(Ended::Attributes)),
+            (_, 0) => self.value_ended(limits).map(Some),
+            (b'|', _) => self.push(Level::Attributes(items), limits),
+            _ => self.push(Level::Items(items), limits),
+        }
+    }
+
+    /// Opens an aggregate whose end will be said.
+    pub(super) fn open_stream(
+        &mut self,
+        pairs: bool,
+        limits: &ScanLimits,
+    ) -> Result<Option<Ended>, Violation> {
+        self.push(Level::Stream { count: 0, pairs }, limits)
+    }
+
+    fn push(&mut self, level: Level, limits: &ScanLimits) -> Result<Option<Ended>, Violation> {
+        if self.0.len() >= limits.depth_max {
+            return Err(Violation("a reply is nested too deep"));
+        }
+        self.0.push(level);
+        Ok(None)
+    }
+
+    /// The end of an aggregate is said.
+    pub(super) fn end_stream(&mut self, limits: &ScanLimits) -> Result<Ended, Violation> {
+        match self.0.pop() {
+            Some(Level::Stream { count, pairs: true }) if count % 2 == 1 => {
+                Err(Violation("a map ends behind a key"))
+            }
+            Some(Level::Stream { .. }) => self.value_ended(limits),
+            _ => Err(Violation("an aggregate ends that has a length, or none is open")),
+        }
+    }
+
+    /// A value has ended, and with it what it is the last item of.
+    #[inline]
+    pub(super) fn value_ended(&mut self, limits: &ScanLimits) -> Result<Ended, Violation> {
+        loop {
+            let (left, ended) = match self.0.last_mut() {
+                None => return Ok(Ended::Reply),
+                Some(Level::Stream { count, .. }) => {
+                    *count += 1;
+                    let many = *count > limits.items_max;
+                    return if many { Err(TOO_MANY) } else { Ok(Ended::Item) };
+                }
+                Some(Level::Items(left)) => (left, None),
+                Some(Level::Attributes(left)) => (left, Some(Ended::Attributes)),
+            };
+            *left -= 1;
+            if *left > 0 {
+                return Ok(Ended::Item);
+            }
+            self.0.pop();
+            if let Some(ended) = ended {
+                return Ok(ended);
+            }
+        }
+    }
+}
+
+const TOO_MANY: Violation = Violation("an aggregate has too many items");

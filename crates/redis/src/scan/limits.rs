@@ -1,0 +1,31 @@
+//! How much of what a peer may send.
+
+/// What a scanner accepts of a peer.
+#[derive(Clone, Debug)]
+pub struct ScanLimits {
+    /// How deep aggregates may be nested. Default 128.
+    pub depth_max: usize,
+    /// Bytes of a line: a number, a length, a simple string; and of an error, be it a line or a string.
+    /// Default 64 KiB.
+    pub line_bytes_max: usize,
+    /// Bytes of one string, all its chunks counted. Default 512 MiB, which is what a server takes
+    /// (`proto-max-bulk-len`).
+    pub string_bytes_max: u64,
+    /// Items of one aggregate; a map's entry counts as two. Default 2^32.
+    pub items_max: u64,
+    /// Bytes of what a host hands on only when it is whole: a push, and the attributes in front of a
+    /// reply. Default 513 MiB: a message with the longest string, and its names.
+    pub push_bytes_max: u64,
+}
+
+impl Default for ScanLimits {
+    fn default() -> ScanLimits {
+        ScanLimits {
+            depth_max: 128,
+            line_bytes_max: 64 << 10,
+            string_bytes_max: 512 << 20,
+            items_max: 1 << 32,
+            push_bytes_max: 513 << 20,
+        }
+    }
+}

@@ -11,6 +11,8 @@ pub mod command;
 mod head;
 pub mod protocol;
 pub mod scan;
+pub mod table;
 
 pub use command::{Command, ToArg};
 pub use protocol::{Event, Expect, Redis};
+pub use table::{Place, Spec};

@@ -1,0 +1,27 @@
+//! Commands that came after Redis 7.0, as far as it matters to know them: those that concern their
+//! connection, and those on a key that are common by now. Written down from their documentation.
+
+use super::keys::{KeySpec, index, range};
+use super::rows::table;
+
+const AT_1: KeySpec = range(index(1), 0, 1, 0);
+
+table! {
+    "CLIENT CAPA" -3 () () Usual Usual;
+    "CLIENT NO-TOUCH" 3 () () Usual Usual;
+    "CLIENT SETINFO" 4 () () Usual Usual;
+    "CLUSTER MYSHARDID" 2 () () Usual Usual;
+    "HEXPIRE" -6 (WRITE) (AT_1) Usual Usual;
+    "HEXPIREAT" -6 (WRITE) (AT_1) Usual Usual;
+    "HEXPIRETIME" -5 (READONLY) (AT_1) Usual Usual;
+    "HGETDEL" -5 (WRITE) (AT_1) Usual Usual;
+    "HGETEX" -5 (WRITE) (AT_1) Usual Usual;
+    "HPERSIST" -5 (WRITE) (AT_1) Usual Usual;
+    "HPEXPIRE" -6 (WRITE) (AT_1) Usual Usual;
+    "HPEXPIREAT" -6 (WRITE) (AT_1) Usual Usual;
+    "HPEXPIRETIME" -5 (READONLY) (AT_1) Usual Usual;
+    "HPTTL" -5 (READONLY) (AT_1) Usual Usual;
+    "HSETEX" -6 (WRITE) (AT_1) Usual Usual;
+    "HTTL" -5 (READONLY) (AT_1) Usual Usual;
+    "WAITAOF" 4 () () AllShards Min;
+}

@@ -1,0 +1,99 @@
+//! Which connection a command may go to. Most may share one; the rest stand here.
+
+use crate::command::Command;
+
+/// Which connection a command may go to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The one that all share.
+    Shared,
+    /// One for itself, since it may block: whatever came behind it would wait too.
+    Own,
+    /// A session, since it changes the state of its connection or depends on it. The text says what to
+    /// do instead or where, to go behind "it can't go over the shared connection:".
+    Session(&'static str),
+    /// None, since it is not answered by one reply. The text says what to do instead, to go behind "it
+    /// can't be sent as a command:".
+    Refused(&'static str),
+}
+
+/// How the place of a command is found.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Rule {
+    Always(Place),
+    /// [`Place::Own`] where the option BLOCK stands between this argument and STREAMS.
+    OwnIfBlock {
+        from: usize,
+    },
+}
+
+impl Rule {
+    /// The rule for a command, by its name in capitals.
+    pub(super) const fn of(name: &[u8], blocking: bool) -> Rule {
+        match name {
+            b"XREAD" => return Rule::OwnIfBlock { from: 1 },
+            b"XREADGROUP" => return Rule::OwnIfBlock { from: 4 },
+            // It waits for the replicas, and its connection ends with it.
+            b"SHUTDOWN" => return Rule::Always(Place::Own),
+            _ => {}
+        }
+        Rule::Always(match (refused(name), session(name)) {
+            (Some(advice), _) => Place::Refused(advice),
+            (_, Some(advice)) => Place::Session(advice),
+            _ if blocking => Place::Own,
+            _ => Place::Shared,
+        })
+    }
+
+    pub(super) fn place(self, command: &Command) -> Place {
+        match self {
+            Rule::Always(place) => place,
+            Rule::OwnIfBlock { from } if blocks(command, from) => Place::Own,
+            Rule::OwnIfBlock { .. } => Place::Shared,
+        }
+    }
+}
+
+/// Whether the option BLOCK is given, in front of the names of the streams.
+fn blocks(command: &Command, from: usize) -> bool {
+    let mut options =
+        command.iter().skip(from).take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
+    options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"))
+}
+
+/// What does not keep to one reply for each command, and what to do instead.
+const fn refused(name: &[u8]) -> Option<&'static str> {
+    Some(match name {
+        b"SUBSCRIBE" | b"PSUBSCRIBE" | b"SSUBSCRIBE" => "use subscribe()",
+        b"UNSUBSCRIBE" | b"PUNSUBSCRIBE" | b"SUNSUBSCRIBE" => {
+            "end the subscription that subscribe() gave"
+        }
+        b"MONITOR" => "its output never ends; redis-cli has it",
+        b"SYNC" | b"PSYNC" | b"REPLCONF" => "it is for replicas",
+        b"CLIENT REPLY" => "each command has its reply here; drop those that you don't want",
+        b"SCRIPT DEBUG" => "it makes the connection a debugger's; redis-cli has it",
+        b"QUIT" => "close the client",
+        b"RESET" => "end the session, which is reset then",
+        _ => return None,
+    })
+}
+
+/// What changes its connection's state, or depends on it, and what to do instead.
+const fn session(name: &[u8]) -> Option<&'static str> {
+    Some(match name {
+        b"WATCH" | b"UNWATCH" => "take a session()",
+        b"MULTI" | b"EXEC" | b"DISCARD" => "use pipeline().atomic(), or a session() with WATCH",
+        b"SELECT" => "name the database in the URL, or take a session()",
+        b"AUTH" => "name user and password in the URL",
+        b"HELLO" => "the client says HELLO itself; its options choose the protocol",
+        b"CLIENT SETNAME" | b"CLIENT SETINFO" => "name the connection in the client's options",
+        b"CLIENT TRACKING" | b"CLIENT CACHING" | b"CLIENT NO-EVICT" | b"CLIENT NO-TOUCH"
+        | b"CLIENT CAPA" => "it holds for one connection: take a session()",
+        b"ASKING" => "the client says it itself where a slot is moved",
+        b"READONLY" | b"READWRITE" => "the client's options say whether replicas are read",
+        b"WAIT" | b"WAITAOF" => {
+            "it counts the writes of its own connection: write in the same session()"
+        }
+        _ => return None,
+    })
+}

@@ -8,7 +8,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::error::LabError;
+use crate::private::numbers;
+use crate::private::{LabError, downloaded, newest_first};
 
 /// The environment variable that overrides the search: a directory with `postgres` and `initdb`, or
 /// several of them separated as in PATH, the preferred one first.
@@ -183,34 +184,6 @@ fn usual_places() -> impl Iterator<Item = PathBuf> {
     USUAL_PLACES.iter().flat_map(|pattern| newest_first(pattern))
 }
 
-/// The `bin` directories of what `scripts/setup` has put into `target/<name>/`.
-/// The program that runs lies in `target/<profile>/` or deeper; people stand in the repository.
-pub(super) fn downloaded(name: &str) -> impl Iterator<Item = PathBuf> {
-    let given = env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
-    let around = env::current_exe().unwrap_or_default();
-    let around: Vec<_> = around.ancestors().skip(1).take(4).map(Path::to_path_buf).collect();
-    let above = env::current_dir().unwrap_or_default();
-    let above: Vec<_> = above.ancestors().map(|directory| directory.join("target")).collect();
-    let targets = given.into_iter().chain(around).chain(above);
-    targets.flat_map(move |target| {
-        let target = glob::Pattern::escape(&target.to_string_lossy());
-        newest_first(&format!("{target}/{name}/*/bin"))
-    })
-}
-
-/// The directories that match, those with the highest numbers in their names first.
-fn newest_first(pattern: &str) -> Vec<PathBuf> {
-    let Ok(paths) = glob::glob(pattern) else { return Vec::new() };
-    let mut paths: Vec<PathBuf> = paths.flatten().collect();
-    paths.sort_by_key(|path| std::cmp::Reverse(numbers(&path.to_string_lossy())));
-    paths
-}
-
-/// The numbers in a text, in order: versions compare by them.
-pub(super) fn numbers(text: &str) -> Vec<u32> {
-    text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
-}
-
 /// `postgres (PostgreSQL) 17.4 (Debian 17.4-1)` is version `17.4`.
 fn version_of(program: &Path) -> Result<String, LabError> {
     let output = Command::new(program)
@@ -227,13 +200,6 @@ fn version_of(program: &Path) -> Result<String, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn higher_versions_sort_first() {
-        let mut names = ["/usr/lib/postgresql/9.6/bin", "/x/17/bin", "/x/17.2/bin", "/x/9/bin"];
-        names.sort_by_key(|name| std::cmp::Reverse(numbers(name)));
-        assert_eq!(names[..2], ["/x/17.2/bin", "/x/17/bin"]);
-    }
 
     #[test]
     fn a_directory_without_binaries_is_refused_by_name() {

@@ -4,11 +4,10 @@
 //! only, asks for a password, touches no other server of the machine and ends with the process
 //! that started it, however that process ends.
 //!
-//! Here belongs: finding the binaries (`installation`), the operating-system user that runs them
-//! (`account`), the directories that they live in (`base`) and who removes them (`guard`), and
-//! starting, watching and stopping the server (`supervisor`, `server`), and a pooler in front of it
-//! (`pgbouncer`). Nothing here speaks the protocol: SQL is for the client
-//! under test.
+//! Here belongs: finding the binaries (`installation`), the data directories that servers are copied
+//! from (`template`), a server's life (`server`), and a pooler in front of it (`pgbouncer`). What
+//! servers of any kind have in common is in `private`. Nothing here speaks the protocol: SQL is for
+//! the client under test.
 //!
 //! ```no_run
 //! use onetrip_lab::postgres::{Options, PrivatePostgres};
@@ -19,16 +18,12 @@
 //! # Ok::<(), onetrip_lab::postgres::LabError>(())
 //! ```
 
-mod account;
-mod base;
-mod error;
-mod guard;
 mod installation;
 pub mod pgbouncer;
 mod server;
-mod supervisor;
+mod template;
 
-pub use error::LabError;
+pub use crate::private::LabError;
 pub use installation::{Installation, PG_BIN_VARIABLE, PG_MAJOR_VARIABLE, find, find_all};
 pub use server::{
     CONNECTIONS_MAX_DEFAULT, Durability, Options, PrivatePostgres, Shutdown, USER, shared,

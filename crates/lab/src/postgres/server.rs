@@ -2,17 +2,17 @@
 
 use std::fmt;
 use std::fs;
-use std::net::TcpListener;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::account::Account;
-use super::base::{Base, Template, WorkDirectory};
-use super::error::{LabError, essence};
 use super::installation::{self, Installation};
-use super::supervisor::{SIGNALS_OF_POSTGRES, Supervisor};
+use super::template::Template;
+use crate::private::{
+    Account, Base, LabError, PORT_ATTEMPTS, READY_POLL_MS, START_TIMEOUT, Signals, Supervisor,
+    WorkDirectory, essence, free_port,
+};
 
 /// The superuser of every private server.
 pub const USER: &str = "postgres";
@@ -20,15 +20,9 @@ pub const USER: &str = "postgres";
 /// Default of [`Options::connections_max`]: room for a test binary whose tests run in parallel.
 pub const CONNECTIONS_MAX_DEFAULT: u16 = 200;
 
-/// How long a server may take until it answers. A start takes 0.1 s; recovery on a busy machine
-/// with two cores can take many times as long.
-pub(super) const START_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// How often a start looks whether the server is ready, in milliseconds.
-pub(super) const READY_POLL_MS: u32 = 5;
-
-/// How many ports are tried. One attempt fails only when somebody takes the port in between.
-pub(super) const PORT_ATTEMPTS: u32 = 5;
+/// Fast shutdown and immediate shutdown. SIGKILL only on order: it leaves the server's children behind
+/// for a while.
+const SIGNALS_OF_POSTGRES: Signals = Signals { orderly: "INT", immediate: "QUIT" };
 
 /// What a commit is worth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -423,13 +417,6 @@ fn prepare(
     lock.share()?;
     work.copy(&template, account)?;
     Ok((installation, work, template))
-}
-
-/// The system's choice. It may be taken again before the server binds it; hence the attempts.
-pub(super) fn free_port() -> Result<u16, LabError> {
-    let port = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
-    port.map(|address| address.port())
-        .map_err(|error| LabError::new(format!("127.0.0.1 has no free port: {error}")))
 }
 
 fn arguments_of(options: &Options) -> Vec<String> {

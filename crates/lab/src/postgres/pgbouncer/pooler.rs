@@ -4,15 +4,13 @@ use std::fmt;
 use std::path::Path;
 use std::time::Instant;
 
-use super::super::account::Account;
-use super::super::base::{Base, WorkDirectory};
-use super::super::error::{LabError, essence};
-use super::super::server::{
-    PORT_ATTEMPTS, PrivatePostgres, READY_POLL_MS, START_TIMEOUT, USER, free_port,
-};
-use super::super::supervisor::Supervisor;
+use super::super::server::{PrivatePostgres, USER};
 use super::config::{self, Options, Place};
 use super::program::{self, Program};
+use crate::private::{
+    Account, Base, LabError, PORT_ATTEMPTS, READY_POLL_MS, START_TIMEOUT, Supervisor,
+    WorkDirectory, essence, free_port,
+};
 
 const CONFIGURATION: &str = "pgbouncer.ini";
 const USERS: &str = "users.txt";

@@ -8,9 +8,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::super::error::LabError;
-use super::super::installation::{downloaded, numbers};
-use super::super::supervisor::Signals;
+use crate::private::{LabError, Signals, downloaded, numbers};
 
 /// The environment variable that overrides the search: the program, or several of them separated as
 /// in PATH.

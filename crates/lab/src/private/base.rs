@@ -22,8 +22,6 @@ use rustix::fs::{FlockOperation, flock};
 use super::account::Account;
 use super::error::LabError;
 use super::guard::Guard;
-use super::installation::Installation;
-use super::server::USER;
 
 /// A Unix socket's path may have 107 bytes on Linux and 103 elsewhere; `/pg-123456/.s.PGSQL.65535`
 /// comes after the base directory.
@@ -34,40 +32,33 @@ const BASE_BYTES_MAX: usize = 74;
 const KEPT_AGE_MAX: Duration = Duration::from_secs(5 * 24 * 60 * 60);
 
 const WORK_PREFIX: &str = "pg-";
-const TEMPLATE_PREFIX: &str = "template-";
+pub(crate) const TEMPLATE_PREFIX: &str = "template-";
 const BINARIES_PREFIX: &str = "binaries-";
 
 /// The per-user directory.
 #[derive(Debug)]
-pub(super) struct Base {
-    path: PathBuf,
-    account: Account,
+pub(crate) struct Base {
+    pub(crate) path: PathBuf,
+    pub(crate) account: Account,
 }
 
 /// Held while templates and working directories come and go; the kernel releases it with us.
 #[derive(Debug)]
-pub(super) struct BaseLock(File);
+pub(crate) struct BaseLock(File);
 
 /// The directory of one server; removed on drop, or by its guard when this process dies before.
 #[derive(Debug)]
-pub(super) struct WorkDirectory {
+pub(crate) struct WorkDirectory {
     path: PathBuf,
     log: File,
     /// None while a supervisor answers for the directory.
     guard: Option<Guard>,
 }
 
-/// A data directory to copy, and the password that its superuser has.
-#[derive(Debug)]
-pub(super) struct Template {
-    pub(super) data: PathBuf,
-    pub(super) password: String,
-}
-
 impl Base {
     /// In the temporary directory, or in `/tmp` where that one's path is too long for a socket or
     /// the account can't get into it.
-    pub(super) fn open(account: &Account) -> Result<Self, LabError> {
+    pub(crate) fn open(account: &Account) -> Result<Self, LabError> {
         let preferred = std::env::temp_dir();
         let preferred = preferred.canonicalize().map_err(|error| {
             LabError::io("cannot use TMPDIR, the temporary directory", &preferred, error)
@@ -89,7 +80,7 @@ impl Base {
     }
 
     /// Waits until no other process makes or removes anything here.
-    pub(super) fn lock(&self) -> Result<BaseLock, LabError> {
+    pub(crate) fn lock(&self) -> Result<BaseLock, LabError> {
         let file = File::open(&self.path)
             .map_err(|error| LabError::io("cannot open", &self.path, error))?;
         let lock = BaseLock(file);
@@ -99,7 +90,7 @@ impl Base {
 
     /// Removes the directories of servers that ended without cleaning up, and what is too old to be
     /// trusted. What can't be removed stays for the next time.
-    pub(super) fn sweep(&self, _lock: &BaseLock) {
+    pub(crate) fn sweep(&self, _lock: &BaseLock) {
         let Ok(entries) = fs::read_dir(&self.path) else { return };
         for entry in entries.flatten() {
             let (name, path) = (entry.file_name(), entry.path());
@@ -116,7 +107,7 @@ impl Base {
     }
 
     /// A new, empty working directory with its guard and its locked log.
-    pub(super) fn work_directory(&self, _lock: &BaseLock) -> Result<WorkDirectory, LabError> {
+    pub(crate) fn work_directory(&self, _lock: &BaseLock) -> Result<WorkDirectory, LabError> {
         let path = self.unused_path()?;
         // Before the directory exists, so that there is no moment at which nobody knows it.
         let guard = guard_of(&path)?;
@@ -144,21 +135,9 @@ impl Base {
         }
     }
 
-    /// `installation`, or a copy of it when the account can't execute it where it is (binaries
-    /// under `/root`, say). PostgreSQL finds its libraries relative to its binaries.
-    pub(super) fn reachable(
-        &self,
-        installation: Installation,
-        lock: &BaseLock,
-    ) -> Result<Installation, LabError> {
-        let postgres = installation.bin().join("postgres");
-        let postgres = self.reachable_program(&postgres, installation.version(), lock)?;
-        let bin = postgres.parent().unwrap_or(installation.bin()).to_path_buf();
-        Ok(installation.moved_to(bin))
-    }
-
-    /// The same for any program in a `bin` directory, which is copied with all that is beside it.
-    pub(super) fn reachable_program(
+    /// `program`, or a copy of it when the account can't execute it where it is (binaries under
+    /// `/root`, say). It is copied with all that is in its `bin` directory and beside that.
+    pub(crate) fn reachable_program(
         &self,
         program: &Path,
         version: &str,
@@ -173,7 +152,7 @@ impl Base {
             return Err(LabError::new(format!("{} is in no bin directory", real.display())));
         };
         let bin_name = real.parent().and_then(Path::file_name).unwrap_or_default();
-        let name = self.name_of(program, version)?;
+        let name = self.name_of(program, version, &[])?;
         let copy = self.path.join(format!("{BINARIES_PREFIX}{name}"));
         if !copy.exists() {
             let work = self.work_directory(lock)?;
@@ -198,86 +177,25 @@ impl Base {
         )))
     }
 
-    /// The template for this installation, made when there is none.
-    pub(super) fn template(
-        &self,
-        installation: &Installation,
-        lock: &BaseLock,
-    ) -> Result<Template, LabError> {
-        let postgres = installation.bin().join("postgres");
-        let name = self.name_of(&postgres, installation.version())?;
-        let name = format!("{TEMPLATE_PREFIX}{name}");
-        let path = self.path.join(name);
-        if !path.exists() {
-            let work = self.work_directory(lock)?;
-            rename(&self.make_template(installation, &work)?, &path)?;
-        }
-        let password_path = path.join("password");
-        let password = fs::read_to_string(&password_path)
-            .map_err(|error| LabError::io("cannot read", &password_path, error))?;
-        Ok(Template { data: path.join("data"), password })
-    }
-
-    fn make_template(
-        &self,
-        installation: &Installation,
-        work: &WorkDirectory,
-    ) -> Result<PathBuf, LabError> {
-        let path = work.path().join("template");
-        make_private(&path, &self.account)?;
-        let password_path = path.join("password");
-        write_private(&password_path, random_digits()?.as_bytes())?;
-        self.account.own(&password_path)?;
-        // glibc and musl know C.UTF-8, some others do not; C sorts the same way.
-        let first = self.initdb(installation, work, &path, "C.UTF-8");
-        match first {
-            Err(error) if error.to_string().contains("invalid locale name") => {
-                self.initdb(installation, work, &path, "C")?;
-            }
-            other => other?,
-        }
-        Ok(path)
-    }
-
-    fn initdb(
-        &self,
-        installation: &Installation,
-        work: &WorkDirectory,
-        template: &Path,
-        locale: &str,
-    ) -> Result<(), LabError> {
-        let initdb = installation.bin().join("initdb");
-        let mut command = self.account.command(&initdb);
-        command.args(INITDB_OPTIONS).arg(format!("--locale={locale}")).arg("--pwfile");
-        command.arg(template.join("password")).arg("-D").arg(template.join("data"));
-        let place = work.path().display();
-        work.run(&mut command, &format!("{} in {place}", initdb.display()))
-    }
-
-    /// Names a program and everything else that a template depends on. A file's size and
+    /// Names a program and everything else that what is made by it depends on. A file's size and
     /// time tell an upgrade in place.
-    fn name_of(&self, program: &Path, version: &str) -> Result<String, LabError> {
+    pub(crate) fn name_of(
+        &self,
+        program: &Path,
+        version: &str,
+        options: &[&str],
+    ) -> Result<String, LabError> {
         let file =
             fs::metadata(program).map_err(|error| LabError::io("cannot open", program, error))?;
         let mut hasher = DefaultHasher::new();
-        (program, file.len(), file.mtime(), INITDB_OPTIONS).hash(&mut hasher);
+        (program, file.len(), file.mtime(), options).hash(&mut hasher);
         Ok(format!("{version}-{:016x}", hasher.finish()))
     }
 }
 
-/// SCRAM for the socket as well as for TCP: a client's tests want to see it on both.
-const INITDB_OPTIONS: [&str; 5] = [
-    "--username",
-    USER,
-    "--auth=scram-sha-256",
-    "--encoding=UTF8",
-    // A template that a crash damages is not worth an fsync: nothing in it is anybody's data.
-    "--no-sync",
-];
-
 impl BaseLock {
     /// From here on others may copy templates too, but still not replace them.
-    pub(super) fn share(&self) -> Result<(), LabError> {
+    pub(crate) fn share(&self) -> Result<(), LabError> {
         self.flock(FlockOperation::LockShared)
     }
 
@@ -289,20 +207,13 @@ impl BaseLock {
 }
 
 impl WorkDirectory {
-    /// Fills the data directory. The account copies, so that everything is its own.
-    pub(super) fn copy(&self, template: &Template, account: &Account) -> Result<(), LabError> {
-        let mut command = account.command("cp");
-        command.arg("-Rp").arg(&template.data).arg(self.data());
-        self.run(&mut command, &format!("cp to {}", self.path().display()))
-    }
-
     /// Makes an empty data directory, for those that copy no template.
-    pub(super) fn make_data(&self, account: &Account) -> Result<(), LabError> {
+    pub(crate) fn make_data(&self, account: &Account) -> Result<(), LabError> {
         make_private(&self.data(), account)
     }
 
     /// Runs a command that works in here, and that ends with this process.
-    fn run(&self, command: &mut Command, what: &str) -> Result<(), LabError> {
+    pub(crate) fn run(&self, command: &mut Command, what: &str) -> Result<(), LabError> {
         if let Some(guard) = &self.guard {
             guard.watch(command);
         }
@@ -317,7 +228,7 @@ impl WorkDirectory {
     }
 
     /// Has the directory guarded: to be called before its supervisor gives it up.
-    pub(super) fn guard(&mut self) -> Result<(), LabError> {
+    pub(crate) fn guard(&mut self) -> Result<(), LabError> {
         if self.guard.is_none() {
             self.guard = Some(guard_of(&self.path)?);
         }
@@ -325,14 +236,14 @@ impl WorkDirectory {
     }
 
     /// Lets the guard go: to be called when a supervisor has taken over.
-    pub(super) fn unguard(&mut self) {
+    pub(crate) fn unguard(&mut self) {
         if let Some(guard) = self.guard.take() {
             guard.leave();
         }
     }
 
     /// Writes a file into the data directory, over the one of that name if there is one.
-    pub(super) fn write(
+    pub(crate) fn write(
         &self,
         name: &str,
         content: &[u8],
@@ -349,22 +260,22 @@ impl WorkDirectory {
         account.own(&path)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.path().join("data")
     }
 
     /// For the server to write to, and to hold the lock with.
-    pub(super) fn log(&self) -> Result<File, LabError> {
+    pub(crate) fn log(&self) -> Result<File, LabError> {
         let path = self.path().join("log");
         self.log.try_clone().map_err(|error| LabError::io("cannot open again", &path, error))
     }
 
     /// What the server said so far.
-    pub(super) fn log_text(&self) -> String {
+    pub(crate) fn log_text(&self) -> String {
         let text = fs::read(self.path().join("log")).unwrap_or_default();
         String::from_utf8_lossy(&text).into_owned()
     }
@@ -384,7 +295,7 @@ fn guard_of(path: &Path) -> Result<Guard, LabError> {
 }
 
 /// Someone else's directory of that name, or one open to others, is refused: it holds passwords.
-fn make_private(path: &Path, account: &Account) -> Result<(), LabError> {
+pub(crate) fn make_private(path: &Path, account: &Account) -> Result<(), LabError> {
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => account.own(path)?,
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -403,14 +314,14 @@ fn make_private(path: &Path, account: &Account) -> Result<(), LabError> {
     )))
 }
 
-fn write_private(path: &Path, content: &[u8]) -> Result<(), LabError> {
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), LabError> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     let written = options.open(path).and_then(|mut file| io::Write::write_all(&mut file, content));
     written.map_err(|error| LabError::io("cannot write", path, error))
 }
 
-fn rename(from: &Path, to: &Path) -> Result<(), LabError> {
+pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), LabError> {
     fs::rename(from, to).map_err(|error| LabError::io("cannot create", to, error))
 }
 
@@ -425,7 +336,7 @@ fn is_younger(path: &Path, age: Duration) -> bool {
 }
 
 /// 128 random bits as hexadecimal digits, which need no escaping in a URL.
-fn random_digits() -> Result<String, LabError> {
+pub(crate) fn random_digits() -> Result<String, LabError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)
         .map_err(|error| LabError::new(format!("the system gives no random bytes: {error}")))?;

@@ -12,18 +12,18 @@ pub struct LabError {
 }
 
 impl LabError {
-    pub(super) fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: with_advice(message.into()), source: None }
     }
 
     /// `what` reads like "cannot create"; the path follows it.
-    pub(super) fn io(what: &str, path: &Path, source: io::Error) -> Self {
+    pub(crate) fn io(what: &str, path: &Path, source: io::Error) -> Self {
         let message = with_advice(format!("{what} {}: {source}", path.display()));
         Self { message, source: Some(source) }
     }
 
     /// A program ran and said no; what it said tells why.
-    pub(super) fn program(what: &str, output: &Output) -> Self {
+    pub(crate) fn program(what: &str, output: &Output) -> Self {
         let said = String::from_utf8_lossy(&output.stderr);
         Self::new(format!("{what}: {} ({})", essence(&said), output.status))
     }
@@ -52,7 +52,7 @@ impl std::error::Error for LabError {
 const LOG_LINES: usize = 4;
 
 /// What matters of a log or of stderr, as one line: the first trouble that we know, else the end.
-pub(super) fn essence(text: &str) -> String {
+pub(crate) fn essence(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     if let Some(known) = lines.iter().find(|line| advice_on(line).is_some()) {
         return (*known).to_owned();

@@ -14,27 +14,27 @@ const SCRIPT: &str = include_str!("guard.sh");
 
 /// The shell, from outside. Dropping it without an order is the order to remove the directory.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     shell: Child,
 }
 
 impl Guard {
     /// `shell` is a `/bin/sh` that already has its user and environment. `directory` need not exist
     /// yet.
-    pub(super) fn start(mut shell: Command, directory: &Path) -> io::Result<Self> {
+    pub(crate) fn start(mut shell: Command, directory: &Path) -> io::Result<Self> {
         shell.args(["-c", SCRIPT, "onetrip-guard"]).arg(directory).process_group(0);
         shell.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         Ok(Self { shell: shell.spawn()? })
     }
 
     /// Makes a command one that the guard ends when the owner has died.
-    pub(super) fn watch(&self, command: &mut Command) {
+    pub(crate) fn watch(&self, command: &mut Command) {
         // A process id is positive and fits.
         command.process_group(self.shell.id().cast_signed());
     }
 
     /// Ends the guard and keeps the directory: from here on somebody else answers for it.
-    pub(super) fn leave(mut self) {
+    pub(crate) fn leave(mut self) {
         self.finish(b"leave\n");
     }
 

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
@@ -18,21 +19,24 @@ const SCRIPT: &str = include_str!("supervise.sh");
 /// How long a fast shutdown may take before it becomes an immediate one.
 const PATIENCE_SECONDS: u32 = 20;
 
+/// How long a server may take until it answers. A start takes 0.1 s; recovery on a busy machine
+/// with two cores can take many times as long.
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How often a start looks whether the server is ready, in milliseconds.
+pub(crate) const READY_POLL_MS: u32 = 5;
+
 /// What ends a server, as `kill` names signals: in an orderly way, and when that takes too long or
 /// was not wished.
 #[derive(Debug)]
-pub(super) struct Signals {
-    pub(super) orderly: &'static str,
-    pub(super) immediate: &'static str,
+pub(crate) struct Signals {
+    pub(crate) orderly: &'static str,
+    pub(crate) immediate: &'static str,
 }
-
-/// Fast shutdown and immediate shutdown. SIGKILL only on order: it leaves the server's children behind
-/// for a while.
-pub(super) const SIGNALS_OF_POSTGRES: Signals = Signals { orderly: "INT", immediate: "QUIT" };
 
 /// The shell, from outside.
 #[derive(Debug)]
-pub(super) struct Supervisor {
+pub(crate) struct Supervisor {
     shell: Child,
     /// The end that the shell waits on; closing it is the order to stop and clean up.
     orders: Option<ChildStdin>,
@@ -43,7 +47,7 @@ pub(super) struct Supervisor {
 impl Supervisor {
     /// `shell` is a `/bin/sh` that already has its user, environment and stderr. It will run
     /// `server`, and remove `directory` in the end.
-    pub(super) fn start(
+    pub(crate) fn start(
         mut shell: Command,
         directory: &Path,
         server: &Path,
@@ -60,7 +64,7 @@ impl Supervisor {
     }
 
     /// Waits that long for the server's end, and says whether it has ended.
-    pub(super) fn has_ended_within(&self, milliseconds: u32) -> bool {
+    pub(crate) fn has_ended_within(&self, milliseconds: u32) -> bool {
         let (seconds, rest) = (i64::from(milliseconds / 1000), i64::from(milliseconds % 1000));
         let timeout = Timespec { tv_sec: seconds, tv_nsec: rest * 1_000_000 };
         let mut watched = [PollFd::new(&self.life, PollFlags::IN)];
@@ -68,13 +72,13 @@ impl Supervisor {
     }
 
     /// Stops the server in an orderly way, removes its directory, and waits for both.
-    pub(super) fn stop(mut self) -> io::Result<ExitStatus> {
+    pub(crate) fn stop(mut self) -> io::Result<ExitStatus> {
         self.finish()
     }
 
     /// Stops the server by this signal, keeps its directory, and waits until the last of its processes
     /// has ended, for so long at most.
-    pub(super) fn stop_by(mut self, signal: &str, milliseconds: u32) -> io::Result<()> {
+    pub(crate) fn stop_by(mut self, signal: &str, milliseconds: u32) -> io::Result<()> {
         if let Some(orders) = &mut self.orders {
             writeln!(orders, "{signal}")?;
         }

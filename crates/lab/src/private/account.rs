@@ -1,4 +1,4 @@
-//! The operating-system user that the server runs as. PostgreSQL refuses to run as root, so root
+//! The operating-system user that servers run as. PostgreSQL refuses to run as root, so root
 //! hands everything to an unprivileged user; anybody else runs it as themselves.
 
 use std::ffi::OsStr;
@@ -12,7 +12,7 @@ use super::error::LabError;
 
 /// Whose processes and files the server's are.
 #[derive(Clone, Debug)]
-pub(super) struct Account {
+pub(crate) struct Account {
     uid: u32,
     gid: u32,
     /// Set when this process is root and the account is somebody else.
@@ -21,7 +21,7 @@ pub(super) struct Account {
 
 impl Account {
     /// This user; for root the user `postgres` if there is one, else `nobody`.
-    pub(super) fn current() -> Result<Self, LabError> {
+    pub(crate) fn current() -> Result<Self, LabError> {
         let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
         if !uid.is_root() {
             return Ok(Self { uid: uid.as_raw(), gid: gid.as_raw(), dropped: false });
@@ -31,7 +31,7 @@ impl Account {
         });
         let (uid, gid) = unprivileged.ok_or_else(|| {
             LabError::new(
-                "PostgreSQL does not run as root, and there is no user `postgres` or `nobody` to \
+                "a server does not run as root, and there is no user `postgres` or `nobody` to \
                  run it as; add one, or start this as an ordinary user",
             )
         })?;
@@ -40,7 +40,7 @@ impl Account {
             true => Ok(account),
             // A container or namespace that knows a single user.
             false => Err(LabError::new(format!(
-                "PostgreSQL does not run as root, and root may not become user {uid} here; start \
+                "a server does not run as root, and root may not become user {uid} here; start \
                  this as an ordinary user"
             ))),
         }
@@ -48,7 +48,7 @@ impl Account {
 
     /// A command that runs as this account, in `/`, and with an environment that no setting of the
     /// caller's shell (`PGDATA`, `PGPORT`, a locale) can reach.
-    pub(super) fn command(&self, program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Self::own_command(program);
         if self.dropped {
             // `uid` makes std drop root's supplementary groups too.
@@ -58,7 +58,7 @@ impl Account {
     }
 
     /// The same as whoever runs this process: root can end and remove what the account can't.
-    pub(super) fn own_command(program: impl AsRef<OsStr>) -> Command {
+    pub(crate) fn own_command(program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir("/").env_clear().env("LC_ALL", "C").env("TZ", "UTC");
         for name in ["PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"] {
@@ -70,7 +70,7 @@ impl Account {
     }
 
     /// Gives a file or directory that this process made to the account.
-    pub(super) fn own(&self, path: &Path) -> Result<(), LabError> {
+    pub(crate) fn own(&self, path: &Path) -> Result<(), LabError> {
         if !self.dropped {
             return Ok(());
         }
@@ -79,16 +79,16 @@ impl Account {
     }
 
     /// Whether the account may work in `directory`: every directory above it counts.
-    pub(super) fn can_enter(&self, directory: &Path) -> bool {
+    pub(crate) fn can_enter(&self, directory: &Path) -> bool {
         !self.dropped || self.run_quietly(self.command("/bin/sh").args(["-c", ":"]), directory)
     }
 
     /// Whether the account may execute `program`.
-    pub(super) fn can_execute(&self, program: &Path) -> bool {
+    pub(crate) fn can_execute(&self, program: &Path) -> bool {
         !self.dropped || self.run_quietly(self.command(program).arg("--version"), Path::new("/"))
     }
 
-    pub(super) fn uid(&self) -> u32 {
+    pub(crate) fn uid(&self) -> u32 {
         self.uid
     }
 

@@ -1,0 +1,108 @@
+//! Data directories fresh from initdb: made once per version, and copied for each server.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::installation::Installation;
+use super::server::USER;
+use crate::private::{
+    Account, Base, BaseLock, LabError, TEMPLATE_PREFIX, WorkDirectory, make_private, random_digits,
+    rename, write_private,
+};
+
+/// A data directory to copy, and the password that its superuser has.
+#[derive(Debug)]
+pub(super) struct Template {
+    pub(super) data: PathBuf,
+    pub(super) password: String,
+}
+
+impl Base {
+    /// `installation`, or a copy of it when the account can't execute it where it is (binaries
+    /// under `/root`, say). PostgreSQL finds its libraries relative to its binaries.
+    pub(super) fn reachable(
+        &self,
+        installation: Installation,
+        lock: &BaseLock,
+    ) -> Result<Installation, LabError> {
+        let postgres = installation.bin().join("postgres");
+        let postgres = self.reachable_program(&postgres, installation.version(), lock)?;
+        let bin = postgres.parent().unwrap_or(installation.bin()).to_path_buf();
+        Ok(installation.moved_to(bin))
+    }
+
+    /// The template for this installation, made when there is none.
+    pub(super) fn template(
+        &self,
+        installation: &Installation,
+        lock: &BaseLock,
+    ) -> Result<Template, LabError> {
+        let postgres = installation.bin().join("postgres");
+        let name = self.name_of(&postgres, installation.version(), &INITDB_OPTIONS)?;
+        let name = format!("{TEMPLATE_PREFIX}{name}");
+        let path = self.path.join(name);
+        if !path.exists() {
+            let work = self.work_directory(lock)?;
+            rename(&self.make_template(installation, &work)?, &path)?;
+        }
+        let password_path = path.join("password");
+        let password = fs::read_to_string(&password_path)
+            .map_err(|error| LabError::io("cannot read", &password_path, error))?;
+        Ok(Template { data: path.join("data"), password })
+    }
+
+    fn make_template(
+        &self,
+        installation: &Installation,
+        work: &WorkDirectory,
+    ) -> Result<PathBuf, LabError> {
+        let path = work.path().join("template");
+        make_private(&path, &self.account)?;
+        let password_path = path.join("password");
+        write_private(&password_path, random_digits()?.as_bytes())?;
+        self.account.own(&password_path)?;
+        // glibc and musl know C.UTF-8, some others do not; C sorts the same way.
+        let first = self.initdb(installation, work, &path, "C.UTF-8");
+        match first {
+            Err(error) if error.to_string().contains("invalid locale name") => {
+                self.initdb(installation, work, &path, "C")?;
+            }
+            other => other?,
+        }
+        Ok(path)
+    }
+
+    fn initdb(
+        &self,
+        installation: &Installation,
+        work: &WorkDirectory,
+        template: &Path,
+        locale: &str,
+    ) -> Result<(), LabError> {
+        let initdb = installation.bin().join("initdb");
+        let mut command = self.account.command(&initdb);
+        command.args(INITDB_OPTIONS).arg(format!("--locale={locale}")).arg("--pwfile");
+        command.arg(template.join("password")).arg("-D").arg(template.join("data"));
+        let place = work.path().display();
+        work.run(&mut command, &format!("{} in {place}", initdb.display()))
+    }
+}
+
+impl WorkDirectory {
+    /// Fills the data directory. The account copies, so that everything is its own.
+    pub(super) fn copy(&self, template: &Template, account: &Account) -> Result<(), LabError> {
+        let mut command = account.command("cp");
+        command.arg("-Rp").arg(&template.data).arg(self.data());
+        self.run(&mut command, &format!("cp to {}", self.path().display()))
+    }
+}
+
+/// SCRAM for the socket as well as for TCP: a client's tests want to see it on both.
+const INITDB_OPTIONS: [&str; 5] = [
+    "--username",
+    USER,
+    "--auth=scram-sha-256",
+    "--encoding=UTF8",
+    // A template that a crash damages is not worth an fsync: nothing in it is anybody's data.
+    "--no-sync",
+];

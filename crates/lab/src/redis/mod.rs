@@ -1,0 +1,37 @@
+//! A Redis or Valkey server of one's own, and a cluster of them: for tests, the demo and benchmarks.
+//!
+//! [`Server::start`] gives a server within a tenth of a second. It listens on 127.0.0.1 and on a Unix
+//! socket in a directory of its own, asks for a password, keeps nothing on disk, touches no other server
+//! of the machine, does not run as root, and ends with the process that started it, however that process
+//! ends. [`Cluster::start`] gives several that share the hash slots.
+//!
+//! Here belongs: finding the program (`installation`), its configuration (`settings`), its life
+//! (`server`), what is common to the tests of one binary (`shared`), a cluster (`cluster`), a hash slot
+//! on its way from one node to another (`slot_move`), and as much of the protocol as that takes
+//! (`plain`).
+//!
+//! ```no_run
+//! use onetrip_lab::redis::{Server, Settings};
+//!
+//! let server = Server::start(Settings::default())?;
+//! println!("Redis {} answers at {}", server.version(), server.url());
+//! server.stop()?;
+//! # Ok::<(), onetrip_lab::redis::LabError>(())
+//! ```
+
+mod cluster;
+mod installation;
+mod plain;
+mod server;
+mod settings;
+mod shared;
+mod slot_move;
+
+pub use crate::private::LabError;
+pub use cluster::{Cluster, ClusterSettings, HASH_SLOTS};
+pub use installation::{Installation, REDIS_SERVER_VARIABLE};
+pub use plain::{Answer, Plain};
+pub use server::Server;
+pub use settings::{ClientCertificates, Settings, Tls};
+pub use shared::{found_or_skipped, shared};
+pub use slot_move::SlotMove;

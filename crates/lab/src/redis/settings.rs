@@ -164,6 +164,8 @@ fn of_cluster(timeout: Duration) -> Lines {
         ("cluster-replica-validity-factor", "0".into()),
         // Replicas are filled at once instead of after five seconds.
         ("repl-diskless-sync-delay", "0".into()),
+        // A replica is named to clients once its master has sent it something, be it a ping.
+        ("repl-ping-replica-period", "1".into()),
     ]
 }
 

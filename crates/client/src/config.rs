@@ -5,7 +5,7 @@
 
 mod endpoint;
 mod environment;
-mod error;
+pub(crate) mod error;
 mod keyword;
 mod passfile;
 mod resolve;

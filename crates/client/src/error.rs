@@ -23,6 +23,7 @@ struct Inner {
     code: &'static str,
     message: Cow<'static, str>,
     server: Option<ServerError>,
+    redis_code: Option<Box<str>>,
     source: Option<Source>,
     conversion: Option<Source>,
 }
@@ -35,7 +36,7 @@ type Source = Arc<dyn std::error::Error + Send + Sync>;
 pub enum Kind {
     /// The server refused the statement, or ended the session.
     Server,
-    /// The peer broke PostgreSQL's protocol.
+    /// The peer broke its protocol.
     Protocol,
     /// The call can't be made like this: what to do instead is in the message.
     Misuse,
@@ -68,6 +69,11 @@ impl Error {
     /// The SQLSTATE, when the server said one.
     pub fn sqlstate(&self) -> Option<&str> {
         self.0.server.as_ref().map(|server| server.code.as_str())
+    }
+
+    /// The first word of an error of Redis: `WRONGTYPE`, `ERR`, `MOVED`, …
+    pub fn redis_code(&self) -> Option<&str> {
+        self.0.redis_code.as_deref()
     }
 
     /// Everything that the server said about the error. Its fields may hold values.
@@ -123,6 +129,7 @@ impl Error {
             code,
             message,
             server: None,
+            redis_code: None,
             source: None,
             conversion: None,
         }))
@@ -172,6 +179,10 @@ impl Error {
         self.change(|inner| inner.outcome = outcome)
     }
 
+    pub(crate) fn with_redis_code(self, code: String) -> Error {
+        self.change(|inner| inner.redis_code = Some(code.into()))
+    }
+
     pub(crate) fn with_code(self, code: &'static str) -> Error {
         self.change(|inner| inner.code = code)
     }
@@ -194,6 +205,7 @@ impl Error {
             code: old.code,
             message: old.message.clone(),
             server: old.server.clone(),
+            redis_code: old.redis_code.clone(),
             source: old.source.clone(),
             conversion: old.conversion.clone(),
         };

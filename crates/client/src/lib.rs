@@ -48,6 +48,7 @@
 pub mod blocking;
 pub mod config;
 pub mod doctor;
+pub mod redis;
 pub mod types;
 
 mod advice;

@@ -234,13 +234,13 @@ fn snapshot(state: &State, pool: &Pool) -> Metrics {
         ..Metrics::default()
     };
     for connection in state.live.iter().filter_map(Weak::upgrade) {
-        metrics.add(&connection);
+        metrics.add_connection(&connection);
     }
     metrics
 }
 
 impl Metrics {
-    fn add(&mut self, connection: &Connection) {
+    fn add_connection(&mut self, connection: &Connection) {
         let core = connection.lock();
         let one = ConnectionMetrics {
             server: core.route().to_string(),
@@ -250,8 +250,13 @@ impl Metrics {
             waiting: core.engine.waiting(),
             counts: core.counts(),
         };
+        self.add(one, core.is_at_rest());
+    }
+
+    /// Counts one connection.
+    pub(crate) fn add(&mut self, one: ConnectionMetrics, is_idle: bool) {
         self.open += 1;
-        self.idle += usize::from(core.is_at_rest());
+        self.idle += usize::from(is_idle);
         self.in_flight += one.in_flight;
         self.queued += one.queued;
         self.waiting += one.waiting;

@@ -66,7 +66,7 @@ impl Failure {
 }
 
 impl Route {
-    pub(crate) fn new(endpoint: &Endpoint, peer: Peer, protection: Protection) -> Route {
+    pub(crate) fn new(endpoint: &impl fmt::Display, peer: Peer, protection: Protection) -> Route {
         Route { name: endpoint.to_string(), peer, protection }
     }
 

@@ -108,8 +108,18 @@ impl Command {
 
     /// Writes it as it goes onto the wire.
     pub fn encode(&self, out: &mut BytesMut) {
+        self.encode_behind(&[], out);
+    }
+
+    /// The same, with more arguments in front.
+    pub fn encode_behind(&self, front: &[&[u8]], out: &mut BytesMut) {
         out.reserve(self.len_max());
-        put_length(out, b'*', self.count);
+        put_length(out, b'*', front.len() + self.count);
+        for argument in front {
+            put_length(out, b'$', argument.len());
+            out.extend_from_slice(argument);
+            out.extend_from_slice(b"\r\n");
+        }
         out.extend_from_slice(&self.bytes);
     }
 }

@@ -10,7 +10,7 @@ use std::fmt;
 pub enum ConfigErrorKind {
     /// The text is neither a URL nor `keyword=value` pairs, or breaks off.
     Syntax,
-    /// The URL's scheme is neither `postgres` nor `postgresql`.
+    /// The URL's scheme is none of those that are known.
     Scheme,
     /// A percent sign is not followed by two hexadecimal digits, or what it stands for isn't text.
     PercentEncoding,
@@ -46,7 +46,7 @@ impl ConfigError {
         self.kind
     }
 
-    pub(super) fn new(
+    pub(crate) fn new(
         kind: ConfigErrorKind,
         place: Place,
         what: impl Into<Cow<'static, str>>,
@@ -65,7 +65,7 @@ impl std::error::Error for ConfigError {}
 
 /// Where a setting came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     Url,
     KeyValue,
     /// An environment variable, by name.

@@ -38,7 +38,7 @@ pub(crate) async fn secure(
     name: &str,
 ) -> Result<Stream, TlsFailure> {
     let direct = setup.settings.sslnegotiation == SslNegotiation::Direct;
-    if !direct {
+    if !direct && !setup.at_once {
         match ask(&mut stream, name).await.map_err(TlsFailure::Final)? {
             Answer::Accepted if stream.try_read_byte() => return Err(refused(name, EARLY_BYTES)),
             Answer::Accepted => {}

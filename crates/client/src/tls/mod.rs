@@ -41,12 +41,19 @@ pub(crate) struct Setup {
     /// The host as it was given.
     host: String,
     peer: IpAddr,
+    /// Whether TLS begins with the first byte, and nothing of PostgreSQL's is said in it.
+    at_once: bool,
 }
 
 impl Setup {
     /// For a host by its name (or number), at an address.
     pub(crate) fn new(settings: &Settings, host: &str, peer: IpAddr) -> Setup {
-        Setup { settings: settings.clone(), host: host.to_owned(), peer }
+        Setup { settings: settings.clone(), host: host.to_owned(), peer, at_once: false }
+    }
+
+    /// The same for a server that is not PostgreSQL, and has TLS or not by its port.
+    pub(crate) fn at_once(self) -> Setup {
+        Setup { at_once: true, ..self }
     }
 
     /// Whether the server has proved that it is one to be trusted, once TLS stands.
@@ -58,7 +65,11 @@ impl Setup {
         let (name, settings) = (self.name()?, self.settings.clone());
         let loaded = tokio::task::spawn_blocking(move || files::load(&settings)).await;
         let stopped = |_| Error::misuse("config", "the runtime was shut down while TLS was set up");
-        Session::new(loaded.map_err(stopped)??, name)
+        let mut config = loaded.map_err(stopped)??;
+        if self.at_once {
+            config.alpn_protocols.clear();
+        }
+        Session::new(config, name)
             .map_err(|error| Error::misuse("config", format!("TLS can't be set up: {error}")))
     }
 

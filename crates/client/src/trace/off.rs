@@ -53,6 +53,8 @@ pub(crate) fn ended(_: &Connection) {}
 
 pub(crate) fn lost(_: &Error) {}
 
+pub(crate) fn closed() {}
+
 pub(crate) fn reset() {}
 
 pub(crate) fn waits() {}

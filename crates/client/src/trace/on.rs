@@ -181,8 +181,12 @@ pub(crate) fn ended(connection: &Connection) {
     let why = connection.lock().why_lost();
     match why {
         Some(error) => lost(&error),
-        None => debug!(target: "onetrip", "connection closed"),
+        None => closed(),
     }
+}
+
+pub(crate) fn closed() {
+    debug!(target: "onetrip", "connection closed");
 }
 
 pub(crate) fn lost(error: &Error) {

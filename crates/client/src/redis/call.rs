@@ -1,0 +1,181 @@
+//! What is sent as one request: a command, several that share a slot, or a call of a script.
+
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use onetrip_engine::{Request, Time, Token};
+use onetrip_redis::{Command, Expect, Spec};
+
+use super::script::ScriptText;
+
+/// One command of a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// All of it; for a script what stands behind its text or hash.
+    pub(crate) command: Command,
+    pub(crate) script: Option<Arc<ScriptText>>,
+    /// Whether an error may leave something behind.
+    pub(crate) leaves: bool,
+}
+
+/// What is sent as one request.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) body: Body,
+    pub(crate) deadline: Time,
+    /// Whether what its reader has not taken stops reading.
+    pub(crate) metered: bool,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Body {
+    One(Item),
+    /// Each with a reply of its own.
+    Many(Vec<Item>),
+    /// Between MULTI and EXEC.
+    Atomic(Vec<Item>),
+    /// Confirmed by pushes, one for each of so many channels.
+    Confirmed(Command, u32),
+}
+
+impl Item {
+    pub(crate) fn new(command: Command, spec: Option<&'static Spec>) -> Item {
+        let leaves = spec.is_none_or(Spec::may_leave_effects);
+        Item { command, script: None, leaves }
+    }
+
+    fn len_max(&self) -> usize {
+        self.command.len_max() + self.script.as_ref().map_or(0, |script| script.text.len() + 64)
+    }
+
+    /// Whether it goes by its hash on a connection that has run these scripts.
+    fn is_known(&self, scripts: &Scripts) -> bool {
+        self.script.as_ref().is_some_and(|script| scripts.has(script))
+    }
+
+    fn encode(&self, scripts: &Scripts, out: &mut BytesMut) {
+        match &self.script {
+            None => self.command.encode(out),
+            Some(script) if scripts.has(script) => {
+                self.command.encode_behind(&[b"EVALSHA", script.sha.as_bytes()], out);
+            }
+            Some(script) => self.command.encode_behind(&[b"EVAL", &script.text], out),
+        }
+    }
+}
+
+impl Call {
+    pub(crate) fn one(item: Item, deadline: Time) -> Call {
+        Call { body: Body::One(item), deadline, metered: false }
+    }
+
+    pub(crate) fn len_max(&self) -> usize {
+        match &self.body {
+            Body::One(item) => item.len_max(),
+            Body::Many(items) => items.iter().map(Item::len_max).sum(),
+            Body::Atomic(items) => items.iter().map(Item::len_max).sum::<usize>() + 64,
+            Body::Confirmed(command, _) => command.len_max(),
+        }
+    }
+
+    /// The request, as it is made on a connection that has run these scripts.
+    pub(crate) fn request(&self, token: Token, scripts: &Scripts) -> Request<Expect> {
+        let (expect, again) = match &self.body {
+            Body::One(item) if item.is_known(scripts) => {
+                let text = item.script.as_ref().map(|script| script.text.clone());
+                (Expect::reply().script(text.unwrap_or_default()), true)
+            }
+            Body::One(item) if item.leaves => (Expect::reply().leaving(), false),
+            Body::One(_) => (Expect::reply(), false),
+            Body::Many(items) => (Expect::replies(items.len() as u32), false),
+            Body::Atomic(items) => (Expect::replies(items.len() as u32 + 2), false),
+            Body::Confirmed(_, channels) => (Expect::confirmations(*channels), false),
+        };
+        Request {
+            deadline: self.deadline,
+            again,
+            in_order: true,
+            reserved: true,
+            metered: self.metered,
+            ..Request::isolated(token, expect)
+        }
+    }
+
+    pub(crate) fn encode(&self, scripts: &Scripts, out: &mut BytesMut) -> Result<(), Infallible> {
+        match &self.body {
+            Body::One(item) => item.encode(scripts, out),
+            Body::Confirmed(command, _) => command.encode(out),
+            Body::Many(items) => {
+                let mut scripts = Known { before: scripts, here: Vec::new() };
+                items.iter().for_each(|item| scripts.encode(item, out));
+            }
+            Body::Atomic(items) => {
+                out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
+                // Whether EXEC will run them is not known: one that is new is sent as a text each time.
+                items.iter().for_each(|item| item.encode(scripts, out));
+                out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
+            }
+        }
+        Ok(())
+    }
+
+    /// The scripts that a connection has run once this was sent, unless it fails.
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = &Arc<ScriptText>> {
+        let items = match &self.body {
+            Body::One(item) => std::slice::from_ref(item),
+            Body::Many(items) => items,
+            Body::Atomic(_) | Body::Confirmed(..) => &[],
+        };
+        items.iter().filter_map(|item| item.script.as_ref())
+    }
+
+    pub(crate) fn has_scripts(&self) -> bool {
+        self.scripts().next().is_some()
+    }
+}
+
+/// What is known within a pipeline: what its earlier commands send is known to the later ones.
+struct Known<'a> {
+    before: &'a Scripts,
+    here: Vec<Arc<ScriptText>>,
+}
+
+impl Known<'_> {
+    fn encode(&mut self, item: &Item, out: &mut BytesMut) {
+        let Some(script) = &item.script else { return item.command.encode(out) };
+        if self.before.has(script) || self.here.iter().any(|other| other.sha == script.sha) {
+            return item.command.encode_behind(&[b"EVALSHA", script.sha.as_bytes()], out);
+        }
+        item.command.encode_behind(&[b"EVAL", &script.text], out);
+        self.here.push(script.clone());
+    }
+}
+
+/// The scripts that were sent on a connection as a text, so that the server knows them by their hashes.
+#[derive(Debug, Default)]
+pub(crate) struct Scripts(HashSet<Arc<str>>);
+
+/// A program has some dozens of scripts. One that makes them up as it goes is not helped by hashes.
+const SCRIPTS_MAX: usize = 1024;
+
+impl Scripts {
+    pub(crate) fn has(&self, script: &ScriptText) -> bool {
+        self.0.contains(&script.sha)
+    }
+
+    pub(crate) fn sent(&mut self, call: &Call) {
+        for script in call.scripts() {
+            if self.0.len() >= SCRIPTS_MAX {
+                self.0.clear();
+            }
+            self.0.insert(script.sha.clone());
+        }
+    }
+
+    /// A call with scripts failed: the server may have forgotten them, or never learned them.
+    pub(crate) fn doubted(&mut self) {
+        self.0.clear();
+    }
+}

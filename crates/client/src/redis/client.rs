@@ -1,0 +1,231 @@
+//! A client: one shared connection, and others that are lent.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use onetrip_redis::{Command, Place, Spec, ToArg};
+
+use super::FromReply;
+use super::call::{Call, Item};
+use super::config::Config;
+use super::connect::Target;
+use super::node::{Node, Sent};
+use super::reply::{Again, Reply};
+use super::script::ScriptCall;
+use super::sends::Sends;
+use crate::{Error, Kind, Outcome};
+
+/// A client of Redis or Valkey. Its clones share one connection, on which the commands of all callers are
+/// pipelined by themselves.
+///
+/// A call *sends when it is made*, not when it is first polled; the returned [`Reply`] is awaited for the
+/// result. So calls made before the first is awaited share a trip:
+///
+/// ```no_run
+/// use onetrip::redis::{Client, commands::*};
+///
+/// # async fn f() -> Result<(), onetrip::Error> {
+/// let client = Client::connect("redis://localhost").await?;
+/// let visits = client.incr("visits");
+/// let name = client.get::<Option<String>>("name");
+/// let (visits, name) = (visits.await?, name.await?); // One trip for both.
+/// # Ok(()) }
+/// ```
+///
+/// The commands of one client run in the order in which the calls were made.
+#[derive(Clone)]
+pub struct Client {
+    pub(crate) inner: Arc<Inner>,
+    timeout: Option<Duration>,
+    repeats: bool,
+}
+
+/// What clones share.
+pub(crate) struct Inner {
+    pub(crate) config: Arc<Config>,
+    pub(crate) node: Node,
+}
+
+impl Inner {
+    pub(crate) fn send(&self, call: Call) -> Sent {
+        self.node.send(call)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.node.close();
+    }
+}
+
+impl Client {
+    /// Connects as a URL says; see [`Config`].
+    ///
+    /// # Errors
+    /// The URL can't be read, no server answered, or it refused the login. The password is never shown.
+    pub async fn connect(url: &str) -> Result<Client, Error> {
+        Client::connect_with(&url.parse().map_err(Error::config)?).await
+    }
+
+    /// Connects as the configuration says.
+    ///
+    /// # Errors
+    /// As [`connect`](Client::connect). Dropping the future gives the connection up.
+    pub async fn connect_with(config: &Config) -> Result<Client, Error> {
+        let mut seed = [0; 8];
+        getrandom::fill(&mut seed)
+            .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
+        let config = Arc::new(config.clone());
+        let node = Node::new(&config, &Target::of(&config), u64::from_le_bytes(seed));
+        let inner = Arc::new(Inner { config, node });
+        inner.node.shared.open_first().await?;
+        let timeout = inner.config.limits.request_timeout;
+        let repeats = false;
+        Ok(Client { inner, timeout, repeats })
+    }
+
+    /// Any command, by its name: `client.cmd("OBJECT ENCODING").arg("key").send::<String>()`.
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Client> {
+        Cmd { sends: self, command: Command::new(name) }
+    }
+
+    /// The same client, with a deadline of its own for each command: from its issue to its reply, the time in
+    /// the queue and for a connection included. At its end the command fails with the kind `Timeout`; it may have
+    /// run (`Unknown`) unless it was still waiting (`NotSent`).
+    #[must_use]
+    pub fn timeout(&self, timeout: Duration) -> Client {
+        Client { timeout: Some(timeout), ..self.clone() }
+    }
+
+    /// The same client for commands of which you say that running them twice does no harm: they are sent
+    /// again by themselves when their connection is lost, up to
+    /// [`attempts_max`](super::Limits::attempts_max) times in all.
+    #[must_use]
+    pub fn repeatable(&self) -> Client {
+        Client { repeats: true, ..self.clone() }
+    }
+
+    /// Calls a [`Script`](super::Script).
+    pub fn script<T: FromReply>(&self, call: ScriptCall) -> Reply<T> {
+        self.send_item(call.into_item(), Cow::Borrowed("EVAL"), false)
+    }
+
+    pub(crate) fn send_item<T: FromReply>(
+        &self,
+        item: Item,
+        name: Cow<'static, str>,
+        is_read: bool,
+    ) -> Reply<T> {
+        let config = &self.inner.config;
+        let call = Call::one(item, self.inner.node.context.deadline(self.timeout));
+        let repeats = self.repeats || (is_read && config.repeat_reads);
+        let again = repeats.then(|| Again::new(&self.inner, &call, config.limits.attempts_max));
+        Reply::new(self.inner.send(call), name, again)
+    }
+}
+
+impl Sends for Client {
+    type Answer<T: FromReply> = Reply<T>;
+
+    fn send<T: FromReply>(&self, command: Command) -> Reply<T> {
+        let spec = Spec::of(&command);
+        let name = name_of(spec, &command);
+        if let Err(error) = check(&command, &self.inner.config) {
+            return Reply::refused(error, name);
+        }
+        let place = spec.map_or(Place::Shared, |spec| spec.place(&command));
+        let is_read = spec.is_some_and(Spec::is_readonly);
+        let item = Item::new(command, spec);
+        match place {
+            Place::Shared => self.send_item(item, name, is_read),
+            Place::Own => {
+                let deadline = self.inner.node.context.deadline(self.timeout);
+                Reply::borrowing(self.inner.node.send_own(Call::one(item, deadline)), name)
+            }
+            Place::Session(advice) | Place::Refused(advice) => {
+                Reply::refused(misplaced(&name, advice), name)
+            }
+        }
+    }
+}
+
+/// The name of a command for messages.
+pub(crate) fn name_of(spec: Option<&'static Spec>, command: &Command) -> Cow<'static, str> {
+    match spec {
+        Some(spec) => Cow::Borrowed(spec.name()),
+        None => Cow::Owned(command.name().escape_ascii().to_string()),
+    }
+}
+
+pub(crate) fn misplaced(name: &str, advice: &str) -> Error {
+    Error::misuse("wrong_place", format!("{name} can't be sent here: {advice}"))
+}
+
+/// Refuses what a server would end the connection for.
+pub(crate) fn check(command: &Command, config: &Config) -> Result<(), Error> {
+    let max = config.limits.argument_bytes_max;
+    if command.longest() > max {
+        let message = format!(
+            "an argument of {} bytes is longer than the {max} that servers take of one (argument_bytes_max, \
+             proto-max-bulk-len on the server)",
+            command.longest()
+        );
+        return Err(Error::misuse("argument_too_large", message));
+    }
+    if command.count() > onetrip_redis::command::ARGUMENTS_MAX {
+        let message = format!("a command of {} arguments has more than 1,048,576", command.count());
+        return Err(Error::misuse("too_many_arguments", message));
+    }
+    if command.count() == 0 {
+        return Err(Error::misuse("no_command", "a command has no name"));
+    }
+    Ok(())
+}
+
+/// A command that is being put together.
+#[must_use = "a command does nothing until it is sent"]
+#[derive(Clone, Debug)]
+pub struct Cmd<'a, S> {
+    pub(crate) sends: &'a S,
+    pub(crate) command: Command,
+}
+
+impl<S: Sends> Cmd<'_, S> {
+    /// Adds an argument.
+    pub fn arg(mut self, value: impl ToArg) -> Self {
+        value.write_to(&mut self.command);
+        self
+    }
+
+    /// Adds each of these as an argument.
+    pub fn args<I>(mut self, values: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: ToArg,
+    {
+        values.into_iter().for_each(|value| value.write_to(&mut self.command));
+        self
+    }
+
+    /// Sends it.
+    pub fn send<T: FromReply>(self) -> S::Answer<T> {
+        self.sends.send(self.command)
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client({})", self.inner.config.redacted_url())
+    }
+}
+
+#[allow(dead_code)]
+fn closed() -> Error {
+    Error::new(
+        Kind::Transport,
+        Outcome::NotSent,
+        crate::error::CONNECTION_ENDED,
+        "the client was closed by this program",
+    )
+}

@@ -1,0 +1,329 @@
+//! Where a Redis or Valkey server is, who logs in, and within which limits.
+
+mod url;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::config::{ConfigError, RootCert, Settings, SslMode, WhenFull};
+
+/// How to reach a server: built with setters, or read from a URL.
+///
+/// ```
+/// use onetrip::redis::Config;
+///
+/// let config: Config = "rediss://app:secret@cache.example:6380/2?client_name=till".parse()?;
+/// assert_eq!(config.redacted_url(), "rediss://app:***@cache.example:6380/2");
+/// # Ok::<(), onetrip::config::ConfigError>(())
+/// ```
+///
+/// # URLs
+/// `redis://[[user]:password@][host][:port][/database][?key=value&…]`, `rediss://…` with TLS, and
+/// `unix:[//][user:password@]/path/to/socket[?db=2&…]`. Several servers, `host:port,host:port`, are the
+/// first ones that a cluster is asked at. What is not plain ASCII, and `@ : / ? # %` in a user or password,
+/// is percent-encoded. The keys are the setters' names below; times are in milliseconds (`…_ms`).
+/// A key that isn't known is an error.
+///
+/// `Debug` and all errors keep passwords to themselves.
+#[derive(Clone, PartialEq)]
+pub struct Config {
+    pub(crate) servers: Vec<Server>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<String>,
+    pub(crate) database: u32,
+    pub(crate) client_name: Option<String>,
+    pub(crate) protocol: Protocol,
+    pub(crate) is_cluster: bool,
+    pub(crate) replica_reads: bool,
+    pub(crate) repeat_reads: bool,
+    pub(crate) limits: Limits,
+    /// Of the transport: TCP, TLS.
+    pub(crate) transport: Settings,
+}
+
+/// One server to try.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Server {
+    Tcp { host: String, port: u16 },
+    Unix(PathBuf),
+}
+
+/// Which version of the protocol is spoken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// RESP3 where the server has it (Redis 6 and later), RESP2 otherwise.
+    #[default]
+    Best,
+    /// RESP2: subscriptions then need a connection of their own.
+    Resp2,
+}
+
+/// The limits of a client, each with its default.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// Time for one address to become a usable connection, with the login. Default 10 s.
+    pub connect_timeout: Duration,
+    /// Time for a command from its issue to its reply, with the time in the queue and for a
+    /// connection. Default: none. Blocking commands count too.
+    pub request_timeout: Option<Duration>,
+    /// How long a command waits for a connection: while the server is away, or for one of its own.
+    /// Default 5 s.
+    pub wait_timeout: Duration,
+    /// Commands sent and unanswered, per connection. Default 10,000, as Redis' own documentation on
+    /// pipelining advises.
+    pub in_flight_max: usize,
+    /// Bytes of commands sent and unanswered, per connection. Default 16 MiB.
+    pub in_flight_bytes_max: usize,
+    /// Commands that wait for the window, per connection. Default 16,384.
+    pub queue_max: usize,
+    /// Bytes of commands that wait for the window, per connection. Default 16 MiB.
+    pub queue_bytes_max: usize,
+    /// What happens to a command that finds the queue full. Default: it waits.
+    pub when_full: WhenFull,
+    /// Bytes of commands that wait for room in the queue, per connection. Beyond it they are refused; a
+    /// single one may be longer. Default 1 GiB: these are values that callers hold anyway.
+    pub waiting_bytes_max: usize,
+    /// Bytes of one reply that are kept. A larger one is dropped as it comes, and its call fails with
+    /// the code `result_too_large` and the outcome `Applied`. Default 512 MiB, the most that one value can be.
+    pub reply_bytes_max: usize,
+    /// Bytes of one argument. Default 512 MiB, which is what servers take (`proto-max-bulk-len`).
+    pub argument_bytes_max: usize,
+    /// Connections for sessions, blocking commands and streams, beside the shared one. Default 64.
+    pub connections_max: usize,
+    /// After how long one of these is closed when nobody uses it. Default 1 min.
+    pub idle_timeout: Duration,
+    /// The pause after a connection could not be opened, and the longest; it doubles with each failure, and
+    /// is shortened by up to half at random. Default 50 ms and 5 s.
+    pub backoff: (Duration, Duration),
+    /// How long bytes may lie unsent while the peer neither takes nor sends any, before the connection is
+    /// given up. Default 30 s.
+    pub stall_timeout: Duration,
+    /// Times a command that may be repeated is sent, in all. Default 3.
+    pub attempts_max: u32,
+    /// Redirects that one command follows in a cluster. Default 5.
+    pub redirects_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connect_timeout: Duration::from_secs(10),
+            request_timeout: None,
+            wait_timeout: Duration::from_secs(5),
+            in_flight_max: 10_000,
+            in_flight_bytes_max: 16 << 20,
+            queue_max: 16_384,
+            queue_bytes_max: 16 << 20,
+            when_full: WhenFull::Wait,
+            waiting_bytes_max: 1 << 30,
+            reply_bytes_max: 512 << 20,
+            argument_bytes_max: onetrip_redis::command::ARGUMENT_BYTES_MAX,
+            connections_max: 64,
+            idle_timeout: Duration::from_secs(60),
+            backoff: (Duration::from_millis(50), Duration::from_secs(5)),
+            stall_timeout: Duration::from_secs(30),
+            attempts_max: 3,
+            redirects_max: 5,
+        }
+    }
+}
+
+/// The port of Redis.
+pub(crate) const PORT: u16 = 6379;
+
+impl Config {
+    /// The server on this machine, at 127.0.0.1:6379, without a password.
+    #[must_use]
+    pub fn new() -> Config {
+        Config {
+            servers: Vec::new(),
+            user: None,
+            password: None,
+            database: 0,
+            client_name: None,
+            protocol: Protocol::Best,
+            is_cluster: false,
+            replica_reads: false,
+            repeat_reads: false,
+            limits: Limits::default(),
+            transport: Settings { sslmode: SslMode::Disable, ..Settings::default() },
+        }
+    }
+
+    /// Adds a server. Without TLS unless [`tls`](Self::tls) is called.
+    #[must_use]
+    pub fn server(mut self, host: impl Into<String>, port: u16) -> Config {
+        self.servers.push(Server::Tcp { host: host.into(), port });
+        self
+    }
+
+    /// Adds a server by the file of its Unix socket.
+    #[must_use]
+    pub fn unix(mut self, path: impl Into<PathBuf>) -> Config {
+        self.servers.push(Server::Unix(path.into()));
+        self
+    }
+
+    /// The ACL user who logs in. Default: the server's `default`.
+    #[must_use]
+    pub fn user(mut self, user: impl Into<String>) -> Config {
+        self.user = Some(user.into());
+        self
+    }
+
+    /// The password. Default: none.
+    #[must_use]
+    pub fn password(mut self, password: impl Into<String>) -> Config {
+        self.password = Some(password.into());
+        self
+    }
+
+    /// The number of the database. Default 0, which is all that a cluster has.
+    #[must_use]
+    pub fn database(mut self, database: u32) -> Config {
+        self.database = database;
+        self
+    }
+
+    /// What connections are called in `CLIENT LIST`. Default: nothing.
+    #[must_use]
+    pub fn client_name(mut self, name: impl Into<String>) -> Config {
+        self.client_name = Some(name.into());
+        self
+    }
+
+    /// Which version of the protocol is spoken. Default: RESP3 where the server has it. Key
+    /// `protocol`: `2` or `3`.
+    #[must_use]
+    pub fn protocol(mut self, protocol: Protocol) -> Config {
+        self.protocol = protocol;
+        self
+    }
+
+    /// The servers are nodes of a cluster: the others are found through them, and each command goes to the
+    /// node that has its keys. Default: no. Key `cluster`: 0, 1.
+    #[must_use]
+    pub fn cluster(mut self, is_cluster: bool) -> Config {
+        self.is_cluster = is_cluster;
+        self
+    }
+
+    /// In a cluster, whether reads go to replicas where there are some; they may be behind. Default: no.
+    /// Key `replica_reads`: 0, 1.
+    #[must_use]
+    pub fn replica_reads(mut self, replica_reads: bool) -> Config {
+        self.replica_reads = replica_reads;
+        self
+    }
+
+    /// Whether commands that only read (by the server's table of commands) are sent again after a lost connection,
+    /// as by [`repeatable`](super::Client::repeatable). Default: no. Key `repeat_reads`: 0, 1.
+    #[must_use]
+    pub fn repeat_reads(mut self, repeat_reads: bool) -> Config {
+        self.repeat_reads = repeat_reads;
+        self
+    }
+
+    /// Whether and how connections are encrypted: `VerifyFull` is what `rediss://` means. `Allow` and `Prefer`
+    /// mean nothing here, since a port has TLS or hasn't, and count as `Require`. Key `sslmode`.
+    #[must_use]
+    pub fn tls(mut self, mode: SslMode) -> Config {
+        self.transport.sslmode = match mode {
+            SslMode::Allow | SslMode::Prefer => SslMode::Require,
+            mode => mode,
+        };
+        self
+    }
+
+    /// Who may have signed the server's certificate. Default: those that the system trusts. Key `sslrootcert`: a
+    /// file in PEM, or `system`.
+    #[must_use]
+    pub fn root_cert(mut self, root: RootCert) -> Config {
+        self.transport.sslrootcert = Some(root);
+        self
+    }
+
+    /// The certificate and key that tell the server who we are, files in PEM. Default: none. Keys `sslcert` and
+    /// `sslkey`.
+    #[must_use]
+    pub fn client_cert(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Config {
+        self.transport.sslcert = Some(cert.into());
+        self.transport.sslkey = Some(key.into());
+        self
+    }
+
+    /// Changes the limits.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// let config = onetrip::redis::Config::new().limits(|limits| limits.in_flight_max = 1_000);
+    /// ```
+    #[must_use]
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Config {
+        change(&mut self.limits);
+        self
+    }
+
+    /// A URL for messages: `***` for a password, and no keys.
+    #[must_use]
+    pub fn redacted_url(&self) -> String {
+        url::redacted(self)
+    }
+
+    /// The servers to try: those that were given, or the one on this machine.
+    pub(crate) fn servers(&self) -> Vec<Server> {
+        match self.servers.is_empty() {
+            true => vec![Server::Tcp { host: "127.0.0.1".into(), port: PORT }],
+            false => self.servers.clone(),
+        }
+    }
+
+    /// The transport's settings with those that follow from others.
+    pub(crate) fn transport(&self) -> Settings {
+        let mut settings = self.transport.clone();
+        if settings.sslmode >= SslMode::VerifyCa && settings.sslrootcert.is_none() {
+            settings.sslrootcert = Some(RootCert::System);
+        }
+        settings
+    }
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config::new()
+    }
+}
+
+impl FromStr for Config {
+    type Err = ConfigError;
+
+    fn from_str(text: &str) -> Result<Config, ConfigError> {
+        url::parse(text)
+    }
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Server::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Server::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Server::Unix(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("url", &self.redacted_url())
+            .field("client_name", &self.client_name)
+            .field("protocol", &self.protocol)
+            .field("is_cluster", &self.is_cluster)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,232 @@
+//! From a configuration to a connection that is ready: the addresses are tried in turn, and the login
+//! is one trip.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use onetrip_redis::scan::ScanLimits;
+use onetrip_redis::{Command, Redis};
+
+use super::config::{Config, Protocol, Server};
+use super::link::{Engine, Link, Shared};
+use super::login;
+use super::pool::Seat;
+use crate::config::{Settings, SslMode};
+use crate::driver::Driver;
+use crate::open::{Failure, Peer, Protection, Route, open};
+use crate::socket::Stream;
+use crate::tls::Setup;
+use crate::{Error, Kind, Outcome};
+
+/// The server of a pool: one, or the first that answers of several.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Target {
+    servers: Vec<Server>,
+    /// Whether reads are wanted of a replica of a cluster.
+    pub(crate) reads_replica: bool,
+    /// Whether it is there for subscriptions by RESP2.
+    pub(crate) subscribes: bool,
+}
+
+impl Target {
+    pub(crate) fn of(config: &Config) -> Target {
+        Target { servers: config.servers(), reads_replica: false, subscribes: false }
+    }
+
+    /// One node of a cluster.
+    pub(crate) fn node(host: &str, port: u16, reads_replica: bool) -> Target {
+        let server = Server::Tcp { host: host.to_owned(), port };
+        Target { servers: vec![server], reads_replica, subscribes: false }
+    }
+
+    pub(crate) fn subscriber(&self) -> Target {
+        Target { subscribes: true, ..self.clone() }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (place, server) in self.servers.iter().enumerate() {
+            if place > 0 {
+                f.write_str(",")?;
+            }
+            server.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// Connects to the first server that answers, logs in and starts the driver. Dropping the future gives
+/// it up.
+pub(crate) async fn connect(
+    config: &Config,
+    target: &Target,
+    context: &Arc<Shared>,
+    seat: Seat,
+) -> Result<Arc<Link>, Error> {
+    let mut last = None;
+    for server in &target.servers {
+        match try_server(config, target, server).await {
+            Ok(opened) => return Ok(spawn(opened, config, target, context, seat)),
+            Err(error) if is_final(&error) => return Err(error),
+            Err(error) => last = Some(error),
+        }
+    }
+    Err(last.unwrap_or_else(|| Error::misuse("config", "there is no server to connect to")))
+}
+
+/// Whether time does not mend it.
+pub(crate) fn is_final(error: &Error) -> bool {
+    let refused = matches!(error.redis_code(), Some("WRONGPASS" | "NOAUTH" | "NOPERM" | "DENIED"));
+    refused || error.kind() == Kind::Misuse || error.code() == login::NOT_REDIS
+}
+
+/// A connection that can be used, without its driver.
+struct Opened {
+    stream: Stream,
+    route: Route,
+    is_resp3: bool,
+}
+
+async fn try_server(config: &Config, target: &Target, server: &Server) -> Result<Opened, Error> {
+    let settings = config.transport();
+    let mut last = None;
+    for peer in peers(server).await? {
+        let attempt = try_peer(config, &settings, target, server, peer);
+        let limited = tokio::time::timeout(config.limits.connect_timeout, attempt).await;
+        match limited.unwrap_or_else(|_| Err(Failure::Unreachable(too_slow(server)))) {
+            Ok(opened) => return Ok(opened),
+            Err(Failure::Unreachable(error)) => last = Some(error),
+            Err(failure) => return Err(failure.into_error()),
+        }
+    }
+    Err(last.unwrap_or_else(|| unknown_host(server, "the name has no address")))
+}
+
+async fn try_peer(
+    config: &Config,
+    settings: &Settings,
+    target: &Target,
+    server: &Server,
+    peer: Peer,
+) -> Result<Opened, Failure> {
+    let protection = match (&peer, server) {
+        (Peer::Tcp(address), Server::Tcp { host, .. }) if settings.sslmode != SslMode::Disable => {
+            Protection::Tls(Arc::new(Setup::new(settings, host, address.ip()).at_once()))
+        }
+        _ => Protection::None,
+    };
+    let route = Route::new(server, peer, protection);
+    let mut stream = open(settings, &route).await?;
+    let is_resp3 =
+        login::log_in(&mut stream, config, target, &route).await.map_err(Failure::Final)?;
+    Ok(Opened { stream, route, is_resp3 })
+}
+
+async fn peers(server: &Server) -> Result<Vec<Peer>, Error> {
+    match server {
+        Server::Unix(path) => Ok(vec![Peer::Unix(path.clone())]),
+        Server::Tcp { host, port } => {
+            if let Ok(address) = host.parse() {
+                return Ok(vec![Peer::Tcp(SocketAddr::new(address, *port))]);
+            }
+            let found = tokio::net::lookup_host((host.as_str(), *port)).await;
+            let found = found.map_err(|error| unknown_host(server, &error.to_string()))?;
+            Ok(found.map(Peer::Tcp).collect())
+        }
+    }
+}
+
+fn unknown_host(server: &Server, why: &str) -> Error {
+    let message = format!("the host of {server} can't be found: {why}; check its spelling and DNS");
+    Error::new(Kind::Transport, Outcome::NotSent, "unknown_host", message)
+}
+
+fn too_slow(server: &Server) -> Error {
+    let message = format!(
+        "{server} did not become a usable connection in time: can it be reached, and is \
+         connect_timeout long enough?"
+    );
+    Error::new(Kind::Timeout, Outcome::NotSent, "connect_timeout", message)
+}
+
+fn spawn(
+    opened: Opened,
+    config: &Config,
+    target: &Target,
+    context: &Arc<Shared>,
+    seat: Seat,
+) -> Arc<Link> {
+    let Opened { stream: Stream { reader, writer, input }, route, is_resp3 } = opened;
+    let limits = &config.limits;
+    let limits = onetrip_engine::Limits {
+        in_flight_max: limits.in_flight_max,
+        in_flight_bytes_max: limits.in_flight_bytes_max,
+        queue_max: limits.queue_max,
+        queue_bytes_max: limits.queue_bytes_max,
+        stall_timeout: limits.stall_timeout,
+        ..onetrip_engine::Limits::default()
+    };
+    let protocol = match target.subscribes && !is_resp3 {
+        true => Redis::subscriber(ScanLimits::default()),
+        false => Redis::new(ScanLimits::default()),
+    };
+    let engine = |now| Engine::new(now, protocol, limits);
+    let link = Link::new(engine, writer, route, is_resp3, context.clone(), seat);
+    tokio::spawn(Driver::new(link.clone(), reader, input).run());
+    link
+}
+
+/// What is said when a connection begins, in one trip.
+pub(crate) struct Greeting {
+    pub(crate) bytes: BytesMut,
+    /// Replies to it.
+    pub(crate) replies: usize,
+}
+
+impl Greeting {
+    /// With HELLO, which logs in and switches to RESP3.
+    pub(crate) fn resp3(config: &Config, target: &Target) -> Greeting {
+        let mut hello = Command::new("HELLO").arg(3);
+        if let Some(password) = &config.password {
+            let user = config.user.as_deref().unwrap_or("default");
+            hello = hello.arg("AUTH").arg(user).arg(password);
+        }
+        if let Some(name) = &config.client_name {
+            hello = hello.arg("SETNAME").arg(name);
+        }
+        Greeting::of([hello], config, target)
+    }
+
+    /// Without: for servers before Redis 6.
+    pub(crate) fn resp2(config: &Config, target: &Target) -> Greeting {
+        let auth = config.password.as_ref().map(|password| {
+            let auth = Command::new("AUTH");
+            let auth = config.user.iter().fold(auth, |auth, user| auth.arg(user));
+            auth.arg(password)
+        });
+        let name = config.client_name.as_ref();
+        let name = name.map(|name| Command::new("CLIENT SETNAME").arg(name));
+        Greeting::of(auth.into_iter().chain(name), config, target)
+    }
+
+    fn of(first: impl IntoIterator<Item = Command>, config: &Config, target: &Target) -> Greeting {
+        let select = (config.database > 0).then(|| Command::new("SELECT").arg(config.database));
+        let readonly = target.reads_replica.then(|| Command::new("READONLY"));
+        let mut greeting = Greeting { bytes: BytesMut::new(), replies: 0 };
+        for command in first.into_iter().chain(select).chain(readonly) {
+            command.encode(&mut greeting.bytes);
+            greeting.replies += 1;
+        }
+        greeting
+    }
+
+    pub(crate) fn best(config: &Config, target: &Target) -> (Greeting, bool) {
+        match config.protocol {
+            Protocol::Best => (Greeting::resp3(config, target), true),
+            Protocol::Resp2 => (Greeting::resp2(config, target), false),
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Errors of Redis in the words of this crate.
+
+use onetrip_engine::Outcome;
+
+use crate::error::SERVER_ERROR;
+use crate::{Error, Kind};
+
+/// The error of a frame: its code, a space, a message.
+pub(crate) fn from_frame(frame: &[u8], outcome: Outcome) -> Error {
+    let text = match frame {
+        [b'!', rest @ ..] => {
+            let at = rest.windows(2).position(|pair| pair == b"\r\n").map_or(0, |at| at + 2);
+            &rest[at..]
+        }
+        [_, rest @ ..] => rest,
+        [] => &[],
+    };
+    from_text(text.strip_suffix(b"\r\n").unwrap_or(text), outcome)
+}
+
+/// The error of a text of the server's. What it quotes of arguments is left out: those are values.
+pub(crate) fn from_text(text: &[u8], outcome: Outcome) -> Error {
+    let text = String::from_utf8_lossy(text);
+    let text = text.split(", with args beginning with").next().unwrap_or_default();
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let code = text.split(' ').next().unwrap_or_default().to_owned();
+    let message = match advice(&code) {
+        Some(advice) => format!("{text}: {advice}"),
+        None => text,
+    };
+    Error::new(Kind::Server, outcome, SERVER_ERROR, message).with_redis_code(code)
+}
+
+/// What to do about an error whose text does not say it.
+fn advice(code: &str) -> Option<&'static str> {
+    Some(match code {
+        "NOAUTH" => "give a password in the configuration",
+        "WRONGPASS" => "check the user and the password in the configuration",
+        "NOPERM" => "the ACL of the user does not allow it",
+        "READONLY" => "this is a replica: connect to its master, or switch `cluster` on",
+        "MOVED" | "ASK" | "CROSSSLOT" => {
+            "this is a node of a cluster: switch `cluster` on in the configuration, and give keys of one command the same hash tag"
+        }
+        "OOM" => "the server is at its maxmemory",
+        _ => return None,
+    })
+}
+
+/// The error of a deadline.
+pub(crate) fn deadline(outcome: Outcome) -> Error {
+    let message = match outcome {
+        Outcome::NotSent => "the deadline passed before the command was sent",
+        _ => "the deadline passed before the server answered; the command may have run",
+    };
+    Error::new(Kind::Timeout, outcome, "timeout", message)
+}

@@ -1,0 +1,468 @@
+//! One connection to Redis, shared by its callers and its driver: the engine, who waits, and the
+//! socket's writing half, behind one lock. When bytes leave is said at the top of `core.rs`.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Ticket, Time, Token};
+use onetrip_redis::{Event, Redis};
+
+use super::call::{Call, Scripts};
+use super::config::Limits;
+use super::pool::Seat;
+use super::pushes::Pushes;
+use super::replies::{Replies, Taken};
+use crate::config::WhenFull;
+use crate::error::{CONNECTION_ENDED, CONNECTION_LOST};
+use crate::metrics::Counts;
+use crate::open::Route;
+use crate::socket::Writer;
+use crate::transport::{self, Transport};
+use crate::{Error, Kind};
+
+/// The state machine of one connection.
+pub(crate) type Engine = onetrip_engine::Connection<Redis>;
+
+/// One connection and everything about it.
+#[derive(Debug)]
+pub(crate) struct Link {
+    core: Mutex<Core>,
+    pub(crate) context: Arc<Shared>,
+    /// Where it is in its pool.
+    pub(crate) seat: Seat,
+}
+
+/// What all connections to one server have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    /// When time began, for all of them.
+    epoch: Instant,
+    pub(crate) pushes: Pushes,
+    pub(crate) totals: super::metrics::Totals,
+}
+
+impl Shared {
+    pub(crate) fn new(limits: Limits) -> Arc<Shared> {
+        Arc::new(Shared {
+            limits,
+            epoch: Instant::now(),
+            pushes: Pushes::default(),
+            totals: super::metrics::Totals::default(),
+        })
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO.after(self.epoch.elapsed())
+    }
+
+    pub(crate) fn instant(&self, time: Time) -> Instant {
+        self.epoch + time.since(Time::ZERO)
+    }
+
+    /// The deadline of what is asked for now.
+    pub(crate) fn deadline(&self, timeout: Option<Duration>) -> Time {
+        timeout.map_or(Time::NEVER, |timeout| self.now().after(timeout))
+    }
+}
+
+/// What the lock protects.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) engine: Engine,
+    pub(crate) replies: Replies,
+    pub(crate) transport: Transport,
+    scripts: Scripts,
+    context: Arc<Shared>,
+    /// The time as it was read last: it is not read where nothing depends on it.
+    clock: Time,
+    /// When the driver wakes up by itself.
+    pub(crate) armed: Time,
+    /// Why the connection ended; the outcome is filled in for each request.
+    ended: Option<Error>,
+    /// Callers to be woken once the lock is released.
+    pub(crate) wakers: Vec<Waker>,
+    full: bool,
+    drained: Vec<Waker>,
+    /// The pool let go of it: it says goodbye when all is answered.
+    pub(crate) released: bool,
+    pub(crate) route: Route,
+    /// Whether it speaks RESP3.
+    pub(crate) is_resp3: bool,
+    /// The pool is to be told that it is idle or gone.
+    told: bool,
+}
+
+impl Link {
+    pub(crate) fn new(
+        engine: impl FnOnce(Time) -> Engine,
+        writer: Writer,
+        route: Route,
+        is_resp3: bool,
+        context: Arc<Shared>,
+        seat: Seat,
+    ) -> Arc<Link> {
+        let now = context.now();
+        let core = Core {
+            engine: engine(now),
+            replies: Replies::new(context.limits.reply_bytes_max),
+            transport: Transport::new(writer),
+            scripts: Scripts::default(),
+            context: context.clone(),
+            clock: now,
+            armed: Time::NEVER,
+            ended: None,
+            wakers: Vec::new(),
+            full: false,
+            drained: Vec::new(),
+            released: false,
+            route,
+            is_resp3,
+            told: false,
+        };
+        Arc::new(Link { core: Mutex::new(core), context, seat })
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        // No caller's code runs under the lock, so a panic there can't have left things half done.
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the connection, takes note of what became of whom, and wakes them.
+    pub(crate) fn with<R>(&self, change: impl FnOnce(&mut Core, Time) -> R) -> R {
+        let mut core = self.lock();
+        let now = core.time_of_call();
+        let result = change(&mut core, now);
+        core.settle(now);
+        let wakers = std::mem::take(&mut core.wakers);
+        let gone = core.take_gone();
+        drop(core);
+        wakers.into_iter().for_each(Waker::wake);
+        if gone {
+            self.seat.lost();
+        }
+        result
+    }
+
+    /// Sends a call, or lets it wait for room. What is refused comes back with the reason.
+    pub(crate) fn submit(&self, call: Call) -> Result<Token, (Call, Error)> {
+        let mut core = self.lock();
+        let now = core.time_of_call();
+        let result = core.submit(now, call);
+        // Nothing is woken by a submission but at a deadline.
+        if core.engine.poll_deadline().is_some_and(|deadline| deadline < core.armed) {
+            core.transport.notify();
+        }
+        result
+    }
+
+    /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is woken
+    /// when it has.
+    pub(crate) fn poll_reply(&self, token: Token, cx: &Context<'_>) -> Poll<Taken> {
+        let mut core = self.lock();
+        if !core.replies.poll_ended(token, cx) {
+            if !core.transport.nothing_to_write(&core.engine) {
+                let now = core.clock;
+                let Core { transport, engine, .. } = &mut *core;
+                transport.write_on_await(engine, now, false);
+            }
+            return Poll::Pending;
+        }
+        match core.replies.take(token) {
+            Some(taken) => Poll::Ready(taken),
+            None => unreachable!("a reply is taken once"),
+        }
+    }
+
+    /// Nobody will take this reply. What was not sent is taken back.
+    pub(crate) fn abandon(&self, token: Token) {
+        self.with(|core, now| {
+            if let Some(ticket) = core.replies.abandon(token) {
+                core.engine.cancel(now, ticket);
+            }
+        });
+    }
+
+    /// Says goodbye when all is answered.
+    pub(crate) fn release(&self) {
+        let mut core = self.lock();
+        core.released = true;
+        core.transport.notify();
+    }
+
+    /// Ends it now, whatever is unanswered.
+    pub(crate) fn abort(&self, error: Error) {
+        self.with(|core, _| {
+            core.close(error);
+            core.transport.notify();
+        });
+    }
+}
+
+impl Core {
+    /// The time for a call. It is needed where a deadline begins, and where bytes begin to wait for the
+    /// peer.
+    fn time_of_call(&mut self) -> Time {
+        if self.engine.transmit().is_empty() {
+            self.set_clock(self.context.now());
+        }
+        self.clock
+    }
+
+    /// Takes note of the time. It never goes backwards.
+    pub(crate) fn set_clock(&mut self, now: Time) -> Time {
+        self.clock = self.clock.max(now);
+        self.clock
+    }
+
+    pub(crate) fn clock(&self) -> Time {
+        self.clock
+    }
+
+    fn submit(&mut self, now: Time, call: Call) -> Result<Token, (Call, Error)> {
+        let idle = transport::is_idle(&self.engine);
+        let len = call.len_max();
+        if self.engine.has_room(1, len) {
+            let token = self.replies.add();
+            self.submit_reserved(now, token, &call);
+            let Core { transport, engine, .. } = self;
+            transport.wrote(engine, now, idle, false);
+            return Ok(token);
+        }
+        if let Some(error) = self.refusal() {
+            return Err((call, error));
+        }
+        self.park(call, len)
+    }
+
+    /// There is room for it.
+    fn submit_reserved(&mut self, now: Time, token: Token, call: &Call) {
+        let request = call.request(token, &self.scripts);
+        let scripts = &self.scripts;
+        let submitted = self.engine.submit(now, request, |out| call.encode(scripts, out));
+        match submitted {
+            Ok(Ticket::Sent) => {}
+            Ok(ticket) => {
+                if let Some(entry) = self.replies.entry(token) {
+                    entry.ticket = Some(ticket);
+                }
+            }
+            Err(_) => {
+                let error = self.refusal().unwrap_or_else(queue_full);
+                let waker = self.replies.end(token, Err(error));
+                self.wakers.extend(waker);
+                return;
+            }
+        }
+        if call.has_scripts() {
+            self.scripts.sent(call);
+            if let Some(entry) = self.replies.entry(token) {
+                entry.has_scripts = true;
+            }
+        }
+    }
+
+    /// Lets a call wait for room in the queue.
+    fn park(&mut self, call: Call, len: usize) -> Result<Token, (Call, Error)> {
+        let limits = &self.context.limits;
+        // Any number of bytes may wait when none do.
+        let parked = self.replies.parked_bytes();
+        let too_much = parked > 0 && parked + len > limits.waiting_bytes_max;
+        if limits.when_full == WhenFull::Refuse || too_much {
+            return Err((call, queue_full()));
+        }
+        let token = self.replies.add();
+        let Some(ticket) = self.engine.wait(token, call.deadline) else {
+            self.replies.remove(token);
+            return Err((call, queue_full()));
+        };
+        if let Some(entry) = self.replies.entry(token) {
+            entry.ticket = Some(ticket);
+        }
+        self.replies.park(token, call);
+        Ok(token)
+    }
+
+    /// Why no request is taken any more.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        if self.engine.is_open() {
+            return None;
+        }
+        let ended = self.ended.clone().unwrap_or_else(closed);
+        Some(ended.with_outcome(Outcome::NotSent))
+    }
+
+    /// Takes the outputs of the engine.
+    pub(crate) fn settle(&mut self, now: Time) {
+        while let Some(output) = self.engine.poll_output() {
+            self.take(now, output);
+        }
+        if self.engine.poll_deadline().is_some_and(|deadline| deadline < self.armed) {
+            self.transport.notify();
+        }
+    }
+
+    fn take(&mut self, now: Time, output: Output<Event>) {
+        match output {
+            Output::Data { token, block } | Output::Piece { token, block, .. } => {
+                let bytes = block.len();
+                self.replies.came(token, block);
+                match self.replies.has_part(token) {
+                    // Those who take replies as they come want to know.
+                    true if self.engine.untaken_bytes() > 0 => {
+                        let waker = self.replies.waker_of(token);
+                        self.wakers.extend(waker);
+                    }
+                    true => {}
+                    false => self.engine.handle_taken(bytes),
+                }
+            }
+            Output::Ended { token, block, end } => self.end(token, block, end),
+            Output::Event { event: Event::Push, block } => {
+                let wakers = self.context.pushes.take(&block);
+                self.wakers.extend(wakers);
+            }
+            Output::Event { event: Event::ScriptLoaded, .. } => {}
+            Output::Room { token } => {
+                if let Some(call) = self.replies.unpark(token) {
+                    self.submit_reserved(now, token, &call);
+                    self.transport.notify();
+                }
+                self.engine.end_turn(now);
+            }
+            Output::Full => self.full = true,
+            Output::Drained => {
+                self.full = false;
+                self.wakers.append(&mut self.drained);
+            }
+            Output::Closed(reason) => {
+                self.full = false;
+                self.wakers.append(&mut self.drained);
+                self.note_end(reason);
+            }
+            // No groups are opened here, and nothing is cancelled at the server.
+            Output::Granted { .. }
+            | Output::Restarted { .. }
+            | Output::Cancel
+            | Output::NotCancelled { .. }
+            | Output::Astray => {}
+        }
+    }
+
+    fn end(&mut self, token: Token, block: Bytes, end: End) {
+        let counts = &mut self.transport.counts;
+        let result = match end {
+            End::Complete | End::Provisional => {
+                counts.completed += 1;
+                self.replies.came(token, block);
+                Ok(())
+            }
+            End::Failed(failure) => {
+                counts.failed(failure.outcome);
+                if self.replies.entry(token).is_some_and(|entry| entry.has_scripts) {
+                    self.scripts.doubted();
+                }
+                Err(self.error_of(failure, &block))
+            }
+        };
+        let waker = self.replies.end(token, result);
+        self.wakers.extend(waker);
+    }
+
+    fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {
+        match cause {
+            Cause::Server | Cause::Aborted => super::error::from_frame(block, outcome),
+            Cause::Deadline => super::error::deadline(outcome),
+            Cause::Cancelled => {
+                Error::new(Kind::Cancelled, outcome, "cancelled", "taken back before it was sent")
+            }
+            Cause::Closed => self
+                .ended
+                .clone()
+                .or_else(|| self.refusal())
+                .unwrap_or_else(|| self.lost("the connection ended"))
+                .with_outcome(outcome),
+        }
+    }
+
+    // --- the end ---
+
+    /// The peer closed the connection or the socket failed.
+    pub(crate) fn close(&mut self, error: Error) {
+        self.ended.get_or_insert(error);
+        self.engine.handle_closed();
+    }
+
+    fn note_end(&mut self, reason: CloseReason) {
+        let error = match reason {
+            CloseReason::Host => return,
+            CloseReason::Server(block) => super::error::from_frame(&block, Outcome::Unknown)
+                .about(format_args!("{} ended the connection", self.route))
+                .with_code(CONNECTION_LOST),
+            CloseReason::Violation(violation) => Error::new(
+                Kind::Protocol,
+                Outcome::Unknown,
+                CONNECTION_LOST,
+                format!(
+                    "{} broke the protocol ({violation}), so the connection was closed",
+                    self.route
+                ),
+            ),
+            CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
+        };
+        self.ended.get_or_insert(error);
+    }
+
+    pub(crate) fn lost(&self, why: &str) -> Error {
+        let message = format!("the connection to {} was lost: {why}", self.route);
+        Error::new(Kind::Transport, Outcome::Unknown, CONNECTION_LOST, message)
+    }
+
+    /// Whether the pool is to be told that it is gone, once.
+    pub(crate) fn take_gone(&mut self) -> bool {
+        let gone = self.engine.is_closed() && !self.told;
+        self.told |= gone;
+        gone
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Why it ended, if not by a goodbye.
+    pub(crate) fn why_lost(&self) -> Option<Error> {
+        self.ended.clone()
+    }
+
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { healed: self.engine.healed(), ..self.transport.counts }
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    pub(crate) fn on_drained(&mut self, waker: &Waker) {
+        if !self.drained.iter().any(|other| other.will_wake(waker)) {
+            self.drained.push(waker.clone());
+        }
+    }
+}
+
+/// The error of a call on what this program has closed.
+pub(crate) fn closed() -> Error {
+    let message = "the connection was closed by this program";
+    Error::new(Kind::Transport, Outcome::NotSent, CONNECTION_ENDED, message)
+}
+
+fn queue_full() -> Error {
+    Error::new(
+        Kind::Misuse,
+        Outcome::NotSent,
+        "queue_full",
+        "the queue of the connection is full: wait for replies before sending more, or raise queue_max \
+         or waiting_bytes_max",
+    )
+}

@@ -1,0 +1,104 @@
+//! Logging in: HELLO with AUTH and SETNAME, and SELECT, in one trip; AUTH and its like where the server
+//! has no HELLO.
+
+use onetrip_engine::Outcome;
+use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
+
+use super::config::Config;
+use super::connect::{Greeting, Target};
+use super::error::from_frame;
+use crate::open::Route;
+use crate::socket::Stream;
+use crate::{Error, Kind};
+
+/// The code of the error of a peer that is no Redis.
+pub(crate) const NOT_REDIS: &str = "not_redis";
+
+/// Logs in. Returns whether the connection speaks RESP3.
+pub(crate) async fn log_in(
+    stream: &mut Stream,
+    config: &Config,
+    target: &Target,
+    route: &Route,
+) -> Result<bool, Error> {
+    // Nobody has logged in yet, so nothing long is due.
+    let limits = ScanLimits {
+        string_bytes_max: 64 << 10,
+        items_max: 1024,
+        depth_max: 16,
+        ..ScanLimits::default()
+    };
+    let mut greeter = Greeter { stream, route, scanner: Scanner::new(limits) };
+    let (greeting, is_resp3) = Greeting::best(config, target);
+    let answer = greeter.greet(&greeting).await?;
+    let Some(error) = answer else { return Ok(is_resp3) };
+    if is_resp3 && lacks_resp3(&error) {
+        return match greeter.greet(&Greeting::resp2(config, target)).await? {
+            None => Ok(false),
+            Some(error) => Err(refused(error, route)),
+        };
+    }
+    Err(refused(error, route))
+}
+
+/// Whether the server has no HELLO, or no RESP3: Redis before 6, and some that imitate it.
+fn lacks_resp3(error: &Error) -> bool {
+    let text = error.to_string().to_ascii_lowercase();
+    error.redis_code() == Some("NOPROTO") || text.starts_with("err unknown command")
+}
+
+fn refused(error: Error, route: &Route) -> Error {
+    error.about(format_args!("{route} refused the login"))
+}
+
+struct Greeter<'a> {
+    stream: &'a mut Stream,
+    route: &'a Route,
+    scanner: Scanner,
+}
+
+impl Greeter<'_> {
+    /// Says it and hears the replies. Returns the first error among them.
+    async fn greet(&mut self, greeting: &Greeting) -> Result<Option<Error>, Error> {
+        let route = self.route;
+        let lost = |error: std::io::Error| transport(route, &format!("was lost ({error})"));
+        self.stream.write_all(&greeting.bytes).await.map_err(lost)?;
+        let mut first = None;
+        for _ in 0..greeting.replies {
+            let error = self.reply().await?;
+            first = first.or(error);
+        }
+        Ok(first)
+    }
+
+    async fn reply(&mut self) -> Result<Option<Error>, Error> {
+        loop {
+            let scan = self.scanner.scan(&self.stream.input).map_err(|_| not_redis(self.route))?;
+            if let Scan::Whole { len, start, kind } = scan {
+                let frame = self.stream.input.split_to(len);
+                let error = matches!(kind, b'-' | b'!');
+                return Ok(error.then(|| from_frame(&frame[start..], Outcome::NotSent)));
+            }
+            if let Some(end) = self.stream.read().await.end {
+                let why = format!(
+                    "ended during the login ({end}): is it Redis, does it expect TLS (rediss://), or has it \
+                     too many clients?"
+                );
+                return Err(transport(self.route, &why));
+            }
+        }
+    }
+}
+
+fn transport(route: &Route, why: &str) -> Error {
+    let message = format!("the connection to {route} {why}");
+    Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", message)
+}
+
+fn not_redis(route: &Route) -> Error {
+    let message = format!(
+        "{route} does not speak the protocol of Redis (RESP): is the port that of another service, or does \
+         it expect TLS (rediss://)?"
+    );
+    Error::new(Kind::Protocol, Outcome::NotSent, NOT_REDIS, message)
+}

@@ -1,0 +1,129 @@
+//! A call that waits for a connection, and what became of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use onetrip_engine::pool::Ticket;
+use onetrip_engine::{Time, Token};
+
+use super::call::Call;
+use super::link::Link;
+use super::pool::Pool;
+use crate::Error;
+
+/// Where a call stands that found no connection at once. Between its caller and the pool.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    deadline: Time,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    stage: Stage,
+    waker: Option<Waker>,
+    line: Option<(Arc<Pool>, Ticket, u64)>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// In line. The call is sent as soon as there is a connection; without one its caller wants the
+    /// connection.
+    Waiting(Option<Box<Call>>),
+    Placed(Placed),
+    Failed(Error),
+    /// Its caller has gone, or has taken what came of it.
+    Over,
+}
+
+/// A connection, and what was sent on it.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) link: Arc<Link>,
+    /// `None` where nothing was to be sent.
+    pub(crate) token: Option<Token>,
+}
+
+impl Cell {
+    pub(crate) fn new(call: Option<Call>, deadline: Time) -> Arc<Cell> {
+        let stage = Stage::Waiting(call.map(Box::new));
+        let state = Mutex::new(State { stage, waker: None, line: None });
+        Arc::new(Cell { deadline, state })
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        self.deadline
+    }
+
+    /// Where it stands in line, unless it is served already.
+    pub(crate) fn stands_at(&self, pool: &Arc<Pool>, ticket: Ticket, token: u64) {
+        let mut state = self.lock();
+        if let Stage::Waiting(_) = state.stage {
+            state.line = Some((pool.clone(), ticket, token));
+        }
+    }
+
+    /// There is a connection: the call is sent on it. Returns whom to wake; an error if nobody wants it.
+    pub(crate) fn settle(&self, link: &Arc<Link>) -> Result<Option<Waker>, ()> {
+        let mut state = self.lock();
+        let Stage::Waiting(call) = std::mem::replace(&mut state.stage, Stage::Over) else {
+            return Err(());
+        };
+        let sent = match call {
+            None => Ok(None),
+            Some(call) => link.submit(*call).map(Some).map_err(|(_, error)| error),
+        };
+        state.stage = match sent {
+            Ok(token) => Stage::Placed(Placed { link: link.clone(), token }),
+            Err(error) => Stage::Failed(error),
+        };
+        state.line = None;
+        Ok(state.waker.take())
+    }
+
+    /// No connection came. Returns whom to wake.
+    pub(crate) fn fail(&self, error: Error) -> Option<Waker> {
+        let mut state = self.lock();
+        if let Stage::Waiting(_) = state.stage {
+            state.stage = Stage::Failed(error);
+        }
+        state.line = None;
+        state.waker.take()
+    }
+
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<Placed, Error>> {
+        let mut state = self.lock();
+        match &state.stage {
+            Stage::Waiting(_) => {
+                state.waker = Some(cx.waker().clone());
+                Poll::Pending
+            }
+            Stage::Placed(placed) => {
+                let placed = placed.clone();
+                state.stage = Stage::Over;
+                Poll::Ready(Ok(placed))
+            }
+            Stage::Failed(error) => Poll::Ready(Err(error.clone())),
+            Stage::Over => unreachable!("what came of a place is taken once"),
+        }
+    }
+
+    /// Its caller goes away. Returns what it had by then.
+    pub(crate) fn give_up(&self) -> Option<Placed> {
+        let mut state = self.lock();
+        let stage = std::mem::replace(&mut state.stage, Stage::Over);
+        let line = state.line.take();
+        drop(state);
+        if let Some((pool, ticket, token)) = line {
+            pool.give_up(ticket, token);
+        }
+        match stage {
+            Stage::Placed(placed) => Some(placed),
+            _ => None,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

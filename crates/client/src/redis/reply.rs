@@ -1,0 +1,215 @@
+//! The value of a call: a future of its reply.
+
+use std::borrow::Cow;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use onetrip_engine::{Retry, RetryLimits, Token};
+use tokio::time::Sleep;
+
+use super::FromReply;
+use super::call::Call;
+use super::client::Inner;
+use super::decode::decode;
+use super::link::Link;
+use super::node::{Lease, Sent};
+use super::place::Cell;
+use super::replies::Taken;
+use crate::error::RESULT_TOO_LARGE;
+use crate::{Error, Kind, Outcome};
+
+/// The reply to a command that was sent when this was made. Await it for the value.
+///
+/// Dropping it does not disturb anybody: a command that has been sent runs, and its reply is read and
+/// dropped; one that still waits in the queue is taken back and never sent. A blocking command that is
+/// dropped takes its connection with it.
+#[must_use = "a reply does nothing by itself: await it, or drop it where the result doesn't matter"]
+pub struct Reply<T> {
+    stage: Stage,
+    name: Cow<'static, str>,
+    /// How it is sent again after its connection was lost, if it may be.
+    again: Option<Box<Again>>,
+    result: PhantomData<fn() -> T>,
+}
+
+enum Stage {
+    /// Refused before anything was sent.
+    Refused(Error),
+    Here(Arc<Link>, Token),
+    /// It waits for the shared connection.
+    Later(Arc<Cell>),
+    /// It waits for a connection of its own.
+    Borrowing(Arc<Cell>),
+    Lent(Lease, Token),
+    /// Its connection was lost, and it is sent again soon.
+    Pausing(Pin<Box<Sleep>>),
+    Taken,
+}
+
+/// What it takes to send a call again.
+pub(crate) struct Again {
+    client: Arc<Inner>,
+    call: Call,
+    retry: Retry,
+}
+
+impl Again {
+    pub(crate) fn new(client: &Arc<Inner>, call: &Call, attempts_max: u32) -> Box<Again> {
+        let limits = RetryLimits { attempts_max, ..RetryLimits::default() };
+        // Of replies made one after the other the addresses differ, which is all that the pauses need.
+        let retry = Retry::new(limits, std::ptr::from_ref(call) as u64);
+        Box::new(Again { client: client.clone(), call: call.clone(), retry })
+    }
+}
+
+impl<T: FromReply> Reply<T> {
+    pub(crate) fn new(sent: Sent, name: Cow<'static, str>, again: Option<Box<Again>>) -> Reply<T> {
+        let stage = match sent {
+            Sent::Refused(error) => Stage::Refused(error),
+            Sent::Here(link, token) => Stage::Here(link, token),
+            Sent::Later(cell) => Stage::Later(cell),
+        };
+        Reply { stage, name, again, result: PhantomData }
+    }
+
+    pub(crate) fn borrowing(cell: Arc<Cell>, name: Cow<'static, str>) -> Reply<T> {
+        Reply { stage: Stage::Borrowing(cell), name, again: None, result: PhantomData }
+    }
+
+    pub(crate) fn refused(error: Error, name: Cow<'static, str>) -> Reply<T> {
+        Reply { stage: Stage::Refused(error), name, again: None, result: PhantomData }
+    }
+
+    fn poll_block(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Error>> {
+        loop {
+            let taken = match &mut self.stage {
+                Stage::Here(link, token) => {
+                    let taken = std::task::ready!(link.poll_reply(*token, cx));
+                    self.stage = Stage::Taken;
+                    taken
+                }
+                Stage::Lent(lease, token) => {
+                    let taken = std::task::ready!(lease.link.poll_reply(*token, cx));
+                    self.stage = Stage::Taken;
+                    taken
+                }
+                Stage::Refused(_) => {
+                    let Stage::Refused(error) = std::mem::replace(&mut self.stage, Stage::Taken)
+                    else {
+                        continue;
+                    };
+                    return Poll::Ready(Err(error));
+                }
+                Stage::Later(cell) => {
+                    let placed = std::task::ready!(cell.poll(cx));
+                    self.stage = match placed {
+                        Ok(placed) => match placed.token {
+                            Some(token) => Stage::Here(placed.link, token),
+                            None => Stage::Taken,
+                        },
+                        Err(error) => Stage::Refused(error),
+                    };
+                    continue;
+                }
+                Stage::Borrowing(cell) => {
+                    let placed = std::task::ready!(cell.poll(cx));
+                    self.stage = match placed {
+                        Ok(placed) => {
+                            let lease = Lease::new(placed.link);
+                            match placed.token {
+                                Some(token) => Stage::Lent(lease, token),
+                                None => Stage::Taken,
+                            }
+                        }
+                        Err(error) => Stage::Refused(error),
+                    };
+                    continue;
+                }
+                Stage::Pausing(sleep) => {
+                    std::task::ready!(sleep.as_mut().poll(cx));
+                    self.resend();
+                    continue;
+                }
+                Stage::Taken => panic!("a reply was polled after it had resolved"),
+            };
+            match block_of(taken) {
+                Ok(block) => return Poll::Ready(Ok(block)),
+                Err(error) => match self.pause(&error) {
+                    Some(pausing) => self.stage = pausing,
+                    None => return Poll::Ready(Err(error)),
+                },
+            }
+        }
+    }
+
+    /// The pause before it is sent again, if it may be.
+    fn pause(&mut self, error: &Error) -> Option<Stage> {
+        let again = self.again.as_mut().filter(|_| error.is_connection_lost())?;
+        let pause = again.retry.failed()?;
+        Some(Stage::Pausing(Box::pin(tokio::time::sleep(pause))))
+    }
+
+    fn resend(&mut self) {
+        let Some(again) = &self.again else { return };
+        self.stage = match again.client.send(again.call.clone()) {
+            Sent::Refused(error) => Stage::Refused(error),
+            Sent::Here(link, token) => Stage::Here(link, token),
+            Sent::Later(cell) => Stage::Later(cell),
+        };
+    }
+}
+
+/// The block of a reply, or why there is none.
+pub(crate) fn block_of(taken: Taken) -> Result<Bytes, Error> {
+    taken.result?;
+    if taken.too_large {
+        let message = "the reply is larger than reply_bytes_max, and was dropped as it came: the command has run";
+        return Err(Error::new(Kind::Misuse, Outcome::Applied, RESULT_TOO_LARGE, message));
+    }
+    Ok(taken.block)
+}
+
+impl<T: FromReply> Future for Reply<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
+        let block = std::task::ready!(self.poll_block(cx));
+        Poll::Ready(match block {
+            Ok(block) => decode(&block, &self.name),
+            Err(error) if error.kind() == Kind::Server => Err(error.about(&self.name)),
+            Err(error) => Err(error),
+        })
+    }
+}
+
+impl<T> Unpin for Reply<T> {}
+
+impl<T> Drop for Reply<T> {
+    fn drop(&mut self) {
+        match std::mem::replace(&mut self.stage, Stage::Taken) {
+            Stage::Here(link, token) => link.abandon(token),
+            Stage::Later(cell) => {
+                if let Some(placed) = cell.give_up()
+                    && let Some(token) = placed.token
+                {
+                    placed.link.abandon(token);
+                }
+            }
+            Stage::Borrowing(cell) => {
+                // Dropping the lease gives it back, or closes it where it was used.
+                drop(cell.give_up().map(|placed| Lease::new(placed.link)));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Reply<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Reply({})", self.name)
+    }
+}

@@ -1,0 +1,86 @@
+//! Lua scripts: EVAL the first time on each connection, EVALSHA after.
+
+use std::fmt;
+use std::sync::Arc;
+
+use onetrip_redis::{Command, ToArg};
+use sha1::{Digest, Sha1};
+
+use super::call::Item;
+
+/// A Lua script, by its text. Clones share it.
+///
+/// It is sent as a text the first time on each connection, and by its hash from then on, in pipelines
+/// too. If the server has forgotten it meanwhile (`SCRIPT FLUSH`, a failover behind a proxy), it is loaded
+/// again and the call repeated by itself, since the server says that it did not begin (`NOSCRIPT`); unless
+/// something was sent behind it, whose place would be taken then: that call fails with `NOSCRIPT`, and the next one
+/// sends the text.
+///
+/// An error that comes from within a script leaves what it wrote before: its outcome is `Unknown`.
+#[derive(Clone)]
+pub struct Script(pub(crate) Arc<ScriptText>);
+
+/// The text and its hash.
+pub(crate) struct ScriptText {
+    pub(crate) text: Arc<[u8]>,
+    /// The SHA-1 of the text, in hexadecimal digits.
+    pub(crate) sha: Arc<str>,
+}
+
+impl Script {
+    /// A script of this text.
+    #[must_use]
+    pub fn new(text: impl AsRef<[u8]>) -> Script {
+        let text = text.as_ref();
+        let sha: String = Sha1::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        Script(Arc::new(ScriptText { text: text.into(), sha: sha.into() }))
+    }
+
+    /// Its SHA-1 in hexadecimal digits, by which the server knows it.
+    #[must_use]
+    pub fn sha(&self) -> &str {
+        &self.0.sha
+    }
+
+    /// A call of it with these keys and arguments: `KEYS` and `ARGV` in the script.
+    #[must_use]
+    pub fn call<K, A>(&self, keys: K, args: A) -> ScriptCall
+    where
+        K: IntoIterator,
+        K::Item: ToArg,
+        A: IntoIterator,
+        A::Item: ToArg,
+    {
+        let keys = Command::new("").args(keys);
+        let mut command = Command::new("").arg(keys.count());
+        keys.iter().for_each(|key| command.push(key));
+        ScriptCall { script: self.0.clone(), command: command.args(args) }
+    }
+}
+
+/// A script with the keys and arguments of one call.
+#[derive(Clone, Debug)]
+pub struct ScriptCall {
+    script: Arc<ScriptText>,
+    /// Everything behind the text or the hash.
+    command: Command,
+}
+
+impl ScriptCall {
+    pub(crate) fn into_item(self) -> Item {
+        Item { command: self.command, script: Some(self.script), leaves: true }
+    }
+}
+
+/// Its hash: the text may be long.
+impl fmt::Debug for Script {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ScriptText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Script({})", self.sha)
+    }
+}

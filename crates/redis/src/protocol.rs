@@ -211,6 +211,12 @@ fn error_text(frame: &[u8]) -> &[u8] {
     }
 }
 
+/// What the error in this frame says of the effect of its command; see [`Expect::leaving`].
+#[must_use]
+pub fn outcome_of_frame(frame: &[u8], leaves: bool) -> Outcome {
+    outcome_of(error_text(frame), leaves)
+}
+
 /// What an error says of the effect of its command. Redis checks all it can before it begins
 /// (`processCommand` in server.c), so an error mostly means that nothing happened. What a script wrote
 /// before it failed stands, so of its errors only those mean that which come before it runs.

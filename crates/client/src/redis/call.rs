@@ -46,7 +46,7 @@ impl Item {
         Item { command, script: None, leaves }
     }
 
-    fn len_max(&self) -> usize {
+    pub(crate) fn len_max(&self) -> usize {
         self.command.len_max() + self.script.as_ref().map_or(0, |script| script.text.len() + 64)
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use onetrip_engine::Time;
 use onetrip_redis::{Command, Place, Spec, ToArg};
 
 use super::FromReply;
@@ -11,9 +12,11 @@ use super::call::{Call, Item};
 use super::config::Config;
 use super::connect::Target;
 use super::node::{Node, Sent};
+use super::pipeline::{Atomic, On, Pipeline};
 use super::reply::{Again, Reply};
 use super::script::ScriptCall;
 use super::sends::Sends;
+use super::session::Session;
 use crate::{Error, Kind, Outcome};
 
 /// A client of Redis or Valkey. Its clones share one connection, on which the commands of all callers are
@@ -104,6 +107,32 @@ impl Client {
     #[must_use]
     pub fn repeatable(&self) -> Client {
         Client { repeats: true, ..self.clone() }
+    }
+
+    /// A list of commands that are sent together; see [`Pipeline`].
+    pub fn pipeline(&self) -> Pipeline<'static> {
+        Pipeline::new(On::Client(self.clone()))
+    }
+
+    /// A list of commands that run all or not at all, with nobody's between; see [`Atomic`].
+    pub fn atomic(&self) -> Atomic<'static> {
+        Atomic::new(On::Client(self.clone()))
+    }
+
+    /// A connection of one's own: for WATCH, and for what changes the state of a connection. One that is idle is
+    /// lent; otherwise one is opened, or the caller waits in line.
+    ///
+    /// # Errors
+    /// None became free within `wait_timeout`, or none could be opened. Nothing was sent then.
+    ///
+    /// Dropping the future leaves the line.
+    pub async fn session(&self) -> Result<Session, Error> {
+        Ok(Session::new(self.clone(), self.inner.node.borrow().await?))
+    }
+
+    /// The deadline of a command that is sent now.
+    pub(crate) fn deadline(&self) -> Time {
+        self.inner.node.context.deadline(self.timeout)
     }
 
     /// Calls a [`Script`](super::Script).

@@ -440,6 +440,11 @@ impl Core {
         Counts { healed: self.engine.healed(), ..self.transport.counts }
     }
 
+    /// Whether nobody will take a reply to what is unanswered.
+    pub(crate) fn nobody_waits(&self) -> bool {
+        self.replies.all_abandoned()
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }

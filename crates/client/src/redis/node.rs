@@ -1,11 +1,12 @@
 //! One server: its shared connection, and those that it lends.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use onetrip_engine::Token;
 use onetrip_engine::pool::Condition;
+use onetrip_engine::{Time, Token};
 
-use super::call::Call;
+use super::call::{Call, Item};
 use super::config::Config;
 use super::connect::Target;
 use super::link::{Link, Shared};
@@ -102,27 +103,53 @@ impl Drop for Waiting {
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) link: Arc<Link>,
-    /// It can't be used by anybody else: its state was changed, or something on it is unanswered.
+    /// It can't be used by anybody else, since its state was changed.
     pub(crate) is_spoiled: bool,
+    /// A blocking command was sent, of which nobody knows when it ends.
+    has_blocked: AtomicBool,
 }
 
 impl Lease {
     pub(crate) fn new(link: Arc<Link>) -> Lease {
-        Lease { link, is_spoiled: false }
+        Lease { link, is_spoiled: false, has_blocked: AtomicBool::new(false) }
+    }
+
+    /// A blocking command is sent.
+    pub(crate) fn has_blocked(&self) {
+        self.has_blocked.store(true, Ordering::Relaxed);
+    }
+
+    /// Sends what nobody waits for, if nothing else is unanswered. Whether it did.
+    pub(crate) fn send_unwaited(&self, item: Item) -> bool {
+        if !self.link.lock().engine.is_idle() {
+            return false;
+        }
+        match self.link.submit(Call::one(item, Time::NEVER)) {
+            Ok(token) => {
+                self.link.abandon(token);
+                true
+            }
+            Err(_) => false,
+        }
     }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(pool) = self.link.seat.pool() else { return };
-        let at_rest = self.link.lock().engine.is_idle();
-        match at_rest && !self.is_spoiled {
-            true => pool.release(&self.link, Condition::Clean),
-            false => {
-                pool.release(&self.link, Condition::Broken);
-                // What it waits for may never come.
-                self.link.abort(super::link::closed());
-            }
+        let has_blocked = self.has_blocked.load(Ordering::Relaxed);
+        let at_rest = {
+            let core = self.link.lock();
+            core.engine.is_idle() || (!has_blocked && core.nobody_waits())
+        };
+        if at_rest && !self.is_spoiled {
+            return pool.release(&self.link, Condition::Clean);
+        }
+        // It says goodbye when all is answered.
+        pool.release(&self.link, Condition::Broken);
+        if !at_rest && has_blocked {
+            // What it waits for may never come.
+            self.link.abort(super::link::closed());
         }
     }
 }

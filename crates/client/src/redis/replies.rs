@@ -221,6 +221,12 @@ impl Replies {
         Some(*call)
     }
 
+    /// Whether there is nobody who will take a reply, and something unanswered is one that this program sent
+    /// by itself.
+    pub(crate) fn all_abandoned(&self) -> bool {
+        !self.entries.iter().any(|entry| matches!(entry.state, State::Waiting | State::Ended(_)))
+    }
+
     /// Bytes of what waits for room in the queue.
     pub(crate) fn parked_bytes(&self) -> usize {
         self.parked_bytes

@@ -120,6 +120,7 @@ impl<T: FromReply> Reply<T> {
                     self.stage = match placed {
                         Ok(placed) => {
                             let lease = Lease::new(placed.link);
+                            lease.has_blocked();
                             match placed.token {
                                 Some(token) => Stage::Lent(lease, token),
                                 None => Stage::Taken,
@@ -164,13 +165,19 @@ impl<T: FromReply> Reply<T> {
 }
 
 /// The block of a reply, or why there is none.
-pub(crate) fn block_of(taken: Taken) -> Result<Bytes, Error> {
+fn block_of(taken: Taken) -> Result<Bytes, Error> {
     taken.result?;
-    if taken.too_large {
-        let message = "the reply is larger than reply_bytes_max, and was dropped as it came: the command has run";
-        return Err(Error::new(Kind::Misuse, Outcome::Applied, RESULT_TOO_LARGE, message));
+    match taken.too_large {
+        true => Err(too_large()),
+        false => Ok(taken.block),
     }
-    Ok(taken.block)
+}
+
+/// The error of a reply that was too long to be kept.
+pub(crate) fn too_large() -> Error {
+    let message =
+        "the reply is larger than reply_bytes_max, and was dropped as it came: the command has run";
+    Error::new(Kind::Misuse, Outcome::Applied, RESULT_TOO_LARGE, message)
 }
 
 impl<T: FromReply> Future for Reply<T> {
@@ -201,7 +208,9 @@ impl<T> Drop for Reply<T> {
             }
             Stage::Borrowing(cell) => {
                 // Dropping the lease gives it back, or closes it where it was used.
-                drop(cell.give_up().map(|placed| Lease::new(placed.link)));
+                if let Some(placed) = cell.give_up() {
+                    Lease::new(placed.link).has_blocked();
+                }
             }
             _ => {}
         }

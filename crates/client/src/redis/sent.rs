@@ -1,0 +1,78 @@
+//! A call on its way, for those who take its reply as bytes.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use onetrip_engine::Token;
+
+use super::link::Link;
+use super::node::Sent;
+use super::place::Cell;
+use super::reply::too_large;
+use crate::Error;
+
+/// A call on its way.
+pub(crate) enum Pending {
+    Refused(Error),
+    Here(Arc<Link>, Token),
+    Later(Arc<Cell>),
+    Taken,
+}
+
+impl Pending {
+    pub(crate) fn of(sent: Sent) -> Pending {
+        match sent {
+            Sent::Refused(error) => Pending::Refused(error),
+            Sent::Here(link, token) => Pending::Here(link, token),
+            Sent::Later(cell) => Pending::Later(cell),
+        }
+    }
+
+    /// The reply: what came of it, and how it ended.
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<(Bytes, Result<(), Error>)> {
+        loop {
+            let next = match self {
+                Pending::Refused(error) => {
+                    let error = error.clone();
+                    *self = Pending::Taken;
+                    return Poll::Ready((Bytes::new(), Err(error)));
+                }
+                Pending::Here(link, token) => {
+                    let taken = std::task::ready!(link.poll_reply(*token, cx));
+                    *self = Pending::Taken;
+                    let result = match taken.too_large {
+                        true => Err(too_large()),
+                        false => taken.result,
+                    };
+                    return Poll::Ready((taken.block, result));
+                }
+                Pending::Later(cell) => match std::task::ready!(cell.poll(cx)) {
+                    Ok(placed) => match placed.token {
+                        Some(token) => Pending::Here(placed.link, token),
+                        None => Pending::Taken,
+                    },
+                    Err(error) => Pending::Refused(error),
+                },
+                Pending::Taken => panic!("a reply was polled after it had resolved"),
+            };
+            *self = next;
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        match self {
+            Pending::Here(link, token) => link.abandon(*token),
+            Pending::Later(cell) => {
+                if let Some(placed) = cell.give_up()
+                    && let Some(token) = placed.token
+                {
+                    placed.link.abandon(token);
+                }
+            }
+            Pending::Refused(_) | Pending::Taken => {}
+        }
+    }
+}

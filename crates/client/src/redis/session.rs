@@ -1,0 +1,153 @@
+//! A connection of one's own: for WATCH, and for what changes the state of a connection.
+
+use std::borrow::Cow;
+use std::sync::Mutex;
+
+use onetrip_redis::{Command, Place, Spec, ToArg};
+
+use super::FromReply;
+use super::call::{Call, Item};
+use super::client::{Client, Cmd, check, misplaced, name_of};
+use super::node::{Lease, Sent};
+use super::pipeline::{Atomic, On, Pipeline};
+use super::reply::Reply;
+use super::script::ScriptCall;
+use super::sends::Sends;
+
+/// A connection of one's own, until it is dropped.
+///
+/// ```no_run
+/// # use onetrip::redis::{Client, commands::*};
+/// # async fn f(client: &Client) -> Result<(), onetrip::Error> {
+/// let session = client.session().await?;
+/// session.watch(["stock"]).await?;
+/// let stock: i64 = session.get("stock").await?;
+/// let change = session.atomic();
+/// change.set("stock", stock - 1);
+/// change.run().await?; // Fails, with the code `watched_key_changed`, if somebody else was faster.
+/// # Ok(()) }
+/// ```
+///
+/// Its commands are pipelined like those of a [`Client`]. When it is dropped the connection goes back, unless its state
+/// was changed (SELECT, CLIENT …, a MULTI that is open) or something on it is unanswered: then it is closed when
+/// that has ended, and at once if a blocking command was sent.
+#[derive(Debug)]
+pub struct Session {
+    client: Client,
+    lease: Lease,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    watches: bool,
+    in_multi: bool,
+    is_changed: bool,
+}
+
+impl Session {
+    pub(crate) fn new(client: Client, lease: Lease) -> Session {
+        Session { client, lease, state: Mutex::default() }
+    }
+
+    /// Any command, by its name; also those that a client refuses since they change their connection.
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Session> {
+        Cmd { sends: self, command: Command::new(name) }
+    }
+
+    /// Watches keys: an [`atomic`](Self::atomic) list that follows runs only if none of them was changed meanwhile. It
+    /// watches until then, or until [`unwatch`](Self::unwatch).
+    pub fn watch<K>(&self, keys: K) -> Reply<()>
+    where
+        K: IntoIterator,
+        K::Item: ToArg,
+    {
+        self.send(Command::new("WATCH").args(keys))
+    }
+
+    /// Watches nothing any more.
+    pub fn unwatch(&self) -> Reply<()> {
+        self.send(Command::new("UNWATCH"))
+    }
+
+    /// Waits until so many replicas have what this session wrote, for so many milliseconds at most (0: without end).
+    /// Returns how many have it.
+    pub fn wait(&self, replicas: u32, millis: u64) -> Reply<i64> {
+        self.send(Command::new("WAIT").arg(replicas).arg(millis))
+    }
+
+    /// A list of commands on this connection; see [`Pipeline`].
+    pub fn pipeline(&self) -> Pipeline<'_> {
+        Pipeline::new(On::Session(&self.lease.link, &self.client))
+    }
+
+    /// A list of commands that run all or not at all; see [`Atomic`].
+    pub fn atomic(&self) -> Atomic<'_> {
+        self.lock().watches = false;
+        Atomic::new(On::Session(&self.lease.link, &self.client))
+    }
+
+    /// Calls a [`Script`](super::Script).
+    pub fn script<T: FromReply>(&self, call: ScriptCall) -> Reply<T> {
+        self.send_item(call.into_item(), Cow::Borrowed("EVAL"))
+    }
+
+    fn send_item<T: FromReply>(&self, item: Item, name: Cow<'static, str>) -> Reply<T> {
+        let link = &self.lease.link;
+        let sent = match link.submit(Call::one(item, self.client.deadline())) {
+            Ok(token) => Sent::Here(link.clone(), token),
+            Err((_, error)) => Sent::Refused(error),
+        };
+        Reply::new(sent, name, None)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// Takes note of what a command does to the connection.
+    fn note(&self, name: &str) {
+        let mut state = self.lock();
+        match name {
+            "WATCH" => state.watches = true,
+            "UNWATCH" => state.watches = false,
+            "MULTI" => state.in_multi = true,
+            "EXEC" | "DISCARD" => (state.watches, state.in_multi) = (false, false),
+            "WAIT" | "WAITAOF" => {}
+            _ => state.is_changed = true,
+        }
+    }
+}
+
+impl Sends for Session {
+    type Answer<T: FromReply> = Reply<T>;
+
+    fn send<T: FromReply>(&self, command: Command) -> Reply<T> {
+        let spec = Spec::of(&command);
+        let name = name_of(spec, &command);
+        if let Err(error) = check(&command, &self.client.inner.config) {
+            return Reply::refused(error, name);
+        }
+        match spec.map_or(Place::Shared, |spec| spec.place(&command)) {
+            Place::Shared => {}
+            Place::Own => self.lease.has_blocked(),
+            Place::Session(_) => self.note(&name),
+            Place::Refused(advice) => return Reply::refused(misplaced(&name, advice), name),
+        }
+        self.send_item(Item::new(command, spec), name)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let state = self.lock();
+        let (changed, in_multi, watches) = (state.is_changed, state.in_multi, state.watches);
+        drop(state);
+        self.lease.is_spoiled |= changed || in_multi;
+        if watches && !self.lease.is_spoiled {
+            // The next one's MULTI must not fail for what this one watched.
+            let unwatch = Item::new(Command::new("UNWATCH"), None);
+            self.lease.is_spoiled = !self.lease.send_unwaited(unwatch);
+        }
+    }
+}

@@ -2,17 +2,23 @@
 //!
 //! * [`command`]: what a client sends, and the arguments of it.
 //! * [`scan`]: where a reply ends, found without looking at a byte twice.
+//! * [`reply`]: a view of what a whole reply holds; [`value`]: the same, owned.
 //! * [`protocol`]: whose reply is this; the engine's `Protocol`.
 //!
 //! Deliberately absent: sockets, clocks, randomness, and what values mean to a caller: a reply is framed
-//! here and decoded by whoever asked for it.
+//! and read here, and converted by whoever asked for it.
 
 pub mod command;
 mod head;
 pub mod protocol;
+mod raw;
+pub mod reply;
 pub mod scan;
 pub mod table;
+pub mod value;
 
 pub use command::{Command, ToArg};
 pub use protocol::{Event, Expect, Redis};
+pub use reply::{ErrorReply, Malformed, Reply};
 pub use table::{Place, Spec};
+pub use value::Value;

@@ -3,10 +3,12 @@
 //! A scanner keeps where it stands: what is open around the value that comes next, how much of a string
 //! is missing, how far a line was searched for its end. So a call begins where the last one stopped. The
 //! bytes of a string are never looked at; a line is searched once and, when it is whole, read once.
+//!
+//! What it finds to be whole can be read: [`Reply::read`](crate::Reply::read) takes it.
 
 mod levels;
 mod limits;
-mod quick;
+pub(crate) mod quick;
 #[cfg(test)]
 mod work;
 

@@ -29,3 +29,14 @@ impl Default for ScanLimits {
         }
     }
 }
+
+impl ScanLimits {
+    /// For bytes that are there already.
+    pub(crate) const NONE: ScanLimits = ScanLimits {
+        depth_max: usize::MAX,
+        line_bytes_max: usize::MAX,
+        string_bytes_max: u64::MAX,
+        items_max: u64::MAX,
+        push_bytes_max: u64::MAX,
+    };
+}

@@ -6,7 +6,7 @@
 use super::ScanLimits;
 
 /// How many bytes at the front of the input are looked at, at most.
-pub(super) const LOOKED_MAX: usize = 34;
+pub(crate) const LOOKED_MAX: usize = 34;
 
 /// The digits of a length that are read here: it can't overflow.
 const DIGITS_MAX: usize = 9;
@@ -16,7 +16,7 @@ const LINE_MAX: usize = 32;
 
 /// The length of the value at the front of the input.
 #[inline]
-pub(super) fn value(input: &[u8], limits: &ScanLimits) -> Option<usize> {
+pub(crate) fn value(input: &[u8], limits: &ScanLimits) -> Option<usize> {
     match input.first()? {
         b'$' => string(input, limits),
         b'+' if input.starts_with(b"+OK\r\n") && limits.line_bytes_max >= 2 => Some(5),

@@ -1,0 +1,141 @@
+//! A reply as an owned tree.
+
+mod write;
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use crate::reply::{ErrorReply, Items, Malformed, Reply};
+
+/// One reply with all that it holds, but for attributes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// No value.
+    Nil,
+    /// A short text, like `OK`.
+    Simple(Bytes),
+    /// An error.
+    Error(ErrorValue),
+    /// An integer of 64 bits.
+    Int(i64),
+    /// A string of any bytes.
+    Bulk(Bytes),
+    /// A number with a fraction, an infinity or NaN.
+    Double(f64),
+    /// True or false.
+    Bool(bool),
+    /// The digits of an integer of any length, with its sign if it has one.
+    BigNumber(Bytes),
+    /// A text and what it is written in.
+    Verbatim {
+        /// `txt`, `mkd` or the like.
+        format: [u8; 3],
+        /// The text itself.
+        text: Bytes,
+    },
+    /// Items in order.
+    Array(Vec<Value>),
+    /// Items in no order, which should be different.
+    Set(Vec<Value>),
+    /// Something that nobody asked for.
+    Push(Vec<Value>),
+    /// Keys with their values, in the order in which they came.
+    Map(Vec<(Value, Value)>),
+}
+
+/// An error of the server, owned.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ErrorValue {
+    text: Bytes,
+}
+
+impl ErrorValue {
+    /// An error by its code, a space and its message.
+    #[must_use]
+    pub fn new(text: impl Into<Bytes>) -> ErrorValue {
+        ErrorValue { text: text.into() }
+    }
+
+    /// A view of it, which knows its parts.
+    #[must_use]
+    pub fn reply(&self) -> ErrorReply<'_> {
+        ErrorReply::new(&self.text)
+    }
+}
+
+/// Its code: the message may hold what nobody should read.
+impl fmt::Debug for ErrorValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ErrorValue({})", self.reply().code().escape_ascii())
+    }
+}
+
+/// How deep a value may be nested: what is made of it, and its end, take stack for each level. Four times
+/// what a scanner lets pass by default.
+pub const DEPTH_MAX: usize = 512;
+
+/// Strings of at least so many bytes are slices of their block; shorter ones are copied, so that they don't
+/// keep it.
+pub const SLICE_MIN: usize = 512;
+
+impl Value {
+    /// Reads the reply at the front of a block, and how many bytes it takes.
+    ///
+    /// # Errors
+    /// If there is no whole reply, or it is nested deeper than [`DEPTH_MAX`].
+    pub fn read(block: &Bytes) -> Result<(Value, usize), Malformed> {
+        let (reply, rest) = Reply::read(block)?;
+        Ok((Value::new(reply, block)?, block.len() - rest.len()))
+    }
+
+    /// Makes a value of a reply. Long strings are slices of the `block` that it lies in, if it does.
+    ///
+    /// # Errors
+    /// If it is nested deeper than [`DEPTH_MAX`].
+    pub fn new(reply: Reply<'_>, block: &Bytes) -> Result<Value, Malformed> {
+        value(reply, block, DEPTH_MAX)
+    }
+}
+
+fn value(reply: Reply<'_>, block: &Bytes, depth: usize) -> Result<Value, Malformed> {
+    Ok(match reply {
+        Reply::Nil => Value::Nil,
+        Reply::Simple(text) => Value::Simple(slice(block, text)),
+        Reply::Error(error) => Value::Error(ErrorValue::new(slice(block, error.text()))),
+        Reply::Int(number) => Value::Int(number),
+        Reply::Bulk(text) => Value::Bulk(slice(block, &text)),
+        Reply::Double(number) => Value::Double(number),
+        Reply::Bool(truth) => Value::Bool(truth),
+        Reply::BigNumber(digits) => Value::BigNumber(slice(block, digits)),
+        Reply::Verbatim { format, text } => {
+            let format = format.try_into().map_err(|_| Malformed("a format has three bytes"))?;
+            Value::Verbatim { format, text: slice(block, text) }
+        }
+        Reply::Array(items) => Value::Array(values(items, block, depth)?),
+        Reply::Set(items) => Value::Set(values(items, block, depth)?),
+        Reply::Push(items) => Value::Push(values(items, block, depth)?),
+        Reply::Map(pairs) => Value::Map(entries(values(pairs.items(), block, depth)?)),
+    })
+}
+
+fn values(items: Items<'_>, block: &Bytes, depth: usize) -> Result<Vec<Value>, Malformed> {
+    let inside = depth.checked_sub(1).ok_or(Malformed("a reply is nested too deep"))?;
+    items.map(|item| value(item, block, inside)).collect()
+}
+
+fn entries(items: Vec<Value>) -> Vec<(Value, Value)> {
+    let mut items = items.into_iter();
+    std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
+}
+
+/// Bytes of a block, without a copy if they lie in it and are not [short](SLICE_MIN).
+#[must_use]
+pub fn slice(block: &Bytes, part: &[u8]) -> Bytes {
+    let within = block.as_ptr_range();
+    let ends = part.as_ptr_range();
+    if part.len() >= SLICE_MIN && within.start <= ends.start && ends.end <= within.end {
+        return block.slice_ref(part);
+    }
+    Bytes::copy_from_slice(part)
+}

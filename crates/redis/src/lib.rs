@@ -12,8 +12,10 @@ pub mod command;
 mod head;
 pub mod protocol;
 mod raw;
+pub mod redirect;
 pub mod reply;
 pub mod scan;
+pub mod slots;
 pub mod table;
 pub mod value;
 

@@ -14,9 +14,14 @@ pub mod protocol;
 mod raw;
 pub mod redirect;
 pub mod reply;
+pub mod router;
+pub mod scan;
 pub mod scan;
 pub mod slots;
+pub mod slots;
 pub mod table;
+pub mod table;
+pub mod topology;
 pub mod value;
 
 pub use command::{Command, ToArg};

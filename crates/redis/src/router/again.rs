@@ -1,0 +1,125 @@
+//! What becomes of a flight that a node refused, or that was lost.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use onetrip_engine::{Outcome, Retry, Time};
+
+use super::Router;
+use super::failed::{Failed, Why};
+use super::flights::{FlightId, From, Goal};
+use super::gather::error_text;
+use super::lanes::To;
+use crate::redirect::{Redirect, RedirectKind};
+
+impl Router {
+    pub(super) fn replied(&mut self, now: Time, id: FlightId, from: From, reply: Bytes) {
+        let Some(error) = error_text(&reply) else { return self.end(id, Ok(reply)) };
+        if let Some(redirect) = self.redirect(from, error) {
+            return self.redirected(now, id, from, redirect, reply);
+        }
+        match error.split(|&byte| byte == b' ').next() {
+            Some(b"CLUSTERDOWN" | b"MASTERDOWN") => self.refresh.want(now),
+            Some(b"TRYAGAIN" | b"LOADING") => {}
+            _ => return self.end(id, Ok(reply)),
+        }
+        if let Some(flight) = self.flights.get_mut(id.0) {
+            flight.refused();
+        }
+        match self.pause(id) {
+            Some(pause) => self.hold(now, id, now.after(pause), To::Route),
+            None => self.end(id, Ok(reply)),
+        }
+    }
+
+    /// Only a redirect of the slot that was asked for counts: a script can answer what it likes.
+    fn redirect(&self, from: From, error: &[u8]) -> Option<Redirect> {
+        let Goal::Slot(slot) = from.goal else { return None };
+        let redirect = Redirect::parse(error, self.nodes.address(from.node)?)?;
+        (redirect.slot == slot).then_some(redirect)
+    }
+
+    fn redirected(&mut self, now: Time, id: FlightId, from: From, to: Redirect, reply: Bytes) {
+        if self.refused(id) > self.limits.redirects_max {
+            let failed = Failed::new(Outcome::Rejected, Why::Redirects);
+            return self.end(id, Err(Failed { reply: Some(reply), ..failed }));
+        }
+        if to.kind == RedirectKind::Moved {
+            self.refresh.want(now);
+        }
+        let to = self.follow(now, from, to);
+        self.hold(now, id, now, to);
+    }
+
+    /// Where a redirect leads.
+    fn follow(&mut self, now: Time, from: From, redirect: Redirect) -> To {
+        let Some(node) = self.nodes.at(&redirect.address) else {
+            self.refresh.want(now);
+            return To::Stranger(Box::new(redirect), self.refresh.next());
+        };
+        match redirect.kind {
+            RedirectKind::Ask => To::Ask(node),
+            // One that was sent before the slot moved can know less than we do.
+            RedirectKind::Moved if from.outdated => To::Route,
+            RedirectKind::Moved => {
+                if self.lanes.give(redirect.slot, node) {
+                    self.refresh.moved(redirect.slot);
+                }
+                To::Route
+            }
+        }
+    }
+
+    /// A topology came that knows what there was to know: redirects to nodes that it has are followed,
+    /// others refused.
+    pub(super) fn settle_redirects(&mut self, now: Time) {
+        for held in self.lanes.take_strangers(self.refresh.begun()) {
+            let To::Stranger(redirect, _) = held.to else { continue };
+            match self.nodes.at(&redirect.address) {
+                None => {
+                    let failed = Failed::new(Outcome::Rejected, Why::Outside);
+                    self.end(held.flight, Err(failed));
+                }
+                Some(node) if redirect.kind == RedirectKind::Ask => {
+                    self.hold(now, held.flight, now, To::Ask(node));
+                }
+                // The topology says who has the slot by now.
+                Some(_) => self.hold(now, held.flight, now, To::Route),
+            }
+        }
+    }
+
+    pub(super) fn lost(&mut self, now: Time, id: FlightId, outcome: Outcome) {
+        let Some(flight) = self.flights.get_mut(id.0) else { return };
+        let repeats = outcome == Outcome::NotSent
+            || (outcome == Outcome::Unknown && flight.repeatable)
+            || outcome == Outcome::Rejected;
+        // Once unknown, it stays so, whatever comes of sending it again.
+        if outcome == Outcome::Unknown || flight.outcome != Outcome::Unknown {
+            flight.outcome = outcome;
+        }
+        flight.again = true;
+        let outcome = flight.outcome;
+        match repeats.then(|| self.pause(id)).flatten() {
+            Some(pause) => self.hold(now, id, now.after(pause), To::Route),
+            None => self.end(id, Err(Failed::new(outcome, Why::Lost))),
+        }
+    }
+
+    /// Counts a redirect.
+    fn refused(&mut self, id: FlightId) -> u32 {
+        let Some(flight) = self.flights.get_mut(id.0) else { return 0 };
+        flight.refused();
+        flight.redirects += 1;
+        flight.redirects
+    }
+
+    /// How long to wait before it is sent again; `None` if it was tried often enough.
+    fn pause(&mut self, id: FlightId) -> Option<Duration> {
+        self.seed = self.seed.wrapping_add(1);
+        let (limits, seed) = (&self.limits.retry, self.seed);
+        let flight = self.flights.get_mut(id.0)?;
+        let new = || Box::new(Retry::new(limits.clone(), seed));
+        flight.retry.get_or_insert_with(new).failed()
+    }
+}

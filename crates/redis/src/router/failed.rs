@@ -1,0 +1,112 @@
+//! How a command ends that has no reply, and why one is not taken.
+
+use std::fmt;
+
+use bytes::Bytes;
+use onetrip_engine::Outcome;
+
+/// A command failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// What is known of its effect. Of one that went to several nodes: [`Outcome::Unknown`] where some
+    /// took it and others did not.
+    pub outcome: Outcome,
+    /// Why.
+    pub why: Why,
+    /// The error of the server that was the last word, if there was one.
+    pub reply: Option<Bytes>,
+}
+
+/// Why a command failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The connection to its node was lost, or could not be opened.
+    Lost,
+    /// It was redirected more often than [`Limits::redirects_max`](super::Limits::redirects_max).
+    Redirects,
+    /// It was redirected to a node that is not part of the cluster, as far as the cluster says.
+    Outside,
+    /// No node had its slot for [`Limits::held_time_max`](super::Limits::held_time_max).
+    Unserved,
+    /// Some nodes answered with an error.
+    Server,
+    /// The replies of several nodes do not fit together.
+    Mismatch,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::Lost => "the connection to its node was lost",
+            Why::Redirects => "it was redirected too often",
+            Why::Outside => "it was redirected to a node that is not part of the cluster",
+            Why::Unserved => "no node of the cluster took it in time",
+            Why::Server => "a node answered with an error",
+            Why::Mismatch => "the replies of the nodes do not fit together",
+        })
+    }
+}
+
+impl Failed {
+    pub(super) fn new(outcome: Outcome, why: Why) -> Failed {
+        Failed { outcome, why, reply: None }
+    }
+
+    pub(super) fn unserved(outcome: Outcome) -> Failed {
+        Failed::new(outcome, Why::Unserved)
+    }
+}
+
+/// A command that is not taken. Nothing of it was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its keys lie in different hash slots. Two of them, shortened and escaped, with their slots.
+    CrossSlot {
+        /// The first key.
+        first: (String, u16),
+        /// The first that lies elsewhere.
+        second: (String, u16),
+    },
+    /// Which of its arguments are keys is not known; its name. The caller has to name the hash slot.
+    KeysUnknown(String),
+    /// It makes sense on one node only; its name.
+    NodeByNode(String),
+    /// Too many wait already.
+    Full,
+}
+
+impl Refused {
+    pub(super) fn cross_slot(first: (&[u8], u16), second: (&[u8], u16)) -> Refused {
+        Refused::CrossSlot { first: (shown(first.0), first.1), second: (shown(second.0), second.1) }
+    }
+}
+
+/// Bytes of a key that an error shows.
+const SHOWN: usize = 48;
+
+fn shown(key: &[u8]) -> String {
+    let more = if key.len() > SHOWN { "…" } else { "" };
+    format!("{}{more}", key[..key.len().min(SHOWN)].escape_ascii())
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::CrossSlot { first, second } => write!(
+                f,
+                "the keys \"{}\" (hash slot {}) and \"{}\" (hash slot {}) may lie on different nodes: \
+                 a part in braces that both have, as in {{user}}.name, puts them into one slot",
+                first.0, first.1, second.0, second.1
+            ),
+            Refused::KeysUnknown(name) => {
+                write!(f, "which arguments of {name} are keys is not known: name its hash slot")
+            }
+            Refused::NodeByNode(name) => {
+                write!(f, "{name} means something on one node only: send it to each")
+            }
+            Refused::Full => f.write_str("too many commands wait for nodes of the cluster"),
+        }
+    }
+}
+
+impl std::error::Error for Refused {}

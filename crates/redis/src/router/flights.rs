@@ -1,0 +1,226 @@
+//! Commands on their way, and how one is sent, held and ended.
+
+use bytes::Bytes;
+use onetrip_engine::{Outcome, Retry, Time, Token};
+
+use super::failed::Failed;
+use super::gather::Gather;
+use super::lanes::{Held, To};
+use super::nodes::NodeId;
+use super::slab::Key;
+use super::{How, Output, Router};
+use crate::command::Command;
+
+/// A command that goes to one node, or the part of one that goes there. Never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FlightId(pub(super) Key);
+
+/// What a caller submitted.
+pub(super) struct Request {
+    pub(super) token: Token,
+    /// Where the replies of several flights come together.
+    pub(super) gather: Option<Box<Gather>>,
+}
+
+pub(super) struct Flight {
+    pub(super) command: Command,
+    pub(super) goal: Goal,
+    pub(super) repeatable: bool,
+    from_replica: bool,
+    /// A node refused it, or the way to one failed, so that it goes in front of what is new.
+    pub(super) again: bool,
+    pub(super) outcome: Outcome,
+    pub(super) redirects: u32,
+    pub(super) retry: Option<Box<Retry>>,
+    request: Key,
+    part: usize,
+    /// Its place in the order of what was submitted.
+    number: u64,
+    sent: Option<Sent>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Goal {
+    /// The node that has this slot.
+    Slot(u16),
+    /// Any master.
+    Any,
+    /// This one.
+    Node(NodeId),
+}
+
+#[derive(Clone, Copy)]
+struct Sent {
+    node: NodeId,
+    /// How often its slot had changed hands by then, where its order counts.
+    turn: Option<u32>,
+}
+
+/// Where a flight was that was answered.
+#[derive(Clone, Copy)]
+pub(super) struct From {
+    pub(super) node: NodeId,
+    pub(super) goal: Goal,
+    /// Its slot has gone to another node since it was sent.
+    pub(super) outdated: bool,
+}
+
+impl Flight {
+    pub(super) fn new(request: Key, part: usize, command: Command, goal: Goal, how: How) -> Flight {
+        Flight {
+            command,
+            goal,
+            repeatable: how.repeatable,
+            from_replica: how.from_replica,
+            again: false,
+            outcome: Outcome::NotSent,
+            redirects: 0,
+            retry: None,
+            request,
+            part,
+            number: 0,
+            sent: None,
+        }
+    }
+
+    /// A node refused it, so it had no effect there.
+    pub(super) fn refused(&mut self) {
+        self.again = true;
+        if self.outcome == Outcome::NotSent {
+            self.outcome = Outcome::Rejected;
+        }
+    }
+}
+
+impl Router {
+    /// Sends a new flight, or holds it.
+    pub(super) fn launch(&mut self, now: Time, mut flight: Flight) {
+        flight.number = self.next;
+        self.next += 1;
+        let (goal, from_replica) = (flight.goal, flight.from_replica);
+        let id = FlightId(self.flights.insert(flight));
+        match goal {
+            Goal::Slot(slot) => match self.lanes.route(slot) {
+                Some(master) if from_replica => {
+                    let node = self.nodes.next_replica(master);
+                    self.send(id, node, false, None);
+                }
+                Some(node) if self.lanes.is_open(slot) => {
+                    let turn = self.lanes.sent(slot);
+                    self.send(id, node, false, Some(turn));
+                }
+                _ => self.hold(now, id, now, To::Route),
+            },
+            Goal::Any => match self.nodes.next_master() {
+                Some(node) => self.send(id, node, false, None),
+                None => self.hold(now, id, now, To::Route),
+            },
+            Goal::Node(node) => self.send(id, node, false, None),
+        }
+    }
+
+    fn send(&mut self, id: FlightId, node: NodeId, asking: bool, turn: Option<u32>) {
+        let Some(flight) = self.flights.get_mut(id.0) else { return };
+        flight.sent = Some(Sent { node, turn });
+        self.nodes.sent(node);
+        self.outputs.push_back(Output::Send { flight: id, node, asking });
+    }
+
+    /// A flight came back. `None` where it has ended, or was not sent.
+    pub(super) fn land(&mut self, id: FlightId) -> Option<From> {
+        let flight = self.flights.get_mut(id.0)?;
+        let sent = flight.sent.take()?;
+        let goal = flight.goal;
+        let mut outdated = false;
+        if let (Goal::Slot(slot), Some(turn)) = (goal, sent.turn) {
+            outdated = !self.lanes.answered(slot, turn);
+        }
+        Some(From { node: sent.node, goal, outdated })
+    }
+
+    /// Puts a flight into its place among those that wait.
+    pub(super) fn hold(&mut self, now: Time, id: FlightId, until: Time, to: To) {
+        let Some(flight) = self.flights.get(id.0) else { return };
+        let slot = if let Goal::Slot(slot) = flight.goal { Some(slot) } else { None };
+        let (number, again) = (flight.number, flight.again);
+        self.lanes.hold(slot, Held { flight: id, number, again, until, since: now, to });
+        let expires = now.after(self.limits.held_time_max);
+        self.look_at(if until > now { until.min(expires) } else { expires });
+        // A slot that nobody has.
+        if slot.is_some_and(|slot| self.lanes.route(slot).is_none()) {
+            self.refresh.want(now);
+        }
+    }
+
+    /// Sends what may go of a lane.
+    pub(super) fn pump(&mut self, now: Time, slot: u16) {
+        while let Some(held) = self.lanes.next(slot, now) {
+            match held.to {
+                To::Ask(node) if self.nodes.is_part(node) => {
+                    self.send(held.flight, node, true, None);
+                }
+                _ => {
+                    let Some(node) = self.lanes.route(slot) else { continue };
+                    let turn = self.lanes.sent(slot);
+                    self.send(held.flight, node, false, Some(turn));
+                }
+            }
+        }
+    }
+
+    /// Sends what may go of those that belong to no slot.
+    pub(super) fn pump_loose(&mut self, now: Time) {
+        for held in self.lanes.take_loose(now, self.nodes.is_empty()) {
+            let goal = self.flights.get(held.flight.0).map(|flight| flight.goal);
+            let node = match goal {
+                Some(Goal::Node(node)) => Some(node).filter(|node| self.nodes.is_part(*node)),
+                _ => self.nodes.next_master(),
+            };
+            match node {
+                Some(node) => self.send(held.flight, node, false, None),
+                None => self.give_up(held.flight),
+            }
+        }
+    }
+
+    /// Ends what has waited too long.
+    pub(super) fn expire(&mut self, now: Time) {
+        let max = self.limits.held_time_max;
+        for held in self.lanes.take_older(now, max) {
+            self.give_up(held.flight);
+        }
+        while self.lobby.front().is_some_and(|early| early.since.after(max) <= now) {
+            let Some(early) = self.lobby.pop_front() else { return };
+            self.finish(early.token, Err(Failed::unserved(Outcome::NotSent)));
+        }
+    }
+
+    fn give_up(&mut self, id: FlightId) {
+        let Some(flight) = self.flights.get(id.0) else { return };
+        let outcome = flight.outcome;
+        self.end(id, Err(Failed::unserved(outcome)));
+    }
+
+    /// When something that is held has to be looked at.
+    pub(super) fn look_again(&mut self, now: Time) {
+        let max = self.limits.held_time_max;
+        let early = self.lobby.front().map_or(Time::NEVER, |early| early.since.after(max));
+        let held = self.lanes.next_look(now, max);
+        self.look_at(early.min(held));
+    }
+
+    /// A flight is over, and perhaps the command with it.
+    pub(super) fn end(&mut self, id: FlightId, result: Result<Bytes, Failed>) {
+        let Some(flight) = self.flights.remove(id.0) else { return };
+        let Some(request) = self.requests.get_mut(flight.request) else { return };
+        let whole = match &mut request.gather {
+            None => Some(result),
+            Some(gather) => gather.put(flight.part, result),
+        };
+        if let Some(result) = whole {
+            let token = request.token;
+            self.requests.remove(flight.request);
+            self.finish(token, result);
+        }
+    }
+}

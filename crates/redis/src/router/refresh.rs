@@ -1,0 +1,106 @@
+//! When the topology is asked for: one question at a time, and pauses between them.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use onetrip_engine::{Retry, RetryLimits, Time};
+
+use super::limits::Limits;
+
+pub(super) struct Refresh {
+    every: Duration,
+    due: Time,
+    running: bool,
+    /// How many were begun.
+    begun: u64,
+    not_before: Time,
+    /// Pauses that grow while attempts fail.
+    failing: Retry,
+    /// Pauses that don't.
+    usual: Retry,
+    limits: RetryLimits,
+    seed: u64,
+    /// Slots that a node moved since the question was asked.
+    moved: HashSet<u16>,
+}
+
+/// The first pause after a failure.
+const PAUSE_MIN: Duration = Duration::from_millis(50);
+
+impl Refresh {
+    pub(super) fn new(limits: &Limits, seed: u64) -> Refresh {
+        let pause_max = limits.refresh_pause;
+        let usual = RetryLimits { attempts_max: u32::MAX, pause_min: pause_max, pause_max };
+        let growing = RetryLimits { pause_min: PAUSE_MIN.min(pause_max), ..usual.clone() };
+        Refresh {
+            every: limits.refresh_every,
+            due: Time::ZERO,
+            running: false,
+            begun: 0,
+            not_before: Time::ZERO,
+            failing: Retry::new(growing.clone(), seed),
+            usual: Retry::new(usual, seed),
+            limits: growing,
+            seed,
+            moved: HashSet::new(),
+        }
+    }
+
+    pub(super) fn due(&self) -> Time {
+        if self.running { Time::NEVER } else { self.due.max(self.not_before) }
+    }
+
+    /// Something happened that may have changed the topology.
+    pub(super) fn want(&mut self, now: Time) {
+        self.due = self.due.min(now);
+    }
+
+    /// Whether it has to be asked for now; it is then.
+    pub(super) fn begins(&mut self, now: Time) -> bool {
+        let begins = self.due() <= now;
+        if begins {
+            self.running = true;
+            self.begun += 1;
+            self.due = Time::NEVER;
+            self.moved.clear();
+            self.not_before = now.after(self.usual.failed().unwrap_or_default());
+        }
+        begins
+    }
+
+    /// The number of the next question to be asked: only its answer can know of what happens now.
+    pub(super) fn next(&self) -> u64 {
+        self.begun + 1
+    }
+
+    /// The number of the question that was asked last.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// A node moved a slot.
+    pub(super) fn moved(&mut self, slot: u16) {
+        if self.running {
+            self.moved.insert(slot);
+        }
+    }
+
+    /// The answer came. Returns the slots of which it may not know.
+    pub(super) fn done(&mut self, now: Time) -> HashSet<u16> {
+        self.running = false;
+        self.failing = Retry::new(self.limits.clone(), self.seed);
+        self.due = self.due.min(now.after(self.every));
+        let moved = std::mem::take(&mut self.moved);
+        if !moved.is_empty() {
+            self.want(now);
+        }
+        moved
+    }
+
+    /// No answer came.
+    pub(super) fn failed(&mut self, now: Time) {
+        self.running = false;
+        self.want(now);
+        self.not_before = now.after(self.failing.failed().unwrap_or_default());
+    }
+}

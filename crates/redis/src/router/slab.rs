@@ -1,0 +1,66 @@
+//! Entries by a key that is never given twice, so that what comes late finds nothing.
+
+/// Where an entry is, and which of those that were there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    at: u32,
+    turn: u32,
+}
+
+pub(super) struct Slab<T> {
+    places: Vec<(u32, Option<T>)>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    pub(super) fn new() -> Slab<T> {
+        Slab { places: Vec::new(), free: Vec::new() }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    pub(super) fn insert(&mut self, entry: T) -> Key {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.places.push((0, None));
+            (self.places.len() - 1) as u32
+        });
+        let place = &mut self.places[at as usize];
+        place.1 = Some(entry);
+        Key { at, turn: place.0 }
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&T> {
+        let place = self.places.get(key.at as usize)?;
+        place.1.as_ref().filter(|_| place.0 == key.turn)
+    }
+
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let place = self.places.get_mut(key.at as usize)?;
+        place.1.as_mut().filter(|_| place.0 == key.turn)
+    }
+
+    pub(super) fn remove(&mut self, key: Key) -> Option<T> {
+        let place = self.places.get_mut(key.at as usize).filter(|place| place.0 == key.turn)?;
+        let entry = place.1.take()?;
+        place.0 = place.0.wrapping_add(1);
+        self.free.push(key.at);
+        Some(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_of_an_entry_that_is_gone_finds_nothing() {
+        let mut slab = Slab::new();
+        let key = slab.insert("a");
+        assert_eq!((slab.remove(key), slab.remove(key)), (Some("a"), None));
+        let other = slab.insert("b");
+        assert_eq!((slab.get(key), slab.get(other)), (None, Some(&"b")));
+        assert_eq!(slab.len(), 1);
+    }
+}

@@ -1,0 +1,94 @@
+//! Who has which hash slot: the shards of a cluster, each a master and its replicas.
+//!
+//! User names, passwords and the names that a certificate must have are the client's settings; nothing
+//! of them is ever taken from here.
+
+use std::ops::RangeInclusive;
+
+use onetrip_engine::Violation;
+
+use crate::redirect::Address;
+use crate::slots::SLOTS;
+
+/// The shards of a cluster, and whose each hash slot is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    shards: Vec<Shard>,
+    /// By slot: the number of its shard, or [`NOBODY`].
+    owners: Box<[u16]>,
+}
+
+/// A master and those that copy it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// The node that takes writes.
+    pub master: Node,
+    /// Nodes that may be read from, without those that are known to be down.
+    pub replicas: Vec<Node>,
+}
+
+/// One server of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// The name that it has in the cluster, which outlives its address.
+    pub id: Box<str>,
+    /// Where it listens.
+    pub address: Address,
+}
+
+const NOBODY: u16 = u16::MAX;
+
+/// Shards of one cluster: each has a slot at least.
+const SHARDS_MAX: usize = SLOTS as usize;
+
+impl Topology {
+    /// A cluster of these shards, each with its hash slots. Refused where a slot belongs to two of them,
+    /// or does not exist.
+    pub fn new(
+        shards: impl IntoIterator<Item = (Shard, Vec<RangeInclusive<u16>>)>,
+    ) -> Result<Topology, Violation> {
+        let mut topology =
+            Topology { shards: Vec::new(), owners: vec![NOBODY; usize::from(SLOTS)].into() };
+        for (shard, ranges) in shards {
+            if topology.shards.len() == SHARDS_MAX {
+                return Err(Violation("a cluster has more shards than slots"));
+            }
+            let number = topology.shards.len() as u16;
+            topology.shards.push(shard);
+            for range in ranges {
+                topology.give(number, range)?;
+            }
+        }
+        Ok(topology)
+    }
+
+    fn give(&mut self, shard: u16, range: RangeInclusive<u16>) -> Result<(), Violation> {
+        let range = usize::from(*range.start())..=usize::from(*range.end());
+        let slots = self.owners.get_mut(range);
+        for owner in slots.ok_or(Violation("a cluster has a slot that there is not"))? {
+            if *owner != NOBODY {
+                return Err(Violation("a slot of a cluster belongs to two shards"));
+            }
+            *owner = shard;
+        }
+        Ok(())
+    }
+
+    /// All shards, those without a slot included.
+    #[must_use]
+    pub fn shards(&self) -> &[Shard] {
+        &self.shards
+    }
+
+    /// The shard that has this hash slot, if one has it.
+    #[must_use]
+    pub fn shard_of(&self, slot: u16) -> Option<&Shard> {
+        self.shards.get(usize::from(*self.owners.get(usize::from(slot))?))
+    }
+
+    /// How many hash slots belong to nobody.
+    #[must_use]
+    pub fn unserved(&self) -> usize {
+        self.owners.iter().filter(|owner| **owner == NOBODY).count()
+    }
+}

@@ -10,11 +10,11 @@ export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## get what is missing: rustfmt, clippy, PostgreSQL servers, PgBouncer
+setup: ## get what is missing: rustfmt, clippy, PostgreSQL servers, PgBouncer, Redis
 	@scripts/setup
 
 demo: ## see the round trips disappear, in tables and in target/demo/report.html; ARGS="--help" for options
-	@scripts/setup build server
+	@scripts/setup build server redis
 	@cargo run --quiet --release -p onetrip-cli -- demo --out target/demo $(ARGS)
 
 test: ## every check and test; the last line says how many passed
@@ -29,7 +29,7 @@ fuzz: ## hostile inputs without end; TARGET=name for one kind, SECONDS=30 says h
 	@ONETRIP_FUZZ_SECONDS=$(or $(SECONDS),30) scripts/fuzz $(TARGET)
 
 bench: ## compare with other clients; ONLY=name for one benchmark
-	@scripts/setup build server
+	@scripts/setup build server redis
 	@cargo run --quiet --release --manifest-path bench/Cargo.toml -- $(if $(ONLY),--only $(ONLY))
 
 fmt: ## format the code

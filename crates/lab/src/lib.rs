@@ -4,4 +4,5 @@ pub mod postgres;
 mod private;
 pub mod proxy;
 pub mod redis;
+mod seeded;
 pub mod sim;

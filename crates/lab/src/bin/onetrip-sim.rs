@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use onetrip_lab::sim::{FailedSeed, Report, run, sweep};
+use onetrip_lab::sim::{FailedSeed, Report, Simulation, run, sweep};
 
 const USAGE: &str = "\
 usage: onetrip-sim [--seeds N] [--from S]     N seeds (default 2000) from S (default 1) on
@@ -82,7 +82,7 @@ fn one(seed: u64, trace: bool) -> Result<Report, FailedSeed> {
     if run.findings.is_empty() {
         Ok(run.report)
     } else {
-        Err(FailedSeed { seed, findings: run.findings })
+        Err(FailedSeed { seed, findings: run.findings, simulation: Simulation::Postgres })
     }
 }
 

@@ -14,9 +14,7 @@
 
 mod config;
 mod extended;
-mod log;
 mod reply;
-mod rng;
 mod rows;
 mod serve;
 mod server;
@@ -25,10 +23,9 @@ mod startup;
 mod statement;
 mod transaction;
 
+pub use crate::seeded::{Effect, Entry, Log, Rng};
 pub use config::{Auth, Config, Noise};
-pub use log::{Effect, Entry, Log};
 pub use reply::{code, fatal};
-pub use rng::Rng;
 pub use rows::{COLUMNS, INT8, TEXT, row_len, value};
 pub use serve::{Fault, Model, serve};
 pub use server::{SEND_BUFFER_LEN, Server};

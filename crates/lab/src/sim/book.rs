@@ -7,10 +7,10 @@ use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, SyncPoin
 use onetrip_postgres::Event;
 use onetrip_postgres::message::TransactionStatus;
 
+use super::Report;
 use super::cancels::Wishes;
 use super::plan::{Plan, PreparedText, Role};
 use super::reply;
-use super::report::Report;
 use crate::model::{Fail, code};
 
 /// Everything that a host knows, and what was wrong with it.

@@ -26,36 +26,28 @@ mod floor;
 mod host;
 mod mutation;
 mod network;
-mod pipe;
 mod plan;
 mod reply;
-mod report;
 mod settings;
-mod sweep;
 mod workload;
 mod world;
 
+pub use crate::seeded::{FailedSeed, Report, Run, Simulation, Trace};
 pub use mutation::Mutation;
-pub use report::Report;
-pub use sweep::{FailedSeed, sweep};
 
 use world::World;
-
-/// Where the lines of a trace go.
-pub type Trace = Option<Box<dyn FnMut(&str)>>;
-
-/// What a run found.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// What was wrong; empty if nothing was.
-    pub findings: Vec<String>,
-    /// What the run came across.
-    pub report: Report,
-    /// Whether the mutation found its occasion.
-    pub mutated: bool,
-}
 
 /// Runs one seed.
 pub fn run(seed: u64, mutation: Option<Mutation>, trace: Trace) -> Run {
     World::new(seed, mutation, trace).live()
+}
+
+/// Runs `count` seeds from `from` on, on as many threads as there are cores. `progress` hears, now
+/// and then and from any thread, how many are done.
+///
+/// # Errors
+/// The smallest of the seeds that failed before the others stopped.
+pub fn sweep(from: u64, count: u64, progress: impl Fn(u64) + Sync) -> Result<Report, FailedSeed> {
+    let run = |seed| run(seed, None, None);
+    crate::seeded::sweep(Simulation::Postgres, from..from + count, run, progress)
 }

@@ -5,7 +5,8 @@ use onetrip_engine::{Cause, End, Failure, Outcome, Output, Token};
 use onetrip_postgres::Event;
 
 use super::book::failed;
-use crate::model::{Effect, Log, Rng};
+use crate::model::{Effect, Log};
+use crate::seeded::{Rng, drop_first, duplicate_end, replace_end, swap_replies};
 
 /// A way in which a run is falsified, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,35 +170,6 @@ impl Mutator {
     }
 }
 
-fn drop_first(outputs: &mut Vec<Output<Event>>, which: impl Fn(&Output<Event>) -> bool) -> bool {
-    let at = outputs.iter().position(which);
-    at.map(|at| outputs.remove(at)).is_some()
-}
-
-fn duplicate_end(outputs: &mut Vec<Output<Event>>) -> bool {
-    let end = outputs.iter().find_map(|output| match output {
-        Output::Ended { token, block, end } => {
-            Some(Output::Ended { token: *token, block: block.clone(), end: *end })
-        }
-        _ => None,
-    });
-    end.map(|end| outputs.push(end)).is_some()
-}
-
-/// Gives two requests one another's last part, where these differ.
-fn swap_replies(outputs: &mut [Output<Event>]) -> bool {
-    let mut blocks: Vec<&mut Bytes> = outputs
-        .iter_mut()
-        .filter_map(|output| match output {
-            Output::Ended { block, end: End::Complete | End::Provisional, .. } => Some(block),
-            _ => None,
-        })
-        .collect();
-    let Some((first, rest)) = blocks.split_first_mut() else { return false };
-    let other = rest.iter_mut().find(|block| ***block != **first);
-    other.map(|other| std::mem::swap(*first, *other)).is_some()
-}
-
 fn truncate_reply(outputs: &mut [Output<Event>]) -> bool {
     outputs.iter_mut().any(|output| match output {
         Output::Ended { block, end: End::Complete, .. } if block.len() > 6 => {
@@ -205,13 +177,6 @@ fn truncate_reply(outputs: &mut [Output<Event>]) -> bool {
             *block = block.slice((1 + len).min(block.len())..);
             true
         }
-        _ => false,
-    })
-}
-
-fn replace_end(outputs: &mut [Output<Event>], lie: impl Fn(Token, End) -> Option<End>) -> bool {
-    outputs.iter_mut().any(|output| match output {
-        Output::Ended { token, end, .. } => lie(*token, *end).map(|lie| *end = lie).is_some(),
         _ => false,
     })
 }

@@ -3,8 +3,8 @@
 use onetrip_engine::Time;
 
 use super::mutation::Mutation;
-use super::settings::Ending;
 use super::world::World;
+use crate::seeded::Ending;
 
 /// What no server would send at any time: messages that are unknown, too short, too long, malformed,
 /// or belong to a startup or a COPY that nobody asked for.

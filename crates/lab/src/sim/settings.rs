@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use onetrip_engine::Limits;
 
-use crate::model::Rng;
+use crate::seeded::{Ending, Network, Rng};
 
 /// The circumstances of one run.
 #[derive(Clone, Debug)]
@@ -43,53 +43,11 @@ pub(super) struct Settings {
     pub(super) ending: Ending,
 }
 
-/// What ends a run, beside the end of its work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// Nothing: all requests are answered.
-    Peace,
-    /// The host says goodbye at this step.
-    Terminate(usize),
-    /// What the client writes is lost behind this byte.
-    CutUp(u64),
-    /// What the server writes is lost behind this byte.
-    CutDown(u64),
-    /// The host sees the transport fail at this step.
-    Reset(usize),
-    /// An administrator ends the session at this step.
-    Fatal(usize),
-    /// The server sends what it never would at this step.
-    Hostile(usize),
-    /// Nothing comes from the server any more from this step on.
-    Silence(usize),
-    /// Nothing gets to the server any more from this step on.
-    Stall(usize),
-}
-
 impl Settings {
     pub(super) fn new(rng: &mut Rng) -> Settings {
-        let limits = Limits {
-            in_flight_max: rng.pick(&[1, 2, 3, 4, 8, 16, 64, 64, 64]),
-            in_flight_bytes_max: rng.pick(&[1, 200, 1000, 4000, 1 << 20, 1 << 20, 1 << 20]),
-            queue_max: rng.pick(&[0, 1, 3, 8, 64, 64, 64]),
-            queue_bytes_max: rng.pick(&[0, 500, 5000, 16 << 20, 16 << 20, 16 << 20]),
-            waiting_max: rng.pick(&[0, 1, 4, 16, 1000, 1000]),
-            convoy_max: rng.pick(&[0, 2, 3, 64, 64]),
-            convoy_bytes_max: rng.pick(&[0, 300, 16 << 10, 16 << 10]),
-            stall_timeout: rng.pick(&[
-                Duration::from_secs(30),
-                Duration::from_secs(30),
-                Duration::from_secs(30),
-                Duration::from_millis(50),
-            ]),
-            ..Limits::default()
-        };
-        let limits = if rng.one_in(4) { Limits::default() } else { limits };
-        let chunk_max = rng.pick(&[1, 3, 16, 100, 1000, 8192, 65_536]);
-        let caps = [(); 2].map(|()| rng.pick(&[1, 50, 300, 4096, 65_536]));
-        let delays = [(); 2].map(|()| Duration::from_micros(rng.pick(&[0, 20, 500, 10_000])));
-        // A byte at a time, large replies would take all of the run.
-        let speed = chunk_max.min(caps[0]).min(caps[1]);
+        let network = Network::new(rng);
+        let speed = network.speed();
+        let Network { limits, chunk_max, caps, delays } = network;
         let steps = 40 + rng.index(260);
         Settings {
             limits,
@@ -110,24 +68,6 @@ impl Settings {
             rows_max: if speed < 100 { 3 } else { 20 },
             size_max: (speed * 2).clamp(8, 1500),
             ending: Ending::new(rng, steps, speed),
-        }
-    }
-}
-
-impl Ending {
-    fn new(rng: &mut Rng, steps: usize, speed: usize) -> Ending {
-        let step = rng.index(steps);
-        let byte = rng.below(if speed < 100 { 600 } else { 8000 });
-        match rng.below(16) {
-            0 => Ending::Terminate(step),
-            1 | 2 => Ending::CutUp(byte),
-            3 | 4 => Ending::CutDown(byte),
-            5 => Ending::Reset(step),
-            6 => Ending::Fatal(step),
-            7 => Ending::Hostile(step),
-            8 => Ending::Silence(step),
-            9 => Ending::Stall(step),
-            _ => Ending::Peace,
         }
     }
 }

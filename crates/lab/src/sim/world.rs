@@ -12,11 +12,11 @@ use super::book::{Book, letter};
 use super::cancels::Cancels;
 use super::floor::Floor;
 use super::mutation::{Mutation, Mutator};
-use super::pipe::Pipe;
 use super::plan::{Plan, PreparedText};
-use super::settings::{Ending, Settings};
+use super::settings::Settings;
 use super::{Run, Trace};
 use crate::model::{Config, Log, Noise, Rng, Server};
+use crate::seeded::{Ending, Pipe};
 
 /// Everything in one run.
 pub(super) struct World {

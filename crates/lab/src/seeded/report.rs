@@ -26,11 +26,11 @@ impl Report {
         }
     }
 
-    pub(super) fn count(&mut self, what: &'static str) {
+    pub(crate) fn count(&mut self, what: &'static str) {
         self.add(what, 1);
     }
 
-    pub(super) fn add(&mut self, what: &'static str, count: u64) {
+    pub(crate) fn add(&mut self, what: &'static str, count: u64) {
         *self.0.entry(what).or_default() += count;
     }
 }

@@ -7,7 +7,7 @@ use onetrip_engine::Time;
 
 /// What one side wrote and the other has not read: both socket buffers and the network between.
 #[derive(Debug)]
-pub(super) struct Pipe {
+pub(crate) struct Pipe {
     /// Bytes with the moment at which they can be read.
     chunks: VecDeque<(Time, Vec<u8>)>,
     len: usize,
@@ -16,15 +16,15 @@ pub(super) struct Pipe {
     /// Bytes that were ever put in.
     total: u64,
     /// What lies behind this position is lost, and the reader sees the end there.
-    pub(super) cut_at: Option<u64>,
+    pub(crate) cut_at: Option<u64>,
     /// Nothing comes out before this moment.
-    pub(super) frozen_until: Time,
+    pub(crate) frozen_until: Time,
     /// The reader sees the end behind what is left.
     ended: bool,
 }
 
 impl Pipe {
-    pub(super) fn new(cap: usize, delay: Duration) -> Pipe {
+    pub(crate) fn new(cap: usize, delay: Duration) -> Pipe {
         Pipe {
             chunks: VecDeque::new(),
             len: 0,
@@ -38,31 +38,31 @@ impl Pipe {
     }
 
     /// How many bytes can be written now. A cut pipe takes any number, and loses them.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         if self.ended { usize::MAX } else { self.cap - self.len }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Whether the reader has seen everything that it ever will.
-    pub(super) fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.ended && self.is_empty()
     }
 
     /// Whether the cut was reached, or the writer has closed it.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.ended
     }
 
     /// When bytes can be read next; never where there are none.
-    pub(super) fn next(&self) -> Time {
+    pub(crate) fn next(&self) -> Time {
         self.chunks.front().map_or(Time::NEVER, |(at, _)| (*at).max(self.frozen_until))
     }
 
     /// Puts in no more bytes than there is room for.
-    pub(super) fn push(&mut self, now: Time, mut bytes: &[u8]) {
+    pub(crate) fn push(&mut self, now: Time, mut bytes: &[u8]) {
         if self.ended {
             return;
         }
@@ -80,7 +80,7 @@ impl Pipe {
     }
 
     /// Takes out up to `max` bytes that have arrived.
-    pub(super) fn pop(&mut self, now: Time, max: usize) -> Vec<u8> {
+    pub(crate) fn pop(&mut self, now: Time, max: usize) -> Vec<u8> {
         if self.next() > now {
             return Vec::new();
         }
@@ -96,12 +96,12 @@ impl Pipe {
     }
 
     /// The writer closes it: what is in it can still be read.
-    pub(super) fn end(&mut self) {
+    pub(crate) fn end(&mut self) {
         self.ended = true;
     }
 
     /// Loses everything behind the first `keep` bytes of what is in it, and ends there.
-    pub(super) fn tear(&mut self, mut keep: usize) {
+    pub(crate) fn tear(&mut self, mut keep: usize) {
         self.ended = true;
         for (_, bytes) in &mut self.chunks {
             bytes.truncate(keep);

@@ -81,11 +81,11 @@ impl Log {
         self.lock().violations.clone()
     }
 
-    pub(super) fn received(&self, op: Option<u64>) {
+    pub(crate) fn received(&self, op: Option<u64>) {
         self.change(op, |entry| entry.received += 1);
     }
 
-    pub(super) fn executed(&self, op: Option<u64>) {
+    pub(crate) fn executed(&self, op: Option<u64>) {
         let Some(op) = op else { return };
         let mut inner = self.lock();
         let entry = inner.entries.entry(op).or_default();
@@ -94,27 +94,27 @@ impl Log {
         inner.order.push(op);
     }
 
-    pub(super) fn settled(&self, op: Option<u64>, effect: Effect) {
+    pub(crate) fn settled(&self, op: Option<u64>, effect: Effect) {
         self.change(op, |entry| entry.effect = effect);
     }
 
-    pub(super) fn sync(&self) {
+    pub(crate) fn sync(&self) {
         self.lock().syncs += 1;
     }
 
-    pub(super) fn flush(&self) {
+    pub(crate) fn flush(&self) {
         self.lock().flushes += 1;
     }
 
-    pub(super) fn goodbye(&self) {
+    pub(crate) fn goodbye(&self) {
         self.lock().goodbyes += 1;
     }
 
-    pub(super) fn cancel(&self) {
+    pub(crate) fn cancel(&self) {
         self.lock().cancels += 1;
     }
 
-    pub(super) fn violation(&self, what: String) {
+    pub(crate) fn violation(&self, what: String) {
         self.lock().violations.push(what);
     }
 

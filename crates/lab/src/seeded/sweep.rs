@@ -1,11 +1,12 @@
 //! Many seeds, on several threads.
 
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Mutation, Report, run};
+use super::{Report, Run};
 
 /// A seed that found something, and how to see it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,6 +15,17 @@ pub struct FailedSeed {
     pub seed: u64,
     /// What was wrong.
     pub findings: Vec<String>,
+    /// Which simulation it is of.
+    pub simulation: Simulation,
+}
+
+/// The protocol that a simulation is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simulation {
+    /// [`crate::sim`].
+    Postgres,
+    /// [`crate::redis::sim`].
+    Redis,
 }
 
 impl fmt::Display for FailedSeed {
@@ -22,19 +34,25 @@ impl fmt::Display for FailedSeed {
         for finding in &self.findings {
             writeln!(f, "  {finding}")?;
         }
-        writeln!(f, "to repeat it: make sim SEED={}", self.seed)?;
-        write!(f, "to watch it: onetrip-sim --seed {} --trace", self.seed)
+        let option = if self.simulation == Simulation::Redis { " --redis" } else { "" };
+        write!(f, "to watch it: onetrip-sim{option} --seed {} --trace", self.seed)
     }
 }
 
 impl std::error::Error for FailedSeed {}
 
-/// Runs `count` seeds from `from` on, on as many threads as there are cores. `progress` hears, now
+/// Runs these seeds of a simulation, on as many threads as there are cores. `progress` hears, now
 /// and then and from any thread, how many are done.
 ///
 /// # Errors
 /// The smallest of the seeds that failed before the others stopped.
-pub fn sweep(from: u64, count: u64, progress: impl Fn(u64) + Sync) -> Result<Report, FailedSeed> {
+pub(crate) fn sweep(
+    simulation: Simulation,
+    seeds: Range<u64>,
+    run: impl Fn(u64) -> Run + Sync,
+    progress: impl Fn(u64) + Sync,
+) -> Result<Report, FailedSeed> {
+    let (from, count) = (seeds.start, seeds.end - seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let total = Mutex::new(Report::default());
@@ -48,9 +66,10 @@ pub fn sweep(from: u64, count: u64, progress: impl Fn(u64) + Sync) -> Result<Rep
                     if at >= count {
                         break;
                     }
-                    match guarded(from + at, None) {
+                    match guarded(from + at, &run) {
                         Ok(of_run) => report.merge(&of_run),
-                        Err(found) => {
+                        Err(findings) => {
+                            let found = FailedSeed { seed: from + at, findings, simulation };
                             next.store(count, Ordering::Relaxed);
                             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                             if failed.as_ref().is_none_or(|other| found.seed < other.seed) {
@@ -71,16 +90,14 @@ pub fn sweep(from: u64, count: u64, progress: impl Fn(u64) + Sync) -> Result<Rep
 }
 
 /// Runs a seed; a panic within it is a finding.
-fn guarded(seed: u64, mutation: Option<Mutation>) -> Result<Report, FailedSeed> {
-    let result = catch_unwind(AssertUnwindSafe(|| run(seed, mutation, None)));
-    let findings = match result {
-        Ok(run) if run.findings.is_empty() => return Ok(run.report),
-        Ok(run) => run.findings,
+fn guarded(seed: u64, run: impl Fn(u64) -> Run) -> Result<Report, Vec<String>> {
+    match catch_unwind(AssertUnwindSafe(|| run(seed))) {
+        Ok(run) if run.findings.is_empty() => Ok(run.report),
+        Ok(run) => Err(run.findings),
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str);
             let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-            vec![format!("a panic: {}", text.unwrap_or("without a message"))]
+            Err(vec![format!("a panic: {}", text.unwrap_or("without a message"))])
         }
-    };
-    Err(FailedSeed { seed, findings })
+    }
 }

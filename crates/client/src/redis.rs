@@ -22,6 +22,9 @@ mod script;
 mod sends;
 mod sent;
 mod session;
+mod stream;
+mod subscribing;
+mod subscription;
 mod trace;
 mod turns;
 
@@ -34,3 +37,5 @@ pub use reply::Reply;
 pub use script::{Script, ScriptCall};
 pub use sends::Sends;
 pub use session::Session;
+pub use stream::{CommandStream, Progress};
+pub use subscription::{Message, Subscription};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, Time, Token};
 use onetrip_redis::{Command, Expect, Spec};
 
@@ -34,6 +34,8 @@ pub(crate) enum Body {
     One(Item),
     /// Each with a reply of its own.
     Many(Vec<Item>),
+    /// The same, as on the wire.
+    Encoded(Bytes, u32),
     /// Between MULTI and EXEC.
     Atomic(Vec<Item>),
     /// Confirmed by pushes, one for each of so many channels.
@@ -76,6 +78,7 @@ impl Call {
             Body::One(item) => item.len_max(),
             Body::Many(items) => items.iter().map(Item::len_max).sum(),
             Body::Atomic(items) => items.iter().map(Item::len_max).sum::<usize>() + 64,
+            Body::Encoded(bytes, _) => bytes.len(),
             Body::Confirmed(command, _) => command.len_max(),
         }
     }
@@ -90,6 +93,7 @@ impl Call {
             Body::One(item) if item.leaves => (Expect::reply().leaving(), false),
             Body::One(_) => (Expect::reply(), false),
             Body::Many(items) => (Expect::replies(items.len() as u32), false),
+            Body::Encoded(_, count) => (Expect::replies(*count), false),
             Body::Atomic(items) => (Expect::replies(items.len() as u32 + 2), false),
             Body::Confirmed(_, channels) => (Expect::confirmations(*channels), false),
         };
@@ -107,6 +111,7 @@ impl Call {
         match &self.body {
             Body::One(item) => item.encode(scripts, out),
             Body::Confirmed(command, _) => command.encode(out),
+            Body::Encoded(bytes, _) => out.extend_from_slice(bytes),
             Body::Many(items) => {
                 let mut scripts = Known { before: scripts, here: Vec::new() };
                 items.iter().for_each(|item| scripts.encode(item, out));
@@ -126,7 +131,7 @@ impl Call {
         let items = match &self.body {
             Body::One(item) => std::slice::from_ref(item),
             Body::Many(items) => items,
-            Body::Atomic(_) | Body::Confirmed(..) => &[],
+            Body::Atomic(_) | Body::Encoded(..) | Body::Confirmed(..) => &[],
         };
         items.iter().filter_map(|item| item.script.as_ref())
     }

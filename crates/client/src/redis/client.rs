@@ -17,7 +17,10 @@ use super::reply::{Again, Reply};
 use super::script::ScriptCall;
 use super::sends::Sends;
 use super::session::Session;
-use crate::{Error, Kind, Outcome};
+use super::stream::CommandStream;
+use super::subscription::Subscription;
+use crate::Error;
+use crate::metrics::Metrics;
 
 /// A client of Redis or Valkey. Its clones share one connection, on which the commands of all callers are
 /// pipelined by themselves.
@@ -127,7 +130,100 @@ impl Client {
     ///
     /// Dropping the future leaves the line.
     pub async fn session(&self) -> Result<Session, Error> {
-        Ok(Session::new(self.clone(), self.inner.node.borrow().await?))
+        let waiting = self.inner.node.wait_for_own(self.deadline());
+        let lease = std::future::poll_fn(|cx| waiting.poll(cx)).await?;
+        Ok(Session::new(self.clone(), lease))
+    }
+
+    /// Commands without end, on a connection of their own: as many on their way as a window takes, and a
+    /// stream of their replies; see [`CommandStream`].
+    ///
+    /// ```no_run
+    /// # use onetrip::redis::{Client, Command};
+    /// # use std::pin::Pin;
+    /// # use std::future::poll_fn;
+    /// # use futures_core::Stream;
+    /// # async fn f(client: &Client) -> Result<(), onetrip::Error> {
+    /// let commands = (0..10_000_000).map(|n| Command::new("SET").arg(format!("key:{n}")).arg(n));
+    /// let mut replies = client.stream::<(), _>(commands);
+    /// while let Some(reply) = poll_fn(|cx| Pin::new(&mut replies).poll_next(cx)).await {
+    ///     reply?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn stream<T, I>(&self, commands: I) -> CommandStream<T, I::IntoIter>
+    where
+        T: FromReply,
+        I: IntoIterator<Item = Command>,
+    {
+        CommandStream::new(self.clone(), commands.into_iter())
+    }
+
+    /// Subscribes to channels: a [`Subscription`] that begins with them. On RESP3 it shares the connection with the
+    /// commands; on RESP2 another one is opened.
+    ///
+    /// # Errors
+    /// As [`Subscription::subscribe`].
+    pub async fn subscribe<C>(&self, channels: C) -> Result<Subscription, Error>
+    where
+        C: IntoIterator,
+        C::Item: ToArg,
+    {
+        let mut subscription = self.subscription();
+        subscription.subscribe(channels).await?;
+        Ok(subscription)
+    }
+
+    /// The same for channels that match patterns.
+    ///
+    /// # Errors
+    /// As [`Subscription::subscribe`].
+    pub async fn psubscribe<C>(&self, patterns: C) -> Result<Subscription, Error>
+    where
+        C: IntoIterator,
+        C::Item: ToArg,
+    {
+        let mut subscription = self.subscription();
+        subscription.psubscribe(patterns).await?;
+        Ok(subscription)
+    }
+
+    /// A [`Subscription`] to nothing yet.
+    pub fn subscription(&self) -> Subscription {
+        Subscription::new(&self.inner)
+    }
+
+    /// Ends the client: what was sent is still answered, and calls that come later fail with `NotSent`, those of
+    /// clones too. Dropping the last clone does the same.
+    pub fn close(&self) {
+        self.inner.node.close();
+    }
+
+    /// The numbers of this client at this moment.
+    pub fn metrics(&self) -> Metrics {
+        let node = &self.inner.node;
+        let mut metrics = Metrics { waiting: node.waiting(), ..Metrics::default() };
+        node.context.totals.add_to(&mut metrics);
+        metrics
+    }
+
+    /// Whether the shared connection has more to do than its window takes.
+    pub fn is_full(&self) -> bool {
+        self.inner.node.shared.current().is_some_and(|link| link.lock().is_full())
+    }
+
+    /// Resolves when it has not: nothing waits, and the window is below three quarters. Cancel safe.
+    pub async fn drained(&self) {
+        let Some(link) = self.inner.node.shared.current() else { return };
+        std::future::poll_fn(|cx| {
+            let mut core = link.lock();
+            if !core.is_full() {
+                return std::task::Poll::Ready(());
+            }
+            core.on_drained(cx.waker());
+            std::task::Poll::Pending
+        })
+        .await;
     }
 
     /// The deadline of a command that is sent now.
@@ -247,14 +343,4 @@ impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Client({})", self.inner.config.redacted_url())
     }
-}
-
-#[allow(dead_code)]
-fn closed() -> Error {
-    Error::new(
-        Kind::Transport,
-        Outcome::NotSent,
-        crate::error::CONNECTION_ENDED,
-        "the client was closed by this program",
-    )
 }

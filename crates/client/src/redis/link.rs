@@ -1,6 +1,7 @@
 //! One connection to Redis, shared by its callers and its driver: the engine, who waits, and the
 //! socket's writing half, behind one lock. When bytes leave is said at the top of `core.rs`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -40,6 +41,10 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// When time began, for all of them.
     epoch: Instant,
+    /// Whether the server speaks RESP3, as it said last.
+    resp3: AtomicBool,
+    /// Held by whoever subscribes or unsubscribes.
+    order: Mutex<()>,
     pub(crate) pushes: Pushes,
     pub(crate) totals: super::metrics::Totals,
 }
@@ -49,6 +54,8 @@ impl Shared {
         Arc::new(Shared {
             limits,
             epoch: Instant::now(),
+            resp3: AtomicBool::new(false),
+            order: Mutex::default(),
             pushes: Pushes::default(),
             totals: super::metrics::Totals::default(),
         })
@@ -56,6 +63,19 @@ impl Shared {
 
     pub(crate) fn now(&self) -> Time {
         Time::ZERO.after(self.epoch.elapsed())
+    }
+
+    pub(crate) fn is_resp3(&self) -> bool {
+        self.resp3.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_resp3(&self, is_resp3: bool) {
+        self.resp3.store(is_resp3, Ordering::Relaxed);
+    }
+
+    /// Holds those off who subscribe or unsubscribe meanwhile.
+    pub(crate) fn subscribing(&self) -> MutexGuard<'_, ()> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn instant(&self, time: Time) -> Instant {
@@ -176,6 +196,36 @@ impl Link {
         }
     }
 
+    /// Takes what has come of a reply, and how it ended if it has.
+    pub(crate) fn poll_part(
+        &self,
+        token: Token,
+        cx: &Context<'_>,
+    ) -> Poll<(Bytes, Option<Result<(), Error>>)> {
+        let mut core = self.lock();
+        if core.replies.poll_ended(token, cx) {
+            let Some(Taken { block, result, .. }) = core.replies.take(token) else {
+                unreachable!("a reply is taken once")
+            };
+            core.taken(block.len());
+            return Poll::Ready((block, Some(result)));
+        }
+        let part = core.replies.take_part(token);
+        if !part.is_empty() {
+            core.taken(part.len());
+            return Poll::Ready((part, None));
+        }
+        let now = core.clock;
+        let Core { transport, engine, .. } = &mut *core;
+        transport.write_on_await(engine, now, true);
+        Poll::Pending
+    }
+
+    /// Nobody will take this reply, and what was asked for is done all the same.
+    pub(crate) fn forget(&self, token: Token) {
+        self.lock().replies.abandon(token);
+    }
+
     /// Nobody will take this reply. What was not sent is taken back.
     pub(crate) fn abandon(&self, token: Token) {
         self.with(|core, now| {
@@ -283,6 +333,15 @@ impl Core {
         }
         self.replies.park(token, call);
         Ok(token)
+    }
+
+    /// So many bytes of replies were taken as they came.
+    fn taken(&mut self, bytes: usize) {
+        let stopped = !self.engine.wants_bytes();
+        self.engine.handle_taken(bytes);
+        if stopped && self.engine.wants_bytes() {
+            self.transport.notify();
+        }
     }
 
     /// Why no request is taken any more.

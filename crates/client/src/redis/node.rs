@@ -1,7 +1,8 @@
 //! One server: its shared connection, and those that it lends.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker};
 
 use onetrip_engine::pool::Condition;
 use onetrip_engine::{Time, Token};
@@ -20,6 +21,9 @@ pub(crate) struct Node {
     pub(crate) shared: Arc<Pool>,
     pub(crate) own: Arc<Pool>,
     pub(crate) context: Arc<Shared>,
+    /// With RESP2, the connection for subscriptions, once there was one.
+    subscriptions: OnceLock<Arc<Pool>>,
+    seed: u64,
 }
 
 /// Where a call is.
@@ -41,27 +45,14 @@ impl Node {
             shared: pool(Purpose::Shared, seed),
             own: pool(Purpose::Own, seed.rotate_left(32)),
             context,
+            subscriptions: OnceLock::new(),
+            seed: seed.rotate_left(16),
         }
     }
 
     /// Sends calls on the shared connection, one behind the other, or lets them wait until there is one.
     pub(crate) fn send(&self, call: Call) -> Sent {
-        let Some(link) = self.shared.current() else { return self.wait(call) };
-        match link.submit(call) {
-            Ok(token) => Sent::Here(link, token),
-            Err((call, error)) if error.is_connection_lost() => {
-                let _ = error;
-                self.wait(call)
-            }
-            Err((_, error)) => Sent::Refused(error),
-        }
-    }
-
-    fn wait(&self, call: Call) -> Sent {
-        let deadline = call.deadline;
-        let cell = Cell::new(Some(call), deadline);
-        self.shared.wait(&cell);
-        Sent::Later(cell)
+        send_on(&self.shared, call)
     }
 
     /// Waits for a connection of its own for a call.
@@ -72,24 +63,78 @@ impl Node {
         cell
     }
 
-    /// A connection of one's own.
-    pub(crate) async fn borrow(&self) -> Result<Lease, Error> {
-        let deadline = self.context.deadline(self.context.limits.request_timeout);
+    /// Joins the line for a connection of one's own.
+    pub(crate) fn wait_for_own(&self, deadline: Time) -> Waiting {
         let waiting = Waiting(Cell::new(None, deadline), self.own.clone());
         self.own.wait(&waiting.0);
-        let placed = std::future::poll_fn(|cx| waiting.0.poll(cx)).await?;
-        Ok(Lease::new(placed.link))
+        waiting
+    }
+
+    /// Sends what subscribes: on the shared connection, or with RESP2 on one that is there for that.
+    pub(crate) fn send_subscribing(&self, call: Call) -> Sent {
+        if self.context.is_resp3() {
+            return self.send(call);
+        }
+        let pool = self.subscriptions.get_or_init(|| {
+            let target = self.shared.target.subscriber();
+            Pool::new(&self.shared.config, target, &self.context, Purpose::Shared, self.seed)
+        });
+        send_on(pool, call)
+    }
+
+    /// Sends what unsubscribes, if there is a connection.
+    pub(crate) fn send_unsubscribing(&self, call: Call) {
+        let pool = match self.context.is_resp3() {
+            true => Some(&self.shared),
+            false => self.subscriptions.get(),
+        };
+        if let Some(link) = pool.and_then(|pool| pool.current())
+            && let Ok(token) = link.submit(call)
+        {
+            link.forget(token);
+        }
+    }
+
+    /// Callers in line for a connection.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.waiting() + self.own.waiting()
     }
 
     /// No new calls come: what was submitted is still answered.
     pub(crate) fn close(&self) {
         self.shared.close();
         self.own.close();
+        self.subscriptions.get().into_iter().for_each(|pool| pool.close());
+        self.context.pushes.close().into_iter().for_each(Waker::wake);
     }
 }
 
+fn send_on(pool: &Arc<Pool>, call: Call) -> Sent {
+    let Some(link) = pool.current() else { return wait_for(pool, call) };
+    match link.submit(call) {
+        Ok(token) => Sent::Here(link, token),
+        // It ended in this very moment, and another will come.
+        Err((call, error)) if error.is_connection_lost() => wait_for(pool, call),
+        Err((_, error)) => Sent::Refused(error),
+    }
+}
+
+fn wait_for(pool: &Arc<Pool>, call: Call) -> Sent {
+    let deadline = call.deadline;
+    let cell = Cell::new(Some(call), deadline);
+    pool.wait(&cell);
+    Sent::Later(cell)
+}
+
 /// A place in line for a connection, which is given up when nobody waits any more.
-struct Waiting(Arc<Cell>, Arc<Pool>);
+pub(crate) struct Waiting(Arc<Cell>, Arc<Pool>);
+
+impl Waiting {
+    /// The connection, when there is one.
+    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<Lease, Error>> {
+        self.0.poll(cx).map_ok(|placed| Lease::new(placed.link))
+    }
+}
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -126,7 +171,7 @@ impl Lease {
         }
         match self.link.submit(Call::one(item, Time::NEVER)) {
             Ok(token) => {
-                self.link.abandon(token);
+                self.link.forget(token);
                 true
             }
             Err(_) => false,

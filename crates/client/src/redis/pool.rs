@@ -9,6 +9,7 @@
 //! The lock of the pool is taken before that of a connection, never the other way round.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::task::Waker;
 use std::time::Instant;
@@ -23,6 +24,7 @@ use super::config::Config;
 use super::connect::{self, Target};
 use super::link::{Link, Shared};
 use super::place::Cell;
+use super::subscribing;
 use crate::error::CONNECTION_ENDED;
 use crate::pool::runtime_gone;
 use crate::{Error, Kind};
@@ -40,6 +42,8 @@ pub(crate) struct Pool {
     pub(crate) target: Target,
     pub(crate) context: Arc<Shared>,
     purpose: Purpose,
+    /// There was a connection before.
+    was_open: AtomicBool,
     /// The shared connection, while nobody has to wait for it.
     current: RwLock<Option<Arc<Link>>>,
     state: Mutex<State>,
@@ -88,6 +92,7 @@ impl Pool {
             target,
             context: context.clone(),
             purpose,
+            was_open: AtomicBool::new(false),
             current: RwLock::new(None),
             state: Mutex::new(State {
                 policy: policy::Pool::new(limits(config, purpose), seed),
@@ -315,16 +320,13 @@ impl Pool {
 
     fn opened(self: &Arc<Self>, id: ConnectionId, result: Result<Arc<Link>, Error>) {
         match &result {
-            Ok(link) => self.context.totals.opened(link, self.purpose == Purpose::Shared),
+            Ok(link) => self.greet(link),
             Err(error) => self.context.totals.open_failed(error),
         }
         self.with(|state, now| {
             state.opening.remove(&id);
             match result {
                 Ok(link) => {
-                    if self.purpose == Purpose::Shared {
-                        self.context.pushes.reconnected(&link);
-                    }
                     let closed = link.lock().engine.is_closed();
                     state.links.insert(id, link);
                     state.last_error = None;
@@ -342,6 +344,19 @@ impl Pool {
                 }
             }
         });
+    }
+
+    /// A connection was opened; the lock is free.
+    fn greet(&self, link: &Arc<Link>) {
+        self.context.totals.opened(link, self.purpose == Purpose::Shared);
+        let is_resp3 = link.lock().is_resp3;
+        if !self.target.subscribes {
+            self.context.set_resp3(is_resp3);
+        }
+        let is_first = !self.was_open.swap(true, Ordering::Relaxed);
+        if self.purpose == Purpose::Shared && !is_first && (is_resp3 || self.target.subscribes) {
+            subscribing::again(link);
+        }
     }
 
     fn lost(self: &Arc<Self>, id: ConnectionId) {

@@ -1,12 +1,135 @@
-//! Stub.
-use super::link::Link;
-use std::sync::Arc;
+//! What a server sends by itself: to whom published messages go.
+//!
+//! Its lock is taken under that of a connection, and nothing is taken under it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-#[derive(Debug, Default)]
-pub(crate) struct Pushes;
-impl Pushes {
-    pub(crate) fn take(&self, _: &[u8]) -> Vec<Waker> {
-        Vec::new()
+
+use bytes::Bytes;
+use onetrip_redis::reply::Reply;
+
+use super::subscribing::Family;
+use super::subscription::Message;
+use crate::buffer::Buffer;
+
+/// A channel or a pattern.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Channel {
+    pub(crate) family: Family,
+    pub(crate) name: Bytes,
+}
+
+/// One who reads messages.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    buffer: Arc<Buffer<Message>>,
+    reconnects: AtomicU64,
+}
+
+impl Reader {
+    pub(crate) fn new(buffer: Arc<Buffer<Message>>) -> Reader {
+        Reader { buffer, reconnects: AtomicU64::new(0) }
     }
-    pub(crate) fn reconnected(&self, _: &Arc<Link>) {}
+
+    pub(crate) fn reconnects(&self) -> u64 {
+        self.reconnects.load(Ordering::Relaxed)
+    }
+}
+
+/// Who reads what.
+#[derive(Debug, Default)]
+pub(crate) struct Pushes(Mutex<HashMap<Channel, Vec<Arc<Reader>>>>);
+
+impl Pushes {
+    /// A push came. Returns whom to wake.
+    pub(crate) fn take(&self, block: &Bytes) -> Vec<Waker> {
+        let Some((channel, message)) = read(block) else { return Vec::new() };
+        let readers = self.lock();
+        let readers = readers.get(&channel).into_iter().flatten();
+        readers.filter_map(|reader| reader.buffer.push(message.clone())).collect()
+    }
+
+    /// Somebody reads these.
+    pub(crate) fn add(&self, reader: &Arc<Reader>, channels: &[Channel]) {
+        let mut all = self.lock();
+        for channel in channels {
+            let readers = all.entry(channel.clone()).or_default();
+            if !readers.iter().any(|other| Arc::ptr_eq(other, reader)) {
+                readers.push(reader.clone());
+            }
+        }
+    }
+
+    /// Somebody reads these no more. Returns those that nobody reads now.
+    pub(crate) fn remove(&self, reader: &Arc<Reader>, channels: &[Channel]) -> Vec<Channel> {
+        let mut all = self.lock();
+        let mut unread = Vec::new();
+        for channel in channels {
+            let Some(readers) = all.get_mut(channel) else { continue };
+            readers.retain(|other| !Arc::ptr_eq(other, reader));
+            if readers.is_empty() {
+                all.remove(channel);
+                unread.push(channel.clone());
+            }
+        }
+        unread
+    }
+
+    /// All that is read.
+    pub(crate) fn all(&self) -> Vec<Channel> {
+        self.lock().keys().cloned().collect()
+    }
+
+    /// What is read is subscribed on another connection now.
+    pub(crate) fn reconnected(&self) {
+        let all = self.lock();
+        let mut told: Vec<*const Reader> = Vec::new();
+        for reader in all.values().flatten() {
+            if !told.contains(&Arc::as_ptr(reader)) {
+                told.push(Arc::as_ptr(reader));
+                reader.reconnects.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// No message comes any more. Returns whom to wake.
+    pub(crate) fn close(&self) -> Vec<Waker> {
+        let all = std::mem::take(&mut *self.lock());
+        all.into_values().flatten().filter_map(|reader| reader.buffer.close()).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Channel, Vec<Arc<Reader>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The message in a push, and by what it was subscribed to.
+fn read(block: &Bytes) -> Option<(Channel, Message)> {
+    let (reply, _) = Reply::read(block).ok()?;
+    let (Reply::Push(mut items) | Reply::Array(mut items)) = reply else { return None };
+    let mut next = || text(items.next()?);
+    let family = match &next()?[..] {
+        b"message" => Family::Channel,
+        b"pmessage" => Family::Pattern,
+        b"smessage" => Family::Sharded,
+        _ => return None,
+    };
+    let name = next()?;
+    let (channel, pattern) = match family {
+        Family::Pattern => (next()?, Some(name.clone())),
+        Family::Channel | Family::Sharded => (name.clone(), None),
+    };
+    let payload = next()?;
+    Some((Channel { family, name }, Message { channel, pattern, payload }))
+}
+
+fn text(reply: Reply<'_>) -> Option<Bytes> {
+    // A copy: a small message must not keep a whole read buffer alive.
+    match reply {
+        Reply::Bulk(bytes) => Some(Bytes::copy_from_slice(&bytes)),
+        Reply::Simple(bytes) => Some(Bytes::copy_from_slice(bytes)),
+        _ => None,
+    }
 }

@@ -1,0 +1,311 @@
+//! Commands without end: as many on their way as a window takes, and their replies in order.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use futures_core::Stream;
+use onetrip_engine::{Time, Token};
+use onetrip_redis::{Command, Spec};
+
+use super::FromReply;
+use super::call::{Body, Call};
+use super::client::{Client, check, misplaced, name_of};
+use super::decode::decode;
+use super::error::from_frame;
+use super::frames::Frames;
+use super::node::{Lease, Waiting};
+use crate::{Error, Outcome};
+
+/// So many commands share a slot of the engine, and so many bytes.
+const SHARE_MAX: usize = 64;
+const SHARE_BYTES_MAX: usize = 16 << 10;
+
+/// Commands from an iterator, sent as the window takes them; a stream of their replies, in order.
+///
+/// It has a connection of its own, so nobody waits behind it, and what its reader does not take stops the
+/// server, not the memory. Commands are taken from the iterator when there is room for them: when the stream is
+/// polled.
+///
+/// Each reply is an item. A command that fails is an `Err` and the stream goes on. When the connection is lost,
+/// those that were sent are each an `Err` (`Unknown`; or `NotSent` if no byte of them was), and then the stream
+/// ends: nothing more is taken from the iterator.
+///
+/// Dropping it takes back what was not sent, and closes the connection if something on it is unanswered.
+#[must_use = "a stream does nothing unless it is polled"]
+pub struct CommandStream<T, I> {
+    client: Client,
+    commands: I,
+    window: usize,
+    window_bytes: usize,
+    stage: Stage,
+    share: Share,
+    /// On their way, oldest first.
+    shares: VecDeque<Sent>,
+    in_flight: usize,
+    in_flight_bytes: usize,
+    /// No more commands come.
+    is_over: bool,
+    /// A command that can't be sent, behind those that were.
+    fault: Option<Error>,
+    frames: Frames,
+    sent: u64,
+    answered: u64,
+    result: PhantomData<fn() -> T>,
+}
+
+enum Stage {
+    New,
+    Borrowing(Waiting),
+    Open(Lease),
+    Over,
+}
+
+/// Commands that are put together to share a slot.
+#[derive(Default)]
+struct Share {
+    bytes: BytesMut,
+    leaves: Vec<bool>,
+}
+
+/// Commands that share a slot, on their way.
+struct Sent {
+    token: Token,
+    len: usize,
+    /// For each command whether its error may leave something behind.
+    leaves: VecDeque<bool>,
+    /// How it ended, once it has.
+    ended: Option<Result<(), Error>>,
+}
+
+/// How far a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Commands that were taken from the iterator and sent.
+    pub sent: u64,
+    /// Commands whose replies were taken.
+    pub answered: u64,
+}
+
+impl<T, I> CommandStream<T, I> {
+    pub(crate) fn new(client: Client, commands: I) -> CommandStream<T, I> {
+        CommandStream {
+            client,
+            commands,
+            window: 10_000,
+            window_bytes: 4 << 20,
+            stage: Stage::New,
+            share: Share::default(),
+            shares: VecDeque::new(),
+            in_flight: 0,
+            in_flight_bytes: 0,
+            is_over: false,
+            fault: None,
+            frames: Frames::new(Bytes::new()),
+            sent: 0,
+            answered: 0,
+            result: PhantomData,
+        }
+    }
+
+    /// Commands that may be unanswered. Default 10,000, as Redis' documentation on pipelining advises: with that a round
+    /// trip of 10 ms allows a million a second.
+    pub fn window(mut self, commands: usize) -> Self {
+        self.window = commands.max(1);
+        self
+    }
+
+    /// Bytes of commands that may be unanswered. Default 4 MiB; a single command may be longer.
+    pub fn window_bytes(mut self, bytes: usize) -> Self {
+        self.window_bytes = bytes.max(1);
+        self
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> Progress {
+        Progress { sent: self.sent, answered: self.answered }
+    }
+
+    /// Whether another share fits the window.
+    fn has_room(&self) -> bool {
+        let share = SHARE_MAX.min(self.window);
+        self.in_flight == 0
+            || (self.in_flight + share <= self.window && self.in_flight_bytes < self.window_bytes)
+    }
+}
+
+impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
+    /// Sends what the window takes.
+    fn fill(&mut self) {
+        while !self.is_over && self.has_room() {
+            let share_max = SHARE_MAX.min(self.window);
+            while self.share.leaves.len() < share_max && self.share.bytes.len() < SHARE_BYTES_MAX {
+                let Some(command) = self.commands.next() else {
+                    self.is_over = true;
+                    break;
+                };
+                let spec = Spec::of(&command);
+                if let Err(error) = self.fits(&command, spec) {
+                    (self.is_over, self.fault) = (true, Some(error));
+                    break;
+                }
+                command.encode(&mut self.share.bytes);
+                self.share.leaves.push(spec.is_none_or(Spec::may_leave_effects));
+            }
+            self.send_share();
+        }
+    }
+
+    fn fits(&self, command: &Command, spec: Option<&'static Spec>) -> Result<(), Error> {
+        check(command, &self.client.inner.config)?;
+        match spec.map(|spec| spec.place(command)) {
+            Some(onetrip_redis::Place::Session(advice) | onetrip_redis::Place::Refused(advice)) => {
+                Err(misplaced(&name_of(spec, command), advice))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn send_share(&mut self) {
+        let (Stage::Open(lease), false) = (&self.stage, self.share.leaves.is_empty()) else {
+            return;
+        };
+        let leaves: VecDeque<bool> = self.share.leaves.drain(..).collect();
+        let bytes = self.share.bytes.split().freeze();
+        let (count, len) = (leaves.len(), bytes.len());
+        let body = Body::Encoded(bytes, count as u32);
+        let (token, ended) =
+            match lease.link.submit(Call { body, deadline: Time::NEVER, metered: true }) {
+                Ok(token) => (token, None),
+                Err((_, error)) => {
+                    self.is_over = true;
+                    (Token::DISCARD, Some(Err(error)))
+                }
+            };
+        self.sent += count as u64;
+        self.in_flight += count;
+        self.in_flight_bytes += len;
+        self.shares.push_back(Sent { token, len, leaves, ended });
+    }
+
+    /// The next reply; `None` when all are answered.
+    fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        loop {
+            let Some(share) = self.shares.front_mut() else {
+                return Poll::Ready(self.fault.take().map(Err));
+            };
+            let Some(&leaves) = share.leaves.front() else {
+                // All of it is answered; its end has come with the last reply, or comes at once.
+                if share.ended.is_none() {
+                    std::task::ready!(self.poll_front(cx));
+                    continue;
+                }
+                self.in_flight_bytes -= share.len;
+                self.shares.pop_front();
+                continue;
+            };
+            if let Some(frame) = self.frames.next() {
+                share.leaves.pop_front();
+                return Poll::Ready(Some(self.answered(frame, leaves)));
+            }
+            match &share.ended {
+                Some(Err(error)) => {
+                    let error = error.clone();
+                    share.leaves.pop_front();
+                    self.is_over = true;
+                    self.in_flight -= 1;
+                    self.answered += 1;
+                    return Poll::Ready(Some(Err(error)));
+                }
+                Some(Ok(())) => {
+                    let message = "the server answered fewer commands than there were";
+                    let error = Error::new(
+                        crate::Kind::Protocol,
+                        Outcome::Unknown,
+                        "malformed_reply",
+                        message,
+                    );
+                    share.ended = Some(Err(error));
+                }
+                None => std::task::ready!(self.poll_front(cx)),
+            }
+        }
+    }
+
+    fn answered(&mut self, frame: Bytes, leaves: bool) -> Result<Bytes, Error> {
+        self.in_flight -= 1;
+        self.answered += 1;
+        match frame.first() {
+            Some(b'-' | b'!') => {
+                let outcome = onetrip_redis::protocol::outcome_of_frame(&frame, leaves);
+                Err(from_frame(&frame, outcome))
+            }
+            _ => Ok(frame),
+        }
+    }
+
+    /// Takes what has come of the oldest share.
+    fn poll_front(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (Some(share), Stage::Open(lease)) = (self.shares.front_mut(), &self.stage) else {
+            return Poll::Ready(());
+        };
+        let (bytes, ended) = std::task::ready!(lease.link.poll_part(share.token, cx));
+        share.ended = ended;
+        if !bytes.is_empty() {
+            self.frames.add(bytes);
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<T: FromReply, I: Iterator<Item = Command> + Unpin> Stream for CommandStream<T, I> {
+    type Item = Result<T, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match &mut self.stage {
+                Stage::New => {
+                    self.stage = Stage::Borrowing(
+                        self.client.inner.node.wait_for_own(self.client.deadline()),
+                    );
+                }
+                Stage::Borrowing(waiting) => match std::task::ready!(waiting.poll(cx)) {
+                    Ok(lease) => self.stage = Stage::Open(lease),
+                    Err(error) => {
+                        self.stage = Stage::Over;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                },
+                Stage::Open(_) => break,
+                Stage::Over => return Poll::Ready(None),
+            }
+        }
+        self.fill();
+        let reply = std::task::ready!(self.poll_reply(cx));
+        if reply.is_none() {
+            // It goes back to the pool.
+            self.stage = Stage::Over;
+        }
+        Poll::Ready(
+            reply.map(|reply| reply.and_then(|block| decode(&block, "a command of a stream"))),
+        )
+    }
+}
+
+impl<T, I> Drop for CommandStream<T, I> {
+    fn drop(&mut self) {
+        if let Stage::Open(lease) = &self.stage
+            && !self.shares.is_empty()
+        {
+            lease.has_blocked();
+        }
+    }
+}
+
+impl<T, I> std::fmt::Debug for CommandStream<T, I> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("CommandStream").field("progress", &self.progress()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,165 @@
+//! Published messages, as a stream.
+
+use std::collections::HashSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use onetrip_redis::ToArg;
+
+use super::client::Inner;
+use super::pushes::{Channel, Reader};
+use super::subscribing::Family;
+use crate::Error;
+use crate::buffer::Buffer;
+
+/// A message that was published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The channel that it was published on.
+    pub channel: Bytes,
+    /// The pattern that matched the channel, where the subscription is by pattern.
+    pub pattern: Option<Bytes>,
+    /// What was published.
+    pub payload: Bytes,
+}
+
+/// Messages published on channels, as a stream of [`Message`]s.
+///
+/// Redis keeps no message for anybody: what is published while no connection is subscribed is lost. After a lost
+/// connection its channels are subscribed again by themselves, and [`reconnects`](Self::reconnects) counts how often
+/// messages may have been missed so.
+///
+/// Up to 1,024 messages wait for a reader that is slow; then the oldest go, and [`dropped`](Self::dropped)
+/// counts them. (The server has a limit of its own: `client-output-buffer-limit pubsub`.)
+///
+/// The stream ends with the client. Dropping it ends the subscriptions that nobody else shares.
+pub struct Subscription {
+    client: Arc<Inner>,
+    buffer: Arc<Buffer<Message>>,
+    reader: Arc<Reader>,
+    channels: HashSet<Channel>,
+    dropped: AtomicU64,
+}
+
+/// Messages that wait for their reader.
+pub(crate) const MESSAGES_MAX: usize = 1024;
+
+impl Subscription {
+    pub(crate) fn new(client: &Arc<Inner>) -> Subscription {
+        let buffer = Arc::new(Buffer::new(MESSAGES_MAX));
+        Subscription {
+            client: client.clone(),
+            reader: Arc::new(Reader::new(buffer.clone())),
+            buffer,
+            channels: HashSet::new(),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds channels. Resolves when the server has confirmed them all: from then on no message is missed.
+    ///
+    /// # Errors
+    /// The server refused, or the connection was lost before it confirmed; the channels are subscribed
+    /// all the same when it comes back.
+    pub async fn subscribe<C>(&mut self, channels: C) -> Result<(), Error>
+    where
+        C: IntoIterator,
+        C::Item: ToArg,
+    {
+        self.add(Family::Channel, channels).await
+    }
+
+    /// The same for channels that match patterns, as in `news.*`.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn psubscribe<C>(&mut self, patterns: C) -> Result<(), Error>
+    where
+        C: IntoIterator,
+        C::Item: ToArg,
+    {
+        self.add(Family::Pattern, patterns).await
+    }
+
+    /// The same for sharded channels (Redis 7), whose messages stay with the node of their hash slot.
+    ///
+    /// # Errors
+    /// As [`subscribe`](Self::subscribe).
+    pub async fn ssubscribe<C>(&mut self, channels: C) -> Result<(), Error>
+    where
+        C: IntoIterator,
+        C::Item: ToArg,
+    {
+        self.add(Family::Sharded, channels).await
+    }
+
+    /// Ends the subscription to these channels or patterns, by whichever of the above they were added.
+    pub fn unsubscribe<C>(&mut self, channels: C)
+    where
+        C: IntoIterator,
+        C::Item: ToArg,
+    {
+        let names = super::subscribing::names(channels);
+        let gone: Vec<Channel> =
+            self.channels.iter().filter(|it| names.contains(&it.name)).cloned().collect();
+        for channel in &gone {
+            self.channels.remove(channel);
+        }
+        super::subscribing::remove(&self.client, &self.reader, gone);
+    }
+
+    async fn add<C>(&mut self, family: Family, channels: C) -> Result<(), Error>
+    where
+        C: IntoIterator,
+        C::Item: ToArg,
+    {
+        let names = super::subscribing::names(channels);
+        let channels: Vec<Channel> =
+            names.into_iter().map(|name| Channel { family, name }).collect();
+        self.channels.extend(channels.iter().cloned());
+        super::subscribing::add(&self.client, &self.reader, channels).await
+    }
+
+    /// The next message; `None` when the client was closed. Cancel safe.
+    pub async fn next(&mut self) -> Option<Message> {
+        std::future::poll_fn(|cx| self.buffer.poll_next(cx)).await
+    }
+
+    /// How many messages were dropped so far because the reader was slow.
+    pub fn dropped(&self) -> u64 {
+        self.dropped.fetch_add(self.buffer.take_lost(), Ordering::Relaxed);
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// How many times the connection was lost and the channels were subscribed again so far; messages that were
+    /// published in between are missed.
+    pub fn reconnects(&self) -> u64 {
+        self.reader.reconnects()
+    }
+}
+
+impl Stream for Subscription {
+    type Item = Message;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Message>> {
+        self.buffer.poll_next(cx)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let channels = self.channels.drain().collect();
+        super::subscribing::remove(&self.client, &self.reader, channels);
+        self.buffer.close();
+    }
+}
+
+impl std::fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Subscription({} channels)", self.channels.len())
+    }
+}

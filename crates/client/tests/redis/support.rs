@@ -1,0 +1,26 @@
+//! What the tests have in common.
+
+use onetrip::redis::{Client, Config};
+use onetrip_lab::redis::{Server, Settings, found_or_skipped, shared};
+
+/// A client of the server that all tests share; `None` where this machine has none, which is told.
+pub(crate) async fn client() -> Option<Client> {
+    Some(Client::connect_with(&config()?).await.unwrap())
+}
+
+pub(crate) fn config() -> Option<Config> {
+    Some(shared()?.url().parse().unwrap())
+}
+
+/// A server of the test's own.
+pub(crate) fn server(settings: Settings) -> Option<Server> {
+    let installation = Some(found_or_skipped()?);
+    Some(Server::start(Settings { installation, ..settings }).unwrap())
+}
+
+/// A key that no other test has.
+pub(crate) fn key(name: &str) -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{name}:{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}

@@ -30,7 +30,10 @@ mod turns;
 
 pub use client::{Client, Cmd};
 pub use config::{Config, Limits, Protocol};
-pub use from_reply::FromReply;
+pub use from_reply::{FromReply, Mismatch};
+pub use onetrip_redis::reply::{Attributes, ErrorReply, Items, Kind as ReplyKind, Pairs};
+pub use onetrip_redis::reply::{Malformed, Reply as ReplyView};
+pub use onetrip_redis::value::{ErrorValue, Value};
 pub use onetrip_redis::{Command, ToArg};
 pub use pipeline::{Atomic, Pipeline, Position, Replies, Running};
 pub use reply::Reply;

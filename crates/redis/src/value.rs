@@ -64,6 +64,12 @@ impl ErrorValue {
     }
 }
 
+impl From<ErrorReply<'_>> for ErrorValue {
+    fn from(error: ErrorReply<'_>) -> ErrorValue {
+        ErrorValue::new(error.text().to_vec())
+    }
+}
+
 /// Its code: the message may hold what nobody should read.
 impl fmt::Debug for ErrorValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,33 +1,121 @@
-//! Stub.
-use onetrip_redis::scan::Scanner;
-/// Stub.
+//! From replies to the values of callers.
+
+mod lists;
+mod mismatch;
+mod numbers;
+mod texts;
+mod tuples;
+
+use bytes::Bytes;
+use onetrip_redis::Value;
+use onetrip_redis::reply::Reply as ReplyView;
+use onetrip_redis::value::ErrorValue;
+
+pub use mismatch::Mismatch;
+
+/// What a reply can be made into.
+///
+/// Servers answer the same with different types: on RESP2 a map is an array of keys and values, a double
+/// is a string, true is 1. Each type here takes all forms of what it means, so that a program is the same
+/// on both; what would be a guess is refused.
+///
+/// | Rust | reply |
+/// |---|---|
+/// | `()` | anything but an error |
+/// | `bool` | boolean, the integers 0 and 1, `OK` |
+/// | integers | integer, and strings and big numbers that fit |
+/// | `f32`, `f64` | double, integer, and strings that are a number |
+/// | `String` | strings, if they are UTF-8 |
+/// | `Vec<u8>`, `Bytes`, `[u8; N]` | strings; long ones as [`Bytes`] without a copy |
+/// | `Option<T>` | nil, or what `T` takes |
+/// | `Vec<T>`, `[T; N]`, `HashSet<T>`, `BTreeSet<T>` | array, set, push; a map as keys and values by turns |
+/// | `HashMap<K, V>`, `BTreeMap<K, V>`, `Vec<(K, V)>` | map; an array of keys and values by turns, or of arrays of two |
+/// | `(A, B, …)` up to 12 | an array of so many; `Vec<(A, B, C)>` also an array in which they come by turns |
+/// | `Result<T, ErrorValue>` | an error, or what `T` takes |
+/// | [`Value`] | anything, errors too |
+///
+/// An error of the server among the items fails the whole, unless it is asked for as a `Result` or a
+/// [`Value`].
+///
+/// ```
+/// use bytes::Bytes;
+/// use onetrip::redis::{FromReply, Mismatch, ReplyView};
+///
+/// struct Percent(f64);
+///
+/// impl FromReply for Percent {
+///     fn from_reply(reply: ReplyView<'_>, block: &Bytes) -> Result<Percent, Mismatch> {
+///         let kind = reply.kind();
+///         match f64::from_reply(reply, block)? {
+///             value @ 0.0..=100.0 => Ok(Percent(value)),
+///             _ => Err(Mismatch::unfit(kind, "above 100", "a percentage")),
+///         }
+///     }
+/// }
+/// # let (reply, _) = ReplyView::read(b"$4\r\n12.5\r\n").unwrap();
+/// # assert!(matches!(Percent::from_reply(reply, &Bytes::new()), Ok(Percent(12.5))));
+/// ```
 pub trait FromReply: Sized {
-    /// Stub.
-    fn from_reply(block: &bytes::Bytes) -> Result<Self, String>;
+    /// Makes a value of a reply that lies in `block`.
+    ///
+    /// # Errors
+    /// If the reply is of another kind, or does not fit.
+    fn from_reply(reply: ReplyView<'_>, block: &Bytes) -> Result<Self, Mismatch>;
+
+    /// Makes a list of a reply; some types have other forms as items of a list.
+    #[doc(hidden)]
+    fn list_from_reply(reply: ReplyView<'_>, block: &Bytes) -> Result<Vec<Self>, Mismatch> {
+        lists::items(reply, block)
+    }
 }
+
 impl FromReply for () {
-    fn from_reply(_: &bytes::Bytes) -> Result<Self, String> {
-        Ok(())
+    fn from_reply(reply: ReplyView<'_>, _: &Bytes) -> Result<(), Mismatch> {
+        match reply {
+            ReplyView::Error(_) => Err(Mismatch::new(&reply, "any reply")),
+            _ => Ok(()),
+        }
     }
 }
-impl FromReply for bytes::Bytes {
-    fn from_reply(block: &bytes::Bytes) -> Result<Self, String> {
-        let at = block.iter().position(|&b| b == b'\n').unwrap_or(0) + 1;
-        Ok(block.slice(at.min(block.len())..block.len().saturating_sub(2).max(at.min(block.len()))))
+
+impl FromReply for bool {
+    fn from_reply(reply: ReplyView<'_>, _: &Bytes) -> Result<bool, Mismatch> {
+        match reply {
+            ReplyView::Bool(truth) => Ok(truth),
+            ReplyView::Int(number @ (0 | 1)) => Ok(number == 1),
+            ReplyView::Int(_) => {
+                Err(Mismatch::unfit(reply.kind(), "other than 0 and 1", "a boolean"))
+            }
+            ReplyView::Simple(b"OK") => Ok(true),
+            _ => Err(Mismatch::new(&reply, "a boolean")),
+        }
     }
 }
-impl FromReply for String {
-    fn from_reply(block: &bytes::Bytes) -> Result<Self, String> {
-        Ok(String::from_utf8_lossy(block).into_owned())
+
+impl<T: FromReply> FromReply for Option<T> {
+    fn from_reply(reply: ReplyView<'_>, block: &Bytes) -> Result<Option<T>, Mismatch> {
+        match reply {
+            ReplyView::Nil => Ok(None),
+            reply => T::from_reply(reply, block).map(Some),
+        }
     }
 }
-impl FromReply for i64 {
-    fn from_reply(block: &bytes::Bytes) -> Result<Self, String> {
-        std::str::from_utf8(&block[1..block.len() - 2])
-            .unwrap_or_default()
-            .parse()
-            .map_err(|_| "no integer".into())
+
+impl<T: FromReply> FromReply for Result<T, ErrorValue> {
+    fn from_reply(reply: ReplyView<'_>, block: &Bytes) -> Result<Self, Mismatch> {
+        match reply {
+            ReplyView::Error(error) => Ok(Err(ErrorValue::from(error))),
+            reply => T::from_reply(reply, block).map(Ok),
+        }
     }
 }
-#[allow(dead_code)]
-fn unused(_: Scanner) {}
+
+impl FromReply for Value {
+    fn from_reply(reply: ReplyView<'_>, block: &Bytes) -> Result<Value, Mismatch> {
+        let kind = reply.kind();
+        Value::new(reply, block).map_err(|_| Mismatch::unfit(kind, "nested too deep", "a value"))
+    }
+}
+
+#[cfg(test)]
+mod tests;

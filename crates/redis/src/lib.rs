@@ -4,6 +4,8 @@
 //! * [`scan`]: where a reply ends, found without looking at a byte twice.
 //! * [`reply`]: a view of what a whole reply holds; [`value`]: the same, owned.
 //! * [`protocol`]: whose reply is this; the engine's `Protocol`.
+//! * [`table`]: what is known of each command before it is sent.
+//! * [`slots`], [`redirect`], [`topology`], [`router`]: a cluster, and what goes where in it.
 //!
 //! Deliberately absent: sockets, clocks, randomness, and what values mean to a caller: a reply is framed
 //! and read here, and converted by whoever asked for it.

@@ -57,6 +57,7 @@ use onetrip_engine::{Outcome, Time, Token};
 
 use crate::command::Command;
 use crate::redirect::Address;
+use crate::table::Spec;
 use crate::topology::Topology;
 
 pub use failed::{Failed, Refused, Why};
@@ -219,6 +220,8 @@ impl Router {
         if self.held() >= self.limits.held_max {
             return Err(Refused::Full);
         }
+        let from_replica = how.from_replica && Spec::of(&command).is_some_and(Spec::is_readonly);
+        let how = How { from_replica, ..how };
         match plan::plan(&command, how)? {
             Plan::One(goal) => self.one(now, token, command, goal, how),
             Plan::Split { parts, gather } => {
@@ -285,7 +288,8 @@ impl Router {
         for (node, address) in self.nodes.update(topology) {
             self.outputs.push_back(Output::Open { node, address });
         }
-        self.lanes.follow(topology, &self.nodes, &moved);
+        let sent = self.sent_by_slot();
+        self.lanes.follow(topology, &self.nodes, &moved, sent);
         self.settle_redirects(now);
         for early in std::mem::take(&mut self.lobby) {
             let Early { token, command, how, .. } = early;

@@ -83,7 +83,13 @@ impl Topology {
     /// The shard that has this hash slot, if one has it.
     #[must_use]
     pub fn shard_of(&self, slot: u16) -> Option<&Shard> {
-        self.shards.get(usize::from(*self.owners.get(usize::from(slot))?))
+        self.shards.get(self.shard_number(slot)?)
+    }
+
+    /// The place of that shard among [all](Self::shards).
+    pub(crate) fn shard_number(&self, slot: u16) -> Option<usize> {
+        let owner = self.owners.get(usize::from(slot)).copied();
+        owner.filter(|owner| *owner != NOBODY).map(usize::from)
     }
 
     /// How many hash slots belong to nobody.

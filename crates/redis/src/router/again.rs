@@ -10,6 +10,7 @@ use super::failed::{Failed, Why};
 use super::flights::{FlightId, From, Goal};
 use super::gather::error_text;
 use super::lanes::To;
+use super::nodes::NodeId;
 use crate::redirect::{Redirect, RedirectKind};
 
 impl Router {
@@ -62,12 +63,19 @@ impl Router {
             // One that was sent before the slot moved can know less than we do.
             RedirectKind::Moved if from.outdated => To::Route,
             RedirectKind::Moved => {
-                if self.lanes.give(redirect.slot, node) {
-                    self.refresh.moved(redirect.slot);
-                }
+                self.moved(redirect.slot, node);
                 To::Route
             }
         }
+    }
+
+    fn moved(&mut self, slot: u16, node: NodeId) {
+        if self.lanes.route(slot) == Some(node) {
+            return;
+        }
+        let sent = self.sent_by_slot().remove(&slot).unwrap_or_default();
+        self.lanes.give(slot, node, || sent);
+        self.refresh.moved(slot);
     }
 
     /// A topology came that knows what there was to know: redirects to nodes that it has are followed,

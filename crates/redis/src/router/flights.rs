@@ -1,5 +1,7 @@
 //! Commands on their way, and how one is sent, held and ended.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Retry, Time, Token};
 
@@ -130,12 +132,26 @@ impl Router {
     pub(super) fn land(&mut self, id: FlightId) -> Option<From> {
         let flight = self.flights.get_mut(id.0)?;
         let sent = flight.sent.take()?;
-        let goal = flight.goal;
+        let (goal, number) = (flight.goal, flight.number);
         let mut outdated = false;
         if let (Goal::Slot(slot), Some(turn)) = (goal, sent.turn) {
-            outdated = !self.lanes.answered(slot, turn);
+            outdated = !self.lanes.answered(slot, turn, number);
         }
         Some(From { node: sent.node, goal, outdated })
+    }
+
+    /// The numbers of what is unanswered, by slot, where their order counts.
+    pub(super) fn sent_by_slot(&self) -> HashMap<u16, Vec<u64>> {
+        let mut by_slot: HashMap<u16, Vec<u64>> = HashMap::new();
+        for flight in self.flights.iter() {
+            if let (Goal::Slot(slot), Some(Sent { turn: Some(turn), .. })) =
+                (flight.goal, flight.sent)
+                && self.lanes.is_turn(slot, turn)
+            {
+                by_slot.entry(slot).or_default().push(flight.number);
+            }
+        }
+        by_slot
     }
 
     /// Puts a flight into its place among those that wait.

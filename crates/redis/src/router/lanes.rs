@@ -1,6 +1,6 @@
 //! A lane for each hash slot: which node has it, what is unanswered of it, and what waits.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use onetrip_engine::Time;
@@ -14,6 +14,8 @@ use crate::topology::Topology;
 /// 16 bytes for each slot: 256 KiB in all.
 pub(super) struct Lanes {
     lanes: Box<[Lane]>,
+    /// Of those lanes that changed hands: the numbers of what is unanswered at nodes that had them.
+    elsewhere: HashMap<u16, BTreeSet<u64>>,
     /// Of those lanes in which something waits: what, in the order of their numbers.
     waiting: HashMap<u16, VecDeque<Held>>,
     /// What waits and belongs to no slot.
@@ -27,9 +29,10 @@ struct Lane {
     node: NodeId,
     /// How often it has changed hands.
     turn: u32,
-    /// Unanswered at that node, and at those that had it before.
+    /// Unanswered at that node.
     here: u32,
-    elsewhere: u32,
+    /// Whether something is unanswered at those that had it before.
+    split: bool,
 }
 
 const NOBODY: NodeId = NodeId(u32::MAX);
@@ -38,7 +41,7 @@ const NOBODY: NodeId = NodeId(u32::MAX);
 pub(super) struct Held {
     pub(super) flight: FlightId,
     pub(super) number: u64,
-    /// It was refused, so those that are unanswered elsewhere come behind it.
+    /// It was refused, so it waits only for those before it that are unanswered elsewhere.
     pub(super) again: bool,
     /// Not before this.
     pub(super) until: Time,
@@ -58,9 +61,10 @@ pub(super) enum To {
 
 impl Lanes {
     pub(super) fn new() -> Lanes {
-        let lane = Lane { node: NOBODY, turn: 0, here: 0, elsewhere: 0 };
+        let lane = Lane { node: NOBODY, turn: 0, here: 0, split: false };
         Lanes {
             lanes: vec![lane; usize::from(SLOTS)].into(),
+            elsewhere: HashMap::new(),
             waiting: HashMap::new(),
             loose: Vec::new(),
             held: 0,
@@ -82,7 +86,7 @@ impl Lanes {
     /// Whether something new may be sent at once.
     pub(super) fn is_open(&self, slot: u16) -> bool {
         let lane = &self.lanes[usize::from(slot)];
-        lane.elsewhere == 0
+        !lane.split
             && lane.node != NOBODY
             && (self.waiting.is_empty() || !self.waiting.contains_key(&slot))
     }
@@ -94,36 +98,69 @@ impl Lanes {
         lane.turn
     }
 
-    /// What was sent then was answered. Whether the slot is still where it was.
-    pub(super) fn answered(&mut self, slot: u16, turn: u32) -> bool {
-        let lane = self.lane(slot);
-        let same = lane.turn == turn;
-        let count = if same { &mut lane.here } else { &mut lane.elsewhere };
-        *count -= 1;
-        same
+    /// Whether it has not changed hands since.
+    pub(super) fn is_turn(&self, slot: u16, turn: u32) -> bool {
+        self.lanes[usize::from(slot)].turn == turn
     }
 
-    /// The slot belongs to this node now. Whether that is new.
-    pub(super) fn give(&mut self, slot: u16, node: NodeId) -> bool {
+    /// What was sent then, with this number, was answered. Whether the slot is still where it was.
+    pub(super) fn answered(&mut self, slot: u16, turn: u32, number: u64) -> bool {
+        let lane = self.lane(slot);
+        if lane.turn == turn {
+            lane.here -= 1;
+            return true;
+        }
+        if let Some(numbers) = self.elsewhere.get_mut(&slot) {
+            numbers.remove(&number);
+            if numbers.is_empty() {
+                self.elsewhere.remove(&slot);
+                self.lane(slot).split = false;
+            }
+        }
+        false
+    }
+
+    /// The slot belongs to this node now. Whether that is new. `sent` are the numbers of what is
+    /// unanswered of it.
+    pub(super) fn give(
+        &mut self,
+        slot: u16,
+        node: NodeId,
+        sent: impl FnOnce() -> Vec<u64>,
+    ) -> bool {
         let lane = self.lane(slot);
         let changes = lane.node != node;
         if changes {
             lane.node = node;
             lane.turn = lane.turn.wrapping_add(1);
-            lane.elsewhere += std::mem::take(&mut lane.here);
+            if std::mem::take(&mut lane.here) > 0 {
+                lane.split = true;
+                self.elsewhere.entry(slot).or_default().extend(sent());
+            }
         }
         changes
     }
 
     /// Gives each slot to its master, but for those of which the topology may not know enough.
-    pub(super) fn follow(&mut self, topology: &Topology, nodes: &Nodes, moved: &HashSet<u16>) {
+    pub(super) fn follow(
+        &mut self,
+        topology: &Topology,
+        nodes: &Nodes,
+        moved: &HashSet<u16>,
+        mut sent: HashMap<u16, Vec<u64>>,
+    ) {
+        let shards = topology.shards().iter();
+        let masters: Vec<_> = shards.map(|shard| nodes.at(&shard.master.address)).collect();
         for slot in 0..SLOTS {
-            let keeps = self.route(slot).is_some_and(|node| nodes.is_part(node));
-            if keeps && moved.contains(&slot) {
+            let keeps = !moved.is_empty()
+                && moved.contains(&slot)
+                && self.route(slot).is_some_and(|node| nodes.is_part(node));
+            if keeps {
                 continue;
             }
-            let master = topology.shard_of(slot).and_then(|shard| nodes.at(&shard.master.address));
-            self.give(slot, master.unwrap_or(NOBODY));
+            let master = topology.shard_number(slot).and_then(|shard| masters[shard]);
+            let sent = || sent.remove(&slot).unwrap_or_default();
+            self.give(slot, master.unwrap_or(NOBODY), sent);
         }
     }
 
@@ -135,19 +172,27 @@ impl Lanes {
         line.insert(at, held);
     }
 
+    /// Whether something before this number is unanswered elsewhere.
+    fn is_behind(&self, slot: u16, number: u64) -> bool {
+        let first = self.elsewhere.get(&slot).and_then(BTreeSet::first);
+        first.is_some_and(|first| *first < number)
+    }
+
     /// Takes the first that waits in a lane, if it may go.
     pub(super) fn next(&mut self, slot: u16, now: Time) -> Option<Held> {
         let lane = &self.lanes[usize::from(slot)];
-        let line = self.waiting.get_mut(&slot)?;
-        let held = line.front()?;
+        let held = self.waiting.get(&slot)?.front()?;
         let goes = match held.to {
-            To::Route => lane.node != NOBODY && (held.again || lane.elsewhere == 0),
+            To::Route if lane.node == NOBODY => false,
+            To::Route if lane.split => held.again && !self.is_behind(slot, held.number),
+            To::Route => true,
             To::Ask(_) => true,
             To::Stranger(..) => false,
         };
         if !goes || held.until > now {
             return None;
         }
+        let line = self.waiting.get_mut(&slot)?;
         let held = line.pop_front();
         if line.is_empty() {
             self.waiting.remove(&slot);

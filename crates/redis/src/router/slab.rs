@@ -21,6 +21,10 @@ impl<T> Slab<T> {
         self.places.len() - self.free.len()
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().filter_map(|(_, entry)| entry.as_ref())
+    }
+
     pub(super) fn insert(&mut self, entry: T) -> Key {
         let at = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));

@@ -1,0 +1,392 @@
+//! The router against a cluster that is made up: slots move, key by key, while commands are under way,
+//! connections are lost, topologies are late.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use onetrip_engine::{Outcome, Time, Token};
+use onetrip_redis::Command;
+use onetrip_redis::redirect::Address;
+use onetrip_redis::router::{FlightId, How, Limits, NodeId, Output, Router, Why};
+use onetrip_redis::slots::{SLOTS, slot_of};
+use onetrip_redis::topology::{Node, Shard, Topology};
+
+const NODES: usize = 4;
+const TAGS: usize = 6;
+const KEYS: usize = 18;
+
+/// What may happen in a run.
+#[derive(Clone, Copy)]
+struct Chances {
+    /// A connection is lost, of a hundred steps.
+    cuts: u64,
+    /// A node refuses for a while, of a hundred commands.
+    refusals: u64,
+    /// A topology is as old as its question, not as its answer, of a hundred.
+    late: u64,
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    fn chance(&mut self, of_hundred: u64) -> bool {
+        self.below(100) < of_hundred
+    }
+}
+
+struct Sent {
+    flight: FlightId,
+    asking: bool,
+    key: usize,
+    number: u64,
+}
+
+struct Model {
+    random: Random,
+    chances: Chances,
+    router: Router,
+    now: Time,
+    /// The model's number of each node that the router opened.
+    nodes: HashMap<NodeId, usize>,
+    to_node: Vec<VecDeque<Sent>>,
+    from_node: Vec<VecDeque<(FlightId, Bytes)>>,
+    /// By tag: who has its slot, and to whom it is on its way.
+    owner: Vec<usize>,
+    moving: Vec<Option<usize>>,
+    /// By tag: what was under way when it had moved last. It does not move again before that has ended:
+    /// a slot takes longer to move than a command does.
+    wake: Vec<Vec<u64>>,
+    /// By key: who has it.
+    place: Vec<usize>,
+    /// By key: what was done, in order.
+    done: Vec<Vec<u64>>,
+    refresh: Option<Topology>,
+    refreshes: u64,
+    submitted: BTreeMap<u64, usize>,
+    repeatable: Vec<u64>,
+    ended: BTreeMap<u64, Result<Bytes, Outcome>>,
+    redirects: u64,
+}
+
+fn key(number: usize) -> String {
+    format!("{{{}}}{number}", number % TAGS)
+}
+
+fn slot(tag: usize) -> u16 {
+    slot_of(tag.to_string().as_bytes())
+}
+
+fn address(node: usize) -> Address {
+    Address::new("node", 7000 + node as u16).unwrap()
+}
+
+impl Model {
+    fn new(seed: u64, chances: Chances) -> Model {
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        // Time passes faster here than nodes work.
+        let held_time_max = Duration::from_secs(1_000);
+        let limits = Limits { redirects_max: 100, held_time_max, ..Limits::default() };
+        let owner: Vec<usize> = (0..TAGS).map(|_| random.below(NODES as u64) as usize).collect();
+        let place = (0..KEYS).map(|key| owner[key % TAGS]).collect();
+        Model {
+            random,
+            chances,
+            router: Router::new(limits, seed),
+            now: Time::ZERO,
+            nodes: HashMap::new(),
+            to_node: (0..NODES).map(|_| VecDeque::new()).collect(),
+            from_node: (0..NODES).map(|_| VecDeque::new()).collect(),
+            owner,
+            moving: vec![None; TAGS],
+            wake: vec![Vec::new(); TAGS],
+            place,
+            done: vec![Vec::new(); KEYS],
+            refresh: None,
+            refreshes: 0,
+            submitted: BTreeMap::new(),
+            repeatable: Vec::new(),
+            ended: BTreeMap::new(),
+            redirects: 0,
+        }
+    }
+
+    fn topology(&self) -> Topology {
+        let shards = (0..NODES).map(|node| {
+            let shard = Shard {
+                master: Node { id: node.to_string().into(), address: address(node) },
+                replicas: Vec::new(),
+            };
+            let tags = (0..TAGS).filter(|tag| self.owner[*tag] == node);
+            (shard, tags.map(|tag| slot(tag)..=slot(tag)).collect())
+        });
+        Topology::new(shards).unwrap()
+    }
+
+    fn run(&mut self, steps: u64) {
+        self.drain();
+        for _ in 0..steps {
+            self.step();
+            self.drain();
+        }
+        self.come_to_rest();
+        self.check();
+    }
+
+    fn step(&mut self) {
+        match self.random.below(100) {
+            0..25 => self.submit(),
+            25..55 => self.work(),
+            55..80 => self.deliver(),
+            80..90 => self.reshard(),
+            90..95 => self.answer_refresh(),
+            95..98 => self.pass(),
+            _ => {
+                if self.random.chance(self.chances.cuts) {
+                    self.cut();
+                }
+            }
+        }
+    }
+
+    fn submit(&mut self) {
+        let number = self.submitted.len() as u64;
+        let at = self.random.below(KEYS as u64) as usize;
+        let how = How { repeatable: self.random.chance(20), ..How::default() };
+        let command = Command::new("INCRBY").arg(key(at)).arg(number);
+        if how.repeatable {
+            self.repeatable.push(number);
+        }
+        self.submitted.insert(number, at);
+        self.router.submit(self.now, Token(number), command, how).unwrap();
+    }
+
+    /// A node takes the next command.
+    fn work(&mut self) {
+        let node = self.random.below(NODES as u64) as usize;
+        let Some(sent) = self.to_node[node].pop_front() else { return };
+        let reply = self.execute(node, &sent);
+        self.from_node[node].push_back((sent.flight, reply));
+    }
+
+    fn execute(&mut self, node: usize, sent: &Sent) -> Bytes {
+        if self.random.chance(self.chances.refusals) {
+            return Bytes::from_static(b"-LOADING the data set\r\n");
+        }
+        let tag = sent.key % TAGS;
+        let redirect = |word: &str, to: usize| {
+            Bytes::from(format!("-{word} {} node:{}\r\n", slot(tag), 7000 + to))
+        };
+        let imports = sent.asking && self.moving[tag] == Some(node);
+        if self.owner[tag] != node && !imports {
+            self.redirects += 1;
+            return redirect("MOVED", self.owner[tag]);
+        }
+        if let (Some(to), false) = (self.moving[tag], imports)
+            && self.place[sent.key] != node
+        {
+            self.redirects += 1;
+            return redirect("ASK", to);
+        }
+        self.done[sent.key].push(sent.number);
+        Bytes::from(format!(":{}\r\n", sent.number))
+    }
+
+    fn deliver(&mut self) {
+        let node = self.random.below(NODES as u64) as usize;
+        if let Some((flight, reply)) = self.from_node[node].pop_front() {
+            self.router.handle_reply(self.now, flight, reply);
+        }
+    }
+
+    /// A slot begins to move, one of its keys moves, or it has moved.
+    fn reshard(&mut self) {
+        let tag = self.random.below(TAGS as u64) as usize;
+        let Some(to) = self.moving[tag] else {
+            let to = self.random.below(NODES as u64) as usize;
+            let calm = self.wake[tag].iter().all(|number| self.ended.contains_key(number));
+            if calm && to != self.owner[tag] && !self.is_misrouted(tag, to) {
+                self.moving[tag] = Some(to);
+            }
+            return;
+        };
+        let left = (0..KEYS).find(|key| key % TAGS == tag && self.place[*key] != to);
+        match left {
+            Some(key) => self.place[key] = to,
+            None if self.is_misrouted(tag, to) => {}
+            None => {
+                self.owner[tag] = to;
+                self.moving[tag] = None;
+                self.wake[tag] = self.submitted.keys().copied().collect();
+            }
+        }
+    }
+
+    /// Whether a node has commands before it, without ASKING, for a slot that it does not have. If it got
+    /// the slot between two of them, it would refuse the first and do the second.
+    fn is_misrouted(&self, tag: usize, node: usize) -> bool {
+        self.to_node[node].iter().any(|sent| sent.key % TAGS == tag && !sent.asking)
+    }
+
+    fn answer_refresh(&mut self) {
+        let Some(early) = self.refresh.take() else { return };
+        if self.random.chance(10) {
+            return self.router.handle_no_topology(self.now);
+        }
+        let late = self.random.chance(self.chances.late);
+        let topology = if late { early } else { self.topology() };
+        self.router.handle_topology(self.now, &topology);
+    }
+
+    fn pass(&mut self) {
+        self.now = self.now.after(Duration::from_millis(self.random.below(200)));
+        self.router.handle_time(self.now);
+    }
+
+    /// A connection is lost. Some of what was sent was done, but no reply comes; some was not sent.
+    fn cut(&mut self) {
+        let node = self.random.below(NODES as u64) as usize;
+        let mut lost: Vec<(FlightId, Outcome)> = Vec::new();
+        lost.extend(self.from_node[node].drain(..).map(|(flight, _)| (flight, Outcome::Unknown)));
+        let sent: Vec<Sent> = self.to_node[node].drain(..).collect();
+        let written = self.random.below(sent.len() as u64 + 1) as usize;
+        let executed = self.random.below(written as u64 + 1) as usize;
+        for (at, sent) in sent.iter().enumerate() {
+            if at < executed {
+                self.execute(node, sent);
+            }
+            let outcome = if at < written { Outcome::Unknown } else { Outcome::NotSent };
+            lost.push((sent.flight, outcome));
+        }
+        for (flight, outcome) in lost {
+            self.router.handle_failed(self.now, flight, outcome);
+            self.drain();
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.router.poll_output() {
+            match output {
+                Output::Send { flight, node, asking } => self.send(flight, node, asking),
+                Output::Finish { token, result } => {
+                    let result = result.map_err(|failed| {
+                        assert_ne!(failed.why, Why::Outside);
+                        failed.outcome
+                    });
+                    let again = self.ended.insert(token.0, result);
+                    assert!(again.is_none(), "{} ended twice", token.0);
+                }
+                Output::Refresh { .. } => {
+                    assert!(self.refresh.is_none(), "two questions at a time");
+                    self.refreshes += 1;
+                    self.refresh = Some(self.topology());
+                }
+                Output::Open { node, address } => {
+                    self.nodes.insert(node, usize::from(address.port) - 7000);
+                }
+                Output::Close { node } => panic!("{node:?} is part of the cluster"),
+            }
+        }
+    }
+
+    fn send(&mut self, flight: FlightId, node: NodeId, asking: bool) {
+        let args: Vec<&[u8]> = self.router.command(flight).unwrap().iter().collect();
+        let text = |at: usize| std::str::from_utf8(args[at]).unwrap();
+        let key = text(1).split('}').next_back().unwrap().parse().unwrap();
+        let number = text(2).parse().unwrap();
+        self.to_node[self.nodes[&node]].push_back(Sent { flight, asking, key, number });
+    }
+
+    /// Nothing is resharded or lost any more; all that was submitted has to end.
+    fn come_to_rest(&mut self) {
+        self.chances = Chances { cuts: 0, refusals: 0, late: 0 };
+        for _ in 0..100_000 {
+            if self.router.unanswered() == 0 {
+                break;
+            }
+            (0..NODES).for_each(|_| self.work());
+            (0..NODES).for_each(|_| self.deliver());
+            self.answer_refresh();
+            self.pass();
+            self.drain();
+        }
+        assert_eq!((self.router.unanswered(), self.router.held()), (0, 0));
+    }
+
+    fn check(&self) {
+        assert_eq!(self.ended.len(), self.submitted.len(), "some did not end");
+        for (number, key) in &self.submitted {
+            let times = self.done[*key].iter().filter(|done| *done == number).count();
+            let repeatable = self.repeatable.contains(number);
+            match &self.ended[number] {
+                Ok(reply) if reply.starts_with(b"-LOADING") => assert_eq!(times, 0),
+                Ok(reply) => {
+                    assert_eq!(*reply, format!(":{number}\r\n"), "somebody else's reply");
+                    assert!(times == 1 || (repeatable && times > 1), "{number}: {times} times");
+                }
+                Err(Outcome::Unknown) => assert!(times <= 1 || repeatable, "{number}: {times}"),
+                Err(_) => assert_eq!(times, 0, "{number} was done"),
+            }
+        }
+    }
+
+    fn is_in_order(&self) -> bool {
+        self.done.iter().all(|done| done.is_sorted())
+    }
+}
+
+fn seeds(default: u64) -> std::ops::Range<u64> {
+    let seed = std::env::var("ONETRIP_SEED").ok().and_then(|seed| seed.parse().ok());
+    seed.map_or(1..default + 1, |seed| seed..seed + 1)
+}
+
+#[test]
+fn order_of_each_key_is_kept_while_slots_move() {
+    let (mut redirects, mut refreshes) = (0, 0);
+    for seed in seeds(100) {
+        println!("seed {seed}");
+        let mut model = Model::new(seed, Chances { cuts: 0, refusals: 0, late: 30 });
+        model.run(1_500);
+        assert!(model.is_in_order(), "{:?}", model.done);
+        assert!(model.ended.values().all(Result::is_ok));
+        redirects += model.redirects;
+        refreshes += model.refreshes;
+    }
+    assert!(redirects > 1_000 || seeds(100).count() == 1, "only {redirects} redirects");
+    println!("{redirects} redirects, {refreshes} topologies");
+}
+
+#[test]
+fn each_ends_once_and_truly_whatever_is_lost() {
+    let mut kinds = HashMap::new();
+    for seed in seeds(100) {
+        println!("seed {seed}");
+        let mut model = Model::new(seed, Chances { cuts: 60, refusals: 5, late: 50 });
+        model.run(1_500);
+        for end in model.ended.values() {
+            *kinds.entry(end.clone().map(|_| ())).or_insert(0) += 1;
+        }
+    }
+    println!("{kinds:?}");
+    let both = kinds.contains_key(&Ok(())) && kinds.contains_key(&Err(Outcome::Unknown));
+    assert!(both || seeds(100).count() == 1, "{kinds:?}");
+}
+
+/// The model is worth something only if its tags lie in different slots.
+#[test]
+fn tags_of_the_model_have_slots_of_their_own() {
+    let mut slots: Vec<u16> = (0..TAGS).map(slot).collect();
+    slots.sort_unstable();
+    slots.dedup();
+    assert_eq!(slots.len(), TAGS);
+    assert!(slots.iter().all(|slot| *slot < SLOTS));
+}

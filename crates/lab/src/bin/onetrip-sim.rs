@@ -4,17 +4,21 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use onetrip_lab::sim::{FailedSeed, Report, Simulation, run, sweep};
+use onetrip_lab::redis::sim as redis;
+use onetrip_lab::sim::{self as postgres, FailedSeed, Report, Simulation};
 
 const USAGE: &str = "\
-usage: onetrip-sim [--seeds N] [--from S]     N seeds (default 2000) from S (default 1) on
-       onetrip-sim --seed S [--trace]         one seed, with all that happens in it";
+usage: onetrip-sim [--seeds N] [--from S]           N seeds (default 2000) from S (default 1) on, of both
+       onetrip-sim [--redis] --seed S [--trace]     one seed, with all that happens in it
+
+With --redis only the simulation of Redis, without it of one seed only that of PostgreSQL.";
 
 struct Arguments {
     seeds: u64,
     from: u64,
     seed: Option<u64>,
     trace: bool,
+    redis: bool,
 }
 
 fn main() -> ExitCode {
@@ -29,22 +33,13 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let started = Instant::now();
-    let result = match arguments.seed {
-        Some(seed) => one(seed, arguments.trace),
-        None => many(arguments.from, arguments.seeds),
+    let simulations = match (arguments.redis, arguments.seed) {
+        (true, _) => &[Simulation::Redis][..],
+        (false, Some(_)) => &[Simulation::Postgres],
+        (false, None) => &[Simulation::Postgres, Simulation::Redis],
     };
-    match result {
-        Ok(report) => {
-            let seconds = started.elapsed().as_secs_f64();
-            let runs = report.of("runs");
-            print!("{report}");
-            println!(
-                "{runs} runs in {seconds:.1} s, {:.0} a second; all is well",
-                runs as f64 / seconds
-            );
-            ExitCode::SUCCESS
-        }
+    match simulations.iter().try_for_each(|simulation| show(*simulation, &arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
             eprintln!("{failed}");
             ExitCode::FAILURE
@@ -52,9 +47,23 @@ fn main() -> ExitCode {
     }
 }
 
+/// Runs what was asked for of one simulation, and says what it came across.
+fn show(simulation: Simulation, arguments: &Arguments) -> Result<(), FailedSeed> {
+    let started = Instant::now();
+    let report = match arguments.seed {
+        Some(seed) => one(simulation, seed, arguments.trace),
+        None => many(simulation, arguments.from, arguments.seeds),
+    }?;
+    let (seconds, runs) = (started.elapsed().as_secs_f64(), report.of("runs"));
+    print!("{report}");
+    let rate = runs as f64 / seconds;
+    println!("{simulation:?}: {runs} runs in {seconds:.1} s, {rate:.0} a second; all is well");
+    Ok(())
+}
+
 /// The arguments; none if help is asked for.
 fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
-    let mut arguments = Arguments { seeds: 2000, from: 1, seed: None, trace: false };
+    let mut arguments = Arguments { seeds: 2000, from: 1, seed: None, trace: false, redis: false };
     while let Some(name) = given.next() {
         let mut number = || {
             let value = given.next().ok_or_else(|| format!("{name} needs a number"))?;
@@ -65,6 +74,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--from" => arguments.from = number()?,
             "--seed" => arguments.seed = Some(number()?),
             "--trace" => arguments.trace = true,
+            "--redis" => arguments.redis = true,
             "--help" | "-h" => return Ok(None),
             _ => return Err(format!("there is no argument {name}")),
         }
@@ -75,22 +85,26 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
     Ok(Some(arguments))
 }
 
-fn one(seed: u64, trace: bool) -> Result<Report, FailedSeed> {
+fn one(simulation: Simulation, seed: u64, trace: bool) -> Result<Report, FailedSeed> {
     // Whoever reads it may have seen enough.
     let lines = |line: &str| drop(writeln!(std::io::stdout(), "{line}"));
-    let run = run(seed, None, if trace { Some(Box::new(lines)) } else { None });
+    let trace: postgres::Trace = if trace { Some(Box::new(lines)) } else { None };
+    let run = match simulation {
+        Simulation::Postgres => postgres::run(seed, None, trace),
+        Simulation::Redis => redis::run(seed, None, trace),
+    };
     if run.findings.is_empty() {
         Ok(run.report)
     } else {
-        Err(FailedSeed { seed, findings: run.findings, simulation: Simulation::Postgres })
+        Err(FailedSeed { seed, findings: run.findings, simulation })
     }
 }
 
-fn many(from: u64, seeds: u64) -> Result<Report, FailedSeed> {
+fn many(simulation: Simulation, from: u64, seeds: u64) -> Result<Report, FailedSeed> {
     let terminal = std::io::stderr().is_terminal();
     // A line for each tenth where nobody watches, a hundred updates where someone does.
     let step = (seeds / if terminal { 100 } else { 10 }).max(1);
-    let result = sweep(from, seeds, |done| {
+    let progress = |done| {
         if done % step == 0 || done == seeds {
             let mut out = std::io::stderr().lock();
             let _ = match terminal {
@@ -98,7 +112,11 @@ fn many(from: u64, seeds: u64) -> Result<Report, FailedSeed> {
                 false => writeln!(out, "{done} of {seeds} seeds"),
             };
         }
-    });
+    };
+    let result = match simulation {
+        Simulation::Postgres => postgres::sweep(from, seeds, progress),
+        Simulation::Redis => redis::sweep(from, seeds, progress),
+    };
     if terminal {
         eprintln!();
     }

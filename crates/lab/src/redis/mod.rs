@@ -7,8 +7,7 @@
 //!
 //! Here belongs: finding the program (`installation`), its configuration (`settings`), its life
 //! (`server`), what is common to the tests of one binary (`shared`), a cluster (`cluster`), a hash slot
-//! on its way from one node to another (`slot_move`), and as much of the protocol as that takes
-//! (`plain`).
+//! on its way from one node to another (`slot_move`), and as much of the protocol as that takes (`plain`).
 //!
 //! ```no_run
 //! use onetrip_lab::redis::{Server, Settings};
@@ -21,10 +20,12 @@
 
 mod cluster;
 mod installation;
+pub mod model;
 mod plain;
 mod server;
 mod settings;
 mod shared;
+pub mod sim;
 mod slot_move;
 
 pub use crate::private::LabError;

@@ -34,8 +34,8 @@ impl fmt::Display for FailedSeed {
         for finding in &self.findings {
             writeln!(f, "  {finding}")?;
         }
-        let option = if self.simulation == Simulation::Redis { " --redis" } else { "" };
-        write!(f, "to watch it: onetrip-sim{option} --seed {} --trace", self.seed)
+        let option = if self.simulation == Simulation::Redis { " REDIS=1" } else { "" };
+        write!(f, "to watch it: make sim{option} SEED={}", self.seed)
     }
 }
 

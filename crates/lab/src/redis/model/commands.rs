@@ -1,0 +1,206 @@
+//! What the commands do that the model knows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::reply::{aggregate, pushed};
+use super::{Effect, Model, bulk, integer, message, shape, simple};
+
+/// What a session, or the server behind it, remembers.
+#[derive(Debug, Default)]
+pub(super) struct Store {
+    keys: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(super) scripts: BTreeMap<String, Vec<u8>>,
+    channels: BTreeSet<Vec<u8>>,
+}
+
+/// The name under which the model knows a script: 40 digits, as a real one's, and by another function.
+#[must_use]
+pub fn script_hash(text: &[u8]) -> String {
+    // FNV-1a.
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    format!("{:040x}", text.iter().fold(0xcbf2_9ce4_8422_2325, step))
+}
+
+/// What a command came to, and what it left behind.
+type Done = (Bytes, Effect);
+
+impl Model {
+    /// Does what a command says, or queues it, or refuses it.
+    pub(super) fn obey(&mut self, arguments: Vec<Vec<u8>>) {
+        let (name, op) = (arguments[0].to_ascii_uppercase(), op_of(&arguments));
+        self.log.received(op);
+        self.make_noise();
+        match &name[..] {
+            b"MULTI" => {
+                self.queued = Some((Vec::new(), false));
+                return self.answer(&simple("OK"));
+            }
+            b"EXEC" => return self.execute(),
+            _ => {}
+        }
+        if let (Some(op), Some(code)) = (op, self.refusal()) {
+            if let Some((_, refused)) = &mut self.queued {
+                *refused = true;
+            }
+            return self.answer(&error(code, op));
+        }
+        match &mut self.queued {
+            Some((queued, _)) => {
+                queued.push(arguments);
+                self.answer(&simple("QUEUED"));
+            }
+            None => {
+                let reply = self.run(&arguments);
+                self.answer(&reply);
+            }
+        }
+    }
+
+    fn answer(&mut self, reply: &[u8]) {
+        self.out.extend_from_slice(reply);
+    }
+
+    fn execute(&mut self) {
+        let reply = match self.queued.take() {
+            None => "-ERR EXEC without MULTI\r\n".into(),
+            Some((_, true)) => "-EXECABORT Transaction discarded\r\n".into(),
+            Some((queued, false)) => {
+                let replies: Vec<Bytes> = queued.iter().map(|command| self.run(command)).collect();
+                aggregate('*', replies.len(), &replies)
+            }
+        };
+        self.answer(&reply);
+    }
+
+    /// Runs one command, and keeps what became of it.
+    fn run(&mut self, arguments: &[Vec<u8>]) -> Bytes {
+        let name = arguments[0].to_ascii_uppercase();
+        let op = op_of(arguments);
+        if let Some(unknown) = self.before(&name, arguments) {
+            return unknown;
+        }
+        self.log.executed(op);
+        let (reply, effect) = self.effect(&name, arguments);
+        self.log.settled(op, effect);
+        reply
+    }
+
+    /// What is answered before anything runs.
+    fn before(&mut self, name: &[u8], arguments: &[Vec<u8>]) -> Option<Bytes> {
+        match name {
+            b"EVALSHA" => {
+                let hash = String::from_utf8_lossy(&arguments[1]).into_owned();
+                let known = self.store.scripts.contains_key(&hash);
+                (!known).then(|| "-NOSCRIPT No matching script. Please use EVAL.\r\n".into())
+            }
+            b"ECHO" | b"GET" | b"SET" | b"INCRBY" | b"SCRIPT" | b"SUBSCRIBE" | b"UNSUBSCRIBE"
+            | b"PUBLISH" | b"FAIL" | b"REPLY" => None,
+            _ => {
+                self.log.violation(format!("unknown command {}", name.escape_ascii()));
+                Some("-ERR unknown command\r\n".into())
+            }
+        }
+    }
+
+    fn effect(&mut self, name: &[u8], arguments: &[Vec<u8>]) -> Done {
+        let argument = |at: usize| arguments.get(at).map(Vec::as_slice).unwrap_or_default();
+        let op = op_of(arguments).unwrap_or_default();
+        let reply = match name {
+            b"ECHO" => bulk(argument(1)),
+            b"GET" => self.store.keys.get(argument(1)).map_or("_\r\n".into(), |value| bulk(value)),
+            b"SET" => {
+                self.store.keys.insert(argument(1).to_vec(), argument(2).to_vec());
+                simple("OK")
+            }
+            b"INCRBY" => integer(self.add(argument(1), number(argument(2)))),
+            b"SCRIPT" => {
+                let hash = script_hash(argument(2));
+                self.store.scripts.insert(hash.clone(), argument(2).to_vec());
+                bulk(hash.as_bytes())
+            }
+            b"EVALSHA" => return self.script(arguments, op),
+            b"SUBSCRIBE" | b"UNSUBSCRIBE" => self.subscribe(name, &arguments[1..]),
+            b"PUBLISH" => self.publish(argument(1), argument(2)),
+            b"REPLY" => shape(number(argument(1)).unsigned_abs(), argument(2)),
+            _ => return fail(argument(1), op),
+        };
+        (reply, Effect::Committed)
+    }
+
+    fn add(&mut self, key: &[u8], amount: i64) -> i64 {
+        let value = self.store.keys.entry(key.to_vec()).or_default();
+        let sum = number(value) + amount;
+        *value = sum.to_string().into_bytes();
+        sum
+    }
+
+    /// A script whose text says so fails when it has written something.
+    fn script(&mut self, arguments: &[Vec<u8>], op: u64) -> Done {
+        let hash = String::from_utf8_lossy(&arguments[1]).into_owned();
+        let fails = self.store.scripts[&hash].ends_with(b"fail");
+        let payload = arguments.get(4).map(Vec::as_slice).unwrap_or_default();
+        match fails {
+            true => (error("ERR", op), Effect::Partial),
+            false => (shape(1, payload), Effect::Committed),
+        }
+    }
+
+    /// One confirmation for each channel, as pushes.
+    fn subscribe(&mut self, name: &[u8], channels: &[Vec<u8>]) -> Bytes {
+        let word = name.to_ascii_lowercase();
+        let mut out = Vec::new();
+        for channel in channels {
+            match name {
+                b"SUBSCRIBE" => self.store.channels.insert(channel.clone()),
+                _ => self.store.channels.remove(channel),
+            };
+            let count = integer(self.store.channels.len() as i64);
+            let items = [bulk(&word), bulk(channel), count];
+            out.extend_from_slice(&pushed(self.config.resp2, &items));
+        }
+        out.into()
+    }
+
+    /// A subscriber gets its own message before the answer.
+    fn publish(&mut self, channel: &[u8], payload: &[u8]) -> Bytes {
+        let heard = self.store.channels.contains(channel);
+        if heard {
+            self.push(message(self.config.resp2, channel, payload));
+        }
+        integer(heard.into())
+    }
+}
+
+/// IOERR is told by MIGRATE when nobody knows what the other server did.
+fn fail(code: &[u8], op: u64) -> Done {
+    let code = String::from_utf8_lossy(code);
+    match code.strip_prefix('!') {
+        // An error with a length, as RESP3 has it.
+        Some(code) => {
+            let text = format!("{code} op:{op} it was to fail");
+            (format!("!{}\r\n{text}\r\n", text.len()).into(), Effect::RolledBack)
+        }
+        None if code == "IOERR" => (error(&code, op), Effect::Partial),
+        None => (error(&code, op), Effect::RolledBack),
+    }
+}
+
+fn error(code: &str, op: u64) -> Bytes {
+    format!("-{code} op:{op} it was to fail\r\n").into()
+}
+
+fn number(text: &[u8]) -> i64 {
+    std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+/// The identity of a command: `op:17`, at the beginning of an argument. Channels of others are in front
+/// of it.
+fn op_of(arguments: &[Vec<u8>]) -> Option<u64> {
+    arguments.iter().rev().find_map(|argument| {
+        let rest = argument.strip_prefix(b"op:")?;
+        let len = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+        std::str::from_utf8(&rest[..len]).ok()?.parse().ok()
+    })
+}

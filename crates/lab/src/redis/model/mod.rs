@@ -1,0 +1,182 @@
+//! A model of a Redis server: what a real one can't be made to do on demand, or not twice the same way.
+//!
+//! [`Model`] is one session without I/O. It reads commands strictly, has a few keys and scripts, and
+//! channels that it alone is subscribed to. An argument that begins with `op:` and a number gives a
+//! command an identity, which an error in its place carries too, and the [`Log`] keeps what became of
+//! each identity: so a test can compare what a client was told with what is true.
+//!
+//! On demand it pushes, refuses commands before they begin (`-LOADING`, `-MOVED` and their like),
+//! forgets its scripts, ends the session, and turns hostile. Two commands are its own: `FAIL CODE op:1`
+//! begins and fails with this code, and `REPLY KIND op:1 SIZE` answers with a value of any RESP3 type
+//! ([`shape`]).
+//!
+//! Deliberately absent: login, TLS, cluster, every command that is not named in `commands`, and
+//! everything about a server that a client can't see.
+
+mod commands;
+mod input;
+mod reply;
+
+use bytes::{Bytes, BytesMut};
+
+pub use crate::seeded::{Effect, Entry, Log, Rng};
+pub use commands::script_hash;
+pub use reply::{ATTRIBUTE, SHAPES, bulk, confirmation_start, integer, message, shape, simple};
+
+use commands::Store;
+use input::Input;
+
+/// How a model behaves.
+#[derive(Clone, Debug)]
+pub struct ModelConfig {
+    /// Whether pushes are arrays, as on a RESP2 connection that subscribes. Default: no.
+    pub resp2: bool,
+    /// Attributes in front of replies, and pushes between them: when. Default: never.
+    pub noise: Option<(Rng, u64)>,
+    /// Commands that are refused before they begin: one in so many. Default: none.
+    pub refusals: Option<(Rng, u64)>,
+}
+
+impl Default for ModelConfig {
+    /// RESP3, and nothing out of the ordinary.
+    fn default() -> Self {
+        Self { resp2: false, noise: None, refusals: None }
+    }
+}
+
+/// One session of a server that is made up.
+#[derive(Debug)]
+pub struct Model {
+    config: ModelConfig,
+    log: Log,
+    input: Input,
+    out: BytesMut,
+    store: Store,
+    /// Between MULTI and EXEC: what is queued, and whether something was refused.
+    queued: Option<(Vec<Vec<Vec<u8>>>, bool)>,
+    pushes: Vec<Bytes>,
+    closed: bool,
+}
+
+impl Model {
+    /// A session that has logged in.
+    #[must_use]
+    pub fn new(config: ModelConfig, log: Log) -> Self {
+        Self {
+            config,
+            log,
+            input: Input::default(),
+            out: BytesMut::new(),
+            store: Store::default(),
+            queued: None,
+            pushes: Vec::new(),
+            closed: false,
+        }
+    }
+
+    /// What happened to each identity.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The bytes to write next.
+    #[must_use]
+    pub fn transmit(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// So many of them were written.
+    pub fn handle_written(&mut self, bytes: usize) {
+        let _ = self.out.split_to(bytes);
+    }
+
+    /// Whether it has ended; what [`transmit`](Self::transmit) shows is still to be written.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The client has ended.
+    pub fn handle_closed(&mut self) {
+        self.closed = true;
+    }
+
+    /// Everything that it pushed so far, in order, but the confirmations of subscriptions.
+    #[must_use]
+    pub fn pushes(&self) -> &[Bytes] {
+        &self.pushes
+    }
+
+    /// Takes what the client wrote, and does what whole commands say.
+    pub fn handle_bytes(&mut self, bytes: &[u8]) {
+        self.input.extend(bytes);
+        while !self.closed {
+            match self.input.next() {
+                Ok(Some(arguments)) => self.obey(arguments),
+                Ok(None) => return,
+                Err(what) => {
+                    self.log.violation(what.clone());
+                    self.end(&what);
+                }
+            }
+        }
+    }
+
+    /// Sends a push between two replies.
+    pub fn push(&mut self, frame: Bytes) {
+        if !self.closed {
+            self.out.extend_from_slice(&frame);
+            self.pushes.push(frame);
+        }
+    }
+
+    /// A message as another client may publish it.
+    pub fn push_message(&mut self, payload: &[u8]) {
+        self.push(message(self.config.resp2, b"elsewhere", payload));
+    }
+
+    /// Forgets all scripts, as SCRIPT FLUSH and a restart do.
+    pub fn lose_scripts(&mut self) {
+        self.store.scripts.clear();
+    }
+
+    /// Ends the session with the error that says so.
+    pub fn shut_down(&mut self) {
+        self.end("the model was told to end");
+    }
+
+    /// Writes these bytes, whatever they are.
+    pub fn garble(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(bytes);
+    }
+
+    fn end(&mut self, why: &str) {
+        let line = format!("-ERR Protocol error: {why}\r\n");
+        self.out.extend_from_slice(line.as_bytes());
+        self.closed = true;
+    }
+
+    /// Noise comes in front of what it does not belong to.
+    fn make_noise(&mut self) {
+        let Some((rng, one_in)) = &mut self.config.noise else { return };
+        if !rng.one_in(*one_in) {
+            return;
+        }
+        match rng.below(3) {
+            _ if self.config.resp2 => self.push_message(b"noise"),
+            0 => self.push_message(b"noise"),
+            1 => self.push(Bytes::from_static(b">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n")),
+            _ => self.out.extend_from_slice(ATTRIBUTE),
+        }
+    }
+
+    /// Whether this command is refused, and how.
+    fn refusal(&mut self) -> Option<&'static str> {
+        let (rng, one_in) = self.config.refusals.as_mut()?;
+        rng.one_in(*one_in).then(|| rng.pick(&REFUSALS))
+    }
+}
+
+/// What a command is refused with before it begins.
+pub const REFUSALS: [&str; 6] = ["LOADING", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "NOPERM"];

@@ -37,7 +37,6 @@ pub use mutation::Mutation;
 use world::World;
 
 /// Runs one seed.
-#[must_use]
 pub fn run(seed: u64, mutation: Option<Mutation>, trace: Trace) -> Run {
     World::new(seed, mutation, trace).live()
 }

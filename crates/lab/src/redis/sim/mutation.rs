@@ -92,7 +92,13 @@ impl Mutation {
     /// show it.
     #[must_use]
     pub fn is_ambient(self) -> bool {
-        matches!(self, Mutation::LooseLimits | Mutation::LateDeadlines | Mutation::WriteBeforeRead)
+        matches!(
+            self,
+            Mutation::FailedNeverStarted
+                | Mutation::LooseLimits
+                | Mutation::LateDeadlines
+                | Mutation::WriteBeforeRead
+        )
     }
 }
 
@@ -203,9 +209,9 @@ impl Mistaken {
         Mistaken { redis, mutation, struck: false }
     }
 
-    /// Makes another step of one, once.
+    /// Makes another step of one: once, unless it takes a request that may be sent again to show.
     fn falsify(&self, step: Step<Event>, has_head: bool) -> (Step<Event>, bool) {
-        if self.struck {
+        if self.struck && self.mutation != Some(Mutation::FailedNeverStarted) {
             return (step, false);
         }
         let falsified = match (self.mutation, step) {
@@ -242,10 +248,17 @@ impl Protocol for Mistaken {
     const FLUSH: &'static [u8] = Redis::FLUSH;
     const TERMINATE: &'static [u8] = Redis::TERMINATE;
 
-    fn step(&mut self, input: &[u8], head: Option<&mut Expect>) -> Result<Step<Event>, Violation> {
-        let has_head = head.is_some();
-        let step = self.redis.step(input, head)?;
-        let (step, struck) = self.falsify(step, has_head);
+    fn step(
+        &mut self,
+        input: &[u8],
+        mut head: Option<&mut Expect>,
+    ) -> Result<Step<Event>, Violation> {
+        let step = self.redis.step(input, head.as_deref_mut())?;
+        let (step, struck) = self.falsify(step, head.is_some());
+        if let (true, Step::Event(..), Some(head)) = (struck, &step, head) {
+            // It goes on waiting.
+            *head = Expect::reply();
+        }
         self.struck |= struck;
         Ok(step)
     }

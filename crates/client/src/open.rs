@@ -102,6 +102,13 @@ impl Route {
         (host.unwrap_or(&self.name), Some(address.port()))
     }
 
+    /// The host as it was given, without brackets, and the port; `None` is a Unix socket.
+    pub(crate) fn host(&self) -> Option<(String, u16)> {
+        let port = self.address()?.port();
+        let host = self.name.strip_suffix(&format!(":{port}")).unwrap_or(&self.name);
+        Some((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
+    }
+
     /// The address; `None` is a Unix socket.
     pub(crate) fn address(&self) -> Option<SocketAddr> {
         match self.peer {

@@ -2,6 +2,7 @@
 
 mod call;
 mod client;
+mod cluster;
 mod config;
 mod connect;
 mod decode;

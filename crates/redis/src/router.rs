@@ -181,6 +181,19 @@ impl Router {
         self.flights.get(flight.0).map(|flight| &flight.command)
     }
 
+    /// Whose a flight is. `None` when it has ended.
+    #[must_use]
+    pub fn token(&self, flight: FlightId) -> Option<Token> {
+        let flight = self.flights.get(flight.0)?;
+        self.requests.get(flight.request).map(|request| request.token)
+    }
+
+    /// The node that has a hash slot. `None` when none is known to.
+    #[must_use]
+    pub fn node_of(&self, slot: u16) -> Option<NodeId> {
+        self.lanes.route(slot)
+    }
+
     /// Where a node listens. `None` when it is closed.
     #[must_use]
     pub fn address(&self, node: NodeId) -> Option<&Address> {

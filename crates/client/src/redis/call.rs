@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, Time, Token};
+use onetrip_redis::router::FlightId;
 use onetrip_redis::{Command, Expect, Spec};
 
 use super::script::ScriptText;
@@ -27,6 +28,8 @@ pub(crate) struct Call {
     pub(crate) deadline: Time,
     /// Whether what its reader has not taken stops reading.
     pub(crate) metered: bool,
+    /// In a cluster, whom to tell what became of it.
+    pub(crate) flight: Option<FlightId>,
 }
 
 #[derive(Clone, Debug)]
@@ -38,6 +41,8 @@ pub(crate) enum Body {
     Encoded(Bytes, u32),
     /// Between MULTI and EXEC.
     Atomic(Vec<Item>),
+    /// Behind ASKING, which has a reply of its own.
+    Asking(Box<Body>),
     /// Confirmed by pushes, one for each of so many channels.
     Confirmed(Command, u32),
 }
@@ -70,17 +75,11 @@ impl Item {
 
 impl Call {
     pub(crate) fn one(item: Item, deadline: Time) -> Call {
-        Call { body: Body::One(item), deadline, metered: false }
+        Call { body: Body::One(item), deadline, metered: false, flight: None }
     }
 
     pub(crate) fn len_max(&self) -> usize {
-        match &self.body {
-            Body::One(item) => item.len_max(),
-            Body::Many(items) => items.iter().map(Item::len_max).sum(),
-            Body::Atomic(items) => items.iter().map(Item::len_max).sum::<usize>() + 64,
-            Body::Encoded(bytes, _) => bytes.len(),
-            Body::Confirmed(command, _) => command.len_max(),
-        }
+        self.body.len_max()
     }
 
     /// The request, as it is made on a connection that has run these scripts.
@@ -94,7 +93,8 @@ impl Call {
             Body::One(_) => (Expect::reply(), false),
             Body::Many(items) => (Expect::replies(items.len() as u32), false),
             Body::Encoded(_, count) => (Expect::replies(*count), false),
-            Body::Atomic(items) => (Expect::replies(items.len() as u32 + 2), false),
+            Body::Atomic(_) => (Expect::replies(self.body.count()), false),
+            Body::Asking(body) => (Expect::replies(body.count() + 1), false),
             Body::Confirmed(_, channels) => (Expect::confirmations(*channels), false),
         };
         Request {
@@ -108,7 +108,50 @@ impl Call {
     }
 
     pub(crate) fn encode(&self, scripts: &Scripts, out: &mut BytesMut) -> Result<(), Infallible> {
-        match &self.body {
+        self.body.encode(scripts, out);
+        Ok(())
+    }
+
+    /// The scripts that a connection has run once this was sent, unless it fails.
+    pub(crate) fn scripts(&self) -> impl Iterator<Item = &Arc<ScriptText>> {
+        let items = match &self.body {
+            Body::One(item) => std::slice::from_ref(item),
+            Body::Many(items) => items,
+            Body::Atomic(_) | Body::Encoded(..) | Body::Asking(_) | Body::Confirmed(..) => &[],
+        };
+        items.iter().filter_map(|item| item.script.as_ref())
+    }
+
+    pub(crate) fn has_scripts(&self) -> bool {
+        self.scripts().next().is_some()
+    }
+}
+
+impl Body {
+    fn len_max(&self) -> usize {
+        match self {
+            Body::One(item) => item.len_max(),
+            Body::Many(items) => items.iter().map(Item::len_max).sum(),
+            Body::Atomic(items) => items.iter().map(Item::len_max).sum::<usize>() + 64,
+            Body::Encoded(bytes, _) => bytes.len(),
+            Body::Asking(body) => body.len_max() + 32,
+            Body::Confirmed(command, _) => command.len_max(),
+        }
+    }
+
+    /// How many replies there are to it.
+    fn count(&self) -> u32 {
+        match self {
+            Body::One(_) => 1,
+            Body::Many(items) => items.len() as u32,
+            Body::Atomic(items) => items.len() as u32 + 2,
+            Body::Encoded(_, count) | Body::Confirmed(_, count) => *count,
+            Body::Asking(body) => body.count() + 1,
+        }
+    }
+
+    fn encode(&self, scripts: &Scripts, out: &mut BytesMut) {
+        match self {
             Body::One(item) => item.encode(scripts, out),
             Body::Confirmed(command, _) => command.encode(out),
             Body::Encoded(bytes, _) => out.extend_from_slice(bytes),
@@ -122,22 +165,11 @@ impl Call {
                 items.iter().for_each(|item| item.encode(scripts, out));
                 out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
             }
+            Body::Asking(body) => {
+                out.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
+                body.encode(scripts, out);
+            }
         }
-        Ok(())
-    }
-
-    /// The scripts that a connection has run once this was sent, unless it fails.
-    pub(crate) fn scripts(&self) -> impl Iterator<Item = &Arc<ScriptText>> {
-        let items = match &self.body {
-            Body::One(item) => std::slice::from_ref(item),
-            Body::Many(items) => items,
-            Body::Atomic(_) | Body::Encoded(..) | Body::Confirmed(..) => &[],
-        };
-        items.iter().filter_map(|item| item.script.as_ref())
-    }
-
-    pub(crate) fn has_scripts(&self) -> bool {
-        self.scripts().next().is_some()
     }
 }
 

@@ -9,6 +9,7 @@ use onetrip_redis::{Command, Place, Spec, ToArg};
 
 use super::FromReply;
 use super::call::{Call, Item};
+use super::cluster::Cluster;
 use super::config::Config;
 use super::connect::Target;
 use super::node::{Node, Sent};
@@ -50,18 +51,25 @@ pub struct Client {
 /// What clones share.
 pub(crate) struct Inner {
     pub(crate) config: Arc<Config>,
-    pub(crate) node: Node,
+    /// The server; of a cluster those of the configuration.
+    pub(crate) node: Arc<Node>,
+    pub(crate) cluster: Option<Arc<Cluster>>,
 }
 
 impl Inner {
     pub(crate) fn send(&self, call: Call) -> Sent {
         self.node.send(call)
     }
+
+    fn close(&self) {
+        self.node.close();
+        self.cluster.iter().for_each(|cluster| cluster.close());
+    }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.node.close();
+        self.close();
     }
 }
 
@@ -83,9 +91,14 @@ impl Client {
         getrandom::fill(&mut seed)
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
         let config = Arc::new(config.clone());
-        let node = Node::new(&config, &Target::of(&config), u64::from_le_bytes(seed));
-        let inner = Arc::new(Inner { config, node });
-        inner.node.shared.open_first().await?;
+        let seed = u64::from_le_bytes(seed);
+        let node = Arc::new(Node::new(&config, &Target::of(&config), seed));
+        node.shared.open_first().await?;
+        let cluster = match config.is_cluster {
+            true => Some(Cluster::open(&config, &node, seed).await?),
+            false => None,
+        };
+        let inner = Arc::new(Inner { config, node, cluster });
         let timeout = inner.config.limits.request_timeout;
         let repeats = false;
         Ok(Client { inner, timeout, repeats })
@@ -130,9 +143,40 @@ impl Client {
     ///
     /// Dropping the future leaves the line.
     pub async fn session(&self) -> Result<Session, Error> {
-        let waiting = self.inner.node.wait_for_own(self.deadline());
+        match &self.inner.cluster {
+            None => self.session_on(&self.inner.node).await,
+            Some(_) => Err(Error::misuse(
+                "session_without_key",
+                "a session is a connection to one node of the cluster: name a key that it is for \
+                 (session_for)",
+            )),
+        }
+    }
+
+    /// The same for what has to do with this key: in a cluster a connection to the node that has it.
+    ///
+    /// # Errors
+    /// As [`session`](Self::session); or no node has its hash slot at the moment.
+    pub async fn session_for(&self, key: impl ToArg) -> Result<Session, Error> {
+        match &self.inner.cluster {
+            None => self.session_on(&self.inner.node).await,
+            Some(cluster) => {
+                let key = Command::new("").arg(key);
+                let node = cluster.node_of_key(key.iter().next().unwrap_or_default())?;
+                self.session_on(&node).await
+            }
+        }
+    }
+
+    async fn session_on(&self, node: &Node) -> Result<Session, Error> {
+        let waiting = node.wait_for_own(self.deadline());
         let lease = std::future::poll_fn(|cx| waiting.poll(cx)).await?;
         Ok(Session::new(self.clone(), lease))
+    }
+
+    /// Whether its commands may run twice.
+    pub(crate) fn repeats(&self) -> bool {
+        self.repeats
     }
 
     /// Commands without end, on a connection of their own: as many on their way as a window takes, and a
@@ -196,7 +240,7 @@ impl Client {
     /// Ends the client: what was sent is still answered, and calls that come later fail with `NotSent`, those of
     /// clones too. Dropping the last clone does the same.
     pub fn close(&self) {
-        self.inner.node.close();
+        self.inner.close();
     }
 
     /// The numbers of this client at this moment.
@@ -204,6 +248,10 @@ impl Client {
         let node = &self.inner.node;
         let mut metrics = Metrics { waiting: node.waiting(), ..Metrics::default() };
         node.context.totals.add_to(&mut metrics);
+        for node in self.inner.cluster.iter().flat_map(|cluster| cluster.nodes()) {
+            metrics.waiting += node.waiting();
+            node.context.totals.add_to(&mut metrics);
+        }
         metrics
     }
 
@@ -243,10 +291,14 @@ impl Client {
         is_read: bool,
     ) -> Reply<T> {
         let config = &self.inner.config;
-        let call = Call::one(item, self.inner.node.context.deadline(self.timeout));
+        let (deadline, leaves) = (self.deadline(), item.leaves);
         let repeats = self.repeats || (is_read && config.repeat_reads);
+        if let Some(cluster) = &self.inner.cluster {
+            return Reply::new(cluster.send(item, deadline, repeats), name, leaves, None);
+        }
+        let call = Call::one(item, deadline);
         let again = repeats.then(|| Again::new(&self.inner, &call, config.limits.attempts_max));
-        Reply::new(self.inner.send(call), name, again)
+        Reply::new(self.inner.send(call), name, leaves, again)
     }
 }
 
@@ -265,8 +317,17 @@ impl Sends for Client {
         match place {
             Place::Shared => self.send_item(item, name, is_read),
             Place::Own => {
-                let deadline = self.inner.node.context.deadline(self.timeout);
-                Reply::borrowing(self.inner.node.send_own(Call::one(item, deadline)), name)
+                let node = match &self.inner.cluster {
+                    None => Ok(self.inner.node.clone()),
+                    Some(cluster) => cluster.node_of(&item.command),
+                };
+                match node {
+                    Ok(node) => {
+                        let call = Call::one(item, self.deadline());
+                        Reply::borrowing(node.send_own(call), name)
+                    }
+                    Err(error) => Reply::refused(error, name),
+                }
             }
             Place::Session(advice) | Place::Refused(advice) => {
                 Reply::refused(misplaced(&name, advice), name)

@@ -33,11 +33,6 @@ impl Frames {
         all.extend_from_slice(&more);
         self.rest = all.freeze();
     }
-
-    /// Bytes that are no whole reply yet, or were not asked for.
-    pub(crate) fn len(&self) -> usize {
-        self.rest.len()
-    }
 }
 
 impl Iterator for Frames {

@@ -2,12 +2,13 @@
 //! socket's writing half, behind one lock. When bytes leave is said at the top of `core.rs`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Ticket, Time, Token};
+use onetrip_redis::router::FlightId;
 use onetrip_redis::{Event, Redis};
 
 use super::call::{Call, Scripts};
@@ -36,7 +37,6 @@ pub(crate) struct Link {
 }
 
 /// What all connections to one server have in common.
-#[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
     /// When time began, for all of them.
@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     order: Mutex<()>,
     pub(crate) pushes: Pushes,
     pub(crate) totals: super::metrics::Totals,
+    /// In a cluster, who wants to know what became of commands.
+    landing: OnceLock<Weak<dyn Landing + Send + Sync>>,
 }
 
 impl Shared {
@@ -58,11 +60,25 @@ impl Shared {
             order: Mutex::default(),
             pushes: Pushes::default(),
             totals: super::metrics::Totals::default(),
+            landing: OnceLock::new(),
         })
     }
 
     pub(crate) fn now(&self) -> Time {
         Time::ZERO.after(self.epoch.elapsed())
+    }
+
+    pub(crate) fn set_landing(&self, landing: Weak<dyn Landing + Send + Sync>) {
+        let _ = self.landing.set(landing);
+    }
+
+    /// These commands have ended. No lock may be held.
+    pub(crate) fn landed(&self, landed: Vec<(FlightId, Landed)>) {
+        if !landed.is_empty()
+            && let Some(landing) = self.landing.get().and_then(Weak::upgrade)
+        {
+            landing.landed(landed);
+        }
     }
 
     pub(crate) fn is_resp3(&self) -> bool {
@@ -111,8 +127,23 @@ pub(crate) struct Core {
     pub(crate) route: Route,
     /// Whether it speaks RESP3.
     pub(crate) is_resp3: bool,
-    /// The pool is to be told that it is idle or gone.
+    /// The pool was told that it is gone.
     told: bool,
+    /// What became of commands of a cluster, to be told once the lock is released.
+    landed: Vec<(FlightId, Landed)>,
+}
+
+/// What became of a command of a cluster.
+#[derive(Debug)]
+pub(crate) enum Landed {
+    /// Its reply, or an error of the server.
+    Reply(Bytes),
+    Failed(Error),
+}
+
+/// Who wants to know what became of commands of a cluster.
+pub(crate) trait Landing {
+    fn landed(&self, landed: Vec<(FlightId, Landed)>);
 }
 
 impl Link {
@@ -141,6 +172,7 @@ impl Link {
             route,
             is_resp3,
             told: false,
+            landed: Vec::new(),
         };
         Arc::new(Link { core: Mutex::new(core), context, seat })
     }
@@ -157,9 +189,10 @@ impl Link {
         let result = change(&mut core, now);
         core.settle(now);
         let wakers = std::mem::take(&mut core.wakers);
-        let gone = core.take_gone();
+        let (gone, landed) = (core.take_gone(), core.take_landed());
         drop(core);
         wakers.into_iter().for_each(Waker::wake);
+        self.context.landed(landed);
         if gone {
             self.seat.lost();
         }
@@ -176,6 +209,19 @@ impl Link {
             core.transport.notify();
         }
         result
+    }
+
+    /// The same; of a command of a cluster, what is refused is told to whom it may concern.
+    pub(crate) fn submit_or_land(&self, call: Call) -> Result<Token, Error> {
+        let flight = call.flight;
+        self.submit(call).map_err(|(_, error)| {
+            if let Some(flight) = flight {
+                let mut core = self.lock();
+                core.landed.push((flight, Landed::Failed(error.clone())));
+                core.transport.notify();
+            }
+            error
+        })
     }
 
     /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is woken
@@ -289,6 +335,11 @@ impl Core {
 
     /// There is room for it.
     fn submit_reserved(&mut self, now: Time, token: Token, call: &Call) {
+        if call.flight.is_some()
+            && let Some(entry) = self.replies.entry(token)
+        {
+            entry.flight = call.flight;
+        }
         let request = call.request(token, &self.scripts);
         let scripts = &self.scripts;
         let submitted = self.engine.submit(now, request, |out| call.encode(scripts, out));
@@ -301,6 +352,10 @@ impl Core {
             }
             Err(_) => {
                 let error = self.refusal().unwrap_or_else(queue_full);
+                if let Some(flight) = call.flight {
+                    self.replies.remove(token);
+                    return self.landed.push((flight, Landed::Failed(error)));
+                }
                 let waker = self.replies.end(token, Err(error));
                 self.wakers.extend(waker);
                 return;
@@ -312,6 +367,32 @@ impl Core {
                 entry.has_scripts = true;
             }
         }
+    }
+
+    /// What became of commands of a cluster since this was asked.
+    pub(crate) fn take_landed(&mut self) -> Vec<(FlightId, Landed)> {
+        std::mem::take(&mut self.landed)
+    }
+
+    /// A command of a cluster has ended.
+    fn land(&mut self, flight: FlightId, token: Token, block: Bytes, end: End) {
+        let landed = match end {
+            End::Failed(Failure { cause: Cause::Server, .. }) => Landed::Reply(block),
+            End::Failed(failure) => Landed::Failed(self.error_of(failure, &block)),
+            End::Complete | End::Provisional => {
+                self.replies.came(token, block);
+                self.replies.end(token, Ok(()));
+                match self.replies.take(token) {
+                    Some(Taken { too_large: true, .. }) => {
+                        Landed::Failed(super::reply::too_large())
+                    }
+                    Some(taken) => Landed::Reply(taken.block),
+                    None => return,
+                }
+            }
+        };
+        self.replies.remove(token);
+        self.landed.push((flight, landed));
     }
 
     /// Lets a call wait for room in the queue.
@@ -330,6 +411,7 @@ impl Core {
         };
         if let Some(entry) = self.replies.entry(token) {
             entry.ticket = Some(ticket);
+            entry.flight = call.flight;
         }
         self.replies.park(token, call);
         Ok(token)
@@ -411,15 +493,17 @@ impl Core {
     }
 
     fn end(&mut self, token: Token, block: Bytes, end: End) {
-        let counts = &mut self.transport.counts;
+        if let Some(flight) = self.replies.entry(token).and_then(|entry| entry.flight) {
+            self.count(&end);
+            return self.land(flight, token, block, end);
+        }
+        self.count(&end);
         let result = match end {
             End::Complete | End::Provisional => {
-                counts.completed += 1;
                 self.replies.came(token, block);
                 Ok(())
             }
             End::Failed(failure) => {
-                counts.failed(failure.outcome);
                 if self.replies.entry(token).is_some_and(|entry| entry.has_scripts) {
                     self.scripts.doubted();
                 }
@@ -428,6 +512,14 @@ impl Core {
         };
         let waker = self.replies.end(token, result);
         self.wakers.extend(waker);
+    }
+
+    fn count(&mut self, end: &End) {
+        let counts = &mut self.transport.counts;
+        match end {
+            End::Complete | End::Provisional => counts.completed += 1,
+            End::Failed(failure) => counts.failed(failure.outcome),
+        }
     }
 
     fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {
@@ -529,4 +621,10 @@ fn queue_full() -> Error {
         "the queue of the connection is full: wait for replies before sending more, or raise queue_max \
          or waiting_bytes_max",
     )
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
+    }
 }

@@ -6,8 +6,10 @@ use std::task::{Context, Poll, Waker};
 
 use onetrip_engine::pool::Condition;
 use onetrip_engine::{Time, Token};
+use onetrip_redis::redirect::Address;
 
 use super::call::{Call, Item};
+use super::cluster;
 use super::config::Config;
 use super::connect::Target;
 use super::link::{Link, Shared};
@@ -35,6 +37,8 @@ pub(crate) enum Sent {
     Here(Arc<Link>, Token),
     /// It waits for a connection.
     Later(Arc<Cell>),
+    /// Somewhere in a cluster.
+    Cluster(Arc<cluster::Cell>),
 }
 
 impl Node {
@@ -61,6 +65,16 @@ impl Node {
         let cell = Cell::new(Some(call), deadline);
         self.own.wait(&cell);
         cell
+    }
+
+    /// Where its shared connection is, for what is said relative to that.
+    pub(crate) fn server_address(&self) -> Result<Address, Error> {
+        let address = self.shared.current().and_then(|link| {
+            let core = link.lock();
+            let (host, port) = core.route.host()?;
+            Address::new(&host, port)
+        });
+        address.ok_or_else(|| Error::misuse("config", "a cluster is reached by TCP"))
     }
 
     /// Joins the line for a connection of one's own.

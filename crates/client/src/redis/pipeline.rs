@@ -14,6 +14,7 @@ use onetrip_redis::{Command, Place, Spec};
 use super::FromReply;
 use super::call::{Body, Call, Item};
 use super::client::{Client, check, misplaced, name_of};
+use super::cluster::Cluster;
 use super::config::Config;
 use super::decode::decode;
 use super::error::from_frame;
@@ -71,6 +72,14 @@ impl On<'_> {
         match self {
             On::Client(client) => client,
             On::Session(_, client) => client,
+        }
+    }
+
+    /// The cluster that each command goes to by itself.
+    fn cluster(&self) -> Option<&Cluster> {
+        match self {
+            On::Client(client) => client.inner.cluster.as_deref(),
+            On::Session(..) => None,
         }
     }
 
@@ -206,12 +215,24 @@ impl<'a> Pipeline<'a> {
             Ok(list) => list,
             Err(error) => return Running::refused(error),
         };
+        if let Some(cluster) = self.on.cluster() {
+            let repeats = self.on.client().repeats();
+            let send = |item: Item| Part {
+                leaves: vec![item.leaves],
+                pending: Pending::of(cluster.send(item, deadline, repeats)),
+            };
+            return Running {
+                parts: items.into_iter().map(send).collect(),
+                names,
+                ..Running::of_nothing()
+            };
+        }
         let mut parts = Vec::new();
         let mut link: Option<Arc<Link>> = None;
         let mut lost = None;
         for items in shares(items) {
             let leaves = items.iter().map(|item| item.leaves).collect();
-            let call = Call { body: Body::Many(items), deadline, metered: false };
+            let call = Call { body: Body::Many(items), deadline, metered: false, flight: None };
             // What comes behind goes the same way, or not at all: it must not overtake.
             let sent = match (&link, &lost) {
                 (_, Some(error)) => Sent::Refused(Error::clone(error)),
@@ -221,7 +242,7 @@ impl<'a> Pipeline<'a> {
             match &sent {
                 Sent::Here(on, _) => link = Some(on.clone()),
                 Sent::Refused(error) => lost = Some(error.clone()),
-                Sent::Later(_) => {}
+                Sent::Later(_) | Sent::Cluster(_) => {}
             }
             parts.push(Part { pending: Pending::of(sent), leaves });
         }
@@ -307,8 +328,14 @@ impl<'a> Atomic<'a> {
             return Running::of_nothing();
         }
         let leaves = items.iter().map(|item| item.leaves).collect();
-        let call = Call { body: Body::Atomic(items), deadline, metered: false };
-        let part = Part { pending: Pending::of(self.on.send(call)), leaves: Vec::new() };
+        let sent = match self.on.cluster() {
+            Some(cluster) => cluster.send_atomic(items, deadline),
+            None => {
+                let body = Body::Atomic(items);
+                self.on.send(Call { body, deadline, metered: false, flight: None })
+            }
+        };
+        let part = Part { pending: Pending::of(sent), leaves: Vec::new() };
         Running {
             parts: vec![part].into(),
             at: 0,
@@ -409,7 +436,7 @@ fn take_each(
 }
 
 /// A reply, or the error that came in its place.
-fn checked(frame: Bytes, leaves: bool) -> Result<Bytes, Error> {
+pub(crate) fn checked(frame: Bytes, leaves: bool) -> Result<Bytes, Error> {
     match frame.first() {
         Some(b'-' | b'!') => Err(error_of(&frame, leaves)),
         _ => Ok(frame),

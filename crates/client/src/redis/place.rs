@@ -5,6 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use onetrip_engine::pool::Ticket;
 use onetrip_engine::{Time, Token};
+use onetrip_redis::router::FlightId;
 
 use super::call::Call;
 use super::link::Link;
@@ -71,7 +72,7 @@ impl Cell {
         };
         let sent = match call {
             None => Ok(None),
-            Some(call) => link.submit(*call).map(Some).map_err(|(_, error)| error),
+            Some(call) => link.submit_or_land(*call).map(Some),
         };
         state.stage = match sent {
             Ok(token) => Stage::Placed(Placed { link: link.clone(), token }),
@@ -81,14 +82,16 @@ impl Cell {
         Ok(state.waker.take())
     }
 
-    /// No connection came. Returns whom to wake.
-    pub(crate) fn fail(&self, error: Error) -> Option<Waker> {
+    /// No connection came. Returns whom to wake, and of a command of a cluster which one it was.
+    pub(crate) fn fail(&self, error: Error) -> (Option<Waker>, Option<FlightId>) {
         let mut state = self.lock();
-        if let Stage::Waiting(_) = state.stage {
+        let mut flight = None;
+        if let Stage::Waiting(call) = &state.stage {
+            flight = call.as_ref().and_then(|call| call.flight);
             state.stage = Stage::Failed(error);
         }
         state.line = None;
-        state.waker.take()
+        (state.waker.take(), flight)
     }
 
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<Placed, Error>> {

@@ -16,13 +16,14 @@ use std::time::Instant;
 
 use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output};
 use onetrip_engine::{Outcome, Time, Token};
+use onetrip_redis::router::FlightId;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use super::config::Config;
 use super::connect::{self, Target};
-use super::link::{Link, Shared};
+use super::link::{Landed, Link, Shared};
 use super::place::Cell;
 use super::subscribing;
 use crate::error::CONNECTION_ENDED;
@@ -67,6 +68,8 @@ struct State {
     closed_because: Option<Error>,
     /// Who is to be woken once the lock is released.
     wakers: Vec<Waker>,
+    /// Commands of a cluster that got no connection, to be told once the lock is released.
+    landed: Vec<(FlightId, Landed)>,
     /// When the timer goes off.
     armed: Time,
 }
@@ -104,6 +107,7 @@ impl Pool {
                 last_error: None,
                 closed_because: None,
                 wakers: Vec::new(),
+                landed: Vec::new(),
                 armed: Time::NEVER,
             }),
             changed: Arc::default(),
@@ -190,10 +194,20 @@ impl Pool {
         self.settle(&mut state, now);
         let wakers = std::mem::take(&mut state.wakers);
         let to_open = std::mem::take(&mut state.to_open);
+        let landed = std::mem::take(&mut state.landed);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
+        self.land(landed);
         to_open.into_iter().for_each(|id| self.spawn_open(id));
         result
+    }
+
+    /// Tells the cluster of what got no connection; in a task, since it may be the one who asked.
+    fn land(&self, landed: Vec<(FlightId, Landed)>) {
+        if !landed.is_empty() {
+            let context = self.context.clone();
+            self.runtime.spawn(async move { context.landed(landed) });
+        }
     }
 
     fn settle(self: &Arc<Self>, state: &mut State, now: Time) {
@@ -246,7 +260,9 @@ impl Pool {
             Output::Failed { token, cause } => {
                 let error = self.failure(state, cause);
                 if let Some(cell) = state.callers.remove(&token.0) {
-                    state.wakers.extend(cell.fail(error));
+                    let (waker, flight) = cell.fail(error.clone());
+                    state.wakers.extend(waker);
+                    state.landed.extend(flight.map(|flight| (flight, Landed::Failed(error))));
                 }
             }
             Output::Drain { id } => {
@@ -387,11 +403,6 @@ impl Pool {
 
     // --- getters ---
 
-    /// All connections, whoever has them.
-    pub(crate) fn links(&self) -> Vec<Arc<Link>> {
-        self.lock().links.values().cloned().collect()
-    }
-
     /// Callers in line.
     pub(crate) fn waiting(&self) -> usize {
         self.lock().callers.len()
@@ -511,7 +522,7 @@ impl Drop for Watch {
     }
 }
 
-async fn wait_until(instant: Option<Instant>) {
+pub(super) async fn wait_until(instant: Option<Instant>) {
     match instant {
         Some(instant) => tokio::time::sleep_until(instant.into()).await,
         None => std::future::pending().await,

@@ -8,6 +8,7 @@ use onetrip_engine::{Ticket, Token};
 
 use super::call::Call;
 use crate::Error;
+use onetrip_redis::router::FlightId;
 
 /// The entries, by token. A token names one and which use of it.
 #[derive(Debug, Default)]
@@ -29,6 +30,8 @@ pub(crate) struct Entry {
     pub(crate) ticket: Option<Ticket>,
     /// What waits for room in the queue.
     parked: Option<Box<Call>>,
+    /// In a cluster, whom to tell what became of it.
+    pub(crate) flight: Option<FlightId>,
     /// Whether it calls scripts by their hashes, or sends their texts.
     pub(crate) has_scripts: bool,
 }

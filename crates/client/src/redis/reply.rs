@@ -14,9 +14,11 @@ use tokio::time::Sleep;
 use super::FromReply;
 use super::call::Call;
 use super::client::Inner;
+use super::cluster;
 use super::decode::decode;
 use super::link::Link;
 use super::node::{Lease, Sent};
+use super::pipeline::checked;
 use super::place::Cell;
 use super::replies::Taken;
 use crate::error::RESULT_TOO_LARGE;
@@ -45,6 +47,8 @@ enum Stage {
     /// It waits for a connection of its own.
     Borrowing(Arc<Cell>),
     Lent(Lease, Token),
+    /// Somewhere in a cluster; whether an error may leave something behind.
+    Cluster(Arc<cluster::Cell>, bool),
     /// Its connection was lost, and it is sent again soon.
     Pausing(Pin<Box<Sleep>>),
     Taken,
@@ -67,11 +71,17 @@ impl Again {
 }
 
 impl<T: FromReply> Reply<T> {
-    pub(crate) fn new(sent: Sent, name: Cow<'static, str>, again: Option<Box<Again>>) -> Reply<T> {
+    pub(crate) fn new(
+        sent: Sent,
+        name: Cow<'static, str>,
+        leaves: bool,
+        again: Option<Box<Again>>,
+    ) -> Reply<T> {
         let stage = match sent {
             Sent::Refused(error) => Stage::Refused(error),
             Sent::Here(link, token) => Stage::Here(link, token),
             Sent::Later(cell) => Stage::Later(cell),
+            Sent::Cluster(cell) => Stage::Cluster(cell, leaves),
         };
         Reply { stage, name, again, result: PhantomData }
     }
@@ -130,6 +140,12 @@ impl<T: FromReply> Reply<T> {
                     };
                     continue;
                 }
+                Stage::Cluster(cell, leaves) => {
+                    let block = std::task::ready!(cell.poll(cx));
+                    let leaves = *leaves;
+                    self.stage = Stage::Taken;
+                    return Poll::Ready(block.and_then(|block| checked(block, leaves)));
+                }
                 Stage::Pausing(sleep) => {
                     std::task::ready!(sleep.as_mut().poll(cx));
                     self.resend();
@@ -160,6 +176,7 @@ impl<T: FromReply> Reply<T> {
             Sent::Refused(error) => Stage::Refused(error),
             Sent::Here(link, token) => Stage::Here(link, token),
             Sent::Later(cell) => Stage::Later(cell),
+            Sent::Cluster(cell) => Stage::Cluster(cell, true),
         };
     }
 }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use onetrip_engine::Token;
 
+use super::cluster;
 use super::link::Link;
 use super::node::Sent;
 use super::place::Cell;
@@ -17,6 +18,7 @@ pub(crate) enum Pending {
     Refused(Error),
     Here(Arc<Link>, Token),
     Later(Arc<Cell>),
+    Cluster(Arc<cluster::Cell>),
     Taken,
 }
 
@@ -26,6 +28,7 @@ impl Pending {
             Sent::Refused(error) => Pending::Refused(error),
             Sent::Here(link, token) => Pending::Here(link, token),
             Sent::Later(cell) => Pending::Later(cell),
+            Sent::Cluster(cell) => Pending::Cluster(cell),
         }
     }
 
@@ -54,6 +57,14 @@ impl Pending {
                     },
                     Err(error) => Pending::Refused(error),
                 },
+                Pending::Cluster(cell) => {
+                    let result = std::task::ready!(cell.poll(cx));
+                    *self = Pending::Taken;
+                    return Poll::Ready(match result {
+                        Ok(block) => (block, Ok(())),
+                        Err(error) => (Bytes::new(), Err(error)),
+                    });
+                }
                 Pending::Taken => panic!("a reply was polled after it had resolved"),
             };
             *self = next;
@@ -72,7 +83,8 @@ impl Drop for Pending {
                     placed.link.abandon(token);
                 }
             }
-            Pending::Refused(_) | Pending::Taken => {}
+            // It ends by itself, and nobody hears of it.
+            Pending::Cluster(_) | Pending::Refused(_) | Pending::Taken => {}
         }
     }
 }

@@ -98,7 +98,7 @@ impl Session {
             Ok(token) => Sent::Here(link.clone(), token),
             Err((_, error)) => Sent::Refused(error),
         };
-        Reply::new(sent, name, None)
+        Reply::new(sent, name, true, None)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {

@@ -176,14 +176,18 @@ impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
         let bytes = self.share.bytes.split().freeze();
         let (count, len) = (leaves.len(), bytes.len());
         let body = Body::Encoded(bytes, count as u32);
-        let (token, ended) =
-            match lease.link.submit(Call { body, deadline: Time::NEVER, metered: true }) {
-                Ok(token) => (token, None),
-                Err((_, error)) => {
-                    self.is_over = true;
-                    (Token::DISCARD, Some(Err(error)))
-                }
-            };
+        let (token, ended) = match lease.link.submit(Call {
+            body,
+            deadline: Time::NEVER,
+            metered: true,
+            flight: None,
+        }) {
+            Ok(token) => (token, None),
+            Err((_, error)) => {
+                self.is_over = true;
+                (Token::DISCARD, Some(Err(error)))
+            }
+        };
         self.sent += count as u64;
         self.in_flight += count;
         self.in_flight_bytes += len;

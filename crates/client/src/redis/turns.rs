@@ -38,10 +38,11 @@ impl Driven for Link {
         }
         core.settle(now);
         let stopped = !core.engine.wants_bytes();
-        let gone = core.take_gone();
+        let (gone, landed) = (core.take_gone(), core.take_landed());
         std::mem::swap(&mut core.wakers, wakers);
         drop(core);
         wakers.drain(..).for_each(Waker::wake);
+        self.context.landed(landed);
         if gone {
             self.seat.lost();
         }
@@ -71,10 +72,11 @@ impl Driven for Link {
             transport.cork(engine, now, false);
         }
         let (open, stopped) = (!core.engine.is_closed(), !core.engine.wants_bytes());
-        let gone = core.take_gone();
+        let (gone, landed) = (core.take_gone(), core.take_landed());
         std::mem::swap(&mut core.wakers, wakers);
         drop(core);
         wakers.drain(..).for_each(Waker::wake);
+        self.context.landed(landed);
         if gone {
             self.seat.lost();
         }

@@ -9,8 +9,7 @@ use crate::support::{client, key};
 async fn calls_made_before_the_first_is_awaited_are_answered_in_order() {
     let Some(client) = client().await else { return };
     let key = key("n");
-    let replies: Vec<_> =
-        (0..5_000).map(|_| client.cmd("INCR").arg(&key).send::<i64>()).collect();
+    let replies: Vec<_> = (0..5_000).map(|_| client.cmd("INCR").arg(&key).send::<i64>()).collect();
     for (n, reply) in (1..).zip(replies) {
         assert_eq!(reply.await.unwrap(), n);
     }

@@ -76,7 +76,9 @@ pub enum Refused {
 }
 
 impl Refused {
-    pub(super) fn cross_slot(first: (&[u8], u16), second: (&[u8], u16)) -> Refused {
+    /// Two keys lie in different hash slots; each with its slot.
+    #[must_use]
+    pub fn cross_slot(first: (&[u8], u16), second: (&[u8], u16)) -> Refused {
         Refused::CrossSlot { first: (shown(first.0), first.1), second: (shown(second.0), second.1) }
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Flight {
     pub(super) outcome: Outcome,
     pub(super) redirects: u32,
     pub(super) retry: Option<Box<Retry>>,
-    request: Key,
+    pub(super) request: Key,
     part: usize,
     /// Its place in the order of what was submitted.
     number: u64,

@@ -5,6 +5,7 @@
 
 mod made;
 mod recorded;
+mod redis;
 mod server;
 
 use std::collections::BTreeSet;
@@ -15,6 +16,7 @@ use std::path::Path;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut corpus = Corpus::default();
     recorded::write(&mut corpus)?;
+    redis::write(&mut corpus)?;
     made::write(&mut corpus)?;
     println!("{} files, {} bytes", corpus.written.len(), corpus.bytes);
     Ok(())

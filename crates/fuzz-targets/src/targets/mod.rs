@@ -6,7 +6,10 @@ mod config;
 mod frames;
 mod frontend;
 mod pool;
+mod redis;
 mod replies;
+mod resp;
+mod resp_peer;
 mod rows;
 mod scram;
 mod server_error;
@@ -24,7 +27,8 @@ use crate::{Memory, Target};
 /// the notes grow to 400 (`replies`), an empty value of four becomes an element of 32 in a list that doubles
 /// (`rows`), a pair of JSON in seven becomes a map of 600, and a `numeric` of ten bytes has up to 131,072
 /// digits where another number is made of it (`rows`, `values`). The input of `startup` may say that it
-/// comes again and again, until it is longer than anything a stranger may say.
+/// comes again and again, until it is longer than anything a stranger may say. The peer of `resp_peer` makes room for 64 KiB
+/// of items before it looks for them, at each level.
 pub const TARGETS: &[Target] = &[
     target("backend", backend::run, 4 << 10, 24),
     target("catalog", catalog::run, 64 << 10, 256),
@@ -32,7 +36,10 @@ pub const TARGETS: &[Target] = &[
     target("frames", frames::run, 4 << 10, 24),
     target("frontend", frontend::run, 16 << 10, 24),
     target("pool", pool::run, 1 << 20, 64),
+    target("redis", redis::run, 8 << 10, 512),
     target("replies", replies::run, 8 << 10, 512),
+    target("resp", resp::run, 8 << 10, 128),
+    target("resp_peer", resp_peer::run, 8 << 20, 1 << 10),
     target("rows", rows::run, 1 << 20, 256),
     target("scram", scram::run, 16 << 10, 16),
     target("server_error", server_error::run, 16 << 10, 32),

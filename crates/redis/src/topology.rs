@@ -3,6 +3,8 @@
 //! User names, passwords and the names that a certificate must have are the client's settings; nothing
 //! of them is ever taken from here.
 
+mod read;
+
 use std::ops::RangeInclusive;
 
 use onetrip_engine::Violation;

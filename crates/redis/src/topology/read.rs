@@ -1,0 +1,185 @@
+//! A topology out of what a node answers to `CLUSTER SLOTS` or `CLUSTER SHARDS`.
+
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
+
+use onetrip_engine::Violation;
+
+use super::{Node, Shard, Topology};
+use crate::redirect::Address;
+use crate::reply::{Items, Reply};
+use crate::slots::SLOTS;
+
+type Ranges = Vec<RangeInclusive<u16>>;
+
+impl Topology {
+    /// Reads the reply to `CLUSTER SLOTS`, as `asked`, the node that answered, meant it: a node without
+    /// a host has the same host. Ports are those of the kind of connection that it came over.
+    ///
+    /// # Errors
+    /// Where it is anything else than slots with their nodes.
+    pub fn from_slots(reply: &Reply<'_>, asked: &Address) -> Result<Topology, Violation> {
+        let mut shards: Vec<(Shard, Ranges)> = Vec::new();
+        let mut number_of = HashMap::new();
+        for range in items(reply)? {
+            let mut fields = items(&range)?;
+            let range = slot(fields.next())?..=slot(fields.next())?;
+            let master = slots_node(fields.next(), asked)?;
+            let number = *number_of.entry(master.id.clone()).or_insert(shards.len());
+            if number == shards.len() {
+                let replicas = fields.map(|node| slots_node(Some(node), asked));
+                let replicas = replicas.collect::<Result<_, _>>()?;
+                shards.push((Shard { master, replicas }, Vec::new()));
+            }
+            shards[number].1.push(range);
+        }
+        Topology::new(shards)
+    }
+
+    /// Reads the reply to `CLUSTER SHARDS`, which Redis has since 7.0, as `asked`, the node that
+    /// answered, meant it. With `tls`, a node is where it listens for TLS. Replicas that are not online
+    /// are left out; slots of a shard without a master belong to nobody.
+    ///
+    /// # Errors
+    /// Where it is anything else than shards with slots and nodes.
+    pub fn from_shards(
+        reply: &Reply<'_>,
+        asked: &Address,
+        tls: bool,
+    ) -> Result<Topology, Violation> {
+        let shards = items(reply)?.filter_map(|shard| read_shard(&shard, asked, tls).transpose());
+        Topology::new(shards.collect::<Result<Vec<_>, _>>()?)
+    }
+}
+
+/// A node of `CLUSTER SLOTS`: host, port, and since 4.0 its id, and since 7.0 other names.
+fn slots_node(reply: Option<Reply<'_>>, asked: &Address) -> Result<Node, Violation> {
+    let mut fields = items(&reply.ok_or(NOT_SLOTS)?)?;
+    let host = fields.next().and_then(|host| text(&host));
+    let port = number(fields.next().as_ref()).ok_or(NOT_SLOTS)?;
+    let id = fields.next().and_then(|id| text(&id));
+    let other = fields.next().and_then(|other| field(&other, "ip"));
+    let other = other.and_then(|ip| text(&ip));
+    let address = address(host, other, port, asked).ok_or(NO_ADDRESS)?;
+    let id = id.unwrap_or_else(|| address.to_string());
+    Ok(Node { id: checked_id(id)?, address })
+}
+
+/// `None` where it has no master.
+fn read_shard(
+    reply: &Reply<'_>,
+    asked: &Address,
+    tls: bool,
+) -> Result<Option<(Shard, Ranges)>, Violation> {
+    let ranges = ranges(&field(reply, "slots").ok_or(NOT_SHARDS)?)?;
+    let mut members = Vec::new();
+    for node in items(&field(reply, "nodes").ok_or(NOT_SHARDS)?)? {
+        members.extend(read_member(&node, asked, tls)?);
+    }
+    // Where a master has failed, the one that took its place comes first.
+    members.sort_by_key(|member| (!member.is_master, !member.is_online));
+    let mut members = members.into_iter();
+    let Some(first) = members.next().filter(|first| first.is_master) else { return Ok(None) };
+    let replicas = members.filter(|member| member.is_online).map(|member| member.node);
+    Ok(Some((Shard { master: first.node, replicas: replicas.collect() }, ranges)))
+}
+
+struct Member {
+    node: Node,
+    is_master: bool,
+    is_online: bool,
+}
+
+/// `None` where it does not listen for connections of this kind.
+fn read_member(reply: &Reply<'_>, asked: &Address, tls: bool) -> Result<Option<Member>, Violation> {
+    let named = |name| field(reply, name).and_then(|field| text(&field));
+    let port = field(reply, if tls { "tls-port" } else { "port" });
+    let Some(port) = number(port.as_ref()).filter(|port| *port != 0) else { return Ok(None) };
+    let address = address(named("endpoint"), named("ip"), port, asked).ok_or(NO_ADDRESS)?;
+    let id = checked_id(named("id").ok_or(NOT_SHARDS)?)?;
+    let role = named("role").ok_or(NOT_SHARDS)?;
+    let is_online = named("health").is_none_or(|health| health == "online");
+    let node = Node { id, address };
+    Ok(Some(Member { node, is_master: role == "master", is_online }))
+}
+
+/// The endpoint that the node prefers; none means the host that was asked. `?` stands for a name that it
+/// was not told, where its IP does.
+fn address(
+    endpoint: Option<String>,
+    ip: Option<String>,
+    port: u16,
+    asked: &Address,
+) -> Option<Address> {
+    let known = |host: &String| !host.is_empty() && host != "?";
+    let same = || asked.host.to_string();
+    let host = match endpoint {
+        Some(endpoint) if endpoint == "?" => ip.filter(known).unwrap_or_else(same),
+        endpoint => endpoint.filter(known).unwrap_or_else(same),
+    };
+    Address::new(&host, port)
+}
+
+/// Beginnings and ends by turns.
+fn ranges(reply: &Reply<'_>) -> Result<Ranges, Violation> {
+    let mut slots = items(reply)?;
+    let mut ranges = Vec::new();
+    while let Some(start) = slots.next() {
+        ranges.push(slot(Some(start))?..=slot(slots.next())?);
+    }
+    Ok(ranges)
+}
+
+fn slot(reply: Option<Reply<'_>>) -> Result<u16, Violation> {
+    let slot = number(reply.as_ref()).filter(|slot| *slot < SLOTS);
+    slot.ok_or(Violation("a cluster has a slot that there is not"))
+}
+
+fn items<'a>(reply: &Reply<'a>) -> Result<Items<'a>, Violation> {
+    match reply {
+        Reply::Array(items) | Reply::Set(items) => Ok(items.clone()),
+        Reply::Map(pairs) => Ok(pairs.clone().items()),
+        _ => Err(Violation("a cluster's answer is no list")),
+    }
+}
+
+/// The value of a field, of a map or of a list of names and values.
+fn field<'a>(reply: &Reply<'a>, name: &str) -> Option<Reply<'a>> {
+    let mut items = items(reply).ok()?;
+    loop {
+        let (key, value) = (items.next()?, items.next()?);
+        if text(&key).is_some_and(|key| key == name) {
+            return Some(value);
+        }
+    }
+}
+
+fn text(reply: &Reply<'_>) -> Option<String> {
+    let bytes = match reply {
+        Reply::Bulk(bytes) => bytes,
+        Reply::Simple(bytes) | Reply::Verbatim { text: bytes, .. } => *bytes,
+        _ => return None,
+    };
+    String::from_utf8(bytes.to_vec()).ok()
+}
+
+fn number(reply: Option<&Reply<'_>>) -> Option<u16> {
+    match reply {
+        Some(Reply::Int(number)) => u16::try_from(*number).ok(),
+        _ => None,
+    }
+}
+
+/// A name of 40 hexadecimal digits, or an address where a server does not tell names.
+fn checked_id(id: String) -> Result<Box<str>, Violation> {
+    let fits =
+        (1..=ID_LEN_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    fits.then(|| id.into_boxed_str()).ok_or(Violation("a node of a cluster has no name"))
+}
+
+/// More than the longest address with its port.
+const ID_LEN_MAX: usize = 300;
+
+const NOT_SLOTS: Violation = Violation("an answer to CLUSTER SLOTS lacks a node");
+const NOT_SHARDS: Violation = Violation("an answer to CLUSTER SHARDS lacks a field");
+const NO_ADDRESS: Violation = Violation("a node of a cluster has no address");

@@ -161,6 +161,26 @@ impl World {
         }
     }
 
+    /// Callers take some of the replies that reading waits for, or all.
+    pub(super) fn consume(&mut self) {
+        if self.untaken == 0 {
+            return;
+        }
+        let some = if self.rng.one_in(2) { self.untaken } else { self.rng.up_to(self.untaken) };
+        self.engine.handle_taken(some);
+        self.untaken -= some;
+        self.moved = true;
+        self.book.report.count("slow reader took some");
+    }
+
+    /// Counts what its caller has not taken.
+    pub(super) fn note_received(&mut self, token: Token, len: usize) {
+        let record = self.book.records.get(&token.0);
+        if record.is_some_and(|record| record.plan.metered) {
+            self.untaken += len;
+        }
+    }
+
     pub(super) fn terminate(&mut self) {
         self.note(|_| "terminate".into());
         self.terminated = true;
@@ -183,9 +203,14 @@ impl World {
             ("queued", engine.queued(), limits.queue_max + 1 + window),
             ("bytes queued", engine.queued_bytes(), limits.queue_bytes_max + request + bytes),
             ("bytes undelivered", engine.undelivered_bytes(), 0),
+            ("bytes untaken", engine.untaken_bytes(), limits.untaken_bytes_max + self.input_max),
             // What is unwritten of requests whose reply came early stays behind.
             ("bytes unwritten", engine.transmit().len(), 2 * bytes),
         ];
+        if !engine.is_closed() && engine.untaken_bytes() != self.untaken {
+            let (counted, left) = (engine.untaken_bytes(), self.untaken);
+            self.book.complain(format!("{left} bytes were not taken, and {counted} are counted"));
+        }
         for (what, is, max) in checks {
             if is > max {
                 self.book.complain(format!("{is} {what}, and {max} is the most"));
@@ -205,6 +230,7 @@ fn request(plan: &Plan, reserved: bool) -> Request<Expect> {
         deadline: plan.deadline,
         again: plan.again,
         in_order: plan.in_order,
+        metered: plan.metered,
         reserved,
         ..Request::isolated(token, plan.expect())
     }

@@ -76,6 +76,10 @@ impl World {
         if self.engine.is_closed() || deaf {
             return;
         }
+        if !self.engine.wants_bytes() {
+            self.book.report.count("reading waited");
+            return;
+        }
         let max = self.chunk();
         let bytes = self.down.pop(self.now, max);
         if !bytes.is_empty() {
@@ -101,6 +105,7 @@ impl World {
             return;
         }
         self.last_moved = self.now;
+        self.input_max = self.input_max.max(self.input.len());
         self.need = self.engine.handle_bytes(self.now, &mut self.input);
         if self.need <= self.input.len() {
             self.book.complain("the engine stopped at bytes that it could have taken");

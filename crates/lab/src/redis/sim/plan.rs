@@ -27,6 +27,8 @@ pub(super) struct Plan {
     pub(super) again: bool,
     pub(super) in_order: bool,
     pub(super) discard: bool,
+    /// Reading stops when its caller does not take its reply.
+    pub(super) metered: bool,
 }
 
 /// What kind of request it is.
@@ -114,6 +116,7 @@ impl World {
         plan.again = self.rng.one_in(2);
         plan.in_order = self.rng.one_in(3);
         plan.discard = self.rng.one_in(20);
+        plan.metered = self.settings.metered && !plan.discard && self.rng.one_in(2);
         plan.deadline = if plan.discard { Time::NEVER } else { self.deadline() };
         plan
     }
@@ -130,6 +133,7 @@ impl World {
             again: false,
             in_order: false,
             discard: false,
+            metered: false,
         };
         Build { out: BytesMut::new(), plan }
     }

@@ -15,6 +15,8 @@ pub(super) struct Settings {
     pub(super) failures: u64,
     /// Whether scripts get lost.
     pub(super) losses: bool,
+    /// Whether reading waits for callers that are slow to take their replies.
+    pub(super) metered: bool,
     /// How many rounds the network makes at once, and one in how many steps it does.
     pub(super) rounds: usize,
     pub(super) calm: u64,
@@ -31,7 +33,8 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn new(rng: &mut Rng) -> Settings {
-        let network = Network::new(rng);
+        let mut network = Network::new(rng);
+        network.limits.untaken_bytes_max = rng.pick(&[0, 100, 5000, 1 << 20]);
         let speed = network.speed();
         let steps = 40 + rng.index(260);
         // Replies of more than 16 KiB are handed on in parts.
@@ -43,6 +46,7 @@ impl Settings {
             refusals: rng.pick(&[0, 0, 3, 20]),
             failures: rng.pick(&[0, 3, 12, 12]),
             losses: rng.one_in(2),
+            metered: rng.one_in(3),
             rounds: rng.pick(&[1, 8, 30, 100]),
             calm: rng.pick(&[1, 2, 8]),
             steps,

@@ -51,6 +51,10 @@ pub(super) struct World {
     pub(super) garbled: bool,
     /// When bytes last moved, or began to wait.
     pub(super) last_moved: Time,
+    /// Bytes of metered replies that their callers have not taken.
+    pub(super) untaken: usize,
+    /// The most bytes that the engine was given at once.
+    pub(super) input_max: usize,
     /// The longest request so far.
     pub(super) bytes_max: usize,
     /// Whether anything moved in the last round.
@@ -99,6 +103,8 @@ impl World {
             terminated: false,
             garbled: false,
             last_moved: Time::ZERO,
+            untaken: 0,
+            input_max: 0,
             bytes_max: 0,
             moved: false,
         };
@@ -178,12 +184,13 @@ impl World {
         if self.rng.one_in(self.settings.calm) {
             self.pump();
         }
-        match self.rng.below(10) {
+        match self.rng.below(11) {
             0 | 1 => self.client_write(),
             2 | 3 => self.server_read(),
             4 | 5 => self.server_write(),
             6 | 7 => self.client_read(),
             8 => self.pass_some_time(),
+            9 => self.consume(),
             _ => self.server_moment(),
         }
     }
@@ -218,6 +225,7 @@ impl World {
             }
             self.moved = false;
             self.take_turn();
+            self.consume();
             self.move_bytes();
             if !self.moved && !self.wait_for_next() {
                 self.nothing_moves();
@@ -313,10 +321,14 @@ impl World {
     fn handle_time(&mut self) {
         let late = self.mutator.is(Mutation::LateDeadlines);
         let due = self.engine.poll_deadline().is_some_and(|at| at <= self.now);
+        let unread = !self.engine.wants_bytes() && self.down.next() <= self.now;
         if !late && (self.rng.one_in(4) || due) {
             self.engine.handle_time(self.now);
         }
         self.drain();
+        if unread && self.book.closed == Some(CloseReason::Stalled) {
+            self.book.complain("it was declared dead, and what it sent had not been read");
+        }
         let next = self.engine.poll_deadline();
         if !late && next.is_some_and(|next| next <= self.now) {
             self.book.complain(format!("the next deadline {next:?} is over, it is {:?}", self.now));
@@ -364,7 +376,11 @@ impl World {
 
     fn react(&mut self, output: Output<Event>) {
         match output {
-            Output::Ended { token, .. } => self.parked.retain(|plan| plan.id != token.0),
+            Output::Data { token, block } => self.note_received(token, block.len()),
+            Output::Ended { token, block, .. } => {
+                self.note_received(token, block.len());
+                self.parked.retain(|plan| plan.id != token.0);
+            }
             Output::Room { token } => self.room_for(token),
             Output::Closed(reason) => self.closed(&reason),
             _ => {}

@@ -22,6 +22,13 @@ impl Frames {
         Frames::new(aggregate)
     }
 
+    /// What stands behind the first reply in a block.
+    pub(crate) fn behind_first(block: Bytes) -> Bytes {
+        let mut frames = Frames::new(block);
+        frames.next();
+        frames.rest
+    }
+
     /// Puts more bytes behind the rest.
     pub(crate) fn add(&mut self, more: Bytes) {
         if self.rest.is_empty() {

@@ -11,8 +11,9 @@ use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Ticket, 
 use onetrip_redis::router::FlightId;
 use onetrip_redis::{Event, Redis};
 
-use super::call::{Call, Scripts};
+use super::call::{Body, Call, Scripts};
 use super::config::Limits;
+use super::frames::Frames;
 use super::pool::Seat;
 use super::pushes::Pushes;
 use super::replies::{Replies, Taken};
@@ -339,6 +340,7 @@ impl Core {
             && let Some(entry) = self.replies.entry(token)
         {
             entry.flight = call.flight;
+            entry.asks = matches!(call.body, Body::Asking(_));
         }
         let request = call.request(token, &self.scripts);
         let scripts = &self.scripts;
@@ -376,6 +378,7 @@ impl Core {
 
     /// A command of a cluster has ended.
     fn land(&mut self, flight: FlightId, token: Token, block: Bytes, end: End) {
+        let asks = self.replies.entry(token).is_some_and(|entry| entry.asks);
         let landed = match end {
             End::Failed(Failure { cause: Cause::Server, .. }) => Landed::Reply(block),
             End::Failed(failure) => Landed::Failed(self.error_of(failure, &block)),
@@ -386,6 +389,7 @@ impl Core {
                     Some(Taken { too_large: true, .. }) => {
                         Landed::Failed(super::reply::too_large())
                     }
+                    Some(taken) if asks => Landed::Reply(Frames::behind_first(taken.block)),
                     Some(taken) => Landed::Reply(taken.block),
                     None => return,
                 }

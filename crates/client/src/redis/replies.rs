@@ -32,6 +32,8 @@ pub(crate) struct Entry {
     parked: Option<Box<Call>>,
     /// In a cluster, whom to tell what became of it.
     pub(crate) flight: Option<FlightId>,
+    /// The reply to ASKING stands in front.
+    pub(crate) asks: bool,
     /// Whether it calls scripts by their hashes, or sends their texts.
     pub(crate) has_scripts: bool,
 }

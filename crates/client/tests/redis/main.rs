@@ -1,5 +1,13 @@
 //! The Redis client against a real server: one server for the whole binary, one file per feature.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod atomic;
+mod blocking;
+mod cluster;
 mod commands;
+mod connecting;
+mod refusals;
+mod scripts;
+mod streams;
+mod subscriptions;
 mod support;

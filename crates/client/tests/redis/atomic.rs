@@ -1,0 +1,88 @@
+//! MULTI and EXEC, and sessions that watch.
+
+use onetrip::Outcome;
+
+use crate::support::{client, key};
+
+#[tokio::test]
+async fn an_atomic_list_runs_as_a_whole() {
+    let Some(client) = client().await else { return };
+    let key = key("counter");
+    let list = client.atomic();
+    let first = list.cmd("INCRBY").arg(&key).arg(5).send::<i64>();
+    let second = list.cmd("INCRBY").arg(&key).arg(7).send::<i64>();
+    let replies = list.run().await.unwrap();
+    assert_eq!((replies.get(first).unwrap(), replies.get(second).unwrap()), (5, 12));
+}
+
+#[tokio::test]
+async fn a_list_with_a_command_that_is_refused_does_not_run() {
+    let Some(client) = client().await else { return };
+    let key = key("unset");
+    let list = client.atomic();
+    let _ = list.cmd("SET").arg(&key).arg("x").send::<()>();
+    let _ = list.cmd("GET").send::<()>();
+    let error = list.run().await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Rejected);
+    assert!(error.to_string().contains("command 2 of 2"), "{error}");
+    let value: Option<String> = client.cmd("GET").arg(&key).send().await.unwrap();
+    assert_eq!(value, None);
+}
+
+#[tokio::test]
+async fn an_error_while_it_runs_is_that_of_its_command() {
+    let Some(client) = client().await else { return };
+    let key = key("text");
+    let list = client.atomic();
+    let _ = list.cmd("SET").arg(&key).arg("x").send::<()>();
+    let wrong = list.cmd("LPUSH").arg(&key).arg("y").send::<i64>();
+    let length = list.cmd("STRLEN").arg(&key).send::<i64>();
+    let replies = list.run().await.unwrap();
+    assert_eq!(replies.get(wrong).unwrap_err().redis_code(), Some("WRONGTYPE"));
+    assert_eq!(replies.get(length).unwrap(), 1);
+}
+
+#[tokio::test]
+async fn a_watched_key_that_was_changed_stops_the_list() {
+    let Some(client) = client().await else { return };
+    let key = key("stock");
+    let session = client.session().await.unwrap();
+    session.watch([&key]).await.unwrap();
+    client.cmd("SET").arg(&key).arg(1).send::<()>().await.unwrap();
+    let list = session.atomic();
+    let _ = list.cmd("SET").arg(&key).arg(2).send::<()>();
+    let error = list.run().await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), ("watched_key_changed", Outcome::Rejected));
+    let value: i64 = client.cmd("GET").arg(&key).send().await.unwrap();
+    assert_eq!(value, 1);
+}
+
+#[tokio::test]
+async fn what_one_session_watched_is_nothing_to_the_next() {
+    let Some(client) = client().await else { return };
+    let key = key("watched");
+    let session = client.session().await.unwrap();
+    session.watch([&key]).await.unwrap();
+    let id: i64 = session.cmd("CLIENT ID").send().await.unwrap();
+    drop(session);
+    client.cmd("SET").arg(&key).arg(1).send::<()>().await.unwrap();
+    let session = client.session().await.unwrap();
+    let same: i64 = session.cmd("CLIENT ID").send().await.unwrap();
+    assert_eq!(id, same, "the connection was lent again");
+    let list = session.atomic();
+    let set = list.cmd("INCR").arg(&key).send::<i64>();
+    assert_eq!(list.run().await.unwrap().get(set).unwrap(), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_selected_another_database_is_not_lent_again() {
+    let Some(client) = client().await else { return };
+    let key = key("elsewhere");
+    let session = client.session().await.unwrap();
+    session.cmd("SELECT").arg(3).send::<()>().await.unwrap();
+    session.cmd("SET").arg(&key).arg(1).send::<()>().await.unwrap();
+    drop(session);
+    let session = client.session().await.unwrap();
+    let value: Option<i64> = session.cmd("GET").arg(&key).send().await.unwrap();
+    assert_eq!(value, None);
+}

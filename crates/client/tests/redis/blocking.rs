@@ -1,0 +1,76 @@
+//! Commands that block, on connections of their own.
+
+use std::time::Duration;
+
+use crate::support::{client, config, key};
+use onetrip::redis::Client;
+
+#[tokio::test]
+async fn a_command_that_blocks_stalls_nobody() {
+    let Some(client) = client().await else { return };
+    let (list, other) = (key("list"), key("other"));
+    let popped = client.cmd("BLPOP").arg(&list).arg(0).send::<(String, String)>();
+    // Were they on one connection, this would never be answered.
+    client.cmd("SET").arg(&other).arg(1).send::<()>().await.unwrap();
+    client.cmd("RPUSH").arg(&list).arg("x").send::<i64>().await.unwrap();
+    assert_eq!(popped.await.unwrap(), (list, "x".to_owned()));
+}
+
+#[tokio::test]
+async fn reading_a_stream_blocks_only_with_block() {
+    let Some(client) = client().await else { return };
+    let stream = key("stream");
+    let before = client.metrics().open;
+    client.cmd("XADD").arg(&stream).arg("*").arg("a").arg("1").send::<String>().await.unwrap();
+    client.cmd("XREAD").arg("STREAMS").arg(&stream).arg("0").send::<()>().await.unwrap();
+    assert_eq!(client.metrics().open, before, "no connection was opened for it");
+    let read = client.cmd("XREAD").args(["BLOCK", "0", "STREAMS", &stream, "$"]).send::<()>();
+    // It is sent when the connection is there, and `$` is the last entry then.
+    while blocked(&client).await == 0 {}
+    client.cmd("XADD").arg(&stream).arg("*").arg("a").arg("2").send::<String>().await.unwrap();
+    read.await.unwrap();
+}
+
+async fn blocked(client: &Client) -> i64 {
+    let info: String = client.cmd("INFO").arg("clients").send().await.unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("blocked_clients:")).unwrap();
+    line.trim().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_dropped_one_takes_nothing_that_comes_later() {
+    let Some(client) = client().await else { return };
+    let list = key("list");
+    let popped = client.cmd("BLPOP").arg(&list).arg(0).send::<(String, String)>();
+    let mut popped = Box::pin(popped);
+    while blocked_on(&client, &list).await == 0 {
+        std::future::poll_fn(|cx| {
+            let _ = popped.as_mut().poll(cx);
+            std::task::Poll::Ready(())
+        })
+        .await;
+    }
+    drop(popped);
+    while blocked_on(&client, &list).await > 0 {}
+    client.cmd("RPUSH").arg(&list).arg("x").send::<i64>().await.unwrap();
+    assert_eq!(client.cmd("LLEN").arg(&list).send::<i64>().await.unwrap(), 1);
+}
+
+/// How many connections wait in BLPOP. Others' tests may have some too, so the key is in the name of ours: the
+/// list of clients says what each does, not with what.
+async fn blocked_on(client: &Client, _: &str) -> usize {
+    let list: String = client.cmd("CLIENT LIST").send().await.unwrap();
+    list.lines().filter(|line| line.contains("cmd=blpop") && line.contains("flags=b")).count()
+}
+
+#[tokio::test]
+async fn the_time_in_line_for_a_connection_counts() {
+    let Some(config) = config() else { return };
+    let config = config.limits(|limits| limits.connections_max = 1);
+    let client = Client::connect_with(&config).await.unwrap();
+    let _session = client.session().await.unwrap();
+    let late = client.timeout(Duration::from_millis(20));
+    let error = late.cmd("BLPOP").arg(key("list")).arg(0).send::<()>().await.unwrap_err();
+    assert_eq!(error.kind(), onetrip::Kind::Timeout, "{error}");
+    assert_eq!(error.outcome(), onetrip::Outcome::NotSent);
+}

@@ -1,0 +1,94 @@
+//! A cluster.
+
+use onetrip::Outcome;
+use onetrip::redis::{Client, Config};
+use onetrip_lab::redis::{Cluster, ClusterSettings, Settings, found_or_skipped};
+
+fn start(masters: usize, replicas: usize) -> Option<Cluster> {
+    let installation = Some(found_or_skipped()?);
+    let node = Settings { installation, ..Settings::default() };
+    let settings = ClusterSettings { masters, replicas, node, ..ClusterSettings::default() };
+    Some(Cluster::start(&settings).unwrap())
+}
+
+async fn connect(cluster: &Cluster) -> Client {
+    let config: Config = cluster.urls()[0].parse().unwrap();
+    Client::connect_with(&config.cluster(true)).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commands_go_where_their_keys_are() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let replies: Vec<_> =
+        (0..1_000).map(|n| client.cmd("SET").arg(format!("key:{n}")).arg(n).send::<()>()).collect();
+    for reply in replies {
+        reply.await.unwrap();
+    }
+    let pipeline = client.pipeline();
+    let gets: Vec<_> =
+        (0..1_000).map(|n| pipeline.cmd("GET").arg(format!("key:{n}")).send::<i64>()).collect();
+    let replies = pipeline.run().await.unwrap();
+    for (n, get) in gets.into_iter().enumerate() {
+        assert_eq!(replies.get(get).unwrap(), n as i64);
+    }
+    // Over all nodes, and put together again.
+    assert_eq!(client.cmd("DBSIZE").send::<i64>().await.unwrap(), 1_000);
+    let values: Vec<i64> =
+        client.cmd("MGET").args((0..100).map(|n| format!("key:{n}"))).send().await.unwrap();
+    assert_eq!(values, (0..100).collect::<Vec<i64>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_two_slots_are_refused_by_name() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let error = client.cmd("SINTER").arg("left").arg("right").send::<()>().await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), ("cross_slot", Outcome::NotSent));
+    assert!(error.to_string().contains("left") && error.to_string().contains("right"), "{error}");
+    let list = client.atomic();
+    let _ = list.cmd("SET").arg("left").arg(1).send::<()>();
+    let _ = list.cmd("SET").arg("right").arg(1).send::<()>();
+    assert_eq!(list.run().await.unwrap_err().code(), "cross_slot");
+    let list = client.atomic();
+    let _ = list.cmd("SET").arg("{a}left").arg(1).send::<()>();
+    let get = list.cmd("GET").arg("{a}left").send::<i64>();
+    assert_eq!(list.run().await.unwrap().get(get).unwrap(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_slot_that_moves_takes_its_commands_along_in_order() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let slot = 5061; // That of `bar`.
+    let from = cluster.master_of(slot).unwrap();
+    let to = (from + 1) % 3;
+    for n in 1..=100 {
+        assert_eq!(client.cmd("INCR").arg("{bar}n").send::<i64>().await.unwrap(), n);
+    }
+    let moving = cluster.begin_move(slot, from, to).unwrap();
+    // Some keys are here and some there: ASK.
+    assert_eq!(client.cmd("INCR").arg("{bar}new").send::<i64>().await.unwrap(), 1);
+    assert_eq!(client.cmd("INCR").arg("{bar}n").send::<i64>().await.unwrap(), 101);
+    while moving.move_keys(10).unwrap() > 0 {}
+    moving.finish().unwrap();
+    let replies: Vec<_> =
+        (0..100).map(|_| client.cmd("INCR").arg("{bar}n").send::<i64>()).collect();
+    for (n, reply) in (102..).zip(replies) {
+        assert_eq!(reply.await.unwrap(), n);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_and_blocking_commands_find_their_node() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let script = onetrip::redis::Script::new("return redis.call('INCR', KEYS[1])");
+    for n in 0..30 {
+        let key = format!("n:{n}");
+        assert_eq!(client.script::<i64>(script.call([&key], [0; 0])).await.unwrap(), 1);
+        let popped = client.cmd("BLPOP").arg(format!("l:{n}")).arg(0).send::<(String, i64)>();
+        client.cmd("RPUSH").arg(format!("l:{n}")).arg(n).send::<i64>().await.unwrap();
+        assert_eq!(popped.await.unwrap().1, n);
+    }
+}

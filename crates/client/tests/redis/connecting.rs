@@ -1,0 +1,146 @@
+//! Ways to a server, and back to it.
+
+use std::net::TcpListener;
+
+use onetrip::redis::{Client, Config, Protocol};
+use onetrip::{Kind, Outcome};
+use onetrip_lab::redis::Settings;
+
+use crate::support::{config, key, server};
+
+async fn refused(config: &Config) -> onetrip::Error {
+    let error = Client::connect_with(config).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotSent);
+    assert!(!error.to_string().contains('\n'), "{error}");
+    error
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_said_at_once_and_not_shown() {
+    let Some(config) = config() else { return };
+    for config in [config.clone(), config.protocol(Protocol::Resp2)] {
+        let error = refused(&config.password("hunter2")).await;
+        assert_eq!(error.redis_code(), Some("WRONGPASS"), "{error}");
+        assert!(!format!("{error} {error:?}").contains("hunter2"));
+    }
+}
+
+#[tokio::test]
+async fn a_missing_password_is_asked_for() {
+    let Some(server) = server(Settings::default()) else { return };
+    let config = Config::new().server("127.0.0.1", server.port());
+    for config in [config.clone(), config.protocol(Protocol::Resp2).database(1)] {
+        let error = refused(&config).await;
+        assert_eq!(error.redis_code(), Some("NOAUTH"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_is_no_redis_is_named_so() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        use std::io::{Read, Write};
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut buffer = [0; 64];
+        let _ = stream.read(&mut buffer);
+        let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    });
+    let error = refused(&Config::new().server("127.0.0.1", port)).await;
+    assert_eq!(error.code(), "not_redis");
+    assert!(error.to_string().contains("does not speak the protocol of Redis"), "{error}");
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_with_the_address() {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let error = refused(&Config::new().server("127.0.0.1", port)).await;
+    assert_eq!((error.kind(), error.code()), (Kind::Transport, "connect_failed"));
+    assert!(error.to_string().contains(&format!("127.0.0.1:{port}")), "{error}");
+}
+
+#[tokio::test]
+async fn user_database_and_name_are_those_of_the_url() {
+    let settings = Settings::default().user("app", "on >secret ~* &* +@all");
+    let Some(server) = server(settings) else { return };
+    for protocol in ["2", "3"] {
+        let url = format!(
+            "redis://app:secret@127.0.0.1:{}/5?client_name=till&protocol={protocol}",
+            server.port()
+        );
+        let client = Client::connect(&url).await.unwrap();
+        let info: String = client.cmd("CLIENT INFO").send().await.unwrap();
+        for part in ["user=app", "db=5", "name=till"] {
+            assert!(info.contains(part), "{part} is not in {info}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_unix_socket_does_as_well() {
+    let Some(server) = server(Settings { unix_only: true, ..Settings::default() }) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    assert_eq!(client.cmd("PING").send::<String>().await.unwrap(), "PONG");
+}
+
+#[tokio::test]
+async fn a_client_comes_back_when_its_server_does() {
+    let Some(mut server) = server(Settings::default()) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let key = key("n");
+    assert_eq!(client.cmd("INCR").arg(&key).send::<i64>().await.unwrap(), 1);
+    server.kill().unwrap();
+    server.restart().unwrap();
+    // The first may still have met the old one.
+    let mut last = client.cmd("INCR").arg(&key).send::<i64>().await;
+    while let Err(error) = last {
+        assert!(error.is_connection_lost(), "{error}");
+        last = client.cmd("INCR").arg(&key).send::<i64>().await;
+    }
+    assert_eq!(last.unwrap(), 1, "the server came back empty");
+}
+
+#[tokio::test]
+async fn calls_wait_for_a_server_that_is_away_in_their_order() {
+    let Some(mut server) = server(Settings::default()) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    server.kill().unwrap();
+    while client.metrics().open > 0 {
+        tokio::task::yield_now().await;
+    }
+    let key = key("n");
+    let replies: Vec<_> = (0..100).map(|_| client.cmd("INCR").arg(&key).send::<i64>()).collect();
+    server.restart().unwrap();
+    for (n, reply) in (1..).zip(replies) {
+        assert_eq!(reply.await.unwrap(), n);
+    }
+}
+
+#[tokio::test]
+async fn what_waits_for_a_server_that_stays_away_ends_as_not_sent() {
+    let Some(mut server) = server(Settings::default()) else { return };
+    let config: Config = server.url().parse().unwrap();
+    let config = config.limits(|limits| limits.wait_timeout = std::time::Duration::from_millis(50));
+    let client = Client::connect_with(&config).await.unwrap();
+    server.kill().unwrap();
+    while client.metrics().open > 0 {
+        tokio::task::yield_now().await;
+    }
+    let error = client.cmd("PING").send::<()>().await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotSent);
+    assert!(error.to_string().contains(&server.port().to_string()), "{error}");
+}
+
+#[tokio::test]
+async fn what_may_be_repeated_survives_a_lost_connection() {
+    let Some(config) = config() else { return };
+    let client = Client::connect_with(&config.client_name("victim")).await.unwrap();
+    let key = key("n");
+    client.cmd("SET").arg(&key).arg("1").send::<()>().await.unwrap();
+    let id: i64 = client.cmd("CLIENT ID").send().await.unwrap();
+    let killer = crate::support::client().await.unwrap();
+    // The server reads it when it is awake again, and its connection is gone by then.
+    let read = client.repeatable().cmd("GET").arg(&key).send::<String>();
+    killer.cmd("CLIENT KILL").arg("ID").arg(id).send::<i64>().await.unwrap();
+    assert_eq!(read.await.unwrap(), "1");
+}

@@ -1,0 +1,79 @@
+//! Scripts: EVAL first, EVALSHA after.
+
+use onetrip::Outcome;
+use onetrip::redis::{Client, Script};
+
+use crate::support::{client, key};
+
+async fn calls(client: &Client, command: &str) -> i64 {
+    let stats: String = client.cmd("INFO").arg("commandstats").send().await.unwrap();
+    let line =
+        stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |line| line.split(',').next().unwrap().parse().unwrap())
+}
+
+/// A script that no other test has, so that the server does not know it.
+fn script() -> Script {
+    Script::new(format!("return redis.call('INCRBY', KEYS[1], ARGV[1]) -- {}", key("script")))
+}
+
+#[tokio::test]
+async fn the_text_is_sent_once_and_then_the_hash_in_pipelines_too() {
+    let Some(server) = crate::support::server(Default::default()) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let (script, key) = (script(), key("n"));
+    let pipeline = client.pipeline();
+    let first = pipeline.script::<i64>(script.call([&key], [1]));
+    let second = pipeline.script::<i64>(script.call([&key], [2]));
+    let replies = pipeline.run().await.unwrap();
+    assert_eq!((replies.get(first).unwrap(), replies.get(second).unwrap()), (1, 3));
+    assert_eq!(client.script::<i64>(script.call([&key], [3])).await.unwrap(), 6);
+    assert_eq!((calls(&client, "eval").await, calls(&client, "evalsha").await), (1, 2));
+}
+
+#[tokio::test]
+async fn a_script_that_the_server_forgot_is_loaded_again() {
+    let Some(client) = client().await else { return };
+    let (script, key) = (script(), key("n"));
+    assert_eq!(client.script::<i64>(script.call([&key], [1])).await.unwrap(), 1);
+    client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+    assert_eq!(client.script::<i64>(script.call([&key], [1])).await.unwrap(), 2);
+    assert_eq!(client.metrics().counts.healed, 1);
+}
+
+#[tokio::test]
+async fn with_something_sent_behind_it_the_error_is_the_callers() {
+    let Some(client) = client().await else { return };
+    let (script, key) = (script(), key("n"));
+    client.script::<i64>(script.call([&key], [1])).await.unwrap();
+    client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+    // All leave in one write, and the second would be overtaken.
+    let call = client.script::<i64>(script.call([&key], [1]));
+    let behind = client.cmd("GET").arg(&key).send::<i64>();
+    let error = call.await.unwrap_err();
+    assert_eq!((error.redis_code(), error.outcome()), (Some("NOSCRIPT"), Outcome::Rejected));
+    assert_eq!(behind.await.unwrap(), 1);
+    assert_eq!(client.script::<i64>(script.call([&key], [1])).await.unwrap(), 2);
+}
+
+#[tokio::test]
+async fn an_error_from_within_leaves_what_was_written() {
+    let Some(client) = client().await else { return };
+    let key = key("n");
+    let script =
+        Script::new("redis.call('SET', KEYS[1], 1) return redis.call('LPUSH', KEYS[1], 1)");
+    let error = client.script::<i64>(script.call([&key], [0; 0])).await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+    assert_eq!(client.cmd("GET").arg(&key).send::<i64>().await.unwrap(), 1);
+}
+
+#[tokio::test]
+async fn in_an_atomic_list_it_runs_whatever_the_connection_knows() {
+    let Some(client) = client().await else { return };
+    let (script, key) = (script(), key("n"));
+    for n in 1..=2 {
+        let list = client.atomic();
+        let call = list.script::<i64>(script.call([&key], [1]));
+        assert_eq!(list.run().await.unwrap().get(call).unwrap(), n);
+    }
+}

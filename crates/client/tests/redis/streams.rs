@@ -1,0 +1,104 @@
+//! Commands without end.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use futures_core::Stream;
+use onetrip::Outcome;
+use onetrip::redis::{Command, CommandStream, FromReply};
+
+use crate::support::{client, key, server};
+use onetrip::redis::Client;
+
+async fn next<T: FromReply, I: Iterator<Item = Command> + Unpin>(
+    stream: &mut CommandStream<T, I>,
+) -> Option<Result<T, onetrip::Error>> {
+    poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
+}
+
+#[tokio::test]
+async fn replies_come_in_order_however_many_commands_there_are() {
+    let Some(client) = client().await else { return };
+    let commands = (0..50_000).map(|n| Command::new("ECHO").arg(n));
+    let mut replies = client.stream::<i64, _>(commands).window(1_000);
+    for n in 0..50_000 {
+        assert_eq!(next(&mut replies).await.unwrap().unwrap(), n);
+    }
+    assert!(next(&mut replies).await.is_none());
+    assert_eq!(replies.progress().answered, 50_000);
+}
+
+#[tokio::test]
+async fn commands_are_taken_when_the_window_has_room() {
+    let Some(client) = client().await else { return };
+    let taken = std::cell::Cell::new(0);
+    let commands = (0..10_000).map(|n| {
+        taken.set(n + 1);
+        Command::new("ECHO").arg(n)
+    });
+    let mut replies = client.stream::<i64, _>(commands).window(100);
+    for n in 0..10_000 {
+        assert_eq!(next(&mut replies).await.unwrap().unwrap(), n);
+        assert!(taken.get() <= n + 1 + 100, "{} were taken after {n}", taken.get());
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_fails_stops_nothing() {
+    let Some(client) = client().await else { return };
+    let key = key("text");
+    let commands = vec![
+        Command::new("SET").arg(&key).arg("x"),
+        Command::new("LPUSH").arg(&key).arg("y"),
+        Command::new("STRLEN").arg(&key),
+    ];
+    let mut replies = client.stream::<onetrip::redis::Value, _>(commands);
+    next(&mut replies).await.unwrap().unwrap();
+    let error = next(&mut replies).await.unwrap().unwrap_err();
+    assert_eq!((error.redis_code(), error.outcome()), (Some("WRONGTYPE"), Outcome::Rejected));
+    assert_eq!(next(&mut replies).await.unwrap().unwrap(), onetrip::redis::Value::Int(1));
+    assert!(next(&mut replies).await.is_none());
+}
+
+#[tokio::test]
+async fn replies_larger_than_what_is_kept_untaken_stop_the_server_and_not_the_stream() {
+    let Some(client) = client().await else { return };
+    let key = key("large");
+    client.cmd("SET").arg(&key).arg(vec![b'x'; 3 << 20]).send::<()>().await.unwrap();
+    let commands = (0..20).map(|_| Command::new("GET").arg(&key));
+    let mut replies = client.stream::<bytes::Bytes, _>(commands);
+    let mut count = 0;
+    while let Some(reply) = next(&mut replies).await {
+        assert_eq!(reply.unwrap().len(), 3 << 20);
+        count += 1;
+    }
+    assert_eq!(count, 20);
+}
+
+#[tokio::test]
+async fn after_a_lost_connection_each_command_that_was_taken_has_an_end() {
+    let Some(mut server) = server(Default::default()) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let commands = (0..1_000_000).map(|n| Command::new("ECHO").arg(n));
+    let mut replies = client.stream::<i64, _>(commands).window(5_000);
+    for n in 0..10_000 {
+        assert_eq!(next(&mut replies).await.unwrap().unwrap(), n);
+    }
+    server.kill().unwrap();
+    let (mut answered, mut unknown) = (10_000, 0);
+    while let Some(reply) = next(&mut replies).await {
+        match reply {
+            Ok(n) if unknown == 0 => {
+                assert_eq!(n, answered);
+                answered += 1;
+            }
+            Ok(_) => panic!("a reply behind one that was lost"),
+            Err(error) => {
+                assert!(matches!(error.outcome(), Outcome::Unknown | Outcome::NotSent), "{error}");
+                unknown += 1;
+            }
+        }
+    }
+    assert_eq!(replies.progress().sent, (answered + unknown) as u64);
+    assert!(unknown <= 5_000, "{unknown} were on their way");
+}

@@ -69,15 +69,21 @@ struct Caller {
 
 /// What became of a command.
 #[derive(Debug, Default)]
-pub(crate) struct Cell(Mutex<(Option<Result<Bytes, Error>>, Option<Waker>)>);
+pub(crate) struct Cell(Mutex<Ending>);
+
+#[derive(Debug, Default)]
+struct Ending {
+    result: Option<Result<Bytes, Error>>,
+    waker: Option<Waker>,
+}
 
 impl Cell {
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<Bytes, Error>> {
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match cell.0.take() {
+        match cell.result.take() {
             Some(result) => Poll::Ready(result),
             None => {
-                cell.1 = Some(cx.waker().clone());
+                cell.waker = Some(cx.waker().clone());
                 Poll::Pending
             }
         }
@@ -85,8 +91,8 @@ impl Cell {
 
     fn settle(&self, result: Result<Bytes, Error>) -> Option<Waker> {
         let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        cell.0 = Some(result);
-        cell.1.take()
+        cell.result = Some(result);
+        cell.waker.take()
     }
 }
 

@@ -11,12 +11,13 @@ use onetrip_engine::{Time, Token};
 use onetrip_redis::{Command, Spec};
 
 use super::FromReply;
-use super::call::{Body, Call};
+use super::call::{Body, Call, Item};
 use super::client::{Client, check, misplaced, name_of};
 use super::decode::decode;
-use super::error::from_frame;
 use super::frames::Frames;
 use super::node::{Lease, Waiting};
+use super::pipeline::checked;
+use super::sent::Pending;
 use crate::{Error, Outcome};
 
 /// So many commands share a slot of the engine, and so many bytes.
@@ -31,7 +32,8 @@ const SHARE_BYTES_MAX: usize = 16 << 10;
 ///
 /// Each reply is an item. A command that fails is an `Err` and the stream goes on. When the connection is lost,
 /// those that were sent are each an `Err` (`Unknown`; or `NotSent` if no byte of them was), and then the stream
-/// ends: nothing more is taken from the iterator.
+/// ends: nothing more is taken from the iterator. In a cluster the commands go to the nodes on their shared connections,
+/// and those to other nodes go on.
 ///
 /// Dropping it takes back what was not sent, and closes the connection if something on it is unanswered.
 #[must_use = "a stream does nothing unless it is polled"]
@@ -60,6 +62,9 @@ enum Stage {
     New,
     Borrowing(Waiting),
     Open(Lease),
+    /// In a cluster: each command is on its own way. Oldest first, each with its length and whether its error may
+    /// leave something behind.
+    Spread(VecDeque<(Pending, usize, bool)>),
     Over,
 }
 
@@ -158,6 +163,49 @@ impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
         }
     }
 
+    /// Sends what the window takes, each command to where its keys are.
+    fn fill_cluster(&mut self) {
+        let Some(cluster) = self.client.inner.cluster.clone() else { return };
+        while !self.is_over
+            && (self.in_flight == 0
+                || self.in_flight < self.window && self.in_flight_bytes < self.window_bytes)
+        {
+            let Some(command) = self.commands.next() else {
+                self.is_over = true;
+                break;
+            };
+            let spec = Spec::of(&command);
+            if let Err(error) = self.fits(&command, spec) {
+                (self.is_over, self.fault) = (true, Some(error));
+                break;
+            }
+            let len = command.len_max();
+            let item = Item::new(command, spec);
+            let leaves = item.leaves;
+            let sent = cluster.send(item, self.client.deadline(), self.client.repeats());
+            let Stage::Spread(spread) = &mut self.stage else { return };
+            spread.push_back((Pending::of(sent), len, leaves));
+            self.sent += 1;
+            self.in_flight += 1;
+            self.in_flight_bytes += len;
+        }
+    }
+
+    fn poll_cluster(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
+        self.fill_cluster();
+        let Stage::Spread(spread) = &mut self.stage else { return Poll::Ready(None) };
+        let Some((pending, len, leaves)) = spread.front_mut() else {
+            return Poll::Ready(self.fault.take().map(Err));
+        };
+        let (block, result) = std::task::ready!(pending.poll(cx));
+        let (len, leaves) = (*len, *leaves);
+        spread.pop_front();
+        self.in_flight -= 1;
+        self.in_flight_bytes -= len;
+        self.answered += 1;
+        Poll::Ready(Some(result.and_then(|()| checked(block, leaves))))
+    }
+
     fn fits(&self, command: &Command, spec: Option<&'static Spec>) -> Result<(), Error> {
         check(command, &self.client.inner.config)?;
         match spec.map(|spec| spec.place(command)) {
@@ -241,13 +289,7 @@ impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
     fn answered(&mut self, frame: Bytes, leaves: bool) -> Result<Bytes, Error> {
         self.in_flight -= 1;
         self.answered += 1;
-        match frame.first() {
-            Some(b'-' | b'!') => {
-                let outcome = onetrip_redis::protocol::outcome_of_frame(&frame, leaves);
-                Err(from_frame(&frame, outcome))
-            }
-            _ => Ok(frame),
-        }
+        checked(frame, leaves)
     }
 
     /// Takes what has come of the oldest share.
@@ -268,8 +310,12 @@ impl<T: FromReply, I: Iterator<Item = Command> + Unpin> Stream for CommandStream
     type Item = Result<T, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let in_cluster = self.client.inner.cluster.is_some();
         loop {
             match &mut self.stage {
+                Stage::New if in_cluster => {
+                    self.stage = Stage::Spread(VecDeque::new());
+                }
                 Stage::New => {
                     self.stage = Stage::Borrowing(
                         self.client.inner.node.wait_for_own(self.client.deadline()),
@@ -282,12 +328,17 @@ impl<T: FromReply, I: Iterator<Item = Command> + Unpin> Stream for CommandStream
                         return Poll::Ready(Some(Err(error)));
                     }
                 },
-                Stage::Open(_) => break,
+                Stage::Open(_) | Stage::Spread(_) => break,
                 Stage::Over => return Poll::Ready(None),
             }
         }
-        self.fill();
-        let reply = std::task::ready!(self.poll_reply(cx));
+        let reply = std::task::ready!(match &self.stage {
+            Stage::Spread(_) => self.poll_cluster(cx),
+            _ => {
+                self.fill();
+                self.poll_reply(cx)
+            }
+        });
         if reply.is_none() {
             // It goes back to the pool.
             self.stage = Stage::Over;

@@ -92,3 +92,27 @@ async fn scripts_and_blocking_commands_find_their_node() {
         assert_eq!(popped.await.unwrap().1, n);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stream_of_commands_is_split_by_node_and_answered_in_order() {
+    use futures_core::Stream;
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let commands = (0..10_000)
+        .map(|n| onetrip::redis::Command::new("INCRBY").arg(format!("n:{}", n % 1_000)).arg(1));
+    let mut replies = client.stream::<i64, _>(commands).window(500);
+    for n in 0..10_000 {
+        let reply = std::future::poll_fn(|cx| std::pin::Pin::new(&mut replies).poll_next(cx)).await;
+        assert_eq!(reply.unwrap().unwrap(), n / 1_000 + 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn published_messages_reach_whoever_subscribes() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let mut subscription = client.subscribe(["news"]).await.unwrap();
+    // PUBLISH counts the subscribers of one node.
+    client.cmd("PUBLISH").arg("news").arg("x").send::<i64>().await.unwrap();
+    assert_eq!(&subscription.next().await.unwrap().payload[..], b"x");
+}

@@ -57,6 +57,8 @@ pub enum Event {
     ScriptLoaded,
 }
 
+const UNASKED: Violation = Violation("the server answered a request that was not sent");
+
 /// Replies are handed on in parts of at least so many bytes before they are whole: what is kept here is
 /// looked up again with each read.
 const PART_MIN: usize = 16 << 10;
@@ -119,6 +121,27 @@ impl Redis {
         }
     }
 
+    /// A reply that is not whole is handed on in parts. What can't be is kept, up to a limit; of what nobody
+    /// asked for no more is read.
+    fn unfinished(
+        &mut self,
+        need: usize,
+        head: Option<&mut Expect>,
+    ) -> Result<Step<Event>, Violation> {
+        let may_part = self.may_part();
+        match head {
+            None if may_part => return Err(UNASKED),
+            Some(expect) if may_part && !expect.healing => {}
+            _ => return self.scanner.check_held(need).map(|()| Step::Need(need)),
+        }
+        let seen = self.scanner.seen();
+        if seen < PART_MIN {
+            return Ok(Step::Need(need));
+        }
+        self.scanner.consumed(seen);
+        Ok(Step::Part(seen))
+    }
+
     fn whole(
         &mut self,
         frame: &[u8],
@@ -140,7 +163,7 @@ impl Redis {
             return Ok(Step::Fatal(len));
         }
         let Some(expect) = head else {
-            return Err(Violation("the server answered a request that was not sent"));
+            return Err(UNASKED);
         };
         if std::mem::take(&mut expect.healing) {
             return Ok(Step::Event(len, Event::ScriptLoaded));
@@ -258,14 +281,7 @@ impl Protocol for Redis {
         }
         match self.scanner.scan(input)? {
             Scan::Whole { len, start, kind } => self.whole(&input[start..len], len, kind, head),
-            Scan::Need(need) => {
-                let seen = self.scanner.seen();
-                if seen < PART_MIN || !self.may_part() || head.is_none_or(|head| head.healing) {
-                    return Ok(Step::Need(need));
-                }
-                self.scanner.consumed(seen);
-                Ok(Step::Part(seen))
-            }
+            Scan::Need(need) => self.unfinished(need, head),
         }
     }
 

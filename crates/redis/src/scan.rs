@@ -185,7 +185,7 @@ impl Scanner {
     }
 
     /// Looks at how much a host would have to keep.
-    fn check_held(&self, bytes: usize) -> Result<(), Violation> {
+    pub(crate) fn check_held(&self, bytes: usize) -> Result<(), Violation> {
         if bytes as u64 > self.limits.push_bytes_max {
             return Err(Violation("a push, or what stands in front of a reply, is too long"));
         }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use onetrip_engine::{Cause, Connection, End, Failure, Limits, Output, Request, Time, Token};
+use onetrip_engine::{
+    Cause, CloseReason, Connection, End, Failure, Limits, Output, Request, Time, Token,
+};
 use onetrip_redis::scan::ScanLimits;
 use onetrip_redis::{Expect, Redis};
 
@@ -101,6 +103,8 @@ fn note(connection: &mut Connection<Redis>, told: &mut Told) {
             Output::Data { token, block } => part(told, token, &block, None),
             Output::Ended { token, block, end } => part(told, token, &block, Some(end)),
             Output::Event { block, .. } => told.events.push(block.to_vec()),
+            // Of a reply that nobody asked for it depends on the cut which fault is found first.
+            Output::Closed(CloseReason::Violation(_)) => told.closed.push("violation".to_owned()),
             Output::Closed(reason) => told.closed.push(format!("{reason:?}")),
             Output::Full | Output::Drained => {}
             _ => panic!("nobody asked"),

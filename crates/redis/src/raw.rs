@@ -92,7 +92,8 @@ pub(crate) fn skip_stream(bytes: &[u8], pairs: bool) -> Result<(&[u8], &[u8]), M
     Ok((&bytes[..bytes.len() - behind.len() - STREAM_END.len()], behind))
 }
 
-const STREAM_END: &[u8] = b".\r\n";
+/// What ends a streamed aggregate.
+pub(crate) const STREAM_END: &[u8] = b".\r\n";
 
 /// Passes over values, however they are nested: those of all aggregates that said their length are one
 /// number.

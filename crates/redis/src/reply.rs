@@ -81,13 +81,7 @@ impl<'a> Reply<'a> {
     pub fn read_with_attributes(
         bytes: &'a [u8],
     ) -> Result<(Attributes<'a>, Reply<'a>, &'a [u8]), Malformed> {
-        let mut value = bytes;
-        while value.first() == Some(&b'|') {
-            let Raw { head: Head::Items(items), behind, .. } = Raw::read(value)? else {
-                return Err(UNKNOWN.into());
-            };
-            value = skip_items(behind, items)?;
-        }
+        let value = behind_attributes(bytes)?;
         let attributes = Attributes::new(&bytes[..bytes.len() - value.len()]);
         let (reply, rest) = Reply::read_value(value)?;
         Ok((attributes, reply, rest))
@@ -120,6 +114,17 @@ impl<'a> Reply<'a> {
     pub fn kind(&self) -> Kind {
         Kind::of(self)
     }
+}
+
+/// What attributes stand in front of.
+pub(crate) fn behind_attributes(mut bytes: &[u8]) -> Result<&[u8], Malformed> {
+    while bytes.first() == Some(&b'|') {
+        let Raw { head: Head::Items(items), behind, .. } = Raw::read(bytes)? else {
+            return Err(UNKNOWN.into());
+        };
+        bytes = skip_items(behind, items)?;
+    }
+    Ok(bytes)
 }
 
 fn line(kind: u8, line: &[u8]) -> Result<Reply<'_>, Malformed> {

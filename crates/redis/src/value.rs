@@ -6,7 +6,9 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use crate::reply::{ErrorReply, Items, Malformed, Reply};
+use crate::head::Head;
+use crate::raw::{Raw, STREAM_END};
+use crate::reply::{ErrorReply, Items, Malformed, Reply, behind_attributes};
 
 /// One reply with all that it holds, but for attributes.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,16 +120,72 @@ fn value(reply: Reply<'_>, block: &Bytes, depth: usize) -> Result<Value, Malform
             let format = format.try_into().map_err(|_| Malformed("a format has three bytes"))?;
             Value::Verbatim { format, text: slice(block, text) }
         }
-        Reply::Array(items) => Value::Array(values(items, block, depth)?),
-        Reply::Set(items) => Value::Set(values(items, block, depth)?),
-        Reply::Push(items) => Value::Push(values(items, block, depth)?),
-        Reply::Map(pairs) => Value::Map(entries(values(pairs.items(), block, depth)?)),
+        Reply::Array(items) => all(b'*', &items, block, depth)?,
+        Reply::Set(items) => all(b'~', &items, block, depth)?,
+        Reply::Push(items) => all(b'>', &items, block, depth)?,
+        Reply::Map(pairs) => all(b'%', &pairs.items(), block, depth)?,
     })
 }
 
-fn values(items: Items<'_>, block: &Bytes, depth: usize) -> Result<Vec<Value>, Malformed> {
+fn all(kind: u8, items: &Items<'_>, block: &Bytes, depth: usize) -> Result<Value, Malformed> {
+    list(items.bytes(), Until::Empty, block, depth).map(|(items, _)| aggregate(kind, items))
+}
+
+/// Where a list ends.
+#[derive(Clone, Copy)]
+enum Until {
+    Count(u64),
+    StreamEnd,
+    Empty,
+}
+
+/// Makes the values of a list, and returns what comes behind them. What is inside is made on the way, not
+/// passed over first: each byte is read once, however deep it lies.
+fn list<'a>(
+    mut bytes: &'a [u8],
+    until: Until,
+    block: &Bytes,
+    depth: usize,
+) -> Result<(Vec<Value>, &'a [u8]), Malformed> {
     let inside = depth.checked_sub(1).ok_or(Malformed("a reply is nested too deep"))?;
-    items.map(|item| value(item, block, inside)).collect()
+    let mut list = Vec::new();
+    loop {
+        match until {
+            Until::Count(count) if list.len() as u64 == count => return Ok((list, bytes)),
+            Until::Empty if bytes.is_empty() => return Ok((list, bytes)),
+            Until::StreamEnd if bytes.starts_with(STREAM_END) => {
+                return Ok((list, &bytes[STREAM_END.len()..]));
+            }
+            _ => {}
+        }
+        let (item, rest) = item(bytes, block, inside)?;
+        list.push(item);
+        bytes = rest;
+    }
+}
+
+fn item<'a>(bytes: &'a [u8], block: &Bytes, depth: usize) -> Result<(Value, &'a [u8]), Malformed> {
+    let bytes = behind_attributes(bytes)?;
+    let raw = Raw::read(bytes)?;
+    let until = match raw.head {
+        Head::Items(count) => Until::Count(count),
+        Head::Stream { .. } => Until::StreamEnd,
+        _ => {
+            let (reply, rest) = Reply::read(bytes)?;
+            return Ok((value(reply, block, depth)?, rest));
+        }
+    };
+    let (items, rest) = list(raw.behind, until, block, depth)?;
+    Ok((aggregate(raw.kind, items), rest))
+}
+
+fn aggregate(kind: u8, items: Vec<Value>) -> Value {
+    match kind {
+        b'~' => Value::Set(items),
+        b'>' => Value::Push(items),
+        b'%' => Value::Map(entries(items)),
+        _ => Value::Array(items),
+    }
 }
 
 fn entries(items: Vec<Value>) -> Vec<(Value, Value)> {

@@ -18,6 +18,11 @@ impl<'a> Items<'a> {
         Items { bytes, left }
     }
 
+    /// Those that are left, as they came.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// How many are left. Unknown for a streamed aggregate, which servers don't send.
     #[must_use]
     pub fn left(&self) -> Option<u64> {

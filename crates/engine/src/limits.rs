@@ -49,7 +49,8 @@ pub struct Limits {
     /// How long bytes may lie unsent while the peer neither takes nor sends any, before it is
     /// declared dead. Default 30 s. A peer that took everything and computes in silence is alive;
     /// noticing that it vanished is TCP's work (keepalive, `TCP_USER_TIMEOUT`). So is one that takes
-    /// its time over a request that is [fed](crate::Feed).
+    /// its time over a request that is [fed](crate::Feed), and one that is
+    /// [not read from](crate::Connection::wants_bytes).
     pub stall_timeout: Duration,
     /// How long new requests wait for the end of a cancel that was sent. Default 5 s. Past it the
     /// connection goes on, as one that is to be closed soon ([`Output::Astray`](crate::Output::Astray)).

@@ -3,7 +3,9 @@
 
 mod toy;
 
-use onetrip_engine::{End, Limits, Request, SyncPoint, Token};
+use std::time::Duration;
+
+use onetrip_engine::{CloseReason, End, Limits, Request, SyncPoint, Token};
 use toy::pair::{Out, Pair, limits};
 use toy::{complete, part, settled};
 
@@ -70,4 +72,27 @@ fn a_connection_that_ended_has_nothing_to_stop() {
     assert!(!pair.client.wants_bytes());
     pair.client.handle_closed();
     assert!(pair.client.wants_bytes());
+}
+
+/// A server may stop reading when nobody reads from it.
+#[test]
+fn a_peer_that_is_not_read_from_is_not_declared_dead() {
+    let stall_timeout = Duration::from_secs(30);
+    let limits = Limits { stall_timeout, untaken_bytes_max: 1, ..limits(8) };
+    let mut pair = Pair::new(limits);
+    metered(&mut pair, 1);
+    pair.reply(&part(1));
+    assert!(!pair.client.wants_bytes());
+    pair.own(2, "o");
+    assert_eq!(pair.client.poll_deadline(), None);
+    pair.later(stall_timeout * 10);
+    assert_eq!(pair.take(), []);
+    // From here on it has as long as any other.
+    pair.client.handle_taken(part(1).len());
+    pair.later(Duration::ZERO);
+    assert_eq!(pair.take(), []);
+    pair.later(stall_timeout - Duration::from_secs(1));
+    assert_eq!(pair.take(), []);
+    pair.later(Duration::from_secs(1));
+    assert_eq!(pair.take()[0], Out::Closed(CloseReason::Stalled));
 }

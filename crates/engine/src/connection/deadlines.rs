@@ -23,6 +23,10 @@ impl<P: Protocol> Connection<P> {
         if self.is_closed() {
             return;
         }
+        if self.meter.take_resumed() {
+            // What the peer sent meanwhile is still to be read.
+            self.last_progress = now;
+        }
         if now >= self.stall_deadline() {
             return self.close(CloseReason::Stalled);
         }
@@ -75,7 +79,9 @@ impl<P: Protocol> Connection<P> {
     pub(super) fn stall_deadline(&self) -> Time {
         // A server reads what it is fed as fast as it works, and may wait for a lock in between.
         let is_fed = self.wire.fed() > 0;
-        if self.transmit().is_empty() || self.is_closed() || is_fed {
+        // One that is not read from may have stopped reading in turn, and can't show that it lives.
+        let is_read = self.wants_bytes();
+        if self.transmit().is_empty() || self.is_closed() || is_fed || !is_read {
             return Time::NEVER;
         }
         self.last_progress.after(self.limits.stall_timeout)

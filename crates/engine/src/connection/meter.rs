@@ -12,11 +12,13 @@ pub(super) struct Meter {
     untaken: usize,
     /// There were too many, and not few enough since.
     stopped: bool,
+    /// It went on, and nobody has asked yet.
+    resumed: bool,
 }
 
 impl Meter {
     pub(super) fn new() -> Meter {
-        Meter { untaken: 0, stopped: false }
+        Meter { untaken: 0, stopped: false, resumed: false }
     }
 
     pub(super) fn add(&mut self, bytes: usize, max: usize) {
@@ -24,10 +26,17 @@ impl Meter {
         self.stopped |= self.untaken >= max.max(1);
     }
 
+    /// Whether reading went on again since this was asked last.
+    pub(super) fn take_resumed(&mut self) -> bool {
+        std::mem::take(&mut self.resumed)
+    }
+
     fn take(&mut self, bytes: usize, max: usize) {
         self.untaken = self.untaken.saturating_sub(bytes);
+        let was_stopped = self.stopped;
         // At half, so that the next read is worth a turn.
         self.stopped &= self.untaken > max / 2;
+        self.resumed |= was_stopped && !self.stopped;
     }
 }
 

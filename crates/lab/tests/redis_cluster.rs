@@ -1,6 +1,8 @@
 //! Private clusters: what a test that uses one relies on.
 #![allow(clippy::unwrap_used)]
 
+use std::time::Duration;
+
 use onetrip_lab::redis::{Answer, Cluster, ClusterSettings, Plain, Settings, found_or_skipped};
 use onetrip_redis::Command;
 
@@ -11,7 +13,9 @@ const SLOT: u16 = 5061;
 fn start(masters: usize, replicas: usize) -> Option<Cluster> {
     let installation = Some(found_or_skipped()?);
     let node = Settings { installation, ..Settings::default() };
-    let settings = ClusterSettings { masters, replicas, node, ..ClusterSettings::default() };
+    // On a busy machine a node may say nothing for a second.
+    let node_timeout = Duration::from_secs(3);
+    let settings = ClusterSettings { masters, replicas, node, node_timeout };
     Some(Cluster::start(&settings).unwrap())
 }
 

@@ -30,6 +30,8 @@ pub struct Expect {
     /// Replies, or confirmations, that are still to come.
     left: u32,
     kind: Kind,
+    /// Which confirmations, if that was said.
+    word: Option<&'static [u8]>,
     /// Whether an error may have left something behind.
     leaves: bool,
     /// The answer to what heals it comes first.
@@ -68,7 +70,8 @@ impl Expect {
     /// [`Outcome::Rejected`], since Redis refuses before it begins.
     #[must_use]
     pub fn reply() -> Expect {
-        Expect { left: 1, kind: Kind::Command, leaves: false, healing: false, script: None }
+        let kind = Kind::Command;
+        Expect { left: 1, kind, word: None, leaves: false, healing: false, script: None }
     }
 
     /// The replies to so many commands, at least one, which share a slot. Errors among them are replies
@@ -82,6 +85,15 @@ impl Expect {
     #[must_use]
     pub fn confirmations(channels: u32) -> Expect {
         Expect { left: channels.max(1), kind: Kind::Confirmations, ..Expect::reply() }
+    }
+
+    /// Of confirmations: that they are those of this command, by its name in any case. Others that come
+    /// between are pushes then, as when the server ends a subscription by itself since its hash slot
+    /// moves; that looks like the confirmation of SUNSUBSCRIBE, and counts as one where that is due.
+    #[must_use]
+    pub fn of(self, command: &[u8]) -> Expect {
+        let word = CONFIRMATIONS.into_iter().find(|word| word.eq_ignore_ascii_case(command));
+        Expect { word, ..self }
     }
 
     /// What it did before its error stands: it runs a script, or what nobody here knows. An error ends it as
@@ -98,6 +110,16 @@ impl Expect {
         Expect { script: Some(text), leaves: true, ..self }
     }
 }
+
+impl Expect {
+    fn is_confirmed_by(&self, name: &[u8]) -> bool {
+        self.kind == Kind::Confirmations && self.word.is_none_or(|word| word == name)
+    }
+}
+
+/// The names of pushes that confirm a command of the same name.
+const CONFIRMATIONS: [&[u8]; 6] =
+    [b"subscribe", b"unsubscribe", b"psubscribe", b"punsubscribe", b"ssubscribe", b"sunsubscribe"];
 
 impl Redis {
     /// The state of a connection that has logged in.
@@ -199,12 +221,9 @@ fn pushed(
     head: Option<&mut Expect>,
 ) -> Result<Option<Step<Event>>, Violation> {
     let name = push_name(frame).ok_or(Violation("a push has no name"))?;
-    let confirms = name.strip_prefix(b"p").or(name.strip_prefix(b"s")).unwrap_or(name);
-    let confirms =
-        [confirms, name].iter().any(|name| matches!(*name, b"subscribe" | b"unsubscribe"));
-    if confirms {
+    if CONFIRMATIONS.contains(&name) {
         return Ok(Some(match head {
-            Some(expect) if expect.kind == Kind::Confirmations => counted(expect, len),
+            Some(expect) if expect.is_confirmed_by(name) => counted(expect, len),
             // The server may end a subscription by itself, when a slot moves.
             _ => Step::Event(len, Event::Push),
         }));

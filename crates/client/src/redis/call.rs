@@ -95,7 +95,9 @@ impl Call {
             Body::Encoded(_, count) => (Expect::replies(*count), false),
             Body::Atomic(_) => (Expect::replies(self.body.count()), false),
             Body::Asking(body) => (Expect::replies(body.count() + 1), false),
-            Body::Confirmed(_, channels) => (Expect::confirmations(*channels), false),
+            Body::Confirmed(command, channels) => {
+                (Expect::confirmations(*channels).of(command.name()), false)
+            }
         };
         Request {
             deadline: self.deadline,

@@ -88,6 +88,7 @@ fn expect(kind: u8) -> Expect {
     let expect = match kind & 7 {
         0 => Expect::replies(count),
         1 => Expect::confirmations(count),
+        5 => Expect::confirmations(count).of(b"SSUBSCRIBE"),
         2 => Expect::reply().leaving(),
         3 => Expect::reply().script(Arc::from(&b"return 1"[..])),
         _ => Expect::reply(),

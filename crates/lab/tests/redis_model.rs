@@ -66,7 +66,11 @@ fn the_model_answers_as_a_real_server_does() {
         Command::new("SUBSCRIBE").arg("model:a").arg("model:b"),
         Command::new("PUBLISH").arg("model:a").arg("heard"),
         Command::new("PUBLISH").arg("model:c").arg("unheard"),
+        Command::new("PSUBSCRIBE").arg("model:p*"),
+        Command::new("SSUBSCRIBE").arg("model:s"),
         Command::new("UNSUBSCRIBE").arg("model:b").arg("model:never"),
+        Command::new("PUNSUBSCRIBE").arg("model:p*"),
+        Command::new("SUNSUBSCRIBE").arg("model:s"),
         Command::new("ECHO").arg("the end"),
     ];
     for command in commands {

@@ -13,6 +13,29 @@ pub(super) struct Store {
     keys: BTreeMap<Vec<u8>, Vec<u8>>,
     pub(super) scripts: BTreeMap<String, Vec<u8>>,
     channels: BTreeSet<Vec<u8>>,
+    /// Nobody publishes to these here.
+    patterns: BTreeSet<Vec<u8>>,
+    sharded: BTreeSet<Vec<u8>>,
+}
+
+impl Store {
+    /// Subscribes or unsubscribes, and counts as a server does: patterns with channels.
+    fn subscribe(&mut self, name: &[u8], channel: &[u8]) -> usize {
+        let is_sharded = name.starts_with(b"SS") || name.starts_with(b"SUN");
+        let of_kind = match name[0] {
+            b'P' => &mut self.patterns,
+            _ if is_sharded => &mut self.sharded,
+            _ => &mut self.channels,
+        };
+        match name.ends_with(b"UNSUBSCRIBE") {
+            false => of_kind.insert(channel.to_vec()),
+            true => of_kind.remove(channel),
+        };
+        match is_sharded {
+            true => self.sharded.len(),
+            false => self.channels.len() + self.patterns.len(),
+        }
+    }
 }
 
 /// The name under which the model knows a script: 40 digits, as a real one's, and by another function.
@@ -95,8 +118,10 @@ impl Model {
                 let known = self.store.scripts.contains_key(&hash);
                 (!known).then(|| "-NOSCRIPT No matching script. Please use EVAL.\r\n".into())
             }
-            b"ECHO" | b"GET" | b"SET" | b"INCRBY" | b"SCRIPT" | b"SUBSCRIBE" | b"UNSUBSCRIBE"
-            | b"PUBLISH" | b"FAIL" | b"REPLY" => None,
+            b"ECHO" | b"GET" | b"SET" | b"INCRBY" | b"SCRIPT" | b"PUBLISH" | b"FAIL" | b"REPLY" => {
+                None
+            }
+            _ if name.ends_with(b"SUBSCRIBE") => None,
             _ => {
                 self.log.violation(format!("unknown command {}", name.escape_ascii()));
                 Some("-ERR unknown command\r\n".into())
@@ -121,7 +146,7 @@ impl Model {
                 bulk(hash.as_bytes())
             }
             b"EVALSHA" => return self.script(arguments, op),
-            b"SUBSCRIBE" | b"UNSUBSCRIBE" => self.subscribe(name, &arguments[1..]),
+            _ if name.ends_with(b"SUBSCRIBE") => self.subscribe(name, &arguments[1..]),
             b"PUBLISH" => self.publish(argument(1), argument(2)),
             b"REPLY" => shape(number(argument(1)).unsigned_abs(), argument(2)),
             _ => return fail(argument(1), op),
@@ -152,12 +177,8 @@ impl Model {
         let word = name.to_ascii_lowercase();
         let mut out = Vec::new();
         for channel in channels {
-            match name {
-                b"SUBSCRIBE" => self.store.channels.insert(channel.clone()),
-                _ => self.store.channels.remove(channel),
-            };
-            let count = integer(self.store.channels.len() as i64);
-            let items = [bulk(&word), bulk(channel), count];
+            let count = self.store.subscribe(name, channel);
+            let items = [bulk(&word), bulk(channel), integer(count as i64)];
             out.extend_from_slice(&pushed(self.config.resp2, &items));
         }
         out.into()

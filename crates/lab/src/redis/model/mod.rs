@@ -136,6 +136,12 @@ impl Model {
         self.push(message(self.config.resp2, b"elsewhere", payload));
     }
 
+    /// The end of a subscription whose hash slot has moved.
+    pub fn push_end_of_subscription(&mut self) {
+        let items = [bulk(b"sunsubscribe"), bulk(b"moved"), integer(0)];
+        self.push(reply::pushed(self.config.resp2, &items));
+    }
+
     /// Forgets all scripts, as SCRIPT FLUSH and a restart do.
     pub fn lose_scripts(&mut self) {
         self.store.scripts.clear();

@@ -179,7 +179,7 @@ impl Book {
             }
             (Kind::Script(_), End::Complete) => "script complete",
             (Kind::Atomic, End::Complete) => "atomic complete",
-            (Kind::Confirmations, End::Complete) => "subscription confirmed",
+            (Kind::Confirmations(_), End::Complete) => "subscription confirmed",
             _ => return,
         };
         self.report.count(what);

@@ -95,6 +95,7 @@ impl Mutation {
         matches!(
             self,
             Mutation::FailedNeverStarted
+                | Mutation::LeavesNothing
                 | Mutation::LooseLimits
                 | Mutation::LateDeadlines
                 | Mutation::WriteBeforeRead
@@ -209,9 +210,9 @@ impl Mistaken {
         Mistaken { redis, mutation, struck: false }
     }
 
-    /// Makes another step of one: once, unless it takes a request that may be sent again to show.
+    /// Makes another step of one: once, unless it can show in few requests.
     fn falsify(&self, step: Step<Event>, has_head: bool) -> (Step<Event>, bool) {
-        if self.struck && self.mutation != Some(Mutation::FailedNeverStarted) {
+        if self.struck && !self.mutation.is_some_and(Mutation::is_ambient) {
             return (step, false);
         }
         let falsified = match (self.mutation, step) {

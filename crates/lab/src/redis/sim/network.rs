@@ -133,7 +133,8 @@ impl World {
     /// Something that happens at the server by itself.
     pub(super) fn server_moment(&mut self) {
         match self.rng.below(4) {
-            0 | 1 => self.server.push_message(b"by itself"),
+            0 => self.server.push_message(b"by itself"),
+            1 => self.server.push_end_of_subscription(),
             2 if self.settings.losses => {
                 self.note(|_| "  scripts are lost".into());
                 self.server.lose_scripts();

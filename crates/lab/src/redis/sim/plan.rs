@@ -42,8 +42,8 @@ pub(super) enum Kind {
     Atomic,
     /// A script by its hash, with its text.
     Script(Arc<[u8]>),
-    /// SUBSCRIBE or UNSUBSCRIBE.
-    Confirmations,
+    /// SUBSCRIBE or one of its like, by this name.
+    Confirmations(&'static str),
 }
 
 /// One reply, or one confirmation.
@@ -75,7 +75,9 @@ impl Plan {
             Kind::Command => Expect::reply(),
             Kind::Commands | Kind::Atomic => Expect::replies(self.frames.len() as u32),
             Kind::Script(text) => Expect::reply().script(text.clone()),
-            Kind::Confirmations => Expect::confirmations(self.frames.len() as u32),
+            Kind::Confirmations(word) => {
+                Expect::confirmations(self.frames.len() as u32).of(word.as_bytes())
+            }
         }
     }
 }
@@ -194,9 +196,9 @@ impl World {
 
     /// A subscription, or the end of one, that may never have been.
     fn plan_confirmations(&mut self) -> Plan {
-        let mut build = self.build(Kind::Confirmations);
+        let word = self.rng.pick(&CONFIRMED);
+        let mut build = self.build(Kind::Confirmations(word));
         let op = build.plan.id;
-        let word = if self.rng.one_in(3) { "UNSUBSCRIBE" } else { "SUBSCRIBE" };
         let count = self.rng.up_to(CHANNELS_MAX);
         let channels: Vec<String> = (0..count).map(|at| format!("op:{op}/{at}")).collect();
         for channel in &channels {
@@ -271,3 +273,7 @@ impl World {
 
 const COMMANDS_MAX: usize = 5;
 const CHANNELS_MAX: usize = 3;
+
+/// Not SUNSUBSCRIBE, whose confirmation looks like what the server says by itself.
+const CONFIRMED: [&str; 6] =
+    ["SUBSCRIBE", "SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "SSUBSCRIBE"];

@@ -3,6 +3,7 @@
 mod call;
 mod client;
 mod cluster;
+pub mod commands;
 mod config;
 mod connect;
 mod decode;

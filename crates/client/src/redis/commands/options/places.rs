@@ -1,0 +1,119 @@
+//! Where places are looked for.
+
+use onetrip_redis::{Command, ToArg};
+
+use super::options;
+use super::words::words;
+
+options! {
+    /// What `GEOSEARCH` replies with, and how much.
+    GeoOptions;
+}
+
+words! {
+    /// A unit of length.
+    Unit {
+        /// Metres.
+        Metres = b"m",
+        /// Kilometres.
+        Kilometres = b"km",
+        /// Feet.
+        Feet = b"ft",
+        /// Miles.
+        Miles = b"mi",
+    }
+}
+
+/// The area in which `GEOSEARCH` looks: around a member or a place, a circle or a box.
+///
+/// ```
+/// use onetrip::redis::commands::{GeoArea, Unit};
+///
+/// let area = GeoArea::around("Palermo").radius(100.0, Unit::Kilometres);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeoArea {
+    middle: Command,
+    shape: Command,
+}
+
+impl GeoArea {
+    /// Around a member.
+    #[must_use]
+    pub fn around(member: impl ToArg) -> GeoArea {
+        GeoArea { middle: Command::new("FROMMEMBER").arg(member), shape: Command::new("") }
+    }
+
+    /// Around a place.
+    #[must_use]
+    pub fn around_place(longitude: f64, latitude: f64) -> GeoArea {
+        let middle = Command::new("FROMLONLAT").arg(longitude).arg(latitude);
+        GeoArea { middle, shape: Command::new("") }
+    }
+
+    /// No further than this.
+    #[must_use]
+    pub fn radius(self, radius: f64, unit: Unit) -> GeoArea {
+        GeoArea { shape: Command::new("BYRADIUS").arg(radius).arg(unit), ..self }
+    }
+
+    /// In a box of this width and height, with its middle there.
+    #[must_use]
+    pub fn within(self, width: f64, height: f64, unit: Unit) -> GeoArea {
+        GeoArea { shape: Command::new("BYBOX").arg(width).arg(height).arg(unit), ..self }
+    }
+
+    pub(in crate::redis::commands) fn add(&self, command: Command) -> Command {
+        command.args(self.middle.iter()).args(self.shape.iter())
+    }
+}
+
+impl GeoOptions {
+    /// `ASC`: the nearest first.
+    #[must_use]
+    pub fn asc(self) -> GeoOptions {
+        GeoOptions(self.0.word(0, "ASC"))
+    }
+
+    /// `DESC`: the furthest first.
+    #[must_use]
+    pub fn desc(self) -> GeoOptions {
+        GeoOptions(self.0.word(0, "DESC"))
+    }
+
+    /// `COUNT`: so many of the nearest at most.
+    #[must_use]
+    pub fn count(self, count: u64) -> GeoOptions {
+        GeoOptions(self.0.value(1, "COUNT", count))
+    }
+
+    /// `COUNT … ANY`: so many at most, of which nobody says that they are the nearest.
+    #[must_use]
+    pub fn count_any(self, count: u64) -> GeoOptions {
+        GeoOptions(self.0.set(1, Command::new("COUNT").arg(count).arg("ANY")))
+    }
+
+    /// `WITHCOORD`: with longitude and latitude. Not for `GEOSEARCHSTORE`.
+    #[must_use]
+    pub fn withcoord(self) -> GeoOptions {
+        GeoOptions(self.0.word(2, "WITHCOORD"))
+    }
+
+    /// `WITHDIST`: with the distance, in the unit of the area. Not for `GEOSEARCHSTORE`.
+    #[must_use]
+    pub fn withdist(self) -> GeoOptions {
+        GeoOptions(self.0.word(3, "WITHDIST"))
+    }
+
+    /// `WITHHASH`: with the number that stands for the place. Not for `GEOSEARCHSTORE`.
+    #[must_use]
+    pub fn withhash(self) -> GeoOptions {
+        GeoOptions(self.0.word(4, "WITHHASH"))
+    }
+
+    /// `STOREDIST`: the scores are distances. For `GEOSEARCHSTORE` alone.
+    #[must_use]
+    pub fn storedist(self) -> GeoOptions {
+        GeoOptions(self.0.word(5, "STOREDIST"))
+    }
+}

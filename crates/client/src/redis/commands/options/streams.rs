@@ -1,0 +1,102 @@
+//! Options of commands on streams.
+
+use onetrip_redis::{Command, ToArg};
+
+use super::options;
+
+options! {
+    /// Options of `XREAD` and `XREADGROUP`.
+    XReadOptions;
+    /// Options of `XADD`.
+    XAddOptions;
+    /// Options of `XAUTOCLAIM`.
+    XClaimOptions;
+}
+
+/// How much of a stream is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trim(Command);
+
+impl Trim {
+    /// `MAXLEN =`: so many entries.
+    #[must_use]
+    pub fn maxlen(entries: u64) -> Trim {
+        Trim(Command::new("MAXLEN =").arg(entries))
+    }
+
+    /// `MAXLEN ~`: about so many entries, never fewer, which costs the server less.
+    #[must_use]
+    pub fn maxlen_about(entries: u64) -> Trim {
+        Trim(Command::new("MAXLEN ~").arg(entries))
+    }
+
+    /// `MINID =`: the entries from this id on.
+    #[must_use]
+    pub fn minid(id: impl ToArg) -> Trim {
+        Trim(Command::new("MINID =").arg(id))
+    }
+
+    /// `MINID ~`: the entries from about this id on, never fewer, which costs the server less.
+    #[must_use]
+    pub fn minid_about(id: impl ToArg) -> Trim {
+        Trim(Command::new("MINID ~").arg(id))
+    }
+
+    /// `LIMIT`: removes so many at most in one go, with `~` alone.
+    #[must_use]
+    pub fn limit(self, entries: u64) -> Trim {
+        Trim(self.0.arg("LIMIT").arg(entries))
+    }
+
+    pub(in crate::redis::commands) fn add(&self, command: Command) -> Command {
+        command.args(self.0.iter())
+    }
+}
+
+impl XReadOptions {
+    /// `COUNT`: so many entries of each stream at most.
+    #[must_use]
+    pub fn count(self, entries: u64) -> XReadOptions {
+        XReadOptions(self.0.value(0, "COUNT", entries))
+    }
+
+    /// `BLOCK`: waits so many milliseconds for an entry, or for ever with 0.
+    #[must_use]
+    pub fn block(self, milliseconds: u64) -> XReadOptions {
+        XReadOptions(self.0.value(1, "BLOCK", milliseconds))
+    }
+
+    /// `NOACK`: what is read counts as done with. For `XREADGROUP` alone.
+    #[must_use]
+    pub fn noack(self) -> XReadOptions {
+        XReadOptions(self.0.word(2, "NOACK"))
+    }
+}
+
+impl XAddOptions {
+    /// `NOMKSTREAM`: does nothing where there is no stream.
+    #[must_use]
+    pub fn nomkstream(self) -> XAddOptions {
+        XAddOptions(self.0.word(0, "NOMKSTREAM"))
+    }
+
+    /// Removes the oldest entries.
+    #[must_use]
+    pub fn trim(self, trim: Trim) -> XAddOptions {
+        XAddOptions(self.0.set(1, trim.0))
+    }
+}
+
+impl XClaimOptions {
+    /// `COUNT`: so many entries at most, 100 unless it is said.
+    #[must_use]
+    pub fn count(self, entries: u64) -> XClaimOptions {
+        XClaimOptions(self.0.value(0, "COUNT", entries))
+    }
+
+    /// `JUSTID`: replies with ids alone, and does not count it as handed over.
+    #[must_use]
+    pub fn justid(self) -> XClaimOptions {
+        XClaimOptions(self.0.word(1, "JUSTID"))
+    }
+}

@@ -10,6 +10,8 @@ fn main() {
         ("deadpool-postgres", "DEADPOOL_POSTGRES_VERSION"),
         ("bb8", "BB8_VERSION"),
         ("sqlx", "SQLX_VERSION"),
+        ("redis", "REDIS_VERSION"),
+        ("fred", "FRED_VERSION"),
         ("onetrip", "ONETRIP_VERSION"),
     ] {
         let version = version_in(&lock, package).unwrap_or("unknown");

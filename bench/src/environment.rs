@@ -27,6 +27,8 @@ pub const TOKIO_POSTGRES: &str = concat!("tokio-postgres ", env!("TOKIO_POSTGRES
 pub const DEADPOOL: &str = concat!("deadpool-postgres ", env!("DEADPOOL_POSTGRES_VERSION"));
 pub const BB8: &str = concat!("bb8 ", env!("BB8_VERSION"));
 pub const SQLX: &str = concat!("sqlx ", env!("SQLX_VERSION"));
+pub const REDIS_RS: &str = concat!("redis-rs ", env!("REDIS_VERSION"));
+pub const FRED: &str = concat!("fred ", env!("FRED_VERSION"));
 
 pub fn describe(stage: &Stage) -> Environment {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);

@@ -19,6 +19,7 @@ mod pool_select;
 mod pools;
 mod prepared_join;
 mod proxy;
+mod redis;
 mod repeatable;
 mod rows_100k;
 mod select;
@@ -45,7 +46,7 @@ impl Group {
     }
 }
 
-pub const ALL: [Group; 26] = [
+pub const ALL: [Group; 29] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -80,6 +81,9 @@ pub const ALL: [Group; 26] = [
     Group { names: &["kill_1000_in_flight"], run: kill::run },
     Group { names: &["chaos"], run: chaos::run },
     Group { names: &["engine_depth"], run: engine_depth::run },
+    Group { names: &["redis_1000"], run: redis::thousand },
+    Group { names: &["redis_100"], run: redis::hundred },
+    Group { names: &["redis_sequential"], run: redis::sequential },
     Group { names: &["tool_cost"], run: tool_cost::run },
     Group { names: &["concurrency"], run: concurrency::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },

@@ -139,6 +139,19 @@ fn where_the_reply_begins_moves_with_what_is_taken_off() {
 }
 
 #[test]
+fn where_the_reply_begins_moves_after_it_has_begun_too() {
+    let bytes = b"|1\r\n+a\r\n:1\r\n*2\r\n:1\r\n:2\r\n";
+    for (taken, start) in [(4, 8), (8, 4), (12, 0), (16, 0), (20, 0)] {
+        let mut scanner = Scanner::new(ScanLimits::default());
+        scanner.scan(&bytes[..22]).unwrap();
+        assert_eq!((scanner.seen(), scanner.kind()), (20, Some(b'*')));
+        scanner.consumed(taken);
+        let found = scanner.scan(&bytes[taken..]).unwrap();
+        assert_eq!(found, Scan::Whole { len: bytes.len() - taken, start, kind: b'*' });
+    }
+}
+
+#[test]
 fn one_reply_after_the_other_is_found() {
     let stream: Vec<u8> = WHOLE.concat();
     for piece in [1, 2, 3, 5, 17, stream.len()] {
@@ -235,6 +248,7 @@ fn strings_are_limited() {
     let limits = limits(|limits| limits.string_bytes_max = 4);
     let why = "a string is too long";
     assert_limit(&limits, b"$4\r\nabcd\r\n", b"$5\r\n", why);
+    assert_limit(&limits, b"$4\r\nabcd\r\n", b"$5\r\nabcde\r\n", why);
     assert_limit(&limits, b"=4\r\ntxt:\r\n", b"=5\r\n", why);
     assert_limit(&limits, b"*1\r\n$4\r\nabcd\r\n", b"*1\r\n$5\r\n", why);
     let chunks = b"$?\r\n;3\r\nabc\r\n;1\r\nd\r\n;0\r\n";

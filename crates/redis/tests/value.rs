@@ -48,6 +48,24 @@ fn what_is_written_as_resp2_can_be_read() {
 }
 
 #[test]
+fn what_is_inside_is_made_into_what_it_is() {
+    let entry = (Value::Int(1), Value::Set(vec![Value::Int(2)]));
+    let expected = Value::Array(vec![
+        Value::Set(vec![Value::Int(1)]),
+        Value::Map(vec![entry]),
+        Value::Array(vec![Value::Bool(true)]),
+        Value::Bulk(Bytes::from_static(b"ab")),
+        Value::Set(vec![]),
+    ]);
+    let bytes = b"*5\r\n~1\r\n|1\r\n+a\r\n_\r\n:1\r\n%1\r\n:1\r\n~1\r\n:2\r\n*1\r\n#t\r\n$2\r\nab\r\n~0\r\n";
+    assert_eq!(read(bytes), expected);
+    let streamed = b"*?\r\n~?\r\n:1\r\n.\r\n%?\r\n:1\r\n~1\r\n:2\r\n.\r\n*1\r\n#t\r\n$?\r\n;1\r\na\r\n;1\r\nb\r\n;0\r\n~?\r\n.\r\n.\r\n";
+    assert_eq!(read(streamed), expected);
+    let push = Value::Push(vec![Value::Array(vec![])]);
+    assert_eq!(read(b">1\r\n*0\r\n"), push);
+}
+
+#[test]
 fn every_type_has_its_form_in_both() {
     let text = |text: &'static str| Bytes::from_static(text.as_bytes());
     for (value, three, two) in [

@@ -11,3 +11,5 @@ mod scripts;
 mod streams;
 mod subscriptions;
 mod support;
+mod typed_ordered;
+mod typed_values;

@@ -56,13 +56,23 @@ struct State {
     /// Whom to ask for the topology, once the lock is released.
     to_ask: Vec<Option<NodeId>>,
     armed: Time,
+    /// No deadline of a caller lies before this moment.
+    earliest: Time,
     closed: bool,
+}
+
+impl State {
+    fn next_deadline(&self) -> Time {
+        self.router.poll_deadline().unwrap_or(Time::NEVER).min(self.earliest)
+    }
 }
 
 /// Who waits for a command.
 struct Caller {
     cell: Arc<Cell>,
     deadline: Time,
+    /// Something of it was sent; its connection watches the deadline then.
+    was_sent: bool,
     /// What is sent where it is no plain command.
     body: Option<Body>,
 }
@@ -109,7 +119,8 @@ impl Cluster {
         let limits = &config.limits;
         let limits = router::Limits {
             redirects_max: limits.redirects_max,
-            retry: RetryLimits { attempts_max: 10, ..RetryLimits::default() },
+            // With pauses of up to a second: longer than one may wait.
+            retry: RetryLimits { attempts_max: 20, ..RetryLimits::default() },
             held_max: limits.queue_max,
             held_time_max: limits.wait_timeout,
             ..router::Limits::default()
@@ -127,6 +138,7 @@ impl Cluster {
                 landed: Vec::new(),
                 to_ask: Vec::new(),
                 armed: Time::NEVER,
+                earliest: Time::NEVER,
                 closed: false,
             }),
             changed: Notify::new(),
@@ -164,7 +176,7 @@ impl Cluster {
         self.settle(&mut state, now);
         let wakers = std::mem::take(&mut state.wakers);
         let to_ask = std::mem::take(&mut state.to_ask);
-        let deadline = state.router.poll_deadline().unwrap_or(Time::NEVER);
+        let deadline = state.next_deadline();
         if deadline < state.armed || state.closed {
             state.armed = deadline;
             self.changed.notify_one();
@@ -222,7 +234,11 @@ impl Cluster {
         let (Some(command), Some(token)) = (router.command(flight), router.token(flight)) else {
             return;
         };
-        let Some(caller) = callers.get(&token.0) else { return };
+        let Some(caller) = callers.get_mut(&token.0) else {
+            // Nobody waits for it any more.
+            return landed.push((flight, Landed::Reply(Bytes::from_static(GONE))));
+        };
+        caller.was_sent = true;
         let body = match &caller.body {
             Some(body) => body.clone(),
             None => Body::One(Item::new(command.clone(), Spec::of(command))),
@@ -287,7 +303,10 @@ impl Cluster {
             let token = state.next_caller;
             state.next_caller += 1;
             let cell = Arc::new(Cell::default());
-            state.callers.insert(token, Caller { cell: cell.clone(), deadline, body });
+            state.earliest = state.earliest.min(deadline);
+            state
+                .callers
+                .insert(token, Caller { cell: cell.clone(), deadline, was_sent: false, body });
             match state.router.submit(now, Token(token), command, how) {
                 Ok(()) => Sent::Cluster(cell),
                 Err(refused) => {
@@ -360,11 +379,12 @@ impl Cluster {
     fn tick(&self) -> Option<Time> {
         self.with(|state, now| {
             state.router.handle_time(now);
+            expire(state, now);
             // The timer is set below, so it need not be told of an earlier deadline.
             state.armed = Time::ZERO;
         });
         let mut state = self.lock();
-        state.armed = state.router.poll_deadline().unwrap_or(Time::NEVER);
+        state.armed = state.next_deadline();
         let over = state.closed && state.router.unanswered() == 0;
         (!over).then_some(state.armed)
     }
@@ -380,6 +400,24 @@ impl Landing for Cluster {
     }
 }
 
+/// Ends the wait of callers whose time is over before anything was sent.
+fn expire(state: &mut State, now: Time) {
+    if state.earliest > now {
+        return;
+    }
+    let late = |caller: &Caller| caller.deadline <= now && !caller.was_sent;
+    let tokens: Vec<u64> =
+        state.callers.iter().filter(|(_, caller)| late(caller)).map(|(token, _)| *token).collect();
+    for token in tokens {
+        if let Some(caller) = state.callers.remove(&token) {
+            let error = super::error::deadline(Outcome::NotSent);
+            state.wakers.extend(caller.cell.settle(Err(error)));
+        }
+    }
+    let left = state.callers.values().filter(|caller| !caller.was_sent);
+    state.earliest = left.map(|caller| caller.deadline).min().unwrap_or(Time::NEVER);
+}
+
 fn report(state: &mut State, now: Time, flight: FlightId, landed: Landed) {
     match landed {
         Landed::Reply(block) => {
@@ -389,6 +427,13 @@ fn report(state: &mut State, now: Time, flight: FlightId, landed: Landed) {
             };
             state.router.handle_reply(now, flight, block);
         }
+        Landed::Failed(error) if error.kind() == Kind::Timeout => {
+            // Its time is over, so it is not sent again.
+            let caller =
+                state.router.token(flight).and_then(|token| state.callers.remove(&token.0));
+            state.wakers.extend(caller.and_then(|caller| caller.cell.settle(Err(error))));
+            state.router.handle_reply(now, flight, Bytes::from_static(GONE));
+        }
         Landed::Failed(error) => {
             let outcome = error.outcome();
             state.last_error = Some(error);
@@ -396,6 +441,9 @@ fn report(state: &mut State, now: Time, flight: FlightId, landed: Landed) {
         }
     }
 }
+
+/// Ends what nobody waits for.
+const GONE: &[u8] = b"-ERR nobody waits for it\r\n";
 
 /// Of the replies to a list that was refused because of where it went, the one that says so.
 fn of_list(state: &State, token: Token, block: Bytes) -> Bytes {

@@ -24,6 +24,8 @@ use crate::{Error, Kind, Outcome};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Target {
     servers: Vec<Server>,
+    /// One node of a cluster.
+    is_node: bool,
     /// Whether reads are wanted of a replica of a cluster.
     pub(crate) reads_replica: bool,
     /// Whether it is there for subscriptions by RESP2.
@@ -32,13 +34,23 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) fn of(config: &Config) -> Target {
-        Target { servers: config.servers(), reads_replica: false, subscribes: false }
+        Target {
+            servers: config.servers(),
+            is_node: false,
+            reads_replica: false,
+            subscribes: false,
+        }
     }
 
     /// One node of a cluster.
     pub(crate) fn node(host: &str, port: u16, reads_replica: bool) -> Target {
         let server = Server::Tcp { host: host.to_owned(), port };
-        Target { servers: vec![server], reads_replica, subscribes: false }
+        Target { servers: vec![server], is_node: true, reads_replica, subscribes: false }
+    }
+
+    /// Whether it is one node of a cluster.
+    pub(crate) fn is_node(&self) -> bool {
+        self.is_node
     }
 
     pub(crate) fn subscriber(&self) -> Target {

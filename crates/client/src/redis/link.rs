@@ -205,10 +205,13 @@ impl Link {
         let mut core = self.lock();
         let now = core.time_of_call();
         let result = core.submit(now, call);
-        // Nothing is woken by a submission but at a deadline.
-        if core.engine.poll_deadline().is_some_and(|deadline| deadline < core.armed) {
-            core.transport.notify();
+        core.settle(now);
+        if core.wakers.is_empty() {
+            return result;
         }
+        let wakers = std::mem::take(&mut core.wakers);
+        drop(core);
+        wakers.into_iter().for_each(Waker::wake);
         result
     }
 

@@ -246,8 +246,14 @@ impl Pool {
         match output {
             Output::Open { id } => state.to_open.push(id),
             Output::Granted { token, id, .. } | Output::Placed { token, id, .. } => {
-                let Some(link) = state.links.get(&id).cloned() else { return };
                 let Some(cell) = state.callers.remove(&token.0) else { return };
+                let Some(link) = state.links.get(&id).cloned() else {
+                    let error = super::link::closed();
+                    let (waker, flight) = cell.fail(error.clone());
+                    state.wakers.extend(waker);
+                    state.landed.extend(flight.map(|flight| (flight, Landed::Failed(error))));
+                    return;
+                };
                 match cell.settle(&link) {
                     Ok(waker) => state.wakers.extend(waker),
                     // Its caller has gone away.
@@ -354,7 +360,10 @@ impl Pool {
                     }
                 }
                 Err(error) => {
-                    let permanent = connect::is_final(&error) || error.code() == CONNECTION_ENDED;
+                    // In a cluster another node may have what this one had: nobody waits here for it.
+                    let permanent = self.target.is_node()
+                        || connect::is_final(&error)
+                        || error.code() == CONNECTION_ENDED;
                     state.policy.handle_open_failed(now, id, permanent);
                     state.last_error = Some(error);
                 }

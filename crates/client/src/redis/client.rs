@@ -184,13 +184,10 @@ impl Client {
     ///
     /// ```no_run
     /// # use onetrip::redis::{Client, Command};
-    /// # use std::pin::Pin;
-    /// # use std::future::poll_fn;
-    /// # use futures_core::Stream;
     /// # async fn f(client: &Client) -> Result<(), onetrip::Error> {
     /// let commands = (0..10_000_000).map(|n| Command::new("SET").arg(format!("key:{n}")).arg(n));
     /// let mut replies = client.stream::<(), _>(commands);
-    /// while let Some(reply) = poll_fn(|cx| Pin::new(&mut replies).poll_next(cx)).await {
+    /// while let Some(reply) = replies.next().await {
     ///     reply?;
     /// }
     /// # Ok(()) }

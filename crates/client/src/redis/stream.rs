@@ -306,6 +306,13 @@ impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
     }
 }
 
+impl<T: FromReply, I: Iterator<Item = Command> + Unpin> CommandStream<T, I> {
+    /// The next reply; `None` when all are answered. Cancel safe.
+    pub async fn next(&mut self) -> Option<Result<T, Error>> {
+        std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+}
+
 impl<T: FromReply, I: Iterator<Item = Command> + Unpin> Stream for CommandStream<T, I> {
     type Item = Result<T, Error>;
 

@@ -6,6 +6,7 @@ mod blocking;
 mod cluster;
 mod commands;
 mod connecting;
+mod documented;
 mod refusals;
 mod scripts;
 mod streams;

@@ -15,7 +15,7 @@ use super::{Counts, Histogram, Metrics, snapshot};
 use crate::pool::Pool;
 
 /// How often the numbers are published by themselves.
-const PUBLISH_EVERY: Duration = Duration::from_secs(5);
+pub(crate) const PUBLISH_EVERY: Duration = Duration::from_secs(5);
 
 /// When the numbers of a pool are published.
 #[derive(Debug)]
@@ -56,7 +56,12 @@ pub(crate) fn publish(pool: &Pool) {
         (new.clone(), std::mem::replace(&mut state.published, new))
     };
     // The recorder is the code of others: the lock is free.
-    gauges(&new, &old);
+    publish_change(&new, &old);
+}
+
+/// Publishes what changed from one snapshot to the next.
+pub(crate) fn publish_change(new: &Metrics, old: &Metrics) {
+    gauges(new, old);
     count("onetrip_connections_opened_total", new.opened, old.opened);
     count("onetrip_connections_open_failed_total", new.open_failed, old.open_failed);
     count("onetrip_connections_closed_total", new.closed, old.closed);
@@ -66,7 +71,8 @@ pub(crate) fn publish(pool: &Pool) {
 }
 
 impl Metrics {
-    fn without_gauges(self) -> Metrics {
+    /// What is left when nothing is there any more.
+    pub(crate) fn without_gauges(self) -> Metrics {
         Metrics { in_flight: 0, queued: 0, waiting: 0, open: 0, idle: 0, ..self }
     }
 }

@@ -54,11 +54,37 @@ pub(crate) struct Inner {
     /// The server; of a cluster those of the configuration.
     pub(crate) node: Arc<Node>,
     pub(crate) cluster: Option<Arc<Cluster>>,
+    /// What was published last.
+    #[cfg(feature = "metrics")]
+    published: std::sync::Mutex<Metrics>,
 }
 
 impl Inner {
     pub(crate) fn send(&self, call: Call) -> Sent {
         self.node.send(call)
+    }
+
+    fn metrics(&self) -> Metrics {
+        let nodes = self.cluster.iter().flat_map(|cluster| cluster.nodes());
+        let mut metrics = Metrics::default();
+        for node in nodes.chain([self.node.clone()]) {
+            metrics.waiting += node.waiting();
+            node.context.totals.add_to(&mut metrics);
+        }
+        metrics
+    }
+
+    /// Publishes what has changed; `last` takes back what is left of it.
+    #[cfg(feature = "metrics")]
+    fn publish(&self, last: bool) {
+        let new = if last { self.metrics().without_gauges() } else { self.metrics() };
+        let old = {
+            let mut published =
+                self.published.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            std::mem::replace(&mut *published, new.clone())
+        };
+        // The recorder is the code of others: the lock is free.
+        crate::metrics::publish::publish_change(&new, &old);
     }
 
     fn close(&self) {
@@ -70,6 +96,8 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.close();
+        #[cfg(feature = "metrics")]
+        self.publish(true);
     }
 }
 
@@ -98,7 +126,15 @@ impl Client {
             true => Some(Cluster::open(&config, &node, seed).await?),
             false => None,
         };
-        let inner = Arc::new(Inner { config, node, cluster });
+        let inner = Arc::new(Inner {
+            config,
+            node,
+            cluster,
+            #[cfg(feature = "metrics")]
+            published: std::sync::Mutex::default(),
+        });
+        #[cfg(feature = "metrics")]
+        tokio::spawn(publish_now_and_then(Arc::downgrade(&inner)));
         let timeout = inner.config.limits.request_timeout;
         let repeats = false;
         Ok(Client { inner, timeout, repeats })
@@ -242,14 +278,14 @@ impl Client {
 
     /// The numbers of this client at this moment.
     pub fn metrics(&self) -> Metrics {
-        let node = &self.inner.node;
-        let mut metrics = Metrics { waiting: node.waiting(), ..Metrics::default() };
-        node.context.totals.add_to(&mut metrics);
-        for node in self.inner.cluster.iter().flat_map(|cluster| cluster.nodes()) {
-            metrics.waiting += node.waiting();
-            node.context.totals.add_to(&mut metrics);
-        }
-        metrics
+        self.inner.metrics()
+    }
+
+    /// Publishes the numbers through the facade of the `metrics` crate now, and not only every five
+    /// seconds: before they are scraped, or before the program ends.
+    #[cfg(feature = "metrics")]
+    pub fn publish_metrics(&self) {
+        self.inner.publish(false);
     }
 
     /// Whether the shared connection has more to do than its window takes.
@@ -329,6 +365,19 @@ impl Sends for Client {
             Place::Session(advice) | Place::Refused(advice) => {
                 Reply::refused(misplaced(&name, advice), name)
             }
+        }
+    }
+}
+
+/// Publishes the numbers for as long as there is a client.
+#[cfg(feature = "metrics")]
+async fn publish_now_and_then(inner: std::sync::Weak<Inner>) {
+    let mut publisher = crate::metrics::Publisher::new();
+    loop {
+        publisher.due().await;
+        match inner.upgrade() {
+            Some(inner) => inner.publish(false),
+            None => return,
         }
     }
 }

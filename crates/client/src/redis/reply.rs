@@ -21,6 +21,7 @@ use super::node::{Lease, Sent};
 use super::pipeline::checked;
 use super::place::Cell;
 use super::replies::Taken;
+use super::trace::Span;
 use crate::error::RESULT_TOO_LARGE;
 use crate::{Error, Kind, Outcome};
 
@@ -35,6 +36,7 @@ pub struct Reply<T> {
     name: Cow<'static, str>,
     /// How it is sent again after its connection was lost, if it may be.
     again: Option<Box<Again>>,
+    span: Span,
     result: PhantomData<fn() -> T>,
 }
 
@@ -83,15 +85,18 @@ impl<T: FromReply> Reply<T> {
             Sent::Later(cell) => Stage::Later(cell),
             Sent::Cluster(cell) => Stage::Cluster(cell, leaves),
         };
-        Reply { stage, name, again, result: PhantomData }
+        let span = Span::of(&name);
+        Reply { stage, name, again, span, result: PhantomData }
     }
 
     pub(crate) fn borrowing(cell: Arc<Cell>, name: Cow<'static, str>) -> Reply<T> {
-        Reply { stage: Stage::Borrowing(cell), name, again: None, result: PhantomData }
+        let span = Span::of(&name);
+        Reply { stage: Stage::Borrowing(cell), name, again: None, span, result: PhantomData }
     }
 
     pub(crate) fn refused(error: Error, name: Cow<'static, str>) -> Reply<T> {
-        Reply { stage: Stage::Refused(error), name, again: None, result: PhantomData }
+        let span = Span::of(&name);
+        Reply { stage: Stage::Refused(error), name, again: None, span, result: PhantomData }
     }
 
     fn poll_block(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Error>> {
@@ -99,11 +104,13 @@ impl<T: FromReply> Reply<T> {
             let taken = match &mut self.stage {
                 Stage::Here(link, token) => {
                     let taken = std::task::ready!(link.poll_reply(*token, cx));
+                    self.span.on(link);
                     self.stage = Stage::Taken;
                     taken
                 }
                 Stage::Lent(lease, token) => {
                     let taken = std::task::ready!(lease.link.poll_reply(*token, cx));
+                    self.span.on(&lease.link);
                     self.stage = Stage::Taken;
                     taken
                 }
@@ -202,11 +209,15 @@ impl<T: FromReply> Future for Reply<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
         let block = std::task::ready!(self.poll_block(cx));
-        Poll::Ready(match block {
+        let result = match block {
             Ok(block) => decode(&block, &self.name),
             Err(error) if error.kind() == Kind::Server => Err(error.about(&self.name)),
             Err(error) => Err(error),
-        })
+        };
+        if let Err(error) = &result {
+            self.span.failed(error);
+        }
+        Poll::Ready(result)
     }
 }
 

@@ -4,6 +4,7 @@
 use onetrip_lab::redis::{Answer, Plain, Server, Settings, found_or_skipped, shared};
 use onetrip_redis::redirect::Address;
 use onetrip_redis::slots::slot_of;
+use onetrip_redis::table::Described;
 use onetrip_redis::topology::Topology;
 use onetrip_redis::{Command, Reply, Spec, Value};
 
@@ -144,6 +145,39 @@ fn every_command_of_the_server_is_in_the_table() {
         let small = Command::new(&name.to_lowercase());
         assert_eq!(Spec::of(&small).unwrap().name(), name);
     }
+}
+
+/// What holds for the commands of a module holds for those that the table has.
+#[test]
+fn what_the_server_describes_is_what_the_table_says() {
+    let Some(server) = shared() else { return };
+    if !server.version().starts_with("7.0.") {
+        return println!("skipped: the table is that of 7.0, and this is {}", server.version());
+    }
+    let mut plain = server.plain().unwrap();
+    let mut bytes = bytes::BytesMut::new();
+    value(&plain.tell(&Command::new("COMMAND")).unwrap()).write_resp2(&mut bytes);
+    let described = Described::read(&Reply::read(&bytes).unwrap().0);
+    let mut compared = 0;
+    for spec in Spec::all() {
+        let command = Command::new(spec.name()).args(["1"; 7]);
+        let Some(other) = described.find(&command).filter(|other| other.name() == spec.name())
+        else {
+            continue;
+        };
+        compared += 1;
+        let facts = |spec: &Spec| {
+            let policies = (spec.request_policy(), spec.response_policy());
+            (spec.arity(), spec.is_readonly(), spec.is_write(), policies, spec.place(&command))
+        };
+        assert_eq!(facts(spec), facts(other), "{}", spec.name());
+        let keys = |spec: &Spec| spec.keys(&command).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        // What the description leaves open.
+        let open = matches!(spec.name(), "SORT" | "SORT_RO" | "MIGRATE");
+        assert_eq!(other.keys_known(), spec.keys_known() && !open, "{}", spec.name());
+        assert!(open || keys(spec) == keys(other), "{}", spec.name());
+    }
+    assert!(compared > 300, "only {compared} were compared");
 }
 
 fn cluster_of_one() -> Option<Server> {

@@ -11,6 +11,7 @@
 //! and read here, and converted by whoever asked for it.
 
 pub mod command;
+mod fields;
 mod head;
 pub mod protocol;
 mod raw;

@@ -57,7 +57,7 @@ use onetrip_engine::{Outcome, Time, Token};
 
 use crate::command::Command;
 use crate::redirect::Address;
-use crate::table::Spec;
+use crate::table::{Described, Spec};
 use crate::topology::Topology;
 
 pub use failed::{Failed, Refused, Why};
@@ -87,6 +87,8 @@ pub struct Router {
     /// What goes to all nodes, and came before any was known.
     lobby: VecDeque<Early>,
     outputs: VecDeque<Output>,
+    /// What the table does not know.
+    described: Described,
     /// The number of the next command: the order in which they were submitted.
     next: u64,
     seed: u64,
@@ -167,6 +169,7 @@ impl Router {
             refresh,
             lobby: VecDeque::new(),
             outputs: VecDeque::new(),
+            described: Described::default(),
             next: 0,
             seed,
             next_look: Time::NEVER,
@@ -221,6 +224,11 @@ impl Router {
 
     // --- commands ---
 
+    /// From now on it knows the keys of these commands too: of modules, of later versions.
+    pub fn learn(&mut self, described: Described) {
+        self.described = described;
+    }
+
     /// Takes a command, which [`Output::Finish`] ends. Refused, with nothing sent, where it can't be
     /// routed, or too many are [held](Limits::held_max).
     pub fn submit(
@@ -233,9 +241,10 @@ impl Router {
         if self.held() >= self.limits.held_max {
             return Err(Refused::Full);
         }
-        let from_replica = how.from_replica && Spec::of(&command).is_some_and(Spec::is_readonly);
+        let spec = self.described.of(&command);
+        let from_replica = how.from_replica && spec.is_some_and(Spec::is_readonly);
         let how = How { from_replica, ..how };
-        match plan::plan(&command, how)? {
+        match plan::plan(&command, spec, how)? {
             Plan::One(goal) => self.one(now, token, command, goal, how),
             Plan::Split { parts, gather } => {
                 let goals =

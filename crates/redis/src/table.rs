@@ -4,8 +4,10 @@
 //! The table is generated from the command description of Redis 7.0 (`scripts/redis-commands`); a few
 //! commands of later versions stand beside it ([`later`]). Of a command that is in neither, nothing is
 //! assumed: it may leave effects behind an error, its keys are not known, and it is taken for one that
-//! is answered by one reply. What a module adds can be asked of the server.
+//! is answered by one reply. What a module adds can be asked of the
+//! server ([`Described`]).
 
+mod described;
 mod generated;
 mod keys;
 mod later;
@@ -18,6 +20,7 @@ use std::borrow::Cow;
 
 use crate::command::Command;
 
+pub use described::Described;
 pub use keys::Keys;
 pub use place::Place;
 pub use policy::{RequestPolicy, ResponsePolicy};

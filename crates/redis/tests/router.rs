@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token};
-use onetrip_redis::Command;
 use onetrip_redis::redirect::Address;
 use onetrip_redis::router::{Failed, FlightId, How, Limits, NodeId, Output, Refused, Router, Why};
 use onetrip_redis::slots::slot_of;
+use onetrip_redis::table::Described;
 use onetrip_redis::topology::{Node, Shard, Topology};
+use onetrip_redis::{Command, Reply};
 
 fn node(port: u16) -> Node {
     Node { id: port.to_string().into(), address: Address::new("h", port).unwrap() }
@@ -162,6 +163,21 @@ fn what_has_no_place_is_refused_unless_its_slot_is_named() {
     let how = How { slot: Some(slot_of(b"a")), ..How::default() };
     host.try_submit(1, "JSON.GET a", how).unwrap();
     assert_eq!(host.sent(), [(3, "JSON.GET a".into())]);
+}
+
+#[test]
+fn keys_of_commands_that_a_server_described_are_found() {
+    let mut host = Host::new();
+    let spec = "*1\r\n*6\r\n$5\r\nflags\r\n*0\r\n$12\r\nbegin_search\r\n*4\r\n$4\r\ntype\r\n$5\r\nindex\r\n\
+                $4\r\nspec\r\n*2\r\n$5\r\nindex\r\n:1\r\n$9\r\nfind_keys\r\n*4\r\n$4\r\ntype\r\n$5\r\nrange\r\n\
+                $4\r\nspec\r\n*6\r\n$7\r\nlastkey\r\n:0\r\n$7\r\nkeystep\r\n:1\r\n$5\r\nlimit\r\n:0\r\n";
+    let flags = "*1\r\n+readonly\r\n:1\r\n:1\r\n:1\r\n*0\r\n*0\r\n";
+    let entry = format!("*1\r\n*10\r\n$8\r\njson.get\r\n:-2\r\n{flags}{spec}*0\r\n");
+    let (reply, rest) = Reply::read(entry.as_bytes()).unwrap();
+    assert!(rest.is_empty());
+    host.router.learn(Described::read(&reply));
+    host.submit(1, "JSON.GET a $");
+    assert_eq!(host.sent(), [(3, "JSON.GET a $".into())]);
 }
 
 #[test]

@@ -5,8 +5,8 @@
 
 use std::collections::HashSet;
 
-use onetrip_redis::table::{RequestPolicy, ResponsePolicy};
-use onetrip_redis::{Command, Place, Spec};
+use onetrip_redis::table::{Described, RequestPolicy, ResponsePolicy};
+use onetrip_redis::{Command, Place, Reply, Spec};
 
 /// A command by its words, of which `""` is an empty one.
 fn command(text: &str) -> Command {
@@ -185,4 +185,37 @@ fn policies_are_those_of_the_description() {
     assert_eq!(of("SCRIPT EXISTS x"), (RequestPolicy::AllShards, ResponsePolicy::And));
     assert_eq!(of("SCAN 0"), (RequestPolicy::Special, ResponsePolicy::Usual));
     assert_eq!(of("INFO"), (RequestPolicy::AllShards, ResponsePolicy::Special));
+}
+
+/// As servers before 7.0 describe them: by the places of the first and the last key.
+#[test]
+fn descriptions_of_old_servers_are_understood() {
+    let entry = |name: &str, flag: &str, places: &str| {
+        let len = name.len();
+        format!("*6\r\n${len}\r\n{name}\r\n:-2\r\n*1\r\n+{flag}\r\n{places}")
+    };
+    let keys_of = |flag: &str, places: &str| {
+        let reply = format!("*1\r\n{}", entry("mod.do", flag, places));
+        let described = Described::read(&Reply::read(reply.as_bytes()).unwrap().0);
+        let command = command("MOD.DO a b c d");
+        let spec = described.of(&command).unwrap();
+        let keys = spec.keys(&command).map(|key| String::from_utf8(key.to_vec()).unwrap());
+        (spec.keys_known(), keys.collect::<Vec<_>>().join(" "))
+    };
+    assert_eq!(keys_of("write", ":1\r\n:1\r\n:1\r\n"), (true, "a".into()));
+    assert_eq!(keys_of("write", ":2\r\n:3\r\n:1\r\n"), (true, "b c".into()));
+    assert_eq!(keys_of("write", ":1\r\n:-1\r\n:2\r\n"), (true, "a c".into()));
+    assert_eq!(keys_of("write", ":0\r\n:0\r\n:0\r\n"), (true, String::new()));
+    assert_eq!(keys_of("movablekeys", ":1\r\n:1\r\n:1\r\n").0, false);
+    let hostile = ":9223372036854775807\r\n:-9223372036854775808\r\n:-1\r\n";
+    assert_eq!(keys_of("write", hostile).1, "");
+}
+
+#[test]
+fn descriptions_that_make_no_sense_are_left_out() {
+    for reply in ["*1\r\n:1\r\n", "*1\r\n*-1\r\n", "*1\r\n*2\r\n$1\r\na\r\n$1\r\nb\r\n", ":1\r\n"] {
+        let described = Described::read(&Reply::read(reply.as_bytes()).unwrap().0);
+        assert!(described.of(&command("A")).is_none(), "{reply}");
+        assert_eq!(described.of(&command("get k")).unwrap().name(), "GET");
+    }
 }

@@ -19,12 +19,13 @@ pub(super) enum Plan {
     Nodes { replicas: bool, kind: Kind },
 }
 
-pub(super) fn plan(command: &Command, how: How) -> Result<Plan, Refused> {
+pub(super) fn plan(command: &Command, spec: Option<&Spec>, how: How) -> Result<Plan, Refused> {
     if let Some(slot) = how.slot {
         return Ok(Plan::One(Goal::Slot(slot % crate::slots::SLOTS)));
     }
-    let spec = Spec::of(command).filter(|spec| spec.keys_known());
-    let Some(spec) = spec else { return Err(Refused::KeysUnknown(name_of(command))) };
+    let Some(spec) = spec.filter(|spec| spec.keys_known()) else {
+        return Err(Refused::KeysUnknown(name_of(command)));
+    };
     let mut keys = spec.keys(command);
     let Some(first) = keys.next() else { return keyless(spec) };
     let slot = slot_of(first);

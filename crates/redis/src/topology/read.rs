@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use onetrip_engine::Violation;
 
 use super::{Node, Shard, Topology};
+use crate::fields::{self, field, text};
 use crate::redirect::Address;
 use crate::reply::{Items, Reply};
 use crate::slots::SLOTS;
@@ -136,38 +137,11 @@ fn slot(reply: Option<Reply<'_>>) -> Result<u16, Violation> {
 }
 
 fn items<'a>(reply: &Reply<'a>) -> Result<Items<'a>, Violation> {
-    match reply {
-        Reply::Array(items) | Reply::Set(items) => Ok(items.clone()),
-        Reply::Map(pairs) => Ok(pairs.clone().items()),
-        _ => Err(Violation("a cluster's answer is no list")),
-    }
-}
-
-/// The value of a field, of a map or of a list of names and values.
-fn field<'a>(reply: &Reply<'a>, name: &str) -> Option<Reply<'a>> {
-    let mut items = items(reply).ok()?;
-    loop {
-        let (key, value) = (items.next()?, items.next()?);
-        if text(&key).is_some_and(|key| key == name) {
-            return Some(value);
-        }
-    }
-}
-
-fn text(reply: &Reply<'_>) -> Option<String> {
-    let bytes = match reply {
-        Reply::Bulk(bytes) => bytes,
-        Reply::Simple(bytes) | Reply::Verbatim { text: bytes, .. } => *bytes,
-        _ => return None,
-    };
-    String::from_utf8(bytes.to_vec()).ok()
+    fields::items(reply).ok_or(Violation("a cluster's answer is no list"))
 }
 
 fn number(reply: Option<&Reply<'_>>) -> Option<u16> {
-    match reply {
-        Some(Reply::Int(number)) => u16::try_from(*number).ok(),
-        _ => None,
-    }
+    fields::number(reply?).and_then(|number| u16::try_from(number).ok())
 }
 
 /// A name of 40 hexadecimal digits, or an address where a server does not tell names.

@@ -230,7 +230,7 @@ impl Router {
     }
 
     /// Takes a command, which [`Output::Finish`] ends. Refused, with nothing sent, where it can't be
-    /// routed, or too many are [held](Limits::held_max).
+    /// routed, or would have to wait and too many [do](Limits::held_max).
     pub fn submit(
         &mut self,
         now: Time,
@@ -238,13 +238,29 @@ impl Router {
         command: Command,
         how: How,
     ) -> Result<(), Refused> {
-        if self.held() >= self.limits.held_max {
-            return Err(Refused::Full);
-        }
         let spec = self.described.of(&command);
         let from_replica = how.from_replica && spec.is_some_and(Spec::is_readonly);
         let how = How { from_replica, ..how };
-        match plan::plan(&command, spec, how)? {
+        let plan = plan::plan(&command, spec, how)?;
+        if self.held() >= self.limits.held_max && self.waits(&plan) {
+            return Err(Refused::Full);
+        }
+        self.carry_out(now, token, command, plan, how);
+        self.decide(now);
+        Ok(())
+    }
+
+    /// Whether some of it would wait here.
+    fn waits(&self, plan: &Plan) -> bool {
+        match plan {
+            Plan::One(Goal::Slot(slot)) => !self.lanes.is_open(*slot),
+            Plan::Split { parts, .. } => parts.iter().any(|(slot, _)| !self.lanes.is_open(*slot)),
+            Plan::One(_) | Plan::Nodes { .. } => self.nodes.is_empty(),
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, token: Token, command: Command, plan: Plan, how: How) {
+        match plan {
             Plan::One(goal) => self.one(now, token, command, goal, how),
             Plan::Split { parts, gather } => {
                 let goals =
@@ -254,6 +270,7 @@ impl Router {
             Plan::Nodes { .. } if self.nodes.is_empty() => {
                 self.lobby.push_back(Early { token, command, how, since: now });
                 self.look_at(now.after(self.limits.held_time_max));
+                self.refresh.want(now);
             }
             Plan::Nodes { replicas, kind } => {
                 let nodes = self.nodes.all(replicas);
@@ -263,8 +280,6 @@ impl Router {
                 self.several(now, token, goals, gather, how);
             }
         }
-        self.decide(now);
-        Ok(())
     }
 
     fn one(&mut self, now: Time, token: Token, command: Command, goal: Goal, how: How) {
@@ -313,7 +328,9 @@ impl Router {
         let sent = self.sent_by_slot();
         self.lanes.follow(topology, &self.nodes, &moved, sent);
         self.settle_redirects(now);
-        for early in std::mem::take(&mut self.lobby) {
+        let known = !self.nodes.is_empty();
+        let lobby = if known { std::mem::take(&mut self.lobby) } else { VecDeque::new() };
+        for early in lobby {
             let Early { token, command, how, .. } = early;
             if self.submit(now, token, command, how).is_err() {
                 self.finish(token, Err(Failed::unserved(Outcome::NotSent)));
@@ -321,6 +338,10 @@ impl Router {
         }
         self.pump_all(now);
         self.close_nodes();
+        // What nobody has may be somebody's soon.
+        if self.lanes.busy().into_iter().any(|slot| self.is_unserved(Some(slot))) {
+            self.refresh.want(now);
+        }
         self.decide(now);
     }
 

@@ -439,12 +439,72 @@ fn commands_wait_for_the_first_topology_and_not_for_ever() {
 }
 
 #[test]
-fn too_many_that_wait_are_refused() {
+fn cluster_without_nodes_serves_nobody() {
     let mut host = Host::empty();
-    for token in 0..10_000 {
-        host.submit(token, "GET a");
+    host.submit(1, "DBSIZE");
+    host.submit(2, "PUBLISH c m");
+    for _ in 0..10 {
+        host.topology(&Topology::new([]).unwrap());
+        host.time(Duration::from_secs(1));
     }
-    assert_eq!(host.try_submit(0, "GET a", How::default()), Err(Refused::Full));
+    assert_eq!(host.ended.len(), 2);
+    assert_eq!(host.failed(), (Outcome::NotSent, Why::Unserved));
+}
+
+/// The slots of the second master belong to nobody.
+fn topology_with_a_gap() -> Topology {
+    let shards = topology().shards().to_vec().into_iter();
+    let ranges = [vec![0..=5460], vec![], vec![10_923..=16_383]];
+    Topology::new(shards.zip(ranges)).unwrap()
+}
+
+#[test]
+fn too_many_that_wait_are_refused_and_others_are_not() {
+    let mut host = Host::empty();
+    host.topology(&topology_with_a_gap());
+    for token in 0..10_000 {
+        host.submit(token, "GET c");
+    }
+    for text in ["GET c", "MGET a c"] {
+        assert_eq!(host.try_submit(0, text, How::default()), Err(Refused::Full), "{text}");
+    }
+    for text in ["GET a", "DBSIZE", "PUBLISH c m"] {
+        host.submit(0, text);
+    }
+}
+
+#[test]
+fn slot_that_is_nobodys_is_asked_about_until_somebody_has_it() {
+    let mut host = Host::empty();
+    host.topology(&topology_with_a_gap());
+    host.submit(1, "GET c");
+    for refreshes in 2..5 {
+        host.time(Duration::from_secs(1));
+        assert_eq!(host.refreshes, refreshes);
+        assert!(host.sent.is_empty());
+        host.topology(&topology_with_a_gap());
+    }
+    host.time(Duration::from_secs(1));
+    host.topology(&topology());
+    assert_eq!(host.sent(), [(2, "GET c".into())]);
+    host.time(Duration::from_secs(1));
+    assert_eq!(host.refreshes, 5, "all is known");
+}
+
+#[test]
+fn asked_command_survives_that_the_node_leaves() {
+    let mut host = Host::new();
+    host.submit(1, "GET c");
+    host.submit(2, "GET {c}2");
+    host.reply(2, "-ASK 7365 h:4\r\n");
+    host.time(Duration::from_secs(1));
+    // Neither the node that it was sent to nor anybody who has the slot is there any more.
+    host.topology(&topology_with_a_gap());
+    host.reply(2, "-ASK 7365 h:1\r\n");
+    assert_eq!(host.failed(), (Outcome::Rejected, Why::Outside));
+    host.reply(1, "_\r\n");
+    assert_eq!(host.ended(), "_\r\n");
+    assert_eq!((host.router.held(), host.router.unanswered()), (0, 0));
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn descriptions_of_old_servers_are_understood() {
     assert_eq!(keys_of("write", ":2\r\n:3\r\n:1\r\n"), (true, "b c".into()));
     assert_eq!(keys_of("write", ":1\r\n:-1\r\n:2\r\n"), (true, "a c".into()));
     assert_eq!(keys_of("write", ":0\r\n:0\r\n:0\r\n"), (true, String::new()));
-    assert_eq!(keys_of("movablekeys", ":1\r\n:1\r\n:1\r\n").0, false);
+    assert!(!keys_of("movablekeys", ":1\r\n:1\r\n:1\r\n").0);
     let hostile = ":9223372036854775807\r\n:-9223372036854775808\r\n:-1\r\n";
     assert_eq!(keys_of("write", hostile).1, "");
 }

@@ -162,10 +162,14 @@ impl Router {
         self.lanes.hold(slot, Held { flight: id, number, again, until, since: now, to });
         let expires = now.after(self.limits.held_time_max);
         self.look_at(if until > now { until.min(expires) } else { expires });
-        // A slot that nobody has.
-        if slot.is_some_and(|slot| self.lanes.route(slot).is_none()) {
+        if self.is_unserved(slot) {
             self.refresh.want(now);
         }
+    }
+
+    /// Whether nobody is known who has this slot, or, without one, nobody at all.
+    pub(super) fn is_unserved(&self, slot: Option<u16>) -> bool {
+        slot.map_or(self.nodes.is_empty(), |slot| self.lanes.route(slot).is_none())
     }
 
     /// Sends what may go of a lane.
@@ -176,7 +180,10 @@ impl Router {
                     self.send(held.flight, node, true, None);
                 }
                 _ => {
-                    let Some(node) = self.lanes.route(slot) else { continue };
+                    let Some(node) = self.lanes.route(slot) else {
+                        self.hold(now, held.flight, now, To::Route);
+                        continue;
+                    };
                     let turn = self.lanes.sent(slot);
                     self.send(held.flight, node, false, Some(turn));
                 }

@@ -50,7 +50,7 @@ const LEAVES: u8 = 32;
 
 impl Spec {
     /// What is known of this command: its name is looked up in any case, and that of a subcommand
-    /// where there are some. Takes some nanoseconds and allocates nothing.
+    /// where there are some. Takes tens of nanoseconds and allocates nothing.
     ///
     /// `None` where nothing is known. For an unknown subcommand it is what is known of all of them,
     /// which is next to nothing.

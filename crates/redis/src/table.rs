@@ -2,7 +2,7 @@
 //! keys, which connection it needs, and where it goes in a cluster.
 //!
 //! The table is generated from the command description of Redis 7.0 (`scripts/redis-commands`); a few
-//! commands of later versions stand beside it ([`later`]). Of a command that is in neither, nothing is
+//! commands of later versions stand beside it (`table/later.rs`). Of a command that is in neither, nothing is
 //! assumed: it may leave effects behind an error, its keys are not known, and it is taken for one that
 //! is answered by one reply. What a module adds can be asked of the
 //! server ([`Described`]).

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod atomic;
+mod backpressure;
 mod blocking;
 mod cluster;
 mod commands;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use onetrip::Config;
-use onetrip_measure::target;
+use onetrip_measure::{redis, target};
 
 /// The arguments without user information: of a URL or key-value string only the place.
 pub(crate) fn command_line(arguments: impl Iterator<Item = OsString>) -> Vec<String> {
@@ -23,6 +23,9 @@ pub(crate) fn command_line(arguments: impl Iterator<Item = OsString>) -> Vec<Str
 
 /// Only what reads it can tell a password from a host.
 fn place(url: &str) -> String {
+    if let Some(place) = redis::shown(url) {
+        return place;
+    }
     let read = url.parse::<Config>();
     read.map_or_else(|_| "…".to_owned(), |it| target::without_user(&it.redacted_url()))
 }
@@ -34,6 +37,11 @@ pub(crate) fn concealed(line: &str) -> String {
         && let Some(at) = rest.rfind('@')
     {
         line = format!("{scheme}://{}", &rest[at + 1..]);
+    }
+    if let Some((front, rest)) = line.split_once("unix:")
+        && let Some(at) = rest.rfind("@/")
+    {
+        line = format!("{front}unix:{}", &rest[at + 1..]);
     }
     let Some((front, value)) = line.split_once("password=") else { return line };
     let end = value.find([' ', '&', '\'']).unwrap_or(value.len());
@@ -54,6 +62,8 @@ mod tests {
             ("host=h password=p", "postgres://h"),
             ("host=h password=secret://p@x", "postgres://h"),
             ("nonsense", "…"),
+            ("rediss://u:p@h/1", "rediss://h:6379/1"),
+            ("unix:u:p@/run/r.sock", "unix:/run/r.sock"),
         ] {
             let whole = format!("--url={url}");
             let one = [&given[..2], &[&whole]].concat().into_iter();
@@ -78,6 +88,7 @@ mod tests {
             ("unknown 'postgres://h/d?password=p&a=b'", "unknown 'postgres://h/d?password=…&a=b'"),
             ("unknown 'host=h password=p'", "unknown 'host=h password=…'"),
             ("unknown 'x@y'", "unknown 'x@y'"),
+            ("unknown 'unix:u:p@/r.sock'", "unknown 'unix:/r.sock'"),
         ] {
             assert_eq!(concealed(line), shown);
         }

@@ -23,12 +23,18 @@ impl Live {
         if !std::io::stderr().is_terminal() {
             return Live { bar: None };
         }
-        let bar = ProgressBar::no_length();
+        Live { bar: Some(ProgressBar::no_length()) }
+    }
+
+    /// Another run begins.
+    pub(crate) fn begin(&self) {
+        let Some(bar) = &self.bar else { return };
+        bar.unset_length();
+        bar.reset();
         if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
             bar.set_style(style);
         }
         bar.enable_steady_tick(Duration::from_millis(100));
-        Live { bar: Some(bar) }
     }
 
     pub(crate) fn say(&self, what: &str) {

@@ -31,7 +31,7 @@ mod trace;
 mod turns;
 
 pub use client::{Client, Cmd};
-pub use config::{Config, Limits, Protocol};
+pub use config::{Address, Config, Limits, Protocol};
 pub use from_reply::{FromReply, Mismatch};
 pub use onetrip_redis::reply::{Attributes, ErrorReply, Items, Kind as ReplyKind, Pairs};
 pub use onetrip_redis::reply::{Malformed, Reply as ReplyView};

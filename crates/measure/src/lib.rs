@@ -12,6 +12,7 @@ pub mod error;
 pub mod fortunes;
 pub mod load;
 pub mod meter;
+pub mod redis;
 pub mod report;
 pub mod results;
 pub mod run;

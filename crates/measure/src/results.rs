@@ -38,6 +38,9 @@ pub struct Results {
     pub client: ClientSide,
     /// The lines to the server: one for each round trip that was added.
     pub lines: Vec<Line>,
+    /// Of a run on two servers the one that the cells of the preset `redis` are of; the others are of `server`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
     /// What was found, in the order in which it was planned.
     pub cells: Vec<Cell>,
 }
@@ -47,7 +50,7 @@ pub struct Results {
 pub struct Server {
     /// Where it is, without user information.
     pub url: String,
-    /// `PostgreSQL`.
+    /// `PostgreSQL`, `Redis` or `Valkey`.
     pub product: String,
     /// As the server says it.
     pub version: String,
@@ -55,6 +58,15 @@ pub struct Server {
     pub private: bool,
     /// The settings that bear on what is measured, as the server says them.
     pub settings: BTreeMap<String, String>,
+}
+
+/// A second server of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// What it is.
+    pub server: Server,
+    /// The lines to it.
+    pub lines: Vec<Line>,
 }
 
 /// The machine and program that measured.
@@ -89,6 +101,8 @@ pub enum Preset {
     Fortunes,
     /// Scripts of pgbench's language.
     Script,
+    /// Commands of Redis or Valkey.
+    Redis,
 }
 
 /// How far a transaction is kept from others.
@@ -115,6 +129,10 @@ pub enum Unit {
     Row,
     /// One HTTP request.
     Request,
+    /// One command of Redis.
+    Command,
+    /// A value, read, changed and written.
+    Update,
 }
 
 /// One workload with one set of parameters. What two cells differ in is in [`Key`].
@@ -159,7 +177,7 @@ pub struct Key {
     pub tasks: u32,
     /// Connections to the server that they had between them.
     pub connections: u32,
-    /// Statements of one task in flight at once, where that is what was varied.
+    /// Statements or commands of one task in flight at once, where that is what was varied.
     pub depth: Option<u32>,
     /// Open loop: operations per second that were intended. None is a closed loop.
     pub rate: Option<f64>,
@@ -208,6 +226,26 @@ pub struct Latency {
     pub max_us: u64,
     /// All of it: an HdrHistogram in its V2 format, deflated, in base64. Three significant digits.
     pub histogram: String,
+}
+
+impl Results {
+    /// The lines to the server that the cells of a preset are of.
+    pub fn lines_of(&self, preset: Preset) -> &[Line] {
+        match &self.beside {
+            Some(beside) if preset == Preset::Redis => &beside.lines,
+            _ => &self.lines,
+        }
+    }
+
+    /// Adds what a run on a Redis or Valkey found.
+    #[must_use]
+    pub fn with(mut self, redis: Results) -> Results {
+        self.elapsed_s += redis.elapsed_s;
+        self.stopped = self.stopped.or(redis.stopped);
+        self.cells.extend(redis.cells);
+        self.beside = Some(Beside { server: redis.server, lines: redis.lines });
+        self
+    }
 }
 
 impl Cell {
@@ -296,6 +334,10 @@ impl Unit {
             (Unit::Row, true) => "rows",
             (Unit::Request, false) => "request",
             (Unit::Request, true) => "requests",
+            (Unit::Command, false) => "command",
+            (Unit::Command, true) => "commands",
+            (Unit::Update, false) => "update",
+            (Unit::Update, true) => "updates",
         }
     }
 }

@@ -10,7 +10,8 @@ use crate::values::{milliseconds, rate, seconds};
 
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
-    /// The server to measure, as a URL or key-value string [default: a private one].
+    /// The server to measure, as a URL or key-value string; redis: redis://…, rediss://… or unix:… [default: a
+    /// private one].
     #[arg(long, value_name = "URL")]
     pub(super) url: Option<String>,
 
@@ -59,7 +60,7 @@ pub(super) struct RunArgs {
     pub(super) tasks: Vec<u32>,
 
     /// Connections that the tasks have between them, at most one for each; scripts have one for each task unless told
-    /// otherwise; trips needs one [default: 10].
+    /// otherwise; trips and redis need one [default: 10].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=50_000))]
     pub(super) connections: Option<u32>,
 
@@ -73,11 +74,12 @@ pub(super) struct RunArgs {
     pub(super) rows: Option<u32>,
 
     /// Round trips to add by the latency proxy, in milliseconds; several with commas [default: 0;
-    /// trips: 0,0.2,1,5,20,50].
+    /// trips and redis: 0,0.2,1,5,20,50].
     #[arg(long, value_name = "MS", value_delimiter = ',', value_parser = milliseconds)]
     pub(super) rtt: Vec<f64>,
 
-    /// trips: how many selects are on their way at once [default: 1,4,16,64,256,1024].
+    /// trips and redis: how many selects or commands are on their way at once [default: 1,4,16,64,256,1024
+    /// and 1,10,100,1000,10000].
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(super) depth: Vec<u32>,
 
@@ -90,7 +92,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
     pub(super) rate: Option<f64>,
 
-    /// How long a repetition lasts [default: trips 0.5, fortunes and scripts 5; concurrency one
+    /// How long a repetition lasts [default: trips and redis 0.5, fortunes and scripts 5; concurrency one
     /// transaction per task].
     #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "operations")]
     pub(super) seconds: Option<f64>,
@@ -124,6 +126,8 @@ pub(super) enum PresetArg {
     Trips,
     /// A web page whose requests have a statement each: TechEmpower's fortunes.
     Fortunes,
+    /// Commands of Redis or Valkey one by one and many at once, 10,000 PINGs, a script.
+    Redis,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

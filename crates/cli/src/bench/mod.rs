@@ -9,16 +9,17 @@ mod plan;
 use clap::{Args, Subcommand};
 use onetrip_measure::report;
 
-use crate::measuring::{ended, measured};
+use crate::measuring::{Measuring, ended};
 use crate::output::{End, print, tell};
 use args::RunArgs;
 use compare::CompareArgs;
 
 /// Measure what latency, concurrency and isolation cost, and what one trip gives back.
 ///
-/// On a private PostgreSQL that ends with it, or on any server by --url. There it works in a schema of
-/// its own, onetrip_bench, which it drops at the end, and changes nothing else (a --script does what it
-/// says). Ctrl-C ends it with what was measured so far.
+/// On a private PostgreSQL that ends with it (with --preset redis: Redis or Valkey), or on any server by
+/// --url. There it works in a schema of its own, onetrip_bench, which it drops at the end, or with keys that
+/// begin with onetrip-bench: and a random part, which it removes, and changes nothing else (a --script does
+/// what it says). Ctrl-C ends it with what was measured so far.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, allow_negative_numbers = true)]
 pub(crate) struct BenchArgs {
@@ -50,7 +51,11 @@ fn measure(args: &RunArgs) -> Result<(), End> {
     if let Some(out) = &args.out {
         report::check_writable(out).map_err(|error| format!("--out: {error}"))?;
     }
-    let finished = measured(&plan, args.url.as_deref())?;
+    let (measuring, url) = (Measuring::begin()?, args.url.as_deref());
+    let finished = match args.is_on_redis() {
+        true => measuring.redis(&plan, url)?,
+        false => measuring.postgres(&plan, url)?,
+    };
     // Files first: who reads the tables may have gone.
     if let Some(out) = &args.out {
         for path in report::write_all(&finished.results, out).map_err(|error| error.to_string())? {

@@ -7,6 +7,7 @@ use clap::ValueEnum;
 use onetrip_measure::concurrency;
 use onetrip_measure::fortunes::Mode;
 use onetrip_measure::load::{Load, Until};
+use onetrip_measure::redis;
 use onetrip_measure::results::{Isolation, Key, Preset, Unit};
 use onetrip_measure::run::{Plan, Planned, Work};
 use onetrip_measure::script::{self, Mix, Script};
@@ -38,6 +39,12 @@ impl RunArgs {
         for rtt in self.rtts(PresetArg::Fortunes) {
             self.add_fortunes(&workloads, rtt, &mut cells);
         }
+        for rtt in self.rtts(PresetArg::Redis) {
+            self.add_redis(&workloads, rtt, &mut cells);
+        }
+        if cells.is_empty() {
+            return Err(ONLY_PINGS.to_owned());
+        }
         Ok(Plan {
             cells,
             repetitions: self.repetitions,
@@ -51,6 +58,11 @@ impl RunArgs {
         })
     }
 
+    /// Whether a Redis is measured, and so no PostgreSQL.
+    pub(super) fn is_on_redis(&self) -> bool {
+        self.has(PresetArg::Redis)
+    }
+
     fn has(&self, preset: PresetArg) -> bool {
         self.preset.contains(&preset)
     }
@@ -62,17 +74,22 @@ impl RunArgs {
     /// An option that nothing looks at would be a surprise.
     fn check_options(&self) -> Result<(), String> {
         let scripts = self.has_scripts();
+        let redis = self.is_on_redis();
+        if redis && (scripts || self.preset.iter().any(|it| *it != PresetArg::Redis)) {
+            return Err(ALONE.to_owned());
+        }
         let (concurrency, trips) = (self.has(PresetArg::Concurrency), self.has(PresetArg::Trips));
         let tasks = concurrency || self.has(PresetArg::Fortunes) || scripts;
         let levels = concurrency || scripts;
-        let given: [(&str, bool, bool, &str); 11] = [
+        let given: [(&str, bool, bool, &str); 12] = [
             ("--isolation", !self.isolation.is_empty(), levels, LEVEL_USERS),
             ("--tasks", !self.tasks.is_empty(), tasks, TASKS_USERS),
             ("--connections", self.connections.is_some(), tasks, TASKS_USERS),
             ("--rate", self.rate.is_some(), tasks, TASKS_USERS),
             ("--one-trip", self.one_trip, concurrency, "--preset concurrency"),
             ("--rows", self.rows.is_some(), concurrency, "--preset concurrency"),
-            ("--depth", !self.depth.is_empty(), trips, "--preset trips"),
+            ("--depth", !self.depth.is_empty(), trips || redis, "--preset trips and redis"),
+            ("--force", self.force, !redis, "what is measured on a PostgreSQL"),
             ("--scale", self.scale.is_some(), scripts, SCRIPT_USERS),
             ("--define", !self.define.is_empty(), scripts, SCRIPT_USERS),
             ("--protocol", self.protocol.is_some(), scripts, SCRIPT_USERS),
@@ -96,6 +113,9 @@ impl RunArgs {
         if self.has(PresetArg::Fortunes) {
             known.push(FORTUNES);
         }
+        if self.has(PresetArg::Redis) {
+            known.extend(redis::WORKLOADS);
+        }
         known
     }
 
@@ -104,7 +124,7 @@ impl RunArgs {
         match (self.has(preset), preset) {
             (false, _) => Vec::new(),
             (true, _) if !self.rtt.is_empty() => self.rtt.clone(),
-            (true, PresetArg::Trips) => RTTS.to_vec(),
+            (true, PresetArg::Trips | PresetArg::Redis) => RTTS.to_vec(),
             (true, _) => vec![0.0],
         }
     }
@@ -147,6 +167,15 @@ impl RunArgs {
                 *all = all.div_ceil(way.operations_per_call());
             }
             cells.push(Planned::trips(way, rtt_added_ms, load));
+        }
+    }
+
+    fn add_redis(&self, workloads: &[&str], rtt_added_ms: f64, cells: &mut Vec<Planned>) {
+        let depths = if self.depth.is_empty() { &redis::DEPTHS[..] } else { &self.depth };
+        let ways = workloads.iter().flat_map(|workload| redis::Way::of(workload, depths));
+        for way in ways.filter(|way| way.bears(rtt_added_ms)) {
+            let load = self.load(Until::Elapsed(TRIPS_TIME));
+            cells.push(Planned::redis(way, rtt_added_ms, load));
         }
     }
 
@@ -261,6 +290,10 @@ fn name_of_mix(scripts: &[(Script, u32)]) -> String {
         }
     }
 }
+
+const ALONE: &str = "--preset redis measures another server than the others: let it run by itself";
+const ONLY_PINGS: &str =
+    "the workload pings is measured without an added round trip: let --rtt have 0";
 
 /// Of the benchmark that the preset follows.
 const TASKS: [u32; 5] = [100, 200, 400, 800, 1600];

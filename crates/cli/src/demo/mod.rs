@@ -1,25 +1,29 @@
 //! `onetrip demo`: in under a minute a money transfer over a slow link, point selects by depth, and two
-//! updates of which one is in everybody's way. A small run of what `onetrip bench` measures.
+//! updates of which one is in everybody's way; then, where there is a Redis, updates over the slow link, GETs by
+//! depth, and 10,000 PINGs. A small run of what `onetrip bench` measures.
 
 mod plan;
+mod redis;
 mod story;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use onetrip_measure::report;
+use onetrip_measure::run::Finished;
 
-use crate::measuring::{ended, measured};
+use crate::measuring::{Measuring, ended};
 use crate::output::{End, print};
 use crate::values::milliseconds;
 
-/// See on a real PostgreSQL what round trips cost, and what pipelining gives back.
+/// See on a real PostgreSQL what round trips cost, and what pipelining gives back; on a Redis, too, where one
+/// is installed.
 ///
 /// The files of the report are written at the end; report.html has the charts.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct DemoArgs {
-    /// Round trip to put in front of the server for the transfer, in milliseconds, half of it each way
+    /// Round trip to put in front of the server for the transfer and the updates, in milliseconds, half of it each way
     /// [default: 100; 0 with --url].
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     rtt: Option<f64>,
@@ -28,7 +32,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
 
-    /// Your own server, as a URL or key-value string, instead of a private one. The demo works in a
+    /// Your own PostgreSQL, as a URL or key-value string, instead of private servers. The demo works in a
     /// schema of its own, onetrip_bench, and drops it at the end.
     #[arg(long, value_name = "URL")]
     url: Option<String>,
@@ -48,12 +52,35 @@ pub(crate) struct DemoArgs {
 /// One line: what failed, where, and what to do. Or nobody reads what it prints.
 pub(crate) fn run(args: &DemoArgs) -> Result<(), End> {
     report::check_writable(&args.out).map_err(|error| format!("--out: {error}"))?;
-    let finished = measured(&plan::plan(args), args.url.as_deref())?;
+    let is_redis_wanted = redis::is_wanted(args)?;
+    let measuring = Measuring::begin()?;
+    let mut finished = measuring.postgres(&plan::plan(args), args.url.as_deref())?;
+    if is_redis_wanted && finished.results.stopped.is_none() {
+        finished = with_redis(finished, measuring.redis(&redis::plan(args), None));
+    }
     let written = report::write_all(&finished.results, &args.out).map_err(|it| it.to_string())?;
     print(&story::tell(&finished.results))?;
+    if !is_redis_wanted && args.url.is_none() {
+        print(&format!("\n{}", redis::MISSING))?;
+    }
     if let Some(page) = written.iter().find(|path| path.extension().is_some_and(|it| it == "html"))
     {
         print(&format!("\nThe charts are in {}", page.display()))?;
     }
     ended(&finished)
+}
+
+/// Both parts as one run; what the first found stays, however the second ended.
+fn with_redis(finished: Finished, redis: Result<Finished, End>) -> Finished {
+    match redis {
+        Ok(redis) => Finished {
+            results: finished.results.with(redis.results),
+            failure: finished.failure.or(redis.failure),
+        },
+        Err(End::Failed(why)) => {
+            let failure = finished.failure.or_else(|| Some(why.into()));
+            Finished { failure, ..finished }
+        }
+        Err(_) => finished,
+    }
 }

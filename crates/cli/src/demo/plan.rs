@@ -33,7 +33,7 @@ pub(super) fn plan(args: &DemoArgs) -> Plan {
     }
 }
 
-const RTT_MS: f64 = 100.0;
+pub(super) const RTT_MS: f64 = 100.0;
 const TRANSFERS: u64 = 2;
 const SELECTS_TIME: Duration = Duration::from_millis(300);
 

@@ -5,13 +5,15 @@ use onetrip_measure::results::{Cell, Preset, Results};
 use onetrip_measure::spread::Ratio;
 
 use super::plan::TASKS;
+use super::redis;
 use crate::output::thousands;
 
 /// The tables, each with a line that says what it is; without those of which nothing was measured.
 pub(super) fn tell(results: &Results) -> String {
     let of = |workload: &'static str| {
         let cells = results.cells.iter();
-        cells.filter(move |cell| cell.key.workload == workload).collect::<Vec<_>>()
+        let is_it = |cell: &&Cell| cell.key.preset == Preset::Trips;
+        cells.filter(is_it).filter(move |cell| cell.key.workload == workload).collect::<Vec<_>>()
     };
     let updates = results.cells.iter().filter(|cell| cell.key.preset == Preset::Concurrency);
     let parts = [
@@ -19,7 +21,8 @@ pub(super) fn tell(results: &Results) -> String {
         selects(&of("selects")),
         contention(&updates.collect::<Vec<_>>()),
     ];
-    let mut text = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+    let parts = parts.into_iter().flatten().chain(redis::tell(results));
+    let mut text = parts.collect::<Vec<_>>().join("\n\n");
     text += &format!(
         "\n\nMedians of {} repetitions; a trip is a write of the client after bytes of the server.",
         results.cells.iter().map(|cell| cell.repetitions.len()).max().unwrap_or(0)
@@ -27,12 +30,17 @@ pub(super) fn tell(results: &Results) -> String {
     text
 }
 
-fn transfer(results: &Results, cells: &[&Cell]) -> Option<String> {
-    let first = cells.first()?;
-    let way = match first.key.rtt_added_ms {
+/// The way to the server, in words that follow what is done.
+pub(super) fn link(rtt_added_ms: f64) -> String {
+    match rtt_added_ms {
         0.0 => String::new(),
         rtt => format!(" over a link of {} ms each way", rtt / 2.0),
-    };
+    }
+}
+
+fn transfer(results: &Results, cells: &[&Cell]) -> Option<String> {
+    let first = cells.first()?;
+    let way = link(first.key.rtt_added_ms);
     let names = |cell: &Cell| match cell.key.mode.as_deref() {
         Some("one by one") => "BEGIN, 2 UPDATEs, COMMIT, each awaited",
         Some("transaction") => "begin, update, update, commit awaited; BEGIN rides along",
@@ -54,7 +62,7 @@ fn contention(cells: &[&Cell]) -> Option<String> {
 }
 
 /// A line for each, with its time as a length.
-fn times(cells: &[&Cell], name: impl Fn(&Cell) -> String) -> Table {
+pub(super) fn times(cells: &[&Cell], name: impl Fn(&Cell) -> String) -> Table {
     let mut table = table(&["", "trips", "median ms", "ratio", ""]);
     // Of a transfer the time of one; of many transactions at once that of all.
     let time = |cell: &&Cell| {
@@ -88,10 +96,14 @@ fn ratio(cell: &Cell, first: &Cell) -> String {
     }
 }
 
+/// Operations per second.
+pub(super) fn rate(cell: &Cell) -> f64 {
+    cell.rate().map_or(0.0, |it| it.median)
+}
+
 /// A line for each depth.
 fn selects(cells: &[&Cell]) -> Option<String> {
     let mut table = table(&["on their way at once", "a Sync each, per s", "one Sync, per s", ""]);
-    let rate = |cell: &Cell| cell.rate().map_or(0.0, |it| it.median);
     let fastest = cells.iter().map(|cell| rate(cell)).fold(0.0, f64::max);
     let mut depths: Vec<u32> = cells.iter().filter_map(|cell| cell.key.depth).collect();
     depths.sort_unstable();
@@ -117,19 +129,19 @@ fn selects(cells: &[&Cell]) -> Option<String> {
     (!depths.is_empty()).then(|| format!("{title}\n{table}"))
 }
 
-fn table(header: &[&str]) -> Table {
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_HORIZONTAL_ONLY);
     table.set_header(header);
     table
 }
 
-fn right(text: String) -> Field {
+pub(super) fn right(text: String) -> Field {
     Field::new(text).set_alignment(CellAlignment::Right)
 }
 
 /// A part of the longest.
-fn bar(part: f64) -> String {
+pub(super) fn bar(part: f64) -> String {
     const WIDTH: f64 = 24.0;
     "█".repeat((part * WIDTH).round().max(1.0) as usize)
 }

@@ -1,11 +1,15 @@
 //! Where a Redis or Valkey server is, who logs in, and within which limits.
 
 mod url;
+mod way;
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
+
+pub use way::Address;
 
 use crate::config::{ConfigError, RootCert, Settings, SslMode, WhenFull};
 
@@ -30,6 +34,8 @@ use crate::config::{ConfigError, RootCert, Settings, SslMode, WhenFull};
 #[derive(Clone, PartialEq)]
 pub struct Config {
     pub(crate) servers: Vec<Server>,
+    /// What is connected to instead of the server's own address.
+    pub(crate) through: Option<SocketAddr>,
     pub(crate) user: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) database: u32,
@@ -141,6 +147,7 @@ impl Config {
     pub fn new() -> Config {
         Config {
             servers: Vec::new(),
+            through: None,
             user: None,
             password: None,
             database: 0,

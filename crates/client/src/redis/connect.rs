@@ -105,7 +105,7 @@ struct Opened {
 async fn try_server(config: &Config, target: &Target, server: &Server) -> Result<Opened, Error> {
     let settings = config.transport();
     let mut last = None;
-    for peer in peers(server).await? {
+    for peer in peers(config, server).await? {
         let attempt = try_peer(config, &settings, target, server, peer);
         let limited = tokio::time::timeout(config.limits.connect_timeout, attempt).await;
         match limited.unwrap_or_else(|_| Err(Failure::Unreachable(too_slow(server)))) {
@@ -137,7 +137,10 @@ async fn try_peer(
     Ok(Opened { stream, route, is_resp3 })
 }
 
-async fn peers(server: &Server) -> Result<Vec<Peer>, Error> {
+async fn peers(config: &Config, server: &Server) -> Result<Vec<Peer>, Error> {
+    if let (Some(address), false) = (config.through, config.is_cluster) {
+        return Ok(vec![Peer::Tcp(address)]);
+    }
     match server {
         Server::Unix(path) => Ok(vec![Peer::Unix(path.clone())]),
         Server::Tcp { host, port } => {

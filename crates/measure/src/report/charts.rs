@@ -6,8 +6,9 @@ use super::headlines::{self, Place};
 use super::measure::Measure;
 use super::percentiles;
 use super::plots::{self, Around, View};
+use super::redis;
 use super::tables::{self, Titled, by_depth, cells_of, widest};
-use crate::results::{Cell, Preset, Results, Unit};
+use crate::results::{Cell, Line, Preset, Results, Unit};
 
 /// Charts that belong together.
 pub(super) struct Group {
@@ -21,6 +22,7 @@ pub(super) fn groups(results: &Results, preset: Preset) -> Vec<Group> {
         Preset::Concurrency => concurrency(results),
         Preset::Trips => trips(results),
         Preset::Fortunes | Preset::Script => throughput(results, preset),
+        Preset::Redis => redis::groups(results),
     };
     groups.into_iter().filter(|group| !group.views.is_empty()).collect()
 }
@@ -142,17 +144,18 @@ fn across(grid: Grid, place: &str) -> View {
 
 fn trips(results: &Results) -> Vec<Group> {
     let (deep, other) = by_depth(&cells_of(results, Preset::Trips));
-    let time = Group { title: "Time by round trip".to_owned(), views: over_rtt(results, &other) };
+    let time =
+        Group { title: "Time by round trip".to_owned(), views: over_rtt(&results.lines, &other) };
     let depth =
         Group { title: "Throughput by depth".to_owned(), views: over_depth(results, &deep) };
     let tails = Group { title: "Percentiles".to_owned(), views: tails_by_workload(&other) };
     vec![time, depth, tails]
 }
 
-fn over_rtt(results: &Results, cells: &[&Cell]) -> Vec<View> {
+pub(super) fn over_rtt(lines: &[Line], cells: &[&Cell]) -> Vec<View> {
     let sheets = &[Dimension::Workload];
     let layout = Layout { sheets, column: Dimension::Rtt, measure: Measure::Latency };
-    let all = grids(cells, &results.lines, &layout).into_iter();
+    let all = grids(cells, lines, &layout).into_iter();
     let charts = all.flat_map(|grid| grid.split(LINES_MAX));
     let view = |grid: Grid| {
         let headline = headlines::contrast(&grid, &Dimension::place);
@@ -177,7 +180,7 @@ fn over_depth(results: &Results, cells: &[&Cell]) -> Vec<View> {
 }
 
 /// At the round trip in the middle, where neither the server nor the line is all of it.
-fn tails_by_workload(cells: &[&Cell]) -> Vec<View> {
+pub(super) fn tails_by_workload(cells: &[&Cell]) -> Vec<View> {
     let mut rtts: Vec<f64> = cells.iter().map(|it| it.key.rtt_added_ms).collect();
     rtts.sort_unstable_by(f64::total_cmp);
     rtts.dedup();

@@ -6,7 +6,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent, pres
 
 use super::format::{self, times};
 use super::grid::{Dimension, needed, row_label};
-use crate::results::{Cell, Key, Repetition, Results};
+use super::setting;
+use crate::results::{Cell, Key, Repetition, Results, Server};
 use crate::spread::{REPETITIONS_MIN, Ratio};
 
 /// Run B held against run A. Shown as a table, with warnings in front.
@@ -89,7 +90,10 @@ fn warnings(a: &Results, b: &Results) -> Vec<String> {
         let threads = format::several(it.client.threads, "thread");
         format!("{}, {cpus}, {threads}", it.client.system)
     };
-    let product = |it: &Results| format!("{} {}", it.server.product, it.server.version);
+    let product = |it: &Results| {
+        let of = |it: &Server| format!("{} {}", it.product, it.version);
+        setting::servers(it).into_iter().map(of).collect::<Vec<_>>().join(" and ")
+    };
     let version = |it: &Results| it.onetrip_version.clone();
     let facts: [(&str, [String; 2]); 3] = [
         ("the server's version", [product(a), product(b)]),

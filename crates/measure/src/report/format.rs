@@ -127,6 +127,12 @@ pub(super) fn several(count: usize, word: &str) -> String {
     }
 }
 
+/// Without a capital in front.
+pub(super) fn small(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map(|first| first.to_lowercase().chain(rest).collect()).unwrap_or_default()
+}
+
 /// With a capital in front.
 pub(super) fn capital(text: &str) -> String {
     let mut rest = text.chars();

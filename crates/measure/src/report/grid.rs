@@ -291,7 +291,7 @@ impl Dimension {
             Dimension::Isolation => "isolation level",
             Dimension::Tasks => "tasks at once",
             Dimension::Connections => "connections",
-            Dimension::Depth => "statements in flight (depth)",
+            Dimension::Depth => "in flight at once (depth)",
             Dimension::Rate => "intended operations per second",
             Dimension::Rtt => "round trip",
         }

@@ -18,6 +18,7 @@ mod json;
 mod measure;
 mod percentiles;
 mod plots;
+mod redis;
 mod setting;
 mod sheets;
 mod summary;

@@ -30,6 +30,8 @@ pub(super) struct Around<'a> {
     pub(super) others: &'a [Row],
     /// Draws the round trip itself: the columns stand where it is.
     pub(super) is_over_rtt: bool,
+    /// Draws ten times depth 1, which is here.
+    pub(super) tenfold: Option<f64>,
 }
 
 impl View {
@@ -57,7 +59,7 @@ impl View {
             y: Axis::logarithmic(&grid.what, &values_of(&curves)),
             lines: curves.iter().zip(names).map(|(curve, name)| curve_line(curve, name)).collect(),
             others: Vec::new(),
-            floor: None,
+            bound: None,
         };
         View {
             headline,
@@ -112,16 +114,16 @@ fn lines(grid: &Grid, around: &Around<'_>) -> (Lines, Option<String>) {
     let places = places(grid);
     let (names, prefix) = headlines::short(grid);
     let own = values(&grid.rows);
-    let floor = around.is_over_rtt.then(|| floor(&places));
-    let floors = floor.iter().flat_map(|it: &Line| it.points.iter().map(|point| point.y));
-    let reach: Vec<f64> = around.reach.iter().copied().chain(own).chain(floors).collect();
+    let bound = bound(around, &places);
+    let bounds = bound.iter().flat_map(|it: &Line| it.points.iter().map(|point| point.y));
+    let reach: Vec<f64> = around.reach.iter().copied().chain(own).chain(bounds).collect();
     let line = |row: &Row, name: String| Line { name, points: points(row, &places) };
     let lines = Lines {
         x: Axis::at(&axis_label(grid, around), &marks(grid, &places, around)),
         y: Axis::logarithmic(&grid.what, &reach),
         lines: grid.rows.iter().zip(names).map(|(row, name)| line(row, name)).collect(),
         others: around.others.iter().map(|row| line(row, String::new())).collect(),
-        floor,
+        bound,
     };
     (lines, prefix.map(without))
 }
@@ -151,9 +153,15 @@ fn marks(grid: &Grid, places: &[f64], around: &Around<'_>) -> Vec<(f64, String)>
     grid.columns.iter().zip(places).map(label).collect()
 }
 
-fn floor(places: &[f64]) -> Line {
-    let point = |at: &f64| Point { x: *at, y: *at, range: None, is_marked: false };
-    Line { name: "1 round trip".to_owned(), points: places.iter().map(point).collect() }
+fn bound(around: &Around<'_>, places: &[f64]) -> Option<Line> {
+    let line = |name: &str, y: &dyn Fn(f64) -> f64| {
+        let point = |at: &f64| Point { x: *at, y: y(*at), range: None, is_marked: false };
+        Line { name: name.to_owned(), points: places.iter().map(point).collect() }
+    };
+    match around.tenfold {
+        Some(tenfold) => Some(line("10 × depth 1", &|_| tenfold)),
+        None => around.is_over_rtt.then(|| line("1 round trip", &|at| at)),
+    }
 }
 
 fn points(row: &Row, places: &[f64]) -> Vec<Point> {

@@ -1,21 +1,51 @@
 //! With what a run was measured, as names and values, and how its figures are to be read.
 
 use super::format;
-use crate::results::Results;
+use crate::results::{Line, Results, Server};
 
 /// What stands over every report.
 pub(super) fn facts(results: &Results) -> Vec<(&'static str, String)> {
     let server = &results.server;
-    let whose = if server.private { " (private, started for this run)" } else { "" };
-    vec![
-        ("Server", format!("{}{whose}", server.url)),
+    let mut facts = vec![
+        ("Server", format!("{}{}", server.url, whose(server))),
         ("Version", format!("{} {}", server.product, server.version)),
         ("Client", client(results)),
         ("Began", results.started_at.clone()),
         ("Took", format!("{} s", format::number(results.elapsed_s))),
         ("Seed", results.seed.to_string()),
         ("Command", results.command.join(" ")),
-    ]
+    ];
+    if let Some(beside) = &results.beside {
+        let server = &beside.server;
+        let version =
+            format!("{} {}, {}{}", server.product, server.version, server.url, whose(server));
+        facts.insert(2, ("Beside it", version));
+    }
+    facts
+}
+
+fn whose(server: &Server) -> &'static str {
+    if server.private { " (private, started for this run)" } else { "" }
+}
+
+/// All servers of the run.
+pub(super) fn servers(results: &Results) -> Vec<&Server> {
+    let beside = results.beside.iter().map(|it| &it.server);
+    [&results.server].into_iter().chain(beside).collect()
+}
+
+/// The lines to each server, with what is measured of them.
+pub(super) fn lines(results: &Results) -> Vec<(String, &[Line])> {
+    let beside = results.beside.iter().map(|it| (&it.server, &it.lines[..]));
+    let all = [(&results.server, &results.lines[..])].into_iter().chain(beside);
+    let what = |product: &str| match product {
+        "PostgreSQL" => "an empty request".to_owned(),
+        product => format!("PING ({product})"),
+    };
+    all.map(|(server, lines)| {
+        (format!("Round trips of {}, as measured, in ms", what(&server.product)), lines)
+    })
+    .collect()
 }
 
 fn client(results: &Results) -> String {
@@ -26,8 +56,8 @@ fn client(results: &Results) -> String {
 }
 
 /// The measured round trips in a line; empty where there are none.
-pub(super) fn round_trips(results: &Results) -> String {
-    let each = results.lines.iter().map(|line| {
+pub(super) fn round_trips(lines: &[Line]) -> String {
+    let each = lines.iter().map(|line| {
         let measured = format::number(line.rtt_ms.median);
         match line.rtt_added_ms {
             0.0 => format!("{measured} ms"),

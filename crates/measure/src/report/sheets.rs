@@ -95,8 +95,8 @@ fn write_cells(sheet: &mut Worksheet, results: &Results) -> std::result::Result<
 
 fn write_settings(sheet: &mut Worksheet, results: &Results) -> std::result::Result<(), XlsxError> {
     let facts = setting::facts(results).into_iter().map(|(name, value)| (name.to_owned(), value));
-    let settings =
-        results.server.settings.iter().map(|(name, value)| (name.clone(), value.clone()));
+    let servers = setting::servers(results).into_iter();
+    let settings = servers.flat_map(|it| it.settings.clone());
     for (row, (name, value)) in (0..).zip(facts.chain(settings)) {
         sheet.write_string(row, 0, cut(&name))?;
         sheet.write_string(row, 1, cut(&value))?;

@@ -3,7 +3,8 @@
 use super::format;
 use super::grid::{Dimension, Grid, Layout, grids, values};
 use super::measure::Measure;
-use crate::results::{Cell, Preset, Results};
+use super::redis;
+use crate::results::{Cell, Line, Preset, Results};
 
 /// A table with its name.
 pub(super) struct Titled {
@@ -32,6 +33,7 @@ pub(super) fn tables(results: &Results, preset: Preset) -> Vec<Titled> {
         Preset::Concurrency => concurrency(results),
         Preset::Trips => trips(results),
         Preset::Fortunes | Preset::Script => throughput(results, preset),
+        Preset::Redis => redis::tables(results),
     }
 }
 
@@ -58,9 +60,14 @@ fn concurrency(results: &Results) -> Vec<Titled> {
 pub(super) const CONCURRENCY_SHEETS: [Dimension; 2] = [Dimension::Isolation, Dimension::Rtt];
 
 fn trips(results: &Results) -> Vec<Titled> {
-    let (deep, other) = by_depth(&cells_of(results, Preset::Trips));
+    round_trips_and_depths(&cells_of(results, Preset::Trips), &results.lines)
+}
+
+/// One table of all that was measured at several round trips, and one for each workload of several depths.
+pub(super) fn round_trips_and_depths(cells: &[&Cell], lines: &[Line]) -> Vec<Titled> {
+    let (deep, other) = by_depth(cells);
     let layout = Layout { sheets: &[], column: Dimension::Rtt, measure: Measure::Latency };
-    let rest = grids(&other, &results.lines, &layout).into_iter();
+    let rest = grids(&other, lines, &layout).into_iter();
     let rest = rest.map(|grid| Titled {
         title: "Time by round trip".to_owned(),
         place: String::new(),
@@ -68,13 +75,20 @@ fn trips(results: &Results) -> Vec<Titled> {
     });
     let sheets = &[Dimension::Workload];
     let layout = Layout { sheets, measure: Measure::Rate, ..layout };
-    let deep = grids(&deep, &results.lines, &layout).into_iter();
+    let deep = grids(&deep, lines, &layout).into_iter();
     let deep = deep.map(|grid| Titled {
-        title: format!("{} by depth", grid.sheet[0]),
+        title: by_depth_title(&grid.sheet[0]),
         place: String::new(),
         grid,
     });
     rest.chain(deep).collect()
+}
+
+fn by_depth_title(workload: &str) -> String {
+    match workload {
+        "depth" => "Throughput by depth".to_owned(),
+        workload => format!("{workload} by depth"),
+    }
 }
 
 fn throughput(results: &Results, preset: Preset) -> Vec<Titled> {
@@ -110,6 +124,7 @@ pub(super) fn name(preset: Preset) -> &'static str {
         Preset::Trips => "What round trips cost",
         Preset::Fortunes => "A web page",
         Preset::Script => "Scripts",
+        Preset::Redis => "Commands of Redis",
     }
 }
 

@@ -34,7 +34,10 @@ pub fn terminal(results: &Results) -> String {
 
 fn header(results: &Results) -> String {
     let mut facts = setting::facts(results);
-    facts.push(("Round trip", setting::round_trips(results)));
+    facts.push(("Round trip", setting::round_trips(&results.lines)));
+    if let Some(beside) = &results.beside {
+        facts.push(("… beside it", setting::round_trips(&beside.lines)));
+    }
     facts.push(("Settings", settings(results)));
     let told = facts.into_iter().filter(|(_, value)| !value.is_empty());
     let lines = told.map(|(name, value)| wrapped(&format!("{name:<11} {value}"), "            "));
@@ -49,18 +52,25 @@ fn header(results: &Results) -> String {
 
 fn settings(results: &Results) -> String {
     let told = TOLD.iter().filter_map(|name| results.server.settings.get_key_value(*name));
-    let each = told.map(|(name, value)| format!("{name}={value}"));
+    let each = told.map(|(name, value)| match value.as_str() {
+        "" => format!("{name}=none"),
+        value => format!("{name}={value}"),
+    });
     each.collect::<Vec<_>>().join(", ")
 }
 
 /// The settings that most decide what is measured; all of them are in the files.
-const TOLD: [&str; 6] = [
+const TOLD: [&str; 10] = [
     "fsync",
     "synchronous_commit",
     "shared_buffers",
     "max_connections",
     "default_transaction_isolation",
     "autovacuum",
+    "appendonly",
+    "save",
+    "maxmemory",
+    "io-threads",
 ];
 
 fn footer() -> String {

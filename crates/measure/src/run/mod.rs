@@ -4,7 +4,9 @@ mod found;
 mod meters;
 mod plan;
 mod progress;
+mod redis;
 mod runner;
+mod stage;
 mod turn;
 
 use std::pin::pin;
@@ -13,11 +15,14 @@ use std::time::Instant;
 use jiff::Timestamp;
 
 use crate::error::{Error, Result};
+use crate::redis as on_redis;
 use crate::results::{ClientSide, Results, SCHEMA, SCHEMA_VERSION, Server};
 use crate::target::Target;
 pub use plan::{Plan, Planned, Work};
 pub use progress::{Progress, Watch};
+use redis::RedisStage;
 use runner::Runner;
+use stage::Stage;
 
 /// What a run came to.
 #[derive(Debug)]
@@ -39,19 +44,41 @@ pub async fn run(
     watch: &dyn Watch,
     stop: impl Future<Output = String>,
 ) -> Result<Finished> {
+    whole(Runner::begin(target, plan, watch), plan, stop).await
+}
+
+/// The same on a Redis or Valkey: all cells of the plan are of its preset.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_on_redis(
+    target: &on_redis::Target,
+    plan: &Plan,
+    watch: &dyn Watch,
+    stop: impl Future<Output = String>,
+) -> Result<Finished> {
+    whole(RedisStage::begin(target, plan, watch), plan, stop).await
+}
+
+/// From the beginning to the end of what is left on the server.
+async fn whole<S: Stage>(
+    begin: impl Future<Output = Result<S>>,
+    plan: &Plan,
+    stop: impl Future<Output = String>,
+) -> Result<Finished> {
     let (started, clock) = (Timestamp::now(), Instant::now());
     let mut stop = pin!(stop);
-    let mut runner = tokio::select! {
-        begun = Runner::begin(target, plan, watch) => begun?,
+    let mut stage = tokio::select! {
+        begun = begin => begun?,
         reason = &mut stop => return Err(Error::new(reason)),
     };
     let ended = tokio::select! {
-        ended = runner.work() => ended.map(|()| None),
+        ended = stage.work() => ended.map(|()| None),
         reason = stop => Ok(Some(reason)),
     };
-    let (lines, cells) = runner.take();
-    let server = runner.server();
-    let left = runner.end().await.err();
+    let (lines, cells) = stage.take();
+    let server = stage.server();
+    let left = stage.end().await.err();
     let (stopped, failure) = match ended {
         Ok(None) => (None, left),
         Ok(Some(stopped)) => {
@@ -82,6 +109,7 @@ fn results(plan: &Plan, server: Server, started: Timestamp) -> Results {
         server,
         client: client_side(plan.threads),
         lines: Vec::new(),
+        beside: None,
         cells: Vec::new(),
     }
 }

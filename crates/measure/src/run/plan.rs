@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::concurrency::Workload;
-use crate::load::Load;
+use crate::load::{Load, Until};
 use crate::results::{Isolation, Key, Preset, Unit};
 use crate::trips::Way;
-use crate::{fortunes, script};
+use crate::{fortunes, redis, script};
 
 /// What a run will do.
 #[derive(Debug)]
@@ -56,6 +56,8 @@ pub enum Work {
     Fortunes(fortunes::Mode),
     /// Scripts of pgbench's language, with a connection for each task, or fewer.
     Script(Arc<script::Plan>),
+    /// Commands of Redis.
+    Redis(redis::Way),
 }
 
 impl Plan {
@@ -68,6 +70,14 @@ impl Plan {
     pub fn has_tables(&self) -> bool {
         let is_script = |cell: &Planned| matches!(cell.work, Work::Script(_));
         self.scale.is_some() || !self.cells.iter().all(is_script)
+    }
+
+    /// The round trips that are added, the shortest first.
+    pub(super) fn rtts(&self) -> Vec<Duration> {
+        let mut rtts: Vec<Duration> = self.cells.iter().map(Planned::rtt).collect();
+        rtts.sort_unstable();
+        rtts.dedup();
+        rtts
     }
 
     /// The cells, as often as each is measured: each once, then each once more in the opposite order, and
@@ -124,6 +134,31 @@ impl Planned {
         Planned { key, unit: way.unit(), work: Work::Trips(way), load }
     }
 
+    /// A way to send commands of Redis, on one connection. What a repetition is may follow from the way.
+    pub fn redis(way: redis::Way, rtt_added_ms: f64, load: Load) -> Planned {
+        let (workload, mode) = way.names();
+        let key = Key {
+            preset: Preset::Redis,
+            workload: workload.to_owned(),
+            mode: Some(mode.to_owned()),
+            isolation: None,
+            tasks: 1,
+            connections: 1,
+            depth: way.depth(),
+            rate: None,
+            rtt_added_ms,
+        };
+        let mut load = Load { rate: None, ..load };
+        if let Some(all) = way.operations() {
+            load.until = Until::Operations(all);
+        }
+        if let Until::Operations(all) = &mut load.until {
+            // The load counts calls.
+            *all = all.div_ceil(way.operations_per_call());
+        }
+        Planned { key, unit: way.unit(), work: Work::Redis(way), load }
+    }
+
     /// The round trip that is added.
     pub(super) fn rtt(&self) -> Duration {
         Duration::from_secs_f64(self.key.rtt_added_ms / 1e3)
@@ -155,7 +190,6 @@ impl Planned {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Until;
     use crate::trips::Transfer;
 
     fn cell(rtt_added_ms: f64) -> Planned {

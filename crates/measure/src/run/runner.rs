@@ -9,6 +9,7 @@ use super::found::Found;
 use super::meters::{self, Meters};
 use super::plan::{Plan, Planned, Work};
 use super::progress::{Estimate, Progress, Watch};
+use super::stage::Stage;
 use super::turn::Turn;
 use crate::descriptors::make_room;
 use crate::error::{Error, Result};
@@ -72,24 +73,29 @@ impl<'a> Runner<'a> {
         }
         Ok(())
     }
+}
 
-    /// What was found of the lines and the cells that were measured at least once.
-    pub(super) fn take(&mut self) -> (Vec<LineFound>, Vec<Cell>) {
+impl Stage for Runner<'_> {
+    async fn work(&mut self) -> Result<()> {
+        let admin = self.admin.clone();
+        tokio::select! {
+            measured = self.measure_in_turns() => measured,
+            lost = lost(&admin) => Err(lost),
+        }
+    }
+
+    fn take(&mut self) -> (Vec<LineFound>, Vec<Cell>) {
         let lines = self.lines.iter().filter_map(|(_, found)| *found).collect();
         let found = std::mem::take(&mut self.found);
         let cells = self.plan.cells.iter().zip(found);
         (lines, cells.filter_map(|(planned, found)| found.cell(planned)).collect())
     }
 
-    pub(super) fn server(&self) -> Server {
+    fn server(&self) -> Server {
         self.meters.server().clone()
     }
 
-    /// Lets go of the connections and drops the schema.
-    ///
-    /// # Errors
-    /// It is still there.
-    pub(super) async fn end(self) -> Result<()> {
+    async fn end(self) -> Result<()> {
         // Whatever was still on its way through a proxy may hold locks.
         drop((self.client, self.lines));
         let Some(schema) = self.schema else { return Ok(()) };
@@ -110,26 +116,11 @@ const FILES: usize = 64;
 
 /// The ways to the server that the plan needs, the shortest first.
 fn lines(target: &Target, plan: &Plan) -> Result<Vec<(Line, Option<LineFound>)>> {
-    let mut rtts: Vec<Duration> = plan.cells.iter().map(Planned::rtt).collect();
-    rtts.sort_unstable();
-    rtts.dedup();
-    rtts.into_iter().map(|rtt| Ok((target.line(rtt)?, None))).collect()
+    plan.rtts().into_iter().map(|rtt| Ok((target.line(rtt)?, None))).collect()
 }
 
 /// Measuring.
 impl Runner<'_> {
-    /// Makes the tables and measures each cell once, then each once more in the opposite order, and so on.
-    ///
-    /// # Errors
-    /// The first, or that the server is gone: its load would wait for connections that never come.
-    pub(super) async fn work(&mut self) -> Result<()> {
-        let admin = self.admin.clone();
-        tokio::select! {
-            measured = self.measure_in_turns() => measured,
-            lost = lost(&admin) => Err(lost),
-        }
-    }
-
     async fn measure_in_turns(&mut self) -> Result<()> {
         self.make_tables().await?;
         let order = self.plan.order();

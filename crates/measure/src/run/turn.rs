@@ -7,7 +7,7 @@ use onetrip::{Client, Config, Session};
 
 use super::meters::Meters;
 use super::plan::{Plan, Planned, Work};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::fortunes::{self, Page};
 use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
 use crate::meter::Seen;
@@ -34,7 +34,7 @@ pub(super) struct Turn<'a> {
 /// Transactions of each connection, and calls of each task, that come before a repetition. A statement is
 /// prepared at its fifth use.
 const WARM_UP_TRANSACTIONS: u64 = 6;
-const WARM_UP_CALLS: u64 = 2;
+pub(super) const WARM_UP_CALLS: u64 = 2;
 
 impl Turn<'_> {
     /// What the load came to, and what the server's sessions did meanwhile.
@@ -44,6 +44,7 @@ impl Turn<'_> {
             Work::Trips(way) => self.trips(*way).await,
             Work::Script(plan) => self.scripts(plan).await,
             Work::Fortunes(mode) => self.page(*mode).await,
+            Work::Redis(_) => Err(Error::new("commands of Redis need a Redis")),
         }
     }
 
@@ -112,7 +113,7 @@ impl Turn<'_> {
     }
 }
 
-async fn warm_up<O: Operation>(tasks: Vec<O>, count: u64) -> Result<()> {
+pub(super) async fn warm_up<O: Operation>(tasks: Vec<O>, count: u64) -> Result<()> {
     load::run(tasks, each(count), &|_| ()).await.map(drop)
 }
 

@@ -15,7 +15,7 @@ pub(in crate::report) struct Lines {
     /// Drawn behind, without names: what the lines are to be seen among.
     pub(in crate::report) others: Vec<Line>,
     /// A bound, with its name.
-    pub(in crate::report) floor: Option<Line>,
+    pub(in crate::report) bound: Option<Line>,
 }
 
 /// One of them.
@@ -63,8 +63,8 @@ impl Lines {
         for line in &self.others {
             path(root, &plot, line, ShapeStyle::from(OTHERS).stroke_width(px(1) as u32))?;
         }
-        if let Some(floor) = &self.floor {
-            path(root, &plot, floor, ShapeStyle::from(AXIS).stroke_width(px(2) as u32))?;
+        if let Some(bound) = &self.bound {
+            path(root, &plot, bound, ShapeStyle::from(AXIS).stroke_width(px(2) as u32))?;
         }
         for (i, line) in self.lines.iter().enumerate() {
             draw_line(root, &plot, i, line)?;
@@ -72,10 +72,10 @@ impl Lines {
         self.draw_names(root, &plot, &names, WIDTH - right)
     }
 
-    /// All lines that have a name to be written, with their numbers; the floor has none.
+    /// All lines that have a name to be written, with their numbers; the bound has none.
     fn named(&self) -> impl Iterator<Item = (Option<usize>, &Line)> {
-        let floor = self.floor.iter().map(|line| (None, line));
-        self.lines.iter().enumerate().map(|(i, line)| (Some(i), line)).chain(floor)
+        let bound = self.bound.iter().map(|line| (None, line));
+        self.lines.iter().enumerate().map(|(i, line)| (Some(i), line)).chain(bound)
     }
 
     /// The lines of each name: one each, where two would not have room.

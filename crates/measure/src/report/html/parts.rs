@@ -7,7 +7,7 @@ use crate::report::format::{self, number};
 use crate::report::grid::Grid;
 use crate::report::plots::View;
 use crate::report::setting;
-use crate::results::{Preset, Results};
+use crate::results::{Line, Preset, Results};
 
 /// A preset's heading.
 pub(super) fn id(preset: Preset) -> &'static str {
@@ -16,6 +16,7 @@ pub(super) fn id(preset: Preset) -> &'static str {
         Preset::Trips => "trips",
         Preset::Fortunes => "fortunes",
         Preset::Script => "script",
+        Preset::Redis => "redis",
     }
 }
 
@@ -99,28 +100,28 @@ pub(super) fn setting(results: &Results) -> Markup {
         section aria-labelledby="setting" {
             h2 id="setting" { "Server, settings, command" }
             dl { @for (name, value) in setting::facts(results) { dt { (name) } dd { (value) } } }
-            @if !results.server.settings.is_empty() {
+            @for server in setting::servers(results) { @if !server.settings.is_empty() {
                 details {
-                    summary { "Settings of the server" }
-                    dl.settings { @for (name, value) in &results.server.settings {
+                    summary { "Settings of the server (" (server.product) ")" }
+                    dl.settings { @for (name, value) in &server.settings {
                         dt { code { (name) } } dd { code { (value) } }
                     } }
                 }
-            }
-            @if !results.lines.is_empty() { (lines(results)) }
+            } }
+            @for (what, of) in setting::lines(results) { @if !of.is_empty() { (lines(&what, of)) } }
         }
     }
 }
 
-fn lines(results: &Results) -> Markup {
+fn lines(what: &str, lines: &[Line]) -> Markup {
     html! {
         div.scroll role="region" aria-label="Round trips" tabindex="0" { table {
-            caption { "Round trips of an empty request, as measured, in ms" }
+            caption { (what) }
             thead { tr {
                 th scope="col" { "added" } th scope="col" { "median" }
                 th scope="col" { "quartiles" } th scope="col" { "requests" }
             } }
-            tbody { @for line in &results.lines { tr {
+            tbody { @for line in lines { tr {
                 th scope="row" { (format::tick_or_zero(line.rtt_added_ms)) }
                 td { (number(line.rtt_ms.median)) }
                 td { (number(line.rtt_ms.low)) "–" (number(line.rtt_ms.high)) }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::fs;
 
+use onetrip_lab::redis::Installation;
 use serde::Serialize;
 
 use crate::libpq;
@@ -17,6 +18,9 @@ pub struct Environment {
     settings: String,
     tokio_postgres: &'static str,
     libpq: Option<String>,
+    redis: Option<String>,
+    redis_rs: &'static str,
+    fred: &'static str,
     onetrip: &'static str,
     profile: &'static str,
 }
@@ -40,6 +44,9 @@ pub fn describe(stage: &Stage) -> Environment {
         settings: stage.settings(),
         tokio_postgres: TOKIO_POSTGRES,
         libpq: libpq::version(),
+        redis: redis(),
+        redis_rs: REDIS_RS,
+        fred: FRED,
         onetrip: env!("ONETRIP_VERSION"),
         profile: if cfg!(debug_assertions) { "debug: figures mean nothing" } else { "release" },
     }
@@ -50,8 +57,19 @@ impl fmt::Display for Environment {
         writeln!(f, "{}, {} cores, Linux {}", self.cpu, self.cores, self.kernel)?;
         writeln!(f, "PostgreSQL {} on 127.0.0.1 ({})", self.postgres, self.settings)?;
         let libpq = self.libpq.as_deref().unwrap_or("libpq missing");
+        let redis = self.redis.as_deref().unwrap_or("Redis missing");
+        writeln!(
+            f,
+            "{redis} on 127.0.0.1 (nothing kept on disk), {}, {}",
+            self.redis_rs, self.fred
+        )?;
         write!(f, "onetrip {}, {}, {libpq}, {}", self.onetrip, self.tokio_postgres, self.profile)
     }
+}
+
+fn redis() -> Option<String> {
+    let found = Installation::look().ok()??;
+    Some(format!("{} {}", found.product(), found.version()))
 }
 
 fn cpu_model() -> Option<String> {

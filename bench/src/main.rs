@@ -53,6 +53,8 @@ struct Arguments {
     /// Which row that is, if it is none of a pipeline's.
     #[arg(long, hide = true, value_name = "NAME")]
     memory_row: Option<String>,
+    #[arg(long, hide = true, default_value_t = 0)]
+    commands: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -83,6 +85,11 @@ fn main() {
 }
 
 fn run(arguments: Arguments) -> Result<()> {
+    if let (Some(url), Some(rows::redis::stream::NAME)) =
+        (&arguments.memory_of, arguments.memory_row.as_deref())
+    {
+        return rows::redis::stream::in_child(url, arguments.commands);
+    }
     if let (Some(url), Some(row)) = (&arguments.memory_of, &arguments.memory_row) {
         return rows::memory::in_child(url, row);
     }

@@ -19,7 +19,7 @@ mod pool_select;
 mod pools;
 mod prepared_join;
 mod proxy;
-mod redis;
+pub mod redis;
 mod repeatable;
 mod rows_100k;
 mod select;
@@ -46,7 +46,7 @@ impl Group {
     }
 }
 
-pub const ALL: [Group; 29] = [
+pub const ALL: [Group; 33] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -84,6 +84,10 @@ pub const ALL: [Group; 29] = [
     Group { names: &["redis_1000"], run: redis::thousand },
     Group { names: &["redis_100"], run: redis::hundred },
     Group { names: &["redis_sequential"], run: redis::sequential },
+    Group { names: &["redis_depth"], run: redis::depth },
+    Group { names: &[redis::stream::NAME], run: redis::stream::run },
+    Group { names: &["redis_closed_loop"], run: redis::closed_loop },
+    Group { names: &["redis_large_values"], run: redis::large_values },
     Group { names: &["tool_cost"], run: tool_cost::run },
     Group { names: &["concurrency"], run: concurrency::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },

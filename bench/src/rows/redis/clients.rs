@@ -6,6 +6,7 @@ use fred::interfaces::{ClientLike, KeysInterface};
 use fred::types::Builder;
 use fred::types::config::{Config, TcpConfig};
 use onetrip::redis::Client;
+use onetrip::redis::commands::*;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{AsyncCommands, AsyncConnectionConfig, IntoConnectionInfo};
@@ -36,12 +37,12 @@ impl Ours {
 
 impl Commands for Ours {
     async fn get(&mut self, key: &'static str) -> Result<u64> {
-        let value = self.0.cmd("GET").arg(key).send::<Bytes>().await?;
+        let value = self.0.get::<Bytes>(key).await?;
         Ok(checksum(&value))
     }
 
     async fn set(&mut self, key: &'static str, value: &'static Bytes) -> Result<()> {
-        Ok(self.0.cmd("SET").arg(key).arg(value).send::<()>().await?)
+        Ok(self.0.set(key, value).await?)
     }
 }
 

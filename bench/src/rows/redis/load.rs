@@ -15,7 +15,7 @@ pub struct Pair {
     pub value: Bytes,
 }
 
-const KEYS: usize = 10_000;
+const KEYS: usize = 1_000;
 
 /// All of them.
 pub fn pairs() -> &'static [Pair] {

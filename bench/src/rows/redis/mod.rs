@@ -4,8 +4,15 @@ mod clients;
 mod load;
 mod server;
 
+mod depth;
 mod in_flight;
+mod large_values;
+mod round_trips;
 mod sequential;
+pub mod stream;
 
+pub use depth::run as depth;
 pub use in_flight::{hundred, thousand};
+pub use large_values::run as large_values;
+pub use round_trips::run as closed_loop;
 pub use sequential::run as sequential;

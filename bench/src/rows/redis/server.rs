@@ -1,6 +1,7 @@
 //! The private server that these rows are measured on, with all keys in it.
 
 use anyhow::{Context, Result};
+use onetrip_lab::proxy::Proxy;
 use onetrip_lab::redis::{Installation, Server, Settings};
 
 use super::clients::Ours;
@@ -29,4 +30,10 @@ pub fn with_server(name: &str, run: impl FnOnce(&Server) -> Result<Vec<Row>>) ->
 /// What runs, for notes.
 pub fn named(server: &Server) -> String {
     format!("{} {}", server.installation().product(), server.version())
+}
+
+/// The server's URL, by way of a proxy.
+pub fn through(server: &Server, proxy: &Proxy) -> String {
+    let direct = format!("@127.0.0.1:{}/", server.port());
+    server.url().replace(&direct, &format!("@{}/", proxy.addr()))
 }

@@ -13,12 +13,12 @@ use onetrip_lab::proxy::{Direction, Fault, Proxy, ProxyConfig, Scope};
 use rustix::process::Signal;
 use tempfile::tempdir;
 
-fn onetrip(arguments: &[&str]) -> Output {
+pub(crate) fn onetrip(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_onetrip")).args(arguments).output().unwrap()
 }
 
 /// What it says when it refuses: one line on standard error, status 2, nothing on standard output.
-fn refusal(arguments: &[&str]) -> String {
+pub(crate) fn refusal(arguments: &[&str]) -> String {
     let output = onetrip(arguments);
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
@@ -127,7 +127,7 @@ fn what_cannot_be_meant_is_one_line() {
         (&["--rtt", "x"], "give milliseconds"),
         (&["--repetitions", "0"], "0 is not in 1.."),
         (&["--workload", "update_singel_row"], "did you mean update_single_row?"),
-        (&["--depth", "5"], "--depth is for --preset trips"),
+        (&["--depth", "5"], "--depth is for --preset trips and redis"),
         (&["--preset", "trip"], "a similar value exists: 'trips'"),
         (&["--url", "postgres://u:p@127.0.0.1:1/d"], "can't connect to 127.0.0.1:1"),
         (&["--url", "postgres://u@one,two/d"], "several hosts"),

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use crate::database::{database, has_schema};
 use crate::process::{Onetrip, closed, full};
+use onetrip_lab::redis::{REDIS_SERVER_VARIABLE, found_or_skipped};
 use rustix::process::Signal;
 use tempfile::tempdir;
 
@@ -50,6 +51,18 @@ fn a_whole_one_tells_the_trips_and_names_its_report() {
     assert_eq!(trips("BEGIN, 2 UPDATEs, COMMIT, each awaited"), "4");
     assert_eq!(trips("BEGIN rides along"), "3");
     assert_eq!(trips("one pipeline"), "1");
+    let redis =
+        ["one script", "GETs that pipeline by themselves", "10,000 PINGs, no latency added"];
+    match found_or_skipped() {
+        Some(_) => {
+            assert!(redis.iter().all(|part| printed.contains(part)), "{printed}");
+            assert_eq!(trips("GET, then SET"), "2");
+            assert_eq!(trips("one script"), "1");
+        }
+        None => {
+            assert!(printed.contains("No redis-server or valkey-server was found"), "{printed}")
+        }
+    }
     assert!(printed.ends_with(&format!("The charts are in {path}/report.html\n")), "{printed}");
     assert!(fs::read_to_string(out.path().join("report.html")).unwrap().contains("<svg"));
 }
@@ -64,5 +77,41 @@ fn output_that_cannot_be_written_is_one_line_and_nobody_listening_is_none() {
     let last = said.lines().last().unwrap();
     assert!(last.starts_with("onetrip: demo: can't write to standard output: No space"), "{said}");
     let (status, said) = Onetrip::start(&arguments, closed()).end();
-    assert!(status.success() && said.ends_with("dropping the tables\n"), "{said}");
+    let last =
+        if found_or_skipped().is_some() { "removing the keys" } else { "dropping the tables" };
+    assert!(status.success() && said.lines().last() == Some(last), "{said}");
+}
+
+#[test]
+fn a_stop_in_the_part_on_redis_keeps_what_was_measured_before() {
+    if found_or_skipped().is_none() {
+        return;
+    }
+    let out = tempdir().unwrap();
+    let out = out.path().to_str().unwrap();
+    let arguments = ["demo", "--repetitions", "1", "--rtt", "0", "--out", out];
+    let mut demo = Onetrip::start(&arguments, Stdio::null());
+    demo.wait_for("2/10 ");
+    demo.signal(Signal::INT);
+    let (status, said) = demo.end();
+    assert_eq!(status.code(), Some(2), "{said}");
+    let end = "onetrip: demo: stopped by SIGINT, with what was measured so far\n";
+    assert!(said.ends_with(end), "{said}");
+    let results = fs::read_to_string(format!("{out}/results.json")).unwrap();
+    for part in ["\"update_random_row\"", "\"GET then SET\"", "\"beside\""] {
+        assert!(results.contains(part), "{part}: {said}");
+    }
+}
+
+#[test]
+fn a_program_of_redis_that_is_none_is_told_before_anything_is_started() {
+    let out = tempdir().unwrap();
+    let mut demo = std::process::Command::new(env!("CARGO_BIN_EXE_onetrip"));
+    demo.args(["demo", "--out", out.path().to_str().unwrap()])
+        .env(REDIS_SERVER_VARIABLE, "/nowhere");
+    let output = demo.output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains(REDIS_SERVER_VARIABLE) && said.contains("/nowhere"), "{said}");
 }

@@ -7,3 +7,4 @@ mod demo;
 mod doctor;
 mod process;
 mod proxy;
+mod redis;

@@ -39,6 +39,12 @@ impl Keys {
         }
     }
 
+    /// So many numbers only.
+    #[cfg(test)]
+    pub(super) fn keep_numbers(&mut self, count: usize) {
+        self.numbers.truncate(count);
+    }
+
     /// What is written to the values.
     pub(super) fn value() -> &'static str {
         const VALUE: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";

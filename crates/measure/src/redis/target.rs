@@ -145,7 +145,7 @@ mod tests {
         for (url, place) in [
             ("redis://alice:secret@db:7/2", Some("redis://db:7/2")),
             ("unix:alice:secret@/run/r.sock", Some("unix:/run/r.sock")),
-            ("rediss://:secret@db", Some("rediss://db:6379/0")),
+            ("rediss://:secret@db", Some("rediss://db:6379")),
             ("postgres://u:p@h/d", None),
         ] {
             assert_eq!(shown(url).as_deref(), place);

@@ -158,3 +158,41 @@ impl Task {
 
 /// No arguments.
 const NOTHING: [&str; 0] = [];
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use onetrip_lab::redis::shared;
+
+    use super::*;
+
+    /// What becomes of the first number, and of the last, of which only lists of all are sure to touch both.
+    async fn after(update: Update) -> (i64, i64) {
+        let client = Client::connect(&shared().unwrap().url()).await.unwrap();
+        let mut keys = Keys::new();
+        if matches!(update, Update::GetSet | Update::Watch | Update::Script) {
+            keys.keep_numbers(1);
+        }
+        let keys = Arc::new(keys);
+        keys.fill(&client).await.unwrap();
+        let mut task = Task::new(Way::Update(update), &client, &keys, 1).await.unwrap();
+        let mut tally = Tally::default();
+        task.run(&mut tally).await.unwrap();
+        task.run(&mut tally).await.unwrap();
+        let (first, last) = (keys.numbers.first().unwrap(), keys.numbers.last().unwrap());
+        let values = (client.get(first).await.unwrap(), client.get(last).await.unwrap());
+        keys.remove(&client).await.unwrap();
+        values
+    }
+
+    #[tokio::test]
+    async fn every_way_to_update_a_value_does_the_same() {
+        if shared().is_none() {
+            return;
+        }
+        for update in Update::ALL {
+            let twice = changed(changed(1));
+            assert_eq!(after(update).await, (twice, twice), "{update:?}");
+        }
+    }
+}

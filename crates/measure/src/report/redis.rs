@@ -106,7 +106,7 @@ fn pings_grid(cells: &[&Cell]) -> Option<Grid> {
 fn pings_view(cells: &[&Cell]) -> Option<View> {
     let grid = pings_grid(cells)?;
     let ours = grid.only(|row| !row.label.ends_with("published"));
-    let headline = headlines::contrast(&ours, &Dimension::place);
+    let headline = headlines::contrast(&ours, &|column| format!(" for {column}"));
     Some(View::new(headline, grid, &Around::default()).with_note(Some(PUBLISHED)))
 }
 

@@ -122,15 +122,13 @@ impl<'a> RedisStage<'a> {
     /// done before what is sent on it now.
     async fn settle(&self) {
         let Some((_, client)) = &self.client else { return };
-        let client = client.timeout(PATIENCE);
         // Where a connection is lost, so is what was on it.
-        let _ = client.ping().await;
+        let _ = client.timeout(PATIENCE).ping().await;
         let watches = |cell: &Planned| way_of(cell).is_ok_and(Way::has_session);
-        if self.plan.cells.iter().any(watches) {
-            let session = tokio::time::timeout(PATIENCE, client.session()).await;
-            if let Ok(Ok(session)) = session {
-                let _ = session.ping().await;
-            }
+        if self.plan.cells.iter().any(watches)
+            && let Ok(session) = client.session().await
+        {
+            let _ = session.ping().await;
         }
     }
 }
@@ -172,7 +170,8 @@ impl Stage for RedisStage<'_> {
             return Ok(());
         }
         self.watch.doing("removing the keys");
-        self.settle().await;
+        // A server that hangs is not waited for twice.
+        let _ = tokio::time::timeout(PATIENCE, self.settle()).await;
         self.keys.remove(&self.admin).await
     }
 }

@@ -7,6 +7,7 @@ mod comparing;
 mod files;
 mod odd;
 mod page;
+mod redis;
 mod scratch;
 mod synthetic;
 mod words;

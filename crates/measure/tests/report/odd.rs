@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use onetrip_measure::results::{Isolation, Results};
 
-use crate::synthetic::{RTTS, Synthetic, TASKS, results, rich};
+use crate::synthetic::{RTTS, Synthetic, TASKS, redis_results, results, rich};
 
 /// All of them, by name.
 pub(crate) fn all() -> &'static [(&'static str, Results)] {
@@ -32,7 +32,18 @@ fn made() -> Vec<(&'static str, Results)> {
         ("many_modes", many_modes()),
         ("in_turns", in_turns()),
         ("concurrency_over_rtt", concurrency_over_rtt()),
+        ("redis", redis_results(Synthetic::new(12).redis(&RTTS))),
+        ("two_servers", two_servers()),
     ]
+}
+
+/// A PostgreSQL, and beside it a Valkey whose round trips are twice as long.
+fn two_servers() -> Results {
+    let mut redis = redis_results(Synthetic::new(13).redis(&[0.0, 5.0]));
+    for line in &mut redis.lines {
+        line.rtt_ms.median *= 2.0;
+    }
+    results(Synthetic::new(14).trips(&[0.0, 5.0])).with(redis)
 }
 
 fn one_task_count() -> Results {

@@ -129,6 +129,40 @@ impl Synthetic {
         cells.into()
     }
 
+    pub(crate) fn redis(&mut self, rtts: &[f64]) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for rtt in rtts {
+            let trip = (rtt + 0.06) * 1e3;
+            let mut add = |workload: &str, mode: &str, depth, us: f64, trips: f64| {
+                let key =
+                    Key { mode: Some(mode.to_owned()), depth, ..key(Preset::Redis, workload) };
+                let key = Key { rtt_added_ms: *rtt, ..key };
+                let unit = if workload == "update" { Unit::Update } else { Unit::Command };
+                cells.push(self.cell(key, unit, us, 10_000, trips));
+            };
+            for verb in ["PING", "GET", "SET", "INCR"] {
+                add("commands", verb, None, trip + 12.0, 1.0);
+                for depth in [1, 10, 100, 1_000, 10_000] {
+                    let trips = 1.0 / f64::from(depth);
+                    add("depth", verb, Some(depth), 1.5 + (trip + 12.0) * trips, trips);
+                }
+            }
+            if *rtt == 0.0 {
+                add("pings", "one by one", None, trip, 1.0);
+                add("pings", "pipeline", None, 1.0, 0.0001);
+            }
+            for (mode, trips) in [
+                ("GET then SET", 2.0),
+                ("WATCH and MULTI", 2.0),
+                ("script", 1.0),
+                ("100 scripts at once", 0.01),
+            ] {
+                add("update", mode, None, 5.0 + trip * trips, trips);
+            }
+        }
+        cells
+    }
+
     /// One whose operations take this long, over all tasks.
     fn cell(&mut self, key: Key, unit: Unit, us: f64, operations: u64, trips: f64) -> Cell {
         let repetitions = (0..self.repetitions).map(|_| {
@@ -210,8 +244,19 @@ pub(crate) fn results(cells: Vec<Cell>) -> Results {
         server: server(),
         client: ClientSide { cpus: 8, threads: 4, system: "linux x86_64".to_owned() },
         lines: rtts.into_iter().map(line).collect(),
+        beside: None,
         cells,
     }
+}
+
+/// The same on a Redis.
+pub(crate) fn redis_results(cells: Vec<Cell>) -> Results {
+    let settings = [("appendonly", "no"), ("save", ""), ("io-threads", "1")];
+    let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let (product, version) = ("Valkey".to_owned(), "8.0.1".to_owned());
+    let url = "redis://127.0.0.1:54322".to_owned();
+    let server = Server { url, product, version, private: true, settings };
+    Results { server, ..results(cells) }
 }
 
 fn server() -> Server {

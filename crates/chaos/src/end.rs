@@ -1,102 +1,49 @@
-//! When the last fault is over: that all comes to rest, and what is wrong then.
+//! When all has come to rest: what is wrong, and what was counted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::Options;
-use crate::check::{Window, check};
-use crate::ledger::{Claim, Ledger};
-use crate::observer::Observer;
+use crate::check::{Table, Window, check};
+use crate::drive::Struck;
+use crate::ledger::Ledger;
 use crate::report::Report;
-use crate::stage::{Stage, until};
-use crate::strike::Struck;
-use crate::writer::INSERT;
 
-/// Waits until all is at rest, reads the table, and holds the ledger against it.
-pub(crate) async fn judge(
+/// What is seen of the server and the client at the end.
+pub(crate) struct Rest {
+    /// What is wrong there.
+    pub(crate) findings: Vec<String>,
+    pub(crate) table: Table,
+    /// Connections that the client lost.
+    pub(crate) lost: u64,
+}
+
+/// Holds the ledger against the table.
+pub(crate) fn judge(
     options: &Options,
-    stage: Stage,
     ledger: &Ledger,
-    strikes: Vec<Struck>,
+    duration: Duration,
+    struck: &[Struck],
     in_time: bool,
+    rest: Rest,
 ) -> Report {
-    let duration = ledger.now();
     let mut findings = ledger.wrong_replies();
     if !in_time {
         findings.push("tasks hang, in the writes that never ended".to_owned());
     }
-    findings.extend(is_at_work(&stage, ledger).await);
-    findings.extend(is_at_rest(&stage).await);
-    let windows: Vec<Window> = strikes.iter().map(|strike| strike.window).collect();
-    let verdict = check(&ledger.units(), &windows, &table(&stage).await);
+    findings.extend(rest.findings);
+    let windows: Vec<Window> = struck.iter().filter_map(|strike| strike.window).collect();
+    let verdict = check(&ledger.units(), &windows, &rest.table);
     findings.extend(verdict.wrong);
-    let broken: u64 = strikes.iter().map(|strike| strike.broken).sum();
-    let lost = stage.client.metrics().lost;
+    let broken: u64 = struck.iter().map(|strike| strike.broken).sum();
+    let lost = rest.lost;
     if lost > broken {
         findings.push(format!("{lost} connections were lost, and {broken} were broken"));
     }
     let mut faults = BTreeMap::new();
-    strikes.iter().for_each(|strike| *faults.entry(strike.kind).or_default() += 1);
-    let tally = verdict.tally;
-    stop(stage);
-    Report { seed: options.seed, duration, tally, faults, lost, findings }
-}
-
-/// The pool serves again.
-async fn is_at_work(stage: &Stage, ledger: &Ledger) -> Option<String> {
-    let mut unit = ledger.begin(u32::MAX, "the last one", 1);
-    let n = unit.numbers.start;
-    let reply = stage.client.execute(INSERT, &[&n, &true]);
-    let ended = tokio::time::timeout(PATIENCE, reply).await;
-    let finding = match &ended {
-        Ok(Ok(_)) => None,
-        Ok(Err(error)) => Some(format!("the pool does not serve any more: {error:?}")),
-        Err(_) => Some("the pool does not answer any more".to_owned()),
-    };
-    unit.say(ended.map_or(Claim::Forgotten, |result| Claim::of(&result)));
-    ledger.end(unit);
-    finding
-}
-
-/// Nothing waits in the client, and the server has no session that is at work or in a transaction, nor
-/// one that the client doesn't have.
-async fn is_at_rest(stage: &Stage) -> Vec<String> {
-    let mut findings = Vec::new();
-    let pending = || {
-        let pending = stage.client.pending();
-        [pending.in_flight, pending.queued, pending.waiting]
-    };
-    if !until(PATIENCE, async || pending() == [0, 0, 0]).await {
-        findings.push(format!("the client has [in flight, queued, waiting] {:?}", pending()));
-    }
-    let observer = Observer::connect(&stage.url).await;
-    let mut seen = Default::default();
-    let at_rest = until(PATIENCE, async || {
-        seen = observer.sessions().await;
-        let idle = seen.get("idle").copied().unwrap_or(0);
-        seen.values().sum::<i64>() == idle && idle == stage.client.connections() as i64
-    });
-    if !at_rest.await {
-        let count = stage.client.connections();
-        findings.push(format!("the client has {count} connections, and the server has {seen:?}"));
-    }
-    findings
-}
-
-/// What was written, once nobody writes any more: of a session that was lost, the server runs the last
-/// statement to its end.
-async fn table(stage: &Stage) -> crate::check::Table {
-    let observer = Observer::connect(&stage.url).await;
-    let is_free = until(PATIENCE, async || observer.at_work().await == 0).await;
-    assert!(is_free, "somebody still writes");
-    observer.table().await
-}
-
-fn stop(stage: Stage) {
-    drop(stage.client);
-    let server = stage.server.expect("it runs between two faults");
-    server.stop().unwrap();
+    struck.iter().for_each(|strike| *faults.entry(strike.kind).or_default() += 1);
+    Report { seed: options.seed, duration, tally: verdict.tally, faults, lost, findings }
 }
 
 /// How long all may take to come to rest.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);

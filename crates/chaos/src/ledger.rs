@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use onetrip::{Error, Outcome};
 
-use crate::stage::until;
+use crate::drive::until;
 
 /// What is said of a write, by the client or by the one who gave it up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -26,27 +26,17 @@
 #![allow(clippy::unwrap_used, reason = "it is a test: whatever fails is to be seen")]
 
 mod check;
+mod drive;
 mod end;
 mod ledger;
-mod observer;
+mod line;
 mod plan;
+pub mod postgres;
 mod random;
 mod report;
-mod stage;
-mod strike;
 mod writer;
-mod writes;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant, SystemTime};
-
-use tokio::task::JoinSet;
-
-use ledger::Ledger;
-use plan::Plan;
-use stage::Stage;
-use writer::Writer;
+use std::time::{Duration, SystemTime};
 
 pub use plan::Kind;
 pub use report::{Report, Tally};
@@ -74,49 +64,3 @@ impl Options {
         Options { seed, duration }
     }
 }
-
-/// Runs it on a private server of its own, and returns what was found: [`Report::findings`].
-///
-/// # Panics
-/// When the lab fails: without a server there is nothing to say.
-pub fn run(options: &Options) -> Report {
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
-    runtime.unwrap().block_on(run_here(options))
-}
-
-async fn run_here(options: &Options) -> Report {
-    let mut stage = Stage::set().await;
-    let ledger = Arc::new(Ledger::new());
-    let stop = Arc::new(AtomicBool::new(false));
-    let mut writers = JoinSet::new();
-    for task in 0..TASKS {
-        let writer = Writer::new(task, options.seed, stage.client.clone(), ledger.clone());
-        writers.spawn(writer.write_until(stop.clone()));
-    }
-    let strikes = strike_for(options, &mut stage, &ledger).await;
-    stop.store(true, Ordering::Relaxed);
-    let all = async { while writers.join_next().await.is_some() {} };
-    let in_time = tokio::time::timeout(PATIENCE, all).await.is_ok();
-    writers.shutdown().await;
-    end::judge(options, stage, &ledger, strikes, in_time).await
-}
-
-/// One fault after the other until the time is over, and each kind has come.
-async fn strike_for(options: &Options, stage: &mut Stage, ledger: &Ledger) -> Vec<strike::Struck> {
-    let (start, mut plan, mut struck) = (Instant::now(), Plan::new(options.seed), Vec::new());
-    while start.elapsed() < options.duration || struck.len() < Kind::ALL.len() {
-        let strike = plan.next();
-        ledger.until_at_work().await;
-        tokio::time::sleep(strike.pause).await;
-        struck.push(strike::carry_out(stage, ledger, &strike).await);
-    }
-    struck
-}
-
-/// Tasks that write at the same time.
-const TASKS: u32 = 200;
-
-/// What has not ended so long after the last fault hangs. Nothing here takes a second by itself; the
-/// longest wait that the client has by default is that for a connection, 30 s.
-const PATIENCE: Duration = Duration::from_secs(60);

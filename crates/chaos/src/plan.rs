@@ -18,6 +18,10 @@ pub enum Kind {
     StallReleased,
     /// Nothing passes in one direction for a while, and then the connection is cut.
     StallCut,
+    /// The server ends the connections of the client (`CLIENT KILL`).
+    ClientsKilled,
+    /// Some hash slots are moved to another node with their keys, while they are used.
+    SlotsMoved,
     /// A smart shutdown; sessions that stay are cut after a while.
     SmartRestart,
     /// A fast shutdown.
@@ -28,11 +32,19 @@ pub enum Kind {
     PostmasterKilled,
     /// The process of one session is killed, and the server recovers.
     BackendKilled,
+    /// The server is stopped in an orderly way, and started again.
+    Restart,
+    /// The server is killed, and started again after a while.
+    ServerKilled,
+    /// A replica is killed, and started again.
+    ReplicaKilled,
+    /// A master is killed once its replica has all that was acknowledged; the replica takes over.
+    MasterKilled,
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 9] = [
+    /// What befalls a PostgreSQL server.
+    pub const POSTGRES: [Kind; 9] = [
         Kind::Cut,
         Kind::Reset,
         Kind::StallReleased,
@@ -43,6 +55,26 @@ impl Kind {
         Kind::PostmasterKilled,
         Kind::BackendKilled,
     ];
+
+    /// What befalls a Redis server.
+    pub const REDIS: [Kind; 7] = [
+        Kind::Cut,
+        Kind::Reset,
+        Kind::StallReleased,
+        Kind::StallCut,
+        Kind::ClientsKilled,
+        Kind::Restart,
+        Kind::ServerKilled,
+    ];
+
+    /// What befalls a cluster of Redis servers.
+    pub const REDIS_CLUSTER: [Kind; 4] =
+        [Kind::ClientsKilled, Kind::SlotsMoved, Kind::ReplicaKilled, Kind::MasterKilled];
+
+    /// Whether it takes a second or more, while others are over soon.
+    fn is_long(self) -> bool {
+        self >= Kind::SmartRestart
+    }
 
     /// How the server goes, for those kinds for which it does.
     pub(crate) fn shutdown(self) -> Option<Shutdown> {
@@ -75,13 +107,14 @@ pub(crate) struct Strike {
 #[derive(Debug)]
 pub(crate) struct Plan {
     random: Random,
+    kinds: &'static [Kind],
     /// Kinds that have not come yet.
     first: Vec<Kind>,
 }
 
 impl Plan {
-    pub(crate) fn new(seed: u64) -> Plan {
-        Plan { random: Random::new(seed, u64::MAX), first: Kind::ALL.to_vec() }
+    pub(crate) fn new(seed: u64, kinds: &'static [Kind]) -> Plan {
+        Plan { random: Random::new(seed, u64::MAX), kinds, first: kinds.to_vec() }
     }
 
     /// Each kind comes once before any comes again.
@@ -104,9 +137,9 @@ impl Plan {
             return self.first.swap_remove(index as usize);
         }
         // A restart takes a second, so what befalls the line is four times as frequent.
-        let line = !self.random.one_in(5);
+        let long = self.random.one_in(5);
         let kinds: Vec<_> =
-            Kind::ALL.into_iter().filter(|kind| (*kind < Kind::SmartRestart) == line).collect();
+            self.kinds.iter().copied().filter(|kind| kind.is_long() == long).collect();
         kinds[self.random.below(kinds.len() as u64) as usize]
     }
 }
@@ -117,18 +150,19 @@ mod tests {
 
     #[test]
     fn each_kind_comes_before_any_comes_again() {
-        for seed in 0..20 {
-            let mut plan = Plan::new(seed);
-            let mut kinds: Vec<_> = Kind::ALL.iter().map(|_| plan.next().kind).collect();
+        const OF: [&[Kind]; 3] = [&Kind::POSTGRES, &Kind::REDIS, &Kind::REDIS_CLUSTER];
+        for (seed, of) in (0..20).flat_map(|seed| OF.map(|of| (seed, of))) {
+            let mut plan = Plan::new(seed, of);
+            let mut kinds: Vec<_> = of.iter().map(|_| plan.next().kind).collect();
             kinds.sort();
-            assert_eq!(kinds, Kind::ALL);
+            assert_eq!(kinds, of);
         }
     }
 
     #[test]
     fn a_seed_repeats_its_plan() {
         let of = |seed| {
-            let mut plan = Plan::new(seed);
+            let mut plan = Plan::new(seed, &Kind::POSTGRES);
             (0..50).map(|_| format!("{:?}", plan.next())).collect::<Vec<_>>()
         };
         assert_eq!(of(7), of(7));

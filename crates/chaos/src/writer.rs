@@ -1,54 +1,28 @@
-//! One task: it writes until it is told to stop, each time in another way.
+//! What one task that writes has, whatever it writes to.
 
+use std::fmt::Debug;
+use std::future::poll_fn;
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use onetrip::{Client, Statement};
+use std::task::Poll;
 
 use crate::ledger::{Begun, Claim, Ledger};
 use crate::random::Random;
 
-pub(crate) struct Writer {
-    task: u32,
-    pub(crate) client: Client,
-    ledger: Arc<Ledger>,
+/// A task that writes over a client `C`, with what else it takes for that.
+pub(crate) struct Writer<C, O> {
+    pub(crate) task: u32,
+    pub(crate) client: C,
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) random: Random,
-    /// Prepared once, and used on whatever connection there is then.
-    pub(crate) prepared: Option<Statement>,
+    pub(crate) own: O,
 }
 
-impl Writer {
-    pub(crate) fn new(task: u32, seed: u64, client: Client, ledger: Arc<Ledger>) -> Writer {
+impl<C, O> Writer<C, O> {
+    pub(crate) fn new(task: u32, seed: u64, client: C, ledger: Arc<Ledger>, own: O) -> Self {
         let random = Random::new(seed, task.into());
-        Writer { task, client, ledger, random, prepared: None }
-    }
-
-    pub(crate) async fn write_until(mut self, stop: Arc<AtomicBool>) {
-        while !stop.load(Ordering::Relaxed) {
-            self.write().await;
-            // What failed at once must not keep the others from their turn.
-            tokio::task::yield_now().await;
-        }
-    }
-
-    async fn write(&mut self) {
-        match self.random.below(16) {
-            0..3 => self.singles().await,
-            3 => self.rejected_single().await,
-            4 => self.prepared_single().await,
-            5 => self.hurried_single().await,
-            6 => self.forgotten_single().await,
-            7 => self.pipeline().await,
-            8 => self.pipeline_of_segments().await,
-            9 => self.pipeline_given_up().await,
-            10 => self.transaction().await,
-            11 => self.transaction_with_a_savepoint().await,
-            12 => self.transaction_undone().await,
-            13 => self.atomic_batch().await,
-            14 => self.isolated_batch().await,
-            _ => self.session().await,
-        }
+        Writer { task, client, ledger, random, own }
     }
 
     /// A number of this range.
@@ -77,12 +51,7 @@ impl Writer {
     }
 
     /// Says that a reply is that of another request, if it is.
-    pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(
-        &self,
-        unit: &Begun,
-        got: Option<T>,
-        own: T,
-    ) {
+    pub(crate) fn expect<T: PartialEq + Debug>(&self, unit: &Begun, got: Option<T>, own: T) {
         if got.as_ref().is_some_and(|got| *got != own) {
             let Begun { numbers, .. } = unit;
             self.ledger.wrong(format!("rows {numbers:?} got {got:?} instead of {own:?}"));
@@ -90,9 +59,15 @@ impl Writer {
     }
 }
 
-/// Writes one row and says how many that were.
-pub(crate) const INSERT: &str = "insert into written (n, fine) values ($1, $2)";
-
-/// Writes one row and returns it, so that it shows whose reply it is.
-pub(crate) const INSERT_RETURNING: &str =
-    "insert into written (n, fine) values ($1, $2) returning n";
+/// What comes of a future that is asked for so often in vain, once more, and then no longer.
+pub(crate) async fn polled<F: Future + Unpin>(future: &mut F, mut times: u64) -> Option<F::Output> {
+    poll_fn(|cx| match Pin::new(&mut *future).poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Some(output)),
+        Poll::Pending if times == 0 => Poll::Ready(None),
+        Poll::Pending => {
+            times -= 1;
+            Poll::Pending
+        }
+    })
+    .await
+}

@@ -1,16 +1,14 @@
 //! Statements that stand alone: shared, prepared, late, forgotten, rejected, and those of a session.
 
-use std::future::poll_fn;
-use std::pin::Pin;
-use std::task::Poll;
 use std::time::Duration;
 
 use onetrip::{Error, Reply, Row};
 
+use super::{INSERT, INSERT_RETURNING, PostgresWriter};
 use crate::ledger::{Begun, Claim};
-use crate::writer::{INSERT, INSERT_RETURNING, Writer};
+use crate::writer::polled;
 
-impl Writer {
+impl PostgresWriter {
     /// Some at once, of which each returns its own number.
     pub(crate) async fn singles(&mut self) {
         let count = self.some(1..6);
@@ -34,21 +32,21 @@ impl Writer {
     }
 
     pub(crate) async fn prepared_single(&mut self) {
-        let statement = match self.prepared.clone() {
+        let statement = match self.own.clone() {
             Some(statement) => statement,
             None => {
                 let unit = self.begin("preparing", 0);
                 let prepared = self.client.prepare(INSERT_RETURNING).await;
                 self.end_as(unit, Claim::Forgotten);
                 let Ok(statement) = prepared else { return };
-                self.prepared.insert(statement).clone()
+                self.own.insert(statement).clone()
             }
         };
         let unit = self.begin("prepared single", 1);
         let reply = self.client.query_one(&statement, &[&unit.numbers.start, &true]);
         self.take_row(unit, reply).await;
         if self.random.one_in(8) {
-            self.prepared = None;
+            self.own = None;
         }
     }
 
@@ -65,16 +63,7 @@ impl Writer {
     pub(crate) async fn forgotten_single(&mut self) {
         let unit = self.begin("single whose reply is dropped", 1);
         let mut reply = self.client.execute(INSERT, &[&unit.numbers.start, &true]);
-        let mut rounds = self.random.below(3);
-        let early = poll_fn(|cx| match Pin::new(&mut reply).poll(cx) {
-            Poll::Ready(result) => Poll::Ready(Some(result)),
-            Poll::Pending if rounds == 0 => Poll::Ready(None),
-            Poll::Pending => {
-                rounds -= 1;
-                Poll::Pending
-            }
-        });
-        let early = early.await;
+        let early = polled(&mut reply, self.random.below(3)).await;
         drop(reply);
         self.end_as(unit, early.map_or(Claim::Forgotten, |result| Claim::of(&result)));
     }

@@ -1,9 +1,9 @@
 //! Batches: atomic and isolated ones.
 
+use super::{INSERT, PostgresWriter};
 use crate::ledger::{Begun, Claim};
-use crate::writer::{INSERT, Writer};
 
-impl Writer {
+impl PostgresWriter {
     /// All rows or none; one that is refused now and then takes the others along.
     pub(crate) async fn atomic_batch(&mut self) {
         let rows = self.some(2..32);

@@ -1,13 +1,13 @@
 //! The server, the line to it, and the client under test.
 
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
 
 use onetrip::{Client, Config};
 use onetrip_lab::postgres::{Durability, Options, PrivatePostgres, Shutdown};
 use onetrip_lab::proxy::{Proxy, ProxyConfig};
 
-use crate::observer::Observer;
+use super::observer::Observer;
+use crate::line::OnLine;
 
 pub(crate) struct Stage {
     /// None while it is being stopped or started.
@@ -42,23 +42,17 @@ impl Stage {
         let client = Client::connect_with(&config).await.unwrap();
         Stage { server: Some(server), proxy, client, url }
     }
-
-    /// The connections that pass through the proxy.
-    pub(crate) fn line(&self) -> Vec<u64> {
-        self.proxy.stats().open.iter().map(|connection| connection.id).collect()
-    }
 }
 
-/// Looks until something comes true, for so long at most.
-pub(crate) async fn until(patience: Duration, mut wish: impl AsyncFnMut() -> bool) -> bool {
-    let start = Instant::now();
-    while !wish().await {
-        if start.elapsed() > patience {
-            return false;
-        }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+impl OnLine for Stage {
+    fn proxy(&self) -> &Proxy {
+        &self.proxy
     }
-    true
+
+    async fn ends(&self) -> String {
+        let server = Observer::connect(&self.url).await.sessions().await;
+        format!("the server has {server:?}, the client {:?}", self.client.metrics())
+    }
 }
 
 /// What the sessions of the client under test are called at the server.

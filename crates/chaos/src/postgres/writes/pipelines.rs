@@ -2,10 +2,10 @@
 
 use onetrip::{Pipeline, Reply};
 
+use super::{INSERT, PostgresWriter};
 use crate::ledger::{Begun, Claim};
-use crate::writer::{INSERT, Writer};
 
-impl Writer {
+impl PostgresWriter {
     /// One segment. Now and then it is flushed, a reply is taken early, or a row is refused, and with it
     /// all others.
     pub(crate) async fn pipeline(&mut self) {

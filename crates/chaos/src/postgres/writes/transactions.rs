@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use onetrip::{Error, Reply, Transaction};
 
+use super::{INSERT, PostgresWriter};
 use crate::ledger::{Begun, Claim};
-use crate::writer::{INSERT, Writer};
 
-impl Writer {
+impl PostgresWriter {
     /// Some rows, awaited one by one or not at all, and one of the ways to commit.
     pub(crate) async fn transaction(&mut self) {
         let hurried = self.random.one_in(6);

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use onetrip::{Client, Session};
 
+use super::stage::NAME;
 use crate::check::Table;
-use crate::stage::{NAME, until};
+use crate::drive::until;
 
 pub(crate) struct Observer(Session);
 

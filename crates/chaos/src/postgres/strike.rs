@@ -1,0 +1,90 @@
+//! Carries a fault out, and sees when it is over.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use onetrip_lab::postgres::{PrivatePostgres, Shutdown};
+
+use super::observer::Observer;
+use super::stage::Stage;
+use crate::check::Window;
+use crate::drive::{Struck, Target};
+use crate::ledger::Ledger;
+use crate::line::{OnLine, PATIENCE, cut, cut_what_is_left, end_line, gone, stall};
+use crate::plan::{Kind, Strike};
+
+impl Target for Stage {
+    const KINDS: &'static [Kind] = &Kind::POSTGRES;
+
+    fn carry_out<'a>(
+        &'a mut self,
+        ledger: &'a Ledger,
+        strike: &'a Strike,
+    ) -> Pin<Box<dyn Future<Output = Struck> + 'a>> {
+        Box::pin(async {
+            let from = ledger.now();
+            let broken = match strike.kind {
+                Kind::Cut | Kind::Reset => end_line(self, strike).await,
+                Kind::StallReleased | Kind::StallCut => stall(self, strike).await,
+                Kind::BackendKilled => kill_backend(self, strike).await,
+                _ => restart(self, strike).await,
+            };
+            let window = Some(Window { from, to: ledger.now() });
+            Struck { kind: strike.kind, window, broken }
+        })
+    }
+}
+
+async fn restart(stage: &mut Stage, strike: &Strike) -> u64 {
+    let how = strike.kind.shutdown().expect("all other kinds have been dealt with");
+    let mut victims = stage.line();
+    let server = shut_down(stage, how, strike.hold).await;
+    victims.extend(stage.line());
+    tokio::time::sleep(strike.hold).await;
+    stage.server = Some(blocking(server, PrivatePostgres::start_again).await);
+    cut_what_is_left(stage, victims).await
+}
+
+/// A smart shutdown waits for sessions to end, and those of a pool don't end by themselves.
+async fn shut_down(stage: &mut Stage, how: Shutdown, hold: Duration) -> PrivatePostgres {
+    let server = stage.server.take().expect("it runs between two faults");
+    let mut stopping = tokio::spawn(blocking(server, move |server| server.shut_down(how)));
+    if how == Shutdown::Smart && tokio::time::timeout(hold, &mut stopping).await.is_err() {
+        loop {
+            cut(stage, &stage.line());
+            if let Ok(server) = tokio::time::timeout(Duration::from_millis(10), &mut stopping).await
+            {
+                return server.unwrap();
+            }
+        }
+    }
+    stopping.await.unwrap()
+}
+
+async fn kill_backend(stage: &mut Stage, strike: &Strike) -> u64 {
+    let victims = stage.line();
+    let observer = Observer::connect(&stage.url).await;
+    let processes = observer.processes().await;
+    drop(observer);
+    let server = stage.server.as_ref().expect("it runs between two faults");
+    let turn = strike.victim.unwrap_or(0) as usize;
+    let is_killed = (0..processes.len())
+        .any(|step| server.kill_backend(processes[(turn + step) % processes.len()]).is_ok());
+    assert!(is_killed, "no session of the client could be killed");
+    // All sessions of the server end with it.
+    gone(stage, &victims, PATIENCE).await;
+    drop(Observer::connect(&stage.url).await);
+    cut_what_is_left(stage, victims).await
+}
+
+/// Does something with the server that takes its time.
+async fn blocking<E: std::fmt::Display + Send + 'static>(
+    mut server: PrivatePostgres,
+    work: impl FnOnce(&mut PrivatePostgres) -> Result<(), E> + Send + 'static,
+) -> PrivatePostgres {
+    let done = tokio::task::spawn_blocking(move || {
+        work(&mut server).unwrap_or_else(|error| panic!("{error}"));
+        server
+    });
+    done.await.unwrap()
+}

@@ -1,0 +1,53 @@
+//! One task: it writes until it is told to stop, each time in another way. There is one file for each
+//! kind of way; each records what it wrote and what it was told.
+
+mod batches;
+mod pipelines;
+mod singles;
+mod transactions;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use onetrip::{Client, Statement};
+
+use crate::writer::Writer;
+
+/// With a statement that is prepared once, and used on whatever connection there is then.
+pub(crate) type PostgresWriter = Writer<Client, Option<Statement>>;
+
+impl PostgresWriter {
+    pub(crate) async fn write_until(mut self, stop: Arc<AtomicBool>) {
+        while !stop.load(Ordering::Relaxed) {
+            self.write().await;
+            // What failed at once must not keep the others from their turn.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn write(&mut self) {
+        match self.random.below(16) {
+            0..3 => self.singles().await,
+            3 => self.rejected_single().await,
+            4 => self.prepared_single().await,
+            5 => self.hurried_single().await,
+            6 => self.forgotten_single().await,
+            7 => self.pipeline().await,
+            8 => self.pipeline_of_segments().await,
+            9 => self.pipeline_given_up().await,
+            10 => self.transaction().await,
+            11 => self.transaction_with_a_savepoint().await,
+            12 => self.transaction_undone().await,
+            13 => self.atomic_batch().await,
+            14 => self.isolated_batch().await,
+            _ => self.session().await,
+        }
+    }
+}
+
+/// Writes one row and says how many that were.
+pub(crate) const INSERT: &str = "insert into written (n, fine) values ($1, $2)";
+
+/// Writes one row and returns it, so that it shows whose reply it is.
+pub(crate) const INSERT_RETURNING: &str =
+    "insert into written (n, fine) values ($1, $2) returning n";

@@ -33,6 +33,7 @@ mod line;
 mod plan;
 pub mod postgres;
 mod random;
+pub mod redis;
 mod report;
 mod writer;
 

@@ -1,0 +1,236 @@
+//! Six servers that share the hash slots, of which some die, and some slots of which move.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use onetrip::redis::{Client, Command, Config};
+use onetrip_lab::redis::{Answer, Cluster, ClusterSettings, Server};
+
+use super::Stage;
+use super::book::Book;
+use super::end::rest;
+use super::keys::{Keys, text, written};
+use super::single::{CONNECTIONS_MAX, blocking, limited};
+use crate::check::Window;
+use crate::drive::{Struck, Target, until};
+use crate::end::Rest;
+use crate::ledger::Ledger;
+use crate::plan::{Kind, Strike};
+
+pub(crate) struct Six {
+    /// None while something is done with it.
+    cluster: Option<Cluster>,
+    client: Client,
+}
+
+/// The keys of these have slots all over the cluster.
+const KEYS: Keys = Keys { tags: 16, in_cluster: true };
+
+impl Six {
+    /// On a busy machine a node may say nothing for a second, which must not make it a dead one.
+    pub(crate) async fn set() -> Six {
+        let node_timeout = Duration::from_secs(3);
+        let settings = ClusterSettings { node_timeout, ..ClusterSettings::default() };
+        let cluster = Cluster::start(&settings).unwrap();
+        let config: Config = cluster.urls()[0].parse().unwrap();
+        let nodes = cluster.nodes()[1..].iter();
+        let config = nodes.fold(config, |config, node| config.server("127.0.0.1", node.port()));
+        let client = Client::connect_with(&limited(config.cluster(true))).await.unwrap();
+        Six { cluster: Some(cluster), client }
+    }
+
+    fn cluster(&self) -> &Cluster {
+        self.cluster.as_ref().expect("it is there between two faults")
+    }
+
+    /// Does something with the cluster, which is well again then.
+    async fn with(&mut self, work: impl FnOnce(&mut Cluster) + Send + 'static) {
+        let cluster = self.cluster.take().expect("it is there between two faults");
+        let work = |cluster: &mut Cluster| {
+            work(cluster);
+            cluster.wait_ok()
+        };
+        self.cluster = Some(blocking(cluster, work).await);
+    }
+
+    /// When the client reads keys of all tags.
+    async fn answers(&self) {
+        for tag in 0..KEYS.tags {
+            let answers = until(PATIENCE, async || {
+                let read = self.client.timeout(Duration::from_secs(1));
+                read.cmd("GET").arg(text(tag)).send::<String>().await.is_ok()
+            });
+            assert!(answers.await, "the client does not reach the keys of tag {tag} any more");
+        }
+    }
+
+    /// Some hash slots go to the next master, or back to where they were.
+    async fn move_slots(&mut self, strike: &Strike) {
+        let Strike { bytes, hold, .. } = *strike;
+        let moves = 1 + bytes % 4;
+        self.with(move |cluster| {
+            (0..moves).for_each(|at| move_slot(cluster, (bytes + at) % KEYS.tags, hold / 4));
+        })
+        .await;
+    }
+
+    async fn kill_clients(&self, strike: &Strike) {
+        let master = self.master(strike);
+        let kill = Command::new("CLIENT KILL TYPE normal SKIPME yes");
+        self.cluster().nodes()[master].plain().unwrap().tell(&kill).unwrap();
+        self.answers().await;
+    }
+
+    async fn kill_replica(&mut self, strike: &Strike) {
+        let replicas = replicas(self.cluster());
+        let replica = replicas[(strike.bytes % replicas.len() as u64) as usize].0;
+        let hold = strike.hold;
+        self.with(move |cluster| {
+            cluster.kill_node(replica).unwrap();
+            std::thread::sleep(hold);
+            cluster.restart_node(replica).unwrap();
+        })
+        .await;
+    }
+
+    /// A master that answers no writes any more, and whose replica has all that it answered before.
+    async fn kill_master(&mut self, ledger: &Ledger, strike: &Strike) -> Window {
+        let master = self.master(strike);
+        self.with(move |cluster| let_replica_catch_up(cluster, master)).await;
+        let from = ledger.now();
+        // Its replica has to take over before it comes back, with nothing in its memory.
+        self.with(move |cluster| cluster.kill_node(master).unwrap()).await;
+        self.answers().await;
+        let window = Window { from, to: ledger.now() };
+        self.with(move |cluster| cluster.restart_node(master).unwrap()).await;
+        window
+    }
+
+    /// The master of some tag.
+    fn master(&self, strike: &Strike) -> usize {
+        master_of(self.cluster(), strike.bytes % KEYS.tags)
+    }
+}
+
+/// The hash slot of a tag's keys.
+fn slot(cluster: &Cluster, tag: u64) -> u16 {
+    let asked = cluster.nodes().iter().find(|node| node.is_running()).expect("some node runs");
+    let command = Command::new("CLUSTER KEYSLOT").arg(written(tag));
+    match asked.plain().unwrap().tell(&command).unwrap() {
+        Answer::Number(slot) => u16::try_from(slot).unwrap(),
+        other => panic!("a hash slot is a number, not {other:?}"),
+    }
+}
+
+/// The node that has a tag's keys.
+fn master_of(cluster: &Cluster, tag: u64) -> usize {
+    cluster.master_of(slot(cluster, tag)).unwrap()
+}
+
+/// The slot is for a while on its way: some keys here and some there.
+fn move_slot(cluster: &Cluster, tag: u64, hold: Duration) {
+    let (slot, from) = (slot(cluster, tag), master_of(cluster, tag));
+    let masters: Vec<_> =
+        (0..6).filter(|node| master_port(&cluster.nodes()[*node]).is_none()).collect();
+    let at = masters.iter().position(|master| *master == from).unwrap_or(0);
+    let to = masters[(at + 1) % masters.len()];
+    let moving = cluster.begin_move(slot, from, to).unwrap();
+    while moving.move_keys(1).unwrap() > 0 {
+        std::thread::sleep(hold / 8);
+    }
+    moving.finish().unwrap();
+    cluster.wait_ok().unwrap();
+}
+
+/// Nodes that are replicas, each with the port of its master.
+fn replicas(cluster: &Cluster) -> Vec<(usize, u16)> {
+    let nodes = cluster.nodes().iter().enumerate();
+    nodes.filter_map(|(at, node)| Some((at, master_port(node)?))).collect()
+}
+
+/// Whose replica a node is, if it is one.
+fn master_port(node: &Server) -> Option<u16> {
+    let role = node.plain().unwrap().tell(&Command::new("ROLE")).unwrap();
+    match role.items() {
+        [word, _, Answer::Number(port), ..] if word.text() == Some("slave") => {
+            u16::try_from(*port).ok()
+        }
+        _ => None,
+    }
+}
+
+fn let_replica_catch_up(cluster: &Cluster, master: usize) {
+    let node = &cluster.nodes()[master];
+    let mut plain = node.plain().unwrap();
+    plain.tell(&Command::new("CLIENT PAUSE").arg(PAUSE_MS).arg("WRITE")).unwrap();
+    let written = offset(node, "master_repl_offset");
+    let replica = replicas(cluster).into_iter().find(|(_, port)| *port == node.port());
+    let (replica, _) = replica.expect("each master has a replica");
+    let start = Instant::now();
+    while offset(&cluster.nodes()[replica], "slave_repl_offset") < written {
+        assert!(start.elapsed() < PATIENCE, "the replica does not catch up");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn offset(node: &Server, name: &str) -> u64 {
+    let info = node.plain().unwrap().tell(&Command::new("INFO replication")).unwrap();
+    info.field(name).and_then(|offset| offset.parse().ok()).expect("a node knows its offset")
+}
+
+impl Target for Six {
+    const KINDS: &'static [Kind] = &Kind::REDIS_CLUSTER;
+
+    fn carry_out<'a>(
+        &'a mut self,
+        ledger: &'a Ledger,
+        strike: &'a Strike,
+    ) -> Pin<Box<dyn Future<Output = Struck> + 'a>> {
+        Box::pin(async {
+            let from = ledger.now();
+            let window = match strike.kind {
+                Kind::SlotsMoved => {
+                    self.move_slots(strike).await;
+                    None
+                }
+                Kind::ReplicaKilled => {
+                    self.kill_replica(strike).await;
+                    None
+                }
+                Kind::ClientsKilled => {
+                    self.kill_clients(strike).await;
+                    Some(Window { from, to: ledger.now() })
+                }
+                _ => Some(self.kill_master(ledger, strike).await),
+            };
+            // So many go to one node at most.
+            let broken = if window.is_some() { CONNECTIONS_MAX as u64 + 1 } else { 0 };
+            Struck { kind: strike.kind, window, broken }
+        })
+    }
+}
+
+impl Stage for Six {
+    fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn keys(&self) -> Keys {
+        KEYS
+    }
+
+    async fn rest(self, ledger: &Ledger, book: &Book) -> Rest {
+        let cluster = self.cluster();
+        let servers: Vec<_> = cluster.nodes().iter().collect();
+        let server = |tag| servers[master_of(cluster, tag)];
+        let at_rest = rest(&self.client, KEYS, &servers, server, (ledger, book)).await;
+        drop(self.client);
+        at_rest
+    }
+}
+
+/// How long a master holds writes back that is to be killed: longer than that takes.
+const PAUSE_MS: u32 = 60_000;
+
+/// How long a replica may take to catch up, and the client to find its way.
+const PATIENCE: Duration = Duration::from_secs(30);

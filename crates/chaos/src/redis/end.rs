@@ -1,0 +1,102 @@
+//! What is there when all has come to rest.
+
+use onetrip::redis::{Client, Command, Sends};
+use onetrip_lab::redis::{Answer, Server};
+
+use super::TASKS;
+use super::book::Book;
+use super::keys::{CLIENT, Keys, put, rows, written};
+use crate::check::Table;
+use crate::drive::until;
+use crate::end::{PATIENCE, Rest};
+use crate::ledger::{Claim, Ledger};
+
+/// Waits until all is at rest, and reads what was written. `server` is the one that has a tag.
+pub(crate) async fn rest<'a>(
+    client: &Client,
+    keys: Keys,
+    servers: &[&'a Server],
+    server: impl Fn(u64) -> &'a Server,
+    (ledger, book): (&Ledger, &Book),
+) -> Rest {
+    let mut findings: Vec<_> = is_at_work(client, ledger).await.into_iter().collect();
+    findings.extend(is_at_rest(client, servers).await);
+    let ask = |tag: u64, command: &Command| server(tag).plain().unwrap().tell(command).unwrap();
+    let (mut table, mut lists) = (Table::new(), Vec::new());
+    for tag in 0..keys.tags {
+        let hash = ask(tag, &Command::new("HGETALL").arg(written(tag)));
+        findings.extend(count(&mut table, hash.items()));
+        let list = ask(tag, &Command::new("LRANGE").arg(rows(tag)).arg(0).arg(-1));
+        let list: Vec<i64> = list.items().iter().map(number).collect();
+        list.iter().for_each(|n| *table.entry(*n).or_default() += 1);
+        lists.push(list);
+    }
+    findings.extend(book.misplaced(&lists));
+    let counter = |task| Command::new("GET").arg(keys.counter(task));
+    let ends: Vec<i64> =
+        (0..TASKS).map(|task| number(&ask(keys.tag_of(task), &counter(task)))).collect();
+    findings.extend(book.miscounted(|task| ends[task as usize]));
+    Rest { findings, table, lost: client.metrics().lost }
+}
+
+/// How often each number of a hash was written; what says no whole number of times is wrong.
+fn count(table: &mut Table, hash: &[Answer]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for pair in hash.chunks_exact(2) {
+        let (n, sum) = (number(&pair[0]), number(&pair[1]));
+        if sum <= 0 || sum % (n + 1) != 0 {
+            wrong.push(format!("row {n} has the sum {sum}"));
+        }
+        *table.entry(n).or_default() += (sum / (n + 1)) as u64;
+    }
+    wrong
+}
+
+fn number(answer: &Answer) -> i64 {
+    answer.text().and_then(|text| text.parse().ok()).expect("all that is written are numbers")
+}
+
+/// The client serves again.
+async fn is_at_work(client: &Client, ledger: &Ledger) -> Option<String> {
+    let mut unit = ledger.begin(u32::MAX, "the last one", 1);
+    let reply = client.send::<i64>(put(0, unit.numbers.start));
+    let ended = tokio::time::timeout(PATIENCE, reply).await;
+    let finding = match &ended {
+        Ok(Ok(_)) => None,
+        Ok(Err(error)) => Some(format!("the client does not serve any more: {error:?}")),
+        Err(_) => Some("the client does not answer any more".to_owned()),
+    };
+    unit.say(ended.map_or(Claim::Forgotten, |result| Claim::of(&result)));
+    ledger.end(unit);
+    finding
+}
+
+/// Nothing waits in the client, and the servers have its connections and no others.
+async fn is_at_rest(client: &Client, servers: &[&Server]) -> Vec<String> {
+    let mut findings = Vec::new();
+    let pending = || {
+        let metrics = client.metrics();
+        [metrics.in_flight, metrics.queued, metrics.waiting]
+    };
+    if !until(PATIENCE, async || pending() == [0, 0, 0]).await {
+        findings.push(format!("the client has [in flight, queued, waiting] {:?}", pending()));
+    }
+    let mut seen = Vec::new();
+    let at_rest = until(PATIENCE, async || {
+        seen = servers.iter().flat_map(|server| connections(server)).collect();
+        seen.len() == client.metrics().open
+    });
+    if !at_rest.await {
+        let open = client.metrics().open;
+        findings.push(format!("the client has {open} connections, and the servers have {seen:#?}"));
+    }
+    findings
+}
+
+/// The client's connections, as a server lists them.
+pub(crate) fn connections(server: &Server) -> Vec<String> {
+    let list = server.plain().unwrap().tell(&Command::new("CLIENT LIST")).unwrap();
+    let name = format!(" name={} ", CLIENT);
+    let lines = list.text().expect("it is a text").lines();
+    lines.filter(|line| line.contains(&name)).map(str::to_owned).collect()
+}

@@ -1,0 +1,149 @@
+//! One server that forgets nothing, behind a line that breaks.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+use std::pin::Pin;
+
+use onetrip::redis::{Client, Command, Config};
+use onetrip_lab::proxy::{Proxy, ProxyConfig};
+use onetrip_lab::redis::{Server, Settings};
+
+use super::Stage;
+use super::book::Book;
+use super::end::{connections, rest};
+use super::keys::{CLIENT, Keys};
+use crate::check::Window;
+use crate::drive::{Struck, Target};
+use crate::end::Rest;
+use crate::ledger::Ledger;
+use crate::line::{OnLine, PATIENCE, cut_what_is_left, end_line, gone, stall};
+use crate::plan::{Kind, Strike};
+
+pub(crate) struct Single {
+    /// None while it is being stopped or started.
+    server: Option<Server>,
+    proxy: Proxy,
+    client: Client,
+}
+
+impl Single {
+    /// A server whose answers are on disk, and a client with so narrow a window that its queues are in
+    /// use, and with so little patience that not all wait for the server to come back.
+    pub(crate) async fn set() -> Single {
+        let settings = Settings::default()
+            .setting("appendonly", "yes")
+            .setting("appendfsync", "always")
+            .setting("auto-aof-rewrite-percentage", "0");
+        let server = Server::start(settings).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
+        let proxy = Proxy::start(ProxyConfig::new(address)).unwrap();
+        let through = server
+            .url()
+            .replace(&format!(":{}/", server.port()), &format!(":{}/", proxy.addr().port()));
+        let config: Config = through.parse().unwrap();
+        let client = Client::connect_with(&limited(config)).await.unwrap();
+        Single { server: Some(server), proxy, client }
+    }
+
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("it runs between two faults")
+    }
+
+    async fn kill_clients(&self) -> u64 {
+        let victims = self.line();
+        let kill = Command::new("CLIENT KILL TYPE normal SKIPME yes");
+        self.server().plain().unwrap().tell(&kill).unwrap();
+        gone(self, &victims, PATIENCE).await;
+        cut_what_is_left(self, victims).await
+    }
+
+    async fn restart(&mut self, strike: &Strike) -> u64 {
+        let mut victims = self.line();
+        let server = self.server.take().expect("it runs between two faults");
+        let server = match strike.kind {
+            Kind::ServerKilled => blocking(server, Server::kill).await,
+            _ => server,
+        };
+        victims.extend(self.line());
+        if strike.kind == Kind::ServerKilled {
+            tokio::time::sleep(strike.hold).await;
+        }
+        self.server = Some(blocking(server, Server::restart).await);
+        cut_what_is_left(self, victims).await
+    }
+}
+
+/// The limits of a client under test.
+pub(crate) fn limited(config: Config) -> Config {
+    config.client_name(CLIENT).limits(|limits| {
+        limits.in_flight_max = 16;
+        limits.connections_max = CONNECTIONS_MAX;
+        limits.wait_timeout = std::time::Duration::from_millis(300);
+    })
+}
+
+/// Connections of a client under test beside the shared one.
+pub(crate) const CONNECTIONS_MAX: usize = 24;
+
+impl Target for Single {
+    const KINDS: &'static [Kind] = &Kind::REDIS;
+
+    fn carry_out<'a>(
+        &'a mut self,
+        ledger: &'a Ledger,
+        strike: &'a Strike,
+    ) -> Pin<Box<dyn Future<Output = Struck> + 'a>> {
+        Box::pin(async {
+            let from = ledger.now();
+            let broken = match strike.kind {
+                Kind::Cut | Kind::Reset => end_line(self, strike).await,
+                Kind::StallReleased | Kind::StallCut => stall(self, strike).await,
+                Kind::ClientsKilled => self.kill_clients().await,
+                _ => self.restart(strike).await,
+            };
+            let window = Some(Window { from, to: ledger.now() });
+            Struck { kind: strike.kind, window, broken }
+        })
+    }
+}
+
+impl OnLine for Single {
+    fn proxy(&self) -> &Proxy {
+        &self.proxy
+    }
+
+    async fn ends(&self) -> String {
+        let server = connections(self.server());
+        format!("the server has {server:#?}, the client {:?}", self.client.metrics())
+    }
+}
+
+impl Stage for Single {
+    fn client(&self) -> &Client {
+        &self.client
+    }
+
+    fn keys(&self) -> Keys {
+        Keys { tags: 4, in_cluster: false }
+    }
+
+    async fn rest(self, ledger: &Ledger, book: &Book) -> Rest {
+        let server = self.server();
+        let at_rest = rest(&self.client, self.keys(), &[server], |_| server, (ledger, book)).await;
+        drop(self.client);
+        self.server.expect("it runs between two faults").stop().unwrap();
+        at_rest
+    }
+}
+
+/// Does something with a server that takes its time.
+pub(crate) async fn blocking<T: Send + 'static, E: Display + Send + 'static>(
+    mut server: T,
+    work: impl FnOnce(&mut T) -> Result<(), E> + Send + 'static,
+) -> T {
+    let done = tokio::task::spawn_blocking(move || {
+        work(&mut server).unwrap_or_else(|error| panic!("{error}"));
+        server
+    });
+    done.await.unwrap()
+}

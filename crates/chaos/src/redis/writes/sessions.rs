@@ -1,0 +1,81 @@
+//! Connections of one's own: several commands, and lists that run unless a key has changed.
+
+use onetrip::Error;
+use onetrip::redis::{Running, Sends, Session};
+
+use super::RedisWriter;
+use crate::ledger::{Begun, Claim};
+use crate::redis::keys::{put, watched, written};
+
+impl RedisWriter {
+    /// Commands that are sent one behind the other.
+    pub(crate) async fn session(&mut self) {
+        let (tag, count) = (self.tag(), self.some(1..5));
+        let units = self.begin_each("command of a session", count);
+        let session = match self.client.session_for(written(tag)).await {
+            Ok(session) => session,
+            Err(error) => return self.refuse(units, &error),
+        };
+        let put = |unit: &Begun| session.send::<i64>(put(tag, unit.numbers.start));
+        let replies: Vec<_> = units.iter().map(put).collect();
+        if self.random.one_in(4) {
+            // What was submitted is still run.
+            drop(session);
+        }
+        for (unit, reply) in units.into_iter().zip(replies) {
+            self.answered(unit, &reply.await);
+        }
+    }
+
+    /// A list that may not run when what it depends on was changed meanwhile, and must run otherwise.
+    pub(crate) async fn watching(&mut self) {
+        let (tag, rows) = (self.tag(), self.some(1..4));
+        let mut unit = self.begin("watching", rows);
+        let key = watched(tag, self.task);
+        let session = match self.client.session_for(&key).await {
+            Ok(session) => session,
+            Err(error) => return self.refuse(vec![unit], &error),
+        };
+        let watches = session.watch([&key]).await;
+        if watches.is_err() {
+            // Without it the list would run whatever happened.
+            return self.end_as(unit, Claim::RolledBack);
+        }
+        let changes = self.random.one_in(3);
+        let changed = changes && self.client.cmd("INCR").arg(&key).send::<i64>().await.is_ok();
+        if self.random.one_in(4) {
+            drop(session.atomic());
+            return self.end_as(unit, Claim::RolledBack);
+        }
+        let result = Self::run(&unit, &session, tag).await;
+        unit.claim(&result);
+        match result {
+            Ok(_) if changed => {
+                self.ledger.wrong(format!("a list of task {} ran over a change", self.task));
+            }
+            // Moving a hash slot changes its keys.
+            Err(error) if error.code() == "watched_key_changed" && !self.own.keys.in_cluster => {
+                if !changes {
+                    self.ledger.wrong(format!("no key of task {} was changed", self.task));
+                }
+            }
+            _ => {}
+        }
+        self.end(unit);
+    }
+
+    fn run(unit: &Begun, session: &Session, tag: u64) -> Running {
+        let list = session.atomic();
+        for n in unit.numbers.clone() {
+            let _ = list.send::<i64>(put(tag, n));
+        }
+        list.run()
+    }
+
+    fn refuse(&self, units: Vec<Begun>, error: &Error) {
+        for mut unit in units {
+            unit.claim::<()>(&Err(error.clone()));
+            self.end(unit);
+        }
+    }
+}

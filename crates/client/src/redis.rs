@@ -4,6 +4,7 @@ mod call;
 mod client;
 mod cluster;
 pub mod commands;
+mod commands_from;
 mod config;
 mod connect;
 mod decode;
@@ -31,6 +32,7 @@ mod trace;
 mod turns;
 
 pub use client::{Client, Cmd};
+pub use commands_from::{CommandSource, FromIter, FromStream};
 pub use config::{Address, Config, Limits, Protocol};
 pub use from_reply::{FromReply, Mismatch};
 pub use onetrip_redis::reply::{Attributes, ErrorReply, Items, Kind as ReplyKind, Pairs};

@@ -10,6 +10,7 @@ use onetrip_redis::{Command, Place, Spec, ToArg};
 use super::FromReply;
 use super::call::{Call, Item};
 use super::cluster::Cluster;
+use super::commands_from::{FromIter, FromStream};
 use super::config::Config;
 use super::connect::Target;
 use super::node::{Node, Sent};
@@ -228,12 +229,21 @@ impl Client {
     /// }
     /// # Ok(()) }
     /// ```
-    pub fn stream<T, I>(&self, commands: I) -> CommandStream<T, I::IntoIter>
+    pub fn stream<T, I>(&self, commands: I) -> CommandStream<T, FromIter<I::IntoIter>>
     where
         T: FromReply,
         I: IntoIterator<Item = Command>,
     {
-        CommandStream::new(self.clone(), commands.into_iter())
+        CommandStream::new(self.clone(), FromIter(commands.into_iter()))
+    }
+
+    /// The same for commands that come as a stream: what is there is sent, and the next are waited for.
+    pub fn stream_of<T, S>(&self, commands: S) -> CommandStream<T, FromStream<S>>
+    where
+        T: FromReply,
+        S: futures_core::Stream<Item = Command> + Unpin,
+    {
+        CommandStream::new(self.clone(), FromStream(commands))
     }
 
     /// Subscribes to channels: a [`Subscription`] that begins with them. On RESP3 it shares the connection with the

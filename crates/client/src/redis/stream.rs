@@ -13,6 +13,7 @@ use onetrip_redis::{Command, Spec};
 use super::FromReply;
 use super::call::{Body, Call, Item};
 use super::client::{Client, check, misplaced, name_of};
+use super::commands_from::CommandSource;
 use super::decode::decode;
 use super::frames::Frames;
 use super::node::{Lease, Waiting};
@@ -24,10 +25,11 @@ use crate::{Error, Outcome};
 const SHARE_MAX: usize = 64;
 const SHARE_BYTES_MAX: usize = 16 << 10;
 
-/// Commands from an iterator, sent as the window takes them; a stream of their replies, in order.
+/// Commands from an iterator or a stream, sent as the window takes them; a stream of their replies, in
+/// order.
 ///
 /// It has a connection of its own, so nobody waits behind it, and what its reader does not take stops the
-/// server, not the memory. Commands are taken from the iterator when there is room for them: when the stream is
+/// server, not the memory. Commands are taken when there is room for them: when the stream is
 /// polled.
 ///
 /// Each reply is an item. A command that fails is an `Err` and the stream goes on. When the connection is lost,
@@ -141,15 +143,23 @@ impl<T, I> CommandStream<T, I> {
     }
 }
 
-impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
+impl<T, I: CommandSource> CommandStream<T, I> {
     /// Sends what the window takes.
-    fn fill(&mut self) {
-        while !self.is_over && self.has_room() {
+    fn fill(&mut self, cx: &mut Context<'_>) {
+        let mut pending = false;
+        while !self.is_over && !pending && self.has_room() {
             let share_max = SHARE_MAX.min(self.window);
             while self.share.leaves.len() < share_max && self.share.bytes.len() < SHARE_BYTES_MAX {
-                let Some(command) = self.commands.next() else {
-                    self.is_over = true;
-                    break;
+                let command = match self.commands.poll_command(cx) {
+                    Poll::Ready(Some(command)) => command,
+                    Poll::Ready(None) => {
+                        self.is_over = true;
+                        break;
+                    }
+                    Poll::Pending => {
+                        pending = true;
+                        break;
+                    }
                 };
                 let spec = Spec::of(&command);
                 if let Err(error) = self.fits(&command, spec) {
@@ -164,15 +174,19 @@ impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
     }
 
     /// Sends what the window takes, each command to where its keys are.
-    fn fill_cluster(&mut self) {
+    fn fill_cluster(&mut self, cx: &mut Context<'_>) {
         let Some(cluster) = self.client.inner.cluster.clone() else { return };
         while !self.is_over
             && (self.in_flight == 0
                 || self.in_flight < self.window && self.in_flight_bytes < self.window_bytes)
         {
-            let Some(command) = self.commands.next() else {
-                self.is_over = true;
-                break;
+            let command = match self.commands.poll_command(cx) {
+                Poll::Ready(Some(command)) => command,
+                Poll::Ready(None) => {
+                    self.is_over = true;
+                    break;
+                }
+                Poll::Pending => break,
             };
             let spec = Spec::of(&command);
             if let Err(error) = self.fits(&command, spec) {
@@ -192,10 +206,10 @@ impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
     }
 
     fn poll_cluster(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        self.fill_cluster();
+        self.fill_cluster(cx);
         let Stage::Spread(spread) = &mut self.stage else { return Poll::Ready(None) };
         let Some((pending, len, leaves)) = spread.front_mut() else {
-            return Poll::Ready(self.fault.take().map(Err));
+            return self.poll_over();
         };
         let (block, result) = std::task::ready!(pending.poll(cx));
         let (len, leaves) = (*len, *leaves);
@@ -246,7 +260,7 @@ impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
     fn poll_reply(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
         loop {
             let Some(share) = self.shares.front_mut() else {
-                return Poll::Ready(self.fault.take().map(Err));
+                return self.poll_over();
             };
             let Some(&leaves) = share.leaves.front() else {
                 // All of it is answered; its end has come with the last reply, or comes at once.
@@ -286,6 +300,14 @@ impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
         }
     }
 
+    /// All that was sent is answered: it is over, unless more commands may come.
+    fn poll_over(&mut self) -> Poll<Option<Result<Bytes, Error>>> {
+        match self.is_over {
+            true => Poll::Ready(self.fault.take().map(Err)),
+            false => Poll::Pending,
+        }
+    }
+
     fn answered(&mut self, frame: Bytes, leaves: bool) -> Result<Bytes, Error> {
         self.in_flight -= 1;
         self.answered += 1;
@@ -306,14 +328,14 @@ impl<T, I: Iterator<Item = Command>> CommandStream<T, I> {
     }
 }
 
-impl<T: FromReply, I: Iterator<Item = Command> + Unpin> CommandStream<T, I> {
+impl<T: FromReply, I: CommandSource + Unpin> CommandStream<T, I> {
     /// The next reply; `None` when all are answered. Cancel safe.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }
 
-impl<T: FromReply, I: Iterator<Item = Command> + Unpin> Stream for CommandStream<T, I> {
+impl<T: FromReply, I: CommandSource + Unpin> Stream for CommandStream<T, I> {
     type Item = Result<T, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -342,7 +364,7 @@ impl<T: FromReply, I: Iterator<Item = Command> + Unpin> Stream for CommandStream
         let reply = std::task::ready!(match &self.stage {
             Stage::Spread(_) => self.poll_cluster(cx),
             _ => {
-                self.fill();
+                self.fill(cx);
                 self.poll_reply(cx)
             }
         });

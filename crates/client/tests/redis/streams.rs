@@ -5,12 +5,12 @@ use std::pin::Pin;
 
 use futures_core::Stream;
 use onetrip::Outcome;
-use onetrip::redis::{Command, CommandStream, FromReply};
+use onetrip::redis::{Command, CommandSource, CommandStream, FromReply};
 
 use crate::support::{client, key, server};
 use onetrip::redis::Client;
 
-async fn next<T: FromReply, I: Iterator<Item = Command> + Unpin>(
+async fn next<T: FromReply, I: CommandSource + Unpin>(
     stream: &mut CommandStream<T, I>,
 ) -> Option<Result<T, onetrip::Error>> {
     poll_fn(|cx| Pin::new(&mut *stream).poll_next(cx)).await
@@ -101,4 +101,33 @@ async fn after_a_lost_connection_each_command_that_was_taken_has_an_end() {
     }
     assert_eq!(replies.progress().sent, (answered + unknown) as u64);
     assert!(unknown <= 5_000, "{unknown} were on their way");
+}
+
+/// A stream of commands of which each is waited for.
+struct Slow(i64);
+
+impl Stream for Slow {
+    type Item = Command;
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Command>> {
+        self.0 += 1;
+        if self.0 % 2 == 1 {
+            cx.waker().wake_by_ref();
+            return std::task::Poll::Pending;
+        }
+        std::task::Poll::Ready((self.0 <= 200).then(|| Command::new("ECHO").arg(self.0 / 2)))
+    }
+}
+
+#[tokio::test]
+async fn commands_may_come_as_a_stream_too() {
+    let Some(client) = client().await else { return };
+    let mut replies = client.stream_of::<i64, _>(Slow(0));
+    for n in 1..=100 {
+        assert_eq!(replies.next().await.unwrap().unwrap(), n);
+    }
+    assert!(replies.next().await.is_none());
 }

@@ -95,8 +95,9 @@ fn sockets_and_the_latency_proxy_lead_to_the_same_server() {
 fn a_signal_at_any_moment_leaves_no_key() {
     let Some(server) = server() else { return };
     let url = server.url();
-    for moment in ["writing the keys", "commands, SET", "depth, SET, depth 10000", "update, GET"] {
-        let more = ["--repetitions", "100", "--rtt", "5", "--seconds", "0.05"];
+    // While that which comes next is on its way: 10,000 SETs, or what WATCH watches for.
+    for moment in ["writing the keys", "commands, GET", "SET, depth 1000,", "GET then SET"] {
+        let more = ["--repetitions", "100", "--rtt", "5"];
         let mut bench = Onetrip::start(&small(&url, &more)[..], Stdio::null());
         bench.wait_for(moment);
         bench.signal(Signal::INT);

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use futures_util::StreamExt;
 use onetrip::redis::{Client, Command};
 use onetrip_lab::proxy::{Proxy, ProxyConfig};
 use onetrip_lab::redis::Server;
@@ -51,8 +50,10 @@ struct Found {
 /// The most that the server held for one client, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
+    /// Replies that it could not write yet.
     output: u64,
-    query: u64,
+    /// That and all else; 0 before Redis 7.0, which does not tell.
+    all: u64,
 }
 
 pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
@@ -67,15 +68,15 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             let (found, most) = one_run(server, RTT, plan)?;
             far.push(found.rate);
             growth.push(found.growth_mib);
-            held = Held { output: held.output.max(most.output), query: held.query.max(most.query) };
+            held = Held { output: held.output.max(most.output), all: held.all.max(most.all) };
             progress.tick(turn + 1, turns);
         }
         let note = format!(
-            "{} SETs at 10 ms, window {WINDOW}, {}; the server's query buffer: {:.2} MiB at most; the line \
-             without latency leads through the proxy too",
+            "{} SETs at 10 ms, window {WINDOW}, {}; the server holds {:.2} MiB for a connection at most, \
+             all buffers included; the line without latency leads through the proxy too",
             COMMANDS / plan.shorter as usize,
             named(server),
-            mib(held.query),
+            mib(held.all),
         );
         let output = Spread::of([mib(held.output)]);
         let rate = format!("{NAME}.rate");
@@ -118,8 +119,8 @@ fn watch(server: &Server, is_over: &AtomicBool) -> Result<Held> {
                 let value = client.split(' ').find_map(|word| word.strip_prefix(name));
                 value.and_then(|value| value.parse().ok()).unwrap_or(0)
             };
-            most.output = most.output.max(held("omem="));
-            most.query = most.query.max(held("qbuf="));
+            most.output = most.output.max(held("obl=") + held("omem="));
+            most.all = most.all.max(held("tot-mem="));
         }
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -83,7 +83,7 @@ impl Session {
 
     /// A list of commands that run all or not at all; see [`Atomic`].
     pub fn atomic(&self) -> Atomic<'_> {
-        self.lock().watches = false;
+        // Whether it is ever run, and so ends the watching, is not known here.
         Atomic::new(On::Session(&self.lease.link, &self.client))
     }
 

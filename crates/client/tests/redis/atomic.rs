@@ -75,6 +75,24 @@ async fn what_one_session_watched_is_nothing_to_the_next() {
 }
 
 #[tokio::test]
+async fn a_list_that_is_given_up_leaves_nothing_watched_for_the_next() {
+    let Some(client) = client().await else { return };
+    let key = key("given up");
+    let session = client.session().await.unwrap();
+    session.watch([&key]).await.unwrap();
+    let id: i64 = session.cmd("CLIENT ID").send().await.unwrap();
+    drop(session.atomic());
+    drop(session);
+    client.cmd("SET").arg(&key).arg(1).send::<()>().await.unwrap();
+    let session = client.session().await.unwrap();
+    let same: i64 = session.cmd("CLIENT ID").send().await.unwrap();
+    assert_eq!(id, same, "the connection was lent again");
+    let list = session.atomic();
+    let set = list.cmd("INCR").arg(&key).send::<i64>();
+    assert_eq!(list.run().await.unwrap().get(set).unwrap(), 2);
+}
+
+#[tokio::test]
 async fn a_session_that_selected_another_database_is_not_lent_again() {
     let Some(client) = client().await else { return };
     let key = key("elsewhere");

@@ -392,6 +392,18 @@ fn what_was_lost_is_sent_again_only_if_it_can_be() {
 }
 
 #[test]
+fn what_was_lost_once_is_unknown_whatever_is_said_of_it_later() {
+    for last in ["-WRONGTYPE no\r\n", "-OOM no\r\n"] {
+        let mut host = Host::new();
+        host.try_submit(1, "GET a", How { repeatable: true, ..How::default() }).unwrap();
+        host.fail(3, Outcome::Unknown);
+        host.time(Duration::from_secs(1));
+        host.reply(3, last);
+        assert_eq!(host.failed(), (Outcome::Unknown, Why::Server));
+    }
+}
+
+#[test]
 fn topology_is_asked_for_once_at_a_time_and_not_too_often() {
     let mut host = Host::new();
     assert_eq!(host.refreshes, 1);

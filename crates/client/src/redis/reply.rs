@@ -61,6 +61,8 @@ pub(crate) struct Again {
     client: Arc<Inner>,
     call: Call,
     retry: Retry,
+    /// An attempt was lost, and nobody knows what became of it.
+    may_have_run: bool,
 }
 
 impl Again {
@@ -68,7 +70,15 @@ impl Again {
         let limits = RetryLimits { attempts_max, ..RetryLimits::default() };
         // Of replies made one after the other the addresses differ, which is all that the pauses need.
         let retry = Retry::new(limits, std::ptr::from_ref(call) as u64);
-        Box::new(Again { client: client.clone(), call: call.clone(), retry })
+        Box::new(Again { client: client.clone(), call: call.clone(), retry, may_have_run: false })
+    }
+
+    /// What is known of it in the end: an earlier attempt may have run.
+    fn last(&self, error: Error) -> Error {
+        match self.may_have_run && error.outcome() != Outcome::Applied {
+            true => error.with_outcome(Outcome::Unknown),
+            false => error,
+        }
     }
 }
 
@@ -173,6 +183,7 @@ impl<T: FromReply> Reply<T> {
     /// The pause before it is sent again, if it may be.
     fn pause(&mut self, error: &Error) -> Option<Stage> {
         let again = self.again.as_mut().filter(|_| error.is_connection_lost())?;
+        again.may_have_run |= error.outcome() == Outcome::Unknown;
         let pause = again.retry.failed()?;
         Some(Stage::Pausing(Box::pin(tokio::time::sleep(pause))))
     }
@@ -209,6 +220,10 @@ impl<T: FromReply> Future for Reply<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
         let block = std::task::ready!(self.poll_block(cx));
+        let block = block.map_err(|error| match &self.again {
+            Some(again) => again.last(error),
+            None => error,
+        });
         let result = match block {
             Ok(block) => decode(&block, &self.name),
             Err(error) if error.kind() == Kind::Server => Err(error.about(&self.name)),

@@ -4,6 +4,7 @@ use std::net::TcpListener;
 
 use onetrip::redis::{Client, Config, Protocol};
 use onetrip::{Kind, Outcome};
+use onetrip_lab::proxy::{Direction, Fault, Proxy, ProxyConfig, Scope};
 use onetrip_lab::redis::Settings;
 
 use crate::support::{config, key, server};
@@ -143,4 +144,26 @@ async fn what_may_be_repeated_survives_a_lost_connection() {
     let read = client.repeatable().cmd("GET").arg(&key).send::<String>();
     killer.cmd("CLIENT KILL").arg("ID").arg(id).send::<i64>().await.unwrap();
     assert_eq!(read.await.unwrap(), "1");
+}
+
+#[tokio::test]
+async fn what_was_repeated_and_fails_may_have_run_before() {
+    let Some(server) = server(Settings::default()) else { return };
+    let address = std::net::SocketAddr::from(([127, 0, 0, 1], server.port()));
+    let proxy = Proxy::start(ProxyConfig::new(address)).unwrap();
+    let config: Config = server.url().parse().unwrap();
+    let through = server.url().replace(&address.to_string(), &proxy.addr().to_string());
+    let through: Config = through.parse().unwrap();
+    let client = Client::connect_with(&through).await.unwrap();
+    let direct = Client::connect_with(&config).await.unwrap();
+    let direction = Direction::Down;
+    proxy.fault(Fault::Stall { direction }, Scope::Present);
+    let push = client.repeatable().cmd("RPUSH").arg("list").arg("x").send::<i64>();
+    while direct.cmd("LLEN").arg("list").send::<i64>().await.unwrap() == 0 {}
+    // The first attempt ran, and the next one will not.
+    direct.cmd("SET").arg("list").arg("text").send::<()>().await.unwrap();
+    proxy.fault(Fault::CutAfter { direction, bytes: 0 }, Scope::Present);
+    proxy.fault(Fault::Resume { direction }, Scope::Present);
+    let error = push.await.unwrap_err();
+    assert_eq!((error.redis_code(), error.outcome()), (Some("WRONGTYPE"), Outcome::Unknown));
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Retry, Time, Token};
 
-use super::failed::Failed;
-use super::gather::Gather;
+use super::failed::{Failed, Why};
+use super::gather::{Gather, error_text};
 use super::lanes::{Held, To};
 use super::nodes::NodeId;
 use super::slab::Key;
@@ -90,6 +90,19 @@ impl Flight {
         self.again = true;
         if self.outcome == Outcome::NotSent {
             self.outcome = Outcome::Rejected;
+        }
+    }
+}
+
+impl Flight {
+    /// What is known of it in the end: an attempt that was lost may have run, whatever was said of a later one.
+    fn with_outcome(&self, result: Result<Bytes, Failed>) -> Result<Bytes, Failed> {
+        let outcome = Outcome::Unknown;
+        match result {
+            result if self.outcome != outcome => result,
+            Ok(reply) if error_text(&reply).is_none() => Ok(reply),
+            Ok(reply) => Err(Failed { reply: Some(reply), ..Failed::new(outcome, Why::Server) }),
+            Err(failed) => Err(Failed { outcome, ..failed }),
         }
     }
 }
@@ -236,6 +249,7 @@ impl Router {
     pub(super) fn end(&mut self, id: FlightId, result: Result<Bytes, Failed>) {
         let Some(flight) = self.flights.remove(id.0) else { return };
         let Some(request) = self.requests.get_mut(flight.request) else { return };
+        let result = flight.with_outcome(result);
         let whole = match &mut request.gather {
             None => Some(result),
             Some(gather) => gather.put(flight.part, result),

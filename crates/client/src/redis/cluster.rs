@@ -14,6 +14,7 @@ use bytes::Bytes;
 use onetrip_engine::{Outcome, RetryLimits, Time, Token};
 use onetrip_redis::router::{self, Failed, FlightId, How, NodeId, Output, Refused, Router, Why};
 use onetrip_redis::slots::slot_of;
+use onetrip_redis::table::Described;
 use onetrip_redis::topology::Topology;
 use onetrip_redis::{Command, Spec};
 use tokio::runtime::Handle;
@@ -147,8 +148,17 @@ impl Cluster {
             seed,
         });
         let _ = cluster.this.set(Arc::downgrade(&cluster));
+        // What modules and later versions add to the table; in the trip of the topology.
+        let deadline = home.context.deadline(Some(TOPOLOGY_TIMEOUT));
+        let command = Item::new(Command::new("COMMAND"), None);
+        let mut described = Pending::of(home.send(Call::one(command, deadline)));
         let topology = ask(home).await?;
+        let (described, _) = std::future::poll_fn(|cx| described.poll(cx)).await;
         cluster.with(|state, now| {
+            // Who may not ask has the table.
+            if let Ok((reply, _)) = onetrip_redis::Reply::read(&described) {
+                state.router.learn(Described::read(&reply));
+            }
             // It asks first, and this is the answer.
             state.router.handle_time(now);
             while let Some(output) = state.router.poll_output() {

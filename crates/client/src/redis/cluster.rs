@@ -526,7 +526,11 @@ fn refusal(refused: &Refused) -> Error {
         Refused::NodeByNode(_) => "node_by_node",
         Refused::Full => "queue_full",
     };
-    Error::misuse(code, refused.to_string())
+    let advice = match refused {
+        Refused::KeysUnknown(_) | Refused::NodeByNode(_) => ": send it on a session (session_for)",
+        Refused::CrossSlot { .. } | Refused::Full => "",
+    };
+    Error::misuse(code, format!("{refused}{advice}"))
 }
 
 fn error_of(failed: Failed, last: Option<&Error>) -> Error {

@@ -101,10 +101,10 @@ impl fmt::Display for Refused {
                 first.0, first.1, second.0, second.1
             ),
             Refused::KeysUnknown(name) => {
-                write!(f, "which arguments of {name} are keys is not known: name its hash slot")
+                write!(f, "which arguments of {name} are keys is not known")
             }
             Refused::NodeByNode(name) => {
-                write!(f, "{name} means something on one node only: send it to each")
+                write!(f, "{name} means something on one node only")
             }
             Refused::Full => f.write_str("too many commands wait for nodes of the cluster"),
         }

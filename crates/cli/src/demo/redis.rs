@@ -52,7 +52,7 @@ pub(super) fn plan(args: &DemoArgs) -> Plan {
 
 const UPDATES: u64 = 2;
 const DEPTHS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
-const DEPTH_TIME: Duration = Duration::from_millis(300);
+const DEPTH_TIME: Duration = Duration::from_millis(200);
 
 fn planned(way: Way, rtt_added_ms: f64, until: Until) -> Planned {
     Planned::redis(way, rtt_added_ms, Load { until, rate: None, seed: 1 })

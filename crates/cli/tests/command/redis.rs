@@ -8,7 +8,7 @@ use crate::bench::{onetrip, refusal};
 use crate::process::Onetrip;
 use onetrip::redis::Command;
 use onetrip_lab::proxy::{Direction, Fault, Proxy, ProxyConfig, Scope};
-use onetrip_lab::redis::{Answer, Server, Settings, found_or_skipped};
+use onetrip_lab::redis::{Answer, ClientCertificates, Server, Settings, Tls, found_or_skipped};
 use rustix::process::Signal;
 use tempfile::tempdir;
 
@@ -89,6 +89,32 @@ fn sockets_and_the_latency_proxy_lead_to_the_same_server() {
     assert!(tables.contains(&format!("unix:{}", server.socket().display())), "{tables}");
     assert!(!tables.contains(server.password()), "{tables}");
     assert_clean(&server, &said);
+}
+
+#[test]
+fn a_server_with_tls_is_measured_over_the_latency_proxy_too() {
+    let Some(installation) = found_or_skipped() else { return };
+    let key = rcgen::KeyPair::generate().unwrap();
+    let names = vec!["localhost".to_owned()];
+    let certificate = rcgen::CertificateParams::new(names).unwrap().self_signed(&key).unwrap();
+    let pem = certificate.pem();
+    let tls = Tls {
+        certificate: pem.clone().into_bytes(),
+        key: key.serialize_pem().into_bytes(),
+        authority: pem.clone().into_bytes(),
+        clients: ClientCertificates::Ignored,
+    };
+    let settings =
+        Settings { installation: Some(installation), tls: Some(tls), ..Settings::default() };
+    let server = Server::start(settings).unwrap();
+    let root = tempdir().unwrap();
+    let root = root.path().join("root.crt");
+    fs::write(&root, pem).unwrap();
+    let login = format!(":{}@localhost:{}", server.password(), server.port());
+    let url = format!("rediss://{login}?sslrootcert={}", root.display());
+    let output = onetrip(&small(&url, &["--workload", "commands"]));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("INCR, 1 ms added"), "{said}");
 }
 
 #[test]

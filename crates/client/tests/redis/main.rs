@@ -15,3 +15,4 @@ mod subscriptions;
 mod support;
 mod typed_ordered;
 mod typed_values;
+mod ways;

@@ -132,7 +132,7 @@ const NAMES: [&str; 15] = [
 ];
 
 /// Measured round trips of PING, one after the other on an open connection, in milliseconds. 50 of them, after five
-/// that don't count; as many as there are in three seconds where the line is slow.
+/// that don't count; as many as there are in a second where the line is slow.
 ///
 /// # Errors
 /// The server did not answer within ten seconds.
@@ -150,7 +150,7 @@ pub(crate) async fn rtt(client: &Client) -> Result<Spread> {
 
 const WARM_UP: usize = 5;
 const SAMPLES: usize = 50;
-const TIME_MAX: Duration = Duration::from_secs(3);
+const TIME_MAX: Duration = Duration::from_secs(1);
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 async fn ping(client: &Client) -> Result<Duration> {

@@ -10,12 +10,15 @@ use super::found::Found;
 use super::plan::{Plan, Planned, Work};
 use super::progress::{Estimate, Progress, Watch};
 use super::stage::Stage;
-use super::turn::{WARM_UP_CALLS, warm_up};
+use super::turn::warm_up;
 use crate::error::{Error, Result};
 use crate::load::{self, Load, Ran, Snapshot};
 use crate::meter::Seen;
 use crate::redis::{self, Keys, Meters, PATIENCE, Target, Task, Way};
 use crate::results::{Cell, Line as LineFound, Server};
+
+/// Calls that come before a repetition: with the first a connection learns the script.
+const WARM_UP_CALLS: u64 = 1;
 
 /// A run that has begun.
 pub(super) struct RedisStage<'a> {

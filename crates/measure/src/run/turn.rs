@@ -34,7 +34,7 @@ pub(super) struct Turn<'a> {
 /// Transactions of each connection, and calls of each task, that come before a repetition. A statement is
 /// prepared at its fifth use.
 const WARM_UP_TRANSACTIONS: u64 = 6;
-pub(super) const WARM_UP_CALLS: u64 = 2;
+const WARM_UP_CALLS: u64 = 2;
 
 impl Turn<'_> {
     /// What the load came to, and what the server's sessions did meanwhile.

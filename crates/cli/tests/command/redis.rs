@@ -3,6 +3,7 @@
 use std::fs;
 use std::net::TcpListener;
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use crate::bench::{onetrip, refusal};
 use crate::process::Onetrip;
@@ -131,6 +132,34 @@ fn a_signal_at_any_moment_leaves_no_key() {
         assert_eq!(status.code(), Some(2), "{said}");
         assert!(said.contains("stopped by SIGINT"), "{said}");
         assert_clean(&server, &format!("while {moment}: {said}"));
+    }
+}
+
+/// How many SETs it has done.
+fn sets(server: &Server) -> u64 {
+    let info = ask(server, &Command::new("INFO").arg("commandstats"));
+    let calls = info.field("cmdstat_set").and_then(|it| it.strip_prefix("calls="));
+    let calls = calls.and_then(|it| it.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+#[test]
+fn what_was_on_its_way_when_it_was_stopped_writes_no_key_again() {
+    let Some(server) = server() else { return };
+    let url = server.url();
+    for _ in 0..4 {
+        let before = sets(&server);
+        let more = ["--workload", "depth", "--depth", "10000", "--rtt", "40"];
+        let bench = Onetrip::start(&small(&url, &more), Stdio::null());
+        // 10,000 come as a warm-up, so this is in the middle of those that are measured.
+        let began = Instant::now();
+        while sets(&server) < before + 10_500 {
+            assert!(began.elapsed() < Duration::from_secs(60), "no SET comes");
+        }
+        bench.signal(Signal::INT);
+        let (status, said) = bench.end();
+        assert_eq!(status.code(), Some(2), "{said}");
+        assert_clean(&server, &said);
     }
 }
 

@@ -591,7 +591,7 @@ impl Core {
 
     /// Why it ended, if not by a goodbye.
     pub(crate) fn why_lost(&self) -> Option<Error> {
-        self.ended.clone()
+        self.ended.clone().filter(|error| error.code() != CONNECTION_ENDED)
     }
 
     pub(crate) fn counts(&self) -> Counts {

@@ -52,6 +52,11 @@ async fn a_dropped_one_takes_nothing_that_comes_later() {
     }
     drop(popped);
     while blocked_on(&client, &list).await > 0 {}
+    // It was closed from here.
+    while client.metrics().closed == 0 {
+        assert_eq!(client.metrics().lost, 0);
+        tokio::task::yield_now().await;
+    }
     client.cmd("RPUSH").arg(&list).arg("x").send::<i64>().await.unwrap();
     assert_eq!(client.cmd("LLEN").arg(&list).send::<i64>().await.unwrap(), 1);
 }

@@ -545,10 +545,12 @@ fn error_of(failed: Failed, last: Option<&Error>) -> Error {
     }
 }
 
-/// Watches the clock for a cluster, for as long as there is one.
+/// Watches the clock for a cluster, for as long as there is one; and when its client is gone, until what was
+/// sent is answered.
 async fn watch(cluster: Weak<Cluster>) {
+    let mut kept = None;
     loop {
-        let Some(this) = cluster.upgrade() else { return };
+        let Some(this) = kept.take().or_else(|| cluster.upgrade()) else { return };
         let Some(next) = this.tick() else { return };
         let sleep = (next != Time::NEVER).then(|| this.home.context.instant(next));
         let changed = this.changed.notified();
@@ -558,6 +560,7 @@ async fn watch(cluster: Weak<Cluster>) {
             // A cluster that nobody has any more is noticed then.
             () = tokio::time::sleep(Duration::from_secs(5)) => {}
         }
+        kept = Some(this).filter(|this| this.lock().closed);
     }
 }
 
@@ -565,6 +568,12 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
         state.nodes.values().for_each(|node| node.close());
+        // Nobody may wait for what nobody will tell.
+        for caller in state.callers.drain().map(|(_, caller)| caller) {
+            let outcome = if caller.was_sent { Outcome::Unknown } else { Outcome::NotSent };
+            let error = super::link::closed().with_outcome(outcome);
+            caller.cell.settle(Err(error)).into_iter().for_each(Waker::wake);
+        }
     }
 }
 

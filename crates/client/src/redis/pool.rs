@@ -74,6 +74,28 @@ struct State {
     armed: Time,
 }
 
+/// What a task is to tell, or, where its runtime is gone, a thread.
+struct Telling {
+    context: Arc<Shared>,
+    landed: Vec<(FlightId, Landed)>,
+}
+
+impl Telling {
+    fn tell(mut self) {
+        self.context.landed(std::mem::take(&mut self.landed));
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        if !self.landed.is_empty() {
+            // The task never ran. Whoever drops it may hold the lock of the cluster.
+            let (context, landed) = (self.context.clone(), std::mem::take(&mut self.landed));
+            std::thread::spawn(move || context.landed(landed));
+        }
+    }
+}
+
 /// The place of a connection in its pool.
 #[derive(Clone)]
 pub(crate) struct Seat {
@@ -205,8 +227,8 @@ impl Pool {
     /// Tells the cluster of what got no connection; in a task, since it may be the one who asked.
     fn land(&self, landed: Vec<(FlightId, Landed)>) {
         if !landed.is_empty() {
-            let context = self.context.clone();
-            self.runtime.spawn(async move { context.landed(landed) });
+            let telling = Telling { context: self.context.clone(), landed };
+            self.runtime.spawn(async move { telling.tell() });
         }
     }
 

@@ -116,3 +116,15 @@ async fn published_messages_reach_whoever_subscribes() {
     client.cmd("PUBLISH").arg("news").arg("x").send::<i64>().await.unwrap();
     assert_eq!(&subscription.next().await.unwrap().payload[..], b"x");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_sent_is_answered_when_the_client_is_gone() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let replies: Vec<_> =
+        (0..1_000).map(|n| client.cmd("INCR").arg(format!("n:{n}")).send::<i64>()).collect();
+    drop(client);
+    for reply in replies {
+        assert_eq!(reply.await.unwrap(), 1);
+    }
+}

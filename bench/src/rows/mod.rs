@@ -46,7 +46,7 @@ impl Group {
     }
 }
 
-pub const ALL: [Group; 33] = [
+pub const ALL: [Group; 35] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -88,6 +88,8 @@ pub const ALL: [Group; 33] = [
     Group { names: &[redis::stream::NAME], run: redis::stream::run },
     Group { names: &["redis_closed_loop"], run: redis::closed_loop },
     Group { names: &["redis_large_values"], run: redis::large_values },
+    Group { names: &["redis_chaos"], run: chaos::redis },
+    Group { names: &["redis_cluster"], run: chaos::redis_cluster },
     Group { names: &["tool_cost"], run: tool_cost::run },
     Group { names: &["concurrency"], run: concurrency::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },

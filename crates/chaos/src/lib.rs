@@ -64,4 +64,16 @@ impl Options {
         };
         Options { seed, duration }
     }
+
+    /// Ten seconds, or as many as `ONETRIP_SECONDS` says; the seed is printed.
+    ///
+    /// # Panics
+    /// If a variable says something that is no number.
+    pub fn of_a_test() -> Options {
+        let seconds = std::env::var("ONETRIP_SECONDS").ok();
+        let seconds = seconds.map_or(10, |text| text.parse().expect("ONETRIP_SECONDS is a number"));
+        let options = Options::new(Duration::from_secs(seconds));
+        println!("ONETRIP_SEED={}", options.seed);
+        options
+    }
 }

@@ -14,6 +14,11 @@ pub(crate) trait OnLine {
     /// How both ends see it, for those who read why a connection stays.
     fn ends(&self) -> impl Future<Output = String>;
 
+    /// How many connections there were so far.
+    fn accepted(&self) -> u64 {
+        self.proxy().stats().connections
+    }
+
     /// The connections that pass through the proxy.
     fn line(&self) -> Vec<u64> {
         self.proxy().stats().open.iter().map(|connection| connection.id).collect()

@@ -50,6 +50,24 @@ pub struct Report {
     pub findings: Vec<String>,
 }
 
+impl Report {
+    /// What a test says of it, once it is printed.
+    ///
+    /// # Panics
+    /// If something is wrong. Also where one of these kinds of fault never came, or nothing was
+    /// acknowledged, `Unknown`, `NotSent` or `Rejected`: chaos that met nothing shows nothing.
+    pub fn judge(&self, kinds: &[Kind]) {
+        println!("{self}");
+        let findings = self.findings.join("\n");
+        assert!(findings.is_empty(), "seed {}:\n{findings}", self.seed);
+        assert!(kinds.iter().all(|kind| self.faults.contains_key(kind)), "{self}");
+        let tally = &self.tally;
+        let met = [tally.acknowledged, tally.unknown, tally.not_sent, tally.rejected, self.lost];
+        assert!(met.iter().all(|count| *count > 0), "{self}");
+        assert!(tally.unknown <= tally.in_flight, "{self}");
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Tally { acknowledged, not_sent, rejected, rolled_back, .. } = self.tally;

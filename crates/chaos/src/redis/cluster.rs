@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use onetrip::redis::{Client, Command, Config};
-use onetrip_lab::redis::{Answer, Cluster, ClusterSettings, Server};
+use onetrip_lab::redis::{Answer, Cluster, ClusterSettings, Server, Settings};
 
 use super::Stage;
 use super::book::Book;
@@ -27,10 +27,12 @@ pub(crate) struct Six {
 const KEYS: Keys = Keys { tags: 16, in_cluster: true };
 
 impl Six {
-    /// On a busy machine a node may say nothing for a second, which must not make it a dead one.
+    /// No replica takes over that is not told to: a master that says nothing for a while, since the
+    /// machine is busy, would lose what it has acknowledged meanwhile.
     pub(crate) async fn set() -> Six {
-        let node_timeout = Duration::from_secs(3);
-        let settings = ClusterSettings { node_timeout, ..ClusterSettings::default() };
+        let node_timeout = Duration::from_millis(1_500);
+        let node = Settings::default().setting(NO_FAILOVER, "yes");
+        let settings = ClusterSettings { node_timeout, node, ..ClusterSettings::default() };
         let cluster = Cluster::start(&settings).unwrap();
         let config: Config = cluster.urls()[0].parse().unwrap();
         let nodes = cluster.nodes()[1..].iter();
@@ -96,13 +98,22 @@ impl Six {
     /// A master that answers no writes any more, and whose replica has all that it answered before.
     async fn kill_master(&mut self, ledger: &Ledger, strike: &Strike) -> Window {
         let master = self.master(strike);
-        self.with(move |cluster| let_replica_catch_up(cluster, master)).await;
+        let replica = replica_of(self.cluster(), master);
+        self.with(move |cluster| let_catch_up(cluster, master, replica)).await;
         let from = ledger.now();
         // Its replica has to take over before it comes back, with nothing in its memory.
-        self.with(move |cluster| cluster.kill_node(master).unwrap()).await;
+        self.with(move |cluster| {
+            may_take_over(cluster, replica, true);
+            cluster.kill_node(master).unwrap();
+        })
+        .await;
         self.answers().await;
         let window = Window { from, to: ledger.now() };
-        self.with(move |cluster| cluster.restart_node(master).unwrap()).await;
+        self.with(move |cluster| {
+            may_take_over(cluster, replica, false);
+            cluster.restart_node(master).unwrap();
+        })
+        .await;
         window
     }
 
@@ -159,15 +170,26 @@ fn master_port(node: &Server) -> Option<u16> {
     }
 }
 
-fn let_replica_catch_up(cluster: &Cluster, master: usize) {
-    let node = &cluster.nodes()[master];
-    let mut plain = node.plain().unwrap();
-    plain.tell(&Command::new("CLIENT PAUSE").arg(PAUSE_MS).arg("WRITE")).unwrap();
-    let written = offset(node, "master_repl_offset");
-    let replica = replicas(cluster).into_iter().find(|(_, port)| *port == node.port());
-    let (replica, _) = replica.expect("each master has a replica");
+fn replica_of(cluster: &Cluster, master: usize) -> usize {
+    let port = cluster.nodes()[master].port();
+    let replica = replicas(cluster).into_iter().find(|(_, of)| *of == port);
+    replica.expect("each master has a replica").0
+}
+
+fn may_take_over(cluster: &Cluster, replica: usize, may: bool) {
+    let not = if may { "no" } else { "yes" };
+    let set = Command::new("CONFIG SET").arg(NO_FAILOVER).arg(not);
+    cluster.nodes()[replica].plain().unwrap().tell(&set).unwrap();
+}
+
+/// The master answers no writes any more, and its replica has what it answered before.
+fn let_catch_up(cluster: &Cluster, master: usize, replica: usize) {
+    let [master, replica] = [master, replica].map(|node| &cluster.nodes()[node]);
+    let pause = Command::new("CLIENT PAUSE").arg(PAUSE_MS).arg("WRITE");
+    master.plain().unwrap().tell(&pause).unwrap();
+    let written = offset(master, "master_repl_offset");
     let start = Instant::now();
-    while offset(&cluster.nodes()[replica], "slave_repl_offset") < written {
+    while offset(replica, "slave_repl_offset") < written {
         assert!(start.elapsed() < PATIENCE, "the replica does not catch up");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -228,6 +250,9 @@ impl Stage for Six {
         at_rest
     }
 }
+
+/// Whether a replica leaves its master alone when that is dead.
+const NO_FAILOVER: &str = "cluster-replica-no-failover";
 
 /// How long a master holds writes back that is to be killed: longer than that takes.
 const PAUSE_MS: u32 = 60_000;

@@ -50,26 +50,47 @@ impl Single {
     }
 
     async fn kill_clients(&self) -> u64 {
-        let victims = self.line();
+        let present = Present::of(self);
         let kill = Command::new("CLIENT KILL TYPE normal SKIPME yes");
         self.server().plain().unwrap().tell(&kill).unwrap();
-        gone(self, &victims, PATIENCE).await;
-        cut_what_is_left(self, victims).await
+        let broken = present.and_since(self);
+        gone(self, &present.line, PATIENCE).await;
+        cut_what_is_left(self, present.line).await;
+        broken
     }
 
     async fn restart(&mut self, strike: &Strike) -> u64 {
-        let mut victims = self.line();
-        let server = self.server.take().expect("it runs between two faults");
-        let server = match strike.kind {
-            Kind::ServerKilled => blocking(server, Server::kill).await,
-            _ => server,
-        };
-        victims.extend(self.line());
+        let present = Present::of(self);
+        let mut victims = present.line.clone();
+        let mut server = self.server.take().expect("it runs between two faults");
+        let mut broken = None;
         if strike.kind == Kind::ServerKilled {
+            server = blocking(server, Server::kill).await;
+            broken = Some(present.and_since(self));
             tokio::time::sleep(strike.hold).await;
         }
+        victims.extend(self.line());
         self.server = Some(blocking(server, Server::restart).await);
-        cut_what_is_left(self, victims).await
+        let broken = broken.unwrap_or_else(|| present.and_since(self));
+        cut_what_is_left(self, victims).await.max(broken)
+    }
+}
+
+/// Connections before a fault that befalls all of them.
+struct Present {
+    line: Vec<u64>,
+    accepted: u64,
+}
+
+impl Present {
+    fn of(stage: &Single) -> Present {
+        let accepted = stage.accepted();
+        Present { line: stage.line(), accepted }
+    }
+
+    /// How many there were in all when it had struck: connections come and go all the time.
+    fn and_since(&self, stage: &Single) -> u64 {
+        self.line.len() as u64 + stage.accepted() - self.accepted
     }
 }
 

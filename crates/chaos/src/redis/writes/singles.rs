@@ -105,8 +105,9 @@ impl RedisWriter {
     pub(crate) async fn script(&mut self) {
         if self.random.one_in(20) {
             let unit = self.begin("forgetting scripts", 0);
-            let flushed = self.client.cmd("SCRIPT FLUSH").send::<()>().await;
-            self.end_as(unit, Claim::of(&flushed));
+            let _ = self.client.cmd("SCRIPT FLUSH").send::<()>().await;
+            // Of several nodes some may have done it and others not.
+            self.end_as(unit, Claim::Forgotten);
         }
         let (tag, rows) = (self.tag(), self.some(1..20));
         let mut unit = self.begin("script", rows);

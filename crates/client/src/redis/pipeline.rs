@@ -153,9 +153,13 @@ impl List {
             Place::Session(advice) | Place::Refused(advice) => Some(misplaced(&name, advice)),
         };
         if let Some(error) = fault {
-            self.0.borrow_mut().fault.get_or_insert(error);
+            self.refuse(error);
         }
         self.add(Item::new(command, spec), name)
+    }
+
+    fn refuse(&self, error: Error) {
+        self.0.borrow_mut().fault.get_or_insert(error);
     }
 
     fn take(self) -> Result<(Vec<Item>, Vec<Cow<'static, str>>), Error> {
@@ -290,6 +294,11 @@ impl<'a> Atomic<'a> {
         Atomic { list: List::new(), on }
     }
 
+    /// It can't be sent, and says so when it is run.
+    pub(crate) fn refuse(&self, error: Error) {
+        self.list.refuse(error);
+    }
+
     /// Any command, by its name.
     pub fn cmd(&self, name: &str) -> super::Cmd<'_, Self> {
         super::Cmd { sends: self, command: Command::new(name) }
@@ -317,7 +326,8 @@ impl<'a> Atomic<'a> {
     ///
     /// # Errors
     /// None of it ran (`NotSent`, `Rejected`): a command was refused, or a key that the session watches was changed
-    /// (the code is `watched_key_changed`). `Unknown` if the connection was lost: all of it may have run, or none.
+    /// (the code is `watched_key_changed`). `Unknown` if the connection was lost: all of it may have run, or none;
+    /// and if the server refused MULTI alone (an ACL may), since the commands ran each by itself then.
     pub fn run(self) -> Running {
         let deadline = self.on.client().deadline();
         let (items, names) = match self.list.take() {
@@ -455,21 +465,31 @@ fn take_whole(
 ) -> Result<Vec<Result<Bytes, Error>>, Error> {
     result?;
     let mut frames = Frames::new(block);
-    let mut refused = None;
+    let (mut refused, mut no_multi, mut has_run) = (None, false, false);
     // MULTI's, and one for each command.
     for number in 0..=leaves.len() {
         let frame = frames.next().ok_or_else(incomplete)?;
-        if let Err(error) = checked(frame, false) {
-            let what = match number {
-                0 => "MULTI".to_owned(),
-                number => format!("command {number} of {}", leaves.len()),
-            };
-            refused.get_or_insert(error.about(what));
-        }
+        let leaves_some = number > 0 && leaves[number - 1];
+        let outcome = match checked(frame, leaves_some) {
+            Ok(_) => Outcome::Unknown,
+            Err(error) => {
+                let outcome = error.outcome();
+                let what = match number {
+                    0 => "MULTI".to_owned(),
+                    number => format!("command {number} of {}", leaves.len()),
+                };
+                no_multi |= number == 0;
+                refused.get_or_insert(error.about(what));
+                outcome
+            }
+        };
+        // Without MULTI each runs by itself as it comes.
+        has_run |= no_multi && outcome != Outcome::Rejected;
     }
+    let outcome = if has_run { Outcome::Unknown } else { Outcome::Rejected };
     let exec = frames.next().ok_or_else(incomplete)?;
     match (exec.first(), refused) {
-        (Some(b'-' | b'!'), Some(error)) => Err(error.with_outcome(Outcome::Rejected)),
+        (Some(b'-' | b'!'), Some(error)) => Err(error.with_outcome(outcome)),
         (Some(b'-' | b'!'), None) => Err(error_of(&exec, false).about("EXEC")),
         (Some(b'_'), _) | (Some(b'*'), _) if is_nil(&exec) => Err(changed()),
         _ => {

@@ -29,7 +29,7 @@ use super::sends::Sends;
 /// ```
 ///
 /// Its commands are pipelined like those of a [`Client`]. When it is dropped the connection goes back, unless its state
-/// was changed (SELECT, CLIENT …, a MULTI that is open) or something on it is unanswered: then it is closed when
+/// was changed (SELECT, CLIENT …, MULTI by hand) or something on it is unanswered: then it is closed when
 /// that has ended, and at once if a blocking command was sent.
 #[derive(Debug)]
 pub struct Session {
@@ -38,9 +38,10 @@ pub struct Session {
     state: Mutex<State>,
 }
 
+/// A command that ends one of these may never leave, so what has begun counts until the session is dropped.
 #[derive(Debug, Default)]
 struct State {
-    watches: bool,
+    has_watched: bool,
     in_multi: bool,
     is_changed: bool,
 }
@@ -84,7 +85,11 @@ impl Session {
     /// A list of commands that run all or not at all; see [`Atomic`].
     pub fn atomic(&self) -> Atomic<'_> {
         // Whether it is ever run, and so ends the watching, is not known here.
-        Atomic::new(On::Session(&self.lease.link, &self.client))
+        let atomic = Atomic::new(On::Session(&self.lease.link, &self.client));
+        if self.lock().in_multi {
+            atomic.refuse(misplaced("MULTI", "the session has sent one already: end that first"));
+        }
+        atomic
     }
 
     /// Calls a [`Script`](super::Script).
@@ -109,11 +114,10 @@ impl Session {
     fn note(&self, name: &str) {
         let mut state = self.lock();
         match name {
-            "WATCH" => state.watches = true,
-            "UNWATCH" => state.watches = false,
-            "MULTI" => state.in_multi = true,
-            "EXEC" | "DISCARD" => (state.watches, state.in_multi) = (false, false),
-            "WAIT" | "WAITAOF" => {}
+            "WATCH" => state.has_watched = true,
+            "MULTI" => (state.in_multi, state.is_changed) = (true, true),
+            "EXEC" | "DISCARD" => state.in_multi = false,
+            "UNWATCH" | "WAIT" | "WAITAOF" => {}
             _ => state.is_changed = true,
         }
     }
@@ -141,10 +145,10 @@ impl Sends for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         let state = self.lock();
-        let (changed, in_multi, watches) = (state.is_changed, state.in_multi, state.watches);
+        let (is_changed, has_watched) = (state.is_changed, state.has_watched);
         drop(state);
-        self.lease.is_spoiled |= changed || in_multi;
-        if watches && !self.lease.is_spoiled {
+        self.lease.is_spoiled |= is_changed;
+        if has_watched && !self.lease.is_spoiled {
             // The next one's MULTI must not fail for what this one watched.
             let unwatch = Item::new(Command::new("UNWATCH"), None);
             self.lease.is_spoiled = !self.lease.send_unwaited(unwatch);

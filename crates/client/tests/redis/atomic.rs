@@ -1,8 +1,10 @@
 //! MULTI and EXEC, and sessions that watch.
 
-use onetrip::Outcome;
+use onetrip::redis::Client;
+use onetrip::{Kind, Outcome};
+use onetrip_lab::redis::Settings;
 
-use crate::support::{client, key};
+use crate::support::{client, config, key, server};
 
 #[tokio::test]
 async fn an_atomic_list_runs_as_a_whole() {
@@ -103,4 +105,69 @@ async fn a_session_that_selected_another_database_is_not_lent_again() {
     let session = client.session().await.unwrap();
     let value: Option<i64> = session.cmd("GET").arg(&key).send().await.unwrap();
     assert_eq!(value, None);
+}
+
+#[tokio::test]
+async fn a_list_that_was_never_run_leaves_nothing_watched() {
+    let Some(client) = client().await else { return };
+    let key = key("watched");
+    let session = client.session().await.unwrap();
+    session.watch([&key]).await.unwrap();
+    drop(session.atomic());
+    drop(session);
+    client.cmd("SET").arg(&key).arg(1).send::<()>().await.unwrap();
+    let session = client.session().await.unwrap();
+    let list = session.atomic();
+    let incremented = list.cmd("INCR").arg(&key).send::<i64>();
+    assert_eq!(list.run().await.unwrap().get(incremented).unwrap(), 2);
+}
+
+#[tokio::test]
+async fn where_multi_was_refused_nobody_says_that_nothing_ran() {
+    let settings = Settings::default().user("app", "on >secret ~* &* +@all -multi");
+    let Some(server) = server(settings) else { return };
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    let client = Client::connect(&url).await.unwrap();
+    let list = client.atomic();
+    let _ = list.cmd("INCR").arg("n").send::<i64>();
+    let error = list.run().await.unwrap_err();
+    assert_eq!((error.redis_code(), error.outcome()), (Some("NOPERM"), Outcome::Unknown));
+    assert_eq!(client.cmd("GET").arg("n").send::<i64>().await.unwrap(), 1, "it ran by itself");
+    let list = client.atomic();
+    let _ = list.cmd("LPUSH").arg("n").arg(1).send::<i64>();
+    let error = list.run().await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Rejected, "that one did not run");
+}
+
+#[tokio::test]
+async fn a_list_does_not_begin_within_a_multi_of_the_sessions_own() {
+    let Some(client) = client().await else { return };
+    let key = key("n");
+    let session = client.session().await.unwrap();
+    session.cmd("MULTI").send::<()>().await.unwrap();
+    session.cmd("SET").arg(&key).arg("first").send::<String>().await.unwrap();
+    let list = session.atomic();
+    let _ = list.cmd("GET").arg(&key).send::<String>();
+    let error = list.run().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (Kind::Misuse, Outcome::NotSent), "{error}");
+    session.cmd("EXEC").send::<()>().await.unwrap();
+    let list = session.atomic();
+    let get = list.cmd("GET").arg(&key).send::<String>();
+    assert_eq!(list.run().await.unwrap().get(get).unwrap(), "first");
+}
+
+#[tokio::test]
+async fn a_connection_whose_exec_was_taken_back_is_not_lent_again() {
+    let Some(config) = config() else { return };
+    let config = config.limits(|limits| (limits.in_flight_max, limits.connections_max) = (1, 1));
+    let client = Client::connect_with(&config).await.unwrap();
+    let session = client.session().await.unwrap();
+    session.cmd("MULTI").send::<()>().await.unwrap();
+    let queued = session.cmd("ECHO").arg("x").send::<String>();
+    // It waits for the window, and is never sent.
+    drop(session.cmd("EXEC").send::<()>());
+    assert_eq!(queued.await.unwrap(), "QUEUED");
+    drop(session);
+    let session = client.session().await.unwrap();
+    assert_eq!(session.cmd("ECHO").arg("y").send::<String>().await.unwrap(), "y");
 }

@@ -14,12 +14,12 @@ use crate::error::{Error, Result};
 use crate::load::{Operation, Tally};
 
 /// A task that does it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Task {
     way: Way,
     client: Client,
-    /// For WATCH.
-    session: Option<Session>,
+    /// For WATCH. Clones share it: what its end costs is not measured while one is kept.
+    session: Option<Arc<Session>>,
     keys: Arc<Keys>,
     script: Script,
     random: Xoshiro256PlusPlus,
@@ -33,9 +33,9 @@ impl Task {
         keys: &Arc<Keys>,
         seed: u64,
     ) -> Result<Task> {
-        let session = match way {
-            Way::Update(Update::Watch) => Some(client.session().await?),
-            _ => None,
+        let session = match way.has_session() {
+            true => Some(Arc::new(client.session().await?)),
+            false => None,
         };
         let (client, keys, script) = (client.clone(), keys.clone(), Script::new(SCRIPT));
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);

@@ -90,12 +90,12 @@ impl<'a> RedisStage<'a> {
         watch: &(dyn Fn(Snapshot) + Sync),
     ) -> Result<Ran> {
         let way = way_of(planned)?;
-        warm_up(vec![Task::new(way, client, &self.keys, seed).await?], WARM_UP_CALLS).await?;
         let task = Task::new(way, client, &self.keys, seed).await?;
+        warm_up(vec![task.clone()], WARM_UP_CALLS).await?;
         let trips = || client.metrics().counts.trips;
         let before = self.meters.begin(trips()).await;
         let load = Load { seed, ..planned.load };
-        let mut ran = load::run(vec![task], load, watch).await?;
+        let mut ran = load::run(vec![task.clone()], load, watch).await?;
         self.meters.end(before, trips(), &mut ran.repetition).await;
         Ok(ran)
     }

@@ -64,8 +64,10 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
         let (mut far, mut near, mut growth) = (Vec::new(), Vec::new(), Vec::new());
         let (mut held, turns) = (Held::default(), TURNS.div_ceil(plan.shorter as usize));
         for turn in 0..turns {
-            near.push(one_run(server, Duration::ZERO, plan)?.0.rate);
+            let without = || anyhow::Ok(one_run(server, Duration::ZERO, plan)?.0.rate);
+            let before = (turn % 2 == 0).then(without).transpose()?;
             let (found, most) = one_run(server, RTT, plan)?;
+            near.push(before.map_or_else(without, Ok)?);
             far.push(found.rate);
             growth.push(found.growth_mib);
             held = Held { output: held.output.max(most.output), all: held.all.max(most.all) };

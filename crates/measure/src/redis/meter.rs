@@ -91,7 +91,7 @@ async fn describe(target: &Target, admin: &Client) -> Result<Server> {
     Ok(Server {
         url: target.url().to_owned(),
         product: product.to_owned(),
-        version: version.unwrap_or_else(|| "of a version that it keeps to itself".to_owned()),
+        version: version.unwrap_or_else(|| "unknown".to_owned()),
         private: target.private().is_some(),
         settings: settings(admin).await?,
     })

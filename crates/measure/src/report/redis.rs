@@ -51,7 +51,7 @@ fn over_depth(results: &Results, cells: &[&Cell]) -> Vec<View> {
 fn depth_view(grid: Grid) -> View {
     let headline = format!("{}: {}", grid.sheet[1], headlines::gain(&grid));
     let tenfold = tenfold(&grid);
-    let note = tenfold.map(|tenfold| reached(&grid, tenfold));
+    let note = tenfold.and_then(|_| reached(&grid));
     View::new(headline, grid, &Around { tenfold, ..Around::default() }).with_note(note.as_deref())
 }
 
@@ -61,22 +61,19 @@ fn tenfold(grid: &Grid) -> Option<f64> {
     (grid.columns.first()?.at == 1.0).then_some(10.0 * first.spread.median)
 }
 
-fn reached(grid: &Grid, tenfold: f64) -> String {
-    let row = &grid.rows[0];
-    let (_, best) = row.known().fold((0, 0.0), |best, (i, it)| match it.spread.median > best.1 {
-        true => (i, it.spread.median),
-        false => best,
-    });
-    let from = row.known().find(|(_, it)| it.spread.median >= tenfold);
+/// From which depth on the first line does ten times what it does at depth 1, and what it does at its best.
+fn reached(grid: &Grid) -> Option<String> {
+    let row = grid.rows.first()?;
+    let first = row.figures.first()?.as_ref()?;
+    let gains = row.known().filter_map(|(i, it)| Some((i, it.ratio(first)?.median)));
+    let gains: Vec<(usize, f64)> = gains.collect();
+    let best = times(gains.iter().map(|it| it.1).fold(0.0, f64::max));
     let whose = if grid.rows.len() > 1 { Dimension::place(&row.label) } else { String::new() };
-    let best = times(best / tenfold * 10.0);
-    match from {
-        Some((i, _)) => format!(
-            "Ten times depth 1{whose} is reached at {}; the best is {best}.",
-            grid.columns[i].label
-        ),
-        None => format!("Ten times depth 1{whose} is not reached; the best is {best}."),
-    }
+    let reached = match gains.iter().find(|it| it.1 >= 10.0) {
+        Some((i, _)) => format!("is reached at {}", grid.columns[*i].label),
+        None => "is not reached".to_owned(),
+    };
+    Some(format!("Ten times depth 1{whose} {reached}; the best is {best}."))
 }
 
 /// What was found of the experiment, and what was published of it.

@@ -51,6 +51,7 @@ fn a_run_on_two_servers_names_both_and_each_has_its_own_round_trips() {
     assert!(page.contains("Round trips of an empty request, as measured, in ms"), "{page}");
     assert!(page.contains("Round trips of PING (Valkey), as measured, in ms"), "{page}");
     assert!(page.contains("Settings of the server (Valkey)"), "{page}");
+    assert!(page.contains("<h1>onetrip bench: PostgreSQL 17.2 and Valkey 8.0.1</h1>"), "{page}");
 }
 
 #[test]

@@ -4,14 +4,17 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::parts;
 use crate::report::charts;
+use crate::report::format;
+use crate::report::setting;
 use crate::report::summary;
 use crate::report::tables::{self, presets};
-use crate::results::{Preset, Results};
+use crate::results::{Preset, Results, Server};
 
 const STYLE: &str = include_str!("style.css");
 
 pub(super) fn page(results: &Results) -> Markup {
-    let title = format!("onetrip bench: {} {}", results.server.product, short_version(results));
+    let servers: Vec<String> = setting::servers(results).into_iter().map(name).collect();
+    let title = format!("onetrip bench: {}", format::list(&servers));
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -36,9 +39,10 @@ pub(super) fn page(results: &Results) -> Markup {
 /// Whatever would come in here, nothing is loaded and no script runs.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// Up to its first space: the rest says how it was built.
-fn short_version(results: &Results) -> &str {
-    results.server.version.split_whitespace().next().unwrap_or_default()
+/// With its version up to its first space: the rest says how it was built.
+fn name(server: &Server) -> String {
+    let version = server.version.split_whitespace().next().unwrap_or_default();
+    format!("{} {version}", server.product)
 }
 
 fn header(results: &Results, title: &str) -> Markup {

@@ -70,8 +70,9 @@ impl Inner {
         let mut metrics = Metrics::default();
         for node in nodes.chain([self.node.clone()]) {
             metrics.waiting += node.waiting();
-            node.context.totals.add_to(&mut metrics);
         }
+        // Those of all nodes.
+        self.node.context.totals.add_to(&mut metrics);
         metrics
     }
 
@@ -121,7 +122,7 @@ impl Client {
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
         let config = Arc::new(config.clone());
         let seed = u64::from_le_bytes(seed);
-        let node = Arc::new(Node::new(&config, &Target::of(&config), seed));
+        let node = Arc::new(Node::new(&config, &Target::of(&config), seed, Arc::default()));
         node.shared.open_first().await?;
         let cluster = match config.is_cluster {
             true => Some(Cluster::open(&config, &node, seed).await?),

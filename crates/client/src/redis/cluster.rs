@@ -271,7 +271,7 @@ impl Cluster {
     fn new_node(&self, target: &Target, seed: u64) -> Node {
         // Its pools have tasks, and this may be called from anywhere.
         let _entered = self.runtime.enter();
-        Node::new(&self.config, target, seed)
+        Node::new(&self.config, target, seed, self.home.context.totals.clone())
     }
 
     // --- what callers want ---

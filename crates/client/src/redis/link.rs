@@ -14,6 +14,7 @@ use onetrip_redis::{Event, Redis};
 use super::call::{Body, Call, Scripts};
 use super::config::Limits;
 use super::frames::Frames;
+use super::metrics::Totals;
 use super::pool::Seat;
 use super::pushes::Pushes;
 use super::replies::{Replies, Taken};
@@ -47,20 +48,21 @@ pub(crate) struct Shared {
     /// Held by whoever subscribes or unsubscribes.
     order: Mutex<()>,
     pub(crate) pushes: Pushes,
-    pub(crate) totals: super::metrics::Totals,
+    /// Those of all nodes of a cluster, which come and go.
+    pub(crate) totals: Arc<Totals>,
     /// In a cluster, who wants to know what became of commands.
     landing: OnceLock<Weak<dyn Landing + Send + Sync>>,
 }
 
 impl Shared {
-    pub(crate) fn new(limits: Limits) -> Arc<Shared> {
+    pub(crate) fn new(limits: Limits, totals: Arc<Totals>) -> Arc<Shared> {
         Arc::new(Shared {
             limits,
             epoch: Instant::now(),
             resp3: AtomicBool::new(false),
             order: Mutex::default(),
             pushes: Pushes::default(),
-            totals: super::metrics::Totals::default(),
+            totals,
             landing: OnceLock::new(),
         })
     }

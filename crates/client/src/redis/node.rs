@@ -13,6 +13,7 @@ use super::cluster;
 use super::config::Config;
 use super::connect::Target;
 use super::link::{Link, Shared};
+use super::metrics::Totals;
 use super::place::Cell;
 use super::pool::{Pool, Purpose};
 use crate::Error;
@@ -42,8 +43,13 @@ pub(crate) enum Sent {
 }
 
 impl Node {
-    pub(crate) fn new(config: &Arc<Config>, target: &Target, seed: u64) -> Node {
-        let context = Shared::new(config.limits.clone());
+    pub(crate) fn new(
+        config: &Arc<Config>,
+        target: &Target,
+        seed: u64,
+        totals: Arc<Totals>,
+    ) -> Node {
+        let context = Shared::new(config.limits.clone(), totals);
         let pool = |purpose, seed| Pool::new(config, target.clone(), &context, purpose, seed);
         Node {
             shared: pool(Purpose::Shared, seed),

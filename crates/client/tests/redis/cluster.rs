@@ -128,3 +128,19 @@ async fn what_was_sent_is_answered_when_the_client_is_gone() {
         assert_eq!(reply.await.unwrap(), 1);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_counted_stays_when_a_node_leaves() {
+    let Some(mut cluster) = start(3, 3) else { return };
+    let client = connect(&cluster).await;
+    let slot = 5061; // That of `bar`.
+    let master = cluster.master_of(slot).unwrap();
+    client.cmd("INCR").arg("bar").send::<i64>().await.unwrap();
+    let before = client.metrics();
+    cluster.kill_node(master).unwrap();
+    cluster.wait_ok().unwrap();
+    while client.cmd("GET").arg("bar").send::<Option<i64>>().await.is_err() {}
+    let after = client.metrics();
+    assert!(after.opened >= before.opened && after.lost > before.lost, "{after:?}, {before:?}");
+    assert!(after.counts.completed > before.counts.completed, "{after:?}, {before:?}");
+}

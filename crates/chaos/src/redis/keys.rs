@@ -29,11 +29,6 @@ pub(crate) fn text(tag: u64) -> String {
     format!("{{{tag}}}:text")
 }
 
-/// What a task watches.
-pub(crate) fn watched(tag: u64, task: u32) -> String {
-    format!("{{{tag}}}:watched:{task}")
-}
-
 /// From where a number is moved to the rows.
 pub(crate) fn feed(tag: u64, n: i64) -> String {
     format!("{{{tag}}}:feed:{n}")
@@ -64,14 +59,21 @@ impl Keys {
         format!("{{{}}}:counter:{task}", self.tag_of(task))
     }
 
+    /// What a task watches. It is always there: a key that is absent when it is watched, and then written on
+    /// the node to which its hash slot moves, is one that Redis does not see changed.
+    pub(crate) fn watched(self, task: u32) -> String {
+        format!("{{{}}}:watched:{task}", self.tag_of(task))
+    }
+
     /// Writes what must be there from the beginning.
     pub(crate) async fn prepare(self, client: &Client, tasks: u32) {
         for tag in 0..self.tags {
             client.cmd("SET").arg(text(tag)).arg("text").send::<()>().await.unwrap();
         }
         for task in 0..tasks {
-            let set = Command::new("SET").arg(self.counter(task)).arg(base(task));
-            client.send::<()>(set).await.unwrap();
+            let counter = Command::new("SET").arg(self.counter(task)).arg(base(task));
+            client.send::<()>(counter).await.unwrap();
+            client.cmd("SET").arg(self.watched(task)).arg(0).send::<()>().await.unwrap();
         }
     }
 }

@@ -7,28 +7,31 @@ use super::RedisWriter;
 use crate::ledger::{Begun, Claim};
 use crate::redis::keys::{push, put, refused, written};
 
+/// A command of a pipeline: its unit, where its reply will be, and what that has to be.
+type Added = (Begun, Position<i64>, i64);
+
 impl RedisWriter {
     /// Up to a hundred commands, some of which are refused, and some of which are scripts.
     pub(crate) async fn pipeline(&mut self) {
         let (commands, running) = self.run_pipeline();
         if self.random.one_in(10) {
             drop(running);
-            return commands.into_iter().for_each(|(unit, _)| self.end_as(unit, Claim::Forgotten));
+            return commands.into_iter().for_each(|(unit, ..)| self.end_as(unit, Claim::Forgotten));
         }
         let replies = running.await;
-        for (unit, (position, own)) in commands {
+        for (unit, position, own) in commands {
             let result = replies.as_ref().map_err(Clone::clone);
             self.take(unit, result.and_then(|replies| replies.get(position)), own);
         }
     }
 
-    fn run_pipeline(&mut self) -> (Vec<(Begun, (Position<i64>, i64))>, Running) {
+    fn run_pipeline(&mut self) -> (Vec<Added>, Running) {
         let count = self.some(2..100);
         let pipeline = self.client.pipeline();
         let mut commands = Vec::new();
         for unit in self.begin_each("command of a pipeline", count) {
-            let reply = self.add(&pipeline, unit.numbers.start);
-            commands.push((unit, reply));
+            let (position, own) = self.add(&pipeline, unit.numbers.start);
+            commands.push((unit, position, own));
         }
         (commands, pipeline.run())
     }

@@ -28,6 +28,7 @@ use super::link::{Landed, Landing};
 use super::node::{Node, Sent};
 use super::sent::Pending;
 use crate::error::CONNECTION_LOST;
+use crate::pool::runtime_gone;
 use crate::{Error, Kind};
 
 /// One cluster.
@@ -60,9 +61,16 @@ struct State {
     /// No deadline of a caller lies before this moment.
     earliest: Time,
     closed: bool,
+    /// Why, if not by its owner.
+    closed_because: Option<Error>,
 }
 
 impl State {
+    /// Whether nothing is left to be done.
+    fn is_over(&self) -> bool {
+        self.closed && self.router.unanswered() == 0
+    }
+
     fn next_deadline(&self) -> Time {
         self.router.poll_deadline().unwrap_or(Time::NEVER).min(self.earliest)
     }
@@ -141,6 +149,7 @@ impl Cluster {
                 armed: Time::NEVER,
                 earliest: Time::NEVER,
                 closed: false,
+                closed_because: None,
             }),
             changed: Notify::new(),
             runtime: Handle::current(),
@@ -152,8 +161,10 @@ impl Cluster {
         let deadline = home.context.deadline(Some(TOPOLOGY_TIMEOUT));
         let command = Item::new(Command::new("COMMAND"), None);
         let mut described = Pending::of(home.send(Call::one(command, deadline)));
-        let topology = ask(home).await?;
+        let topology = ask(home).await;
         let (described, _) = std::future::poll_fn(|cx| described.poll(cx)).await;
+        // Of what the client is for nothing was sent yet.
+        let topology = topology.map_err(|error| error.with_outcome(Outcome::NotSent))?;
         cluster.with(|state, now| {
             // Who may not ask has the table.
             if let Ok((reply, _)) = onetrip_redis::Reply::read(&described) {
@@ -166,7 +177,7 @@ impl Cluster {
             }
             state.router.handle_topology(now, &topology);
         });
-        tokio::spawn(watch(Arc::downgrade(&cluster)));
+        tokio::spawn(watch(Watch(cluster.clone())));
         Ok(cluster)
     }
 
@@ -187,7 +198,7 @@ impl Cluster {
         let wakers = std::mem::take(&mut state.wakers);
         let to_ask = std::mem::take(&mut state.to_ask);
         let deadline = state.next_deadline();
-        if deadline < state.armed || state.closed {
+        if deadline < state.armed || state.is_over() {
             state.armed = deadline;
             self.changed.notify_one();
         }
@@ -308,7 +319,8 @@ impl Cluster {
     fn submit(&self, command: Command, how: How, deadline: Time, body: Option<Body>) -> Sent {
         self.with(|state, now| {
             if state.closed {
-                return Sent::Refused(super::link::closed());
+                let because = state.closed_because.clone();
+                return Sent::Refused(because.unwrap_or_else(super::link::closed));
             }
             let token = state.next_caller;
             state.next_caller += 1;
@@ -395,8 +407,7 @@ impl Cluster {
         });
         let mut state = self.lock();
         state.armed = state.next_deadline();
-        let over = state.closed && state.router.unanswered() == 0;
-        (!over).then_some(state.armed)
+        (!state.is_over()).then_some(state.armed)
     }
 }
 
@@ -545,35 +556,37 @@ fn error_of(failed: Failed, last: Option<&Error>) -> Error {
     }
 }
 
-/// Watches the clock for a cluster, for as long as there is one; and when its client is gone, until what was
-/// sent is answered.
-async fn watch(cluster: Weak<Cluster>) {
-    let mut kept = None;
-    loop {
-        let Some(this) = kept.take().or_else(|| cluster.upgrade()) else { return };
-        let Some(next) = this.tick() else { return };
+/// Watches the clock for a cluster until it is closed and nothing is unanswered.
+async fn watch(watch: Watch) {
+    let this = &watch.0;
+    while let Some(next) = this.tick() {
         let sleep = (next != Time::NEVER).then(|| this.home.context.instant(next));
-        let changed = this.changed.notified();
         tokio::select! {
-            () = changed => {}
+            () = this.changed.notified() => {}
             () = super::pool::wait_until(sleep) => {}
-            // A cluster that nobody has any more is noticed then.
-            () = tokio::time::sleep(Duration::from_secs(5)) => {}
         }
-        kept = Some(this).filter(|this| this.lock().closed);
     }
 }
 
-impl Drop for Cluster {
+/// The cluster while its clock is watched: its owner closes it, and what was sent is answered after that
+/// too. Without the runtime that does it nothing is sent any more, and nobody may wait for that.
+struct Watch(Arc<Cluster>);
+
+impl Drop for Watch {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        state.nodes.values().for_each(|node| node.close());
-        // Nobody may wait for what nobody will tell.
-        for caller in state.callers.drain().map(|(_, caller)| caller) {
-            let outcome = if caller.was_sent { Outcome::Unknown } else { Outcome::NotSent };
-            let error = super::link::closed().with_outcome(outcome);
-            caller.cell.settle(Err(error)).into_iter().for_each(Waker::wake);
-        }
+        self.0.with(|state, _| {
+            if !state.closed {
+                (state.closed, state.closed_because) = (true, Some(runtime_gone()));
+            }
+            for (_, caller) in state.callers.drain() {
+                let outcome = match caller.was_sent {
+                    true => Outcome::Unknown,
+                    false => Outcome::NotSent,
+                };
+                let error = runtime_gone().with_outcome(outcome);
+                state.wakers.extend(caller.cell.settle(Err(error)));
+            }
+        });
     }
 }
 

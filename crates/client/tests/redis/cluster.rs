@@ -144,3 +144,40 @@ async fn what_was_counted_stays_when_a_node_leaves() {
     assert!(after.opened >= before.opened && after.lost > before.lost, "{after:?}, {before:?}");
     assert!(after.counts.completed > before.counts.completed, "{after:?}, {before:?}");
 }
+
+/// A script that takes a while, and says that it was here.
+fn slow() -> onetrip::redis::Script {
+    onetrip::redis::Script::new(
+        "local function now() local t = redis.call('TIME') return t[1] * 1000000 + t[2] end \
+         local start = now() while now() - start < 200000 do end return redis.call('INCR', KEYS[1])",
+    )
+}
+
+#[tokio::test]
+async fn a_slow_answer_comes_though_the_client_is_gone() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    client.cmd("GET").arg("n").send::<()>().await.unwrap();
+    let reply = client.script::<i64>(slow().call(["n"], [0; 0]));
+    drop(client);
+    let limited = tokio::time::timeout(std::time::Duration::from_secs(10), reply).await;
+    assert_eq!(limited.expect("it ends").unwrap(), 1);
+}
+
+#[test]
+fn a_runtime_that_is_gone_ends_what_was_sent() {
+    let Some(cluster) = start(3, 0) else { return };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let client = runtime.block_on(connect(&cluster));
+    let reply = client.repeatable().script::<i64>(slow().call(["n"], [0; 0]));
+    drop(runtime);
+    let late = client.cmd("GET").arg("n").send::<()>();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let limit = std::time::Duration::from_secs(10);
+        let error = tokio::time::timeout(limit, reply).await.expect("it ends").unwrap_err();
+        assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
+        let error = tokio::time::timeout(limit, late).await.expect("it ends").unwrap_err();
+        assert_eq!(error.outcome(), Outcome::NotSent, "{error}");
+    });
+}

@@ -26,6 +26,7 @@ pub(crate) struct Node {
     pub(crate) context: Arc<Shared>,
     /// With RESP2, the connection for subscriptions, once there was one.
     subscriptions: OnceLock<Arc<Pool>>,
+    is_closed: AtomicBool,
     seed: u64,
 }
 
@@ -56,6 +57,7 @@ impl Node {
             own: pool(Purpose::Own, seed.rotate_left(32)),
             context,
             subscriptions: OnceLock::new(),
+            is_closed: AtomicBool::new(false),
             seed: seed.rotate_left(16),
         }
     }
@@ -96,9 +98,15 @@ impl Node {
             return self.send(call);
         }
         let pool = self.subscriptions.get_or_init(|| {
+            // It has a task, and this may be called from anywhere.
+            let _entered = self.shared.enter();
             let target = self.shared.target.subscriber();
             Pool::new(&self.shared.config, target, &self.context, Purpose::Shared, self.seed)
         });
+        if self.is_closed.load(Ordering::SeqCst) {
+            // It was made after the others were closed.
+            pool.close();
+        }
         send_on(pool, call)
     }
 
@@ -122,10 +130,18 @@ impl Node {
 
     /// No new calls come: what was submitted is still answered.
     pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
         self.shared.close();
         self.own.close();
         self.subscriptions.get().into_iter().for_each(|pool| pool.close());
         self.context.pushes.close().into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Drop for Node {
+    /// Its connections and tasks end with it, also where it never became part of a client.
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

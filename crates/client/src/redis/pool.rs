@@ -164,6 +164,11 @@ impl Pool {
         }
     }
 
+    /// Lets tasks be made here, whoever calls.
+    pub(crate) fn enter(&self) -> tokio::runtime::EnterGuard<'_> {
+        self.runtime.enter()
+    }
+
     /// The shared connection, if nobody has to wait for it.
     pub(crate) fn current(&self) -> Option<Arc<Link>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -547,7 +552,11 @@ struct Watch(Weak<Pool>);
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(pool) = self.0.upgrade() {
-            pool.lock().closed_because.get_or_insert_with(runtime_gone);
+            let mut state = pool.lock();
+            if !state.policy.is_closed() {
+                state.closed_because.get_or_insert_with(runtime_gone);
+            }
+            drop(state);
             pool.close();
         }
     }

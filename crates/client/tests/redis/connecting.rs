@@ -167,3 +167,21 @@ async fn what_was_repeated_and_fails_may_have_run_before() {
     let error = push.await.unwrap_err();
     assert_eq!((error.redis_code(), error.outcome()), (Some("WRONGTYPE"), Outcome::Unknown));
 }
+
+#[tokio::test]
+async fn connecting_in_vain_leaves_nothing_behind() {
+    let Some(server) = server(Settings::default()) else { return };
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let config: Config = server.url().parse().unwrap();
+    for config in [config.clone().cluster(true), config.password("wrong")] {
+        let before = tasks();
+        refused(&config).await;
+        let none_left = async {
+            while tasks() > before {
+                tokio::task::yield_now().await;
+            }
+        };
+        let limit = std::time::Duration::from_secs(10);
+        tokio::time::timeout(limit, none_left).await.expect("its tasks end");
+    }
+}

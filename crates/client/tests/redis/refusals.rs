@@ -38,6 +38,11 @@ async fn a_closed_client_sends_nothing() {
     assert_eq!(before.await.unwrap(), "PONG", "what was sent is answered");
     let error = clone.cmd("PING").send::<()>().await.unwrap_err();
     assert_eq!((error.code(), error.outcome()), ("connection_ended", Outcome::NotSent), "{error}");
+    while client.metrics().open > 0 {
+        tokio::task::yield_now().await;
+    }
+    let error = clone.cmd("PING").send::<()>().await.unwrap_err();
+    assert!(error.to_string().contains("closed by this program"), "{error}");
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 //! Published messages.
 
+use onetrip::Outcome;
 use onetrip::redis::{Client, Protocol};
+use onetrip_lab::redis::Settings;
 
 use crate::support::{client, config, key};
 
@@ -96,4 +98,14 @@ async fn the_stream_ends_with_the_client() {
     let mut subscription = client.subscribe([key("news")]).await.unwrap();
     client.close();
     assert_eq!(subscription.next().await, None);
+}
+
+#[tokio::test]
+async fn a_closed_client_subscribes_to_nothing() {
+    let Some(clients) = both().await else { return };
+    for client in clients {
+        client.close();
+        let error = client.subscribe([key("news")]).await.unwrap_err();
+        assert_eq!((error.code(), error.outcome()), ("connection_ended", Outcome::NotSent));
+    }
 }

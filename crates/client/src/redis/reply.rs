@@ -185,6 +185,9 @@ impl<T: FromReply> Reply<T> {
         let again = self.again.as_mut().filter(|_| error.is_connection_lost())?;
         again.may_have_run |= error.outcome() == Outcome::Unknown;
         let pause = again.retry.failed()?;
+        // At its deadline it fails, not after a pause that is longer.
+        let left = again.call.deadline.since(again.client.node.context.now());
+        let pause = pause.min(left);
         Some(Stage::Pausing(Box::pin(tokio::time::sleep(pause))))
     }
 
@@ -250,13 +253,22 @@ impl<T> Drop for Reply<T> {
                 }
             }
             Stage::Borrowing(cell) => {
-                // Dropping the lease gives it back, or closes it where it was used.
                 if let Some(placed) = cell.give_up() {
-                    Lease::new(placed.link).has_blocked();
+                    let lease = Lease::new(placed.link);
+                    lease.has_blocked();
+                    give_back(&lease, placed.token);
                 }
             }
+            Stage::Lent(lease, token) => give_back(&lease, Some(token)),
             _ => {}
         }
+    }
+}
+
+/// Nobody takes this reply. Dropping the lease gives the connection back, or closes it where it still blocks.
+fn give_back(lease: &Lease, token: Option<Token>) {
+    if let Some(token) = token {
+        lease.link.abandon(token);
     }
 }
 

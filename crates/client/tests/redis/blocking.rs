@@ -79,3 +79,26 @@ async fn the_time_in_line_for_a_connection_counts() {
     assert_eq!(error.kind(), onetrip::Kind::Timeout, "{error}");
     assert_eq!(error.outcome(), onetrip::Outcome::NotSent);
 }
+
+#[tokio::test]
+async fn one_that_was_answered_and_not_taken_leaves_a_connection_at_rest() {
+    let Some(config) = config() else { return };
+    let config = config.limits(|limits| limits.connections_max = 1);
+    let client = Client::connect_with(&config).await.unwrap();
+    let list = key("list");
+    client.cmd("RPUSH").arg(&list).arg("x").send::<i64>().await.unwrap();
+    let popped = client.cmd("BLPOP").arg(&list).arg(0).send::<(String, String)>();
+    while client.cmd("LLEN").arg(&list).send::<i64>().await.unwrap() > 0 {}
+    while client.metrics().in_flight > 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(popped);
+    let id = |session: &onetrip::redis::Session| session.cmd("CLIENT ID").send::<i64>();
+    let session = client.session().await.unwrap();
+    let first = id(&session).await.unwrap();
+    // What is sent in its place when it is dropped is all that is unanswered then.
+    session.watch([&list]).await.unwrap();
+    drop(session);
+    let session = client.session().await.unwrap();
+    assert_eq!(id(&session).await.unwrap(), first, "the connection was lent again");
+}

@@ -169,6 +169,23 @@ async fn what_was_repeated_and_fails_may_have_run_before() {
 }
 
 #[tokio::test]
+async fn what_was_repeated_is_unknown_if_an_attempt_may_have_run() {
+    let Some(mut server) = server(Settings::default()) else { return };
+    let config: Config = server.url().parse().unwrap();
+    let config = config.limits(|limits| limits.wait_timeout = std::time::Duration::from_millis(50));
+    let client = Client::connect_with(&config).await.unwrap();
+    // It takes the command, and nobody knows what became of it.
+    let pid = server.pid().to_string();
+    let stopped = std::process::Command::new("kill").args(["-STOP", &pid]).status();
+    assert!(stopped.unwrap().success());
+    let reply = client.repeatable().cmd("INCR").arg("n").send::<i64>();
+    server.kill().unwrap();
+    assert_eq!(reply.await.unwrap_err().outcome(), Outcome::Unknown);
+    let error = client.repeatable().cmd("INCR").arg("n").send::<i64>().await.unwrap_err();
+    assert_eq!(error.outcome(), Outcome::NotSent, "this one never left");
+}
+
+#[tokio::test]
 async fn connecting_in_vain_leaves_nothing_behind() {
     let Some(server) = server(Settings::default()) else { return };
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();

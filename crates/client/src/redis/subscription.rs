@@ -13,8 +13,8 @@ use onetrip_redis::ToArg;
 use super::client::Inner;
 use super::pushes::{Channel, Reader};
 use super::subscribing::Family;
-use crate::Error;
 use crate::buffer::Buffer;
+use crate::{Error, Kind};
 
 /// A message that was published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,8 @@ impl Subscription {
     /// Adds channels. Resolves when the server has confirmed them all: from then on no message is missed.
     ///
     /// # Errors
-    /// The server refused, or the connection was lost before it confirmed; the channels are subscribed
-    /// all the same when it comes back.
+    /// The server refused, and those that are new are not subscribed; or the connection was lost before it
+    /// confirmed, and they are subscribed all the same when it comes back.
     pub async fn subscribe<C>(&mut self, channels: C) -> Result<(), Error>
     where
         C: IntoIterator,
@@ -120,8 +120,16 @@ impl Subscription {
         let names = super::subscribing::names(channels);
         let channels: Vec<Channel> =
             names.into_iter().map(|name| Channel { family, name }).collect();
-        self.channels.extend(channels.iter().cloned());
-        super::subscribing::add(&self.client, &self.reader, channels).await
+        let new = channels.iter().filter(|channel| !self.channels.contains(channel));
+        let new: Vec<Channel> = new.cloned().collect();
+        self.channels.extend(new.iter().cloned());
+        let result = super::subscribing::add(&self.client, &self.reader, channels).await;
+        if result.as_ref().is_err_and(|error| error.kind() == Kind::Server) {
+            // Asked for again with the others, they would keep those from coming back.
+            self.channels.retain(|channel| !new.contains(channel));
+            super::subscribing::remove(&self.client, &self.reader, new);
+        }
+        result
     }
 
     /// The next message; `None` when the client was closed. Cancel safe.

@@ -109,3 +109,27 @@ async fn a_closed_client_subscribes_to_nothing() {
         assert_eq!((error.code(), error.outcome()), ("connection_ended", Outcome::NotSent));
     }
 }
+
+#[tokio::test]
+async fn a_channel_that_was_refused_keeps_no_other_from_coming_back() {
+    let settings = Settings::default().user("app", "on >secret ~* +@all resetchannels &news");
+    let Some(server) = crate::support::server(settings) else { return };
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    for protocol in ["3", "2"] {
+        let client = Client::connect(&format!("{url}?protocol={protocol}")).await.unwrap();
+        let other = Client::connect(&url).await.unwrap();
+        let mut subscription = client.subscribe(["news"]).await.unwrap();
+        let error = subscription.subscribe(["news", "others"]).await.unwrap_err();
+        assert_eq!(error.redis_code(), Some("NOPERM"), "{error}");
+        other.cmd("CLIENT KILL").args(["TYPE", "pubsub"]).send::<i64>().await.unwrap();
+        let back = async {
+            while subscription.reconnects() == 0 || publish(&other, "news", "x").await == 0 {
+                tokio::task::yield_now().await;
+            }
+            subscription.next().await
+        };
+        let limit = std::time::Duration::from_secs(10);
+        let message = tokio::time::timeout(limit, back).await.expect("it comes back").unwrap();
+        assert_eq!(&message.payload[..], b"x");
+    }
+}

@@ -108,7 +108,7 @@ async fn try_server(config: &Config, target: &Target, server: &Server) -> Result
     for peer in peers(config, server).await? {
         let attempt = try_peer(config, &settings, target, server, peer);
         let limited = tokio::time::timeout(config.limits.connect_timeout, attempt).await;
-        match limited.unwrap_or_else(|_| Err(Failure::Unreachable(too_slow(server)))) {
+        match limited.unwrap_or_else(|_| Err(Failure::Unreachable(too_slow(server, &settings)))) {
             Ok(opened) => return Ok(opened),
             Err(Failure::Unreachable(error)) => last = Some(error),
             Err(failure) => return Err(failure.into_error()),
@@ -159,9 +159,14 @@ fn unknown_host(server: &Server, why: &str) -> Error {
     Error::new(Kind::Transport, Outcome::NotSent, "unknown_host", message)
 }
 
-fn too_slow(server: &Server) -> Error {
+fn too_slow(server: &Server, settings: &Settings) -> Error {
+    // One without TLS takes the handshake for the beginning of a command, and waits for its end.
+    let tls = match settings.sslmode {
+        SslMode::Disable => "",
+        _ => ", does it have TLS (redis:// is without)",
+    };
     let message = format!(
-        "{server} did not become a usable connection in time: can it be reached, and is \
+        "{server} did not become a usable connection in time: can it be reached{tls}, and is \
          connect_timeout long enough?"
     );
     Error::new(Kind::Timeout, Outcome::NotSent, "connect_timeout", message)

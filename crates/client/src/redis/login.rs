@@ -65,8 +65,12 @@ impl Greeter<'_> {
         self.stream.write_all(&greeting.bytes).await.map_err(lost)?;
         let mut first = None;
         for _ in 0..greeting.replies {
-            let error = self.reply().await?;
-            first = first.or(error);
+            match self.reply().await {
+                Ok(error) => first = first.or(error),
+                // It said why, and hung up.
+                Err(_) if first.is_some() => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(first)
     }

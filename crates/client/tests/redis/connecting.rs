@@ -202,3 +202,15 @@ async fn connecting_in_vain_leaves_nothing_behind() {
         tokio::time::timeout(limit, none_left).await.expect("its tasks end");
     }
 }
+
+#[tokio::test]
+async fn a_server_with_too_many_clients_says_so() {
+    let Some(server) = server(Settings::default()) else { return };
+    let config: Config = server.url().parse().unwrap();
+    let client = Client::connect_with(&config).await.unwrap();
+    client.cmd("CONFIG SET").arg("maxclients").arg(1).send::<()>().await.unwrap();
+    for config in [config.clone(), config.clone().database(1), config.protocol(Protocol::Resp2)] {
+        let error = refused(&config).await;
+        assert!(error.to_string().contains("max number of clients"), "{error}");
+    }
+}

@@ -13,6 +13,7 @@ mod scripts;
 mod streams;
 mod subscriptions;
 mod support;
+mod tls;
 mod typed_ordered;
 mod typed_values;
 mod ways;

@@ -114,6 +114,16 @@ impl Call {
         Ok(())
     }
 
+    /// Bytes that are kept of its replies, where that is not `reply_max`: for several replies as many times
+    /// that, and what is taken as it comes is bounded by its meter.
+    pub(crate) fn bytes_max(&self, reply_max: usize) -> Option<usize> {
+        match &self.body {
+            _ if self.metered => Some(usize::MAX),
+            Body::Many(items) => Some(reply_max.saturating_mul(items.len())),
+            _ => None,
+        }
+    }
+
     /// The scripts that a connection has run once this was sent, unless it fails.
     pub(crate) fn scripts(&self) -> impl Iterator<Item = &Arc<ScriptText>> {
         let items = match &self.body {
@@ -124,8 +134,18 @@ impl Call {
         items.iter().filter_map(|item| item.script.as_ref())
     }
 
-    pub(crate) fn has_scripts(&self) -> bool {
-        self.scripts().next().is_some()
+    /// Whether it calls scripts, and whether what becomes of them is among the replies.
+    pub(crate) fn calls_scripts(&self) -> (bool, bool) {
+        let mut body = &self.body;
+        while let Body::Asking(asked) = body {
+            body = asked;
+        }
+        let calls = match body {
+            Body::One(item) => item.script.is_some(),
+            Body::Many(items) | Body::Atomic(items) => items.iter().any(|it| it.script.is_some()),
+            Body::Encoded(..) | Body::Asking(_) | Body::Confirmed(..) => false,
+        };
+        (calls, calls && !matches!(self.body, Body::One(_)))
     }
 }
 

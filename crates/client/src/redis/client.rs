@@ -325,7 +325,10 @@ impl Client {
 
     /// Calls a [`Script`](super::Script).
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Reply<T> {
-        self.send_item(call.into_item(), Cow::Borrowed("EVAL"), false)
+        match call.into_item(&self.inner.config) {
+            Ok(item) => self.send_item(item, Cow::Borrowed("EVAL"), false),
+            Err(error) => Reply::refused(error, Cow::Borrowed("EVAL")),
+        }
     }
 
     pub(crate) fn send_item<T: FromReply>(
@@ -407,15 +410,7 @@ pub(crate) fn misplaced(name: &str, advice: &str) -> Error {
 
 /// Refuses what a server would end the connection for.
 pub(crate) fn check(command: &Command, config: &Config) -> Result<(), Error> {
-    let max = config.limits.argument_bytes_max;
-    if command.longest() > max {
-        let message = format!(
-            "an argument of {} bytes is longer than the {max} that servers take of one (argument_bytes_max, \
-             proto-max-bulk-len on the server)",
-            command.longest()
-        );
-        return Err(Error::misuse("argument_too_large", message));
-    }
+    check_length(command.longest(), config)?;
     if command.count() > onetrip_redis::command::ARGUMENTS_MAX {
         let message = format!("a command of {} arguments has more than 1,048,576", command.count());
         return Err(Error::misuse("too_many_arguments", message));
@@ -424,6 +419,20 @@ pub(crate) fn check(command: &Command, config: &Config) -> Result<(), Error> {
         return Err(Error::misuse("no_command", "a command has no name"));
     }
     Ok(())
+}
+
+/// Refuses an argument that is too long.
+pub(crate) fn check_length(len: usize, config: &Config) -> Result<(), Error> {
+    // A command does not even keep what is longer than servers take by default.
+    let max = config.limits.argument_bytes_max.min(onetrip_redis::command::ARGUMENT_BYTES_MAX);
+    if len <= max {
+        return Ok(());
+    }
+    let message = format!(
+        "an argument of {len} bytes is longer than the {max} that servers take of one (argument_bytes_max, \
+         proto-max-bulk-len on the server)"
+    );
+    Err(Error::misuse("argument_too_large", message))
 }
 
 /// A command that is being put together.

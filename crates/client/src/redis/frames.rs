@@ -1,6 +1,6 @@
 //! Whole replies, one behind the other in one block.
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
 
 /// The replies in a block, in order. What is broken off at the end is left out.
@@ -8,11 +8,21 @@ use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
 pub(crate) struct Frames {
     rest: Bytes,
     scanner: Scanner,
+    /// A reply may have so many bytes. Of a larger one nothing is kept.
+    len_max: usize,
+    /// Bytes of the reply that comes that were dropped.
+    dropped: usize,
 }
 
 impl Frames {
     pub(crate) fn new(block: Bytes) -> Frames {
-        Frames { rest: block, scanner: Scanner::new(ScanLimits::default()) }
+        let scanner = Scanner::new(ScanLimits::default());
+        Frames { rest: block, scanner, len_max: usize::MAX, dropped: 0 }
+    }
+
+    /// No replies yet, which may have so many bytes each. In place of a larger one comes an empty one.
+    pub(crate) fn up_to(len_max: usize) -> Frames {
+        Frames { len_max, ..Frames::new(Bytes::new()) }
     }
 
     /// The items of an aggregate.
@@ -35,10 +45,23 @@ impl Frames {
             self.rest = more;
             return;
         }
-        let mut all = bytes::BytesMut::with_capacity(self.rest.len() + more.len());
-        all.extend_from_slice(&self.rest);
+        // What was put together here grows in place; a copy each time would be quadratic.
+        let mut all = match std::mem::take(&mut self.rest).try_into_mut() {
+            Ok(all) => all,
+            Err(rest) => BytesMut::from(&rest[..]),
+        };
         all.extend_from_slice(&more);
         self.rest = all.freeze();
+    }
+
+    /// Lets go of a reply that has become too large.
+    fn drop_seen(&mut self) {
+        let seen = self.scanner.seen();
+        if self.dropped + seen > self.len_max {
+            self.rest.advance(seen);
+            self.scanner.consumed(seen);
+            self.dropped += seen;
+        }
     }
 }
 
@@ -52,10 +75,51 @@ impl Iterator for Frames {
         match self.scanner.scan(&self.rest) {
             Ok(Scan::Whole { len, start, .. }) => {
                 let mut frame = self.rest.split_to(len);
+                if std::mem::take(&mut self.dropped) + len > self.len_max {
+                    return Some(Bytes::new());
+                }
                 frame.advance(start);
                 Some(frame)
             }
-            _ => None,
+            Ok(Scan::Need(_)) => {
+                self.drop_seen();
+                None
+            }
+            Err(_) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_reply_grows_in_place() {
+        let mut frames = Frames::new(Bytes::from_static(b"$1000000\r\n"));
+        let mut moves = 0;
+        for _ in 0..1_000 {
+            let before = frames.rest.as_ptr();
+            frames.add(Bytes::from(vec![b'x'; 1_000]));
+            assert_eq!(frames.next(), None);
+            moves += usize::from(frames.rest.as_ptr() != before);
+        }
+        frames.add(Bytes::from_static(b"\r\n+OK\r\n"));
+        assert_eq!(frames.next().map(|frame| frame.len()), Some(1_000_012));
+        assert_eq!(frames.next().as_deref(), Some(&b"+OK\r\n"[..]));
+        assert!(moves < 100, "{moves} copies");
+    }
+
+    #[test]
+    fn of_a_reply_that_is_too_large_nothing_is_kept() {
+        let mut frames = Frames::up_to(100);
+        let whole = b"$300\r\n".iter().copied().chain([b'x'; 300]).chain(*b"\r\n+OK\r\n");
+        let mut replies = Vec::new();
+        for byte in whole {
+            frames.add(Bytes::copy_from_slice(&[byte]));
+            assert!(frames.rest.len() <= 101);
+            replies.extend(frames.next());
+        }
+        assert_eq!(replies, [&b""[..], b"+OK\r\n"]);
     }
 }

@@ -11,13 +11,14 @@ use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Ticket, 
 use onetrip_redis::router::FlightId;
 use onetrip_redis::{Event, Redis};
 
-use super::call::{Body, Call, Scripts};
+use super::call::{Body, Call, Item, Scripts};
 use super::config::Limits;
 use super::frames::Frames;
 use super::metrics::Totals;
 use super::pool::Seat;
 use super::pushes::Pushes;
 use super::replies::{Replies, Taken};
+use super::script::is_forgotten;
 use crate::config::WhenFull;
 use crate::error::{CONNECTION_ENDED, CONNECTION_LOST};
 use crate::metrics::Counts;
@@ -41,7 +42,8 @@ pub(crate) struct Link {
 /// What all connections to one server have in common.
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
-    /// When time began, for all of them.
+    /// When time began. Nodes of a cluster come later than their client, whose deadlines they keep, so it is the
+    /// same for all there are.
     epoch: Instant,
     /// Whether the server speaks RESP3, as it said last.
     resp3: AtomicBool,
@@ -56,9 +58,10 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(limits: Limits, totals: Arc<Totals>) -> Arc<Shared> {
+        static EPOCH: OnceLock<Instant> = OnceLock::new();
         Arc::new(Shared {
             limits,
-            epoch: Instant::now(),
+            epoch: *EPOCH.get_or_init(Instant::now),
             resp3: AtomicBool::new(false),
             order: Mutex::default(),
             pushes: Pushes::default(),
@@ -368,11 +371,29 @@ impl Core {
                 return;
             }
         }
-        if call.has_scripts() {
-            self.scripts.sent(call);
-            if let Some(entry) = self.replies.entry(token) {
-                entry.has_scripts = true;
-            }
+        if let Body::One(Item { script: None, .. }) = call.body {
+            return;
+        }
+        self.scripts.sent(call);
+        let reply_max = self.context.limits.reply_bytes_max;
+        if let Some(entry) = self.replies.entry(token) {
+            (entry.has_scripts, entry.lists_scripts) = call.calls_scripts();
+            entry.bytes_max = call.bytes_max(reply_max);
+        }
+    }
+
+    /// What became of a call with scripts may say that the server has forgotten them.
+    fn doubt_scripts(&mut self, token: Token, end: &End) {
+        let Some(entry) = self.replies.entry(token).filter(|entry| entry.has_scripts) else {
+            return;
+        };
+        let lists = entry.lists_scripts;
+        let forgotten = match end {
+            End::Failed(_) => true,
+            End::Complete | End::Provisional => lists && is_forgotten(self.replies.received(token)),
+        };
+        if forgotten {
+            self.scripts.doubted();
         }
     }
 
@@ -388,7 +409,6 @@ impl Core {
             End::Failed(Failure { cause: Cause::Server, .. }) => Landed::Reply(block),
             End::Failed(failure) => Landed::Failed(self.error_of(failure, &block)),
             End::Complete | End::Provisional => {
-                self.replies.came(token, block);
                 self.replies.end(token, Ok(()));
                 match self.replies.take(token) {
                     Some(Taken { too_large: true, .. }) => {
@@ -502,22 +522,17 @@ impl Core {
     }
 
     fn end(&mut self, token: Token, block: Bytes, end: End) {
+        self.count(&end);
+        if !matches!(end, End::Failed(_)) {
+            self.replies.came(token, block.clone());
+        }
+        self.doubt_scripts(token, &end);
         if let Some(flight) = self.replies.entry(token).and_then(|entry| entry.flight) {
-            self.count(&end);
             return self.land(flight, token, block, end);
         }
-        self.count(&end);
         let result = match end {
-            End::Complete | End::Provisional => {
-                self.replies.came(token, block);
-                Ok(())
-            }
-            End::Failed(failure) => {
-                if self.replies.entry(token).is_some_and(|entry| entry.has_scripts) {
-                    self.scripts.doubted();
-                }
-                Err(self.error_of(failure, &block))
-            }
+            End::Complete | End::Provisional => Ok(()),
+            End::Failed(failure) => Err(self.error_of(failure, &block)),
         };
         let waker = self.replies.end(token, result);
         self.wakers.extend(waker);
@@ -635,5 +650,18 @@ fn queue_full() -> Error {
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Shared").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_means_the_same_to_a_node_that_comes_later() {
+        let client = Shared::new(Limits::default());
+        while client.now() == Time::ZERO {}
+        let node = Shared::new(Limits::default());
+        assert_eq!(client.instant(Time::ZERO), node.instant(Time::ZERO));
     }
 }

@@ -21,9 +21,11 @@ use super::error::from_frame;
 use super::frames::Frames;
 use super::link::Link;
 use super::node::Sent;
+use super::reply::too_large;
 use super::script::ScriptCall;
 use super::sends::Sends;
 use super::sent::Pending;
+use crate::error::RESULT_TOO_LARGE;
 use crate::{Error, Kind, Outcome};
 
 /// A list of commands, sent in one go by [`run`](Pipeline::run). Each is for itself: one that fails leaves
@@ -158,6 +160,17 @@ impl List {
         self.add(Item::new(command, spec), name)
     }
 
+    fn add_script<T>(&self, call: ScriptCall, config: &Config) -> Position<T> {
+        let name = Cow::Borrowed("EVAL");
+        match call.into_item(config) {
+            Ok(item) => self.add(item, name),
+            Err(error) => {
+                self.refuse(error);
+                self.add(Item::new(Command::new("EVAL"), None), name)
+            }
+        }
+    }
+
     fn refuse(&self, error: Error) {
         self.0.borrow_mut().fault.get_or_insert(error);
     }
@@ -192,7 +205,7 @@ impl<'a> Pipeline<'a> {
 
     /// Adds a call of a script.
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Position<T> {
-        self.list.add(call.into_item(), Cow::Borrowed("EVAL"))
+        self.list.add_script(call, &self.on.client().inner.config)
     }
 
     /// How many commands it has.
@@ -257,6 +270,7 @@ impl<'a> Pipeline<'a> {
             names,
             refused: None,
             whole: None,
+            reply_max: self.on.client().inner.config.limits.reply_bytes_max,
         }
     }
 }
@@ -307,7 +321,7 @@ impl<'a> Atomic<'a> {
     /// Adds a call of a script. It goes as a text unless the connection has run it before: whether EXEC runs it is
     /// known only afterwards.
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Position<T> {
-        self.list.add(call.into_item(), Cow::Borrowed("EVAL"))
+        self.list.add_script(call, &self.on.client().inner.config)
     }
 
     /// How many commands it has.
@@ -353,6 +367,7 @@ impl<'a> Atomic<'a> {
             names,
             refused: None,
             whole: Some(leaves),
+            reply_max: usize::MAX,
         }
     }
 }
@@ -377,6 +392,8 @@ pub struct Running {
     refused: Option<Error>,
     /// All or nothing: for each command whether its error may leave something behind.
     whole: Option<Vec<bool>>,
+    /// Bytes that one reply may have.
+    reply_max: usize,
 }
 
 /// What shares a slot.
@@ -399,6 +416,7 @@ impl Running {
             names: Vec::new(),
             refused: None,
             whole: None,
+            reply_max: usize::MAX,
         }
     }
 }
@@ -410,12 +428,12 @@ impl Future for Running {
         if let Some(error) = self.refused.take() {
             return Poll::Ready(Err(error));
         }
-        let Running { parts, at, replies, whole, .. } = &mut *self;
+        let Running { parts, at, replies, whole, reply_max, .. } = &mut *self;
         while let Some(part) = parts.get_mut(*at) {
             let (block, result) = std::task::ready!(part.pending.poll(cx));
             *at += 1;
             match whole {
-                None => take_each(&part.leaves, block, result, replies),
+                None => take_each(&part.leaves, block, result, *reply_max, replies),
                 Some(leaves) => match take_whole(leaves, block, result) {
                     Ok(all) => *replies = all,
                     Err(error) => return Poll::Ready(Err(error)),
@@ -432,12 +450,20 @@ impl Future for Running {
 fn take_each(
     leaves: &[bool],
     block: Bytes,
-    result: Result<(), Error>,
+    mut result: Result<(), Error>,
+    reply_max: usize,
     replies: &mut Vec<Result<Bytes, Error>>,
 ) {
     let mut frames = Frames::new(block);
+    if let (Err(error), 2..) = (&mut result, leaves.len())
+        && error.code() == RESULT_TOO_LARGE
+    {
+        // Those that failed are among them.
+        *error = error.clone().with_outcome(Outcome::Unknown);
+    }
     for &leaves in leaves {
         replies.push(match (frames.next(), &result) {
+            (Some(frame), _) if frame.len() > reply_max => Err(too_large()),
             (Some(frame), _) => checked(frame, leaves),
             (None, Err(error)) => Err(error.clone()),
             (None, Ok(())) => Err(incomplete()),

@@ -36,6 +36,10 @@ pub(crate) struct Entry {
     pub(crate) asks: bool,
     /// Whether it calls scripts by their hashes, or sends their texts.
     pub(crate) has_scripts: bool,
+    /// The same where what became of them is among the replies.
+    pub(crate) lists_scripts: bool,
+    /// Bytes that are kept, where it isn't those of one reply.
+    pub(crate) bytes_max: Option<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -139,7 +143,7 @@ impl Replies {
         if let Some(entry) = self.entry(token)
             && matches!(entry.state, State::Waiting)
         {
-            entry.reply.add(block, max);
+            entry.reply.add(block, entry.bytes_max.unwrap_or(max));
         }
     }
 
@@ -179,6 +183,20 @@ impl Replies {
         };
         self.remove(token);
         Some(Taken { block, result, too_large })
+    }
+
+    /// What has come of a reply, which is kept.
+    pub(crate) fn received(&mut self, token: Token) -> Bytes {
+        let Some(entry) = self.entry(token) else { return Bytes::new() };
+        match &mut entry.reply {
+            Received::Nothing | Received::TooLarge => Bytes::new(),
+            Received::One(block) => block.clone(),
+            Received::Gathered(bytes) => {
+                let block = std::mem::take(bytes).freeze();
+                entry.reply = Received::One(block.clone());
+                block
+            }
+        }
     }
 
     /// Takes what has come of a reply that has not ended.

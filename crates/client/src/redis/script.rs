@@ -3,10 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use onetrip_redis::{Command, ToArg};
 use sha1::{Digest, Sha1};
 
 use super::call::Item;
+use super::client::{check, check_length};
+use super::config::Config;
+use super::frames::Frames;
+use crate::Error;
 
 /// A Lua script, by its text. Clones share it.
 ///
@@ -66,9 +71,20 @@ pub struct ScriptCall {
     command: Command,
 }
 
+/// Whether among these replies, or those of EXEC, one says that the server does not know a script.
+pub(crate) fn is_forgotten(replies: Bytes) -> bool {
+    let says_so = |frame: &Bytes| frame.starts_with(b"-NOSCRIPT");
+    Frames::new(replies).any(|frame| {
+        says_so(&frame) || (frame.starts_with(b"*") && Frames::within(frame).any(|it| says_so(&it)))
+    })
+}
+
 impl ScriptCall {
-    pub(crate) fn into_item(self) -> Item {
-        Item { command: self.command, script: Some(self.script), leaves: true }
+    /// What is sent; refused where an argument, or the text, is longer than servers take.
+    pub(crate) fn into_item(self, config: &Config) -> Result<Item, Error> {
+        check(&self.command, config)?;
+        check_length(self.script.text.len(), config)?;
+        Ok(Item { command: self.command, script: Some(self.script), leaves: true })
     }
 }
 

@@ -94,7 +94,10 @@ impl Session {
 
     /// Calls a [`Script`](super::Script).
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Reply<T> {
-        self.send_item(call.into_item(), Cow::Borrowed("EVAL"))
+        match call.into_item(&self.client.inner.config) {
+            Ok(item) => self.send_item(item, Cow::Borrowed("EVAL")),
+            Err(error) => Reply::refused(error, Cow::Borrowed("EVAL")),
+        }
     }
 
     fn send_item<T: FromReply>(&self, item: Item, name: Cow<'static, str>) -> Reply<T> {

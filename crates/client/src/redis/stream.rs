@@ -18,6 +18,7 @@ use super::decode::decode;
 use super::frames::Frames;
 use super::node::{Lease, Waiting};
 use super::pipeline::checked;
+use super::reply::too_large;
 use super::sent::Pending;
 use crate::{Error, Outcome};
 
@@ -37,7 +38,7 @@ const SHARE_BYTES_MAX: usize = 16 << 10;
 /// ends: nothing more is taken from the iterator. In a cluster the commands go to the nodes on their shared connections,
 /// and those to other nodes go on.
 ///
-/// Dropping it takes back what was not sent, and closes the connection if something on it is unanswered.
+/// Dropping it takes back what was not sent, and closes the connection unless all replies were taken.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct CommandStream<T, I> {
     client: Client,
@@ -98,6 +99,7 @@ pub struct Progress {
 
 impl<T, I> CommandStream<T, I> {
     pub(crate) fn new(client: Client, commands: I) -> CommandStream<T, I> {
+        let reply_max = client.inner.config.limits.reply_bytes_max;
         CommandStream {
             client,
             commands,
@@ -110,7 +112,7 @@ impl<T, I> CommandStream<T, I> {
             in_flight_bytes: 0,
             is_over: false,
             fault: None,
-            frames: Frames::new(Bytes::new()),
+            frames: Frames::up_to(reply_max),
             sent: 0,
             answered: 0,
             result: PhantomData,
@@ -226,6 +228,11 @@ impl<T, I: CommandSource> CommandStream<T, I> {
             Some(onetrip_redis::Place::Session(advice) | onetrip_redis::Place::Refused(advice)) => {
                 Err(misplaced(&name_of(spec, command), advice))
             }
+            // There it would share the connection of its node.
+            Some(onetrip_redis::Place::Own) if self.client.inner.cluster.is_some() => {
+                let advice = "in a cluster a stream may not block; send it with the client";
+                Err(misplaced(&name_of(spec, command), advice))
+            }
             _ => Ok(()),
         }
     }
@@ -311,7 +318,10 @@ impl<T, I: CommandSource> CommandStream<T, I> {
     fn answered(&mut self, frame: Bytes, leaves: bool) -> Result<Bytes, Error> {
         self.in_flight -= 1;
         self.answered += 1;
-        checked(frame, leaves)
+        match frame.is_empty() {
+            true => Err(too_large()),
+            false => checked(frame, leaves),
+        }
     }
 
     /// Takes what has come of the oldest share.
@@ -380,10 +390,12 @@ impl<T: FromReply, I: CommandSource + Unpin> Stream for CommandStream<T, I> {
 
 impl<T, I> Drop for CommandStream<T, I> {
     fn drop(&mut self) {
-        if let Stage::Open(lease) = &self.stage
+        if let Stage::Open(lease) = &mut self.stage
             && !self.shares.is_empty()
         {
             lease.has_blocked();
+            // What came and was not taken still counts against the meter of the connection.
+            lease.is_spoiled = true;
         }
     }
 }

@@ -181,3 +181,33 @@ fn a_runtime_that_is_gone_ends_what_was_sent() {
         assert_eq!(error.outcome(), Outcome::NotSent, "{error}");
     });
 }
+
+#[tokio::test]
+async fn a_stream_does_not_block_the_connection_of_a_node() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let block = onetrip::redis::Command::new("BLPOP").arg("list").arg(0);
+    let mut replies = client.stream::<(), _>([block]);
+    let limit = std::time::Duration::from_secs(10);
+    let reply = tokio::time::timeout(limit, replies.next()).await.expect("it is refused at once");
+    let error = reply.unwrap().unwrap_err();
+    assert_eq!((error.code(), error.outcome()), ("wrong_place", Outcome::NotSent), "{error}");
+}
+
+#[tokio::test]
+async fn a_script_that_a_node_forgot_is_sent_as_a_text_again() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let script = onetrip::redis::Script::new("return redis.call('INCR', KEYS[1])");
+    client.script::<i64>(script.call(["n"], [0; 0])).await.unwrap();
+    client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+    let pair = || {
+        let call = client.script::<i64>(script.call(["n"], [0; 0]));
+        let behind = client.cmd("GET").arg("n").send::<i64>();
+        async move { (call.await, behind.await.unwrap()) }
+    };
+    let (call, _) = pair().await;
+    assert_eq!(call.unwrap_err().redis_code(), Some("NOSCRIPT"));
+    let (call, _) = pair().await;
+    assert_eq!(call.unwrap(), 2);
+}

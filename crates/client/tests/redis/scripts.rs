@@ -77,3 +77,50 @@ async fn in_an_atomic_list_it_runs_whatever_the_connection_knows() {
         assert_eq!(list.run().await.unwrap().get(call).unwrap(), n);
     }
 }
+
+#[tokio::test]
+async fn lists_whose_scripts_were_forgotten_send_the_texts_the_next_time() {
+    let Some(server) = crate::support::server(Default::default()) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let (script, key) = (script(), key("n"));
+    client.script::<i64>(script.call([&key], [1])).await.unwrap();
+
+    client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+    let run = || {
+        let pipeline = client.pipeline();
+        let call = pipeline.script::<i64>(script.call([&key], [1]));
+        let running = pipeline.run();
+        async move { running.await.unwrap().get(call) }
+    };
+    assert_eq!(run().await.unwrap_err().redis_code(), Some("NOSCRIPT"));
+    assert_eq!(run().await.unwrap(), 2);
+
+    client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+    let run = || {
+        let list = client.atomic();
+        let call = list.script::<i64>(script.call([&key], [1]));
+        let running = list.run();
+        async move { running.await.unwrap().get(call) }
+    };
+    assert_eq!(run().await.unwrap_err().redis_code(), Some("NOSCRIPT"));
+    assert_eq!(run().await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn an_argument_that_is_too_large_is_refused_for_scripts_too() {
+    let Some(client) = client().await else { return };
+    let large = vec![0; onetrip_redis::command::ARGUMENT_BYTES_MAX + 1];
+    let call = || script().call(["key"], [&large]);
+    let (pipeline, list) = (client.pipeline(), client.atomic());
+    let _ = (pipeline.script::<()>(call()), list.script::<()>(call()));
+    let session = client.session().await.unwrap();
+    for error in [
+        client.script::<()>(call()).await.unwrap_err(),
+        session.script::<()>(call()).await.unwrap_err(),
+        pipeline.run().await.unwrap_err(),
+        list.run().await.unwrap_err(),
+    ] {
+        assert_eq!((error.code(), error.outcome()), ("argument_too_large", Outcome::NotSent));
+    }
+    client.cmd("PING").send::<()>().await.unwrap();
+}

@@ -7,7 +7,7 @@ use futures_core::Stream;
 use onetrip::Outcome;
 use onetrip::redis::{Command, CommandSource, CommandStream, FromReply};
 
-use crate::support::{client, key, server};
+use crate::support::{client, config, key, server};
 use onetrip::redis::Client;
 
 async fn next<T: FromReply, I: CommandSource + Unpin>(
@@ -130,4 +130,62 @@ async fn commands_may_come_as_a_stream_too() {
         assert_eq!(replies.next().await.unwrap().unwrap(), n);
     }
     assert!(replies.next().await.is_none());
+}
+
+#[tokio::test]
+async fn what_a_dropped_stream_did_not_take_stops_nobody() {
+    let Some(config) = config() else { return };
+    let config = config.limits(|limits| limits.connections_max = 1);
+    let client = Client::connect_with(&config).await.unwrap();
+    let key = key("large");
+    client.cmd("SET").arg(&key).arg(vec![b'x'; 300 << 10]).send::<()>().await.unwrap();
+    let received = || client.metrics().counts.bytes_received;
+    let limit = std::time::Duration::from_secs(10);
+    for _ in 0..8 {
+        let before = received();
+        let gets = (0..2).map(|_| Command::new("GET").arg(&key));
+        let mut replies = client.stream::<Vec<u8>, _>(gets);
+        replies.next().await.unwrap().unwrap();
+        let all = async {
+            while received() < before + (600 << 10) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(limit, all).await.expect("both are read");
+    }
+    let session = tokio::time::timeout(limit, client.session()).await.unwrap().unwrap();
+    let get = session.cmd("GET").arg(&key).send::<Vec<u8>>();
+    let value = tokio::time::timeout(limit, get).await.expect("it is answered").unwrap();
+    assert_eq!(value.len(), 300 << 10);
+}
+
+#[tokio::test]
+async fn a_reply_that_is_too_large_is_the_only_one_that_is_dropped() {
+    let Some(config) = config() else { return };
+    let config = config.limits(|limits| limits.reply_bytes_max = 1 << 20);
+    let client = Client::connect_with(&config).await.unwrap();
+    let (large, small) = (key("large"), key("small"));
+    client.cmd("SET").arg(&large).arg(vec![b'x'; 3 << 20]).send::<()>().await.unwrap();
+    client.cmd("SET").arg(&small).arg(vec![b'x'; 400 << 10]).send::<()>().await.unwrap();
+    let keys = [&small, &small, &small, &large, &small];
+    let pipeline = client.pipeline();
+    for key in keys {
+        let _ = pipeline.cmd("GET").arg(key).send::<Vec<u8>>();
+    }
+    let replies = pipeline.run().await.unwrap();
+    let mut replies: Vec<_> = (0..keys.len()).map(|at| replies.at::<Vec<u8>>(at)).collect();
+    let mut stream = client.stream::<Vec<u8>, _>(keys.map(|key| Command::new("GET").arg(key)));
+    while let Some(reply) = stream.next().await {
+        replies.push(reply);
+    }
+    assert_eq!(replies.len(), 2 * keys.len());
+    for (key, reply) in keys.iter().cycle().zip(replies) {
+        match reply {
+            Ok(value) => assert_eq!((value.len(), *key), (400 << 10, &small)),
+            Err(error) => {
+                assert_eq!((error.code(), *key), ("result_too_large", &large));
+                assert_eq!(error.outcome(), onetrip::Outcome::Applied);
+            }
+        }
+    }
 }

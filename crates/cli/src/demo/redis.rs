@@ -50,7 +50,7 @@ pub(super) fn plan(args: &DemoArgs) -> Plan {
     }
 }
 
-const UPDATES: u64 = 2;
+const UPDATES: u64 = 1;
 const DEPTHS: [u32; 5] = [1, 10, 100, 1_000, 10_000];
 const DEPTH_TIME: Duration = Duration::from_millis(200);
 

@@ -80,8 +80,11 @@ impl State {
 struct Caller {
     cell: Arc<Cell>,
     deadline: Time,
-    /// Something of it was sent; its connection watches the deadline then.
     was_sent: bool,
+    /// Parts of it that are with connections, which watch the deadline then.
+    on_the_way: usize,
+    /// Some of it was answered, or nobody knows what became of it.
+    may_have_run: bool,
     /// What is sent where it is no plain command.
     body: Option<Body>,
 }
@@ -260,6 +263,7 @@ impl Cluster {
             return landed.push((flight, Landed::Reply(Bytes::from_static(GONE))));
         };
         caller.was_sent = true;
+        caller.on_the_way += 1;
         let body = match &caller.body {
             Some(body) => body.clone(),
             None => Body::One(Item::new(command.clone(), Spec::of(command))),
@@ -326,9 +330,17 @@ impl Cluster {
             state.next_caller += 1;
             let cell = Arc::new(Cell::default());
             state.earliest = state.earliest.min(deadline);
-            state
-                .callers
-                .insert(token, Caller { cell: cell.clone(), deadline, was_sent: false, body });
+            state.callers.insert(
+                token,
+                Caller {
+                    cell: cell.clone(),
+                    deadline,
+                    was_sent: false,
+                    on_the_way: 0,
+                    may_have_run: false,
+                    body,
+                },
+            );
             match state.router.submit(now, Token(token), command, how) {
                 Ok(()) => Sent::Cluster(cell),
                 Err(refused) => {
@@ -421,25 +433,44 @@ impl Landing for Cluster {
     }
 }
 
-/// Ends the wait of callers whose time is over before anything was sent.
+/// Ends the wait of callers whose time is over while nothing of theirs is on its way.
 fn expire(state: &mut State, now: Time) {
     if state.earliest > now {
         return;
     }
-    let late = |caller: &Caller| caller.deadline <= now && !caller.was_sent;
+    let late = |caller: &Caller| caller.deadline <= now && caller.on_the_way == 0;
     let tokens: Vec<u64> =
         state.callers.iter().filter(|(_, caller)| late(caller)).map(|(token, _)| *token).collect();
     for token in tokens {
         if let Some(caller) = state.callers.remove(&token) {
-            let error = super::error::deadline(Outcome::NotSent);
-            state.wakers.extend(caller.cell.settle(Err(error)));
+            let outcome = match (caller.may_have_run, caller.was_sent) {
+                (true, _) => Outcome::Unknown,
+                (false, true) => Outcome::Rejected,
+                (false, false) => Outcome::NotSent,
+            };
+            state.wakers.extend(caller.cell.settle(Err(super::error::deadline(outcome))));
         }
     }
-    let left = state.callers.values().filter(|caller| !caller.was_sent);
+    let left = state.callers.values().filter(|caller| caller.on_the_way == 0);
     state.earliest = left.map(|caller| caller.deadline).min().unwrap_or(Time::NEVER);
 }
 
+/// A part of a command is no longer on its way. It may have to wait here before it is sent again.
+fn note_landing(state: &mut State, flight: FlightId, landed: &Landed) {
+    let caller = state.router.token(flight).and_then(|token| state.callers.get_mut(&token.0));
+    let Some(caller) = caller else { return };
+    caller.on_the_way = caller.on_the_way.saturating_sub(1);
+    caller.may_have_run |= match landed {
+        Landed::Reply(block) => !block.starts_with(b"-"),
+        Landed::Failed(error) => matches!(error.outcome(), Outcome::Unknown | Outcome::Applied),
+    };
+    if caller.on_the_way == 0 {
+        state.earliest = state.earliest.min(caller.deadline);
+    }
+}
+
 fn report(state: &mut State, now: Time, flight: FlightId, landed: Landed) {
+    note_landing(state, flight, &landed);
     match landed {
         Landed::Reply(block) => {
             let block = match state.router.token(flight) {
@@ -452,7 +483,11 @@ fn report(state: &mut State, now: Time, flight: FlightId, landed: Landed) {
             // Its time is over, so it is not sent again.
             let caller =
                 state.router.token(flight).and_then(|token| state.callers.remove(&token.0));
-            state.wakers.extend(caller.and_then(|caller| caller.cell.settle(Err(error))));
+            let ended = |caller: Caller| {
+                let known = if caller.may_have_run { Outcome::Unknown } else { error.outcome() };
+                caller.cell.settle(Err(error.with_outcome(known)))
+            };
+            state.wakers.extend(caller.and_then(ended));
             state.router.handle_reply(now, flight, Bytes::from_static(GONE));
         }
         Landed::Failed(error) => {

@@ -50,6 +50,7 @@ fn advice(code: &str) -> Option<&'static str> {
 pub(crate) fn deadline(outcome: Outcome) -> Error {
     let message = match outcome {
         Outcome::NotSent => "the deadline passed before the command was sent",
+        Outcome::Rejected => "the deadline passed while no node of the cluster took the command",
         _ => "the deadline passed before the server answered; the command may have run",
     };
     Error::new(Kind::Timeout, outcome, "timeout", message)

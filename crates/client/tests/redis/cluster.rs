@@ -211,3 +211,18 @@ async fn a_script_that_a_node_forgot_is_sent_as_a_text_again() {
     let (call, _) = pair().await;
     assert_eq!(call.unwrap(), 2);
 }
+
+#[tokio::test]
+async fn a_deadline_covers_the_time_in_which_no_node_takes_the_command() {
+    let Some(mut cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    client.cmd("SET").arg("bar").arg(1).send::<()>().await.unwrap();
+    let home = cluster.master_of(5061).unwrap();
+    let direct = Client::connect(&cluster.urls()[home]).await.unwrap();
+    cluster.kill_node((home + 1) % 3).unwrap();
+    // The others serve nothing while hash slots are nobody's.
+    while direct.cmd("GET").arg("bar").send::<i64>().await.is_ok() {}
+    let late = client.timeout(std::time::Duration::from_millis(300));
+    let error = late.cmd("GET").arg("bar").send::<i64>().await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (onetrip::Kind::Timeout, Outcome::Rejected));
+}

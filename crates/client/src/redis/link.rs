@@ -659,9 +659,9 @@ mod tests {
 
     #[test]
     fn a_deadline_means_the_same_to_a_node_that_comes_later() {
-        let client = Shared::new(Limits::default());
+        let client = Shared::new(Limits::default(), Arc::default());
         while client.now() == Time::ZERO {}
-        let node = Shared::new(Limits::default());
+        let node = Shared::new(Limits::default(), Arc::default());
         assert_eq!(client.instant(Time::ZERO), node.instant(Time::ZERO));
     }
 }

@@ -35,7 +35,7 @@ impl Command {
     /// A command by its name. A subcommand stands behind a space: `CLIENT GETNAME`.
     #[must_use]
     pub fn new(name: &str) -> Command {
-        let mut command = Command { bytes: Vec::with_capacity(128), count: 0, longest: 0 };
+        let mut command = Command { bytes: Vec::with_capacity(192), count: 0, longest: 0 };
         for word in name.split_ascii_whitespace() {
             command.push(word.as_bytes());
         }

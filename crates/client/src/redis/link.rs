@@ -211,12 +211,10 @@ impl Link {
         let now = core.time_of_call();
         let result = core.submit(now, call);
         core.settle(now);
-        if core.wakers.is_empty() {
-            return result;
+        if !core.wakers.is_empty() {
+            // Whoever submits may hold other locks: the driver wakes them.
+            core.transport.notify();
         }
-        let wakers = std::mem::take(&mut core.wakers);
-        drop(core);
-        wakers.into_iter().for_each(Waker::wake);
         result
     }
 

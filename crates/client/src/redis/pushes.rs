@@ -3,7 +3,7 @@
 //! Its lock is taken under that of a connection, and nothing is taken under it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -40,7 +40,10 @@ impl Reader {
 
 /// Who reads what.
 #[derive(Debug, Default)]
-pub(crate) struct Pushes(Mutex<HashMap<Channel, Vec<Arc<Reader>>>>);
+pub(crate) struct Pushes {
+    readers: Mutex<HashMap<Channel, Vec<Arc<Reader>>>>,
+    closed: AtomicBool,
+}
 
 impl Pushes {
     /// A push came. Returns whom to wake.
@@ -49,6 +52,11 @@ impl Pushes {
         let readers = self.lock();
         let readers = readers.get(&channel).into_iter().flatten();
         readers.filter_map(|reader| reader.buffer.push(message.clone())).collect()
+    }
+
+    /// Whether no message comes any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// Somebody reads these.
@@ -96,12 +104,13 @@ impl Pushes {
 
     /// No message comes any more. Returns whom to wake.
     pub(crate) fn close(&self) -> Vec<Waker> {
+        self.closed.store(true, Ordering::Relaxed);
         let all = std::mem::take(&mut *self.lock());
         all.into_values().flatten().filter_map(|reader| reader.buffer.close()).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Channel, Vec<Arc<Reader>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -51,6 +51,9 @@ pub(crate) const MESSAGES_MAX: usize = 1024;
 impl Subscription {
     pub(crate) fn new(client: &Arc<Inner>) -> Subscription {
         let buffer = Arc::new(Buffer::new(MESSAGES_MAX));
+        if client.node.context.pushes.is_closed() {
+            buffer.close();
+        }
         Subscription {
             client: client.clone(),
             reader: Arc::new(Reader::new(buffer.clone())),

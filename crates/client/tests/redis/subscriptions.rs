@@ -98,6 +98,7 @@ async fn the_stream_ends_with_the_client() {
     let mut subscription = client.subscribe([key("news")]).await.unwrap();
     client.close();
     assert_eq!(subscription.next().await, None);
+    assert_eq!(client.subscription().next().await, None);
 }
 
 #[tokio::test]

@@ -145,7 +145,11 @@ async fn what_a_dropped_stream_did_not_take_stops_nobody() {
         let gets = (0..2).map(|_| Command::new("GET").arg(&key));
         let mut replies = client.stream::<Vec<u8>, _>(gets);
         while replies.progress().sent < 2 {
-            poll_fn(|cx| Poll::Ready(drop(Pin::new(&mut replies).poll_next(cx)))).await;
+            poll_fn(|cx| {
+                let _ = Pin::new(&mut replies).poll_next(cx);
+                Poll::Ready(())
+            })
+            .await;
             tokio::task::yield_now().await;
         }
         let all = async {

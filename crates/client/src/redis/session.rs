@@ -29,8 +29,9 @@ use super::sends::Sends;
 /// ```
 ///
 /// Its commands are pipelined like those of a [`Client`]. When it is dropped the connection goes back, unless its state
-/// was changed (SELECT, CLIENT …, MULTI by hand) or something on it is unanswered: then it is closed when
-/// that has ended, and at once if a blocking command was sent.
+/// was changed (SELECT, CLIENT …, MULTI by hand) or somebody still waits for a reply on it: then it is closed when
+/// all is answered, and at once if a blocking command was sent. What was sent and whose reply was dropped runs
+/// before what the next one sends.
 #[derive(Debug)]
 pub struct Session {
     client: Client,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 type Allowed = (&'static str, &'static [&'static str], Option<&'static [&'static str]>);
 
 /// Everything below `client` has a closed list, so that no clock, socket or runtime comes in unseen.
-const GRAPH: [Allowed; 9] = [
+const GRAPH: [Allowed; 10] = [
     ("engine", &[], Some(&["bytes"])),
     (
         "postgres",
@@ -17,6 +17,7 @@ const GRAPH: [Allowed; 9] = [
     ),
     ("redis", &["onetrip-engine"], Some(&["bytes"])),
     ("client", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], None),
+    ("abi", &["onetrip-engine", "onetrip-postgres"], Some(&["bytes"])),
     ("lab", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], None),
     ("cli", &["onetrip", "onetrip-lab", "onetrip-measure"], None),
     ("chaos", &["onetrip", "onetrip-lab"], None),

@@ -280,11 +280,18 @@ fn salted_password(password: &Password, salt: &[u8], iterations: u32) -> [u8; 32
 
 /// SASLprep. A password that it does not allow is taken as it is, as libpq and the server do
 /// (pg_saslprep and its callers in fe-auth-scram.c, auth-scram.c).
+#[cfg(feature = "saslprep")]
 fn normalize(password: &str) -> std::borrow::Cow<'_, str> {
     match stringprep::saslprep(password) {
         Ok(prepared) if !prepared.is_empty() => prepared,
         _ => password.into(),
     }
+}
+
+/// The host has prepared it.
+#[cfg(not(feature = "saslprep"))]
+fn normalize(password: &str) -> &str {
+    password
 }
 
 pub(super) fn xor(a: [u8; 32], b: [u8; 32]) -> [u8; 32] {

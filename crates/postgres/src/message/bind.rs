@@ -145,6 +145,41 @@ pub fn write_named(
     })
 }
 
+/// Appends a Bind with parameters that the host encoded by itself, and [`check_parameters`] has seen.
+///
+/// # Errors
+/// A NUL in a name, more than 65,535 formats, or more than 1 GiB. On every error `out` is as it was before.
+#[inline]
+pub fn write_encoded(
+    out: &mut BytesMut,
+    portal: &str,
+    statement: &str,
+    parameters: &[u8],
+    result_formats: Formats<'_>,
+) -> Result<(), EncodeError> {
+    tagged(out, tag::frontend::BIND, |out| {
+        put_names(out, portal, statement)?;
+        out.put_slice(parameters);
+        result_formats.put(out)
+    })
+}
+
+/// Whether these bytes are what stands between the names and the result formats of a Bind: the formats of
+/// parameters, and the parameters. For a host that encodes them by itself.
+///
+/// # Errors
+/// Another number of formats than none, one, or one for each parameter; lengths that differ from the bytes that
+/// are there.
+pub fn check_parameters(bytes: &[u8]) -> Result<(), Violation> {
+    let mut reader = Reader::new("Bind", bytes);
+    let formats = FormatCodes::read(&mut reader)?.len();
+    let parameters = Values::read(&mut reader)?.len();
+    if formats > 1 && formats != parameters {
+        return Err(reader.fail("it has another number of formats than of parameters"));
+    }
+    reader.end()
+}
+
 /// What all Binds of one statement have in front of their values.
 #[derive(Clone, Debug)]
 pub struct Front {

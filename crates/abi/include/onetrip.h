@@ -1,0 +1,179 @@
+/* onetrip: PostgreSQL without waiting for round trips, behind a C ABI.
+ *
+ * The host keeps the socket, the clock and the randomness. It hands over what arrived, writes what is to be sent,
+ * and walks a table of what happened. Who owns which bytes, and for how long: MEMORY.md.
+ *
+ * Times are milliseconds since any moment that the host keeps; they never go backwards. A connection is
+ * used by one thread at a time. No function blocks, and none calls back.
+ */
+#ifndef ONETRIP_H
+#define ONETRIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct onetrip_connection onetrip_connection;
+
+/* The version of this interface: what a program was written against must be what it is linked with. */
+#define ONETRIP_ABI_VERSION 1
+uint32_t onetrip_abi_version(void);
+
+/* --- what happened --- */
+
+typedef struct onetrip_completion {
+    uint32_t kind;  /* ONETRIP_READY, … */
+    uint32_t token; /* the request that it is about, by the host's own number; 0 for none */
+    uint32_t a;     /* depends on the kind */
+    uint32_t b;     /* depends on the kind */
+    size_t len;     /* of the block, in bytes */
+    const uint8_t *block; /* null if it is empty */
+} onetrip_completion;
+
+enum {
+    ONETRIP_READY = 1,         /* logged in. a: process id. Block: settings, name and value, each ended by a zero byte */
+    ONETRIP_DATA = 2,          /* whole messages of a reply. a: the statement that described its rows; 0: it does so itself */
+    ONETRIP_PIECE = 3,         /* a piece of a long message. a: as above. b: bytes of it still to come */
+    ONETRIP_END = 4,           /* a request ended. a: as above. b: an end, and an outcome << 8. Block: the last part, or the error */
+    ONETRIP_RESTARTED = 5,     /* what came of this reply is void: it is sent again */
+    ONETRIP_EVENT = 6,         /* a message that belongs to no request. a: which. Block: the message */
+    ONETRIP_FULL = 7,          /* a request had to wait in the queue */
+    ONETRIP_DRAINED = 8,       /* nothing waits, and the window is below three quarters; once per FULL */
+    ONETRIP_CANCEL = 9,        /* open a socket, and ask the server to cancel: onetrip_begin_cancel */
+    ONETRIP_NOT_CANCELLED = 10, /* a cancel that was wanted is not made */
+    ONETRIP_ASTRAY = 11,       /* a cancel may still arrive: close the connection once it has answered what it has */
+    ONETRIP_CLOSED = 12,       /* the connection ended. a: why. Block: the server's message, or a text */
+    ONETRIP_FORGOTTEN = 13     /* nothing names this statement any more. a: its number */
+};
+
+/* How a request ended: b & 0xff of ONETRIP_END. */
+enum {
+    ONETRIP_END_COMPLETE = 0,
+    ONETRIP_END_PROVISIONAL = 1, /* done, if the end of its segment is */
+    ONETRIP_END_SERVER = 2,      /* the server answered with an error, which is the block */
+    ONETRIP_END_ABORTED = 3,     /* one before it in its segment failed */
+    ONETRIP_END_DEADLINE = 4,
+    ONETRIP_END_CANCELLED = 5,
+    ONETRIP_END_CLOSED = 6
+};
+
+/* What is known of the effect of a request that failed: b >> 8 of ONETRIP_END. */
+enum {
+    ONETRIP_OUTCOME_NONE = 0,     /* it did not fail */
+    ONETRIP_OUTCOME_NOT_SENT = 1, /* no byte of it was sent */
+    ONETRIP_OUTCOME_REJECTED = 2, /* the server answered that it did not take effect */
+    ONETRIP_OUTCOME_APPLIED = 3,  /* it took effect; only reading the answer failed */
+    ONETRIP_OUTCOME_UNKNOWN = 4   /* it was sent, and there is no final answer */
+};
+
+/* Messages that belong to no request: a of ONETRIP_EVENT. */
+enum { ONETRIP_EVENT_NOTICE = 1, ONETRIP_EVENT_NOTIFICATION = 2, ONETRIP_EVENT_PARAMETER_STATUS = 3 };
+
+/* Why a connection ended: a of ONETRIP_CLOSED. */
+enum {
+    ONETRIP_CLOSE_HOST = 1,      /* the host closed it, or the peer did */
+    ONETRIP_CLOSE_SERVER = 2,    /* the server said so; the block is its error */
+    ONETRIP_CLOSE_VIOLATION = 3, /* a message that the state can't explain; the block says which */
+    ONETRIP_CLOSE_STALLED = 4,   /* the peer took no bytes for too long */
+    ONETRIP_CLOSE_LOGIN = 5      /* the login failed on this side; the block says why */
+};
+
+/* --- memory --- */
+
+uint8_t *onetrip_alloc(size_t len);
+void onetrip_free(uint8_t *start, size_t len);
+
+/* --- connections --- */
+
+/* What is submitted ends at once with its own bytes and is to be sent; what arrives comes out as it came. */
+onetrip_connection *onetrip_echo_new(void);
+
+/* Over a socket that is open, and through TLS if there is to be TLS. The login is to be sent at once; requests may be
+ * submitted at once, and follow it. nonce: 18 fresh random bytes. settings: pairs of name and value, each
+ * ended by a zero byte:
+ *   user; database; password; secure_channel (0 or 1: nobody else can read what is sent); allow_cleartext (0 or 1);
+ *   scram_iterations_max (100000); parameter.NAME (of the startup packet);
+ *   in_flight_max (1024 requests), in_flight_bytes_max (1 MiB), queue_max (16384 requests), queue_bytes_max (16 MiB),
+ *   stall_timeout_ms (30000); prepare_threshold (5: the use at which a text is prepared; 0: never), statements_max (256)
+ */
+onetrip_connection *onetrip_postgres_new(double now, const uint8_t *settings, size_t len, const uint8_t *nonce);
+
+/* Says no goodbye; nobody hears of what was on its way. */
+void onetrip_connection_free(onetrip_connection *connection);
+
+/* --- bytes of the peer --- */
+
+uint8_t *onetrip_input(onetrip_connection *connection, size_t len);
+void onetrip_received(onetrip_connection *connection, double now, size_t len);
+size_t onetrip_transmit_len(onetrip_connection *connection);
+const uint8_t *onetrip_transmit(onetrip_connection *connection);
+void onetrip_written(onetrip_connection *connection, double now, size_t len);
+void onetrip_peer_closed(onetrip_connection *connection);
+/* Takes no more requests, and says goodbye when all is answered. */
+void onetrip_terminate(onetrip_connection *connection, double now);
+
+/* --- time --- */
+
+/* When onetrip_time is to be called; infinity for never. */
+double onetrip_deadline(onetrip_connection *connection);
+void onetrip_time(onetrip_connection *connection, double now);
+
+/* --- requests --- */
+
+/* What a request is. */
+enum {
+    ONETRIP_SIMPLE = 1,    /* any number of statements, by the simple protocol */
+    ONETRIP_BINARY = 2,    /* results in binary form */
+    ONETRIP_MEMBER = 4,    /* more of the same segment follows, before anything else is submitted */
+    ONETRIP_UNPREPARED = 8 /* never prepared by counting */
+};
+
+/* Why a request was refused: nothing of it was sent, and nothing comes under its token. */
+#define ONETRIP_REFUSED_CLOSED (-1.0)
+#define ONETRIP_REFUSED_FULL (-2.0)
+#define ONETRIP_REFUSED_MALFORMED (-3.0)
+#define ONETRIP_REFUSED_NAME_TAKEN (-4.0)
+
+uint8_t *onetrip_request(onetrip_connection *connection, size_t len);
+bool onetrip_echo_submit(onetrip_connection *connection, uint32_t token, size_t len);
+
+/* Submits the first len bytes of the room: the text, the name, and the parameters as they stand in a Bind (formats,
+ * then values; nothing for none). token: from 1 to 1048576, free again when ONETRIP_END has come.
+ * timeout: in milliseconds, and it covers the queue; 0 or infinity for none. Returns 0 if it was sent, its place in the
+ * queue if it waits, or why it was refused. */
+double onetrip_postgres_submit(onetrip_connection *connection, double now, uint32_t token, uint32_t flags,
+                               size_t text_len, size_t name_len, size_t len, double timeout);
+
+/* Ends a segment of members: one sync point for all of them. */
+double onetrip_postgres_sync(onetrip_connection *connection, double now, uint32_t token);
+
+/* Takes a request back that still waits in its place. Whether that was so. */
+bool onetrip_cancel(onetrip_connection *connection, double now, double place);
+
+/* Asks for a request that was sent to be cancelled at the server, where that harms no other. */
+void onetrip_want_cancel(onetrip_connection *connection, double now, uint32_t token);
+/* What to send on a socket of its own, its length in the first four bytes; null if it is not to be sent after all. */
+const uint8_t *onetrip_begin_cancel(onetrip_connection *connection, double now);
+/* end: 0 if no byte of it was sent, 1 if the server closed its socket, 2 if nobody knows. */
+void onetrip_cancel_ended(onetrip_connection *connection, double now, uint32_t end);
+
+/* --- what happened --- */
+
+/* Lets go of what was taken before, and takes what came since. Returns how many records. */
+size_t onetrip_take(onetrip_connection *connection);
+const onetrip_completion *onetrip_completions(onetrip_connection *connection);
+
+/* The transaction status that the server told last: 'I', 'T' or 'E'. */
+uint32_t onetrip_postgres_status(onetrip_connection *connection);
+size_t onetrip_in_flight(onetrip_connection *connection);
+size_t onetrip_queued(onetrip_connection *connection);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,229 @@
+//! What happened, as a table that the host walks: one record each, in the order in which it happened.
+
+use std::ptr;
+
+use bytes::Bytes;
+use onetrip_engine::{Cause, CloseReason, End, Outcome};
+
+/// One record. What `a` and `b` are depends on the kind.
+///
+/// The block lies in the memory of the module and is valid until the next
+/// [`onetrip_take`](crate::export::onetrip_take).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Completion {
+    /// One of [`kind`].
+    pub kind: u32,
+    /// The request that it is about, by the host's own number; 0 where it is about none.
+    pub token: u32,
+    /// See [`kind`].
+    pub a: u32,
+    /// See [`kind`].
+    pub b: u32,
+    /// The length of the block in bytes.
+    pub len: usize,
+    /// The block; null if it is empty.
+    pub block: *const u8,
+}
+
+/// The kinds of records.
+pub mod kind {
+    /// The login is over. `a`: the server's process id. Block: the settings that it reported, as pairs of name and
+    /// value, each ended by a zero byte.
+    pub const READY: u32 = 1;
+    /// A part of a reply: whole messages. `a`: the number of the statement whose columns its rows
+    /// have, unless it describes them itself; 0 for none.
+    pub const DATA: u32 = 2;
+    /// A piece of one message of a reply, which is too long to be handed over whole. `a`: as for `DATA`. `b`: how many
+    /// bytes of the message are still to come.
+    pub const PIECE: u32 = 3;
+    /// A request ended; nothing follows for its token. `a`: as for `DATA`. `b`: one of [`end`](super::end),
+    /// and behind that, shifted by 8 bits, one of [`outcome`](super::outcome). Block: the last part of the
+    /// reply, or the server's error message.
+    pub const END: u32 = 4;
+    /// What came of this reply so far is void: it is sent again.
+    pub const RESTARTED: u32 = 5;
+    /// A message that belongs to no request. `a`: one of [`event`](super::event). Block: the message.
+    pub const EVENT: u32 = 6;
+    /// A request had to wait in the queue. Once, until `DRAINED`.
+    pub const FULL: u32 = 7;
+    /// Nothing waits and the window is below three quarters. Once per `FULL`.
+    pub const DRAINED: u32 = 8;
+    /// The server is to be asked to cancel what it runs: open a socket, call `onetrip_begin_cancel`, send
+    /// the cancel message, and call `onetrip_cancel_ended` whatever becomes of it.
+    pub const CANCEL: u32 = 9;
+    /// A cancel that was wanted is not made. The request goes on.
+    pub const NOT_CANCELLED: u32 = 10;
+    /// A cancel was sent, and nobody knows whether it may still arrive: close the connection once it has
+    /// answered what it has.
+    pub const ASTRAY: u32 = 11;
+    /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). Block: the
+    /// server's message, or a text.
+    pub const CLOSED: u32 = 12;
+    /// Nothing names this statement any more, nor will: what the host keeps of its columns can go. `a`: its number.
+    pub const FORGOTTEN: u32 = 13;
+}
+
+/// How a request ended.
+pub mod end {
+    /// It is done.
+    pub const COMPLETE: u32 = 0;
+    /// Done, if the end of its segment is.
+    pub const PROVISIONAL: u32 = 1;
+    /// The server answered with an error, which is the block.
+    pub const SERVER: u32 = 2;
+    /// One before it in its segment failed, so the server skipped it.
+    pub const ABORTED: u32 = 3;
+    /// Its deadline passed.
+    pub const DEADLINE: u32 = 4;
+    /// It was taken back.
+    pub const CANCELLED: u32 = 5;
+    /// The connection ended.
+    pub const CLOSED: u32 = 6;
+}
+
+/// What is known of the effect of a request that failed.
+pub mod outcome {
+    /// It did not fail.
+    pub const NONE: u32 = 0;
+    /// No byte of it was sent.
+    pub const NOT_SENT: u32 = 1;
+    /// The server answered that it did not take effect.
+    pub const REJECTED: u32 = 2;
+    /// It took effect; only reading the answer failed.
+    pub const APPLIED: u32 = 3;
+    /// It was sent, and there is no final answer.
+    pub const UNKNOWN: u32 = 4;
+}
+
+/// Messages that belong to no request.
+pub mod event {
+    /// A notice of the server.
+    pub const NOTICE: u32 = 1;
+    /// A notification.
+    pub const NOTIFICATION: u32 = 2;
+    /// A setting has another value.
+    pub const PARAMETER_STATUS: u32 = 3;
+}
+
+/// Why a connection ended.
+pub mod close {
+    /// The host closed it, or the peer did.
+    pub const HOST: u32 = 1;
+    /// The server said so. Block: its error message.
+    pub const SERVER: u32 = 2;
+    /// A message came that the state can't explain. Block: what is wrong, as text.
+    pub const VIOLATION: u32 = 3;
+    /// The peer took no bytes for too long.
+    pub const STALLED: u32 = 4;
+    /// The login failed on this side. Block: why, as text.
+    pub const LOGIN: u32 = 5;
+}
+
+/// Records of which the host walks some while others come.
+#[derive(Debug, Default)]
+pub(crate) struct Completions {
+    coming: Records,
+    taken: Records,
+}
+
+/// Records, and the blocks that they point to.
+#[derive(Debug, Default)]
+struct Records {
+    records: Vec<Completion>,
+    blocks: Vec<Bytes>,
+}
+
+impl Completions {
+    pub(crate) fn push(&mut self, kind: u32, token: u32, (a, b): (u32, u32), block: Bytes) {
+        let start = if block.is_empty() { ptr::null() } else { block.as_ptr() };
+        let record = Completion { kind, token, a, b, len: block.len(), block: start };
+        self.coming.records.push(record);
+        if !block.is_empty() {
+            self.coming.blocks.push(block);
+        }
+    }
+
+    /// Lets go of what was taken before, and takes what came since.
+    pub(crate) fn take(&mut self) -> &[Completion] {
+        self.taken.records.clear();
+        self.taken.blocks.clear();
+        std::mem::swap(&mut self.coming, &mut self.taken);
+        &self.taken.records
+    }
+
+    pub(crate) fn taken(&self) -> &[Completion] {
+        &self.taken.records
+    }
+}
+
+/// The second number of an end.
+pub(crate) fn end_code(end: End) -> u32 {
+    let failure = match end {
+        End::Complete => return end::COMPLETE,
+        End::Provisional => return end::PROVISIONAL,
+        End::Failed(failure) => failure,
+    };
+    let cause = match failure.cause {
+        Cause::Server => end::SERVER,
+        Cause::Aborted => end::ABORTED,
+        Cause::Deadline => end::DEADLINE,
+        Cause::Cancelled => end::CANCELLED,
+        Cause::Closed => end::CLOSED,
+    };
+    cause | outcome_code(failure.outcome) << 8
+}
+
+fn outcome_code(outcome: Outcome) -> u32 {
+    match outcome {
+        Outcome::NotSent => outcome::NOT_SENT,
+        Outcome::Rejected => outcome::REJECTED,
+        Outcome::Applied => outcome::APPLIED,
+        Outcome::Unknown => outcome::UNKNOWN,
+    }
+}
+
+/// The number and the block of an end of a connection.
+pub(crate) fn close_code(reason: CloseReason) -> (u32, Bytes) {
+    match reason {
+        CloseReason::Host => (close::HOST, Bytes::new()),
+        CloseReason::Server(block) => (close::SERVER, block),
+        CloseReason::Violation(why) => (close::VIOLATION, Bytes::from_static(why.0.as_bytes())),
+        CloseReason::Stalled => (close::STALLED, Bytes::new()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_walked_stays_while_more_comes() {
+        let mut completions = Completions::default();
+        completions.push(kind::DATA, 7, (1, 2), Bytes::from_static(b"first"));
+        let first = completions.take()[0];
+        for token in 0..1_000 {
+            completions.push(kind::END, token, (0, 0), Bytes::from(vec![b'x'; 100]));
+        }
+        let still = completions.taken();
+        assert_eq!((still.len(), still[0].block, still[0].len), (1, first.block, 5));
+        assert_eq!(completions.take().len(), 1_000);
+        assert_eq!(completions.take().len(), 0);
+    }
+
+    #[test]
+    fn each_failure_has_a_number_of_its_own() {
+        use onetrip_engine::Failure;
+        let causes =
+            [Cause::Server, Cause::Aborted, Cause::Deadline, Cause::Cancelled, Cause::Closed];
+        let outcomes = [Outcome::NotSent, Outcome::Rejected, Outcome::Applied, Outcome::Unknown];
+        let mut codes = vec![end_code(End::Complete), end_code(End::Provisional)];
+        for cause in causes {
+            codes.extend(outcomes.map(|outcome| end_code(End::Failed(Failure { outcome, cause }))));
+        }
+        let all = codes.len();
+        codes.sort_unstable();
+        codes.dedup();
+        assert_eq!(codes.len(), all);
+    }
+}

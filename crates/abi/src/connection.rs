@@ -1,0 +1,186 @@
+//! One connection as the host holds it: what is on the other end, what arrived, what happened.
+
+use bytes::BytesMut;
+use onetrip_engine::{CancelEnd, Ticket, Time};
+
+use crate::completion::{Completion, Completions};
+use crate::echo::Echo;
+use crate::input::Input;
+use crate::postgres::Postgres;
+use crate::postgres::Refused;
+use crate::postgres::request::Submission;
+
+/// One connection. A host has a pointer to it, from `onetrip_…_new` until `onetrip_free_connection`.
+#[derive(Debug)]
+pub struct Connection {
+    peer: Peer,
+    pub(crate) input: Input,
+    /// Room in which the host writes a request.
+    pub(crate) request: Vec<u8>,
+    completions: Completions,
+    cancel: BytesMut,
+}
+
+#[derive(Debug)]
+enum Peer {
+    Echo(Echo),
+    Postgres(Box<Postgres>),
+}
+
+impl Connection {
+    pub(crate) fn echo() -> Connection {
+        Connection::of(Peer::Echo(Echo::default()), Completions::default())
+    }
+
+    pub(crate) fn postgres(now: Time, settings: &[u8], nonce: [u8; 18]) -> Connection {
+        let mut completions = Completions::default();
+        let postgres = Postgres::new(now, settings, nonce, &mut completions);
+        Connection::of(Peer::Postgres(Box::new(postgres)), completions)
+    }
+
+    fn of(peer: Peer, completions: Completions) -> Connection {
+        Connection {
+            peer,
+            input: Input::default(),
+            request: Vec::new(),
+            completions,
+            cancel: BytesMut::new(),
+        }
+    }
+
+    /// Room for a request of so many bytes.
+    pub(crate) fn room(&mut self, len: usize) -> *mut u8 {
+        if self.request.len() < len {
+            self.request.resize(len, 0);
+        }
+        self.request.as_mut_ptr()
+    }
+
+    /// The input has grown.
+    pub(crate) fn received(&mut self, now: Time) {
+        let (input, to) = (self.input.bytes(), &mut self.completions);
+        match &mut self.peer {
+            Peer::Echo(echo) => echo.receive(input, to),
+            Peer::Postgres(postgres) => postgres.receive(now, input, to),
+        }
+    }
+
+    pub(crate) fn transmit(&self) -> &[u8] {
+        match &self.peer {
+            Peer::Echo(echo) => echo.transmit(),
+            Peer::Postgres(postgres) => postgres.transmit(),
+        }
+    }
+
+    pub(crate) fn written(&mut self, now: Time, bytes: usize) {
+        match &mut self.peer {
+            Peer::Echo(echo) => echo.written(bytes),
+            Peer::Postgres(postgres) => postgres.written(now, bytes, &mut self.completions),
+        }
+    }
+
+    pub(crate) fn time(&mut self, now: Time) {
+        self.on_postgres((), |postgres, to| postgres.time(now, to));
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        match &self.peer {
+            Peer::Echo(_) => Time::NEVER,
+            Peer::Postgres(postgres) => postgres.deadline(),
+        }
+    }
+
+    pub(crate) fn peer_closed(&mut self) {
+        self.on_postgres((), |postgres, to| postgres.peer_closed(to));
+    }
+
+    pub(crate) fn terminate(&mut self, now: Time) {
+        self.on_postgres((), |postgres, to| postgres.terminate(now, to));
+    }
+
+    pub(crate) fn submit_echo(&mut self, token: u32, len: usize) -> bool {
+        let (Peer::Echo(echo), Some(request)) = (&mut self.peer, self.request.get(..len)) else {
+            return false;
+        };
+        echo.submit(token, request, &mut self.completions);
+        true
+    }
+
+    /// Takes a request that the host has written: a text, a name, and parameters.
+    pub(crate) fn submit_postgres(
+        &mut self,
+        now: Time,
+        (token, flags): (u32, u32),
+        (text_len, name_len, len): (usize, usize, usize),
+        deadline: Time,
+    ) -> Result<Ticket, Refused> {
+        let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {
+            return Err(Refused::Malformed);
+        };
+        let request = request.get(..len).ok_or(Refused::Malformed)?;
+        let submission = Submission::read(flags, request, text_len, name_len);
+        let submission = submission.ok_or(Refused::Malformed)?;
+        postgres.submit(now, token, submission, deadline, completions)
+    }
+
+    pub(crate) fn sync(&mut self, now: Time, token: u32) -> Result<Ticket, Refused> {
+        self.on_postgres(Err(Refused::Malformed), |postgres, to| postgres.sync(now, token, to))
+    }
+
+    pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket) -> bool {
+        self.on_postgres(false, |postgres, to| postgres.cancel(now, ticket, to))
+    }
+
+    pub(crate) fn want_cancel(&mut self, now: Time, token: u32) {
+        self.on_postgres((), |postgres, to| postgres.want_cancel(now, token, to));
+    }
+
+    pub(crate) fn begin_cancel(&mut self, now: Time) -> &[u8] {
+        self.cancel.clear();
+        if let Peer::Postgres(postgres) = &mut self.peer
+            && postgres.begin_cancel(now, &mut self.completions)
+        {
+            postgres.cancel_message(&mut self.cancel);
+        }
+        &self.cancel
+    }
+
+    pub(crate) fn cancel_ended(&mut self, now: Time, end: CancelEnd) {
+        self.on_postgres((), |postgres, to| postgres.cancel_ended(now, end, to));
+    }
+
+    /// The transaction status: the letter of ReadyForQuery.
+    pub(crate) fn status(&self) -> u8 {
+        match &self.peer {
+            Peer::Echo(_) => 0,
+            Peer::Postgres(postgres) => postgres.status(),
+        }
+    }
+
+    /// Requests that were sent and not answered, and those that wait for the window.
+    pub(crate) fn pending(&self) -> (usize, usize) {
+        match &self.peer {
+            Peer::Echo(_) => (0, 0),
+            Peer::Postgres(postgres) => (postgres.in_flight(), postgres.queued()),
+        }
+    }
+
+    pub(crate) fn take(&mut self) -> usize {
+        self.completions.take().len()
+    }
+
+    pub(crate) fn taken(&self) -> &[Completion] {
+        self.completions.taken()
+    }
+
+    fn on_postgres<R>(
+        &mut self,
+        otherwise: R,
+        act: impl FnOnce(&mut Postgres, &mut Completions) -> R,
+    ) -> R {
+        match &mut self.peer {
+            Peer::Echo(_) => otherwise,
+            Peer::Postgres(postgres) => act(postgres, &mut self.completions),
+        }
+    }
+}

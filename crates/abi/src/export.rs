@@ -1,0 +1,324 @@
+//! The functions that a host calls, each declared in `include/onetrip.h`.
+//!
+//! # Safety
+//! Of all of them: a connection is one that `onetrip_…_new` returned and that was not freed, and is used by one
+//! thread at a time; other pointers are valid for the lengths beside them. Nothing else is trusted: lengths, texts
+//! and numbers are checked.
+
+#![allow(unsafe_code)]
+#![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
+
+use onetrip_engine::{CancelEnd, Ticket};
+
+use crate::completion::Completion;
+use crate::connection::Connection;
+use crate::memory;
+use crate::postgres::Refused;
+use crate::time::{deadline, millis, time};
+
+/// What a request is; bits that the host sets.
+pub mod flag {
+    /// It is a text of any number of statements, by the simple protocol.
+    pub const SIMPLE: u32 = 1;
+    /// Its results are to come in binary form.
+    pub const BINARY: u32 = 1 << 1;
+    /// It shares a sync point with the next one: more of the same segment follows in the same turn.
+    pub const MEMBER: u32 = 1 << 2;
+    /// It is never prepared by counting.
+    pub const UNPREPARED: u32 = 1 << 3;
+    pub(crate) const ALL: u32 = SIMPLE | BINARY | MEMBER | UNPREPARED;
+}
+
+/// Why a request was not taken. Nothing of it was sent, and nothing comes under its token.
+pub mod refused {
+    /// The connection has ended, or takes no new requests.
+    pub const CLOSED: f64 = -1.0;
+    /// The queue is full.
+    pub const FULL: f64 = -2.0;
+    /// It is no request: lengths that do not fit, a text that is not UTF-8 or holds a zero byte, unknown flags,
+    /// a token that is 0, too large or on its way already.
+    pub const MALFORMED: f64 = -3.0;
+    /// The name stands for another text.
+    pub const NAME_TAKEN: f64 = -4.0;
+}
+
+/// The version of this interface. It changes with what a host would have to change for.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_abi_version() -> u32 {
+    1
+}
+
+// --- memory ---
+
+/// Memory of the module for the host to write to: zeroed, and null for no bytes. It is the host's
+/// until [`onetrip_free`].
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_alloc(len: usize) -> *mut u8 {
+    memory::alloc(len)
+}
+
+/// Gives memory back, with the length with which it was asked for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_free(start: *mut u8, len: usize) {
+    // SAFETY: the host's promise at the top.
+    unsafe { memory::free(start, len) }
+}
+
+// --- connections ---
+
+/// A connection without a server: what is submitted ends at once with its own bytes and is to be sent, and what
+/// arrives comes out as it came.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_echo_new() -> *mut Connection {
+    Box::into_raw(Box::new(Connection::echo()))
+}
+
+/// A connection to PostgreSQL over a socket that is open, and through TLS if there is to be TLS. The login is to be
+/// sent at once; requests may be submitted at once, and follow it. `settings`: pairs of name and value, each ended by a
+/// zero byte. `nonce`: 18 fresh random bytes. Wrong settings come out as a `CLOSED` that says what is wrong.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_new(
+    now: f64,
+    settings: *const u8,
+    len: usize,
+    nonce: *const u8,
+) -> *mut Connection {
+    let mut fresh = [0; 18];
+    // SAFETY: the host's promise at the top.
+    let (settings, given) = unsafe { (memory::bytes(settings, len), memory::bytes(nonce, 18)) };
+    if given.len() == fresh.len() {
+        fresh.copy_from_slice(given);
+    }
+    Box::into_raw(Box::new(Connection::postgres(time(now), settings, fresh)))
+}
+
+/// Frees a connection and all that it holds. No goodbye is said, and nobody hears of what was on its way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_connection_free(connection: *mut Connection) {
+    if !connection.is_null() {
+        // SAFETY: the host's promise at the top.
+        drop(unsafe { Box::from_raw(connection) });
+    }
+}
+
+/// The connection behind a pointer, for one call.
+///
+/// # Safety
+/// As at the top.
+unsafe fn of<'a>(connection: *mut Connection) -> &'a mut Connection {
+    // SAFETY: the host's promise at the top.
+    unsafe { &mut *connection }
+}
+
+// --- bytes of the peer ---
+
+/// Room for so many bytes that arrived. Valid until [`onetrip_received`], or until it is asked for anew.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_input(connection: *mut Connection, len: usize) -> *mut u8 {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.input.room(len)
+}
+
+/// The host has written so many bytes to the room; they are framed, and replies may end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_received(connection: *mut Connection, now: f64, len: usize) {
+    // SAFETY: the host's promise at the top, and that it has written these bytes.
+    let connection = unsafe {
+        let connection = of(connection);
+        connection.input.received(len);
+        connection
+    };
+    connection.received(time(now));
+}
+
+/// How many bytes are to be sent.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_transmit_len(connection: *mut Connection) -> usize {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.transmit().len()
+}
+
+/// What is to be sent. Valid until the next call that submits, takes bytes or says that some were written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_transmit(connection: *mut Connection) -> *const u8 {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.transmit().as_ptr()
+}
+
+/// So many bytes of what is to be sent were handed to TLS or to the operating system.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_written(connection: *mut Connection, now: f64, len: usize) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.written(time(now), len);
+}
+
+/// The peer has closed the connection, or it is lost: all that is on its way ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_peer_closed(connection: *mut Connection) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.peer_closed();
+}
+
+/// Takes no more requests, and says goodbye when all is answered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_terminate(connection: *mut Connection, now: f64) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.terminate(time(now));
+}
+
+// --- time ---
+
+/// When [`onetrip_time`] is to be called; infinity for never. It changes with each call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_deadline(connection: *mut Connection) -> f64 {
+    // SAFETY: the host's promise at the top.
+    millis(unsafe { of(connection) }.deadline())
+}
+
+/// It is so late. What has a deadline that has passed ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_time(connection: *mut Connection, now: f64) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.time(time(now));
+}
+
+// --- requests ---
+
+/// Room in which a request is written. Valid until it is submitted, or until room is asked for anew.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_request(connection: *mut Connection, len: usize) -> *mut u8 {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.room(len)
+}
+
+/// Submits so many bytes of the room to an echo. Whether it is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_echo_submit(
+    connection: *mut Connection,
+    token: u32,
+    len: usize,
+) -> bool {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.submit_echo(token, len)
+}
+
+/// Submits a statement: `len` bytes of the room, which are its text, its name if it has one, and its parameters as they
+/// stand in a Bind (formats, then values; nothing at all for none). `timeout` is in milliseconds and covers the
+/// queue; infinity or 0 for none. Returns 0 if it was sent, or its place in the queue, by which it can be
+/// taken back; or one of [`refused`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_submit(
+    connection: *mut Connection,
+    now: f64,
+    token: u32,
+    flags: u32,
+    text_len: usize,
+    name_len: usize,
+    len: usize,
+    timeout: f64,
+) -> f64 {
+    let now = time(now);
+    // SAFETY: the host's promise at the top.
+    let connection = unsafe { of(connection) };
+    let lens = (text_len, name_len, len);
+    place(connection.submit_postgres(now, (token, flags), lens, deadline(now, timeout)))
+}
+
+/// Ends a segment of members: one sync point for all of them.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_sync(
+    connection: *mut Connection,
+    now: f64,
+    token: u32,
+) -> f64 {
+    // SAFETY: the host's promise at the top.
+    place(unsafe { of(connection) }.sync(time(now), token))
+}
+
+/// Takes a request back that has not been sent: it ends as cancelled. Whether that was so.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cancel(connection: *mut Connection, now: f64, place: f64) -> bool {
+    let queued = place > 0.0;
+    // SAFETY: the host's promise at the top.
+    queued && unsafe { of(connection) }.cancel(time(now), Ticket::Queued(place as u64 - 1))
+}
+
+/// Asks for a request that was sent to be cancelled at the server, where that harms no other. What becomes
+/// of it comes as `CANCEL` or `NOT_CANCELLED`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_want_cancel(connection: *mut Connection, now: f64, token: u32) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.want_cancel(time(now), token);
+}
+
+/// A socket to the server is open, and the cancel is about to be sent on it. Returns what to send, its length in front as
+/// the protocol has it; null if it is not to be sent after all. Valid until the next call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_begin_cancel(connection: *mut Connection, now: f64) -> *const u8 {
+    // SAFETY: the host's promise at the top.
+    let message = unsafe { of(connection) }.begin_cancel(time(now));
+    if message.is_empty() { std::ptr::null() } else { message.as_ptr() }
+}
+
+/// What became of a cancel: 0 if no byte of it was sent, 1 if the server closed its socket, 2 if nobody
+/// knows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cancel_ended(connection: *mut Connection, now: f64, end: u32) {
+    let end = match end {
+        0 => CancelEnd::NotSent,
+        1 => CancelEnd::Closed,
+        _ => CancelEnd::Lost,
+    };
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.cancel_ended(time(now), end);
+}
+
+fn place(submitted: Result<Ticket, Refused>) -> f64 {
+    match submitted {
+        Ok(Ticket::Queued(number)) => (number + 1) as f64,
+        Ok(Ticket::Sent | Ticket::Waiting(_)) => 0.0,
+        Err(Refused::Closed) => refused::CLOSED,
+        Err(Refused::Full) => refused::FULL,
+        Err(Refused::Malformed) => refused::MALFORMED,
+        Err(Refused::NameTaken) => refused::NAME_TAKEN,
+    }
+}
+
+// --- what happened ---
+
+/// Lets go of the completions that were taken before, with their blocks, and takes those that came since. Returns how
+/// many.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_take(connection: *mut Connection) -> usize {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.take()
+}
+
+/// The completions that were taken last, one behind the other. They and their blocks are valid until the next
+/// [`onetrip_take`], whatever is called meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_completions(connection: *mut Connection) -> *const Completion {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.taken().as_ptr()
+}
+
+/// The transaction status that the server told last: the letter `I`, `T` or `E`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_status(connection: *mut Connection) -> u32 {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.status().into()
+}
+
+/// Requests that were sent and not answered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_in_flight(connection: *mut Connection) -> usize {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.pending().0
+}
+
+/// Requests that wait for the window.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_queued(connection: *mut Connection) -> usize {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.pending().1
+}

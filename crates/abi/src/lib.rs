@@ -1,0 +1,27 @@
+//! The engine behind plain exported functions: a native library for C, a WebAssembly module for
+//! JavaScript. `include/onetrip.h` declares them, `MEMORY.md` says who owns which bytes.
+//!
+//! A host keeps the socket, the clock and the randomness. It hands over what arrived, writes what is
+//! to be sent, and walks a table of completions. What it submits is encoded by itself, straight into the memory
+//! of the module.
+//!
+//! * [`export`]: the functions, and the only place that takes pointers.
+//! * [`completion`]: what a host walks.
+//! * `connection`: one connection, whatever is on the other end.
+//! * `postgres`: login, statements, requests.
+//! * `echo`: an engine without a server, to test how bytes cross.
+//!
+//! Deliberately absent: sockets, clocks, randomness, threads, and values: a row is decoded by the host.
+
+pub mod completion;
+pub mod export;
+
+mod connection;
+mod echo;
+mod input;
+mod memory;
+mod postgres;
+mod settings;
+mod time;
+
+pub use connection::Connection;

@@ -1,0 +1,126 @@
+//! The settings of a connection: pairs of name and value, each ended by a zero byte, as in PostgreSQL's own
+//! startup packet.
+
+use std::time::Duration;
+
+use onetrip_engine::Limits;
+use onetrip_postgres::startup::StartupConfig;
+
+/// What a connection to PostgreSQL is told.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    pub(crate) startup: StartupConfig,
+    pub(crate) limits: Limits,
+    /// At which use of a text it is prepared; 0 for never. Default 5, as in pgjdbc's prepareThreshold.
+    pub(crate) prepare_threshold: u32,
+    /// Statements that are kept prepared. Default 256, as in pgjdbc's preparedStatementCacheQueries.
+    pub(crate) statements_max: usize,
+}
+
+/// What is not a setting: one line.
+pub(crate) type Invalid = String;
+
+impl Settings {
+    pub(crate) fn read(bytes: &[u8]) -> Result<Settings, Invalid> {
+        let mut settings = Settings {
+            startup: StartupConfig::new(""),
+            limits: Limits::default(),
+            prepare_threshold: 5,
+            statements_max: 256,
+        };
+        for (name, value) in pairs(bytes)? {
+            settings.set(name, value)?;
+        }
+        match settings.startup.user.is_empty() {
+            true => Err("the settings name no user".into()),
+            false => Ok(settings),
+        }
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Invalid> {
+        let (startup, limits) = (&mut self.startup, &mut self.limits);
+        match name {
+            "user" => startup.user = value.into(),
+            "database" => startup.database = Some(value.into()),
+            "password" => startup.password = Some(value.into()),
+            "secure_channel" => startup.secure_channel = flag(name, value)?,
+            "allow_cleartext" => startup.allow_cleartext = flag(name, value)?,
+            "scram_iterations_max" => startup.scram_iterations_max = number(name, value)?,
+            "in_flight_max" => limits.in_flight_max = number(name, value)?,
+            "in_flight_bytes_max" => limits.in_flight_bytes_max = number(name, value)?,
+            "queue_max" => limits.queue_max = number(name, value)?,
+            "queue_bytes_max" => limits.queue_bytes_max = number(name, value)?,
+            "stall_timeout_ms" => {
+                limits.stall_timeout = Duration::from_millis(number(name, value)?);
+            }
+            "prepare_threshold" => self.prepare_threshold = number(name, value)?,
+            "statements_max" => self.statements_max = number(name, value)?,
+            _ => match name.strip_prefix("parameter.") {
+                Some(name) => startup.parameters.push((name.into(), value.into())),
+                None => return Err(format!("{name} is no setting")),
+            },
+        }
+        Ok(())
+    }
+}
+
+fn pairs(bytes: &[u8]) -> Result<Vec<(&str, &str)>, Invalid> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "the settings are not UTF-8")?;
+    let Some(text) = text.strip_suffix('\0') else {
+        return Err("the settings do not end with a zero byte".into());
+    };
+    let mut texts = text.split('\0');
+    let mut pairs = Vec::new();
+    while let Some(name) = texts.next() {
+        let value = texts.next().ok_or_else(|| format!("the setting {name} has no value"))?;
+        pairs.push((name, value));
+    }
+    Ok(pairs)
+}
+
+fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Invalid> {
+    value.parse().map_err(|_| format!("{name} is to be a number"))
+}
+
+fn flag(name: &str, value: &str) -> Result<bool, Invalid> {
+    match value {
+        "0" => Ok(false),
+        "1" => Ok(true),
+        _ => Err(format!("{name} is to be 0 or 1")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_parameters_of_the_server_passed_on() {
+        let read = Settings::read(
+            b"user\0me\0password\0secret\0parameter.application_name\0tests\0in_flight_max\x0077\0",
+        );
+        let settings = read.unwrap();
+        assert_eq!(settings.startup.user, "me");
+        assert_eq!(settings.limits.in_flight_max, 77);
+        let parameters = [("application_name".to_owned(), "tests".to_owned())];
+        assert_eq!(settings.startup.parameters, parameters);
+    }
+
+    #[test]
+    fn what_is_no_setting_is_named_and_its_value_is_not() {
+        let faults: [(&[u8], &str); 7] = [
+            (b"", "the settings do not end with a zero byte"),
+            (b"user\0me", "the settings do not end with a zero byte"),
+            (b"database\0d\0", "the settings name no user"),
+            (b"user\0me\0colour\0blue\0", "colour is no setting"),
+            (b"user\0me\0queue_max\0many\0", "queue_max is to be a number"),
+            (b"user\0me\0secure_channel\0yes\0", "secure_channel is to be 0 or 1"),
+            (b"user\0me\0password\0", "the setting password has no value"),
+        ];
+        for (bytes, why) in faults {
+            assert_eq!(Settings::read(bytes).unwrap_err(), why);
+        }
+    }
+}

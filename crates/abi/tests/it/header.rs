@@ -1,0 +1,148 @@
+//! That the header says what the functions are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use onetrip_abi::completion::{Completion, close, end, event, kind, outcome};
+use onetrip_abi::export::{flag, refused};
+
+const HEADER: &str = include_str!("../../include/onetrip.h");
+const SOURCE: &str = include_str!("../../src/export.rs");
+
+/// Functions by name, each with the number of its parameters.
+fn functions(text: &str, before: &str) -> BTreeMap<String, usize> {
+    let found = text.match_indices(before).map(|(at, _)| &text[at + before.len()..]);
+    let functions = found.filter_map(|rest| {
+        let (name, rest) = rest.split_once('(')?;
+        let (parameters, _) = rest.split_once(')')?;
+        let count = parameters.split(',').filter(|it| !matches!(it.trim(), "" | "void")).count();
+        let is_name = name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
+        is_name.then(|| (name.to_owned(), count))
+    });
+    functions.collect()
+}
+
+/// The header without its comments.
+fn declarations() -> String {
+    let mut text = String::new();
+    let mut rest = HEADER;
+    while let Some((before, behind)) = rest.split_once("/*") {
+        text.push_str(before);
+        rest = behind.split_once("*/").unwrap().1;
+    }
+    text + rest
+}
+
+#[test]
+fn each_function_is_declared_with_as_many_parameters_as_it_has() {
+    let in_source = functions(SOURCE, "extern \"C\" fn ");
+    assert!(in_source.len() > 20, "{in_source:?}");
+    let in_header: BTreeMap<String, usize> = functions(&declarations(), "onetrip_")
+        .into_iter()
+        .map(|(name, count)| (format!("onetrip_{name}"), count))
+        .collect();
+    assert_eq!(in_header, in_source);
+}
+
+#[test]
+fn each_number_of_the_header_is_the_one_in_the_source() {
+    let expected: BTreeSet<(String, i64)> = [
+        ("READY", kind::READY),
+        ("DATA", kind::DATA),
+        ("PIECE", kind::PIECE),
+        ("END", kind::END),
+        ("RESTARTED", kind::RESTARTED),
+        ("EVENT", kind::EVENT),
+        ("FULL", kind::FULL),
+        ("DRAINED", kind::DRAINED),
+        ("CANCEL", kind::CANCEL),
+        ("NOT_CANCELLED", kind::NOT_CANCELLED),
+        ("ASTRAY", kind::ASTRAY),
+        ("CLOSED", kind::CLOSED),
+        ("FORGOTTEN", kind::FORGOTTEN),
+        ("END_COMPLETE", end::COMPLETE),
+        ("END_PROVISIONAL", end::PROVISIONAL),
+        ("END_SERVER", end::SERVER),
+        ("END_ABORTED", end::ABORTED),
+        ("END_DEADLINE", end::DEADLINE),
+        ("END_CANCELLED", end::CANCELLED),
+        ("END_CLOSED", end::CLOSED),
+        ("OUTCOME_NONE", outcome::NONE),
+        ("OUTCOME_NOT_SENT", outcome::NOT_SENT),
+        ("OUTCOME_REJECTED", outcome::REJECTED),
+        ("OUTCOME_APPLIED", outcome::APPLIED),
+        ("OUTCOME_UNKNOWN", outcome::UNKNOWN),
+        ("EVENT_NOTICE", event::NOTICE),
+        ("EVENT_NOTIFICATION", event::NOTIFICATION),
+        ("EVENT_PARAMETER_STATUS", event::PARAMETER_STATUS),
+        ("CLOSE_HOST", close::HOST),
+        ("CLOSE_SERVER", close::SERVER),
+        ("CLOSE_VIOLATION", close::VIOLATION),
+        ("CLOSE_STALLED", close::STALLED),
+        ("CLOSE_LOGIN", close::LOGIN),
+        ("SIMPLE", flag::SIMPLE),
+        ("BINARY", flag::BINARY),
+        ("MEMBER", flag::MEMBER),
+        ("UNPREPARED", flag::UNPREPARED),
+    ]
+    .map(|(name, number)| (name.to_owned(), number.into()))
+    .into();
+    let text = declarations();
+    let numbers = text.split(['{', '}', ',', ';']).filter_map(|item| {
+        let (name, number) = item.trim().split_once(" = ")?;
+        Some((name.strip_prefix("ONETRIP_")?.to_owned(), number.trim().parse().ok()?))
+    });
+    assert_eq!(numbers.collect::<BTreeSet<_>>(), expected);
+    for (name, number) in [
+        ("CLOSED", refused::CLOSED),
+        ("FULL", refused::FULL),
+        ("MALFORMED", refused::MALFORMED),
+        ("NAME_TAKEN", refused::NAME_TAKEN),
+    ] {
+        let line = format!("#define ONETRIP_REFUSED_{name} ({number:.1})\n");
+        assert!(HEADER.contains(&line), "{line}");
+    }
+    let version = onetrip_abi::export::onetrip_abi_version();
+    assert!(HEADER.contains(&format!("#define ONETRIP_ABI_VERSION {version}\n")));
+}
+
+#[test]
+fn a_c_compiler_takes_the_header_and_lays_a_record_out_as_rust_does() {
+    let offsets = [
+        ("token", std::mem::offset_of!(Completion, token)),
+        ("b", std::mem::offset_of!(Completion, b)),
+        ("len", std::mem::offset_of!(Completion, len)),
+        ("block", std::mem::offset_of!(Completion, block)),
+    ];
+    let checks: String = offsets
+        .iter()
+        .map(|(field, at)| {
+            format!("_Static_assert(offsetof(onetrip_completion, {field}) == {at}, \"{field}\");\n")
+        })
+        .collect();
+    let size = size_of::<Completion>();
+    let program = format!(
+        "#include \"onetrip.h\"\n{checks}_Static_assert(sizeof(onetrip_completion) == {size}, \"size\");\n"
+    );
+    let folder = std::env::temp_dir().join(format!("onetrip-header-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("check.c");
+    std::fs::write(&file, program).unwrap();
+    let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
+    let output = Command::new("cc")
+        .args([
+            "-std=c11",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-fsyntax-only",
+            "-I",
+            include,
+        ])
+        .arg(&file)
+        .output();
+    std::fs::remove_dir_all(&folder).unwrap();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,15 @@
+//! The interface as a host uses it: from the outside, through the exported functions, with a plain socket.
+
+#![allow(unsafe_code, clippy::unwrap_used, reason = "it is a host")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a host has socket and clock"
+)]
+
+mod echo;
+mod header;
+mod host;
+mod login;
+mod requests;
+mod statements;

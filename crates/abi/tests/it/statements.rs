@@ -1,0 +1,150 @@
+//! Which texts are prepared, and that nobody notices but the server.
+
+use onetrip_abi::completion::{end, kind};
+use onetrip_abi::export::{flag, refused};
+
+use crate::host::Host;
+
+/// The names of the statements that the session has prepared, in order.
+fn prepared(host: &mut Host) -> Vec<String> {
+    let text = "select name from pg_prepared_statements order by prepare_time, name";
+    let token = host.submit(flag::UNPREPARED, text, "", &[]);
+    host.answer(token).values()
+}
+
+#[test]
+fn a_text_is_prepared_at_its_fifth_use_and_then_only_bound() {
+    let mut host = Host::connect("");
+    let tags: Vec<String> = (0..7).map(|_| host.run("select $1::text", &["x"]).tags()).collect();
+    let unnamed = "12TDC";
+    assert_eq!(tags, [unnamed, unnamed, unnamed, unnamed, "1tT2DC", "2DC", "2DC"]);
+    assert_eq!(prepared(&mut host).len(), 1);
+}
+
+#[test]
+fn rows_without_a_description_say_by_which_statement_they_were_described() {
+    let mut host = Host::connect("prepare_threshold\x001\0");
+    let first = host.run("select 'a', 1", &[]);
+    let second = host.run("select 'a', 1", &[]);
+    let other = host.run("select 'b', 2", &[]);
+    assert_ne!(first.statement, 0);
+    assert_eq!((second.statement, second.tags().as_str()), (first.statement, "2DC"));
+    assert_ne!(other.statement, first.statement);
+}
+
+#[test]
+fn those_that_come_before_the_parse_was_answered_depend_on_nobody() {
+    let mut host = Host::connect("prepare_threshold\x001\0");
+    let tokens: Vec<u32> = (0..5).map(|_| host.submit(0, "select 'x'", "", &[])).collect();
+    let tags: Vec<String> = tokens.into_iter().map(|token| host.answer(token).tags()).collect();
+    assert_eq!(tags, ["1tT2DC", "12TDC", "12TDC", "12TDC", "12TDC"]);
+    assert_eq!(host.run("select 'x'", &[]).tags(), "2DC");
+}
+
+#[test]
+fn a_parse_that_fails_fails_its_own_and_the_next_use_prepares_anew() {
+    let mut host = Host::connect("prepare_threshold\x001\0");
+    let failed = host.run("select * from not_there_yet", &[]);
+    assert_eq!((failed.end, failed.error(b'C')), (end::SERVER, "42P01".into()));
+    host.run_simple("create temp table not_there_yet as select 'now' as it");
+    assert_eq!(host.run("select * from not_there_yet", &[]).tags(), "31tT2DC");
+    assert_eq!(host.run("select * from not_there_yet", &[]).values(), ["now"]);
+}
+
+#[test]
+fn a_plan_that_went_stale_is_healed_and_described_anew() {
+    let mut host = Host::connect("prepare_threshold\x001\0");
+    host.run_simple("create temp table changing as select 'a' as it");
+    host.run("select * from changing", &[]);
+    host.run_simple("alter table changing add more int");
+    let healed = host.run("select * from changing", &[]);
+    assert_eq!(healed.end, end::COMPLETE);
+    assert_eq!(healed.tags(), "31tT2DC");
+    assert_eq!(host.run("select * from changing", &[]).tags(), "2DC");
+}
+
+#[test]
+fn statements_that_the_server_lost_are_prepared_again() {
+    let mut host = Host::connect("prepare_threshold\x001\0");
+    host.run("select 'kept'", &[]);
+    host.run_simple("discard all");
+    assert_eq!(host.run("select 'kept'", &[]).tags(), "31tT2DC");
+    assert_eq!(host.run("select 'kept'", &[]).tags(), "2DC");
+}
+
+#[test]
+fn no_more_are_kept_than_asked_for_and_the_oldest_go_first() {
+    let mut host = Host::connect("prepare_threshold\x001\0statements_max\x002\0");
+    let first = host.run("select 1", &[]);
+    host.run("select 2", &[]);
+    host.run("select 1", &[]);
+    let oldest = host.run("select 2", &[]).statement;
+    host.run("select 1", &[]);
+    // The Close of the oldest leaves with the one that takes its place.
+    assert_eq!(host.run("select 3", &[]).tags(), "31tT2DC");
+    assert_eq!(host.wait_for(kind::FORGOTTEN).a, oldest);
+    assert_eq!(prepared(&mut host).len(), 2);
+    assert_eq!(host.run("select 1", &[]).statement, first.statement);
+}
+
+#[test]
+fn many_texts_that_come_once_are_neither_prepared_nor_kept() {
+    let mut host = Host::connect("prepare_threshold\x002\0statements_max\x002\0");
+    for number in 0..100 {
+        host.run(&format!("select {number}"), &[]);
+    }
+    assert_eq!(prepared(&mut host), Vec::<String>::new());
+}
+
+#[test]
+fn a_name_of_the_users_own_is_prepared_once_under_that_name() {
+    let mut host = Host::connect("");
+    let text = "select $1::text";
+    let tags: Vec<String> = ["a", "b"]
+        .map(|value| host.submit(0, text, "mine", &[value]))
+        .into_iter()
+        .map(|token| host.answer(token).tags())
+        .collect();
+    assert_eq!(tags, ["1tT2DC", "12TDC"]);
+    let token = host.submit(0, text, "mine", &["c"]);
+    assert_eq!(host.answer(token).tags(), "2DC");
+    assert_eq!(prepared(&mut host), ["mine"]);
+}
+
+#[test]
+fn a_name_stands_for_one_text() {
+    let mut host = Host::connect("");
+    host.submit(0, "select 1", "mine", &[]);
+    assert_eq!(host.try_submit(0, "select 2", "mine", &[], 0.0).1, refused::NAME_TAKEN);
+}
+
+#[test]
+fn a_name_whose_parse_failed_can_be_tried_again() {
+    let mut host = Host::connect("");
+    let text = "select * from named_later";
+    let token = host.submit(0, text, "mine", &[]);
+    assert_eq!(host.answer(token).error(b'C'), "42P01");
+    host.run_simple("create temp table named_later as select 'now' as it");
+    let token = host.submit(0, text, "mine", &[]);
+    assert_eq!(host.answer(token).values(), ["now"]);
+}
+
+#[test]
+fn transaction_control_is_never_prepared_by_counting() {
+    let mut host = Host::connect("prepare_threshold\x001\0");
+    for text in ["begin", "commit", "begin", "commit", "set work_mem = '4MB'"] {
+        host.run(text, &[]);
+        host.run(text, &[]);
+    }
+    assert_eq!(prepared(&mut host), Vec::<String>::new());
+}
+
+#[test]
+fn a_failed_transaction_prepares_nothing_and_goes_on_behind_its_end() {
+    let mut host = Host::connect("prepare_threshold\x001\0");
+    host.run("begin", &[]);
+    host.run("select 1 / 0", &[]);
+    assert_eq!(host.run("select 'inside'", &[]).error(b'C'), "25P02");
+    host.run("rollback", &[]);
+    assert_eq!(host.run("select 'inside'", &[]).values(), ["inside"]);
+}

@@ -98,7 +98,8 @@ onetrip_connection *onetrip_echo_new(void);
  *   user; database; password; secure_channel (0 or 1: nobody else can read what is sent); allow_cleartext (0 or 1);
  *   scram_iterations_max (100000); parameter.NAME (of the startup packet);
  *   in_flight_max (1024 requests), in_flight_bytes_max (1 MiB), queue_max (16384 requests), queue_bytes_max (16 MiB),
- *   stall_timeout_ms (30000); prepare_threshold (5: the use at which a text is prepared; 0: never), statements_max (256)
+ *   stall_timeout_ms (30000); prepare_threshold (5: the use at which a text is prepared; 0: never), statements_max (256);
+ *   pieces (0: a row or a part of a COPY that is longer than 128 KiB is put together; 1: it comes as ONETRIP_PIECE)
  */
 onetrip_connection *onetrip_postgres_new(double now, const uint8_t *settings, size_t len, const uint8_t *nonce);
 

@@ -34,7 +34,7 @@ pub mod kind {
     /// A part of a reply: whole messages. `a`: the number of the statement whose columns its rows
     /// have, unless it describes them itself; 0 for none.
     pub const DATA: u32 = 2;
-    /// A piece of one message of a reply, which is too long to be handed over whole. `a`: as for `DATA`. `b`: how many
+    /// A piece of one message of a reply, which is too long to be handed over whole; only where the setting `pieces` is 1. `a`: as for `DATA`. `b`: how many
     /// bytes of the message are still to come.
     pub const PIECE: u32 = 3;
     /// A request ended; nothing follows for its token. `a`: as for `DATA`. `b`: one of [`end`](super::end),

@@ -30,6 +30,9 @@ pub(crate) struct Postgres {
     statements: Statements,
     /// What is known of the requests on their way, by token.
     uses: Vec<Use>,
+    /// What has come of a long message, where the host does not take pieces.
+    gathered: Option<(Token, BytesMut)>,
+    pieces: bool,
     process_id: i32,
     secret_key: SecretKey,
     closed: bool,
@@ -66,6 +69,9 @@ pub(crate) enum Refused {
 /// Tokens are small numbers, used again: a table is kept by them.
 pub(crate) const TOKEN_MAX: u32 = 1 << 20;
 
+/// Memory that is taken at once for a message that a server announces; for more it has to send some first.
+const GATHER_AHEAD_MAX: usize = 1 << 20;
+
 impl Postgres {
     pub(crate) fn new(
         now: Time,
@@ -85,6 +91,8 @@ impl Postgres {
             engine: Connection::new(now, Protocol::new(TransactionStatus::Idle), limits),
             statements: Statements::new(threshold, max),
             uses: Vec::new(),
+            gathered: None,
+            pieces: settings.as_ref().is_some_and(|it| it.pieces),
             process_id: 0,
             secret_key: SecretKey::default(),
             closed: false,
@@ -434,13 +442,15 @@ impl Postgres {
                 let statement = self.note(token, &block);
                 to.push(kind::DATA, token, (statement, 0), block);
             }
-            Output::Piece { token, block, left } => {
+            Output::Piece { token, block, left } if self.pieces => {
                 let token = token.0 as u32;
                 let statement = self.note(token, &[]);
                 to.push(kind::PIECE, token, (statement, left as u32), block);
             }
+            Output::Piece { token, block, left } => self.gather(token, block, left, to),
             Output::Ended { token, block, end } => self.ended(token.0 as u32, block, end, to),
             Output::Restarted { token } => {
+                self.gathered = None;
                 to.push(kind::RESTARTED, token.0 as u32, (0, 0), Bytes::new());
             }
             Output::Event { event, block } => {
@@ -464,6 +474,22 @@ impl Postgres {
         }
     }
 
+    /// Puts a long message together. Another one begins only when the last has come, or its request has ended.
+    fn gather(&mut self, token: Token, block: Bytes, left: usize, to: &mut Completions) {
+        let (_, mut message) = match self.gathered.take().filter(|(of, _)| *of == token) {
+            Some(begun) => begun,
+            None => (token, BytesMut::with_capacity(block.len() + left.min(GATHER_AHEAD_MAX))),
+        };
+        message.put_slice(&block);
+        if left > 0 {
+            self.gathered = Some((token, message));
+            return;
+        }
+        let token = token.0 as u32;
+        let statement = self.note(token, &[]);
+        to.push(kind::DATA, token, (statement, 0), message.freeze());
+    }
+
     fn note_closed(&mut self, reason: CloseReason, to: &mut Completions) {
         if !std::mem::replace(&mut self.closed, true) {
             let (reason, block) = close_code(reason);
@@ -484,6 +510,9 @@ impl Postgres {
     fn ended(&mut self, token: u32, block: Bytes, end: End, to: &mut Completions) {
         if !matches!(end, End::Failed(_)) {
             self.note(token, &block);
+        }
+        if self.gathered.as_ref().is_some_and(|(of, _)| of.0 == u64::from(token)) {
+            self.gathered = None;
         }
         let used = self.uses.get_mut(token as usize).map(std::mem::take).unwrap_or_default();
         let number = used.statement;

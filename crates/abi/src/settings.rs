@@ -15,6 +15,8 @@ pub(crate) struct Settings {
     pub(crate) prepare_threshold: u32,
     /// Statements that are kept prepared. Default 256, as in pgjdbc's preparedStatementCacheQueries.
     pub(crate) statements_max: usize,
+    /// Whether a message that is too long to be read in one go is handed over in pieces. Default: it is put together.
+    pub(crate) pieces: bool,
 }
 
 /// What is not a setting: one line.
@@ -27,6 +29,7 @@ impl Settings {
             limits: Limits::default(),
             prepare_threshold: 5,
             statements_max: 256,
+            pieces: false,
         };
         for (name, value) in pairs(bytes)? {
             settings.set(name, value)?;
@@ -54,6 +57,7 @@ impl Settings {
                 limits.stall_timeout = Duration::from_millis(number(name, value)?);
             }
             "prepare_threshold" => self.prepare_threshold = number(name, value)?,
+            "pieces" => self.pieces = flag(name, value)?,
             "statements_max" => self.statements_max = number(name, value)?,
             _ => match name.strip_prefix("parameter.") {
                 Some(name) => startup.parameters.push((name.into(), value.into())),

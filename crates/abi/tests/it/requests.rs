@@ -257,3 +257,32 @@ fn binary_results_are_asked_for_by_a_flag() {
     assert!(host.answer(token).messages.windows(4).any(|bytes| bytes == [0, 0, 1, 2]));
     assert_eq!(parameters(&["x"]).len(), 9);
 }
+
+#[test]
+fn a_long_row_is_put_together_unless_pieces_are_asked_for() {
+    let text = "select repeat('x', 300000)";
+    let mut whole = Host::connect("");
+    let token = whole.submit(0, text, "", &[]);
+    let answer = whole.answer(token);
+    assert_eq!((answer.tags().as_str(), answer.values()[0].len()), ("12TDC", 300_000));
+
+    let mut pieces = Host::connect("pieces\x001\0");
+    let token = pieces.submit(0, text, "", &[]);
+    let first = pieces.wait_for(kind::PIECE);
+    assert_eq!((first.token, first.block.len() + first.b as usize), (token, 300_000 + 11));
+    pieces.answer(token);
+}
+
+#[test]
+fn a_long_row_of_which_nobody_waits_any_more_is_not_mixed_into_the_next() {
+    let mut host = Host::connect("");
+    let text = "select repeat('x', 300000)";
+    let (late, _) = host.try_submit(0, text, "", &[], 5_000.0);
+    let next = host.submit(0, "select repeat('y', 300000)", "", &[]);
+    host.turn();
+    // SAFETY: the connection lives.
+    unsafe { onetrip_time(host.connection, host.now() + 6_000.0) };
+    assert_eq!(host.answer(late).end, end::DEADLINE);
+    let values = host.answer(next).values();
+    assert!(values[0].len() == 300_000 && values[0].bytes().all(|byte| byte == b'y'));
+}

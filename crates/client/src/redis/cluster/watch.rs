@@ -1,0 +1,57 @@
+//! The clock of a cluster.
+
+use std::sync::Arc;
+
+use onetrip_engine::{Outcome, Time};
+
+use super::Cluster;
+use super::state::expire;
+use crate::pool::runtime_gone;
+
+/// Watches the clock for a cluster until it is closed and nothing is unanswered.
+pub(super) async fn watch(watch: Watch) {
+    let this = &watch.0;
+    while let Some(next) = this.tick() {
+        let sleep = (next != Time::NEVER).then(|| this.home.context.instant(next));
+        tokio::select! {
+            () = this.changed.notified() => {}
+            () = super::super::pool::wait_until(sleep) => {}
+        }
+    }
+}
+
+impl Cluster {
+    fn tick(&self) -> Option<Time> {
+        self.with(|state, now| {
+            state.router.handle_time(now);
+            expire(state, now);
+            // The timer is set below, so it need not be told of an earlier deadline.
+            state.armed = Time::ZERO;
+        });
+        let mut state = self.lock();
+        state.armed = state.next_deadline();
+        (!state.is_over()).then_some(state.armed)
+    }
+}
+
+/// The cluster while its clock is watched: its owner closes it, and what was sent is answered after that
+/// too. Without the runtime that does it nothing is sent any more, and nobody may wait for that.
+pub(super) struct Watch(pub(super) Arc<Cluster>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.with(|state, _| {
+            if !state.closed {
+                (state.closed, state.closed_because) = (true, Some(runtime_gone()));
+            }
+            for (_, caller) in state.callers.drain() {
+                let outcome = match caller.was_sent {
+                    true => Outcome::Unknown,
+                    false => Outcome::NotSent,
+                };
+                let error = runtime_gone().with_outcome(outcome);
+                state.wakers.extend(caller.cell.settle(Err(error)));
+            }
+        });
+    }
+}

@@ -35,8 +35,7 @@ use crate::Error;
 
 pub(crate) use cell::Cell;
 
-use errors::error_of;
-use landing::{GONE, report};
+use landing::{GONE, finish, report};
 use state::State;
 use topology::{TOPOLOGY_TIMEOUT, ask};
 use watch::{Watch, watch};
@@ -148,11 +147,7 @@ impl Cluster {
     fn act(&self, state: &mut State, output: Output) {
         match output {
             Output::Send { flight, node, asking } => self.send_flight(state, flight, node, asking),
-            Output::Finish { token, result } => {
-                let Some(caller) = state.callers.remove(&token.0) else { return };
-                let result = result.map_err(|failed| error_of(failed, state.last_error.as_ref()));
-                state.wakers.extend(caller.cell.settle(result));
-            }
+            Output::Finish { token, result } => finish(state, token, result),
             Output::Refresh { from } => state.to_ask.push(from),
             Output::Open { node, address } => {
                 let reads_replica = self.config.replica_reads;

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token};
-use onetrip_redis::router::FlightId;
+use onetrip_redis::router::{Failed, FlightId};
 
 use super::super::call::Body;
 use super::super::frames::Frames;
 use super::super::link::{Landed, Landing};
 use super::Cluster;
+use super::errors::error_of;
 use super::state::{Caller, State};
 use crate::Kind;
 
@@ -44,10 +45,22 @@ pub(super) fn report(state: &mut State, now: Time, flight: FlightId, landed: Lan
         }
         Landed::Failed(error) => {
             let outcome = error.outcome();
-            state.last_error = Some(error);
+            let token = state.router.token(flight);
+            if let Some(caller) = token.and_then(|token| state.callers.get_mut(&token.0)) {
+                caller.last_error = Some(error);
+            }
             state.router.handle_failed(now, flight, outcome);
         }
     }
+}
+
+/// A command has ended.
+pub(super) fn finish(state: &mut State, token: Token, result: Result<Bytes, Failed>) {
+    let Some(caller) = state.callers.remove(&token.0) else { return };
+    // What no node takes may have been nobody's since the topology can't be had.
+    let last = caller.last_error.as_ref().or(state.no_topology.as_ref());
+    let result = result.map_err(|failed| error_of(failed, last));
+    state.wakers.extend(caller.cell.settle(result));
 }
 
 /// A part of a command is no longer on its way. It may have to wait here before it is sent again.
@@ -77,4 +90,63 @@ fn of_list(state: &State, token: Token, block: Bytes) -> Bytes {
         [b"-MOVED ", b"-ASK ", b"-TRYAGAIN", b"-CLUSTERDOWN", b"-LOADING", b"-MASTERDOWN"];
     let elsewhere = |frame: &Bytes| ELSEWHERE.iter().any(|word| frame.starts_with(word));
     Frames::new(block.clone()).find(elsewhere).unwrap_or(block)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::sync::Arc;
+    use std::task::{Context, Poll, Waker};
+
+    use onetrip_engine::Time;
+    use onetrip_redis::redirect::Address;
+    use onetrip_redis::router::{How, Limits, Output};
+    use onetrip_redis::topology::{Node, Shard, Topology};
+    use onetrip_redis::{Command, slots::SLOTS};
+
+    use super::super::Cell;
+    use super::*;
+    use crate::Error;
+
+    fn one_node() -> Topology {
+        let address = Address::new("h", 1).unwrap();
+        let shard = Shard { master: Node { id: "1".into(), address }, replicas: Vec::new() };
+        Topology::new([(shard, vec![0..=SLOTS - 1])]).unwrap()
+    }
+
+    fn submit(state: &mut State, token: u64) -> (Arc<Cell>, FlightId) {
+        let caller = Caller::new(Time::NEVER, None);
+        let cell = caller.cell.clone();
+        state.callers.insert(token, caller);
+        let command = Command::new("INCR").arg("n");
+        state.router.submit(Time::ZERO, Token(token), command, How::default()).unwrap();
+        let flight = std::iter::from_fn(|| state.router.poll_output()).find_map(|output| {
+            if let Output::Send { flight, .. } = output { Some(flight) } else { None }
+        });
+        (cell, flight.unwrap())
+    }
+
+    #[test]
+    fn failures_that_come_together_stay_with_their_commands() {
+        let mut state = State::new(Limits::default(), 7);
+        state.router.handle_time(Time::ZERO);
+        state.router.handle_topology(Time::ZERO, &one_node());
+        let (first, second) = (submit(&mut state, 1), submit(&mut state, 2));
+        for (flight, why) in [(first.1, "the first"), (second.1, "the second")] {
+            let error = Error::new(Kind::Transport, Outcome::Unknown, "lost", why);
+            report(&mut state, Time::ZERO, flight, Landed::Failed(error));
+        }
+        while let Some(output) = state.router.poll_output() {
+            if let Output::Finish { token, result } = output {
+                finish(&mut state, token, result);
+            }
+        }
+        for (cell, why) in [(first.0, "the first"), (second.0, "the second")] {
+            let Poll::Ready(Err(error)) = cell.poll(&Context::from_waker(Waker::noop())) else {
+                panic!("it has failed");
+            };
+            assert!(error.to_string().contains(why), "{error} for {why}");
+        }
+    }
 }

@@ -9,7 +9,6 @@ use onetrip_redis::{Command, Spec};
 use super::super::call::{Body, Item};
 use super::super::node::{Node, Sent};
 use super::Cluster;
-use super::cell::Cell;
 use super::errors::refusal;
 use super::keys::{keys_slot, slot_of_keys};
 use super::state::Caller;
@@ -53,19 +52,10 @@ impl Cluster {
             }
             let token = state.next_caller;
             state.next_caller += 1;
-            let cell = Arc::new(Cell::default());
+            let caller = Caller::new(deadline, body);
+            let cell = caller.cell.clone();
             state.earliest = state.earliest.min(deadline);
-            state.callers.insert(
-                token,
-                Caller {
-                    cell: cell.clone(),
-                    deadline,
-                    was_sent: false,
-                    on_the_way: 0,
-                    may_have_run: false,
-                    body,
-                },
-            );
+            state.callers.insert(token, caller);
             match state.router.submit(now, Token(token), command, how) {
                 Ok(()) => Sent::Cluster(cell),
                 Err(refused) => {

@@ -19,8 +19,8 @@ pub(super) struct State {
     pub(super) nodes: HashMap<NodeId, Arc<Node>>,
     pub(super) callers: HashMap<u64, Caller>,
     pub(super) next_caller: u64,
-    /// Why a connection was lost last.
-    pub(super) last_error: Option<Error>,
+    /// Why the topology could not be had, unless it could since.
+    pub(super) no_topology: Option<Error>,
     /// Who is to be woken once the lock is released.
     pub(super) wakers: Vec<Waker>,
     /// What failed before it was sent, to be reported once the outputs are taken.
@@ -42,7 +42,7 @@ impl State {
             nodes: HashMap::new(),
             callers: HashMap::new(),
             next_caller: 0,
-            last_error: None,
+            no_topology: None,
             wakers: Vec::new(),
             landed: Vec::new(),
             to_ask: Vec::new(),
@@ -72,8 +72,24 @@ pub(super) struct Caller {
     pub(super) on_the_way: usize,
     /// Some of it was answered, or nobody knows what became of it.
     pub(super) may_have_run: bool,
+    /// Why a node did not answer it, or could not be reached, the last time.
+    pub(super) last_error: Option<Error>,
     /// What is sent where it is no plain command.
     pub(super) body: Option<Body>,
+}
+
+impl Caller {
+    pub(super) fn new(deadline: Time, body: Option<Body>) -> Caller {
+        Caller {
+            cell: Arc::new(Cell::default()),
+            deadline,
+            was_sent: false,
+            on_the_way: 0,
+            may_have_run: false,
+            last_error: None,
+            body,
+        }
+    }
 }
 
 /// Ends the wait of callers whose time is over while nothing of theirs is on its way.

@@ -30,9 +30,12 @@ impl Cluster {
             }
             let Some(cluster) = this.upgrade() else { return };
             cluster.with(|state, now| match answer {
-                Ok(topology) => state.router.handle_topology(now, &topology),
+                Ok(topology) => {
+                    state.no_topology = None;
+                    state.router.handle_topology(now, &topology);
+                }
                 Err(error) => {
-                    state.last_error = Some(error);
+                    state.no_topology = Some(error);
                     state.router.handle_no_topology(now);
                 }
             });

@@ -16,6 +16,7 @@ mod head;
 pub mod protocol;
 mod raw;
 pub mod redirect;
+mod refusal;
 pub mod reply;
 pub mod router;
 pub mod scan;

@@ -12,6 +12,7 @@ use onetrip_engine::{Outcome, Protocol, Step, Violation};
 use std::sync::Arc;
 
 use crate::command::Command;
+use crate::refusal;
 use crate::scan::{Scan, ScanLimits, Scanner};
 
 /// The protocol's state of one connection.
@@ -193,7 +194,7 @@ impl Redis {
         match (error, expect.kind) {
             (Some(error), Kind::Command | Kind::Confirmations) => {
                 self.failed = true;
-                let never_started = expect.script.is_some() && error.starts_with(b"NOSCRIPT");
+                let never_started = expect.script.is_some() && refusal::is_no_script(error);
                 Ok(Step::Failed {
                     len,
                     outcome: outcome_of(error, expect.leaves),
@@ -264,21 +265,7 @@ pub fn outcome_of_frame(frame: &[u8], leaves: bool) -> Outcome {
 /// before it failed stands, so of its errors only those mean that which come before it runs.
 fn outcome_of(error: &[u8], leaves: bool) -> Outcome {
     let code = error.split(|&byte| byte == b' ' || byte == b'\r').next().unwrap_or_default();
-    let before = matches!(
-        code,
-        b"NOSCRIPT"
-            | b"MOVED"
-            | b"ASK"
-            | b"TRYAGAIN"
-            | b"CROSSSLOT"
-            | b"CLUSTERDOWN"
-            | b"LOADING"
-            | b"MASTERDOWN"
-            | b"BUSY"
-            | b"NOAUTH"
-            | b"NOPERM"
-    );
-    match leaves && !before || code == b"IOERR" {
+    match leaves && !refusal::came_before(error) || code == b"IOERR" {
         true => Outcome::Unknown,
         false => Outcome::Rejected,
     }

@@ -29,7 +29,9 @@
 //!
 //! What was refused with one of these errors never started, and what was not sent did not either: both
 //! are sent again, a bounded number of times. What is unknown is not, unless the caller said that it is
-//! repeatable. A redirect is followed only to a node of the topology; where it names another, a
+//! repeatable. A script can answer with any error, behind what it has written: what it says is taken for such
+//! an error only where it is, word for word, what servers say; a script that says just that can't be told from its
+//! server, and is sent again. A redirect is followed only to a node of the topology; where it names another, a
 //! topology that was asked for afterwards has to have it, or the command fails.
 //!
 //! # The topology

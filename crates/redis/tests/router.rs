@@ -348,6 +348,10 @@ fn only_a_redirect_of_the_slot_that_was_asked_for_is_one() {
     host.submit(1, "EVAL x 1 a");
     host.reply(3, "-MOVED 1 h:1\r\n");
     assert_eq!(host.ended(), "-MOVED 1 h:1\r\n");
+    // To itself a node sends nobody.
+    host.submit(4, "EVAL x 1 a");
+    host.reply(3, "-MOVED 15495 h:3\r\n");
+    assert_eq!(host.ended(), "-MOVED 15495 h:3\r\n");
     host.submit(2, "DBSIZE");
     host.reply(1, "-MOVED 1 h:1\r\n");
     assert!(host.sent.iter().all(|sent| sent.1 != 1));
@@ -369,6 +373,28 @@ fn what_a_node_refuses_for_a_while_is_sent_again_after_a_pause() {
         assert_eq!(host.sent(), [(3, "GET a".into())]);
     }
     assert_eq!(host.ended(), "-LOADING the data set\r\n");
+}
+
+#[test]
+fn what_a_script_answers_in_the_words_of_a_node_is_its_own_error() {
+    for own in ["LOADING mine", "TRYAGAIN later", "CLUSTERDOWN no", "MASTERDOWN no"] {
+        let mut host = Host::new();
+        host.submit(1, "EVAL x 1 a");
+        host.reply(3, &format!("-{own}\r\n"));
+        assert_eq!(host.ended(), format!("-{own}\r\n"));
+        assert!(host.sent.is_empty());
+    }
+    for refusal in [
+        "LOADING Redis is loading the dataset in memory",
+        "CLUSTERDOWN Hash slot not served",
+        "TRYAGAIN Multiple keys request during rehashing of slot",
+    ] {
+        let mut host = Host::new();
+        host.submit(1, "EVAL x 1 a");
+        host.reply(3, &format!("-{refusal}\r\n"));
+        host.time(Duration::from_secs(1));
+        assert_eq!(host.sent(), [(3, "EVAL x 1 a".into())], "{refusal}");
+    }
 }
 
 #[test]

@@ -228,3 +228,24 @@ async fn a_deadline_covers_the_time_in_which_no_node_takes_the_command() {
     let error = late.cmd("GET").arg("bar").send::<i64>().await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (onetrip::Kind::Timeout, Outcome::Rejected));
 }
+
+#[tokio::test]
+async fn a_script_that_answers_in_the_words_of_a_node_runs_once() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    // The second call goes by the hash of the script.
+    for (number, word) in
+        ["LOADING", "LOADING", "NOSCRIPT", "NOSCRIPT", "TRYAGAIN"].iter().enumerate()
+    {
+        let text = format!("redis.call('INCR', KEYS[1]) return redis.error_reply('{word} mine')");
+        let script = onetrip::redis::Script::new(text);
+        let error = client.script::<()>(script.call(["n"], [0; 0])).await.unwrap_err();
+        assert_eq!(
+            (error.redis_code(), error.outcome()),
+            (Some(*word), Outcome::Unknown),
+            "{error}"
+        );
+        let runs = client.cmd("GET").arg("n").send::<usize>().await.unwrap();
+        assert_eq!(runs, number + 1, "{word}");
+    }
+}

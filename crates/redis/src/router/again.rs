@@ -12,10 +12,14 @@ use super::gather::error_text;
 use super::lanes::To;
 use super::nodes::NodeId;
 use crate::redirect::{Redirect, RedirectKind};
+use crate::refusal;
 
 impl Router {
     pub(super) fn replied(&mut self, now: Time, id: FlightId, from: From, reply: Bytes) {
         let Some(error) = error_text(&reply) else { return self.end(id, Ok(reply)) };
+        if self.is_its_own(id, error) {
+            return self.end(id, Ok(reply));
+        }
         if let Some(redirect) = self.redirect(from, error) {
             return self.redirected(now, id, from, redirect, reply);
         }
@@ -33,11 +37,19 @@ impl Router {
         }
     }
 
-    /// Only a redirect of the slot that was asked for counts: a script can answer what it likes.
+    /// Whether this may be the error of a script, behind what it has written.
+    fn is_its_own(&self, id: FlightId, error: &[u8]) -> bool {
+        let leaves = self.flights.get(id.0).is_some_and(|flight| flight.leaves);
+        leaves && !refusal::came_before(error)
+    }
+
+    /// Only a redirect of the slot that was asked for counts, to another node: a script can answer what it
+    /// likes.
     fn redirect(&self, from: From, error: &[u8]) -> Option<Redirect> {
         let Goal::Slot(slot) = from.goal else { return None };
         let redirect = Redirect::parse(error, self.nodes.address(from.node)?)?;
-        (redirect.slot == slot).then_some(redirect)
+        let leads_away = self.nodes.at(&redirect.address) != Some(from.node);
+        (redirect.slot == slot && leads_away).then_some(redirect)
     }
 
     fn redirected(&mut self, now: Time, id: FlightId, from: From, to: Redirect, reply: Bytes) {

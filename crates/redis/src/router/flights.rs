@@ -12,6 +12,7 @@ use super::nodes::NodeId;
 use super::slab::Key;
 use super::{How, Output, Router};
 use crate::command::Command;
+use crate::table::Spec;
 
 /// A command that goes to one node, or the part of one that goes there. Never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,6 +30,8 @@ pub(super) struct Flight {
     pub(super) goal: Goal,
     pub(super) repeatable: bool,
     from_replica: bool,
+    /// It may have done something before its error: it runs a script, or what nobody here knows.
+    pub(super) leaves: bool,
     /// A node refused it, or the way to one failed, so that it goes in front of what is new.
     pub(super) again: bool,
     pub(super) outcome: Outcome,
@@ -70,10 +73,11 @@ pub(super) struct From {
 impl Flight {
     pub(super) fn new(request: Key, part: usize, command: Command, goal: Goal, how: How) -> Flight {
         Flight {
-            command,
             goal,
             repeatable: how.repeatable,
             from_replica: how.from_replica,
+            leaves: Spec::of(&command).is_none_or(Spec::may_leave_effects),
+            command,
             again: false,
             outcome: Outcome::NotSent,
             redirects: 0,

@@ -5,7 +5,7 @@
 //! command an identity, which an error in its place carries too, and the [`Log`] keeps what became of
 //! each identity: so a test can compare what a client was told with what is true.
 //!
-//! On demand it pushes, refuses commands before they begin (`-LOADING`, `-MOVED` and their like),
+//! On demand it pushes, refuses commands before they begin (`-LOADING`, `-CLUSTERDOWN` and their like),
 //! forgets its scripts, ends the session, and turns hostile. Two commands are its own: `FAIL CODE op:1`
 //! begins and fails with this code, and `REPLY KIND op:1 SIZE` answers with a value of any RESP3 type
 //! ([`shape`]).
@@ -184,5 +184,12 @@ impl Model {
     }
 }
 
-/// What a command is refused with before it begins.
-pub const REFUSALS: [&str; 6] = ["LOADING", "MOVED", "ASK", "CLUSTERDOWN", "BUSY", "NOPERM"];
+/// What a command is refused with before it begins, in the words of a server.
+pub const REFUSALS: [&str; 6] = [
+    "LOADING Redis is loading the dataset in memory",
+    "CLUSTERDOWN Hash slot not served",
+    "TRYAGAIN Multiple keys request during rehashing of slot",
+    "CROSSSLOT Keys in request don't hash to the same slot",
+    "BUSY Redis is busy running a script",
+    "NOPERM this user has no permissions to run the command",
+];

@@ -71,17 +71,21 @@ pub(super) fn is_own_error(error: &[u8], plan: &Plan) -> bool {
 
 /// Whether it says that the command did not begin.
 pub(super) fn is_refusal(error: &[u8]) -> bool {
-    let code = code(error.strip_prefix(ATTRIBUTE).unwrap_or(error));
-    code == b"NOSCRIPT" || REFUSALS.iter().any(|refusal| refusal.as_bytes() == code)
+    let text = text(error.strip_prefix(ATTRIBUTE).unwrap_or(error));
+    text.starts_with(b"NOSCRIPT ")
+        || REFUSALS.iter().any(|refusal| text.starts_with(refusal.as_bytes()))
 }
 
 /// The first word of an error.
 pub(super) fn code(error: &[u8]) -> &[u8] {
-    let text = match error {
+    text(error).split(|byte| *byte == b' ').next().unwrap_or_default()
+}
+
+fn text(error: &[u8]) -> &[u8] {
+    match error {
         [b'!', ..] => behind_line(error).unwrap_or_default(),
         _ => error.get(1..).unwrap_or_default(),
-    };
-    text.split(|byte| *byte == b' ').next().unwrap_or_default()
+    }
 }
 
 const EXECABORT: &[u8] = b"-EXECABORT Transaction discarded\r\n";

@@ -1,0 +1,98 @@
+//! What a server answers before it has begun with a command. A script answers what it likes, so behind one it
+//! takes the whole text of the server, where of other commands the first word is enough.
+
+use crate::redirect::{Address, Redirect};
+
+/// Whether this error is one that a server answers before it begins, word for word.
+///
+/// A script that answers with exactly such a text can't be told from its server.
+pub(crate) fn came_before(error: &[u8]) -> bool {
+    !came_from_within(error)
+        && (TEXTS.iter().any(|text| error.starts_with(text))
+            || is_of_server(error, b"LOADING ", b" is loading the dataset in memory")
+            || is_of_server(error, b"BUSY ", b" is busy running a ")
+            || (error.starts_with(b"NOPERM ") && contains(error, b"ermissions to "))
+            || is_redirect(error))
+}
+
+/// Whether a server says with this error that it does not know a script, word for word.
+pub(crate) fn is_no_script(error: &[u8]) -> bool {
+    error.starts_with(NO_SCRIPT) && !came_from_within(error)
+}
+
+const NO_SCRIPT: &[u8] = b"NOSCRIPT No matching script";
+
+/// Beginnings of texts in server.c, cluster.c, script.c and eval.c, the same from Redis 4 on and in Valkey.
+const TEXTS: [&[u8]; 7] = [
+    NO_SCRIPT,
+    b"TRYAGAIN Multiple keys request during rehashing of slot",
+    b"CROSSSLOT Keys in request don't hash to the same slot",
+    b"CLUSTERDOWN The cluster is down",
+    b"CLUSTERDOWN Hash slot not served",
+    b"MASTERDOWN Link with MASTER is down",
+    b"NOAUTH Authentication required",
+];
+
+/// What the server says of an error that a command of a script had (`script_lua.c`; the second from 7.2 on).
+fn came_from_within(error: &[u8]) -> bool {
+    contains(error, b" script: ") || contains(error, b"ACL failure in script")
+}
+
+/// Between the two stands the name of the server: `Redis`, `Valkey`.
+fn is_of_server(error: &[u8], code: &[u8], text: &[u8]) -> bool {
+    let Some(rest) = error.strip_prefix(code) else { return false };
+    let name = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
+    name > 0 && rest[name..].starts_with(text)
+}
+
+fn is_redirect(error: &[u8]) -> bool {
+    let here = Address { host: "here".into(), port: 1 };
+    Redirect::parse(error.strip_suffix(b"\r\n").unwrap_or(error), &here).is_some()
+}
+
+fn contains(text: &[u8], part: &[u8]) -> bool {
+    text.windows(part.len()).any(|window| window == part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_say_before_they_begin_is_known() {
+        for text in [
+            "NOSCRIPT No matching script. Please use EVAL.",
+            "LOADING Redis is loading the dataset in memory",
+            "LOADING Valkey is loading the dataset in memory\r\n",
+            "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.",
+            "CLUSTERDOWN The cluster is down and only accepts read commands",
+            "NOPERM this user has no permissions to run the 'eval' command",
+            "NOPERM No permissions to access a key",
+            "MOVED 3999 127.0.0.1:6381",
+            "ASK 3999 :6381\r\n",
+        ] {
+            assert!(came_before(text.as_bytes()), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_script_says_in_their_words_is_its_own() {
+        for text in [
+            "NOSCRIPT is what I say",
+            "LOADING the truck",
+            "LOADING  is loading the dataset in memory",
+            "BUSY bees",
+            "TRYAGAIN tomorrow",
+            "CLUSTERDOWN",
+            "MOVED 1 mountain",
+            "MOVED 1 h:1 and more",
+            "ASK 16384 h:1",
+            "NOPERM no",
+            "NOPERM ACL failure in script: No permissions to access a key",
+            "MASTERDOWN Link with MASTER is down. script: f00, on @user_script:1.",
+        ] {
+            assert!(!came_before(text.as_bytes()), "{text}");
+        }
+        assert!(!is_no_script(b"NOSCRIPT is what I say"));
+    }
+}

@@ -28,7 +28,8 @@
 //! # What is sent again
 //!
 //! What was refused with one of these errors never started, and what was not sent did not either: both
-//! are sent again, a bounded number of times. What is unknown is not, unless the caller said that it is
+//! are sent again, a bounded number of times. So is a script that the host called by its hash in place of EVAL and
+//! that its node does not know (`NOSCRIPT`), unless what was submitted later was sent for its slot. What is unknown is not, unless the caller said that it is
 //! repeatable. A script can answer with any error, behind what it has written: what it says is taken for such
 //! an error only where it is, word for word, what servers say; a script that says just that can't be told from its
 //! server, and is sent again. A redirect is followed only to a node of the topology; where it names another, a

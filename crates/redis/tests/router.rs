@@ -398,6 +398,23 @@ fn what_a_script_answers_in_the_words_of_a_node_is_its_own_error() {
 }
 
 #[test]
+fn script_that_its_node_does_not_know_is_sent_again_unless_it_is_followed() {
+    const UNKNOWN: &str = "-NOSCRIPT No matching script. Please use EVAL.\r\n";
+    let mut host = Host::new();
+    host.submit(1, "EVAL x 1 a");
+    host.submit(2, "GET b");
+    host.reply(3, UNKNOWN);
+    assert_eq!(host.sent(), [(1, "GET b".into()), (3, "EVAL x 1 a".into())]);
+    host.submit(3, "GET a");
+    host.reply(3, UNKNOWN);
+    assert_eq!(host.ended(), UNKNOWN);
+    // Who sends the hash is told.
+    host.submit(4, "EVALSHA x 1 c");
+    host.reply(2, UNKNOWN);
+    assert_eq!(host.ended(), UNKNOWN);
+}
+
+#[test]
 fn what_was_lost_is_sent_again_only_if_it_can_be() {
     let mut host = Host::new();
     host.submit(1, "INCR a");

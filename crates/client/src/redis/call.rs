@@ -189,7 +189,8 @@ impl Body {
             }
             Body::Asking(body) => {
                 out.extend_from_slice(b"*1\r\n$6\r\nASKING\r\n");
-                body.encode(scripts, out);
+                // Behind ASKING nothing loads a script that was forgotten, so its text goes along.
+                body.encode(&Scripts::default(), out);
             }
         }
     }

@@ -249,3 +249,50 @@ async fn a_script_that_answers_in_the_words_of_a_node_runs_once() {
         assert_eq!(runs, number + 1, "{word}");
     }
 }
+
+/// Keys that this node has, each of another hash slot, and none of that of `bar`.
+fn keys_at(cluster: &Cluster, node: usize) -> impl Iterator<Item = String> + '_ {
+    let slot = |key: &String| onetrip_redis::slots::slot_of(key.as_bytes());
+    let is_there = move |key: &String| cluster.master_of(slot(key)).unwrap() == node;
+    (0..).map(|n| format!("k:{n}")).filter(is_there).filter(move |key| slot(key) != 5061)
+}
+
+#[tokio::test]
+async fn a_script_whose_text_was_redirected_is_found_by_those_behind_it() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let slot = 5061; // That of `bar`.
+    let from = cluster.master_of(slot).unwrap();
+    let keys: Vec<String> = keys_at(&cluster, from).take(2).collect();
+    client.cmd("GET").arg("bar").send::<()>().await.unwrap();
+    cluster.begin_move(slot, from, (from + 1) % 3).unwrap().finish().unwrap();
+    let script = onetrip::redis::Script::new("return redis.call('INCR', KEYS[1])");
+    // The text goes with the first, which is refused: the node does not know the hash of the second.
+    let first = client.script::<i64>(script.call(["bar"], [0; 0]));
+    let second = client.script::<i64>(script.call([&keys[0]], [0; 0]));
+    let behind = client.cmd("GET").arg(&keys[1]).send::<()>();
+    assert_eq!(first.await.unwrap(), 1);
+    assert_eq!(second.await.unwrap(), 1);
+    behind.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_script_that_is_asked_elsewhere_needs_not_be_known_there() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let slot = 5061; // That of `bar`.
+    let from = cluster.master_of(slot).unwrap();
+    let to = (from + 1) % 3;
+    let script = onetrip::redis::Script::new("return redis.call('INCR', KEYS[1])");
+    let there = keys_at(&cluster, to).next().unwrap();
+    // The client knows that the other node knows it, which then forgets it.
+    client.script::<i64>(script.call([&there], [0; 0])).await.unwrap();
+    let other = Client::connect(&cluster.urls()[to]).await.unwrap();
+    other.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+    let moving = cluster.begin_move(slot, from, to).unwrap();
+    assert_eq!(client.script::<i64>(script.call(["{bar}new"], [0; 0])).await.unwrap(), 1);
+    assert_eq!(client.script::<i64>(script.call(["{bar}new"], [0; 0])).await.unwrap(), 2);
+    while moving.move_keys(10).unwrap() > 0 {}
+    moving.finish().unwrap();
+    assert_eq!(client.script::<i64>(script.call(["{bar}new"], [0; 0])).await.unwrap(), 3);
+}

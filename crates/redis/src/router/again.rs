@@ -7,7 +7,7 @@ use onetrip_engine::{Outcome, Retry, Time};
 
 use super::Router;
 use super::failed::{Failed, Why};
-use super::flights::{FlightId, From, Goal};
+use super::flights::{Flight, FlightId, From, Goal};
 use super::gather::error_text;
 use super::lanes::To;
 use super::nodes::NodeId;
@@ -26,6 +26,9 @@ impl Router {
         match error.split(|&byte| byte == b' ').next() {
             Some(b"CLUSTERDOWN" | b"MASTERDOWN") => self.refresh.want(now),
             Some(b"TRYAGAIN" | b"LOADING") => {}
+            Some(b"NOSCRIPT") if self.may_send_text(id, error) => {
+                return self.hold(now, id, now, To::Route);
+            }
             _ => return self.end(id, Ok(reply)),
         }
         if let Some(flight) = self.flights.get_mut(id.0) {
@@ -41,6 +44,20 @@ impl Router {
     fn is_its_own(&self, id: FlightId, error: &[u8]) -> bool {
         let leaves = self.flights.get(id.0).is_some_and(|flight| flight.leaves);
         leaves && !refusal::came_before(error)
+    }
+
+    /// Whether a script that was called by its hash, which its node does not know, may be sent again. The host
+    /// calls one so that it has sent as a text before; a redirect of that text it only hears of later. What is
+    /// behind it must not come before it.
+    fn may_send_text(&mut self, id: FlightId, error: &[u8]) -> bool {
+        let by_host = |flight: &Flight| {
+            let is_eval = flight.command.name().eq_ignore_ascii_case(b"EVAL");
+            is_eval && matches!(flight.goal, Goal::Slot(_))
+        };
+        self.flights.get(id.0).is_some_and(by_host)
+            && refusal::is_no_script(error)
+            && !self.is_followed(id)
+            && self.refused(id) <= self.limits.redirects_max
     }
 
     /// Only a redirect of the slot that was asked for counts, to another node: a script can answer what it

@@ -157,6 +157,15 @@ impl Router {
         Some(From { node: sent.node, goal, outdated })
     }
 
+    /// Whether something that was submitted later was sent for the same slot.
+    pub(super) fn is_followed(&self, id: FlightId) -> bool {
+        let Some(flight) = self.flights.get(id.0) else { return false };
+        let is_behind = |other: &Flight| {
+            other.sent.is_some() && other.goal == flight.goal && other.number > flight.number
+        };
+        self.flights.iter().any(is_behind)
+    }
+
     /// The numbers of what is unanswered, by slot, where their order counts.
     pub(super) fn sent_by_slot(&self) -> HashMap<u16, Vec<u64>> {
         let mut by_slot: HashMap<u16, Vec<u64>> = HashMap::new();

@@ -43,6 +43,7 @@
 //! is asked for again.
 
 mod again;
+mod alone;
 mod failed;
 mod flights;
 mod gather;
@@ -63,6 +64,7 @@ use crate::redirect::Address;
 use crate::table::{Described, Spec};
 use crate::topology::Topology;
 
+pub use alone::Onward;
 pub use failed::{Failed, Refused, Why};
 pub use flights::FlightId;
 pub use limits::Limits;

@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token};
 use onetrip_redis::redirect::Address;
-use onetrip_redis::router::{Failed, FlightId, How, Limits, NodeId, Output, Refused, Router, Why};
+use onetrip_redis::router::{
+    Failed, FlightId, How, Limits, NodeId, Onward, Output, Refused, Router, Why,
+};
 use onetrip_redis::slots::slot_of;
 use onetrip_redis::table::Described;
 use onetrip_redis::topology::{Node, Shard, Topology};
@@ -308,6 +310,31 @@ fn asked_command_goes_there_behind_asking_and_later_ones_do_not() {
     host.submit(2, "GET {a}2");
     assert_eq!(host.sent.last().map(|sent| (sent.1, sent.2)), Some((3, false)));
     assert_eq!(host.refreshes, 1);
+}
+
+#[test]
+fn what_is_sent_outside_of_the_order_is_sent_on_and_what_it_met_is_learned() {
+    let mut host = Host::new();
+    let [first, other] = [3_300, 15_495].map(|slot| host.router.node_of(slot).unwrap());
+    let refused = |host: &mut Host, slot, reply: &str| {
+        let onward = host.router.handle_refused(host.now, slot, first, reply.as_bytes());
+        host.drain();
+        onward
+    };
+    let to = |node, asking| Some(Onward::To { node, asking });
+    assert_eq!(refused(&mut host, 3_300, "*-1\r\n"), None);
+    assert_eq!(refused(&mut host, 3_300, "-WRONGTYPE no\r\n"), None);
+    assert_eq!(refused(&mut host, 3_300, "-MOVED 1 h:3\r\n"), None);
+    assert_eq!(refused(&mut host, 3_300, "-TRYAGAIN no\r\n"), Some(Onward::Later));
+    assert_eq!(refused(&mut host, 3_300, "-MOVED 3300 h:99\r\n"), Some(Onward::Later));
+    assert_eq!(refused(&mut host, 3_300, "-ASK 3300 h:3\r\n"), to(other, true));
+    assert_eq!(host.router.node_of(3_300), Some(first));
+    assert_eq!(refused(&mut host, 3_300, "-MOVED 3300 h:3\r\n"), to(other, false));
+    assert_eq!(host.router.node_of(3_300), Some(other));
+    // By now it is known better.
+    assert_eq!(refused(&mut host, 3_300, "-MOVED 3300 h:2\r\n"), to(other, false));
+    host.submit(1, "GET b");
+    assert_eq!(host.sent(), [(3, "GET b".into())]);
 }
 
 #[test]

@@ -363,19 +363,16 @@ impl Sends for Client {
         let item = Item::new(command, spec);
         match place {
             Place::Shared => self.send_item(item, name, is_read),
-            Place::Own => {
-                let node = match &self.inner.cluster {
-                    None => Ok(self.inner.node.clone()),
-                    Some(cluster) => cluster.node_of(&item.command),
-                };
-                match node {
-                    Ok(node) => {
-                        let call = Call::one(item, self.deadline());
-                        Reply::borrowing(node.send_own(call), name)
-                    }
-                    Err(error) => Reply::refused(error, name),
+            Place::Own => match &self.inner.cluster {
+                None => {
+                    let call = Call::one(item, self.deadline());
+                    Reply::borrowing(self.inner.node.send_own(call), name, None)
                 }
-            }
+                Some(cluster) => match cluster.send_own(item, self.deadline()) {
+                    Ok((cell, roaming)) => Reply::borrowing(cell, name, Some(roaming)),
+                    Err(error) => Reply::refused(error, name),
+                },
+            },
             Place::Session(advice) | Place::Refused(advice) => {
                 Reply::refused(misplaced(&name, advice), name)
             }

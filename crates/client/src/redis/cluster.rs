@@ -9,6 +9,7 @@ mod cell;
 mod errors;
 mod keys;
 mod landing;
+mod roaming;
 mod sending;
 mod state;
 mod topology;
@@ -34,6 +35,7 @@ use super::sent::Pending;
 use crate::Error;
 
 pub(crate) use cell::Cell;
+pub(crate) use roaming::{Next, Roaming};
 
 use landing::{GONE, finish, report};
 use state::State;
@@ -53,6 +55,10 @@ pub(crate) struct Cluster {
     seed: u64,
 }
 
+/// How often a command is sent that nodes can't take for a while: with pauses of up to a second longer than one
+/// may wait.
+const ATTEMPTS_MAX: u32 = 20;
+
 impl Cluster {
     /// Connects to one of the configured servers and asks it for the topology.
     pub(crate) async fn open(
@@ -63,8 +69,7 @@ impl Cluster {
         let limits = &config.limits;
         let limits = router::Limits {
             redirects_max: limits.redirects_max,
-            // With pauses of up to a second: longer than one may wait.
-            retry: RetryLimits { attempts_max: 20, ..RetryLimits::default() },
+            retry: RetryLimits { attempts_max: ATTEMPTS_MAX, ..RetryLimits::default() },
             held_max: limits.queue_max,
             held_time_max: limits.wait_timeout,
             ..router::Limits::default()

@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 use super::FromReply;
 use super::call::Call;
 use super::client::Inner;
-use super::cluster;
+use super::cluster::{self, Next, Roaming};
 use super::decode::decode;
 use super::link::Link;
 use super::node::{Lease, Sent};
@@ -36,6 +36,8 @@ pub struct Reply<T> {
     name: Cow<'static, str>,
     /// How it is sent again after its connection was lost, if it may be.
     again: Option<Box<Again>>,
+    /// In a cluster, how one on a connection of its own finds its node.
+    roaming: Option<Box<Roaming>>,
     span: Span,
     result: PhantomData<fn() -> T>,
 }
@@ -51,7 +53,7 @@ enum Stage {
     Lent(Lease, Token),
     /// Somewhere in a cluster; whether an error may leave something behind.
     Cluster(Arc<cluster::Cell>, bool),
-    /// Its connection was lost, and it is sent again soon.
+    /// Its connection was lost, or no node took it, and it is sent again soon.
     Pausing(Pin<Box<Sleep>>),
     Taken,
 }
@@ -96,17 +98,23 @@ impl<T: FromReply> Reply<T> {
             Sent::Cluster(cell) => Stage::Cluster(cell, leaves),
         };
         let span = Span::of(&name);
-        Reply { stage, name, again, span, result: PhantomData }
+        Reply { stage, name, again, roaming: None, span, result: PhantomData }
     }
 
-    pub(crate) fn borrowing(cell: Arc<Cell>, name: Cow<'static, str>) -> Reply<T> {
+    pub(crate) fn borrowing(
+        cell: Arc<Cell>,
+        name: Cow<'static, str>,
+        roaming: Option<Box<Roaming>>,
+    ) -> Reply<T> {
         let span = Span::of(&name);
-        Reply { stage: Stage::Borrowing(cell), name, again: None, span, result: PhantomData }
+        let stage = Stage::Borrowing(cell);
+        Reply { stage, name, again: None, roaming, span, result: PhantomData }
     }
 
     pub(crate) fn refused(error: Error, name: Cow<'static, str>) -> Reply<T> {
         let span = Span::of(&name);
-        Reply { stage: Stage::Refused(error), name, again: None, span, result: PhantomData }
+        let stage = Stage::Refused(error);
+        Reply { stage, name, again: None, roaming: None, span, result: PhantomData }
     }
 
     fn poll_block(&mut self, cx: &mut Context<'_>) -> Poll<Result<Bytes, Error>> {
@@ -122,6 +130,14 @@ impl<T: FromReply> Reply<T> {
                     let taken = std::task::ready!(lease.link.poll_reply(*token, cx));
                     self.span.on(&lease.link);
                     self.stage = Stage::Taken;
+                    if let Some(roaming) = &mut self.roaming {
+                        let block = block_of(taken)?;
+                        match roaming.next(block) {
+                            Ok(next) => self.stage = stage_of(next, roaming),
+                            Err(end) => return Poll::Ready(end),
+                        }
+                        continue;
+                    }
                     taken
                 }
                 Stage::Refused(_) => {
@@ -192,6 +208,11 @@ impl<T: FromReply> Reply<T> {
     }
 
     fn resend(&mut self) {
+        if let Some(roaming) = &mut self.roaming {
+            let next = roaming.resend();
+            self.stage = stage_of(next, roaming);
+            return;
+        }
         let Some(again) = &self.again else { return };
         self.stage = match again.client.send(again.call.clone()) {
             Sent::Refused(error) => Stage::Refused(error),
@@ -199,6 +220,16 @@ impl<T: FromReply> Reply<T> {
             Sent::Later(cell) => Stage::Later(cell),
             Sent::Cluster(cell) => Stage::Cluster(cell, true),
         };
+    }
+}
+
+fn stage_of(next: Next, roaming: &Roaming) -> Stage {
+    match next {
+        Next::Sent(cell) => Stage::Borrowing(cell),
+        Next::Pause(pause) => {
+            Stage::Pausing(Box::pin(tokio::time::sleep(roaming.until_deadline(pause))))
+        }
+        Next::Failed(error) => Stage::Refused(error),
     }
 }
 

@@ -296,3 +296,65 @@ async fn a_script_that_is_asked_elsewhere_needs_not_be_known_there() {
     moving.finish().unwrap();
     assert_eq!(client.script::<i64>(script.call(["{bar}new"], [0; 0])).await.unwrap(), 3);
 }
+
+/// Returns when a client of this node is blocked.
+async fn wait_until_blocked(cluster: &Cluster, node: usize) {
+    let direct = Client::connect(&cluster.urls()[node]).await.unwrap();
+    let blocked = async {
+        loop {
+            let info: String = direct.cmd("INFO").arg("clients").send().await.unwrap();
+            if info.contains("blocked_clients:1") {
+                return;
+            }
+        }
+    };
+    let limit = std::time::Duration::from_secs(30);
+    tokio::time::timeout(limit, blocked).await.expect("it blocks there");
+}
+
+#[tokio::test]
+async fn a_command_that_blocks_follows_its_slot() {
+    let Some(cluster) = start(3, 0) else { return };
+    let (client, pushing) = (connect(&cluster).await, connect(&cluster).await);
+    let slot = 5061; // That of `bar`.
+    let from = cluster.master_of(slot).unwrap();
+    let (to, last) = ((from + 1) % 3, (from + 2) % 3);
+    let pop = || client.cmd("BLPOP").arg("bar").arg(0).send::<(String, i64)>();
+    let push = |n: i64| pushing.cmd("RPUSH").arg("bar").arg(n).send::<i64>();
+    // It waits where the slot was: MOVED comes in place of its reply.
+    let popped = tokio::spawn(pop());
+    wait_until_blocked(&cluster, from).await;
+    cluster.begin_move(slot, from, to).unwrap().finish().unwrap();
+    wait_until_blocked(&cluster, to).await;
+    push(1).await.unwrap();
+    assert_eq!(popped.await.unwrap().unwrap().1, 1);
+    // The slot is about to move, and the list is where it goes: ASK.
+    let moving = cluster.begin_move(slot, to, last).unwrap();
+    let popped = tokio::spawn(pop());
+    wait_until_blocked(&cluster, last).await;
+    push(2).await.unwrap();
+    assert_eq!(popped.await.unwrap().unwrap().1, 2);
+    moving.finish().unwrap();
+    // Nobody has told the client so far.
+    let popped = tokio::spawn(pop());
+    wait_until_blocked(&cluster, last).await;
+    push(3).await.unwrap();
+    assert_eq!(popped.await.unwrap().unwrap().1, 3);
+}
+
+#[tokio::test]
+async fn a_command_that_blocks_follows_so_many_redirects() {
+    let Some(cluster) = start(3, 0) else { return };
+    let config: Config = cluster.urls()[0].parse().unwrap();
+    let config = config.cluster(true).limits(|limits| limits.redirects_max = 0);
+    let client = Client::connect_with(&config).await.unwrap();
+    let slot = 5061; // That of `bar`.
+    let from = cluster.master_of(slot).unwrap();
+    cluster.begin_move(slot, from, (from + 1) % 3).unwrap().finish().unwrap();
+    let pop = || client.cmd("BLPOP").arg("bar").arg(0).send::<(String, i64)>();
+    let error = pop().await.unwrap_err();
+    assert_eq!((error.redis_code(), error.outcome()), (Some("MOVED"), Outcome::Rejected));
+    // It was learned where the slot is, though.
+    client.cmd("RPUSH").arg("bar").arg(1).send::<i64>().await.unwrap();
+    assert_eq!(pop().await.unwrap().1, 1);
+}

@@ -98,7 +98,7 @@ impl Router {
         }
     }
 
-    fn moved(&mut self, slot: u16, node: NodeId) {
+    pub(super) fn moved(&mut self, slot: u16, node: NodeId) {
         if self.lanes.route(slot) == Some(node) {
             return;
         }

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
-use onetrip_engine::{Outcome, Time, Token};
+use onetrip_engine::{Time, Token};
+use onetrip_redis::Command;
 use onetrip_redis::router::How;
-use onetrip_redis::{Command, Spec};
+use onetrip_redis::slots::slot_of;
 
 use super::super::call::{Body, Item};
 use super::super::node::{Node, Sent};
 use super::Cluster;
 use super::errors::refusal;
-use super::keys::{keys_slot, slot_of_keys};
+use super::keys::keys_slot;
 use super::state::Caller;
-use crate::{Error, Kind};
+use crate::Error;
 
 impl Cluster {
     /// Sends a command to where its keys are.
@@ -66,26 +67,8 @@ impl Cluster {
         })
     }
 
-    /// The node that has a command's keys, for what needs a connection of its own.
-    pub(crate) fn node_of(&self, command: &Command) -> Result<Arc<Node>, Error> {
-        let slot = match Spec::of(command) {
-            Some(spec) => slot_of_keys(spec.keys(command))?,
-            None => None,
-        };
-        let state = self.lock();
-        let node = match slot {
-            Some(slot) => state.router.node_of(slot),
-            None => state.nodes.keys().next().copied(),
-        };
-        let node = node.and_then(|node| state.nodes.get(&node));
-        node.cloned().ok_or_else(|| {
-            let message = "no node of the cluster has the hash slot of the keys at the moment";
-            Error::new(Kind::Transport, Outcome::NotSent, "unserved_slot", message)
-        })
-    }
-
     /// The node that has a key.
     pub(crate) fn node_of_key(&self, key: &[u8]) -> Result<Arc<Node>, Error> {
-        self.node_of(&Command::new("GET").arg(key))
+        Ok(self.node_at(Some(slot_of(key)))?.1)
     }
 }

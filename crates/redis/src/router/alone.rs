@@ -1,0 +1,77 @@
+//! Commands that the host sends by itself, on connections of their own and outside of the order: those that
+//! block.
+
+use onetrip_engine::Time;
+
+use super::Router;
+use super::gather::error_text;
+use super::nodes::NodeId;
+use crate::redirect::{Address, Redirect, RedirectKind};
+
+/// Where a command goes that a node refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Onward {
+    /// To this node, behind ASKING where that is said.
+    To {
+        /// Which one.
+        node: NodeId,
+        /// Send ASKING in front of it, so that nothing comes between.
+        asking: bool,
+    },
+    /// To whichever node [has the slot](Router::node_of) after a pause: what there is to know is asked for
+    /// meanwhile.
+    Later,
+}
+
+impl Router {
+    /// A node answered so to a command with keys of this hash slot that the host sent there by itself. What
+    /// it says of the cluster is learned, and what is held for the slot follows.
+    ///
+    /// `None` where this is no refusal, so that it is the reply. How often a command is sent on is for the
+    /// host to bound.
+    pub fn handle_refused(
+        &mut self,
+        now: Time,
+        slot: u16,
+        from: NodeId,
+        reply: &[u8],
+    ) -> Option<Onward> {
+        let error = error_text(reply)?;
+        // One that has left can't be meant by a redirect without a host.
+        let address = self.nodes.address(from).cloned().or_else(|| Address::new("?", 1));
+        let redirect = address.and_then(|address| Redirect::parse(error, &address));
+        let onward = match redirect.filter(|redirect| redirect.slot == slot) {
+            Some(redirect) => self.onward(now, from, &redirect),
+            None => match error.split(|&byte| byte == b' ').next() {
+                Some(b"CLUSTERDOWN" | b"MASTERDOWN") => {
+                    self.refresh.want(now);
+                    Onward::Later
+                }
+                Some(b"TRYAGAIN" | b"LOADING") => Onward::Later,
+                _ => return None,
+            },
+        };
+        self.pump(now, slot);
+        self.decide(now);
+        Some(onward)
+    }
+
+    fn onward(&mut self, now: Time, from: NodeId, redirect: &Redirect) -> Onward {
+        let known = self.nodes.at(&redirect.address);
+        if redirect.kind == RedirectKind::Moved || known.is_none() {
+            self.refresh.want(now);
+        }
+        match (known, redirect.kind) {
+            (Some(node), RedirectKind::Ask) => Onward::To { node, asking: true },
+            (Some(node), RedirectKind::Moved) => {
+                // One that was sent before the slot moved can know less than we do.
+                if self.lanes.route(redirect.slot) == Some(from) {
+                    self.moved(redirect.slot, node);
+                }
+                let node = self.lanes.route(redirect.slot).unwrap_or(node);
+                Onward::To { node, asking: false }
+            }
+            (None, _) => Onward::Later,
+        }
+    }
+}

@@ -88,15 +88,19 @@ impl Subscription {
         self.add(Family::Pattern, patterns).await
     }
 
-    /// The same for sharded channels (Redis 7), whose messages stay with the node of their hash slot.
+    /// The same for sharded channels (Redis 7), whose messages stay with the node of their hash slot. Not on a
+    /// client of a cluster: that does not follow a channel whose slot moves. A client of the channel's node can.
     ///
     /// # Errors
-    /// As [`subscribe`](Self::subscribe).
+    /// As [`subscribe`](Self::subscribe); on a client of a cluster nothing is sent (`sharded_in_cluster`).
     pub async fn ssubscribe<C>(&mut self, channels: C) -> Result<(), Error>
     where
         C: IntoIterator,
         C::Item: ToArg,
     {
+        if self.client.cluster.is_some() {
+            return Err(sharded_in_cluster());
+        }
         self.add(Family::Sharded, channels).await
     }
 
@@ -151,6 +155,14 @@ impl Subscription {
     pub fn reconnects(&self) -> u64 {
         self.reader.reconnects()
     }
+}
+
+fn sharded_in_cluster() -> Error {
+    Error::misuse(
+        "sharded_in_cluster",
+        "a client of a cluster can't subscribe to sharded channels: subscribe to usual ones, which all nodes have, \
+         or connect a client to the node of the channel's hash slot, without `cluster`",
+    )
 }
 
 impl Stream for Subscription {

@@ -117,6 +117,25 @@ async fn published_messages_reach_whoever_subscribes() {
     assert_eq!(&subscription.next().await.unwrap().payload[..], b"x");
 }
 
+#[tokio::test]
+async fn sharded_channels_are_published_on_and_subscribed_to_at_their_node() {
+    use onetrip::redis::commands::PubSubCommands;
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let error = client.subscription().ssubscribe(["bar"]).await.unwrap_err();
+    assert_eq!((error.code(), error.outcome()), ("sharded_in_cluster", Outcome::NotSent));
+    // As the error says: a client of the node.
+    let node = cluster.master_of(5061).unwrap();
+    let direct = Client::connect(&cluster.urls()[node]).await.unwrap();
+    let mut subscription = direct.subscription();
+    subscription.ssubscribe(["bar"]).await.unwrap();
+    for channel in ["foo", "bar", "hello"] {
+        let readers = client.spublish(channel, "x").await.unwrap();
+        assert_eq!(readers, u64::from(channel == "bar"));
+    }
+    assert_eq!(&subscription.next().await.unwrap().payload[..], b"x");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_sent_is_answered_when_the_client_is_gone() {
     let Some(cluster) = start(3, 0) else { return };

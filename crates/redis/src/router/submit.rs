@@ -1,0 +1,111 @@
+//! How a command comes in: as one flight, or as one for each node that it concerns.
+
+use onetrip_engine::{Outcome, Time, Token};
+
+use super::failed::{Failed, Refused};
+use super::flights::{Flight, Goal, Request};
+use super::gather::Gather;
+use super::plan::{self, Plan};
+use super::{How, Router};
+use crate::command::Command;
+use crate::table::{Described, Spec};
+
+/// What goes to all nodes, and came before any was known.
+pub(super) struct Early {
+    pub(super) token: Token,
+    command: Command,
+    how: How,
+    pub(super) since: Time,
+}
+
+impl Router {
+    /// From now on it knows the keys of these commands too: of modules, of later versions.
+    pub fn learn(&mut self, described: Described) {
+        self.described = described;
+    }
+
+    /// Takes a command, which [`Output::Finish`](super::Output::Finish) ends. Refused, with nothing
+    /// sent, where it can't be routed, or would have to wait and too many
+    /// [do](super::Limits::held_max).
+    pub fn submit(
+        &mut self,
+        now: Time,
+        token: Token,
+        command: Command,
+        how: How,
+    ) -> Result<(), Refused> {
+        let spec = self.described.of(&command);
+        let from_replica = how.from_replica && spec.is_some_and(Spec::is_readonly);
+        let how = How { from_replica, ..how };
+        let plan = plan::plan(&command, spec, how)?;
+        if self.held() >= self.limits.held_max && self.waits(&plan) {
+            return Err(Refused::Full);
+        }
+        self.carry_out(now, token, command, plan, how);
+        self.decide(now);
+        Ok(())
+    }
+
+    /// Whether some of it would wait here.
+    fn waits(&self, plan: &Plan) -> bool {
+        match plan {
+            Plan::One(Goal::Slot(slot)) => !self.lanes.is_open(*slot),
+            Plan::Split { parts, .. } => parts.iter().any(|(slot, _)| !self.lanes.is_open(*slot)),
+            Plan::One(_) | Plan::Nodes { .. } => self.nodes.is_empty(),
+        }
+    }
+
+    fn carry_out(&mut self, now: Time, token: Token, command: Command, plan: Plan, how: How) {
+        match plan {
+            Plan::One(goal) => self.one(now, token, command, goal, how),
+            Plan::Split { parts, gather } => {
+                let goals =
+                    parts.into_iter().map(|(slot, part)| (Goal::Slot(slot), part)).collect();
+                self.several(now, token, goals, gather, how);
+            }
+            Plan::Nodes { .. } if self.nodes.is_empty() => {
+                self.lobby.push_back(Early { token, command, how, since: now });
+                self.look_at(now.after(self.limits.held_time_max));
+                self.refresh.want(now);
+            }
+            Plan::Nodes { replicas, kind } => {
+                let nodes = self.nodes.all(replicas);
+                let names = nodes.iter().filter_map(|node| self.nodes.address(*node).cloned());
+                let gather = Gather::of_nodes(kind, names.collect());
+                let goals = nodes.iter().map(|node| (Goal::Node(*node), command.clone())).collect();
+                self.several(now, token, goals, gather, how);
+            }
+        }
+    }
+
+    fn one(&mut self, now: Time, token: Token, command: Command, goal: Goal, how: How) {
+        let request = self.requests.insert(Request { token, gather: None });
+        self.launch(now, Flight::new(request, 0, command, goal, how));
+    }
+
+    fn several(
+        &mut self,
+        now: Time,
+        token: Token,
+        parts: Vec<(Goal, Command)>,
+        gather: Gather,
+        how: How,
+    ) {
+        let request = self.requests.insert(Request { token, gather: Some(Box::new(gather)) });
+        for (part, (goal, command)) in parts.into_iter().enumerate() {
+            self.launch(now, Flight::new(request, part, command, goal, how));
+        }
+    }
+
+    /// Takes what came before any node was known, now that there are some.
+    pub(super) fn open_lobby(&mut self, now: Time) {
+        let known = !self.nodes.is_empty();
+        let lobby = if known { std::mem::take(&mut self.lobby) } else { Default::default() };
+        for early in lobby {
+            let Early { token, command, how, .. } = early;
+            if self.submit(now, token, command, how).is_err() {
+                self.finish(token, Err(Failed::unserved(Outcome::NotSent)));
+            }
+        }
+    }
+}

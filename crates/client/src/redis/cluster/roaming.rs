@@ -53,7 +53,7 @@ impl Cluster {
             None => None,
         };
         let (at, node) = self.node_at(slot)?;
-        // With pauses of up to a second; the seed has to differ from command to command only.
+        // The pauses differ from client to client, so that those don't come back together.
         let limits = RetryLimits { attempts_max: ATTEMPTS_MAX, ..RetryLimits::default() };
         let retry = Retry::new(limits, self.seed ^ u64::from(slot.unwrap_or_default()));
         let cluster = self.clone();
@@ -96,11 +96,13 @@ impl Roaming {
 
     fn onward(&mut self, frame: &[u8]) -> Option<Next> {
         let (slot, at) = (self.slot?, self.at);
-        let refused = |router: &mut onetrip_redis::router::Router, now| {
-            router.handle_refused(now, slot, at, frame)
-        };
-        let onward = self.cluster.with(|state, now| refused(&mut state.router, now))?;
-        match onward {
+        // Most replies are none of an error, and need no lock that others wait for.
+        if !frame.starts_with(b"-") && !frame.starts_with(b"!") {
+            return None;
+        }
+        let refused =
+            self.cluster.with(|state, now| state.router.handle_refused(now, slot, at, frame));
+        match refused? {
             Onward::Later => self.retry.failed().map(Next::Pause),
             Onward::To { node, asking } => {
                 self.redirects += 1;

@@ -22,7 +22,8 @@ pub(crate) fn is_no_script(error: &[u8]) -> bool {
 
 const NO_SCRIPT: &[u8] = b"NOSCRIPT No matching script";
 
-/// Beginnings of texts in server.c, cluster.c, script.c and eval.c, the same from Redis 4 on and in Valkey.
+/// Beginnings of texts, as Redis 7.0.15 has them. Where a server has others, what it refuses is taken for the error of
+/// a script: it is not sent again, and its outcome is unknown.
 const TEXTS: [&[u8]; 7] = [
     NO_SCRIPT,
     b"TRYAGAIN Multiple keys request during rehashing of slot",
@@ -33,12 +34,13 @@ const TEXTS: [&[u8]; 7] = [
     b"NOAUTH Authentication required",
 ];
 
-/// What the server says of an error that a command of a script had (`script_lua.c`; the second from 7.2 on).
+/// What the server says of an error that a command of a script had: where in the script, or whose
+/// permissions were missing.
 fn came_from_within(error: &[u8]) -> bool {
     contains(error, b" script: ") || contains(error, b"ACL failure in script")
 }
 
-/// Between the two stands the name of the server: `Redis`, `Valkey`.
+/// Between the two stands the name of the server, which forks change.
 fn is_of_server(error: &[u8], code: &[u8], text: &[u8]) -> bool {
     let Some(rest) = error.strip_prefix(code) else { return false };
     let name = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();

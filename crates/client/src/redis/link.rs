@@ -47,8 +47,8 @@ pub(crate) struct Shared {
     epoch: Instant,
     /// Whether the server speaks RESP3, as it said last.
     resp3: AtomicBool,
-    /// Held by whoever subscribes or unsubscribes.
-    order: Mutex<()>,
+    /// The connection that is subscribed, or was last. Held by whoever subscribes or unsubscribes.
+    subscribed: Mutex<Weak<Link>>,
     pub(crate) pushes: Pushes,
     /// Those of all nodes of a cluster, which come and go.
     pub(crate) totals: Arc<Totals>,
@@ -63,7 +63,7 @@ impl Shared {
             limits,
             epoch: *EPOCH.get_or_init(Instant::now),
             resp3: AtomicBool::new(false),
-            order: Mutex::default(),
+            subscribed: Mutex::default(),
             pushes: Pushes::default(),
             totals,
             landing: OnceLock::new(),
@@ -95,9 +95,9 @@ impl Shared {
         self.resp3.store(is_resp3, Ordering::Relaxed);
     }
 
-    /// Holds those off who subscribe or unsubscribe meanwhile.
-    pub(crate) fn subscribing(&self) -> MutexGuard<'_, ()> {
-        self.order.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Holds those off who subscribe or unsubscribe meanwhile; the connection that is subscribed.
+    pub(crate) fn subscribing(&self) -> MutexGuard<'_, Weak<Link>> {
+        self.subscribed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn instant(&self, time: Time) -> Instant {
@@ -207,9 +207,20 @@ impl Link {
 
     /// Sends a call, or lets it wait for room. What is refused comes back with the reason.
     pub(crate) fn submit(&self, call: Call) -> Result<Token, (Call, Error)> {
+        self.submit_as(call, false)
+    }
+
+    /// Sends what this program has to say by itself, and whose reply nobody takes. It waits for room also
+    /// where callers are refused. `false` if the connection takes nothing any more.
+    pub(crate) fn say(&self, call: Call) -> bool {
+        let said = self.submit_as(call, true).map(|token| self.forget(token));
+        said.is_ok()
+    }
+
+    fn submit_as(&self, call: Call, always_waits: bool) -> Result<Token, (Call, Error)> {
         let mut core = self.lock();
         let now = core.time_of_call();
-        let result = core.submit(now, call);
+        let result = core.submit(now, call, always_waits);
         core.settle(now);
         if !core.wakers.is_empty() {
             // Whoever submits may hold other locks: the driver wakes them.
@@ -324,7 +335,12 @@ impl Core {
         self.clock
     }
 
-    fn submit(&mut self, now: Time, call: Call) -> Result<Token, (Call, Error)> {
+    fn submit(
+        &mut self,
+        now: Time,
+        call: Call,
+        always_waits: bool,
+    ) -> Result<Token, (Call, Error)> {
         let idle = transport::is_idle(&self.engine);
         let len = call.len_max();
         if self.engine.has_room(1, len) {
@@ -337,7 +353,10 @@ impl Core {
         if let Some(error) = self.refusal() {
             return Err((call, error));
         }
-        self.park(call, len)
+        match always_waits || self.may_park(len) {
+            true => self.park(call),
+            false => Err((call, queue_full())),
+        }
     }
 
     /// There is room for it.
@@ -422,15 +441,17 @@ impl Core {
         self.landed.push((flight, landed));
     }
 
-    /// Lets a call wait for room in the queue.
-    fn park(&mut self, call: Call, len: usize) -> Result<Token, (Call, Error)> {
+    /// Whether a caller may wait for room in the queue, with a call of so many bytes.
+    fn may_park(&self, len: usize) -> bool {
         let limits = &self.context.limits;
         // Any number of bytes may wait when none do.
         let parked = self.replies.parked_bytes();
         let too_much = parked > 0 && parked + len > limits.waiting_bytes_max;
-        if limits.when_full == WhenFull::Refuse || too_much {
-            return Err((call, queue_full()));
-        }
+        limits.when_full != WhenFull::Refuse && !too_much
+    }
+
+    /// Lets a call wait for room in the queue.
+    fn park(&mut self, call: Call) -> Result<Token, (Call, Error)> {
         let token = self.replies.add();
         let Some(ticket) = self.engine.wait(token, call.deadline) else {
             self.replies.remove(token);

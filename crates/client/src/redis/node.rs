@@ -110,19 +110,6 @@ impl Node {
         send_on(pool, call)
     }
 
-    /// Sends what unsubscribes, if there is a connection.
-    pub(crate) fn send_unsubscribing(&self, call: Call) {
-        let pool = match self.context.is_resp3() {
-            true => Some(&self.shared),
-            false => self.subscriptions.get(),
-        };
-        if let Some(link) = pool.and_then(|pool| pool.current())
-            && let Ok(token) = link.submit(call)
-        {
-            link.forget(token);
-        }
-    }
-
     /// Callers in line for a connection.
     pub(crate) fn waiting(&self) -> usize {
         self.shared.waiting() + self.own.waiting()

@@ -406,8 +406,8 @@ impl Pool {
             self.context.set_resp3(is_resp3);
         }
         let is_first = !self.was_open.swap(true, Ordering::Relaxed);
-        if self.purpose == Purpose::Shared && !is_first && (is_resp3 || self.target.subscribes) {
-            subscribing::again(link);
+        if self.purpose == Purpose::Shared && (is_resp3 || self.target.subscribes) {
+            subscribing::moved_to(link, is_first);
         }
     }
 
@@ -568,3 +568,6 @@ pub(super) async fn wait_until(instant: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,6 @@
 //! RESP2.
 
 use std::sync::Arc;
-use std::task::Poll;
 
 use bytes::Bytes;
 use onetrip_engine::Time;
@@ -61,13 +60,18 @@ fn call(name: &str, channels: &[Channel], family: Family) -> Option<Call> {
     (count > 0).then_some(Call { body, deadline: Time::NEVER, metered: false, flight: None })
 }
 
-/// Subscribes, and resolves when all is confirmed.
+/// Subscribes to channels that are `new` to their reader, and to those that it `has`. Resolves when all is
+/// confirmed; otherwise, be it that the future is dropped, nothing is left of those that are new.
 pub(crate) async fn add(
     client: &Arc<Inner>,
     reader: &Arc<Reader>,
-    channels: Vec<Channel>,
+    has: Vec<Channel>,
+    new: Vec<Channel>,
 ) -> Result<(), Error> {
     let node = &client.node;
+    let channels = [&has[..], &new[..]].concat();
+    let mut unconfirmed = Unconfirmed { client, reader, channels: new };
+    // What was not sent is taken back before the channels are.
     let mut sent: Vec<Pending> = {
         // Others' order on the wire is that of the list.
         let _order = node.context.subscribing();
@@ -78,42 +82,59 @@ pub(crate) async fn add(
         calls.map(|call| Pending::of(node.send_subscribing(call))).collect()
     };
     for pending in &mut sent {
-        std::future::poll_fn(|cx| match pending.poll(cx) {
-            Poll::Ready((_, result)) => Poll::Ready(result),
-            Poll::Pending => Poll::Pending,
-        })
-        .await?;
+        let (_, result) = std::future::poll_fn(|cx| pending.poll(cx)).await;
+        result?;
     }
+    unconfirmed.channels.clear();
     Ok(())
 }
 
+/// Channels that are unsubscribed when this is dropped.
+struct Unconfirmed<'a> {
+    client: &'a Arc<Inner>,
+    reader: &'a Arc<Reader>,
+    channels: Vec<Channel>,
+}
+
+impl Drop for Unconfirmed<'_> {
+    fn drop(&mut self) {
+        remove(self.client, self.reader, &self.channels);
+    }
+}
+
 /// Unsubscribes from what nobody else reads.
-pub(crate) fn remove(client: &Arc<Inner>, reader: &Arc<Reader>, channels: Vec<Channel>) {
-    let node = &client.node;
-    let _order = node.context.subscribing();
-    let unread = node.context.pushes.remove(reader, &channels);
+pub(crate) fn remove(client: &Arc<Inner>, reader: &Arc<Reader>, channels: &[Channel]) {
+    let context = &client.node.context;
+    let subscribed = context.subscribing();
+    let unread = context.pushes.remove(reader, channels);
+    // It need not be one that calls find: they may wait in line while it is there. Without one there is nothing to
+    // end.
+    let Some(link) = subscribed.upgrade() else { return };
     for family in Family::ALL {
         if let Some(call) = call(family.unsubscribe(), &unread, family) {
-            // Nobody waits for it, and without a connection there is nothing to end.
-            node.send_unsubscribing(call);
+            link.say(call);
         }
     }
 }
 
-/// A connection is there instead of one that was lost: subscribes on it to all that is read.
-pub(crate) fn again(link: &Arc<Link>) {
-    let _order = link.context.subscribing();
+/// From now on this connection is the one that is subscribed: to all that is read, unless it is the first of its
+/// pool, where whoever reads waits for it to subscribe.
+pub(crate) fn moved_to(link: &Arc<Link>, is_first: bool) {
+    let mut subscribed = link.context.subscribing();
+    *subscribed = Arc::downgrade(link);
     let pushes = &link.context.pushes;
     let channels = pushes.all();
-    if channels.is_empty() {
+    if is_first || channels.is_empty() {
         return;
     }
     pushes.reconnected();
-    for family in Family::ALL {
-        if let Some(call) = call(family.subscribe(), &channels, family)
-            && let Ok(token) = link.submit(call)
-        {
-            link.forget(token);
-        }
+    let mut calls =
+        Family::ALL.into_iter().filter_map(|family| call(family.subscribe(), &channels, family));
+    let is_said = calls.all(|call| link.say(call));
+    drop(subscribed);
+    if !is_said {
+        // The next one tries again.
+        let error = link.lock().lost("its channels could not be subscribed again");
+        link.abort(error);
     }
 }

@@ -13,8 +13,8 @@ use onetrip_redis::ToArg;
 use super::client::Inner;
 use super::pushes::{Channel, Reader};
 use super::subscribing::Family;
+use crate::Error;
 use crate::buffer::Buffer;
-use crate::{Error, Kind};
 
 /// A message that was published.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,8 +66,9 @@ impl Subscription {
     /// Adds channels. Resolves when the server has confirmed them all: from then on no message is missed.
     ///
     /// # Errors
-    /// The server refused, and those that are new are not subscribed; or the connection was lost before it
-    /// confirmed, and they are subscribed all the same when it comes back.
+    /// The server refused, no connection came within `wait_timeout`, or it was lost before it confirmed. Nothing is left
+    /// behind then: those that are new are not subscribed, now or later, and those that were subscribed before still
+    /// are. The same goes for dropping the future.
     pub async fn subscribe<C>(&mut self, channels: C) -> Result<(), Error>
     where
         C: IntoIterator,
@@ -116,7 +117,7 @@ impl Subscription {
         for channel in &gone {
             self.channels.remove(channel);
         }
-        super::subscribing::remove(&self.client, &self.reader, gone);
+        super::subscribing::remove(&self.client, &self.reader, &gone);
     }
 
     async fn add<C>(&mut self, family: Family, channels: C) -> Result<(), Error>
@@ -125,18 +126,12 @@ impl Subscription {
         C::Item: ToArg,
     {
         let names = super::subscribing::names(channels);
-        let channels: Vec<Channel> =
-            names.into_iter().map(|name| Channel { family, name }).collect();
-        let new = channels.iter().filter(|channel| !self.channels.contains(channel));
-        let new: Vec<Channel> = new.cloned().collect();
-        self.channels.extend(new.iter().cloned());
-        let result = super::subscribing::add(&self.client, &self.reader, channels).await;
-        if result.as_ref().is_err_and(|error| error.kind() == Kind::Server) {
-            // Asked for again with the others, they would keep those from coming back.
-            self.channels.retain(|channel| !new.contains(channel));
-            super::subscribing::remove(&self.client, &self.reader, new);
-        }
-        result
+        let channels = names.into_iter().map(|name| Channel { family, name });
+        let (has, new): (Vec<Channel>, Vec<Channel>) =
+            channels.partition(|channel| self.channels.contains(channel));
+        super::subscribing::add(&self.client, &self.reader, has, new.clone()).await?;
+        self.channels.extend(new);
+        Ok(())
     }
 
     /// The next message; `None` when the client was closed. Cancel safe.
@@ -175,8 +170,8 @@ impl Stream for Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        let channels = self.channels.drain().collect();
-        super::subscribing::remove(&self.client, &self.reader, channels);
+        let channels: Vec<Channel> = self.channels.drain().collect();
+        super::subscribing::remove(&self.client, &self.reader, &channels);
         self.buffer.close();
     }
 }

@@ -1,8 +1,12 @@
 //! Published messages.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
 use onetrip::Outcome;
-use onetrip::redis::{Client, Protocol};
-use onetrip_lab::redis::Settings;
+use onetrip::redis::{Client, Config, Protocol, Subscription};
+use onetrip_lab::proxy::{Direction, Fault, Proxy, ProxyConfig, Scope};
+use onetrip_lab::redis::{Server, Settings};
 
 use crate::support::{client, config, key};
 
@@ -11,9 +15,19 @@ async fn publish(client: &Client, channel: &str, text: &str) -> i64 {
 }
 
 async fn both() -> Option<[Client; 2]> {
-    let config = config()?;
+    both_with(&config()?).await
+}
+
+/// On a server of the test's own, whose connections nobody else loses.
+async fn both_alone() -> Option<(Server, [Client; 2])> {
+    let server = crate::support::server(Settings::default())?;
+    let clients = both_with(&server.url().parse().unwrap()).await?;
+    Some((server, clients))
+}
+
+async fn both_with(config: &Config) -> Option<[Client; 2]> {
     let resp2 = Client::connect_with(&config.clone().protocol(Protocol::Resp2)).await.unwrap();
-    Some([Client::connect_with(&config).await.unwrap(), resp2])
+    Some([Client::connect_with(config).await.unwrap(), resp2])
 }
 
 #[tokio::test]
@@ -64,8 +78,8 @@ async fn what_nobody_reads_any_more_is_unsubscribed() {
 
 #[tokio::test]
 async fn after_a_lost_connection_the_channels_are_subscribed_again() {
-    let Some(clients) = both().await else { return };
-    let Some(other) = client().await else { return };
+    let Some((server, clients)) = both_alone().await else { return };
+    let other = Client::connect(&server.url()).await.unwrap();
     for client in clients {
         let channel = key("news");
         let mut subscription = client.subscribe([&channel]).await.unwrap();
@@ -133,4 +147,117 @@ async fn a_channel_that_was_refused_keeps_no_other_from_coming_back() {
         let message = tokio::time::timeout(limit, back).await.expect("it comes back").unwrap();
         assert_eq!(&message.payload[..], b"x");
     }
+}
+
+async fn subscribers(client: &Client, channel: &str) -> i64 {
+    let numbers: Vec<(String, i64)> =
+        client.cmd("PUBSUB NUMSUB").arg(channel).send().await.unwrap();
+    numbers[0].1
+}
+
+async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(10), waiting).await.expect(what);
+}
+
+/// Loses all connections that are subscribed, and waits until this one is again.
+async fn reconnect(subscription: &Subscription, other: &Client, channel: &str) {
+    let before = subscription.reconnects();
+    other.cmd("CLIENT KILL").args(["TYPE", "pubsub"]).send::<i64>().await.unwrap();
+    until("it comes back", async || {
+        subscription.reconnects() > before && subscribers(other, channel).await > 0
+    })
+    .await;
+}
+
+/// A private server, what is between, and a client through it.
+async fn through(settings: impl FnOnce(Config) -> Config) -> Option<(Server, Proxy, Client)> {
+    let server = crate::support::server(Settings::default())?;
+    let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
+    let proxy = Proxy::start(ProxyConfig::new(address)).unwrap();
+    let url = server.url().replace(&address.to_string(), &proxy.addr().to_string());
+    let client = Client::connect_with(&settings(url.parse().unwrap())).await.unwrap();
+    Some((server, proxy, client))
+}
+
+#[tokio::test]
+async fn a_subscription_that_got_no_connection_in_time_leaves_nothing_behind() {
+    let impatient = |config: Config| {
+        let config = config.protocol(Protocol::Resp2);
+        config.limits(|limits| limits.wait_timeout = Duration::from_millis(50))
+    };
+    let Some((_server, proxy, client)) = through(impatient).await else { return };
+    let direction = Direction::Down;
+    proxy.fault(Fault::Stall { direction }, Scope::Future);
+    let mut subscription = client.subscription();
+    let error = subscription.subscribe(["first"]).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (onetrip::Kind::Timeout, Outcome::NotSent));
+    proxy.fault(Fault::Resume { direction }, Scope::All);
+    until("a connection comes", async || subscription.subscribe(["second"]).await.is_ok()).await;
+    assert_eq!(subscribers(&client, "first").await, 0);
+    reconnect(&subscription, &client, "second").await;
+    assert_eq!(subscribers(&client, "first").await, 0);
+}
+
+#[tokio::test]
+async fn a_subscription_whose_connection_was_lost_before_it_was_confirmed_leaves_nothing_behind() {
+    let Some((_server, proxy, client)) = through(|config| config).await else { return };
+    let mut subscription = client.subscribe(["first"]).await.unwrap();
+    let direction = Direction::Down;
+    proxy.fault(Fault::Stall { direction }, Scope::Present);
+    let lost = async {
+        let error = subscription.subscribe(["first", "second"]).await.unwrap_err();
+        assert!(error.is_connection_lost(), "{error}");
+    };
+    let cut = async { proxy.fault(Fault::CutAfter { direction, bytes: 0 }, Scope::Present) };
+    tokio::join!(lost, async {
+        tokio::task::yield_now().await;
+        cut.await;
+        proxy.fault(Fault::Resume { direction }, Scope::All);
+    });
+    until("it comes back", async || subscribers(&client, "first").await == 1).await;
+    assert_eq!(subscribers(&client, "second").await, 0);
+}
+
+#[tokio::test]
+async fn a_dropped_subscribe_leaves_nothing_behind() {
+    let Some((server, clients)) = both_alone().await else { return };
+    let other = Client::connect(&server.url()).await.unwrap();
+    for client in clients {
+        let [first, second] = [key("news"), key("news")];
+        let mut subscription = client.subscribe([&first]).await.unwrap();
+        {
+            let mut subscribes = std::pin::pin!(subscription.subscribe([&second]));
+            std::future::poll_fn(|cx| {
+                assert!(subscribes.as_mut().poll(cx).is_pending());
+                std::task::Poll::Ready(())
+            })
+            .await;
+            until("it was sent", async || subscribers(&other, &second).await == 1).await;
+        }
+        until("it is ended", async || subscribers(&other, &second).await == 0).await;
+        reconnect(&subscription, &other, &first).await;
+        assert_eq!(subscribers(&other, &second).await, 0);
+    }
+}
+
+#[tokio::test]
+async fn all_kinds_come_back_where_callers_find_no_room() {
+    let Some(server) = crate::support::server(Settings::default()) else { return };
+    let other = Client::connect(&server.url()).await.unwrap();
+    let config: Config = server.url().parse().unwrap();
+    let narrow = config.limits(|limits| {
+        (limits.in_flight_max, limits.queue_max) = (1, 0);
+        limits.when_full = onetrip::config::WhenFull::Refuse;
+    });
+    let client = Client::connect_with(&narrow).await.unwrap();
+    let [channel, pattern] = [key("news"), key("sport")];
+    let mut subscription = client.psubscribe([&pattern]).await.unwrap();
+    subscription.subscribe([&channel]).await.unwrap();
+    reconnect(&subscription, &other, &channel).await;
+    until("the pattern too", async || publish(&other, &pattern, "x").await == 1).await;
 }

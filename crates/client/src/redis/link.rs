@@ -229,17 +229,18 @@ impl Link {
         result
     }
 
-    /// The same; of a command of a cluster, what is refused is told to whom it may concern.
-    pub(crate) fn submit_or_land(&self, call: Call) -> Result<Token, Error> {
-        let flight = call.flight;
-        self.submit(call).map_err(|(_, error)| {
-            if let Some(flight) = flight {
-                let mut core = self.lock();
-                core.landed.push((flight, Landed::Failed(error.clone())));
-                core.transport.notify();
-            }
-            error
-        })
+    /// A call was refused for good: of a command of a cluster it is told to whom it may concern.
+    pub(crate) fn refused(&self, call: &Call, error: &Error) {
+        if let Some(flight) = call.flight {
+            let mut core = self.lock();
+            core.landed.push((flight, Landed::Failed(error.clone())));
+            core.transport.notify();
+        }
+    }
+
+    /// Whether it takes calls.
+    pub(crate) fn is_open(&self) -> bool {
+        self.lock().engine.is_open()
     }
 
     /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is woken

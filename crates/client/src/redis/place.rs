@@ -45,6 +45,16 @@ pub(crate) struct Placed {
     pub(crate) token: Option<Token>,
 }
 
+/// What became of a call when there was a connection for it.
+pub(crate) enum Settled {
+    /// Its caller is to be told, by this waker if it sleeps.
+    Told(Option<Waker>),
+    /// Its caller has gone away.
+    Unwanted,
+    /// The connection has ended already: it stays in line for the next.
+    Stays,
+}
+
 impl Cell {
     pub(crate) fn new(call: Option<Call>, deadline: Time) -> Arc<Cell> {
         let stage = Stage::Waiting(call.map(Box::new));
@@ -64,22 +74,21 @@ impl Cell {
         }
     }
 
-    /// There is a connection: the call is sent on it. Returns whom to wake; an error if nobody wants it.
-    pub(crate) fn settle(&self, link: &Arc<Link>) -> Result<Option<Waker>, ()> {
+    /// There is a connection: the call is sent on it.
+    pub(crate) fn settle(&self, link: &Arc<Link>) -> Settled {
         let mut state = self.lock();
         let Stage::Waiting(call) = std::mem::replace(&mut state.stage, Stage::Over) else {
-            return Err(());
+            return Settled::Unwanted;
         };
-        let sent = match call {
-            None => Ok(None),
-            Some(call) => link.submit_or_land(*call).map(Some),
-        };
-        state.stage = match sent {
-            Ok(token) => Stage::Placed(Placed { link: link.clone(), token }),
-            Err(error) => Stage::Failed(error),
-        };
+        match send_on(link, call) {
+            Ok(stage) => state.stage = stage,
+            Err(call) => {
+                state.stage = Stage::Waiting(call);
+                return Settled::Stays;
+            }
+        }
         state.line = None;
-        Ok(state.waker.take())
+        Settled::Told(state.waker.take())
     }
 
     /// No connection came. Returns whom to wake, and of a command of a cluster which one it was.
@@ -128,5 +137,21 @@ impl Cell {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends a call, if there is one. It comes back where the connection has ended.
+fn send_on(link: &Arc<Link>, call: Option<Box<Call>>) -> Result<Stage, Option<Box<Call>>> {
+    let placed = |token| Stage::Placed(Placed { link: link.clone(), token });
+    let Some(call) = call else {
+        return if link.is_open() { Ok(placed(None)) } else { Err(None) };
+    };
+    match link.submit(*call) {
+        Ok(token) => Ok(placed(Some(token))),
+        Err((call, error)) if error.is_connection_lost() => Err(Some(Box::new(call))),
+        Err((call, error)) => {
+            link.refused(&call, &error);
+            Ok(Stage::Failed(error))
+        }
     }
 }

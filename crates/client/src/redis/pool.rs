@@ -24,7 +24,7 @@ use tokio::task::AbortHandle;
 use super::config::Config;
 use super::connect::{self, Target};
 use super::link::{Landed, Link, Shared};
-use super::place::Cell;
+use super::place::{Cell, Settled};
 use super::subscribing;
 use crate::error::CONNECTION_ENDED;
 use crate::pool::runtime_gone;
@@ -60,7 +60,7 @@ struct State {
     /// What is to be opened once the lock is released.
     to_open: Vec<ConnectionId>,
     /// Who waits for a connection.
-    callers: HashMap<u64, Arc<Cell>>,
+    callers: HashMap<u64, Caller>,
     next_caller: u64,
     /// Why the last attempt to open a connection failed.
     last_error: Option<Error>,
@@ -72,6 +72,12 @@ struct State {
     landed: Vec<(FlightId, Landed)>,
     /// When the timer goes off.
     armed: Time,
+}
+
+/// One who waits for a connection.
+struct Caller {
+    cell: Arc<Cell>,
+    deadline: Time,
 }
 
 /// What a task is to tell, or, where its runtime is gone, a thread.
@@ -181,16 +187,21 @@ impl Pool {
     /// Waits in line for a connection: `cell` is told of it, with the call that it holds.
     pub(crate) fn wait(self: &Arc<Self>, cell: &Arc<Cell>) {
         self.with(|state, now| {
-            let token = state.next_caller;
-            state.next_caller += 1;
-            state.callers.insert(token, cell.clone());
             let deadline = cell.deadline().min(now.after(self.config.limits.wait_timeout));
-            let ticket = match self.purpose {
-                Purpose::Shared => state.policy.wait_shared(now, Token(token), Some(deadline)),
-                Purpose::Own => state.policy.checkout(now, Token(token), Some(deadline)),
-            };
-            cell.stands_at(self, ticket, token);
+            self.line_up(state, now, Caller { cell: cell.clone(), deadline });
         });
+    }
+
+    fn line_up(self: &Arc<Self>, state: &mut State, now: Time, caller: Caller) {
+        let token = state.next_caller;
+        state.next_caller += 1;
+        let (cell, deadline) = (caller.cell.clone(), Some(caller.deadline));
+        state.callers.insert(token, caller);
+        let ticket = match self.purpose {
+            Purpose::Shared => state.policy.wait_shared(now, Token(token), deadline),
+            Purpose::Own => state.policy.checkout(now, Token(token), deadline),
+        };
+        cell.stands_at(self, ticket, token);
     }
 
     /// A caller no longer waits. What it is granted all the same goes back.
@@ -273,27 +284,12 @@ impl Pool {
         match output {
             Output::Open { id } => state.to_open.push(id),
             Output::Granted { token, id, .. } | Output::Placed { token, id, .. } => {
-                let Some(cell) = state.callers.remove(&token.0) else { return };
-                let Some(link) = state.links.get(&id).cloned() else {
-                    let error = super::link::closed();
-                    let (waker, flight) = cell.fail(error.clone());
-                    state.wakers.extend(waker);
-                    state.landed.extend(flight.map(|flight| (flight, Landed::Failed(error))));
-                    return;
-                };
-                match cell.settle(&link) {
-                    Ok(waker) => state.wakers.extend(waker),
-                    // Its caller has gone away.
-                    Err(()) if self.purpose == Purpose::Own => {
-                        state.policy.release(self.context.now(), id, Condition::Clean);
-                    }
-                    Err(()) => {}
-                }
+                self.serve(state, token, id);
             }
             Output::Failed { token, cause } => {
                 let error = self.failure(state, cause);
-                if let Some(cell) = state.callers.remove(&token.0) {
-                    let (waker, flight) = cell.fail(error.clone());
+                if let Some(caller) = state.callers.remove(&token.0) {
+                    let (waker, flight) = caller.cell.fail(error.clone());
                     state.wakers.extend(waker);
                     state.landed.extend(flight.map(|flight| (flight, Landed::Failed(error))));
                 }
@@ -304,6 +300,27 @@ impl Pool {
             }
             Output::Close { id } => self.forget(state, id),
             Output::Shared { .. } | Output::Reset { .. } | Output::Closed => {}
+        }
+    }
+
+    /// A caller is given a connection.
+    fn serve(self: &Arc<Self>, state: &mut State, token: Token, id: ConnectionId) {
+        let Some(caller) = state.callers.remove(&token.0) else { return };
+        let link = state.links.get(&id);
+        let now = self.context.now();
+        match link.map_or(Settled::Stays, |link| caller.cell.settle(link)) {
+            Settled::Told(waker) => state.wakers.extend(waker),
+            Settled::Unwanted if self.purpose == Purpose::Own => {
+                state.policy.release(now, id, Condition::Clean);
+            }
+            Settled::Unwanted => {}
+            Settled::Stays => {
+                // It has ended, and is about to say so. All that it was to have stay, in the same order: whoever comes
+                // later stands behind them.
+                state.links.remove(&id);
+                state.policy.handle_lost(now, id);
+                self.line_up(state, now, caller);
+            }
         }
     }
 
@@ -570,4 +587,5 @@ pub(super) async fn wait_until(instant: Option<Instant>) {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

@@ -32,3 +32,62 @@ async fn what_is_unsubscribed_before_its_connection_is_published_is_unsubscribed
     let ended = async { while subscribers(&other, "news").await > 0 {} };
     tokio::time::timeout(Duration::from_secs(10), ended).await.expect("it is unsubscribed");
 }
+
+/// The connection ends, and the pool has not heard of it yet.
+fn end_unheard(link: &Link) {
+    let mut core = link.lock();
+    let error = core.lost("of the test");
+    core.close(error);
+}
+
+#[tokio::test]
+async fn calls_that_meet_their_connection_at_its_end_wait_for_the_next_in_their_order() {
+    let Some(server) = server() else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let pool = &client.inner.node.shared;
+    end_unheard(&pool.current().unwrap());
+    let replies: Vec<_> = (0..10).map(|_| client.cmd("INCR").arg("n").send::<i64>()).collect();
+    for (n, reply) in (1..).zip(replies) {
+        assert_eq!(reply.await.unwrap(), n);
+    }
+}
+
+/// They were in line already, and are given a connection that has ended by then.
+#[tokio::test]
+async fn those_who_are_given_a_connection_at_its_end_keep_their_order_in_line() {
+    let Some(server) = server() else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let pool = &client.inner.node.shared;
+    let link = pool.current().unwrap();
+    // The pool opens another one, and has this one to give in the meantime.
+    pool.lost(link.seat.id);
+    let replies: Vec<_> = (0..10).map(|_| client.cmd("INCR").arg("n").send::<i64>()).collect();
+    let opening = || pool.lock().opening.keys().next().copied();
+    let id = loop {
+        match opening() {
+            Some(id) => break id,
+            None => tokio::task::yield_now().await,
+        }
+    };
+    end_unheard(&link);
+    pool.with(|state, now| {
+        state.opening.remove(&id).unwrap().abort();
+        state.links.insert(id, link.clone());
+        state.policy.handle_opened(now, id);
+    });
+    for (n, reply) in (1..).zip(replies) {
+        assert_eq!(reply.await.unwrap(), n);
+    }
+}
+
+#[tokio::test]
+async fn a_session_is_not_given_a_connection_that_has_ended() {
+    let Some(server) = server() else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let pool = &client.inner.node.own;
+    drop(client.session().await.unwrap());
+    let link = pool.lock().links.values().next().unwrap().clone();
+    end_unheard(&link);
+    let session = client.session().await.unwrap();
+    assert_eq!(session.cmd("ECHO").arg("x").send::<String>().await.unwrap(), "x");
+}

@@ -1,0 +1,201 @@
+//! What the engine says became of requests, and of the connection.
+
+use bytes::Bytes;
+use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Time, Token};
+use onetrip_redis::Event;
+use onetrip_redis::router::FlightId;
+
+use super::{Core, Landed, closed};
+use crate::error::{CONNECTION_ENDED, CONNECTION_LOST};
+use crate::redis::error;
+use crate::redis::frames::Frames;
+use crate::redis::replies::Taken;
+use crate::redis::reply::too_large;
+use crate::redis::script::is_forgotten;
+use crate::{Error, Kind};
+
+impl Core {
+    /// Takes the outputs of the engine.
+    pub(crate) fn settle(&mut self, now: Time) {
+        while let Some(output) = self.engine.poll_output() {
+            self.take(now, output);
+        }
+        if self.engine.poll_deadline().is_some_and(|deadline| deadline < self.armed) {
+            self.transport.notify();
+        }
+    }
+
+    fn take(&mut self, now: Time, output: Output<Event>) {
+        match output {
+            Output::Data { token, block } | Output::Piece { token, block, .. } => {
+                let bytes = block.len();
+                self.replies.came(token, block);
+                match self.replies.has_part(token) {
+                    // Those who take replies as they come want to know.
+                    true if self.engine.untaken_bytes() > 0 => {
+                        let waker = self.replies.waker_of(token);
+                        self.wakers.extend(waker);
+                    }
+                    true => {}
+                    false => self.engine.handle_taken(bytes),
+                }
+            }
+            Output::Ended { token, block, end } => self.end(token, block, end),
+            Output::Event { event: Event::Push, block } => {
+                let wakers = self.context.pushes.take(&block);
+                self.wakers.extend(wakers);
+            }
+            Output::Event { event: Event::ScriptLoaded, .. } => {}
+            Output::Room { token } => {
+                if let Some(call) = self.replies.unpark(token) {
+                    self.submit_reserved(now, token, &call);
+                    self.transport.notify();
+                }
+                self.engine.end_turn(now);
+            }
+            Output::Full => self.full = true,
+            Output::Drained => {
+                self.full = false;
+                self.wakers.append(&mut self.drained);
+            }
+            Output::Closed(reason) => {
+                self.full = false;
+                self.wakers.append(&mut self.drained);
+                self.note_end(reason);
+            }
+            // No groups are opened here, and nothing is cancelled at the server.
+            Output::Granted { .. }
+            | Output::Restarted { .. }
+            | Output::Cancel
+            | Output::NotCancelled { .. }
+            | Output::Astray => {}
+        }
+    }
+
+    fn end(&mut self, token: Token, block: Bytes, end: End) {
+        self.count(&end);
+        if !matches!(end, End::Failed(_)) {
+            self.replies.came(token, block.clone());
+        }
+        self.doubt_scripts(token, &end);
+        if let Some(flight) = self.replies.entry(token).and_then(|entry| entry.flight) {
+            return self.land(flight, token, block, end);
+        }
+        let result = match end {
+            End::Complete | End::Provisional => Ok(()),
+            End::Failed(failure) => Err(self.error_of(failure, &block)),
+        };
+        let waker = self.replies.end(token, result);
+        self.wakers.extend(waker);
+    }
+
+    fn count(&mut self, end: &End) {
+        let counts = &mut self.transport.counts;
+        match end {
+            End::Complete | End::Provisional => counts.completed += 1,
+            End::Failed(failure) => counts.failed(failure.outcome),
+        }
+    }
+
+    /// What became of a call with scripts may say that the server has forgotten them.
+    fn doubt_scripts(&mut self, token: Token, end: &End) {
+        let Some(entry) = self.replies.entry(token).filter(|entry| entry.has_scripts) else {
+            return;
+        };
+        let lists = entry.lists_scripts;
+        let forgotten = match end {
+            End::Failed(_) => true,
+            End::Complete | End::Provisional => lists && is_forgotten(self.replies.received(token)),
+        };
+        if forgotten {
+            self.scripts.doubted();
+        }
+    }
+
+    /// A command of a cluster has ended.
+    fn land(&mut self, flight: FlightId, token: Token, block: Bytes, end: End) {
+        let asks = self.replies.entry(token).is_some_and(|entry| entry.asks);
+        let landed = match end {
+            End::Failed(Failure { cause: Cause::Server, .. }) => Landed::Reply(block),
+            End::Failed(failure) => Landed::Failed(self.error_of(failure, &block)),
+            End::Complete | End::Provisional => {
+                self.replies.end(token, Ok(()));
+                match self.replies.take(token) {
+                    Some(Taken { too_large: true, .. }) => Landed::Failed(too_large()),
+                    Some(taken) if asks => Landed::Reply(Frames::behind_first(taken.block)),
+                    Some(taken) => Landed::Reply(taken.block),
+                    None => return,
+                }
+            }
+        };
+        self.replies.remove(token);
+        self.landed.push((flight, landed));
+    }
+
+    fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {
+        match cause {
+            Cause::Server | Cause::Aborted => error::from_frame(block, outcome),
+            Cause::Deadline => error::deadline(outcome),
+            Cause::Cancelled => {
+                Error::new(Kind::Cancelled, outcome, "cancelled", "taken back before it was sent")
+            }
+            Cause::Closed => self
+                .ended
+                .clone()
+                .or_else(|| self.refusal())
+                .unwrap_or_else(|| self.lost("the connection ended"))
+                .with_outcome(outcome),
+        }
+    }
+
+    // --- the end ---
+
+    /// The peer closed the connection or the socket failed.
+    pub(crate) fn close(&mut self, error: Error) {
+        self.ended.get_or_insert(error);
+        self.engine.handle_closed();
+    }
+
+    fn note_end(&mut self, reason: CloseReason) {
+        let error = match reason {
+            CloseReason::Host => return,
+            CloseReason::Server(block) => error::from_frame(&block, Outcome::Unknown)
+                .about(format_args!("{} ended the connection", self.route))
+                .with_code(CONNECTION_LOST),
+            CloseReason::Violation(violation) => Error::new(
+                Kind::Protocol,
+                Outcome::Unknown,
+                CONNECTION_LOST,
+                format!(
+                    "{} broke the protocol ({violation}), so the connection was closed",
+                    self.route
+                ),
+            ),
+            CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
+        };
+        self.ended.get_or_insert(error);
+    }
+
+    pub(crate) fn lost(&self, why: &str) -> Error {
+        let message = format!("the connection to {} was lost: {why}", self.route);
+        Error::new(Kind::Transport, Outcome::Unknown, CONNECTION_LOST, message)
+    }
+
+    /// Why no request is taken any more.
+    pub(crate) fn refusal(&self) -> Option<Error> {
+        if self.engine.is_open() {
+            return None;
+        }
+        let ended = self.ended.clone().unwrap_or_else(closed);
+        Some(ended.with_outcome(Outcome::NotSent))
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Why it ended, if not by a goodbye.
+    pub(crate) fn why_lost(&self) -> Option<Error> {
+        self.ended.clone().filter(|error| error.code() != CONNECTION_ENDED)
+    }
+}

@@ -1,0 +1,128 @@
+//! From a call to a request of the engine, or to a place in line for its queue.
+
+use onetrip_engine::{Ticket, Time, Token};
+
+use super::{Core, Landed};
+use crate::config::WhenFull;
+use crate::redis::call::{Body, Call, Item};
+use crate::transport;
+use crate::{Error, Kind, Outcome};
+
+impl Core {
+    /// The time for a call. It is needed where a deadline begins, and where bytes begin to wait for the
+    /// peer.
+    pub(super) fn time_of_call(&mut self) -> Time {
+        if self.engine.transmit().is_empty() {
+            self.set_clock(self.context.now());
+        }
+        self.clock
+    }
+
+    /// Takes note of the time. It never goes backwards.
+    pub(crate) fn set_clock(&mut self, now: Time) -> Time {
+        self.clock = self.clock.max(now);
+        self.clock
+    }
+
+    pub(crate) fn clock(&self) -> Time {
+        self.clock
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        now: Time,
+        call: Call,
+        always_waits: bool,
+    ) -> Result<Token, (Call, Error)> {
+        let idle = transport::is_idle(&self.engine);
+        let len = call.len_max();
+        if self.engine.has_room(1, len) {
+            let token = self.replies.add();
+            self.submit_reserved(now, token, &call);
+            let Core { transport, engine, .. } = self;
+            transport.wrote(engine, now, idle, false);
+            return Ok(token);
+        }
+        if let Some(error) = self.refusal() {
+            return Err((call, error));
+        }
+        match always_waits || self.may_park(len) {
+            true => self.park(call),
+            false => Err((call, queue_full())),
+        }
+    }
+
+    /// There is room for it.
+    pub(super) fn submit_reserved(&mut self, now: Time, token: Token, call: &Call) {
+        if call.flight.is_some()
+            && let Some(entry) = self.replies.entry(token)
+        {
+            entry.flight = call.flight;
+            entry.asks = matches!(call.body, Body::Asking(_));
+        }
+        let request = call.request(token, &self.scripts);
+        let scripts = &self.scripts;
+        let submitted = self.engine.submit(now, request, |out| call.encode(scripts, out));
+        match submitted {
+            Ok(Ticket::Sent) => {}
+            Ok(ticket) => {
+                if let Some(entry) = self.replies.entry(token) {
+                    entry.ticket = Some(ticket);
+                }
+            }
+            Err(_) => {
+                let error = self.refusal().unwrap_or_else(queue_full);
+                if let Some(flight) = call.flight {
+                    self.replies.remove(token);
+                    return self.landed.push((flight, Landed::Failed(error)));
+                }
+                let waker = self.replies.end(token, Err(error));
+                self.wakers.extend(waker);
+                return;
+            }
+        }
+        if let Body::One(Item { script: None, .. }) = call.body {
+            return;
+        }
+        self.scripts.sent(call);
+        let reply_max = self.context.limits.reply_bytes_max;
+        if let Some(entry) = self.replies.entry(token) {
+            (entry.has_scripts, entry.lists_scripts) = call.calls_scripts();
+            entry.bytes_max = call.bytes_max(reply_max);
+        }
+    }
+
+    /// Whether a caller may wait for room in the queue, with a call of so many bytes.
+    fn may_park(&self, len: usize) -> bool {
+        let limits = &self.context.limits;
+        // Any number of bytes may wait when none do.
+        let parked = self.replies.parked_bytes();
+        let too_much = parked > 0 && parked + len > limits.waiting_bytes_max;
+        limits.when_full != WhenFull::Refuse && !too_much
+    }
+
+    /// Lets a call wait for room in the queue.
+    fn park(&mut self, call: Call) -> Result<Token, (Call, Error)> {
+        let token = self.replies.add();
+        let Some(ticket) = self.engine.wait(token, call.deadline) else {
+            self.replies.remove(token);
+            return Err((call, queue_full()));
+        };
+        if let Some(entry) = self.replies.entry(token) {
+            entry.ticket = Some(ticket);
+            entry.flight = call.flight;
+        }
+        self.replies.park(token, call);
+        Ok(token)
+    }
+}
+
+fn queue_full() -> Error {
+    Error::new(
+        Kind::Misuse,
+        Outcome::NotSent,
+        "queue_full",
+        "the queue of the connection is full: wait for replies before sending more, or raise queue_max \
+         or waiting_bytes_max",
+    )
+}

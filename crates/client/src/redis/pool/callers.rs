@@ -1,0 +1,135 @@
+//! Who waits for a connection of a pool, and what they are told.
+
+use std::sync::Arc;
+
+use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId};
+use onetrip_engine::{Time, Token};
+use onetrip_redis::router::FlightId;
+
+use super::{Pool, Purpose, State};
+use crate::error::CONNECTION_ENDED;
+use crate::redis::link::{Landed, Shared};
+use crate::redis::place::{Cell, Settled};
+use crate::{Error, Kind, Outcome};
+
+/// One who waits for a connection.
+pub(super) struct Caller {
+    pub(super) cell: Arc<Cell>,
+    deadline: Time,
+}
+
+impl Pool {
+    /// Waits in line for a connection: `cell` is told of it, with the call that it holds.
+    pub(crate) fn wait(self: &Arc<Self>, cell: &Arc<Cell>) {
+        self.with(|state, now| {
+            let deadline = cell.deadline().min(now.after(self.config.limits.wait_timeout));
+            self.line_up(state, now, Caller { cell: cell.clone(), deadline });
+        });
+    }
+
+    fn line_up(self: &Arc<Self>, state: &mut State, now: Time, caller: Caller) {
+        let token = state.next_caller;
+        state.next_caller += 1;
+        let (cell, deadline) = (caller.cell.clone(), Some(caller.deadline));
+        state.callers.insert(token, caller);
+        let ticket = match self.purpose {
+            Purpose::Shared => state.policy.wait_shared(now, Token(token), deadline),
+            Purpose::Own => state.policy.checkout(now, Token(token), deadline),
+        };
+        cell.stands_at(self, ticket, token);
+    }
+
+    /// A caller no longer waits. What it is granted all the same goes back.
+    pub(crate) fn give_up(self: &Arc<Self>, ticket: policy::Ticket, token: u64) {
+        self.with(|state, _| {
+            if state.policy.give_up(ticket) {
+                state.callers.remove(&token);
+            }
+        });
+    }
+
+    /// A caller is given a connection.
+    pub(super) fn serve(self: &Arc<Self>, state: &mut State, token: Token, id: ConnectionId) {
+        let Some(caller) = state.callers.remove(&token.0) else { return };
+        let link = state.links.get(&id);
+        let now = self.context.now();
+        match link.map_or(Settled::Stays, |link| caller.cell.settle(link)) {
+            Settled::Told(waker) => state.wakers.extend(waker),
+            Settled::Unwanted if self.purpose == Purpose::Own => {
+                state.policy.release(now, id, Condition::Clean);
+            }
+            Settled::Unwanted => {}
+            Settled::Stays => {
+                // It has ended, and is about to say so. All that it was to have stay, in the same order: whoever comes
+                // later stands behind them.
+                state.links.remove(&id);
+                state.policy.handle_lost(now, id);
+                self.line_up(state, now, caller);
+            }
+        }
+    }
+
+    pub(super) fn failure(&self, state: &State, cause: Cause) -> Error {
+        let max = self.config.limits.connections_max;
+        if let (Cause::Closed, Some(error)) = (cause, &state.closed_because) {
+            return error.clone();
+        }
+        if let (Cause::OpenFailed | Cause::Deadline, Some(error)) = (cause, &state.last_error) {
+            return error.clone().with_outcome(Outcome::NotSent);
+        }
+        let (kind, code, message) = match cause {
+            Cause::LineFull => (
+                Kind::Misuse,
+                "pool_full",
+                format!("too many callers wait for a connection to {}", self.target),
+            ),
+            Cause::Deadline | Cause::OpenFailed => (
+                Kind::Timeout,
+                "pool_timeout",
+                match self.purpose {
+                    Purpose::Shared => format!("no connection to {} came in time", self.target),
+                    Purpose::Own => format!(
+                        "no connection became free in time: up to {max} (connections_max) are lent; end \
+                         sessions and blocking commands sooner, or raise connections_max or wait_timeout"
+                    ),
+                },
+            ),
+            Cause::Closed => (
+                Kind::Transport,
+                CONNECTION_ENDED,
+                "the client was closed by this program".to_owned(),
+            ),
+        };
+        Error::new(kind, Outcome::NotSent, code, message)
+    }
+
+    /// Tells the cluster of what got no connection; in a task, since it may be the one who asked.
+    pub(super) fn land(&self, landed: Vec<(FlightId, Landed)>) {
+        if !landed.is_empty() {
+            let telling = Telling { context: self.context.clone(), landed };
+            self.runtime.spawn(async move { telling.tell() });
+        }
+    }
+}
+
+/// What a task is to tell, or, where its runtime is gone, a thread.
+struct Telling {
+    context: Arc<Shared>,
+    landed: Vec<(FlightId, Landed)>,
+}
+
+impl Telling {
+    fn tell(mut self) {
+        self.context.landed(std::mem::take(&mut self.landed));
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        if !self.landed.is_empty() {
+            // The task never ran. Whoever drops it may hold the lock of the cluster.
+            let (context, landed) = (self.context.clone(), std::mem::take(&mut self.landed));
+            std::thread::spawn(move || context.landed(landed));
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! How connections of a pool are opened and lost.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use onetrip_engine::pool::{ConnectionId, Output};
+
+use super::{IDLE, Pool, Purpose, Seat};
+use crate::Error;
+use crate::error::CONNECTION_ENDED;
+use crate::pool::runtime_gone;
+use crate::redis::connect;
+use crate::redis::link::Link;
+use crate::redis::subscribing;
+
+impl Pool {
+    /// Opens the first connection. Its failure is the failure of the client.
+    pub(crate) async fn open_first(self: &Arc<Self>) -> Result<(), Error> {
+        let mut first = None;
+        {
+            let mut state = self.lock();
+            let now = self.context.now();
+            while let Some(output) = state.policy.poll_output(now, |_| IDLE) {
+                match output {
+                    Output::Open { id } => first = Some(id),
+                    output => self.act(&mut state, output),
+                }
+            }
+        }
+        let Some(id) = first else { return Ok(()) };
+        let attempt = Attempt::new(self, id);
+        let error = attempt.run().await;
+        match error {
+            Some(error) => {
+                self.close();
+                Err(error)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Opens a connection in the background. A runtime that is gone says so at once, so the lock must
+    /// be free.
+    pub(super) fn spawn_open(self: &Arc<Self>, id: ConnectionId) {
+        let attempt = Attempt::new(self, id);
+        let task = self.runtime.spawn(async move {
+            attempt.run().await;
+        });
+        let mut state = self.lock();
+        match state.policy.is_known(id) {
+            true => drop(state.opening.insert(id, task.abort_handle())),
+            false => task.abort(),
+        }
+    }
+
+    fn opened(self: &Arc<Self>, id: ConnectionId, result: Result<Arc<Link>, Error>) {
+        match &result {
+            Ok(link) => self.greet(link),
+            Err(error) => self.context.totals.open_failed(error),
+        }
+        self.with(|state, now| {
+            state.opening.remove(&id);
+            match result {
+                Ok(link) => {
+                    let closed = link.lock().engine.is_closed();
+                    state.links.insert(id, link);
+                    state.last_error = None;
+                    state.policy.handle_opened(now, id);
+                    if closed {
+                        // It was reported before the policy knew of it.
+                        state.links.remove(&id);
+                        state.policy.handle_lost(now, id);
+                    }
+                }
+                Err(error) => {
+                    // In a cluster another node may have what this one had: nobody waits here for it.
+                    let permanent = self.target.is_node()
+                        || connect::is_final(&error)
+                        || error.code() == CONNECTION_ENDED;
+                    state.policy.handle_open_failed(now, id, permanent);
+                    state.last_error = Some(error);
+                }
+            }
+        });
+    }
+
+    /// A connection was opened; the lock is free.
+    fn greet(&self, link: &Arc<Link>) {
+        self.context.totals.opened(link, self.purpose == Purpose::Shared);
+        let is_resp3 = link.lock().is_resp3;
+        if !self.target.subscribes {
+            self.context.set_resp3(is_resp3);
+        }
+        let is_first = !self.was_open.swap(true, Ordering::Relaxed);
+        if self.purpose == Purpose::Shared && (is_resp3 || self.target.subscribes) {
+            subscribing::moved_to(link, is_first);
+        }
+    }
+
+    pub(super) fn lost(self: &Arc<Self>, id: ConnectionId) {
+        self.with(|state, now| {
+            state.links.remove(&id);
+            state.policy.handle_lost(now, id);
+        });
+    }
+}
+
+/// An attempt to open a connection. One that its runtime drops has failed: nobody may wait for it then.
+struct Attempt {
+    pool: Arc<Pool>,
+    id: ConnectionId,
+    is_over: bool,
+}
+
+impl Attempt {
+    fn new(pool: &Arc<Pool>, id: ConnectionId) -> Attempt {
+        Attempt { pool: pool.clone(), id, is_over: false }
+    }
+
+    /// Opens it and tells the pool. Returns why it failed, if it did.
+    async fn run(mut self) -> Option<Error> {
+        let seat = Seat { pool: Arc::downgrade(&self.pool), id: self.id };
+        let Pool { config, target, context, .. } = &*self.pool;
+        let result = connect::connect(config, target, context, seat).await;
+        self.is_over = true;
+        let error = result.as_ref().err().cloned();
+        self.pool.opened(self.id, result);
+        error
+    }
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.pool.opened(self.id, Err(runtime_gone()));
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Lists of commands that run as a whole: MULTI, the commands, EXEC.
+
+use bytes::Bytes;
+use onetrip_redis::Command;
+
+use super::list::List;
+use super::running::{Part, Running, checked, error_of, incomplete};
+use super::{On, Position};
+use crate::redis::call::{Body, Call};
+use crate::redis::frames::Frames;
+use crate::redis::script::ScriptCall;
+use crate::redis::sends::Sends;
+use crate::redis::sent::Pending;
+use crate::redis::{Cmd, FromReply};
+use crate::{Error, Kind, Outcome};
+
+/// A list of commands that the server runs one behind the other, with nobody's between: MULTI, the
+/// commands, EXEC, in one flight.
+///
+/// If the server refuses one of them before it begins (a wrong number of arguments, no memory), none runs, and
+/// [`run`](Atomic::run) fails with the outcome `Rejected`. One that fails while it runs (a key of another type)
+/// is an error of its own, and the others take effect: Redis does not roll back.
+#[must_use = "nothing is sent until it is run"]
+pub struct Atomic<'a> {
+    list: List,
+    on: On<'a>,
+}
+
+impl<'a> Atomic<'a> {
+    pub(crate) fn new(on: On<'a>) -> Atomic<'a> {
+        Atomic { list: List::new(), on }
+    }
+
+    /// It can't be sent, and says so when it is run.
+    pub(crate) fn refuse(&self, error: Error) {
+        self.list.refuse(error);
+    }
+
+    /// Any command, by its name.
+    pub fn cmd(&self, name: &str) -> Cmd<'_, Self> {
+        Cmd { sends: self, command: Command::new(name) }
+    }
+
+    /// Adds a call of a script. It goes as a text unless the connection has run it before: whether EXEC runs it is
+    /// known only afterwards.
+    pub fn script<T: FromReply>(&self, call: ScriptCall) -> Position<T> {
+        self.list.add_script(call, &self.on.client().inner.config)
+    }
+
+    /// How many commands it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Whether it has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.list.len() == 0
+    }
+
+    /// Sends all of it now, in one flight, and resolves when EXEC is answered.
+    ///
+    /// # Errors
+    /// None of it ran (`NotSent`, `Rejected`): a command was refused, or a key that the session watches was changed
+    /// (the code is `watched_key_changed`). `Unknown` if the connection was lost: all of it may have run, or none;
+    /// and if the server refused MULTI alone (an ACL may), since the commands ran each by itself then.
+    pub fn run(self) -> Running {
+        let deadline = self.on.client().deadline();
+        let (items, names) = match self.list.take() {
+            Ok(list) => list,
+            Err(error) => return Running::refused(error),
+        };
+        if items.is_empty() {
+            return Running::of_nothing();
+        }
+        let leaves = items.iter().map(|item| item.leaves).collect();
+        let sent = match self.on.cluster() {
+            Some(cluster) => cluster.send_atomic(items, deadline),
+            None => {
+                let body = Body::Atomic(items);
+                self.on.send(Call { body, deadline, metered: false, flight: None })
+            }
+        };
+        let part = Part { pending: Pending::of(sent), leaves: Vec::new() };
+        Running {
+            parts: vec![part].into(),
+            at: 0,
+            replies: Vec::new(),
+            names,
+            refused: None,
+            whole: Some(leaves),
+            reply_max: usize::MAX,
+        }
+    }
+}
+
+impl Sends for Atomic<'_> {
+    type Answer<T: FromReply> = Position<T>;
+
+    fn send<T: FromReply>(&self, command: Command) -> Position<T> {
+        self.list.add_command(command, &self.on.client().inner.config, true)
+    }
+}
+
+/// The replies within EXEC's, or why nothing ran.
+pub(super) fn take_whole(
+    leaves: &[bool],
+    block: Bytes,
+    result: Result<(), Error>,
+) -> Result<Vec<Result<Bytes, Error>>, Error> {
+    result?;
+    let mut frames = Frames::new(block);
+    let (mut refused, mut no_multi, mut has_run) = (None, false, false);
+    // MULTI's, and one for each command.
+    for number in 0..=leaves.len() {
+        let frame = frames.next().ok_or_else(incomplete)?;
+        let leaves_some = number > 0 && leaves[number - 1];
+        let outcome = match checked(frame, leaves_some) {
+            Ok(_) => Outcome::Unknown,
+            Err(error) => {
+                let outcome = error.outcome();
+                let what = match number {
+                    0 => "MULTI".to_owned(),
+                    number => format!("command {number} of {}", leaves.len()),
+                };
+                no_multi |= number == 0;
+                refused.get_or_insert(error.about(what));
+                outcome
+            }
+        };
+        // Without MULTI each runs by itself as it comes.
+        has_run |= no_multi && outcome != Outcome::Rejected;
+    }
+    let outcome = if has_run { Outcome::Unknown } else { Outcome::Rejected };
+    let exec = frames.next().ok_or_else(incomplete)?;
+    match (exec.first(), refused) {
+        (Some(b'-' | b'!'), Some(error)) => Err(error.with_outcome(outcome)),
+        (Some(b'-' | b'!'), None) => Err(error_of(&exec, false).about("EXEC")),
+        (Some(b'_'), _) | (Some(b'*'), _) if is_nil(&exec) => Err(changed()),
+        _ => {
+            let mut items = Frames::within(exec);
+            leaves
+                .iter()
+                .map(|&leaves| items.next().ok_or_else(incomplete).map(|it| checked(it, leaves)))
+                .collect()
+        }
+    }
+}
+
+fn is_nil(frame: &[u8]) -> bool {
+    frame.starts_with(b"_") || frame.starts_with(b"*-1")
+}
+
+fn changed() -> Error {
+    let message =
+        "a key that the session watches was changed, so none of it ran: read again, and try again";
+    Error::new(Kind::Server, Outcome::Rejected, "watched_key_changed", message)
+}
+
+impl std::fmt::Debug for Atomic<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Atomic({} commands)", self.len())
+    }
+}

@@ -1,0 +1,117 @@
+//! The commands of a list that is being put together.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::marker::PhantomData;
+
+use onetrip_redis::{Command, Place, Spec};
+
+use super::Position;
+use crate::Error;
+use crate::redis::call::Item;
+use crate::redis::client::{check, misplaced, name_of};
+use crate::redis::config::Config;
+use crate::redis::script::ScriptCall;
+
+/// The commands that were added so far.
+pub(super) struct List(RefCell<Added>);
+
+#[derive(Default)]
+struct Added {
+    items: Vec<Item>,
+    names: Vec<Cow<'static, str>>,
+    /// Why it can't be sent.
+    fault: Option<Error>,
+}
+
+impl List {
+    pub(super) fn new() -> List {
+        List(RefCell::default())
+    }
+
+    fn add<T>(&self, item: Item, name: Cow<'static, str>) -> Position<T> {
+        let mut added = self.0.borrow_mut();
+        added.items.push(item);
+        added.names.push(name);
+        Position { at: added.items.len() - 1, result: PhantomData }
+    }
+
+    pub(super) fn add_command<T>(
+        &self,
+        command: Command,
+        config: &Config,
+        atomic: bool,
+    ) -> Position<T> {
+        let spec = Spec::of(&command);
+        let name = name_of(spec, &command);
+        let place = spec.map_or(Place::Shared, |spec| spec.place(&command));
+        let fault = match place {
+            _ if let Err(error) = check(&command, config) => Some(error),
+            Place::Shared => None,
+            // Within MULTI what blocks does not: the server answers at once.
+            Place::Own if atomic => None,
+            Place::Own => Some(misplaced(
+                &name,
+                "it may block those behind it; send it with the client, which gives it a connection of its \
+                 own",
+            )),
+            Place::Session(advice) | Place::Refused(advice) => Some(misplaced(&name, advice)),
+        };
+        if let Some(error) = fault {
+            self.refuse(error);
+        }
+        self.add(Item::new(command, spec), name)
+    }
+
+    pub(super) fn add_script<T>(&self, call: ScriptCall, config: &Config) -> Position<T> {
+        let name = Cow::Borrowed("EVAL");
+        match call.into_item(config) {
+            Ok(item) => self.add(item, name),
+            Err(error) => {
+                self.refuse(error);
+                self.add(Item::new(Command::new("EVAL"), None), name)
+            }
+        }
+    }
+
+    pub(super) fn refuse(&self, error: Error) {
+        self.0.borrow_mut().fault.get_or_insert(error);
+    }
+
+    pub(super) fn take(self) -> Result<(Vec<Item>, Vec<Cow<'static, str>>), Error> {
+        let added = self.0.into_inner();
+        match added.fault {
+            Some(error) => Err(error),
+            None => Ok((added.items, added.names)),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.borrow().items.len()
+    }
+}
+
+/// So many commands share a slot of the engine and a reply at most, and so many bytes. More save little,
+/// and if the connection is lost, it is for a whole slot that nobody knows what became of it.
+const SHARE_MAX: usize = 64;
+const SHARE_BYTES_MAX: usize = 16 << 10;
+
+/// Commands in order, in lists that share a slot each.
+pub(super) fn shares(items: Vec<Item>) -> Vec<Vec<Item>> {
+    let mut shares: Vec<Vec<Item>> = Vec::new();
+    let mut bytes = 0;
+    for item in items {
+        let len = item.len_max();
+        match shares.last_mut() {
+            Some(share) if share.len() < SHARE_MAX && bytes + len <= SHARE_BYTES_MAX => {
+                share.push(item);
+                bytes += len;
+            }
+            _ => {
+                shares.push(vec![item]);
+                bytes = len;
+            }
+        }
+    }
+    shares
+}

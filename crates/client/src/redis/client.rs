@@ -1,5 +1,9 @@
 //! A client: one shared connection, and others that are lent.
 
+mod checks;
+mod cmd;
+mod inner;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,13 +11,18 @@ use std::time::Duration;
 use onetrip_engine::Time;
 use onetrip_redis::{Command, Place, Spec, ToArg};
 
+pub(crate) use self::checks::{check, check_length, misplaced, name_of};
+pub use self::cmd::Cmd;
+pub(crate) use self::inner::Inner;
+#[cfg(feature = "metrics")]
+use self::inner::publish_now_and_then;
 use super::FromReply;
 use super::call::{Call, Item};
 use super::cluster::Cluster;
 use super::commands_from::{FromIter, FromStream};
 use super::config::Config;
 use super::connect::Target;
-use super::node::{Node, Sent};
+use super::node::Node;
 use super::pipeline::{Atomic, On, Pipeline};
 use super::reply::{Again, Reply};
 use super::script::ScriptCall;
@@ -47,60 +56,6 @@ pub struct Client {
     pub(crate) inner: Arc<Inner>,
     timeout: Option<Duration>,
     repeats: bool,
-}
-
-/// What clones share.
-pub(crate) struct Inner {
-    pub(crate) config: Arc<Config>,
-    /// The server; of a cluster those of the configuration.
-    pub(crate) node: Arc<Node>,
-    pub(crate) cluster: Option<Arc<Cluster>>,
-    /// What was published last.
-    #[cfg(feature = "metrics")]
-    published: std::sync::Mutex<Metrics>,
-}
-
-impl Inner {
-    pub(crate) fn send(&self, call: Call) -> Sent {
-        self.node.send(call)
-    }
-
-    fn metrics(&self) -> Metrics {
-        let nodes = self.cluster.iter().flat_map(|cluster| cluster.nodes());
-        let mut metrics = Metrics::default();
-        for node in nodes.chain([self.node.clone()]) {
-            metrics.waiting += node.waiting();
-        }
-        // Those of all nodes.
-        self.node.context.totals.add_to(&mut metrics);
-        metrics
-    }
-
-    /// Publishes what has changed; `last` takes back what is left of it.
-    #[cfg(feature = "metrics")]
-    fn publish(&self, last: bool) {
-        let new = if last { self.metrics().without_gauges() } else { self.metrics() };
-        let old = {
-            let mut published =
-                self.published.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-            std::mem::replace(&mut *published, new.clone())
-        };
-        // The recorder is the code of others: the lock is free.
-        crate::metrics::publish::publish_change(&new, &old);
-    }
-
-    fn close(&self) {
-        self.node.close();
-        self.cluster.iter().for_each(|cluster| cluster.close());
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        self.close();
-        #[cfg(feature = "metrics")]
-        self.publish(true);
-    }
 }
 
 impl Client {
@@ -377,89 +332,6 @@ impl Sends for Client {
                 Reply::refused(misplaced(&name, advice), name)
             }
         }
-    }
-}
-
-/// Publishes the numbers for as long as there is a client.
-#[cfg(feature = "metrics")]
-async fn publish_now_and_then(inner: std::sync::Weak<Inner>) {
-    let mut publisher = crate::metrics::Publisher::new();
-    loop {
-        publisher.due().await;
-        match inner.upgrade() {
-            Some(inner) => inner.publish(false),
-            None => return,
-        }
-    }
-}
-
-/// The name of a command for messages.
-pub(crate) fn name_of(spec: Option<&'static Spec>, command: &Command) -> Cow<'static, str> {
-    match spec {
-        Some(spec) => Cow::Borrowed(spec.name()),
-        None => Cow::Owned(command.name().escape_ascii().to_string()),
-    }
-}
-
-pub(crate) fn misplaced(name: &str, advice: &str) -> Error {
-    Error::misuse("wrong_place", format!("{name} can't be sent here: {advice}"))
-}
-
-/// Refuses what a server would end the connection for.
-pub(crate) fn check(command: &Command, config: &Config) -> Result<(), Error> {
-    check_length(command.longest(), config)?;
-    if command.count() > onetrip_redis::command::ARGUMENTS_MAX {
-        let message = format!("a command of {} arguments has more than 1,048,576", command.count());
-        return Err(Error::misuse("too_many_arguments", message));
-    }
-    if command.count() == 0 {
-        return Err(Error::misuse("no_command", "a command has no name"));
-    }
-    Ok(())
-}
-
-/// Refuses an argument that is too long.
-pub(crate) fn check_length(len: usize, config: &Config) -> Result<(), Error> {
-    // A command does not even keep what is longer than servers take by default.
-    let max = config.limits.argument_bytes_max.min(onetrip_redis::command::ARGUMENT_BYTES_MAX);
-    if len <= max {
-        return Ok(());
-    }
-    let message = format!(
-        "an argument of {len} bytes is longer than the {max} that servers take of one (argument_bytes_max, \
-         proto-max-bulk-len on the server)"
-    );
-    Err(Error::misuse("argument_too_large", message))
-}
-
-/// A command that is being put together.
-#[must_use = "a command does nothing until it is sent"]
-#[derive(Clone, Debug)]
-pub struct Cmd<'a, S> {
-    pub(crate) sends: &'a S,
-    pub(crate) command: Command,
-}
-
-impl<S: Sends> Cmd<'_, S> {
-    /// Adds an argument.
-    pub fn arg(mut self, value: impl ToArg) -> Self {
-        value.write_to(&mut self.command);
-        self
-    }
-
-    /// Adds each of these as an argument.
-    pub fn args<I>(mut self, values: I) -> Self
-    where
-        I: IntoIterator,
-        I::Item: ToArg,
-    {
-        values.into_iter().for_each(|value| value.write_to(&mut self.command));
-        self
-    }
-
-    /// Sends it.
-    pub fn send<T: FromReply>(self) -> S::Answer<T> {
-        self.sends.send(self.command)
     }
 }
 

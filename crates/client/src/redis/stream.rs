@@ -1,5 +1,7 @@
 //! Commands without end: as many on their way as a window takes, and their replies in order.
 
+mod spread;
+
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -11,7 +13,7 @@ use onetrip_engine::{Time, Token};
 use onetrip_redis::{Command, Spec};
 
 use super::FromReply;
-use super::call::{Body, Call, Item};
+use super::call::{Body, Call};
 use super::client::{Client, check, misplaced, name_of};
 use super::commands_from::CommandSource;
 use super::decode::decode;
@@ -173,53 +175,6 @@ impl<T, I: CommandSource> CommandStream<T, I> {
             }
             self.send_share();
         }
-    }
-
-    /// Sends what the window takes, each command to where its keys are.
-    fn fill_cluster(&mut self, cx: &mut Context<'_>) {
-        let Some(cluster) = self.client.inner.cluster.clone() else { return };
-        while !self.is_over
-            && (self.in_flight == 0
-                || self.in_flight < self.window && self.in_flight_bytes < self.window_bytes)
-        {
-            let command = match self.commands.poll_command(cx) {
-                Poll::Ready(Some(command)) => command,
-                Poll::Ready(None) => {
-                    self.is_over = true;
-                    break;
-                }
-                Poll::Pending => break,
-            };
-            let spec = Spec::of(&command);
-            if let Err(error) = self.fits(&command, spec) {
-                (self.is_over, self.fault) = (true, Some(error));
-                break;
-            }
-            let len = command.len_max();
-            let item = Item::new(command, spec);
-            let leaves = item.leaves;
-            let sent = cluster.send(item, self.client.deadline(), self.client.repeats());
-            let Stage::Spread(spread) = &mut self.stage else { return };
-            spread.push_back((Pending::of(sent), len, leaves));
-            self.sent += 1;
-            self.in_flight += 1;
-            self.in_flight_bytes += len;
-        }
-    }
-
-    fn poll_cluster(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Error>>> {
-        self.fill_cluster(cx);
-        let Stage::Spread(spread) = &mut self.stage else { return Poll::Ready(None) };
-        let Some((pending, len, leaves)) = spread.front_mut() else {
-            return self.poll_over();
-        };
-        let (block, result) = std::task::ready!(pending.poll(cx));
-        let (len, leaves) = (*len, *leaves);
-        spread.pop_front();
-        self.in_flight -= 1;
-        self.in_flight_bytes -= len;
-        self.answered += 1;
-        Poll::Ready(Some(result.and_then(|()| checked(block, leaves))))
     }
 
     fn fits(&self, command: &Command, spec: Option<&'static Spec>) -> Result<(), Error> {

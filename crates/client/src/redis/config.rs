@@ -71,7 +71,8 @@ pub enum Protocol {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Time for one address to become a usable connection, with the login. Default 10 s.
+    /// Time for one address to become a usable connection, with the login; and for the lookup of a server's name.
+    /// Default 10 s.
     pub connect_timeout: Duration,
     /// Time for a command from its issue to its reply, with the time in the queue and for a
     /// connection. Default: none. Blocking commands count too.

@@ -1,9 +1,10 @@
 //! From a configuration to a connection that is ready: the addresses are tried in turn, and the login
 //! is one trip.
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
 
 use bytes::BytesMut;
 use onetrip_redis::scan::ScanLimits;
@@ -95,6 +96,11 @@ pub(crate) fn is_final(error: &Error) -> bool {
     refused || error.kind() == Kind::Misuse || error.code() == login::NOT_REDIS
 }
 
+/// Whether the server is there, and reads its data yet: then it is tried again.
+pub(crate) fn is_loading(error: &Error) -> bool {
+    error.redis_code() == Some("LOADING")
+}
+
 /// A connection that can be used, without its driver.
 struct Opened {
     stream: Stream,
@@ -147,11 +153,18 @@ async fn peers(config: &Config, server: &Server) -> Result<Vec<Peer>, Error> {
             if let Ok(address) = host.parse() {
                 return Ok(vec![Peer::Tcp(SocketAddr::new(address, *port))]);
             }
-            let found = tokio::net::lookup_host((host.as_str(), *port)).await;
+            let lookup = tokio::net::lookup_host((host.as_str(), *port));
+            let found = in_time(config.limits.connect_timeout, lookup).await;
             let found = found.map_err(|error| unknown_host(server, &error.to_string()))?;
             Ok(found.map(Peer::Tcp).collect())
         }
     }
+}
+
+/// What a lookup finds, if it does so in time: the system may take minutes to give one up.
+async fn in_time<T>(limit: Duration, lookup: impl Future<Output = io::Result<T>>) -> io::Result<T> {
+    let late = || io::Error::other("no answer came within connect_timeout");
+    tokio::time::timeout(limit, lookup).await.unwrap_or_else(|_| Err(late()))
 }
 
 fn unknown_host(server: &Server, why: &str) -> Error {
@@ -199,10 +212,11 @@ fn spawn(
     link
 }
 
-/// What is said when a connection begins, in one trip.
+/// What is said when a connection begins, in one trip. PING comes last: a server that is loading its data takes
+/// all the others, and refuses that one.
 pub(crate) struct Greeting {
     pub(crate) bytes: BytesMut,
-    /// Replies to it.
+    /// Replies to it, with that to PING.
     pub(crate) replies: usize,
 }
 
@@ -235,8 +249,9 @@ impl Greeting {
     fn of(first: impl IntoIterator<Item = Command>, config: &Config, target: &Target) -> Greeting {
         let select = (config.database > 0).then(|| Command::new("SELECT").arg(config.database));
         let readonly = target.reads_replica.then(|| Command::new("READONLY"));
+        let ping = [Command::new("PING")];
         let mut greeting = Greeting { bytes: BytesMut::new(), replies: 0 };
-        for command in first.into_iter().chain(select).chain(readonly) {
+        for command in first.into_iter().chain(select).chain(readonly).chain(ping) {
             command.encode(&mut greeting.bytes);
             greeting.replies += 1;
         }
@@ -248,5 +263,17 @@ impl Greeting {
             Protocol::Best => (Greeting::resp3(config, target), true),
             Protocol::Resp2 => (Greeting::resp2(config, target), false),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_lookup_that_never_ends_is_given_up() {
+        let never = std::future::pending::<io::Result<()>>();
+        let error = in_time(Duration::from_millis(1), never).await.expect_err("it never ends");
+        assert!(error.to_string().contains("connect_timeout"), "{error}");
     }
 }

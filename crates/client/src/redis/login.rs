@@ -1,11 +1,11 @@
-//! Logging in: HELLO with AUTH and SETNAME, and SELECT, in one trip; AUTH and its like where the server
-//! has no HELLO.
+//! Logging in: HELLO with AUTH and SETNAME, SELECT, and PING, in one trip; AUTH and its like where the
+//! server has no HELLO.
 
 use onetrip_engine::Outcome;
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
 
 use super::config::Config;
-use super::connect::{Greeting, Target};
+use super::connect::{Greeting, Target, is_loading};
 use super::error::from_frame;
 use crate::open::Route;
 use crate::socket::Stream;
@@ -47,8 +47,17 @@ fn lacks_resp3(error: &Error) -> bool {
     error.redis_code() == Some("NOPROTO") || text.starts_with("err unknown command")
 }
 
+/// Whether what PING was answered says that nothing can be sent yet. A user may not be allowed to send it, and a
+/// script may be running.
+fn is_of_ping(error: &Error) -> bool {
+    is_loading(error) || error.redis_code() == Some("NOAUTH")
+}
+
 fn refused(error: Error, route: &Route) -> Error {
-    error.about(format_args!("{route} refused the login"))
+    match is_loading(&error) {
+        true => error.about(format_args!("{route} is not ready")),
+        false => error.about(format_args!("{route} refused the login")),
+    }
 }
 
 struct Greeter<'a> {
@@ -58,14 +67,15 @@ struct Greeter<'a> {
 }
 
 impl Greeter<'_> {
-    /// Says it and hears the replies. Returns the first error among them.
+    /// Says it and hears the replies. Returns the first error among them that matters.
     async fn greet(&mut self, greeting: &Greeting) -> Result<Option<Error>, Error> {
         let route = self.route;
         let lost = |error: std::io::Error| transport(route, &format!("was lost ({error})"));
         self.stream.write_all(&greeting.bytes).await.map_err(lost)?;
         let mut first = None;
-        for _ in 0..greeting.replies {
+        for left in (0..greeting.replies).rev() {
             match self.reply().await {
+                Ok(error) if left == 0 => first = first.or(error.filter(is_of_ping)),
                 Ok(error) => first = first.or(error),
                 // It said why, and hung up.
                 Err(_) if first.is_some() => break,

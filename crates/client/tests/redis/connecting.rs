@@ -214,3 +214,55 @@ async fn a_server_with_too_many_clients_says_so() {
         assert!(error.to_string().contains("max number of clients"), "{error}");
     }
 }
+
+/// It takes connections and logins then, and refuses commands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_is_loading_its_data_is_waited_for() {
+    let slow = Settings::default()
+        .setting("key-load-delay", "1000")
+        .setting("loading-process-events-interval-bytes", "1024");
+    let Some(mut server) = server(slow) else { return };
+    let config: Config = server.url().parse().unwrap();
+    let limit = std::time::Duration::from_secs(60);
+    let patient = config.limits(|limits| limits.wait_timeout = limit);
+    let resp2 = patient.clone().protocol(Protocol::Resp2);
+    let client = Client::connect_with(&patient).await.unwrap();
+    let all: Vec<_> =
+        (0..1_000).map(|n| client.cmd("SET").arg(n).arg([b'x'; 100]).send::<()>()).collect();
+    for reply in all {
+        reply.await.unwrap();
+    }
+    client.cmd("SAVE").send::<()>().await.unwrap();
+    server.kill().unwrap();
+    while client.metrics().open > 0 {
+        tokio::task::yield_now().await;
+    }
+    let again = tokio::task::spawn_blocking(move || {
+        server.restart().unwrap();
+        server
+    });
+    let new = async |config: Config| loop {
+        match Client::connect_with(&config).await {
+            Ok(client) => break client,
+            Err(error) => assert_eq!(error.code(), "connect_failed", "{error}"),
+        }
+    };
+    let (count, new, new_resp2) =
+        tokio::join!(client.cmd("DBSIZE").send::<i64>(), new(patient), new(resp2));
+    assert_eq!(count.unwrap(), 1_000);
+    for client in [new, new_resp2] {
+        assert_eq!(client.cmd("DBSIZE").send::<i64>().await.unwrap(), 1_000);
+    }
+    drop(again.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_ping_may_connect() {
+    let settings = Settings::default().user("app", "on >secret ~* &* +@all -ping");
+    let Some(server) = server(settings) else { return };
+    for protocol in ["2", "3"] {
+        let url = format!("redis://app:secret@127.0.0.1:{}/?protocol={protocol}", server.port());
+        let client = Client::connect(&url).await.unwrap();
+        assert_eq!(client.cmd("DBSIZE").send::<i64>().await.unwrap(), 0);
+    }
+}

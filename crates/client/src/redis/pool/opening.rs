@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use onetrip_engine::Time;
 use onetrip_engine::pool::{ConnectionId, Output};
 
 use super::{IDLE, Pool, Purpose, Seat};
@@ -11,6 +12,7 @@ use crate::error::CONNECTION_ENDED;
 use crate::pool::runtime_gone;
 use crate::redis::connect;
 use crate::redis::link::Link;
+use crate::redis::place::Cell;
 use crate::redis::subscribing;
 
 impl Pool {
@@ -31,12 +33,21 @@ impl Pool {
         let attempt = Attempt::new(self, id);
         let error = attempt.run().await;
         match error {
+            Some(error) if connect::is_loading(&error) => self.wait_for_first().await,
             Some(error) => {
                 self.close();
                 Err(error)
             }
             None => Ok(()),
         }
+    }
+
+    /// The server is loading its data. Other attempts follow by themselves, and this one waits for them as a call does.
+    async fn wait_for_first(self: &Arc<Self>) -> Result<(), Error> {
+        let cell = Cell::new(None, Time::NEVER);
+        self.wait(&cell);
+        let waited = std::future::poll_fn(|cx| cell.poll(cx)).await;
+        waited.map(drop).inspect_err(|_| self.close())
     }
 
     /// Opens a connection in the background. A runtime that is gone says so at once, so the lock must

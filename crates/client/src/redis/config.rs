@@ -75,7 +75,8 @@ pub struct Limits {
     /// Default 10 s.
     pub connect_timeout: Duration,
     /// Time for a command from its issue to its reply, with the time in the queue and for a
-    /// connection. Default: none. Blocking commands count too.
+    /// connection. Default: none. Blocking commands count too; of a [stream](super::CommandStream) the wait for its
+    /// connection does.
     pub request_timeout: Option<Duration>,
     /// How long a command waits for a connection: while the server is away, or for one of its own.
     /// Default 5 s.

@@ -20,7 +20,7 @@ use super::call::{Body, Call, Item};
 use super::client::Client;
 use super::cluster::Cluster;
 use super::link::Link;
-use super::node::Sent;
+use super::node::{Lease, Sent};
 use super::script::ScriptCall;
 use super::sends::Sends;
 use super::sent::Pending;
@@ -52,7 +52,7 @@ pub struct Pipeline<'a> {
 /// What a pipeline is sent with.
 pub(crate) enum On<'a> {
     Client(Client),
-    Session(&'a Arc<Link>, &'a Client),
+    Session(&'a Lease, &'a Client),
 }
 
 impl On<'_> {
@@ -74,7 +74,7 @@ impl On<'_> {
     fn send(&self, call: Call) -> Sent {
         match self {
             On::Client(client) => client.inner.send(call),
-            On::Session(link, _) => on_link(link, call),
+            On::Session(lease, _) => on_link(&lease.link, call),
         }
     }
 }

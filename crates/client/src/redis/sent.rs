@@ -8,8 +8,9 @@ use onetrip_engine::Token;
 
 use super::cluster;
 use super::link::Link;
-use super::node::Sent;
-use super::place::Cell;
+use super::node::{Lease, Sent};
+use super::place::{Cell, Placed};
+use super::replies::Taken;
 use super::reply::too_large;
 use crate::Error;
 
@@ -18,6 +19,9 @@ pub(crate) enum Pending {
     Refused(Error),
     Here(Arc<Link>, Token),
     Later(Arc<Cell>),
+    /// It waits for a connection of its own.
+    Borrowing(Arc<Cell>),
+    Lent(Lease, Token),
     Cluster(Arc<cluster::Cell>),
     Taken,
 }
@@ -44,12 +48,19 @@ impl Pending {
                 Pending::Here(link, token) => {
                     let taken = std::task::ready!(link.poll_reply(*token, cx));
                     *self = Pending::Taken;
-                    let result = match taken.too_large {
-                        true => Err(too_large()),
-                        false => taken.result,
-                    };
-                    return Poll::Ready((taken.block, result));
+                    return Poll::Ready(block_of(taken));
                 }
+                Pending::Lent(lease, token) => {
+                    let taken = std::task::ready!(lease.link.poll_reply(*token, cx));
+                    // It may have ended by its deadline, and block its connection for ever.
+                    lease.has_blocked();
+                    *self = Pending::Taken;
+                    return Poll::Ready(block_of(taken));
+                }
+                Pending::Borrowing(cell) => match std::task::ready!(cell.poll(cx)) {
+                    Ok(placed) => lent(placed),
+                    Err(error) => Pending::Refused(error),
+                },
                 Pending::Later(cell) => match std::task::ready!(cell.poll(cx)) {
                     Ok(placed) => match placed.token {
                         Some(token) => Pending::Here(placed.link, token),
@@ -72,6 +83,18 @@ impl Pending {
     }
 }
 
+fn block_of(taken: Taken) -> (Bytes, Result<(), Error>) {
+    let result = if taken.too_large { Err(too_large()) } else { taken.result };
+    (taken.block, result)
+}
+
+fn lent(placed: Placed) -> Pending {
+    match placed.token {
+        Some(token) => Pending::Lent(Lease::new(placed.link), token),
+        None => Pending::Taken,
+    }
+}
+
 impl Drop for Pending {
     fn drop(&mut self) {
         match self {
@@ -82,6 +105,12 @@ impl Drop for Pending {
                 {
                     placed.link.abandon(token);
                 }
+            }
+            Pending::Borrowing(cell) => drop(cell.give_up().map(lent)),
+            Pending::Lent(lease, token) => {
+                lease.link.abandon(*token);
+                // What was sent runs, and nobody else stands behind it.
+                lease.is_spoiled |= !lease.link.lock().engine.is_idle();
             }
             // It ends by itself, and nobody hears of it.
             Pending::Cluster(_) | Pending::Refused(_) | Pending::Taken => {}

@@ -80,13 +80,13 @@ impl Session {
 
     /// A list of commands on this connection; see [`Pipeline`].
     pub fn pipeline(&self) -> Pipeline<'_> {
-        Pipeline::new(On::Session(&self.lease.link, &self.client))
+        Pipeline::new(On::Session(&self.lease, &self.client))
     }
 
     /// A list of commands that run all or not at all; see [`Atomic`].
     pub fn atomic(&self) -> Atomic<'_> {
         // Whether it is ever run, and so ends the watching, is not known here.
-        let atomic = Atomic::new(On::Session(&self.lease.link, &self.client));
+        let atomic = Atomic::new(On::Session(&self.lease, &self.client));
         if self.lock().in_multi {
             atomic.refuse(misplaced("MULTI", "the session has sent one already: end that first"));
         }

@@ -40,6 +40,12 @@ const SHARE_BYTES_MAX: usize = 16 << 10;
 /// ends: nothing more is taken from the iterator. In a cluster the commands go to the nodes on their shared connections,
 /// and those to other nodes go on.
 ///
+/// A deadline ([`timeout`](Client::timeout), `request_timeout`) is for the wait for the connection: then the stream is
+/// one `Err`, the kind is `Timeout`, and nothing was taken or sent. Once it is there nothing limits the time of a command: the
+/// next reply comes when those before it are taken, so a reader that pauses would let them fail. Put a limit of your own around
+/// [`next`](Self::next), which is cancel safe. In a cluster the deadline is that of each command, from when it is taken from
+/// the iterator to its reply, which comes there whether or not its reader takes it.
+///
 /// Dropping it takes back what was not sent, and closes the connection unless all replies were taken.
 #[must_use = "a stream does nothing unless it is polled"]
 pub struct CommandStream<T, I> {
@@ -294,7 +300,7 @@ impl<T, I: CommandSource> CommandStream<T, I> {
 }
 
 impl<T: FromReply, I: CommandSource + Unpin> CommandStream<T, I> {
-    /// The next reply; `None` when all are answered. Cancel safe.
+    /// The next reply; `None` when all are answered. Cancel safe: one that is dropped loses no reply.
     pub async fn next(&mut self) -> Option<Result<T, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }

@@ -171,3 +171,60 @@ async fn a_connection_whose_exec_was_taken_back_is_not_lent_again() {
     let session = client.session().await.unwrap();
     assert_eq!(session.cmd("ECHO").arg("y").send::<String>().await.unwrap(), "y");
 }
+
+#[tokio::test]
+async fn where_multi_was_refused_a_list_that_blocks_stalls_nobody() {
+    let settings = Settings::default().user("app", "on >secret ~* &* +@all -multi");
+    let Some(server) = server(settings) else { return };
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    let client = Client::connect(&url).await.unwrap();
+    let list = client.atomic();
+    let _ = list.cmd("BLPOP").arg("list").arg(0).send::<(String, String)>();
+    let mut running = std::pin::pin!(list.run());
+    std::future::poll_fn(|cx| {
+        assert!(running.as_mut().poll(cx).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+    let limit = std::time::Duration::from_secs(10);
+    let push = client.cmd("RPUSH").arg("list").arg("x").send::<i64>();
+    tokio::time::timeout(limit, push).await.expect("nobody is stalled").unwrap();
+    let error = running.await.unwrap_err();
+    assert_eq!((error.redis_code(), error.outcome()), (Some("NOPERM"), Outcome::Unknown));
+}
+
+#[tokio::test]
+async fn what_blocks_does_not_within_a_list() {
+    let Some(config) = config() else { return };
+    let config = config.limits(|limits| limits.connections_max = 1);
+    let client = Client::connect_with(&config).await.unwrap();
+    for _ in 0..2 {
+        let list = client.atomic();
+        let popped = list.cmd("BLPOP").arg(key("list")).arg(0).send::<Option<(String, String)>>();
+        let replies = list.run().await.unwrap();
+        assert_eq!(replies.get(popped).unwrap(), None);
+    }
+    let opened = client.metrics().opened;
+    assert_eq!(opened, 2, "one connection of their own served both");
+}
+
+#[tokio::test]
+async fn a_session_whose_list_may_block_is_not_lent_again_before_it_is_answered() {
+    let settings = Settings::default().user("app", "on >secret ~* &* +@all -multi");
+    let Some(server) = server(settings) else { return };
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    let config = url.parse::<onetrip::redis::Config>().unwrap();
+    let config = config.limits(|limits| limits.connections_max = 1);
+    let client = Client::connect_with(&config).await.unwrap();
+    let session = client.session().await.unwrap();
+    let list = session.atomic();
+    let _ = list.cmd("BLPOP").arg("list").arg(0).send::<(String, String)>();
+    drop(list.run());
+    drop(session);
+    let limit = std::time::Duration::from_secs(10);
+    let next = async {
+        let session = client.session().await.unwrap();
+        session.cmd("ECHO").arg("x").send::<String>().await.unwrap()
+    };
+    assert_eq!(tokio::time::timeout(limit, next).await.expect("it is served"), "x");
+}

@@ -195,3 +195,18 @@ async fn a_reply_that_is_too_large_is_the_only_one_that_is_dropped() {
         }
     }
 }
+
+#[tokio::test]
+async fn its_deadline_is_for_the_wait_for_a_connection() {
+    let Some(config) = config() else { return };
+    let config = config.limits(|limits| limits.connections_max = 1);
+    let client = Client::connect_with(&config).await.unwrap();
+    let late = client.timeout(std::time::Duration::from_millis(20));
+    let commands = || (0..2).map(|n| Command::new("ECHO").arg(n));
+    let _session = client.session().await.unwrap();
+    let mut stream = late.stream::<i64, _>(commands());
+    let error = stream.next().await.unwrap().unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (onetrip::Kind::Timeout, Outcome::NotSent));
+    assert!(stream.next().await.is_none());
+    assert_eq!(stream.progress().sent, 0);
+}

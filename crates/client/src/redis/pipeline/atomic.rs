@@ -6,7 +6,8 @@ use onetrip_redis::Command;
 use super::list::List;
 use super::running::{Part, Running, checked, error_of, incomplete};
 use super::{On, Position};
-use crate::redis::call::{Body, Call};
+use crate::redis::call::{Body, Call, Item};
+use crate::redis::client::misplaced;
 use crate::redis::frames::Frames;
 use crate::redis::script::ScriptCall;
 use crate::redis::sends::Sends;
@@ -20,6 +21,10 @@ use crate::{Error, Kind, Outcome};
 /// If the server refuses one of them before it begins (a wrong number of arguments, no memory), none runs, and
 /// [`run`](Atomic::run) fails with the outcome `Rejected`. One that fails while it runs (a key of another type)
 /// is an error of its own, and the others take effect: Redis does not roll back.
+///
+/// A command that blocks does not do so within MULTI: BLPOP answers an empty list at once, as LPOP does. But where an
+/// ACL forbids MULTI each command runs by itself, so a list with such a command goes on a connection of its own, out of
+/// the order of the client's other calls; in a cluster it is refused outside of a session.
 #[must_use = "nothing is sent until it is run"]
 pub struct Atomic<'a> {
     list: List,
@@ -66,7 +71,7 @@ impl<'a> Atomic<'a> {
     /// (the code is `watched_key_changed`). `Unknown` if the connection was lost: all of it may have run, or none;
     /// and if the server refused MULTI alone (an ACL may), since the commands ran each by itself then.
     pub fn run(self) -> Running {
-        let deadline = self.on.client().deadline();
+        let may_block = self.list.may_block();
         let (items, names) = match self.list.take() {
             Ok(list) => list,
             Err(error) => return Running::refused(error),
@@ -75,14 +80,7 @@ impl<'a> Atomic<'a> {
             return Running::of_nothing();
         }
         let leaves = items.iter().map(|item| item.leaves).collect();
-        let sent = match self.on.cluster() {
-            Some(cluster) => cluster.send_atomic(items, deadline),
-            None => {
-                let body = Body::Atomic(items);
-                self.on.send(Call { body, deadline, metered: false, flight: None })
-            }
-        };
-        let part = Part { pending: Pending::of(sent), leaves: Vec::new() };
+        let part = Part { pending: send(&self.on, items, may_block), leaves: Vec::new() };
         Running {
             parts: vec![part].into(),
             at: 0,
@@ -94,6 +92,28 @@ impl<'a> Atomic<'a> {
         }
     }
 }
+
+/// Sends a list; one that may block all the same on a connection that nobody shares.
+fn send(on: &On<'_>, items: Vec<Item>, may_block: bool) -> Pending {
+    let deadline = on.client().deadline();
+    if let Some(cluster) = on.cluster() {
+        return match may_block {
+            true => Pending::Refused(misplaced("a list with a command that may block", ADVICE)),
+            false => Pending::of(cluster.send_atomic(items, deadline)),
+        };
+    }
+    let call = Call { body: Body::Atomic(items), deadline, metered: false, flight: None };
+    match on {
+        On::Client(client) if may_block => {
+            return Pending::Borrowing(client.inner.node.send_own(call));
+        }
+        On::Session(lease, _) if may_block => lease.has_blocked(),
+        On::Client(_) | On::Session(..) => {}
+    }
+    Pending::of(on.send(call))
+}
+
+const ADVICE: &str = "in a cluster send it on a session, or name the command that does not block";
 
 impl Sends for Atomic<'_> {
     type Answer<T: FromReply> = Position<T>;

@@ -20,6 +20,8 @@ pub(super) struct List(RefCell<Added>);
 struct Added {
     items: Vec<Item>,
     names: Vec<Cow<'static, str>>,
+    /// One of them blocks where MULTI is refused.
+    may_block: bool,
     /// Why it can't be sent.
     fault: Option<Error>,
 }
@@ -48,8 +50,11 @@ impl List {
         let fault = match place {
             _ if let Err(error) = check(&command, config) => Some(error),
             Place::Shared => None,
-            // Within MULTI what blocks does not: the server answers at once.
-            Place::Own if atomic => None,
+            // Within MULTI what blocks does not; but the user may not be allowed to send that.
+            Place::Own if atomic => {
+                self.0.borrow_mut().may_block = true;
+                None
+            }
             Place::Own => Some(misplaced(
                 &name,
                 "it may block those behind it; send it with the client, which gives it a connection of its \
@@ -84,6 +89,10 @@ impl List {
             Some(error) => Err(error),
             None => Ok((added.items, added.names)),
         }
+    }
+
+    pub(super) fn may_block(&self) -> bool {
+        self.0.borrow().may_block
     }
 
     pub(super) fn len(&self) -> usize {

@@ -197,7 +197,7 @@ async fn a_reply_that_is_too_large_is_the_only_one_that_is_dropped() {
 }
 
 #[tokio::test]
-async fn its_deadline_is_for_the_wait_for_a_connection() {
+async fn the_deadline_of_a_stream_is_for_the_wait_for_its_connection() {
     let Some(config) = config() else { return };
     let config = config.limits(|limits| limits.connections_max = 1);
     let client = Client::connect_with(&config).await.unwrap();

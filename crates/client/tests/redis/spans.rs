@@ -1,0 +1,179 @@
+//! What is told to `tracing`, and what is not.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use onetrip::redis::Client;
+use onetrip_lab::redis::{Settings, shared};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::DefaultGuard;
+use tracing::{Event, Metadata, Subscriber};
+
+use crate::support::{client, key, server};
+
+type Fields = BTreeMap<String, String>;
+
+/// Keeps what it is told on this thread.
+#[derive(Clone, Default)]
+struct Kept {
+    next: Arc<AtomicU64>,
+    /// Each with whether it is closed.
+    spans: Arc<Mutex<BTreeMap<u64, (Fields, bool)>>>,
+    events: Arc<Mutex<Vec<Fields>>>,
+}
+
+struct Reader<'a>(&'a mut Fields);
+
+impl Visit for Reader<'_> {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name().into(), value.into());
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        self.0.insert(field.name().into(), format!("{value:?}"));
+    }
+}
+
+impl Subscriber for Kept {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "onetrip"
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let mut fields = Fields::new();
+        attributes.record(&mut Reader(&mut fields));
+        let id = self.next.fetch_add(1, Ordering::Relaxed) + 1;
+        self.spans.lock().unwrap().insert(id, (fields, false));
+        Id::from_u64(id)
+    }
+
+    fn record(&self, span: &Id, values: &Record<'_>) {
+        let mut spans = self.spans.lock().unwrap();
+        values.record(&mut Reader(&mut spans.get_mut(&span.into_u64()).unwrap().0));
+    }
+
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields::new();
+        event.record(&mut Reader(&mut fields));
+        self.events.lock().unwrap().push(fields);
+    }
+
+    fn try_close(&self, id: Id) -> bool {
+        self.spans.lock().unwrap().get_mut(&id.into_u64()).unwrap().1 = true;
+        true
+    }
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+impl Kept {
+    fn start() -> (Kept, DefaultGuard) {
+        let kept = Kept::default();
+        (kept.clone(), tracing::subscriber::set_default(kept))
+    }
+
+    /// All spans, of which none is open.
+    fn spans(&self) -> Vec<Fields> {
+        let spans = self.spans.lock().unwrap();
+        assert!(spans.values().all(|(_, closed)| *closed));
+        spans.values().map(|(fields, _)| fields.clone()).collect()
+    }
+
+    fn events(&self, message: &str) -> Vec<Fields> {
+        let events = self.events.lock().unwrap();
+        events.iter().filter(|event| event["message"] == message).cloned().collect()
+    }
+
+    /// All that was told, in one text.
+    fn everything(&self) -> String {
+        format!("{:?} {:?}", self.spans.lock().unwrap(), self.events.lock().unwrap())
+    }
+}
+
+#[tokio::test]
+async fn a_command_is_a_span_with_the_fields_of_the_conventions() {
+    let Some(client) = client().await else { return };
+    let key = key("text");
+    let (kept, _guard) = Kept::start();
+    client.cmd("SET").arg(&key).arg("x").send::<()>().await.unwrap();
+    client.cmd("OBJECT ENCODING").arg(&key).send::<String>().await.unwrap();
+    client.cmd("LPUSH").arg(&key).arg("y").send::<i64>().await.unwrap_err();
+    client.cmd("BLPOP").arg("none").arg("0.001").send::<()>().await.unwrap();
+    client.cmd("SELECT").arg(1).send::<()>().await.unwrap_err();
+    let spans = kept.spans();
+    let port = shared().unwrap().port().to_string();
+    let of = |number: usize, field: &str| spans[number].get(field).map(String::as_str);
+    for (number, operation) in
+        ["SET", "OBJECT ENCODING", "LPUSH", "BLPOP", "SELECT"].into_iter().enumerate()
+    {
+        assert_eq!(of(number, "db.system.name"), Some("redis"));
+        assert_eq!(of(number, "otel.kind"), Some("client"));
+        assert_eq!(of(number, "db.operation.name"), Some(operation));
+        // What was refused here went nowhere.
+        let is_sent = operation != "SELECT";
+        assert_eq!(of(number, "server.address"), is_sent.then_some("127.0.0.1"));
+        assert_eq!(of(number, "server.port"), is_sent.then_some(&*port));
+        let (status, error) = match operation {
+            "LPUSH" => (Some("WRONGTYPE"), Some("WRONGTYPE")),
+            "SELECT" => (None, Some("wrong_place")),
+            _ => (None, None),
+        };
+        assert_eq!(of(number, "db.response.status_code"), status);
+        assert_eq!(of(number, "error.type"), error);
+    }
+    assert_eq!(spans.len(), 5);
+}
+
+#[tokio::test]
+async fn no_key_no_value_and_no_password_is_told() {
+    let Some(server) = server(Settings::default()) else { return };
+    let (kept, _guard) = Kept::start();
+    let client = Client::connect(&server.url()).await.unwrap();
+    client.cmd("SET").arg("hidden_1").arg("hidden_2").send::<()>().await.unwrap();
+    client.cmd("LPUSH").arg("hidden_1").arg("hidden_3").send::<()>().await.unwrap_err();
+    let told = kept.everything();
+    assert!(told.contains("LPUSH"), "{told}");
+    assert!(!told.contains("hidden") && !told.contains(server.password()), "{told}");
+}
+
+#[tokio::test]
+async fn what_happens_to_connections_is_told() {
+    let Some(mut server) = server(Settings::default()) else { return };
+    let (kept, _guard) = Kept::start();
+    let client = Client::connect(&server.url()).await.unwrap();
+    let connected = &kept.events("connected")[0];
+    assert_eq!(connected["server.address"], "127.0.0.1");
+    assert_eq!(connected["server.port"], server.port().to_string());
+    server.kill().unwrap();
+    let told = async |message: &str| {
+        let told = async {
+            while kept.events(message).is_empty() {
+                tokio::task::yield_now().await;
+            }
+        };
+        let limit = std::time::Duration::from_secs(10);
+        tokio::time::timeout(limit, told).await.expect(message);
+        kept.events(message).remove(0)
+    };
+    assert_eq!(told("connection lost").await["error.type"], "connection_lost");
+    assert_eq!(told("connecting failed").await["error.type"], "connect_failed");
+    server.restart().unwrap();
+    while client.metrics().open == 0 {
+        tokio::task::yield_now().await;
+    }
+    client.close();
+    told("connection closed").await;
+}
+
+#[tokio::test]
+async fn a_reply_that_is_dropped_ends_its_span() {
+    let Some(client) = client().await else { return };
+    let (kept, _guard) = Kept::start();
+    drop(client.cmd("PING").send::<()>());
+    assert_eq!(kept.spans().len(), 1);
+}

@@ -123,11 +123,10 @@ impl Link {
         self.submit_as(call, false)
     }
 
-    /// Sends what this program has to say by itself, and whose reply nobody takes. It waits for room also
-    /// where callers are refused. `false` if the connection takes nothing any more.
-    pub(crate) fn say(&self, call: Call) -> bool {
-        let said = self.submit_as(call, true).map(|token| self.forget(token));
-        said.is_ok()
+    /// Sends what this program has to say by itself: it waits for room also where callers are refused. `None` if
+    /// the connection takes nothing any more.
+    pub(crate) fn say(&self, call: Call) -> Option<Token> {
+        self.submit_as(call, true).ok()
     }
 
     fn submit_as(&self, call: Call, always_waits: bool) -> Result<Token, (Call, Error)> {

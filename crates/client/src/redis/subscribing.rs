@@ -12,7 +12,7 @@ use super::client::Inner;
 use super::link::Link;
 use super::pushes::{Channel, Reader};
 use super::sent::Pending;
-use crate::Error;
+use crate::{Error, Kind};
 
 /// Which of the three kinds of subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,7 +112,7 @@ pub(crate) fn remove(client: &Arc<Inner>, reader: &Arc<Reader>, channels: &[Chan
     let Some(link) = subscribed.upgrade() else { return };
     for family in Family::ALL {
         if let Some(call) = call(family.unsubscribe(), &unread, family) {
-            link.say(call);
+            link.say(call).into_iter().for_each(|token| link.forget(token));
         }
     }
 }
@@ -128,13 +128,39 @@ pub(crate) fn moved_to(link: &Arc<Link>, is_first: bool) {
         return;
     }
     pushes.reconnected();
-    let mut calls =
+    let calls =
         Family::ALL.into_iter().filter_map(|family| call(family.subscribe(), &channels, family));
-    let is_said = calls.all(|call| link.say(call));
+    let sent: Option<Vec<Pending>> =
+        calls.map(|call| Some(Pending::Here(link.clone(), link.say(call)?))).collect();
     drop(subscribed);
-    if !is_said {
-        // The next one tries again.
-        let error = link.lock().lost("its channels could not be subscribed again");
-        link.abort(error);
+    match sent {
+        Some(sent) => drop(tokio::spawn(see_to(link.clone(), sent))),
+        None => {
+            // The next one tries again.
+            let error = link.lock().lost("its channels could not be subscribed again");
+            link.abort(error);
+        }
+    }
+}
+
+/// Where the server refuses one channel of many, as when the user's rights have changed, the others must not stay
+/// away with it: each is asked for by itself.
+async fn see_to(link: Arc<Link>, sent: Vec<Pending>) {
+    let mut is_refused = false;
+    for mut pending in sent {
+        let (_, result) = std::future::poll_fn(|cx| pending.poll(cx)).await;
+        is_refused |= result.is_err_and(|error| error.kind() == Kind::Server);
+    }
+    if !is_refused {
+        return;
+    }
+    let _subscribed = link.context.subscribing();
+    for channel in link.context.pushes.all() {
+        let family = channel.family;
+        if let Some(call) = call(family.subscribe(), &[channel], family)
+            && let Some(token) = link.say(call)
+        {
+            link.forget(token);
+        }
     }
 }

@@ -261,3 +261,25 @@ async fn all_kinds_come_back_where_callers_find_no_room() {
     reconnect(&subscription, &other, &channel).await;
     until("the pattern too", async || publish(&other, &pattern, "x").await == 1).await;
 }
+
+#[tokio::test]
+async fn a_channel_that_is_forbidden_later_keeps_no_other_from_coming_back() {
+    let rules = "on >secret ~* +@all resetchannels &news &others";
+    let settings = Settings::default().user("app", rules);
+    let Some(server) = crate::support::server(settings) else { return };
+    let other = Client::connect(&server.url()).await.unwrap();
+    for protocol in ["3", "2"] {
+        let grant = ["app", "resetchannels", "&news", "&others"];
+        other.cmd("ACL SETUSER").args(grant).send::<()>().await.unwrap();
+        let url = format!("redis://app:secret@127.0.0.1:{}?protocol={protocol}", server.port());
+        let client = Client::connect(&url).await.unwrap();
+        let subscription = client.subscribe(["news", "others"]).await.unwrap();
+        // The server ends connections that are subscribed to what their user may not hear.
+        other.cmd("ACL SETUSER").args(&grant[..3]).send::<()>().await.unwrap();
+        until("it comes back", async || {
+            subscription.reconnects() > 0 && publish(&other, "news", "x").await == 1
+        })
+        .await;
+        assert_eq!(subscribers(&other, "others").await, 0);
+    }
+}

@@ -58,7 +58,8 @@ enum {
     ONETRIP_END_ABORTED = 3,     /* one before it in its segment failed */
     ONETRIP_END_DEADLINE = 4,
     ONETRIP_END_CANCELLED = 5,
-    ONETRIP_END_CLOSED = 6
+    ONETRIP_END_CLOSED = 6,
+    ONETRIP_END_BEGIN = 7        /* skipped, since the BEGIN held for it failed; the block is the error to that */
 };
 
 /* What is known of the effect of a request that failed: b >> 8 of ONETRIP_END. */
@@ -99,7 +100,9 @@ onetrip_connection *onetrip_echo_new(void);
  *   scram_iterations_max (100000); parameter.NAME (of the startup packet);
  *   in_flight_max (1024 requests), in_flight_bytes_max (1 MiB), queue_max (16384 requests), queue_bytes_max (16 MiB),
  *   stall_timeout_ms (30000); prepare_threshold (5: the use at which a text is prepared; 0: never), statements_max (256);
- *   pieces (0: a row or a part of a COPY that is longer than 128 KiB is put together; 1: it comes as ONETRIP_PIECE)
+ *   pieces (0: a row or a part of a COPY that is longer than 128 KiB is put together; 1: it comes as ONETRIP_PIECE);
+ *   hold_begin (0; 1: a plain BEGIN outside of a transaction is answered at once, and leaves with the first statement
+ *   behind it; with a COMMIT or ROLLBACK behind it nothing is sent)
  */
 onetrip_connection *onetrip_postgres_new(double now, const uint8_t *settings, size_t len, const uint8_t *nonce);
 
@@ -148,6 +151,9 @@ bool onetrip_echo_submit(onetrip_connection *connection, uint32_t token, size_t 
  * queue if it waits, or why it was refused. */
 double onetrip_postgres_submit(onetrip_connection *connection, double now, uint32_t token, uint32_t flags,
                                size_t text_len, size_t name_len, size_t len, double timeout);
+
+/* Sends a BEGIN that is held, where nothing comes behind it. */
+void onetrip_postgres_flush(onetrip_connection *connection, double now);
 
 /* Ends a segment of members: one sync point for all of them. */
 double onetrip_postgres_sync(onetrip_connection *connection, double now, uint32_t token);

@@ -80,6 +80,8 @@ pub mod end {
     pub const CANCELLED: u32 = 5;
     /// The connection ended.
     pub const CLOSED: u32 = 6;
+    /// It was skipped, since the BEGIN that was held for it failed. The block is the server's error to that.
+    pub const BEGIN: u32 = 7;
 }
 
 /// What is known of the effect of a request that failed.

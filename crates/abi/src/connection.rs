@@ -123,6 +123,10 @@ impl Connection {
         postgres.submit(now, token, submission, deadline, completions)
     }
 
+    pub(crate) fn flush(&mut self, now: Time) {
+        self.on_postgres((), |postgres, to| postgres.flush(now, to));
+    }
+
     pub(crate) fn sync(&mut self, now: Time, token: u32) -> Result<Ticket, Refused> {
         self.on_postgres(Err(Refused::Malformed), |postgres, to| postgres.sync(now, token, to))
     }

@@ -224,6 +224,13 @@ pub unsafe extern "C" fn onetrip_postgres_submit(
     place(connection.submit_postgres(now, (token, flags), lens, deadline(now, timeout)))
 }
 
+/// Sends a BEGIN that is held, where nothing comes behind it: before a connection is lent to somebody else, say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_flush(connection: *mut Connection, now: f64) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.flush(time(now));
+}
+
 /// Ends a segment of members: one sync point for all of them.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_sync(

@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) statements_max: usize,
     /// Whether a message that is too long to be read in one go is handed over in pieces. Default: it is put together.
     pub(crate) pieces: bool,
+    /// Whether a plain BEGIN waits for the first statement behind it. Default: it does not.
+    pub(crate) hold_begin: bool,
 }
 
 /// What is not a setting: one line.
@@ -30,6 +32,7 @@ impl Settings {
             prepare_threshold: 5,
             statements_max: 256,
             pieces: false,
+            hold_begin: false,
         };
         for (name, value) in pairs(bytes)? {
             settings.set(name, value)?;
@@ -57,6 +60,7 @@ impl Settings {
                 limits.stall_timeout = Duration::from_millis(number(name, value)?);
             }
             "prepare_threshold" => self.prepare_threshold = number(name, value)?,
+            "hold_begin" => self.hold_begin = flag(name, value)?,
             "pieces" => self.pieces = flag(name, value)?,
             "statements_max" => self.statements_max = number(name, value)?,
             _ => match name.strip_prefix("parameter.") {

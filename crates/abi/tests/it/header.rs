@@ -67,6 +67,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("END_DEADLINE", end::DEADLINE),
         ("END_CANCELLED", end::CANCELLED),
         ("END_CLOSED", end::CLOSED),
+        ("END_BEGIN", end::BEGIN),
         ("OUTCOME_NONE", outcome::NONE),
         ("OUTCOME_NOT_SENT", outcome::NOT_SENT),
         ("OUTCOME_REJECTED", outcome::REJECTED),

@@ -233,7 +233,7 @@ impl Host {
                 kind::RESTARTED => answer = Answer::default(),
                 kind::DATA | kind::PIECE => answer.messages.extend(&it.block),
                 kind::END => {
-                    let failed = it.b & 0xff == end::SERVER;
+                    let failed = matches!(it.b & 0xff, end::SERVER | end::BEGIN);
                     if failed {
                         answer.messages.clear();
                     }

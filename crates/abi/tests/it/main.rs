@@ -7,6 +7,7 @@
     reason = "a host has socket and clock"
 )]
 
+mod begin;
 mod echo;
 mod header;
 mod host;

@@ -1,0 +1,164 @@
+//! What the engine tells, as records for the host; and what it tells of statements.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
+use onetrip_postgres::Event;
+use onetrip_postgres::message::{ErrorResponse, error_response, tag::backend};
+
+use super::statements::Number;
+use super::{BEGIN, Postgres};
+use crate::completion::{Completions, close_code, end, end_code, event, kind};
+
+/// Memory that is taken at once for a message that a server announces; for more it has to send some first.
+const GATHER_AHEAD_MAX: usize = 1 << 20;
+
+impl Postgres {
+    pub(super) fn settle(&mut self, to: &mut Completions) {
+        while let Some(output) = self.engine.poll_output() {
+            self.take(output, to);
+        }
+        if self.engine.protocol_mut().take_statements_lost() {
+            self.statements.lost();
+        }
+        while let Some(number) = self.statements.take_forgotten() {
+            to.push(kind::FORGOTTEN, 0, (number, 0), Bytes::new());
+        }
+    }
+
+    fn take(&mut self, output: Output<Event>, to: &mut Completions) {
+        match output {
+            // Of a BEGIN only its end is looked at.
+            Output::Data { token: BEGIN, .. } => {}
+            Output::Ended { token: BEGIN, block, end } => self.begun(block, end),
+            Output::Data { token, block } => {
+                let token = token.0 as u32;
+                let statement = self.note(token, &block);
+                to.push(kind::DATA, token, (statement, 0), block);
+            }
+            Output::Piece { token, block, left } if self.pieces => {
+                let token = token.0 as u32;
+                let statement = self.note(token, &[]);
+                to.push(kind::PIECE, token, (statement, left as u32), block);
+            }
+            Output::Piece { token, block, left } => self.gather(token, block, left, to),
+            Output::Ended { token, block, end } => self.ended(token.0 as u32, block, end, to),
+            Output::Restarted { token } => {
+                self.gathered = None;
+                to.push(kind::RESTARTED, token.0 as u32, (0, 0), Bytes::new());
+            }
+            Output::Event { event, block } => {
+                let which = match event {
+                    Event::Notice => event::NOTICE,
+                    Event::Notification => event::NOTIFICATION,
+                    Event::ParameterStatus => event::PARAMETER_STATUS,
+                };
+                to.push(kind::EVENT, 0, (which, 0), block);
+            }
+            Output::Full => to.push(kind::FULL, 0, (0, 0), Bytes::new()),
+            Output::Drained => to.push(kind::DRAINED, 0, (0, 0), Bytes::new()),
+            Output::Cancel => to.push(kind::CANCEL, 0, (0, 0), Bytes::new()),
+            Output::NotCancelled { token } => {
+                to.push(kind::NOT_CANCELLED, token.0 as u32, (0, 0), Bytes::new());
+            }
+            Output::Astray => to.push(kind::ASTRAY, 0, (0, 0), Bytes::new()),
+            Output::Closed(reason) => self.note_closed(reason, to),
+            // No groups are opened here, and nobody waits for room.
+            Output::Granted { .. } | Output::Room { .. } => {}
+        }
+    }
+
+    /// Puts a long message together. Another one begins only when the last has come, or its request has ended.
+    fn gather(&mut self, token: Token, block: Bytes, left: usize, to: &mut Completions) {
+        let (_, mut message) = match self.gathered.take().filter(|(of, _)| *of == token) {
+            Some(begun) => begun,
+            None => (token, BytesMut::with_capacity(block.len() + left.min(GATHER_AHEAD_MAX))),
+        };
+        message.put_slice(&block);
+        if left > 0 {
+            self.gathered = Some((token, message));
+            return;
+        }
+        let token = token.0 as u32;
+        let statement = self.note(token, &[]);
+        to.push(kind::DATA, token, (statement, 0), message.freeze());
+    }
+
+    fn note_closed(&mut self, reason: CloseReason, to: &mut Completions) {
+        if !std::mem::replace(&mut self.closed, true) {
+            let (reason, block) = close_code(reason);
+            to.push(kind::CLOSED, 0, (reason, 0), block);
+        }
+    }
+
+    /// Looks at a part of a reply for what it says of its statement; returns that.
+    fn note(&mut self, token: u32, block: &[u8]) -> Number {
+        let Some(used) = self.uses.get_mut(token as usize) else { return 0 };
+        if used.statement != 0 && !used.parsed && shows_parsed(block) {
+            used.parsed = true;
+            self.statements.parsed(used.statement);
+        }
+        used.statement
+    }
+
+    /// A BEGIN that was held has been answered, or will not be.
+    fn begun(&mut self, block: Bytes, end: End) {
+        let first = self.led.pop_front().unwrap_or_default();
+        if let End::Failed(Failure { cause: Cause::Server, .. }) = end {
+            self.refused = Some((first, block));
+        }
+    }
+
+    fn ended(&mut self, token: u32, block: Bytes, end: End, to: &mut Completions) {
+        if !matches!(end, End::Failed(_)) {
+            self.note(token, &block);
+        }
+        if self.gathered.as_ref().is_some_and(|(of, _)| of.0 == u64::from(token)) {
+            self.gathered = None;
+        }
+        let used = self.uses.get_mut(token as usize).map(std::mem::take).unwrap_or_default();
+        let number = used.statement;
+        if let End::Failed(Failure { outcome, .. }) = end {
+            if shows_stale(&block) {
+                self.statements.stale(number);
+            }
+            if outcome == Outcome::NotSent {
+                used.close.into_iter().for_each(|name| self.statements.give_close_back(name));
+            }
+        }
+        self.changing -= usize::from(used.changes);
+        match self.refused.take_if(|(first, _)| *first == token) {
+            Some((_, error)) => to.push(kind::END, token, (number, refused_begin(end)), error),
+            None => to.push(kind::END, token, (number, end_code(end)), block),
+        }
+        if number != 0 {
+            self.statements.ended(self.engine.protocol_mut(), number, !used.parsed);
+        }
+    }
+}
+
+/// The end of the first statement of a transaction whose BEGIN failed.
+fn refused_begin(end: End) -> u32 {
+    end_code(end) & !0xff | end::BEGIN
+}
+
+/// Whether a ParseComplete stands in front, or behind a CloseComplete.
+fn shows_parsed(block: &[u8]) -> bool {
+    /// Of a message without a body.
+    const LEN: usize = 5;
+    let tag = block.first().copied();
+    let tag = if tag == Some(backend::CLOSE_COMPLETE) { block.get(LEN).copied() } else { tag };
+    tag == Some(backend::PARSE_COMPLETE)
+}
+
+/// Whether an error says that the server does not have the statement, or that its plan can't be used any
+/// more (RevalidateCachedQuery in src/backend/utils/cache/plancache.c).
+fn shows_stale(block: &[u8]) -> bool {
+    use error_response::field;
+    let Some(body) = block.get(5..) else { return false };
+    let Ok(error) = ErrorResponse::decode(body) else { return false };
+    match error.fields.value(field::CODE) {
+        Some(b"26000") => true,
+        Some(b"0A000") => error.fields.value(field::ROUTINE) == Some(b"RevalidateCachedQuery"),
+        _ => false,
+    }
+}

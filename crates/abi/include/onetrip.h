@@ -18,6 +18,7 @@ extern "C" {
 #endif
 
 typedef struct onetrip_connection onetrip_connection;
+typedef struct onetrip_pool onetrip_pool;
 
 /* The version of this interface: what a program was written against must be what it is linked with. */
 #define ONETRIP_ABI_VERSION 1
@@ -47,7 +48,14 @@ enum {
     ONETRIP_NOT_CANCELLED = 10, /* a cancel that was wanted is not made */
     ONETRIP_ASTRAY = 11,       /* a cancel may still arrive: close the connection once it has answered what it has */
     ONETRIP_CLOSED = 12,       /* the connection ended. a: why. Block: the server's message, or a text */
-    ONETRIP_FORGOTTEN = 13     /* nothing names this statement any more. a: its number */
+    ONETRIP_FORGOTTEN = 13,    /* nothing names this statement any more. a: its number */
+
+    ONETRIP_POOL_OPEN = 32,    /* a connection is wanted. a: its number from now on */
+    ONETRIP_POOL_GRANTED = 33, /* a caller has this connection to itself. a: its number; 0 if it was lost since */
+    ONETRIP_POOL_PLACED = 34,  /* a shared request goes on this connection. a: as above */
+    ONETRIP_POOL_FAILED = 35,  /* a caller gets no connection. a: why */
+    ONETRIP_POOL_RESET = 36,   /* an idle connection is to be reset, unless it left with a request meanwhile. a: its number */
+    ONETRIP_POOL_CLOSE = 37    /* the pool has forgotten this connection: close it, or give up opening it. a: its number */
 };
 
 /* How a request ended: b & 0xff of ONETRIP_END. */
@@ -81,6 +89,14 @@ enum {
     ONETRIP_CLOSE_VIOLATION = 3, /* a message that the state can't explain; the block says which */
     ONETRIP_CLOSE_STALLED = 4,   /* the peer took no bytes for too long */
     ONETRIP_CLOSE_LOGIN = 5      /* the login failed on this side; the block says why */
+};
+
+/* Why a caller got no connection: a of ONETRIP_POOL_FAILED. */
+enum {
+    ONETRIP_POOL_LINE_FULL = 1,   /* too many wait */
+    ONETRIP_POOL_DEADLINE = 2,    /* its deadline passed while others had the connections */
+    ONETRIP_POOL_OPEN_FAILED = 3, /* none could be opened */
+    ONETRIP_POOL_CLOSED = 4       /* the pool closes */
 };
 
 /* --- memory --- */
@@ -178,6 +194,55 @@ const onetrip_completion *onetrip_completions(onetrip_connection *connection);
 uint32_t onetrip_postgres_status(onetrip_connection *connection);
 size_t onetrip_in_flight(onetrip_connection *connection);
 size_t onetrip_queued(onetrip_connection *connection);
+
+/* --- pools ---
+ *
+ * The policy over connections that the host opens and drives: which one, when one more, who waits and who is next,
+ * what expires. A connection that a pool was told of lives until the pool was told that it is lost or broken, or has said
+ * ONETRIP_POOL_CLOSE, or was freed itself. */
+
+/* seed: any number, another one for each pool. settings, as above: connections_max (10), connections_min (0),
+ * waiting_max (16384 callers), opening_max (4 at a time), wait_timeout_ms (30000), idle_timeout_ms (600000; 0: never),
+ * lifetime_ms (1800000; 0: for ever), backoff_min_ms (100), backoff_max_ms (10000), oldest_first (0 or 1: which of several
+ * idle connections). A wrong one comes out as ONETRIP_CLOSED. */
+onetrip_pool *onetrip_pool_new(double now, const uint8_t *settings, size_t len, double seed);
+void onetrip_pool_free(onetrip_pool *pool);
+
+/* timeout: in milliseconds; 0: at once or never; infinity: no end; negative: wait_timeout_ms. */
+bool onetrip_pool_checkout(onetrip_pool *pool, double now, uint32_t token, double timeout);
+/* The number of the connection on which a shared request goes at once; 0 if it has to wait. */
+uint32_t onetrip_pool_place(onetrip_pool *pool, double now);
+bool onetrip_pool_wait_shared(onetrip_pool *pool, double now, uint32_t token, double timeout);
+/* False if what it waited for is on its way. */
+bool onetrip_pool_give_up(onetrip_pool *pool, double now, uint32_t token);
+
+/* In which condition a connection comes back. */
+enum {
+    ONETRIP_CONDITION_CLEAN = 0,         /* as it was when it was opened */
+    ONETRIP_CONDITION_DIRTY = 1,         /* a reset rides along with the next user's first request */
+    ONETRIP_CONDITION_DIRTY_HOLDING = 2, /* the same, and others may wait for it */
+    ONETRIP_CONDITION_BROKEN = 3         /* the pool forgets it */
+};
+void onetrip_pool_release(onetrip_pool *pool, double now, uint32_t number, uint32_t condition);
+
+void onetrip_pool_opened(onetrip_pool *pool, double now, uint32_t number, const onetrip_connection *connection);
+/* permanent: time does not mend it, as a wrong password. */
+void onetrip_pool_open_failed(onetrip_pool *pool, double now, uint32_t number, bool permanent);
+void onetrip_pool_lost(onetrip_pool *pool, double now, uint32_t number);
+void onetrip_pool_retire(onetrip_pool *pool, double now, uint32_t number);
+/* Replies have come on a connection: somebody who waits may have a place now. */
+void onetrip_pool_answered(onetrip_pool *pool, double now, uint32_t number);
+
+double onetrip_pool_deadline(onetrip_pool *pool);
+void onetrip_pool_time(onetrip_pool *pool, double now);
+/* ONETRIP_CLOSED comes when no connection is left. */
+void onetrip_pool_close(onetrip_pool *pool, double now);
+
+size_t onetrip_pool_connections(onetrip_pool *pool);
+size_t onetrip_pool_idle(onetrip_pool *pool);
+size_t onetrip_pool_waiting(onetrip_pool *pool);
+size_t onetrip_pool_take(onetrip_pool *pool);
+const onetrip_completion *onetrip_pool_completions(onetrip_pool *pool);
 
 #ifdef __cplusplus
 }

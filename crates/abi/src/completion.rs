@@ -62,6 +62,19 @@ pub mod kind {
     pub const CLOSED: u32 = 12;
     /// Nothing names this statement any more, nor will: what the host keeps of its columns can go. `a`: its number.
     pub const FORGOTTEN: u32 = 13;
+    /// A pool wants a connection. `a`: its number from now on. What becomes of it is told by `onetrip_pool_opened` or
+    /// `onetrip_pool_open_failed`.
+    pub const POOL_OPEN: u32 = 32;
+    /// A caller has this connection to itself until it is released. `a`: its number; 0 if it was lost since.
+    pub const POOL_GRANTED: u32 = 33;
+    /// A shared request goes on this connection. `a`: as above.
+    pub const POOL_PLACED: u32 = 34;
+    /// A caller gets no connection. `a`: one of [`pool_cause`](super::pool_cause).
+    pub const POOL_FAILED: u32 = 35;
+    /// An idle connection is to be reset, unless it left with a request meanwhile. `a`: its number.
+    pub const POOL_RESET: u32 = 36;
+    /// The pool has forgotten this connection: say goodbye and free it, or give up opening it. `a`: its number.
+    pub const POOL_CLOSE: u32 = 37;
 }
 
 /// How a request ended.
@@ -120,6 +133,18 @@ pub mod close {
     pub const STALLED: u32 = 4;
     /// The login failed on this side. Block: why, as text.
     pub const LOGIN: u32 = 5;
+}
+
+/// Why a caller got no connection.
+pub mod pool_cause {
+    /// Too many wait.
+    pub const LINE_FULL: u32 = 1;
+    /// Its deadline passed while others had the connections.
+    pub const DEADLINE: u32 = 2;
+    /// None could be opened.
+    pub const OPEN_FAILED: u32 = 3;
+    /// The pool closes.
+    pub const CLOSED: u32 = 4;
 }
 
 /// Records of which the host walks some while others come.

@@ -1,6 +1,7 @@
 //! One connection as the host holds it: what is on the other end, what arrived, what happened.
 
 use bytes::BytesMut;
+use onetrip_engine::pool::Load;
 use onetrip_engine::{CancelEnd, Ticket, Time};
 
 use crate::completion::{Completion, Completions};
@@ -166,6 +167,16 @@ impl Connection {
         match &self.peer {
             Peer::Echo(_) => (0, 0),
             Peer::Postgres(postgres) => (postgres.in_flight(), postgres.queued()),
+        }
+    }
+
+    /// What a pool has to know of the work on it.
+    pub(crate) fn load(&self) -> Load {
+        match &self.peer {
+            Peer::Echo(_) => {
+                Load { unanswered: 0, unanswered_bytes: 0, since: Time::ZERO, room: usize::MAX }
+            }
+            Peer::Postgres(postgres) => postgres.load(),
         }
     }
 

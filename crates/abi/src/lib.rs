@@ -5,9 +5,10 @@
 //! to be sent, and walks a table of completions. What it submits is encoded by itself, straight into the memory
 //! of the module.
 //!
-//! * [`export`]: the functions, and the only place that takes pointers.
+//! * [`export`] and [`export_pool`]: the functions, and the only places that take pointers.
 //! * [`completion`]: what a host walks.
 //! * `connection`: one connection, whatever is on the other end.
+//! * `pool`: the policy of a pool over the host's connections.
 //! * `postgres`: login, statements, requests.
 //! * `echo`: an engine without a server, to test how bytes cross.
 //!
@@ -15,13 +16,17 @@
 
 pub mod completion;
 pub mod export;
+pub mod export_pool;
 
 mod connection;
 mod echo;
+mod handle;
 mod input;
 mod memory;
+mod pool;
 mod postgres;
 mod settings;
 mod time;
 
 pub use connection::Connection;
+pub use pool::Pool;

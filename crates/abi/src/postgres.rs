@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
+use onetrip_engine::pool::Load;
 use onetrip_engine::{CancelEnd, Connection, Time, Token};
 use onetrip_postgres::Postgres as Protocol;
 use onetrip_postgres::message::{CancelRequest, Secret, TransactionStatus};
@@ -43,6 +44,9 @@ pub(crate) struct Postgres {
     refused: Option<(u32, Bytes)>,
     /// Requests on their way after which the status may be another one.
     changing: usize,
+    /// When it was asked something while it was idle, or has sent something last.
+    since: Time,
+    room: usize,
     process_id: i32,
     secret_key: SecretKey,
     closed: bool,
@@ -91,6 +95,7 @@ impl Postgres {
         let limits = settings.as_ref().map(|it| it.limits.clone()).unwrap_or_default();
         let (threshold, max) =
             settings.as_ref().map_or((0, 0), |it| (it.prepare_threshold, it.statements_max));
+        let room = limits.in_flight_max.saturating_add(limits.queue_max);
         let mut connection = Postgres {
             login: None,
             engine: Connection::new(now, Protocol::new(TransactionStatus::Idle), limits),
@@ -103,6 +108,8 @@ impl Postgres {
             led: VecDeque::new(),
             refused: None,
             changing: 0,
+            since: now,
+            room,
             process_id: 0,
             secret_key: SecretKey::default(),
             closed: false,
@@ -138,6 +145,7 @@ impl Postgres {
         if self.login.is_some() && !self.log_in(input, to) {
             return;
         }
+        self.since = now;
         self.engine.handle_bytes(now, input);
         self.settle(to);
     }
@@ -227,6 +235,16 @@ impl Postgres {
             TransactionStatus::Idle => b'I',
             TransactionStatus::InTransaction => b'T',
             TransactionStatus::Failed => b'E',
+        }
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        let unanswered = self.engine.in_flight() + self.engine.queued();
+        Load {
+            unanswered,
+            unanswered_bytes: self.engine.in_flight_bytes() + self.engine.queued_bytes(),
+            since: self.since,
+            room: self.room.saturating_sub(unanswered),
         }
     }
 

@@ -72,7 +72,11 @@ impl Settings {
     }
 }
 
-fn pairs(bytes: &[u8]) -> Result<Vec<(&str, &str)>, Invalid> {
+/// Names and values.
+pub(crate) fn pairs(bytes: &[u8]) -> Result<Vec<(&str, &str)>, Invalid> {
+    if bytes.is_empty() {
+        return Ok(Vec::new());
+    }
     let text = std::str::from_utf8(bytes).map_err(|_| "the settings are not UTF-8")?;
     let Some(text) = text.strip_suffix('\0') else {
         return Err("the settings do not end with a zero byte".into());
@@ -86,11 +90,17 @@ fn pairs(bytes: &[u8]) -> Result<Vec<(&str, &str)>, Invalid> {
     Ok(pairs)
 }
 
-fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Invalid> {
+pub(crate) fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T, Invalid> {
     value.parse().map_err(|_| format!("{name} is to be a number"))
 }
 
-fn flag(name: &str, value: &str) -> Result<bool, Invalid> {
+/// A time; 0 is one that never ends.
+pub(crate) fn millis(name: &str, value: &str) -> Result<Duration, Invalid> {
+    let millis = number(name, value)?;
+    Ok(if millis == 0 { Duration::MAX } else { Duration::from_millis(millis) })
+}
+
+pub(crate) fn flag(name: &str, value: &str) -> Result<bool, Invalid> {
     match value {
         "0" => Ok(false),
         "1" => Ok(true),
@@ -119,7 +129,7 @@ mod tests {
     #[test]
     fn what_is_no_setting_is_named_and_its_value_is_not() {
         let faults: [(&[u8], &str); 7] = [
-            (b"", "the settings do not end with a zero byte"),
+            (b"", "the settings name no user"),
             (b"user\0me", "the settings do not end with a zero byte"),
             (b"database\0d\0", "the settings name no user"),
             (b"user\0me\0colour\0blue\0", "colour is no setting"),

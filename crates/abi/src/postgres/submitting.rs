@@ -24,6 +24,9 @@ impl Postgres {
         to: &mut Completions,
     ) -> Result<Ticket, Refused> {
         self.check(token)?;
+        if self.engine.in_flight() + self.engine.queued() == 0 {
+            self.since = now;
+        }
         if self.hold_begin && self.control(token, &submission, to) {
             return Ok(Ticket::Sent);
         }

@@ -3,11 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use onetrip_abi::completion::{Completion, close, end, event, kind, outcome};
+use onetrip_abi::completion::{Completion, close, end, event, kind, outcome, pool_cause};
 use onetrip_abi::export::{flag, refused};
+use onetrip_abi::export_pool::condition;
 
 const HEADER: &str = include_str!("../../include/onetrip.h");
-const SOURCE: &str = include_str!("../../src/export.rs");
+const SOURCES: [&str; 2] =
+    [include_str!("../../src/export.rs"), include_str!("../../src/export_pool.rs")];
 
 /// Functions by name, each with the number of its parameters.
 fn functions(text: &str, before: &str) -> BTreeMap<String, usize> {
@@ -15,6 +17,7 @@ fn functions(text: &str, before: &str) -> BTreeMap<String, usize> {
     let functions = found.filter_map(|rest| {
         let (name, rest) = rest.split_once('(')?;
         let (parameters, _) = rest.split_once(')')?;
+        let parameters = parameters.trim_end().trim_end_matches(',');
         let count = parameters.split(',').filter(|it| !matches!(it.trim(), "" | "void")).count();
         let is_name = name.chars().all(|it| it.is_ascii_alphanumeric() || it == '_');
         is_name.then(|| (name.to_owned(), count))
@@ -35,7 +38,7 @@ fn declarations() -> String {
 
 #[test]
 fn each_function_is_declared_with_as_many_parameters_as_it_has() {
-    let in_source = functions(SOURCE, "extern \"C\" fn ");
+    let in_source = functions(&SOURCES.concat(), "extern \"C\" fn ");
     assert!(in_source.len() > 20, "{in_source:?}");
     let in_header: BTreeMap<String, usize> = functions(&declarations(), "onetrip_")
         .into_iter()
@@ -60,6 +63,20 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("ASTRAY", kind::ASTRAY),
         ("CLOSED", kind::CLOSED),
         ("FORGOTTEN", kind::FORGOTTEN),
+        ("POOL_OPEN", kind::POOL_OPEN),
+        ("POOL_GRANTED", kind::POOL_GRANTED),
+        ("POOL_PLACED", kind::POOL_PLACED),
+        ("POOL_FAILED", kind::POOL_FAILED),
+        ("POOL_RESET", kind::POOL_RESET),
+        ("POOL_CLOSE", kind::POOL_CLOSE),
+        ("POOL_LINE_FULL", pool_cause::LINE_FULL),
+        ("POOL_DEADLINE", pool_cause::DEADLINE),
+        ("POOL_OPEN_FAILED", pool_cause::OPEN_FAILED),
+        ("POOL_CLOSED", pool_cause::CLOSED),
+        ("CONDITION_CLEAN", condition::CLEAN),
+        ("CONDITION_DIRTY", condition::DIRTY),
+        ("CONDITION_DIRTY_HOLDING", condition::DIRTY_HOLDING),
+        ("CONDITION_BROKEN", condition::BROKEN),
         ("END_COMPLETE", end::COMPLETE),
         ("END_PROVISIONAL", end::PROVISIONAL),
         ("END_SERVER", end::SERVER),

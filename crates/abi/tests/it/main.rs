@@ -12,5 +12,6 @@ mod echo;
 mod header;
 mod host;
 mod login;
+mod pool;
 mod requests;
 mod statements;

@@ -1,0 +1,333 @@
+//! A pool as the host holds it: the policy of the engine over connections that the host opens and drives. Which
+//! connection, when one more, who waits and who is next, what expires: all of that is decided here.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use onetrip_engine::pool::{
+    Cause, Condition, ConnectionId, IdleOrder, Limits, Load, Output, Pool as Policy, Ticket,
+};
+use onetrip_engine::{Time, Token};
+
+use crate::completion::{Completion, Completions, close, kind, pool_cause};
+use crate::handle::Handle;
+use crate::settings::{Invalid, flag, millis, number, pairs};
+
+/// One pool. A host has a pointer to it, from `onetrip_pool_new` until `onetrip_pool_free`.
+#[derive(Debug)]
+pub struct Pool {
+    policy: Policy,
+    members: HashMap<u32, Member>,
+    /// The numbers by which the host knows the connections.
+    numbers: HashMap<ConnectionId, u32>,
+    next: u32,
+    /// Who waits, by token.
+    waiting: HashMap<u32, Ticket>,
+    /// Its end was told.
+    closed: bool,
+    completions: Completions,
+}
+
+/// A connection of the pool.
+#[derive(Debug)]
+struct Member {
+    id: ConnectionId,
+    /// None while it is being opened.
+    connection: Option<Handle>,
+    /// The policy wants to know when it is idle.
+    draining: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(now: Time, settings: &[u8], seed: u64) -> Pool {
+        let (limits, invalid) = match limits(settings) {
+            Ok(limits) => (limits, None),
+            Err(invalid) => (Limits::default(), Some(invalid)),
+        };
+        let mut pool = Pool {
+            policy: Policy::new(limits, seed),
+            members: HashMap::new(),
+            numbers: HashMap::new(),
+            next: 1,
+            waiting: HashMap::new(),
+            closed: false,
+            completions: Completions::default(),
+        };
+        match invalid {
+            None => pool.settle(now),
+            Some(invalid) => {
+                let reason = (close::LOGIN, 0);
+                pool.completions.push(kind::CLOSED, 0, reason, Bytes::from(invalid));
+                pool.closed = true;
+                pool.policy.close();
+            }
+        }
+        pool
+    }
+
+    // --- callers ---
+
+    /// Asks for a connection of one's own.
+    pub(crate) fn checkout(&mut self, now: Time, token: u32, deadline: Option<Time>) -> bool {
+        self.wait(now, token, |policy| policy.checkout(now, Token(token.into()), deadline))
+    }
+
+    /// Keeps the place in line of a shared request.
+    pub(crate) fn wait_shared(&mut self, now: Time, token: u32, deadline: Option<Time>) -> bool {
+        self.wait(now, token, |policy| policy.wait_shared(now, Token(token.into()), deadline))
+    }
+
+    fn wait(&mut self, now: Time, token: u32, wait: impl FnOnce(&mut Policy) -> Ticket) -> bool {
+        if token == 0 || self.waiting.contains_key(&token) {
+            return false;
+        }
+        self.waiting.insert(token, wait(&mut self.policy));
+        self.settle(now);
+        true
+    }
+
+    /// The connection on which a shared request goes at once; 0 if it has to wait.
+    pub(crate) fn place(&mut self, now: Time) -> u32 {
+        let Pool { policy, members, numbers, .. } = self;
+        let placed = policy.place(now, |id| load_of(members, numbers, id));
+        let number = placed.and_then(|id| self.numbers.get(&id).copied());
+        self.settle(now);
+        number.unwrap_or(0)
+    }
+
+    /// A caller no longer waits. False if what it waited for is on its way: what it is granted then has to
+    /// be released.
+    pub(crate) fn give_up(&mut self, now: Time, token: u32) -> bool {
+        let Some(ticket) = self.waiting.get(&token).copied() else { return false };
+        let gone = self.policy.give_up(ticket);
+        if gone {
+            self.waiting.remove(&token);
+        }
+        self.settle(now);
+        gone
+    }
+
+    /// A connection that was granted comes back.
+    pub(crate) fn release(&mut self, now: Time, number: u32, condition: Condition) {
+        let Some(id) = self.id(number) else { return };
+        self.policy.release(now, id, condition);
+        if condition == Condition::Broken {
+            self.forget(number);
+        }
+        self.settle(now);
+    }
+
+    // --- connections ---
+
+    /// A connection that was asked for is open.
+    pub(crate) fn opened(&mut self, now: Time, number: u32, connection: Handle) {
+        let Some(member) = self.members.get_mut(&number) else { return };
+        member.connection = Some(connection);
+        let id = member.id;
+        self.policy.handle_opened(now, id);
+        self.settle(now);
+    }
+
+    pub(crate) fn open_failed(&mut self, now: Time, number: u32, permanent: bool) {
+        let Some(id) = self.id(number) else { return };
+        self.forget(number);
+        self.policy.handle_open_failed(now, id, permanent);
+        self.settle(now);
+    }
+
+    /// A connection is broken.
+    pub(crate) fn lost(&mut self, now: Time, number: u32) {
+        let Some(id) = self.id(number) else { return };
+        self.forget(number);
+        self.policy.handle_lost(now, id);
+        self.settle(now);
+    }
+
+    /// Takes a connection out of use.
+    pub(crate) fn retire(&mut self, now: Time, number: u32) {
+        if let Some(id) = self.id(number) {
+            self.policy.retire(id);
+            self.settle(now);
+        }
+    }
+
+    /// Replies have come on a connection.
+    pub(crate) fn answered(&mut self, now: Time, number: u32) {
+        let Some(member) = self.members.get(&number) else { return };
+        let waits = self.policy.waiting() > 0;
+        if !waits && !member.draining {
+            return;
+        }
+        if member.connection.as_ref().is_some_and(|it| it.load().is_idle()) {
+            self.policy.handle_drained(member.id);
+        }
+        if waits {
+            self.policy.handle_room();
+        }
+        self.settle(now);
+    }
+
+    pub(crate) fn time(&mut self, now: Time) {
+        self.policy.handle_time(now);
+        self.settle(now);
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        self.policy.poll_deadline().unwrap_or(Time::NEVER)
+    }
+
+    pub(crate) fn close(&mut self, now: Time) {
+        self.policy.close();
+        self.settle(now);
+    }
+
+    /// Connections of any state; those that nobody uses; callers that wait.
+    pub(crate) fn counts(&self) -> [usize; 3] {
+        let Pool { policy, members, numbers, .. } = self;
+        let idle = policy.idle(|id| load_of(members, numbers, id));
+        [policy.connections(), idle, policy.waiting()]
+    }
+
+    pub(crate) fn take(&mut self) -> usize {
+        self.completions.take().len()
+    }
+
+    pub(crate) fn taken(&self) -> &[Completion] {
+        self.completions.taken()
+    }
+
+    // --- outputs ---
+
+    fn settle(&mut self, now: Time) {
+        loop {
+            let Pool { policy, members, numbers, .. } = self;
+            match policy.poll_output(now, |id| load_of(members, numbers, id)) {
+                Some(output) => self.handle(output),
+                None => return,
+            }
+        }
+    }
+
+    fn handle(&mut self, output: Output) {
+        match output {
+            Output::Open { id } => {
+                let number = self.next;
+                self.next += 1;
+                self.numbers.insert(id, number);
+                let member = Member { id, connection: None, draining: false };
+                self.members.insert(number, member);
+                self.tell(kind::POOL_OPEN, 0, number);
+            }
+            Output::Granted { token, id, .. } => self.serve(kind::POOL_GRANTED, token, id),
+            Output::Placed { token, id, .. } => self.serve(kind::POOL_PLACED, token, id),
+            Output::Failed { token, cause } => {
+                let token = token.0 as u32;
+                self.waiting.remove(&token);
+                self.tell(kind::POOL_FAILED, token, cause_code(cause));
+            }
+            Output::Shared { id } => self.drains(id, false),
+            Output::Drain { id } => {
+                self.drains(id, true);
+                let idle = self.number(id).and_then(|number| self.members.get(&number));
+                if idle.and_then(|it| it.connection.as_ref()).is_some_and(|it| it.load().is_idle())
+                {
+                    self.policy.handle_drained(id);
+                }
+            }
+            Output::Reset { id } => {
+                if let Some(number) = self.number(id) {
+                    self.tell(kind::POOL_RESET, 0, number);
+                }
+            }
+            Output::Close { id } => {
+                if let Some(number) = self.number(id) {
+                    self.forget(number);
+                    self.tell(kind::POOL_CLOSE, 0, number);
+                }
+            }
+            Output::Closed if self.closed => {}
+            Output::Closed => {
+                self.closed = true;
+                self.tell(kind::CLOSED, 0, close::HOST);
+            }
+        }
+    }
+
+    fn serve(&mut self, kind: u32, token: Token, id: ConnectionId) {
+        let token = token.0 as u32;
+        self.waiting.remove(&token);
+        // One that was lost since is granted all the same; its number is no connection's then.
+        let number = self.number(id).unwrap_or(0);
+        self.tell(kind, token, number);
+    }
+
+    fn tell(&mut self, kind: u32, token: u32, a: u32) {
+        self.completions.push(kind, token, (a, 0), Bytes::new());
+    }
+
+    fn drains(&mut self, id: ConnectionId, draining: bool) {
+        if let Some(number) = self.number(id)
+            && let Some(member) = self.members.get_mut(&number)
+        {
+            member.draining = draining;
+        }
+    }
+
+    fn number(&self, id: ConnectionId) -> Option<u32> {
+        self.numbers.get(&id).copied()
+    }
+
+    fn id(&self, number: u32) -> Option<ConnectionId> {
+        self.members.get(&number).map(|member| member.id)
+    }
+
+    /// Lets go of a connection: the host may free it.
+    fn forget(&mut self, number: u32) {
+        if let Some(member) = self.members.remove(&number) {
+            self.numbers.remove(&member.id);
+        }
+    }
+}
+
+fn load_of(
+    members: &HashMap<u32, Member>,
+    numbers: &HashMap<ConnectionId, u32>,
+    id: ConnectionId,
+) -> Load {
+    let member = numbers.get(&id).and_then(|number| members.get(number));
+    let connection = member.and_then(|member| member.connection.as_ref());
+    let gone = Load { unanswered: 1, unanswered_bytes: 0, since: Time::ZERO, room: 0 };
+    connection.map_or(gone, Handle::load)
+}
+
+fn cause_code(cause: Cause) -> u32 {
+    match cause {
+        Cause::LineFull => pool_cause::LINE_FULL,
+        Cause::Deadline => pool_cause::DEADLINE,
+        Cause::OpenFailed => pool_cause::OPEN_FAILED,
+        Cause::Closed => pool_cause::CLOSED,
+    }
+}
+
+fn limits(settings: &[u8]) -> Result<Limits, Invalid> {
+    let mut limits = Limits::default();
+    for (name, value) in pairs(settings)? {
+        match name {
+            "connections_max" => limits.connections_max = number(name, value)?,
+            "connections_min" => limits.connections_min = number(name, value)?,
+            "waiting_max" => limits.waiting_max = number(name, value)?,
+            "opening_max" => limits.opening_max = number(name, value)?,
+            "wait_timeout_ms" => limits.wait_timeout = millis(name, value)?,
+            "idle_timeout_ms" => limits.idle_timeout = millis(name, value)?,
+            "lifetime_ms" => limits.lifetime = millis(name, value)?,
+            "backoff_min_ms" => limits.backoff_min = millis(name, value)?,
+            "backoff_max_ms" => limits.backoff_max = millis(name, value)?,
+            "oldest_first" => {
+                let oldest = flag(name, value)?;
+                limits.idle_order = if oldest { IdleOrder::Fifo } else { IdleOrder::Lifo };
+            }
+            _ => return Err(format!("{name} is no setting of a pool")),
+        }
+    }
+    Ok(limits)
+}

@@ -71,7 +71,15 @@ impl Postgres {
             return Err(Refused::Closed);
         }
         let (way, traits) = self.way(&submission)?;
-        let leads = self.submit_held(now)?;
+        let number = match way {
+            Way::Unnamed => 0,
+            Way::Prepare { number, .. } | Way::Named { number, .. } => number,
+        };
+        let parses = matches!(way, Way::Prepare { .. });
+        self.statements.began(number);
+        let leads = self.submit_held(now).inspect_err(|_| {
+            self.statements.ended(self.engine.protocol_mut(), number, parses);
+        })?;
         let close = match way {
             Way::Prepare { close: true, .. } => None,
             _ => self.statements.take_close(),
@@ -87,11 +95,6 @@ impl Postgres {
             in_order: true,
             ..Request::isolated(Token(token.into()), expect(&way, close.is_some(), traits))
         };
-        let number = match way {
-            Way::Unnamed => 0,
-            Way::Prepare { number, .. } | Way::Named { number, .. } => number,
-        };
-        self.statements.began(number);
         let (engine, statements) = (&mut self.engine, &self.statements);
         let submitted = engine.submit(now, request, |out| {
             submission.write(&way, statements.name(number), close.as_deref(), out)
@@ -113,11 +116,7 @@ impl Postgres {
                     self.submit_sync(now, Token::DISCARD)?;
                 }
                 close.into_iter().for_each(|name| self.statements.give_close_back(name));
-                self.statements.ended(
-                    self.engine.protocol_mut(),
-                    number,
-                    matches!(way, Way::Prepare { .. }),
-                );
+                self.statements.ended(self.engine.protocol_mut(), number, parses);
                 Err(error.into())
             }
         }

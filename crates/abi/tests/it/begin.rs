@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use onetrip_abi::completion::{end, kind, outcome};
 use onetrip_abi::export::{
     flag, onetrip_postgres_flush, onetrip_postgres_status, onetrip_terminate, onetrip_transmit_len,
+    refused,
 };
 
 use crate::host::Host;
@@ -196,4 +197,20 @@ fn begin_is_not_held_unless_that_was_asked_for() {
     host.answer(token);
     let simple = host.submit(flag::SIMPLE, "rollback", "", &[]);
     assert_eq!(host.answer(simple).end, end::COMPLETE);
+}
+
+#[test]
+fn a_statement_for_whose_begin_there_is_no_room_is_prepared_when_there_is() {
+    let extra = "hold_begin\x001\0prepare_threshold\x001\0in_flight_max\x001\0queue_max\x001\0";
+    let mut host = Host::connect(extra);
+    let taken = [host.submit(0, "select 1", "", &[]), host.submit(0, "select 2", "", &[])];
+    host.write();
+    answered_here(&mut host, "begin");
+    let (_, refused_place) = host.try_submit(0, "select 'late'", "", &[], 0.0);
+    assert_eq!(refused_place, refused::FULL);
+    taken.into_iter().for_each(|token| drop(host.answer(token)));
+    assert_eq!(host.run("select 'late'", &[]).tags(), "31tT2DC");
+    assert_eq!(host.run("select 'late'", &[]).tags(), "2DC");
+    assert_eq!(status(&host), 'T');
+    host.run("rollback", &[]);
 }

@@ -1,6 +1,9 @@
 //! The client against a real server: one server for the whole binary, one file per feature.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "../kept/spans.rs"]
+mod kept;
+
 mod auto_prepare;
 mod batches;
 mod begin;

@@ -1,6 +1,9 @@
 //! The Redis client against a real server: one server for the whole binary, one file per feature.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+#[path = "../kept/spans.rs"]
+mod kept;
+
 mod atomic;
 mod backpressure;
 mod blocking;

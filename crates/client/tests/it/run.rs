@@ -113,17 +113,21 @@ fn a_serialization_failure_is_run_again_until_it_is_committed() {
     });
 }
 
-/// Each holds what the other wants; the server ends one of them.
+/// Each holds what the other wants; the server ends one of them. That one waits for the other before it begins anew: it could
+/// take its first row back before the other has woken, and both would stand as before.
 #[test]
 fn a_deadlock_is_run_again() {
     run(async {
         let (client, t) = (client().await, table("id int, amount int").await);
         client.execute(&format!("insert into {t} values (1, 0), (2, 0)"), &[]).await.unwrap();
-        let both = tokio::sync::Barrier::new(2);
+        let (both, done) = (tokio::sync::Barrier::new(2), tokio::sync::Notify::new());
         let update = format!("update {t} set amount = amount + 1 where id = $1");
         let transfer = async |first: i32, second: i32| {
             let met = Cell::new(false);
             let work = async |tx: &mut onetrip::Transaction<'_>| {
+                if met.get() {
+                    done.notified().await;
+                }
                 tx.execute("set local deadlock_timeout = '1ms'", &[]).await?;
                 tx.execute(&update, &[&first]).await?;
                 if !met.replace(true) {
@@ -131,7 +135,9 @@ fn a_deadlock_is_run_again() {
                 }
                 tx.execute(&update, &[&second]).await
             };
-            client.run_with(quick(), work).await.unwrap().retries
+            let retries = client.run_with(quick(), work).await.unwrap().retries;
+            done.notify_one();
+            retries
         };
         let (a, b) = tokio::join!(transfer(1, 2), transfer(2, 1));
         assert_eq!(a + b, 1, "one of them was in the other's way");

@@ -1,0 +1,96 @@
+/** What the module exports: the functions of `crates/abi/include/onetrip.h`. Pointers and lengths are numbers. */
+export interface Exports {
+  readonly memory: WebAssembly.Memory
+  onetrip_abi_version(): number
+  onetrip_alloc(len: number): number
+  onetrip_free(start: number, len: number): void
+  onetrip_echo_new(): number
+  onetrip_postgres_new(now: number, settings: number, len: number, nonce: number): number
+  onetrip_connection_free(connection: number): void
+  onetrip_input(connection: number, len: number): number
+  onetrip_received(connection: number, now: number, len: number): void
+  onetrip_transmit_len(connection: number): number
+  onetrip_transmit(connection: number): number
+  onetrip_written(connection: number, now: number, len: number): void
+  onetrip_peer_closed(connection: number): void
+  onetrip_terminate(connection: number, now: number): void
+  onetrip_deadline(connection: number): number
+  onetrip_time(connection: number, now: number): void
+  onetrip_request(connection: number, len: number): number
+  onetrip_echo_submit(connection: number, token: number, len: number): number
+  onetrip_postgres_submit(
+    connection: number,
+    now: number,
+    token: number,
+    flags: number,
+    textLen: number,
+    nameLen: number,
+    len: number,
+    timeout: number,
+  ): number
+  onetrip_postgres_sync(connection: number, now: number, token: number): number
+  onetrip_cancel(connection: number, now: number, place: number): number
+  onetrip_want_cancel(connection: number, now: number, token: number): void
+  onetrip_begin_cancel(connection: number, now: number): number
+  onetrip_cancel_ended(connection: number, now: number, end: number): void
+  onetrip_take(connection: number): number
+  onetrip_completions(connection: number): number
+  onetrip_postgres_status(connection: number): number
+  onetrip_in_flight(connection: number): number
+  onetrip_queued(connection: number): number
+}
+
+/** The version of the interface that this package was written against. */
+export const ABI_VERSION = 1
+
+/** Kinds of completions. */
+export const Kind = {
+  READY: 1,
+  DATA: 2,
+  PIECE: 3,
+  END: 4,
+  RESTARTED: 5,
+  EVENT: 6,
+  FULL: 7,
+  DRAINED: 8,
+  CANCEL: 9,
+  NOT_CANCELLED: 10,
+  ASTRAY: 11,
+  CLOSED: 12,
+  FORGOTTEN: 13,
+} as const
+
+/** How a request ended. */
+export const End = {
+  COMPLETE: 0,
+  PROVISIONAL: 1,
+  SERVER: 2,
+  ABORTED: 3,
+  DEADLINE: 4,
+  CANCELLED: 5,
+  CLOSED: 6,
+} as const
+
+/** Messages that belong to no request. */
+export const Event = { NOTICE: 1, NOTIFICATION: 2, PARAMETER_STATUS: 3 } as const
+
+/** Why a connection ended. */
+export const Close = { HOST: 1, SERVER: 2, VIOLATION: 3, STALLED: 4, LOGIN: 5 } as const
+
+/** What a request is. */
+export const Flag = { SIMPLE: 1, BINARY: 2, MEMBER: 4, UNPREPARED: 8 } as const
+
+/** Why a request was not taken. */
+export const Refused = { CLOSED: -1, FULL: -2, MALFORMED: -3, NAME_TAKEN: -4 } as const
+
+/** What is known of the effect of a request that failed; the same four words in every language. */
+export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
+
+/** By the number of the interface; the first is none. */
+export const OUTCOMES: readonly (Outcome | undefined)[] = [
+  undefined,
+  'NotSent',
+  'Rejected',
+  'Applied',
+  'Unknown',
+]

@@ -1,0 +1,328 @@
+import { randomBytes } from 'node:crypto'
+import type { Socket } from 'node:net'
+
+import { End, Event, Kind } from './exports'
+import { memory } from './memory'
+
+/**
+ * Who waits for a reply. Addresses are valid for the time of the call: what is to live longer is copied.
+ */
+export interface Receiver {
+  /** Whole messages came. `statement`: whose columns the rows have, unless they are described here; 0 for none. */
+  received(start: number, end: number, statement: number): void
+  /** What came so far is void; it comes again. */
+  restarted(): void
+  /** It is over, once. `how` is one of `End`; for `End.SERVER` the error lies from `start` to `end`. */
+  ended(how: number, outcome: number, start: number, end: number): void
+}
+
+/** Who wants to know what belongs to no request. */
+export interface Owner {
+  /** The login is over. `settings`: names and values in turn. */
+  ready(process: number, settings: string[]): void
+  notice(start: number, end: number): void
+  notification(start: number, end: number): void
+  parameterStatus(start: number, end: number): void
+  full(): void
+  drained(): void
+  /** A cancel is to be sent on a socket of its own: `beginCancel`, then `cancelEnded`. */
+  cancel(): void
+  astray(): void
+  /** Nothing names this statement any more. */
+  forgotten(statement: number): void
+  /** The connection ended. `why` is one of `Close`. The ends of its requests follow. */
+  closed(why: number, start: number, end: number): void
+}
+
+/** A parameter as it is sent: text, bytes in binary form, or NULL. */
+export type Parameter = string | Uint8Array | null
+
+/** The time that all deadlines are in: milliseconds since the process began. */
+const clock = (): number => performance.now()
+
+/** Words of a completion. */
+const RECORD = 6
+
+/**
+ * One connection of the engine on a socket of Node's: bytes in, bytes out, and who waits for which reply.
+ *
+ * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write.
+ */
+export class Link {
+  readonly #connection: number
+  readonly #socket: Socket
+  readonly #owner: Owner
+  readonly #receivers: (Receiver | undefined)[] = [undefined]
+  readonly #free: number[] = []
+  readonly #flush = (): void => this.#write()
+  #scheduled = false
+  #blocked = false
+  #now = clock()
+  #timer: NodeJS.Timeout | undefined
+  #armed = Infinity
+
+  /** On a socket that is open, with the settings of `onetrip_postgres_new`. The login leaves at once. */
+  constructor(socket: Socket, settings: Iterable<readonly [string, string]>, owner: Owner) {
+    let text = ''
+    for (const [name, value] of settings) text += `${name}\0${value}\0`
+    this.#socket = socket
+    this.#owner = owner
+    const bytes = Buffer.from(text)
+    this.#connection = memory.lend(bytes, (start) =>
+      memory.lend(randomBytes(18), (nonce) =>
+        memory.engine.onetrip_postgres_new(this.#now, start, bytes.length, nonce),
+      ),
+    )
+    socket.on('drain', () => {
+      this.#blocked = false
+      this.#write()
+    })
+    this.#schedule()
+  }
+
+  /** Submits a text with parameters. Returns its place in the queue, 0 if it was sent, or why it was refused. */
+  submit(
+    receiver: Receiver,
+    flags: number,
+    text: string,
+    name: string,
+    parameters: readonly Parameter[],
+    timeout: number,
+  ): number {
+    const { engine } = memory
+    const token = this.#free.pop() ?? this.#receivers.length
+    const room = engine.onetrip_request(this.#connection, sizeOf(text, name, parameters))
+    memory.refresh()
+    const textLen = memory.writeText(text, room)
+    const nameLen = name === '' ? 0 : memory.writeText(name, room + textLen)
+    const end = writeParameters(parameters, room + textLen + nameLen)
+    if (!this.#scheduled) this.#time()
+    this.#receivers[token] = receiver
+    const place = engine.onetrip_postgres_submit(
+      this.#connection,
+      this.#now,
+      token,
+      flags,
+      textLen,
+      nameLen,
+      end - room,
+      timeout,
+    )
+    if (place < 0) this.#release(token)
+    this.#schedule()
+    return place
+  }
+
+  /** Ends a segment of members. */
+  sync(receiver: Receiver): number {
+    const token = this.#free.pop() ?? this.#receivers.length
+    this.#receivers[token] = receiver
+    const place = memory.engine.onetrip_postgres_sync(this.#connection, this.#time(), token)
+    if (place < 0) this.#release(token)
+    this.#schedule()
+    return place
+  }
+
+  /** Bytes came from the peer. */
+  receive(chunk: Uint8Array): void {
+    const { engine } = memory
+    const now = this.#time()
+    const room = engine.onetrip_input(this.#connection, chunk.length)
+    memory.refresh()
+    memory.bytes.set(chunk, room)
+    engine.onetrip_received(this.#connection, now, chunk.length)
+    this.#walk()
+    this.#schedule()
+  }
+
+  /** The peer has gone. */
+  peerClosed(): void {
+    memory.engine.onetrip_peer_closed(this.#connection)
+    this.#walk()
+  }
+
+  /** Takes no more requests and says goodbye when all is answered. */
+  terminate(): void {
+    memory.engine.onetrip_terminate(this.#connection, this.#time())
+    this.#schedule()
+  }
+
+  /** Takes a request back that still waits in its place. */
+  takeBack(place: number): boolean {
+    const done = memory.engine.onetrip_cancel(this.#connection, this.#time(), place) !== 0
+    this.#schedule()
+    return done
+  }
+
+  /** `I`, `T` or `E`, as the server told last. */
+  get status(): string {
+    return String.fromCharCode(memory.engine.onetrip_postgres_status(this.#connection))
+  }
+
+  /** Requests that were sent and not answered. */
+  get inFlight(): number {
+    return memory.engine.onetrip_in_flight(this.#connection)
+  }
+
+  /** Requests that wait for the window. */
+  get queued(): number {
+    return memory.engine.onetrip_queued(this.#connection)
+  }
+
+  /** Gives the memory back. Nothing may be called after it. */
+  free(): void {
+    clearTimeout(this.#timer)
+    memory.engine.onetrip_connection_free(this.#connection)
+  }
+
+  /** The time, for a call that may come long after the last. */
+  #time(): number {
+    this.#now = clock()
+    return this.#now
+  }
+
+  #release(token: number): void {
+    this.#receivers[token] = undefined
+    this.#free.push(token)
+  }
+
+  /** Has what is unsent written when the current turn and all that it resolved has run. */
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    process.nextTick(this.#flush)
+  }
+
+  #write(): void {
+    this.#scheduled = false
+    const { engine } = memory
+    const len = this.#blocked ? 0 : engine.onetrip_transmit_len(this.#connection)
+    if (len > 0 && this.#socket.writable) {
+      const start = engine.onetrip_transmit(this.#connection)
+      memory.refresh()
+      const bytes = Buffer.allocUnsafe(len)
+      memory.buffer.copy(bytes, 0, start, start + len)
+      this.#blocked = !this.#socket.write(bytes)
+      engine.onetrip_written(this.#connection, this.#now, len)
+    }
+    this.#walk()
+    this.#arm()
+  }
+
+  /** Sees that there is a timer for the next deadline. One that is set too early costs a turn; setting it anew each time costs more. */
+  #arm(): void {
+    const deadline = memory.engine.onetrip_deadline(this.#connection)
+    if (deadline >= this.#armed) return
+    this.#armed = deadline
+    clearTimeout(this.#timer)
+    this.#timer = setTimeout(() => this.#tick(), Math.max(1, Math.ceil(deadline - clock())))
+    this.#timer.unref()
+  }
+
+  #tick(): void {
+    this.#armed = Infinity
+    memory.engine.onetrip_time(this.#connection, this.#time())
+    this.#walk()
+    this.#schedule()
+  }
+
+  #walk(): void {
+    const { engine } = memory
+    for (;;) {
+      const count = engine.onetrip_take(this.#connection)
+      if (count === 0) return
+      memory.refresh()
+      const first = engine.onetrip_completions(this.#connection) >>> 2
+      for (let i = 0; i < count; i++) this.#completion(first + i * RECORD)
+    }
+  }
+
+  #completion(at: number): void {
+    // What was called for the record before may have let memory grow.
+    memory.refresh()
+    const { words } = memory
+    const kind = words[at] as number
+    const token = words[at + 1] as number
+    const a = words[at + 2] as number
+    const start = words[at + 5] as number
+    const end = start + (words[at + 4] as number)
+    const receiver = this.#receivers[token]
+    if (kind === Kind.DATA || kind === Kind.PIECE) {
+      receiver?.received(start, end, a)
+    } else if (kind === Kind.END) {
+      const b = words[at + 3] as number
+      const how = b & 0xff
+      this.#release(token)
+      if (how <= End.PROVISIONAL && end > start) receiver?.received(start, end, a)
+      receiver?.ended(how, b >>> 8, start, end)
+    } else if (kind === Kind.RESTARTED) {
+      receiver?.restarted()
+    } else {
+      this.#tellOwner(kind, a, start, end)
+    }
+  }
+
+  #tellOwner(kind: number, a: number, start: number, end: number): void {
+    const owner = this.#owner
+    if (kind === Kind.EVENT) {
+      if (a === Event.NOTICE) owner.notice(start, end)
+      else if (a === Event.NOTIFICATION) owner.notification(start, end)
+      else owner.parameterStatus(start, end)
+    } else if (kind === Kind.READY) {
+      const settings = end > start ? memory.text(start, end - 1).split('\0') : []
+      owner.ready(a, settings)
+    } else if (kind === Kind.FULL) owner.full()
+    else if (kind === Kind.DRAINED) owner.drained()
+    else if (kind === Kind.CANCEL) owner.cancel()
+    else if (kind === Kind.ASTRAY) owner.astray()
+    else if (kind === Kind.FORGOTTEN) owner.forgotten(a)
+    else if (kind === Kind.CLOSED) owner.closed(a, start, end)
+  }
+}
+
+/** At most so many bytes does a request need. UTF-8 has at most three for each unit of UTF-16. */
+function sizeOf(text: string, name: string, parameters: readonly Parameter[]): number {
+  let size = 3 * (text.length + name.length) + 6 * parameters.length + 4
+  for (const parameter of parameters) {
+    if (typeof parameter === 'string') size += 3 * parameter.length
+    else if (parameter !== null) size += parameter.length
+  }
+  return size
+}
+
+/** Writes formats and values as they stand in a Bind, and returns where they end. */
+function writeParameters(parameters: readonly Parameter[], start: number): number {
+  const { length } = parameters
+  if (length === 0) return start
+  let at = writeFormats(parameters, start)
+  memory.bytes[at++] = length >>> 8
+  memory.bytes[at++] = length
+  for (const parameter of parameters) {
+    if (parameter === null) {
+      memory.putInt32(at, -1)
+      at += 4
+      continue
+    }
+    let len = parameter.length
+    if (typeof parameter === 'string') len = memory.writeText(parameter, at + 4)
+    else memory.bytes.set(parameter, at + 4)
+    memory.putInt32(at, len)
+    at += 4 + len
+  }
+  return at
+}
+
+/** None where all are text, else one for each. */
+function writeFormats(parameters: readonly Parameter[], start: number): number {
+  const { bytes } = memory
+  let at = start
+  const binary = parameters.some((parameter) => parameter instanceof Uint8Array)
+  const count = binary ? parameters.length : 0
+  bytes[at++] = count >>> 8
+  bytes[at++] = count
+  for (let i = 0; i < count; i++) {
+    bytes[at++] = 0
+    bytes[at++] = parameters[i] instanceof Uint8Array ? 1 : 0
+  }
+  return at
+}

@@ -1,0 +1,117 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+import { ABI_VERSION, type Exports } from './exports'
+
+/**
+ * The module and views of its memory. There is one for the whole process: connections have nothing in common but
+ * the memory that they lie in.
+ *
+ * Memory grows, and then all views are views of nothing. So they are looked up here after each call that may
+ * allocate, and never kept.
+ */
+class Memory {
+  readonly engine: Exports
+  /** The memory, for texts. */
+  buffer: Buffer
+  /** The same, for single bytes. */
+  bytes: Uint8Array
+  /** The same, for records. */
+  words: Uint32Array
+
+  constructor() {
+    const file = join(__dirname, WASM)
+    const module = new WebAssembly.Module(readFileSync(file))
+    this.engine = new WebAssembly.Instance(module, {}).exports as unknown as Exports
+    const version = this.engine.onetrip_abi_version()
+    if (version !== ABI_VERSION) {
+      throw new Error(`${file} has version ${version} of the interface instead of ${ABI_VERSION}`)
+    }
+    const { buffer } = this.engine.memory
+    this.buffer = Buffer.from(buffer)
+    this.bytes = new Uint8Array(buffer)
+    this.words = new Uint32Array(buffer)
+  }
+
+  /** Sees that the views are of the memory as it is. */
+  refresh(): void {
+    const { buffer } = this.engine.memory
+    if (this.bytes.buffer === buffer) return
+    this.buffer = Buffer.from(buffer)
+    this.bytes = new Uint8Array(buffer)
+    this.words = new Uint32Array(buffer)
+  }
+
+  /** Bytes of the module that hold these, for the time of a call. */
+  lend<T>(bytes: Uint8Array, use: (start: number) => T): T {
+    const start = this.engine.onetrip_alloc(bytes.length)
+    this.refresh()
+    this.bytes.set(bytes, start)
+    try {
+      return use(start)
+    } finally {
+      this.engine.onetrip_free(start, bytes.length)
+    }
+  }
+
+  /** Writes a text as UTF-8, for which there is room, and returns its length in bytes. */
+  writeText(text: string, at: number): number {
+    const { length } = text
+    if (length > SHORT) return this.buffer.utf8Write(text, at)
+    const { bytes } = this
+    for (let i = 0; i < length; i++) {
+      const code = text.charCodeAt(i)
+      if (code > 0x7f) return this.buffer.utf8Write(text, at)
+      bytes[at + i] = code
+    }
+    return length
+  }
+
+  /** Reads UTF-8. */
+  text(start: number, end: number): string {
+    if (end - start > SHORT) return this.buffer.utf8Slice(start, end)
+    const { bytes } = this
+    let text = ''
+    for (let i = start; i < end; i++) {
+      const code = bytes[i] as number
+      if (code > 0x7f) return this.buffer.utf8Slice(start, end)
+      text += String.fromCharCode(code)
+    }
+    return text
+  }
+
+  /** Four bytes, the highest first, as PostgreSQL sends numbers. */
+  int32(at: number): number {
+    const b = this.bytes
+    return (
+      ((b[at] as number) << 24) |
+      ((b[at + 1] as number) << 16) |
+      ((b[at + 2] as number) << 8) |
+      (b[at + 3] as number)
+    )
+  }
+
+  /** Two bytes without a sign, the higher first. */
+  uint16(at: number): number {
+    return ((this.bytes[at] as number) << 8) | (this.bytes[at + 1] as number)
+  }
+
+  /** Writes four bytes, the highest first. */
+  putInt32(at: number, value: number): void {
+    const b = this.bytes
+    b[at] = value >>> 24
+    b[at + 1] = value >>> 16
+    b[at + 2] = value >>> 8
+    b[at + 3] = value
+  }
+}
+
+/** Texts up to so many characters are copied here; a call into Node costs more than that. */
+const SHORT = 24
+
+/** The module beside the sources, wherever they are compiled to. */
+const WASM = __dirname.includes('build')
+  ? '../../../wasm/onetrip.wasm'
+  : '../../wasm/onetrip.wasm'
+
+export const memory = new Memory()

@@ -28,6 +28,7 @@ export interface Exports {
     len: number,
     timeout: number,
   ): number
+  onetrip_postgres_flush(connection: number, now: number): void
   onetrip_postgres_sync(connection: number, now: number, token: number): number
   onetrip_cancel(connection: number, now: number, place: number): number
   onetrip_want_cancel(connection: number, now: number, token: number): void
@@ -38,6 +39,26 @@ export interface Exports {
   onetrip_postgres_status(connection: number): number
   onetrip_in_flight(connection: number): number
   onetrip_queued(connection: number): number
+  onetrip_pool_new(now: number, settings: number, len: number, seed: number): number
+  onetrip_pool_free(pool: number): void
+  onetrip_pool_checkout(pool: number, now: number, token: number, timeout: number): number
+  onetrip_pool_place(pool: number, now: number): number
+  onetrip_pool_wait_shared(pool: number, now: number, token: number, timeout: number): number
+  onetrip_pool_give_up(pool: number, now: number, token: number): number
+  onetrip_pool_release(pool: number, now: number, connection: number, condition: number): void
+  onetrip_pool_opened(pool: number, now: number, connection: number, address: number): void
+  onetrip_pool_open_failed(pool: number, now: number, connection: number, permanent: number): void
+  onetrip_pool_lost(pool: number, now: number, connection: number): void
+  onetrip_pool_retire(pool: number, now: number, connection: number): void
+  onetrip_pool_answered(pool: number, now: number, connection: number): void
+  onetrip_pool_deadline(pool: number): number
+  onetrip_pool_time(pool: number, now: number): void
+  onetrip_pool_close(pool: number, now: number): void
+  onetrip_pool_connections(pool: number): number
+  onetrip_pool_idle(pool: number): number
+  onetrip_pool_waiting(pool: number): number
+  onetrip_pool_take(pool: number): number
+  onetrip_pool_completions(pool: number): number
 }
 
 /** The version of the interface that this package was written against. */
@@ -58,6 +79,12 @@ export const Kind = {
   ASTRAY: 11,
   CLOSED: 12,
   FORGOTTEN: 13,
+  POOL_OPEN: 32,
+  POOL_GRANTED: 33,
+  POOL_PLACED: 34,
+  POOL_FAILED: 35,
+  POOL_RESET: 36,
+  POOL_CLOSE: 37,
 } as const
 
 /** How a request ended. */
@@ -69,7 +96,14 @@ export const End = {
   DEADLINE: 4,
   CANCELLED: 5,
   CLOSED: 6,
+  BEGIN: 7,
 } as const
+
+/** Why a caller got no connection. */
+export const PoolCause = { LINE_FULL: 1, DEADLINE: 2, OPEN_FAILED: 3, CLOSED: 4 } as const
+
+/** In which condition a connection comes back to its pool. */
+export const Condition = { CLEAN: 0, DIRTY: 1, DIRTY_HOLDING: 2, BROKEN: 3 } as const
 
 /** Messages that belong to no request. */
 export const Event = { NOTICE: 1, NOTIFICATION: 2, PARAMETER_STATUS: 3 } as const

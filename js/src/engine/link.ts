@@ -147,6 +147,17 @@ export class Link {
     this.#schedule()
   }
 
+  /** Sends a BEGIN that is held, where nothing of its transaction comes behind it. */
+  flushBegin(): void {
+    memory.engine.onetrip_postgres_flush(this.#connection, this.#time())
+    this.#schedule()
+  }
+
+  /** Where the connection lies in the module, for a pool. */
+  get address(): number {
+    return this.#connection
+  }
+
   /** Takes a request back that still waits in its place. */
   takeBack(place: number): boolean {
     const done = memory.engine.onetrip_cancel(this.#connection, this.#time(), place) !== 0
@@ -215,7 +226,7 @@ export class Link {
     if (deadline >= this.#armed) return
     this.#armed = deadline
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#tick(), Math.max(1, Math.ceil(deadline - clock())))
+    this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(1, Math.ceil(deadline - clock())), LONGEST))
     this.#timer.unref()
   }
 
@@ -326,3 +337,6 @@ function writeFormats(parameters: readonly Parameter[], start: number): number {
   }
   return at
 }
+
+/** Node takes no longer timers. One that comes too early costs a turn. */
+const LONGEST = 0x7fffffff

@@ -1,0 +1,228 @@
+import { Close, Kind } from './exports'
+import { memory } from './memory'
+
+/** One who waits for a connection. */
+export interface Borrower {
+  /** The connection of this number is its own until it is released; or its request goes there next to others'. */
+  served(connection: number): void
+  /** It gets none. `cause` is one of `PoolCause`. */
+  failed(cause: number): void
+}
+
+/** Who opens and closes connections for a pool. */
+export interface Opener {
+  /** A connection is wanted under this number: `opened` or `openFailed` tells what became of it. */
+  open(connection: number): void
+  /** An idle connection is to be reset, unless it left with a request meanwhile. */
+  reset(connection: number): void
+  /** A connection is to be closed, or no longer opened: the pool has forgotten it. */
+  close(connection: number): void
+  /** No connection is left, and none will come. */
+  closed(): void
+}
+
+/** Words of a completion. */
+const RECORD = 6
+
+/**
+ * The policy of a pool in the module: which connection, when one more, who waits and who is next, what expires. It
+ * knows connections by number, and looks at their work by itself.
+ *
+ * Whoever is served or refused is told in the next tick, never in the call that asked.
+ */
+export class Lender {
+  readonly #pool: number
+  readonly #opener: Opener
+  readonly #borrowers = new Map<number, Borrower>()
+  readonly #walkLater = (): void => this.#walk()
+  #token = 0
+  #scheduled = false
+  #over = false
+  #timer: NodeJS.Timeout | undefined
+  #armed = Infinity
+
+  /** With the settings of `onetrip_pool_new`. Wrong ones are an error. */
+  constructor(settings: Iterable<readonly [string, string | number]>, opener: Opener) {
+    let text = ''
+    for (const [name, value] of settings) text += `${name}\0${value}\0`
+    this.#opener = opener
+    const bytes = Buffer.from(text)
+    const seed = Math.random()
+    this.#pool =
+      bytes.length === 0
+        ? memory.engine.onetrip_pool_new(performance.now(), 0, 0, seed)
+        : memory.lend(bytes, (start) =>
+            memory.engine.onetrip_pool_new(performance.now(), start, bytes.length, seed),
+          )
+    this.#schedule()
+  }
+
+  /** Asks for a connection of one's own. `timeout` in milliseconds; infinity for no end. Returns what `giveUp` takes. */
+  checkout(borrower: Borrower, timeout: number): number {
+    const token = this.#next(borrower)
+    memory.engine.onetrip_pool_checkout(this.#pool, performance.now(), token, timeout)
+    this.#schedule()
+    return token
+  }
+
+  /** The connection on which a shared request goes at once; 0 if it has to wait. */
+  place(): number {
+    const connection = memory.engine.onetrip_pool_place(this.#pool, performance.now())
+    this.#schedule()
+    return connection
+  }
+
+  /** Keeps the place in line of a shared request for which `place` found nothing. */
+  waitShared(borrower: Borrower, timeout: number): number {
+    const token = this.#next(borrower)
+    memory.engine.onetrip_pool_wait_shared(this.#pool, performance.now(), token, timeout)
+    this.#schedule()
+    return token
+  }
+
+  /** A caller no longer waits. False if it has been served already: then it has to release what it got. */
+  giveUp(token: number): boolean {
+    const gone = memory.engine.onetrip_pool_give_up(this.#pool, performance.now(), token) !== 0
+    if (gone) this.#borrowers.delete(token)
+    this.#schedule()
+    return gone
+  }
+
+  /** A connection comes back, in one of the `Condition`s. */
+  release(connection: number, condition: number): void {
+    memory.engine.onetrip_pool_release(this.#pool, performance.now(), connection, condition)
+    this.#schedule()
+  }
+
+  /** A connection is open and logged in; `address` is that of its link, which is not freed before the pool has let go of it. */
+  opened(connection: number, address: number): void {
+    memory.engine.onetrip_pool_opened(this.#pool, performance.now(), connection, address)
+    this.#schedule()
+  }
+
+  /** It could not be opened. `permanent`: time does not mend it, as a wrong password. */
+  openFailed(connection: number, permanent: boolean): void {
+    const { engine } = memory
+    engine.onetrip_pool_open_failed(this.#pool, performance.now(), connection, permanent ? 1 : 0)
+    this.#schedule()
+  }
+
+  /** A connection is broken. */
+  lost(connection: number): void {
+    memory.engine.onetrip_pool_lost(this.#pool, performance.now(), connection)
+    this.#schedule()
+  }
+
+  /** Takes a connection out of use, when it has answered what it has. */
+  retire(connection: number): void {
+    memory.engine.onetrip_pool_retire(this.#pool, performance.now(), connection)
+    this.#schedule()
+  }
+
+  /** Replies have come on a connection: somebody who waits may have a place now. */
+  answered(connection: number): void {
+    memory.engine.onetrip_pool_answered(this.#pool, performance.now(), connection)
+    this.#schedule()
+  }
+
+  /** Ends the pool: who waits is refused, idle connections are closed, others when they come back. */
+  close(): void {
+    memory.engine.onetrip_pool_close(this.#pool, performance.now())
+    this.#schedule()
+  }
+
+  /** Connections of any state. */
+  get connections(): number {
+    return this.#over ? 0 : memory.engine.onetrip_pool_connections(this.#pool)
+  }
+
+  /** Connections that nobody uses. */
+  get idle(): number {
+    return this.#over ? 0 : memory.engine.onetrip_pool_idle(this.#pool)
+  }
+
+  /** Callers that wait. */
+  get waiting(): number {
+    return this.#borrowers.size
+  }
+
+  #next(borrower: Borrower): number {
+    do this.#token = (this.#token + 1) >>> 0
+    while (this.#token === 0 || this.#borrowers.has(this.#token))
+    this.#borrowers.set(this.#token, borrower)
+    return this.#token
+  }
+
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    process.nextTick(this.#walkLater)
+  }
+
+  #walk(): void {
+    this.#scheduled = false
+    const { engine } = memory
+    for (;;) {
+      const count = engine.onetrip_pool_take(this.#pool)
+      if (count === 0) break
+      const first = engine.onetrip_pool_completions(this.#pool) >>> 2
+      for (let i = 0; i < count; i++) this.#completion(first + i * RECORD)
+    }
+    this.#arm()
+  }
+
+  #completion(at: number): void {
+    memory.refresh()
+    const { words } = memory
+    const kind = words[at] as number
+    const token = words[at + 1] as number
+    const a = words[at + 2] as number
+    if (kind === Kind.POOL_OPEN) this.#opener.open(a)
+    else if (kind === Kind.POOL_RESET) this.#opener.reset(a)
+    else if (kind === Kind.POOL_CLOSE) this.#opener.close(a)
+    else if (kind === Kind.CLOSED) this.#closed(a, at)
+    else this.#tell(kind, token, a)
+  }
+
+  #tell(kind: number, token: number, a: number): void {
+    const borrower = this.#borrowers.get(token)
+    this.#borrowers.delete(token)
+    if (kind === Kind.POOL_FAILED) borrower?.failed(a)
+    else borrower?.served(a)
+  }
+
+  #closed(why: number, at: number): void {
+    if (why === Close.LOGIN) {
+      const start = memory.words[at + 5] as number
+      throw new Error(memory.text(start, start + (memory.words[at + 4] as number)))
+    }
+    this.#opener.closed()
+  }
+
+  #arm(): void {
+    const deadline = memory.engine.onetrip_pool_deadline(this.#pool)
+    if (deadline >= this.#armed) return
+    this.#armed = deadline
+    clearTimeout(this.#timer)
+    const wait = Math.min(Math.max(1, Math.ceil(deadline - performance.now())), LONGEST)
+    this.#timer = setTimeout(() => this.#tick(), wait)
+    this.#timer.unref()
+  }
+
+  #tick(): void {
+    this.#armed = Infinity
+    memory.engine.onetrip_pool_time(this.#pool, performance.now())
+    this.#schedule()
+  }
+
+  /** Gives the memory back, once it is closed. */
+  free(): void {
+    if (this.#over) return
+    this.#over = true
+    clearTimeout(this.#timer)
+    memory.engine.onetrip_pool_free(this.#pool)
+  }
+}
+
+/** Node takes no longer timers. One that comes too early costs a turn. */
+const LONGEST = 0x7fffffff

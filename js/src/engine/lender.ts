@@ -201,16 +201,20 @@ export class Lender {
 
   #arm(): void {
     const deadline = memory.engine.onetrip_pool_deadline(this.#pool)
-    if (deadline >= this.#armed) return
-    this.#armed = deadline
-    clearTimeout(this.#timer)
-    const wait = Math.min(Math.max(1, Math.ceil(deadline - performance.now())), LONGEST)
-    this.#timer = setTimeout(() => this.#tick(), wait)
-    this.#timer.unref()
+    if (deadline < this.#armed) {
+      this.#armed = deadline
+      clearTimeout(this.#timer)
+      const wait = Math.min(Math.max(1, Math.ceil(deadline - performance.now())), LONGEST)
+      this.#timer = setTimeout(() => this.#tick(), wait)
+    }
+    // The process lives on for those who wait, and not for what would only be closed some time.
+    if (this.#borrowers.size > 0) this.#timer?.ref()
+    else this.#timer?.unref()
   }
 
   #tick(): void {
     this.#armed = Infinity
+    this.#timer = undefined
     memory.engine.onetrip_pool_time(this.#pool, performance.now())
     this.#schedule()
   }

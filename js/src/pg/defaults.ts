@@ -1,0 +1,90 @@
+import { types } from './types'
+
+/** What holds where a configuration says nothing. Fields may be assigned; they hold for what is made after. */
+export interface Defaults {
+  host: string
+  user: string | undefined
+  database: string | undefined
+  password: string | null
+  connectionString: string | undefined
+  port: number
+  /** Rows that are fetched at once; 0: all. */
+  rows: number
+  binary: boolean
+  /** Connections of a pool. */
+  max: number
+  idleTimeoutMillis: number
+  client_encoding: string
+  ssl: unknown
+  sslnegotiation: string | undefined
+  application_name: string | undefined
+  fallback_application_name: string | undefined
+  options: string | undefined
+  /** Dates as parameters are sent in UTC instead of local time with its offset. */
+  parseInputDatesAsUTC: boolean
+  /** Milliseconds; false: no limit. So are the four behind it. */
+  statement_timeout: number | false
+  lock_timeout: number | false
+  idle_in_transaction_session_timeout: number | false
+  query_timeout: number | false
+  connect_timeout: number
+  keepalives: number
+  keepalives_idle: number
+  /** `true`: int8 and arrays of it become numbers, in the whole process; `false`: texts again. Can't be read. */
+  set parseInt8(value: boolean)
+}
+
+/** Where an environment can't be read, as in some runtimes without a permission, nobody is named. */
+function systemUser(): string | undefined {
+  try {
+    return process.platform === 'win32' ? process.env['USERNAME'] : process.env['USER']
+  } catch {
+    return undefined
+  }
+}
+
+const INT4 = 23
+const INT4_ARRAY = 1007
+const INT8 = 20
+const INT8_ARRAY = 1016
+
+const parseInt8 = types.getTypeParser(INT8, 'text')
+const parseInt8Array = types.getTypeParser(INT8_ARRAY, 'text')
+
+const values: Omit<Defaults, 'parseInt8'> = {
+  host: 'localhost',
+  user: systemUser(),
+  database: undefined,
+  password: null,
+  connectionString: undefined,
+  port: 5432,
+  rows: 0,
+  binary: false,
+  max: 10,
+  idleTimeoutMillis: 30000,
+  client_encoding: '',
+  ssl: false,
+  sslnegotiation: undefined,
+  application_name: undefined,
+  fallback_application_name: undefined,
+  options: undefined,
+  parseInputDatesAsUTC: false,
+  statement_timeout: false,
+  lock_timeout: false,
+  idle_in_transaction_session_timeout: false,
+  query_timeout: false,
+  connect_timeout: 0,
+  keepalives: 1,
+  keepalives_idle: 0,
+}
+
+/** The defaults of this process. */
+export const defaults: Defaults = Object.defineProperty(values, 'parseInt8', {
+  configurable: true,
+  enumerable: true,
+  set(numbers: boolean) {
+    types.setTypeParser(INT8, 'text', numbers ? types.getTypeParser(INT4, 'text') : parseInt8)
+    const array = numbers ? types.getTypeParser(INT4_ARRAY, 'text') : parseInt8Array
+    types.setTypeParser(INT8_ARRAY, 'text', array)
+  },
+}) as Defaults

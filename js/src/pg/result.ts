@@ -17,9 +17,9 @@ export class Result {
   _types: TypeSource | undefined
   RowCtor: null
   rowAsArray: boolean
-  // One of its own only where rows are arrays, which shows where a result is printed.
+  // A property only where rows are arrays, and before the next: so it is seen where a result is printed.
   declare parseRow: (values: readonly (string | null)[]) => Row
-  _prebuiltEmptyResultObject: { [name: string]: null } | null
+  declare _prebuiltEmptyResultObject: { [name: string]: null } | null
 
   constructor(rowMode?: string, source?: TypeSource) {
     this.command = null

@@ -1,0 +1,104 @@
+import type { Field } from './fields'
+import type { Row } from './result'
+import { generate, interpret, type Bind } from './readers'
+import { directOf, type Direct } from './scalars'
+import type { Parser, TypeSource } from './types'
+
+export type RowMode = 'object' | 'array'
+
+/** Makes a row of the DataRow whose first byte, the type of the message, is at this address. */
+export type RowReader = (at: number) => Row
+
+/** How a column becomes a value: read from memory, or by a parser that gets its text or, if it is binary, its bytes. */
+export interface Column {
+  readonly name: string
+  readonly direct: Direct | undefined
+  readonly parse: Parser
+  readonly binary: boolean
+}
+
+/**
+ * A reader of rows with these columns, whose values are those of the parsers of `types`, or of `parsers` where they
+ * were looked up already. A name that several columns have stands for the last of them.
+ *
+ * It reads the memory as it is when it is called, and may be called at any time. It throws what a parser throws, and
+ * an error for a row that has other columns. Asked again with the same array of fields and the same parsers, it is the same.
+ */
+export function rowReader(
+  fields: readonly Field[],
+  types: TypeSource,
+  mode: RowMode,
+  parsers?: readonly Parser[],
+): RowReader {
+  const known = lastReaders.get(fields)
+  let same = known?.mode === mode
+  const found = new Array<Parser>(fields.length)
+  for (let i = 0; i < fields.length; i++) {
+    const { dataTypeID, format } = fields[i] as Field
+    const parse = parsers?.[i] ?? types.getTypeParser(dataTypeID, format)
+    if (parse !== known?.parsers[i]) same = false
+    found[i] = parse
+  }
+  if (same && known) return known.read
+  const read = makeReader(fields, found, mode)
+  lastReaders.set(fields, { mode, parsers: found, read })
+  return read
+}
+
+function makeReader(
+  fields: readonly Field[],
+  parsers: readonly Parser[],
+  mode: RowMode,
+): RowReader {
+  let key: string = mode
+  const columns = fields.map(({ name, format }, i) => {
+    const parse = parsers[i] as Parser
+    const binary = format === 'binary'
+    const direct = binary ? undefined : directOf(parse)
+    // A name has no zero byte in it: it came as a C string.
+    key += `\0${binary ? 'B' : (direct?.letter ?? 'P')}${name}`
+    return { name, direct, parse, binary }
+  })
+  const bind = columns.length <= GENERATED_COLUMNS_MAX ? bindOf(key, columns, mode) : undefined
+  return bind ? bind(columns) : interpret(columns, mode)
+}
+
+/** What the same array of fields was read by before: a statement that is run again has the same. */
+const lastReaders = new WeakMap<readonly Field[], LastReader>()
+
+interface LastReader {
+  readonly mode: RowMode
+  readonly parsers: readonly Parser[]
+  readonly read: RowReader
+}
+
+/**
+ * What binds parsers to code for rows of these names and ways to be read. The parsers themselves don't count, since some users
+ * make new ones for each query.
+ */
+function bindOf(key: string, columns: readonly Column[], mode: RowMode): Bind | undefined {
+  let bind = generated.get(key)
+  if (bind === undefined) {
+    bind = generate(columns, mode)
+    if (bind === undefined) return undefined
+    if (generated.size >= GENERATED_MAX) generated.delete(generated.keys().next().value as string)
+  } else {
+    generated.delete(key)
+  }
+  // The one that was used last stands last, and the first is the next to go.
+  generated.set(key, bind)
+  return bind
+}
+
+const generated = new Map<string, Bind>()
+
+/** Kinds of rows that code is kept for, some kilobytes each. With more than these in turn, each use of one makes its code anew. */
+const GENERATED_MAX = 512
+
+/** Rows of more columns are read by a loop: code for them would be longer than what the engine optimizes. */
+const GENERATED_COLUMNS_MAX = 256
+
+/** How many kinds of rows there is code for. */
+export function generatedReaders(): number {
+  return generated.size
+}

@@ -1,0 +1,92 @@
+import textParsers = require('pg-types/lib/textParsers')
+
+import { dateReader } from './dates'
+import { readText } from './text'
+import { types, type Parser } from './types'
+
+/** Makes a value of `length` bytes from `start`, of the memory whose bytes are given too. */
+export type Read = (bytes: Uint8Array, start: number, length: number) => unknown
+
+/** A way to read, and a letter of its own, by which generated code can be told apart. */
+export interface Direct {
+  readonly letter: string
+  readonly read: Read
+}
+
+/**
+ * What makes the same values as a parser, without the text in between. Only the parsers of pg-types itself have one:
+ * whatever a user registers is called.
+ */
+export function directOf(parse: Parser): Direct | undefined {
+  return DIRECT.get(parse)
+}
+
+function readInteger(bytes: Uint8Array, start: number, length: number): number {
+  const negative = bytes[start] === MINUS
+  const end = start + length
+  let at = negative ? start + 1 : start
+  const digits = end - at
+  if (digits < 1 || digits > EXACT_DIGITS) return parseInt(readText(bytes, start, length), 10)
+  let number = 0
+  for (; at < end; at++) {
+    const digit = (bytes[at] as number) - ZERO
+    if (digit >>> 0 > 9) return parseInt(readText(bytes, start, length), 10)
+    number = number * 10 + digit
+  }
+  return negative ? -number : number
+}
+
+/** Digits with at most one point. The quotient of two exact numbers is the one nearest to the decimal, as when it is parsed. */
+function readFloat(bytes: Uint8Array, start: number, length: number): number {
+  const negative = bytes[start] === MINUS
+  const end = start + length
+  const first = negative ? start + 1 : start
+  if (end === first || end - first > EXACT_DIGITS) {
+    return parseFloat(readText(bytes, start, length))
+  }
+  let number = 0
+  let fraction = end
+  for (let at = first; at < end; at++) {
+    const digit = (bytes[at] as number) - ZERO
+    if (digit >>> 0 <= 9) number = number * 10 + digit
+    else if (digit === POINT - ZERO && fraction === end && at > first) fraction = at + 1
+    else return parseFloat(readText(bytes, start, length))
+  }
+  if (fraction < end) number /= POWERS[end - fraction] as number
+  return negative ? -number : number
+}
+
+function boolReader(parse: Parser): Read {
+  return (bytes, start, length) => {
+    if (length === 1) {
+      if (bytes[start] === TRUE) return true
+      if (bytes[start] === FALSE) return false
+    }
+    return parse(readText(bytes, start, length))
+  }
+}
+
+const TEXT: Direct = { letter: 't', read: readText }
+
+const MINUS = 0x2d
+const POINT = 0x2e
+const ZERO = 0x30
+const FALSE = 0x66
+const TRUE = 0x74
+
+/** Numbers of so many digits are exact in a double, and so are powers of ten up to that one. */
+const EXACT_DIGITS = 15
+const POWERS = Array.from({ length: EXACT_DIGITS + 1 }, (_, digits) => 10 ** digits)
+
+/** By the parser. They are taken from where pg-types makes them, since by now others may be registered. */
+const DIRECT = new Map<Parser, Direct>()
+textParsers.init((oid, parse) => {
+  // One type stands for all that share a parser.
+  if (oid === 16) DIRECT.set(parse, { letter: 'b', read: boolReader(parse) })
+  else if (oid === 20) DIRECT.set(parse, TEXT)
+  else if (oid === 23) DIRECT.set(parse, { letter: 'i', read: readInteger })
+  else if (oid === 701) DIRECT.set(parse, { letter: 'f', read: readFloat })
+  else if (oid === 1184) DIRECT.set(parse, { letter: 'd', read: dateReader(parse) })
+})
+// The parser of types that have none, which all types are in a format that there is not.
+DIRECT.set(types.getTypeParser(0, 'none' as 'text'), TEXT)

@@ -75,7 +75,7 @@ export class ConnectionParameters {
     checkNegotiation(this)
     this.client_encoding = valueOf('client_encoding', config)
     this.replication = valueOf('replication', config)
-    this.isDomainSocket = (this.host || '').startsWith('/')
+    this.isDomainSocket = (this.host || '').indexOf('/') === 0
     this.application_name = valueOf('application_name', config, 'PGAPPNAME')
     this.fallback_application_name = valueOf('fallback_application_name', config, NOWHERE)
     this.statement_timeout = valueOf('statement_timeout', config, NOWHERE)

@@ -41,9 +41,7 @@ function readFloat(bytes: Uint8Array, start: number, length: number): number {
   const negative = bytes[start] === MINUS
   const end = start + length
   const first = negative ? start + 1 : start
-  if (end === first || end - first > EXACT_DIGITS) {
-    return parseFloat(readText(bytes, start, length))
-  }
+  if (first >= end || end - first > EXACT_DIGITS) return parseFloat(readText(bytes, start, length))
   let number = 0
   let fraction = end
   for (let at = first; at < end; at++) {

@@ -1,0 +1,45 @@
+import { LEFT_TO_RIGHT, PROHIBITED, RIGHT_TO_LEFT, UNASSIGNED } from './saslprep-tables'
+
+/**
+ * A password as SCRAM takes it (RFC 4013). The server prepared the one that it knows in the same way.
+ *
+ * One that may not be prepared stays as it is, as in libpq and in the server.
+ */
+export function saslprep(password: string): string {
+  if (ASCII.test(password)) return password
+  const mapped = password.replace(SPACES, ' ').replace(NOTHING, '').normalize('NFKC')
+  if (mapped === '') return password
+  let [first, last, right, left] = [false, false, false, false]
+  for (const [index, character] of [...mapped].entries()) {
+    const code = character.codePointAt(0) as number
+    if (isIn(PROHIBITED, code) || isIn(UNASSIGNED, code)) return password
+    last = isIn(RIGHT_TO_LEFT, code)
+    if (index === 0) first = last
+    right ||= last
+    left ||= isIn(LEFT_TO_RIGHT, code)
+  }
+  // Texts of both directions are prohibited, and those from right to left that don't begin and end so.
+  return right && (left || !first || !last) ? password : mapped
+}
+
+/** Without control characters, which are prohibited. */
+const ASCII = /^[ -~]*$/
+
+/** Table C.1.2: spaces that are not the one of ASCII. */
+const SPACES = /[\u00a0\u1680\u2000-\u200b\u202f\u205f\u3000]/g
+
+/** Table B.1: what stands for nothing. */
+const NOTHING = /\u00ad|\u034f|\u1806|[\u180b-\u180d]|[\u200b-\u200d]|\u2060|[\ufe00-\ufe0f]|\ufeff/g
+
+/** Whether a code point lies in one of these ranges. Only passwords come here, so none of them is kept unpacked. */
+function isIn(ranges: string, code: number): boolean {
+  const numbers = ranges.split(' ')
+  let start = 0
+  for (let i = 0; i < numbers.length; i += 2) {
+    start += parseInt(numbers[i] as string, 36)
+    const end = start + parseInt(numbers[i + 1] as string, 36)
+    if (code <= end) return code >= start
+    start = end
+  }
+  return false
+}

@@ -114,6 +114,10 @@ export const Close = { HOST: 1, SERVER: 2, VIOLATION: 3, STALLED: 4, LOGIN: 5 } 
 /** What a request is. */
 export const Flag = { SIMPLE: 1, BINARY: 2, MEMBER: 4, UNPREPARED: 8 } as const
 
+/** How a cancel ended: no byte of it was sent, the server closed its socket, or nobody knows. */
+export const CancelEnd = { NOT_SENT: 0, CLOSED: 1, LOST: 2 } as const
+export type CancelEnd = (typeof CancelEnd)[keyof typeof CancelEnd]
+
 /** Why a request was not taken. */
 export const Refused = { CLOSED: -1, FULL: -2, MALFORMED: -3, NAME_TAKEN: -4 } as const
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
-import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 
-import { End, Event, Kind } from './exports'
+import { type CancelEnd, End, Event, Kind } from './exports'
 import { memory } from './memory'
 
 /**
@@ -14,6 +14,8 @@ export interface Receiver {
   restarted(): void
   /** It is over, once. `how` is one of `End`; for `End.SERVER` the error lies from `start` to `end`. */
   ended(how: number, outcome: number, start: number, end: number): void
+  /** The server is not asked to cancel it, for others would be hit: it goes on. */
+  notCancelled?(): void
 }
 
 /** Who wants to know what belongs to no request. */
@@ -50,7 +52,7 @@ const RECORD = 6
  */
 export class Link {
   readonly #connection: number
-  readonly #socket: Socket
+  readonly #socket: Duplex
   readonly #owner: Owner
   readonly #receivers: (Receiver | undefined)[] = [undefined]
   readonly #free: number[] = []
@@ -60,9 +62,10 @@ export class Link {
   #now = clock()
   #timer: NodeJS.Timeout | undefined
   #armed = Infinity
+  #isFree = false
 
   /** On a socket that is open, with the settings of `onetrip_postgres_new`. The login leaves at once. */
-  constructor(socket: Socket, settings: Iterable<readonly [string, string]>, owner: Owner) {
+  constructor(socket: Duplex, settings: Iterable<readonly [string, string]>, owner: Owner) {
     let text = ''
     for (const [name, value] of settings) text += `${name}\0${value}\0`
     this.#socket = socket
@@ -165,6 +168,31 @@ export class Link {
     return done
   }
 
+  /** Asks for a request that was sent to be cancelled at the server: `Owner.cancel` or `Receiver.notCancelled` follows, or neither if it ends before. */
+  wantCancel(receiver: Receiver): void {
+    const token = this.#receivers.indexOf(receiver)
+    if (this.#isFree || token < 0) return
+    memory.engine.onetrip_want_cancel(this.#connection, this.#time(), token)
+    this.#schedule()
+  }
+
+  /** What to send on the socket of a cancel, once that is open; undefined if it is not to be sent after all. */
+  beginCancel(): Buffer | undefined {
+    if (this.#isFree) return undefined
+    const start = memory.engine.onetrip_begin_cancel(this.#connection, this.#time())
+    memory.refresh()
+    const bytes = start === 0 ? undefined : Buffer.from(memory.bytes.slice(start, start + memory.int32(start)))
+    this.#schedule()
+    return bytes
+  }
+
+  /** What became of a cancel that `Owner.cancel` asked for. */
+  cancelEnded(end: CancelEnd): void {
+    if (this.#isFree) return
+    memory.engine.onetrip_cancel_ended(this.#connection, this.#time(), end)
+    this.#schedule()
+  }
+
   /** `I`, `T` or `E`, as the server told last. */
   get status(): string {
     return String.fromCharCode(memory.engine.onetrip_postgres_status(this.#connection))
@@ -180,8 +208,10 @@ export class Link {
     return memory.engine.onetrip_queued(this.#connection)
   }
 
-  /** Gives the memory back. Nothing may be called after it. */
+  /** Gives the memory back. What is called after it does nothing or fails. Not to be called by a receiver. */
   free(): void {
+    if (this.#isFree) return
+    this.#isFree = true
     clearTimeout(this.#timer)
     memory.engine.onetrip_connection_free(this.#connection)
   }
@@ -205,6 +235,7 @@ export class Link {
   }
 
   #write(): void {
+    if (this.#isFree) return
     this.#scheduled = false
     const { engine } = memory
     const len = this.#blocked ? 0 : engine.onetrip_transmit_len(this.#connection)
@@ -268,6 +299,8 @@ export class Link {
       receiver?.ended(how, b >>> 8, start, end)
     } else if (kind === Kind.RESTARTED) {
       receiver?.restarted()
+    } else if (kind === Kind.NOT_CANCELLED) {
+      receiver?.notCancelled?.()
     } else {
       this.#tellOwner(kind, a, start, end)
     }

@@ -1,0 +1,50 @@
+import type { Request } from './request'
+
+/** Why a query ended early that has a signal. */
+export class AbortError extends Error {
+  override readonly name = 'AbortError'
+  readonly code = 'ABORT_ERR'
+
+  constructor(cause: unknown) {
+    super('The operation was aborted', { cause })
+  }
+}
+
+/** Ends a request early when a signal says so. */
+export class Abort {
+  readonly #signal: AbortSignal
+  readonly #request: Request
+  readonly #cancel: (request: Request) => void
+
+  constructor(signal: AbortSignal, request: Request, cancel: (request: Request) => void) {
+    this.#signal = signal
+    this.#request = request
+    this.#cancel = cancel
+    signal.addEventListener('abort', this)
+  }
+
+  handleEvent(): void {
+    this.#cancel(this.#request)
+  }
+
+  /** The server goes on with it. Nobody waits for that; what came of it is not known here. */
+  notPossible(): void {
+    this.#request.fail(this.error(), 'Unknown')
+  }
+
+  forget(): void {
+    this.#signal.removeEventListener('abort', this)
+  }
+
+  error(cause: unknown = this.#signal.reason): AbortError {
+    return new AbortError(cause)
+  }
+
+  /** What is told in place of the error of a server that was asked to cancel. */
+  explain(error: unknown): unknown {
+    const code = (error as { code?: unknown } | null)?.code
+    return this.#signal.aborted && code === QUERY_CANCELED ? this.error(error) : error
+  }
+}
+
+const QUERY_CANCELED = '57014'

@@ -1,0 +1,231 @@
+import { Flag } from '../engine/exports'
+import type { Parameter } from '../engine/link'
+import { Abort } from './abort'
+import type { Connection } from './connect'
+import { escapeIdentifier, escapeLiteral } from './escape'
+import { Life } from './life'
+import { prepareValue } from './prepare'
+import { Query, type QueryConfig } from './query'
+import { Request, type Callback, type Results } from './request'
+import { later } from './session'
+import type { Parser, TypeSource } from './types'
+
+/** A query that runs itself on a connection, such as a cursor. */
+export interface Submittable {
+  submit(connection: Connection): unknown
+  callback?: Callback | undefined
+  handleError?(error: Error, connection: Connection): void
+}
+
+/**
+ * One connection to a server.
+ *
+ * Emits `connect`, `end`, `error` (the connection failed; queries tell of their own errors), `notice`, `notification`,
+ * and `drain` when no query waits for an answer. When it pipelines, also `pipelineFull` when a query has to wait for room
+ * and, once for each of these, `pipelineDrain` when none waits and less than three quarters of the room is taken.
+ */
+export class Client extends Life {
+  static Query = Query
+
+  /**
+   * Runs a query: a text with values, a configuration, or a `Query`. Returns a promise of what came, unless there is a
+   * callback; for a `Query` that query.
+   *
+   * Without values a text may have several statements; what comes is then an array of results. An error of the server
+   * is a `DatabaseError`; each error of a query has an `outcome`, which says what is known of its effect.
+   */
+  query<T extends Submittable>(query: T, values?: unknown, callback?: Callback): T
+  query(config: string | QueryConfig, values?: unknown): Promise<Results>
+  query(config: string | QueryConfig, values: unknown, callback: Callback): void
+  query(config: string | QueryConfig, callback: Callback): void
+  query(
+    config: string | QueryConfig | Submittable,
+    values?: unknown,
+    callback?: Callback,
+  ): Promise<Results> | Submittable | undefined {
+    if (config === null || config === undefined) {
+      throw new TypeError('Client was passed a null or undefined query')
+    }
+    if (typeof config === 'string') {
+      const done = callback ?? (typeof values === 'function' ? (values as Callback) : undefined)
+      const request = this.#request(this._types, false, this.binary, done)
+      const parameters = typeof values === 'function' ? undefined : values
+      const result = done === undefined ? this.#promise(request) : undefined
+      this.#start(request, config, '', parameters, false, this.connectionParameters.query_timeout)
+      return result
+    }
+    if (config instanceof Query) return this.#runQuery(config, values, callback)
+    if (isSubmittable(config)) return this.#refuse(config, values, callback)
+    return this.#run(config, values, callback)
+  }
+
+  #run(config: QueryConfig, given: unknown, callback?: Callback): Promise<Results> | undefined {
+    const isCallback = typeof given === 'function'
+    const done = callback || (isCallback ? (given as Callback) : config.callback) || undefined
+    const values = isCallback ? config.values : given || config.values
+    const asArray = config.rowMode === 'array'
+    const binary = this.binary || Boolean(config.binary)
+    const request = this.#request(config.types || this._types, asArray, binary, done)
+    const result = done === undefined ? this.#promise(request) : undefined
+    this.#startConfig(request, config, values)
+    return result
+  }
+
+  #runQuery(query: Query, values: unknown, callback?: Callback): Query {
+    query.callback ||= typeof values === 'function' ? (values as Callback) : callback
+    const binary = this.binary || Boolean(query.binary)
+    const asArray = query.rowMode === 'array'
+    const request = this.#request(query.types || this._types, asArray, binary, undefined)
+    request.emitTo(query)
+    this.#startConfig(request, query, query.values)
+    return query
+  }
+
+  #startConfig(request: Request, config: QueryConfig, values: unknown): void {
+    const { name, signal, rows, queryMode } = config
+    const timeout = config.query_timeout || this.connectionParameters.query_timeout
+    if (signal) {
+      request.abort = new Abort(signal, request, this.#abandon)
+      if (signal.aborted) return later(request, request.cancelled())
+    }
+    if (typeof config.text !== 'string' && typeof name !== 'string') {
+      const message = 'A query must have either text or a name. Supplying neither is unsupported.'
+      return later(request, new Error(message))
+    }
+    const extended = Boolean(queryMode === 'extended' || name || rows)
+    const known = name ? this.connection.parsedStatements[name] : undefined
+    const text = config.text || known || ''
+    if (name) this.connection.parsedStatements[name] ??= text
+    this.#start(request, text, name || '', values, extended, timeout)
+  }
+
+  /** `extended`: it goes by the extended protocol also without values. */
+  #start(
+    request: Request,
+    text: string,
+    name: string,
+    values: unknown,
+    extended: boolean,
+    timeout: number | false,
+  ): void {
+    if (!this._queryable || this._ending || this._session.isGone) {
+      return later(request, this._notQueryable())
+    }
+    if (values && !Array.isArray(values)) {
+      return later(request, new Error('Query values must be an array'))
+    }
+    let flags: number = Flag.SIMPLE
+    let parameters: readonly Parameter[] = NONE
+    const given = (values || NONE) as readonly unknown[]
+    if (extended || (text !== '' && given.length > 0)) {
+      flags = request.binary ? Flag.BINARY : 0
+      try {
+        parameters = prepared(given)
+      } catch (error) {
+        return later(request, error)
+      }
+    }
+    this._session.submit(request, flags, text, name, parameters, Number(timeout) || 0)
+  }
+
+  #request(
+    types: TypeSource,
+    asArray: boolean,
+    binary: boolean,
+    callback: Callback | undefined,
+  ): Request {
+    if (callback !== undefined && typeof callback !== 'function') {
+      throw new TypeError('callback is not a function')
+    }
+    const request = new Request(this._session, types, asArray, binary)
+    request.callback = callback
+    return request
+  }
+
+  #promise(request: Request): Promise<Results> {
+    // One function for all: none has to be made for each query.
+    const promise = new this._Promise<Results>(executor)
+    request.resolve = resolveOfLast
+    return promise
+  }
+
+  readonly #abandon = (request: Request): void => this._session.abandon(request)
+
+  /** Such queries read and write the protocol themselves. */
+  #refuse<T extends Submittable>(query: T, values: unknown, callback?: Callback): T {
+    query.callback ||= typeof values === 'function' ? (values as Callback) : callback
+    const error = new Error('Custom query classes such as pg-cursor are not supported')
+    process.nextTick(() => query.handleError?.(error, this.connection))
+    return query
+  }
+
+  /** Ends a query of a client early: it is not sent, or the server is asked to cancel it if that harms no other. */
+  cancel(client: Client, query: Query): void {
+    if (query._request !== undefined) client._session.abandon(query._request)
+  }
+
+  /** Queries that were sent and not answered. */
+  get pendingQueryCount(): number {
+    return this._session.inFlight
+  }
+
+  /** Whether a query would be sent at once. */
+  get readyForQuery(): boolean {
+    return this._session.isReady && this._session.isIdle
+  }
+
+  /** `I`, `T` (in a transaction) or `E` (in one that failed), as the server told last; null before. */
+  getTransactionStatus(): string | null {
+    return this._txStatus
+  }
+
+  setTypeParser(oid: number, parse: Parser): void
+  setTypeParser(oid: number, format: 'text' | 'binary', parse: Parser): void
+  setTypeParser(oid: number, format: 'text' | 'binary' | Parser, parse?: Parser): void {
+    this._types.setTypeParser(oid, format as 'text', parse as Parser)
+  }
+
+  getTypeParser(oid: number, format?: 'text' | 'binary'): Parser {
+    return this._types.getTypeParser(oid, format)
+  }
+
+  escapeIdentifier(name: string): string {
+    return escapeIdentifier(name)
+  }
+
+  escapeLiteral(text: string): string {
+    return escapeLiteral(text)
+  }
+
+  /** Keeps the process from ending while it is open, which is the default. */
+  ref(): void {
+    this.connection.ref()
+  }
+
+  unref(): void {
+    this.connection.unref()
+  }
+}
+
+function isSubmittable(config: QueryConfig | Submittable): config is Submittable {
+  return typeof (config as Partial<Submittable>).submit === 'function'
+}
+
+function prepared(values: readonly unknown[]): Parameter[] {
+  const { length } = values
+  if (length > PARAMETERS_MAX) throw new Error('A query has more than 65,535 values')
+  const parameters = new Array<Parameter>(length)
+  for (let i = 0; i < length; i++) parameters[i] = prepareValue(values[i])
+  return parameters
+}
+
+const NONE: readonly Parameter[] = []
+
+/** The protocol counts them in two bytes. */
+const PARAMETERS_MAX = 65_535
+
+let resolveOfLast: (results: Results | Promise<never>) => void
+
+function executor(resolve: (results: Results | Promise<never>) => void): void {
+  resolveOfLast = resolve
+}

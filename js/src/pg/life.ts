@@ -1,0 +1,238 @@
+import { EventEmitter } from 'node:events'
+
+import { Connection, type TransportOptions } from './connect'
+import { defaults } from './defaults'
+import { ConnectionParameters, type ConnectionConfig, type Password } from './parameters'
+import { pipeliningOf, type PipelineConfig } from './pipeline'
+import { guarded } from './request'
+import { Session } from './session'
+import type { EngineOptions } from './settings'
+import { TypeOverrides, type TypeSource } from './types'
+
+/** A client's configuration: where to connect and as whom, and how. */
+export interface ClientConfig extends ConnectionConfig, PipelineConfig {
+  /** Parsers of this client's values. */
+  types?: TypeSource | undefined
+  /** A socket that is not connected, or what makes one. */
+  stream?: TransportOptions['stream']
+  /** Results in binary form, unless a query says otherwise. */
+  binary?: boolean | undefined
+  /** Prepares a statement with values at its fifth use on a connection. Default true. */
+  autoPrepare?: boolean | undefined
+  /** Iterations of SCRAM that a server may ask for; 0: any number. Default 100,000. */
+  scramMaxIterations?: number | string | undefined
+  /** Makes the promises that are returned. */
+  Promise?: PromiseConstructor | undefined
+}
+
+type ConnectCallback = (error: Error | null, client?: Life) => void
+
+/** The life of a client: how it connects, what befalls its connection, how it ends. */
+export class Life extends EventEmitter {
+  readonly connectionParameters: ConnectionParameters
+  user: string | undefined
+  database: string | undefined
+  port: number
+  host: string
+  /** Not enumerable, so that it is not seen where a client is printed. */
+  declare password: Password
+  replication: string | undefined
+  enableChannelBinding: boolean
+  scramMaxIterations: number
+  connection: Connection
+  /** Whether queries are sent without waiting for those before them. */
+  readonly pipeline: boolean
+  readonly pipelineMaxQueries: number
+  binary: boolean
+  processID: number | null = null
+  secretKey: number | null = null
+  ssl: ConnectionParameters['ssl']
+  sslNegotiation: string
+  hasExecuted = false
+  _Promise: PromiseConstructor
+  _types: TypeOverrides
+  _ending = false
+  _ended = false
+  _connecting = false
+  _connected = false
+  _connectionError = false
+  _queryable = true
+  _txStatus: string | null = null
+  _connectionTimeoutMillis: number
+  readonly _engineOptions: EngineOptions
+  connectionTimeoutHandle: NodeJS.Timeout | undefined
+  #connectionCallback: ConnectCallback | undefined
+  #lost: Error | undefined
+  readonly _session: Session
+
+  constructor(given?: string | ClientConfig | null) {
+    super()
+    const parameters = new ConnectionParameters(given)
+    this.connectionParameters = parameters
+    this.user = parameters.user
+    this.database = parameters.database
+    this.port = parameters.port
+    this.host = parameters.host
+    Object.defineProperty(this, 'password', {
+      configurable: true,
+      enumerable: false,
+      writable: true,
+      value: parameters.password,
+    })
+    this.replication = parameters.replication
+    const config: ClientConfig = typeof given === 'object' && given !== null ? given : {}
+    this._Promise = config.Promise || Promise
+    this._types = new TypeOverrides(config.types)
+    this.enableChannelBinding = Boolean(config['enableChannelBinding'])
+    this.scramMaxIterations = numberOr(config.scramMaxIterations, SCRAM_ITERATIONS_MAX)
+    const pipelining = pipeliningOf(config)
+    this.pipeline = pipelining.on
+    this.pipelineMaxQueries = pipelining.window
+    this._engineOptions = {
+      pipelining,
+      autoPrepare: config.autoPrepare !== false,
+      scramMaxIterations: this.scramMaxIterations,
+    }
+    this.binary = config.binary || defaults.binary
+    this.ssl = parameters.ssl || false
+    this.sslNegotiation = parameters.sslnegotiation || 'postgres'
+    this._connectionTimeoutMillis = Number(config.connectionTimeoutMillis) || 0
+    this.connection = new Connection({
+      stream: config.stream,
+      ssl: this.ssl as TransportOptions['ssl'],
+      sslNegotiation: this.sslNegotiation,
+      keepAlive: Boolean(config.keepAlive),
+      keepAliveInitialDelayMillis: Number(config.keepAliveInitialDelayMillis) || 0,
+      encoding: parameters.client_encoding || 'utf8',
+    })
+    this._session = new Session(this, this.connection)
+  }
+
+  /** Connects, once. Returns a promise of this client unless there is a callback. */
+  connect(): Promise<this>
+  connect(callback: ConnectCallback): void
+  connect(callback?: ConnectCallback): Promise<this> | undefined {
+    if (callback) {
+      this.#connect(callback)
+      return undefined
+    }
+    return new this._Promise((resolve, reject) => {
+      this.#connect((error) => (error ? reject(error) : resolve(this)))
+    })
+  }
+
+  #connect(callback: ConnectCallback): void {
+    if (this._connecting || this._connected) {
+      process.nextTick(
+        callback,
+        new Error('Client has already been connected. You cannot reuse a client.'),
+      )
+      return
+    }
+    this._connecting = true
+    this.#connectionCallback = callback
+    if (this._connectionTimeoutMillis > 0) {
+      this.connectionTimeoutHandle = setTimeout(() => {
+        this.connection._ending = true
+        this.connection.stream.destroy(new Error('timeout expired'))
+      }, this._connectionTimeoutMillis)
+      this.connectionTimeoutHandle.unref()
+    }
+    this._session.open()
+  }
+
+  /** Ends the connection. A client that pipelines answers what it was asked before. */
+  end(): Promise<void>
+  end(callback: (error?: Error) => void): void
+  end(callback?: (error?: Error) => void): Promise<void> | undefined {
+    this._ending = true
+    if (!this.connection._connecting || this._ended) {
+      if (callback) callback()
+      return callback ? undefined : this._Promise.resolve()
+    }
+    const session = this._session
+    // One that hangs would keep it from ending.
+    const forced = !this._queryable || (!this.pipeline && session.isReady && !session.isIdle)
+    if (forced) this.connection.stream.destroy()
+    else session.terminate()
+    if (callback) {
+      this.connection.once('end', callback)
+      return undefined
+    }
+    return new this._Promise((resolve) => {
+      this.connection.once('end', resolve)
+    })
+  }
+
+  // --- what befalls the connection ---
+
+  /** The login is over. */
+  _handleReady(): void {
+    const callback = this.#connectionCallback
+    this._connecting = false
+    this._connected = true
+    this.#connectionCallback = undefined
+    clearTimeout(this.connectionTimeoutHandle)
+    if (callback) guarded(callback, null, this)
+    guarded(() => this.emit('connect'))
+  }
+
+  /** The connection failed; queries that wait for an answer hear of it when it has ended. */
+  _handleErrorEvent(error: Error): void {
+    if (this._connecting) return this.#failConnecting(error)
+    this._queryable = false
+    this.#lost ??= error
+    if (this.listenerCount('error') > 0) guarded(() => this.emit('error', error))
+    else process.emitWarning(`A client lost its connection, and nobody listens: ${error.message}`)
+  }
+
+  /** The first that fails it is told. */
+  #failConnecting(error: Error): void {
+    if (this._connectionError) return
+    this._connectionError = true
+    clearTimeout(this.connectionTimeoutHandle)
+    const callback = this.#connectionCallback
+    if (callback) guarded(callback, error)
+  }
+
+  /** The transport is closed. */
+  _handleEnd(): void {
+    clearTimeout(this.connectionTimeoutHandle)
+    this._ended = true
+    if (this._connectionError || (this._ending && !this._connecting)) return
+    this._handleErrorEvent(this._terminated())
+  }
+
+  _terminated(): Error {
+    return new Error(this._ending ? 'Connection terminated' : 'Connection terminated unexpectedly')
+  }
+
+  /** Why queries are not taken. */
+  _notQueryable(): Error {
+    const isClosed = this._ending && this._queryable && !this._connectionError
+    return isClosed
+      ? new Error('Client was closed and is not queryable')
+      : new Error('Client has encountered a connection error and is not queryable', {
+          cause: this.#lost,
+        })
+  }
+
+  /** Calls the function that stands for the password, and takes what it returns in its place. */
+  async _askPassword(): Promise<void> {
+    const ask = this.password as (parameters: ConnectionParameters) => unknown
+    const password = await ask(this.connectionParameters)
+    if (password !== undefined && typeof password !== 'string') {
+      throw new TypeError('Password must be a string')
+    }
+    this.connectionParameters.password = this.password = password ?? null
+  }
+}
+
+function numberOr(value: unknown, otherwise: number): number {
+  const text = typeof value === 'string' ? value.trim() : ''
+  const number = typeof value === 'number' ? value : text === '' ? NaN : Number(text)
+  return Number.isFinite(number) ? number : otherwise
+}
+
+/** As in pg. */
+const SCRAM_ITERATIONS_MAX = 100_000

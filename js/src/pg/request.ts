@@ -1,0 +1,229 @@
+import { End, OUTCOMES, type Outcome } from '../engine/exports'
+import type { Receiver } from '../engine/link'
+import { memory } from '../engine/memory'
+import type { Abort } from './abort'
+import type { ColumnsCache, Columns, RowReader } from './columns'
+import { databaseError } from './error'
+import type { Query } from './query'
+import { Result } from './result'
+import type { TypeSource } from './types'
+
+/** What came of a query: a result, or one for each statement of a text with several. */
+export type Results = Result | Result[]
+
+/** Called once: with an error, or with null and what came. */
+export type Callback = (error: Error | null, results?: Results) => void
+
+/** An error of a query says what is known of its effect. */
+export type QueryError = Error & { outcome?: Outcome }
+
+/** What a request needs of the session that it belongs to. */
+export interface Home {
+  readonly columns: ColumnsCache
+  /** The letter of a ReadyForQuery. */
+  status(code: number): void
+  /** Why requests end with the connection. A new error each time, for each has an outcome of its own. */
+  lost(): Error
+  /** One that was sent or queued is over: before it is told, and after. */
+  ending(): void
+  ended(how: number): void
+}
+
+/** A query on its way: it reads the reply and settles its promise or calls back, once. */
+export class Request implements Receiver {
+  /** Its place in the engine's queue; 0 once it was sent. */
+  place = 0
+  /** Who called, in one of three ways: a promise, a callback, or a query that emits. */
+  resolve: ((results: Results | Promise<never>) => void) | undefined = undefined
+  callback: Callback | undefined = undefined
+  query: Query | undefined = undefined
+  abort: Abort | undefined = undefined
+  /** Whether values are to come in binary form. */
+  readonly binary: boolean
+  private readonly home: Home
+  private readonly source: TypeSource
+  private readonly asArray: boolean
+  private result: Result
+  private results: Results
+  private read: RowReader | undefined = undefined
+  private keepsRows = true
+  private isBroken = false
+  private fault: unknown = undefined
+
+  constructor(home: Home, source: TypeSource, asArray: boolean, binary: boolean) {
+    this.home = home
+    this.source = source
+    this.asArray = asArray
+    this.binary = binary
+    this.result = this.results = new Result(asArray ? 'array' : undefined, source)
+  }
+
+  /** This query tells of what comes. */
+  emitTo(query: Query): void {
+    this.query = query
+    query._request = this
+    query._result = this.result
+  }
+
+  received(start: number, end: number, statement: number): void {
+    let at = start
+    if (statement !== 0 && this.read === undefined && memory.bytes[at] !== ROW_DESCRIPTION) {
+      const columns = this.home.columns.of(statement)
+      if (columns !== undefined) this.describe(columns)
+    }
+    while (at < end) {
+      const tag = memory.bytes[at] as number
+      const next = at + 1 + memory.int32(at + 1)
+      if (tag === DATA_ROW) this.row(at)
+      else if (tag === COMMAND_COMPLETE) this.complete(memory.text(at + 5, next - 1))
+      else if (tag === READY_FOR_QUERY) this.home.status(memory.bytes[at + 5] as number)
+      else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
+      at = next
+    }
+  }
+
+  restarted(): void {
+    this.read = undefined
+    this.isBroken = false
+    this.result = this.results = new Result(this.asArray ? 'array' : undefined, this.source)
+    if (this.query !== undefined) this.query._result = this.result
+  }
+
+  ended(how: number, outcome: number, start: number, end: number): void {
+    const { home } = this
+    home.ending()
+    this.abort?.forget()
+    if (how <= End.PROVISIONAL) this.succeed()
+    else this.fail(this.errorOf(how, start, end), OUTCOMES[outcome])
+    home.ended(how)
+  }
+
+  notCancelled(): void {
+    this.abort?.notPossible()
+  }
+
+  /** What is told where it was taken back. */
+  cancelled(): Error {
+    return this.abort?.error() ?? new Error('Query was cancelled')
+  }
+
+  /** Tells who called that it failed. Nothing is told after it. */
+  fail(given: unknown, outcome: Outcome | undefined): void {
+    const error = this.abort?.explain(given) ?? given
+    if (outcome !== undefined && error instanceof Error) (error as QueryError).outcome = outcome
+    const { resolve, callback, query } = this
+    this.resolve = this.callback = this.query = undefined
+    if (resolve !== undefined) resolve(rejection(error))
+    else if (callback !== undefined) guarded(callback, error as Error)
+    else if (query !== undefined) guarded(emitError, query, error as Error)
+  }
+
+  private succeed(): void {
+    if (this.isBroken) return this.fail(this.fault, 'Applied')
+    const { resolve, callback, query, results } = this
+    this.resolve = this.callback = this.query = undefined
+    if (resolve !== undefined) return resolve(results)
+    if (callback !== undefined) guarded(callback, null, results)
+    else if (query !== undefined) guarded(succeedQuery, query, results)
+  }
+
+  private errorOf(how: number, start: number, end: number): unknown {
+    // The rows could not be read, and then the server failed: what was first is told.
+    if (this.isBroken) return this.fault
+    if (how === End.SERVER) return databaseError(start, end)
+    if (how === End.DEADLINE) return new Error('Query read timeout')
+    if (how === End.CANCELLED) return this.cancelled()
+    return this.home.lost()
+  }
+
+  private describeAt(at: number, statement: number): void {
+    try {
+      const columns = this.home.columns.read(at, statement)
+      this.describe(columns, statement !== 0)
+    } catch (error) {
+      this.break(error)
+    }
+  }
+
+  /** `ofStatement`: they were described before anyone said in which form the values are to come. */
+  private describe(columns: Columns, ofStatement = true): void {
+    this.next()
+    const { query } = this
+    const form = this.binary && ofStatement ? columns.asBinary : columns
+    this.result.addFields(form.fields.slice())
+    this.read = form.reader(this.source, this.asArray)
+    if (query !== undefined) this.keepsRows = query._keepsRows()
+  }
+
+  private row(at: number): void {
+    const { read, query, result } = this
+    if (this.isBroken || read === undefined) return
+    try {
+      const row = read(at)
+      if (this.keepsRows) result.rows.push(row)
+      if (query !== undefined) guarded(emitRow, query, row, result)
+    } catch (error) {
+      this.break(error)
+    }
+  }
+
+  private complete(tag: string): void {
+    this.next()
+    this.result.addCommandComplete(tag)
+  }
+
+  /** A statement behind another one has a result of its own. */
+  private next(): void {
+    if (this.result.command === null) return
+    const result = new Result(this.asArray ? 'array' : undefined, this.source)
+    if (Array.isArray(this.results)) this.results.push(result)
+    else this.results = [this.result, result]
+    this.result = result
+    this.read = undefined
+  }
+
+  private break(error: unknown): void {
+    this.isBroken = true
+    this.fault = error
+  }
+}
+
+/** What the caller's code throws is the caller's, and must not stop the reading of replies. */
+export function guarded<A extends unknown[]>(call: (...args: A) => unknown, ...args: A): void {
+  try {
+    call(...args)
+  } catch (error) {
+    process.nextTick(rethrow, error)
+  }
+}
+
+function rethrow(error: unknown): never {
+  throw error
+}
+
+function emitError(query: Query, error: Error): void {
+  if (query.callback) query.callback(error)
+  else query.emit('error', error)
+}
+
+function emitRow(query: Query, row: unknown, result: Result): void {
+  query.emit('row', row, result)
+}
+
+function succeedQuery(query: Query, results: Results): void {
+  query._results = results
+  if (query.callback) guarded(query.callback, null, results)
+  query.emit('end', results)
+}
+
+/** In a turn of its own the stack leads to those who wait, and not to the socket. */
+async function rejection(error: unknown): Promise<never> {
+  await null
+  if (error instanceof Error) Error.captureStackTrace(error)
+  throw error
+}
+
+const DATA_ROW = 0x44
+const COMMAND_COMPLETE = 0x43
+const READY_FOR_QUERY = 0x5a
+const ROW_DESCRIPTION = 0x54

@@ -1,0 +1,304 @@
+import { Close, Refused } from '../engine/exports'
+import { Link, type Owner, type Parameter } from '../engine/link'
+import { memory } from '../engine/memory'
+import { sendCancel } from './cancel'
+import { ColumnsCache } from './columns'
+import type { Connection, Opener } from './connect'
+import { databaseError, notice } from './error'
+import type { Life } from './life'
+import { guarded, type Home, type Request } from './request'
+import { engineSettings } from './settings'
+import { Waiting } from './waiting'
+
+/** What NOTIFY says. */
+export class NotificationMessage {
+  readonly name = 'notification'
+  constructor(
+    readonly length: number,
+    readonly processId: number,
+    readonly channel: string,
+    readonly payload: string,
+  ) {}
+}
+
+/** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
+export class Session implements Owner, Opener, Home {
+  readonly columns = new ColumnsCache()
+  /** Requests that wait for the login. */
+  readonly waiting: Waiting[] = []
+  readonly #client: Life
+  readonly #connection: Connection
+  #link: Link | undefined
+  #isReady = false
+  #isGone = false
+  /** Requests that the engine has. */
+  #pending = 0
+  #why: Error | undefined
+
+  constructor(client: Life, connection: Connection) {
+    this.#client = client
+    this.#connection = connection
+  }
+
+  open(): void {
+    this.#connection.open(this.#client.port, this.#client.host, this)
+  }
+
+  /** Requests that were sent and not answered. */
+  get inFlight(): number {
+    return this.#link?.inFlight ?? 0
+  }
+
+  /** Whether nothing waits for an answer. */
+  get isIdle(): boolean {
+    return this.#pending === 0 && this.inFlight === 0 && this.waiting.length === 0
+  }
+
+  get isReady(): boolean {
+    return this.#isReady
+  }
+
+  get isGone(): boolean {
+    return this.#isGone
+  }
+
+  // --- requests ---
+
+  submit(
+    request: Request,
+    flags: number,
+    text: string,
+    name: string,
+    parameters: readonly Parameter[],
+    timeout: number,
+  ): void {
+    const link = this.#link
+    if (link === undefined || !this.#isReady) {
+      this.waiting.push(new Waiting(this, { request, flags, text, name, parameters, timeout }))
+      return
+    }
+    const place = link.submit(request, flags, text, name, parameters, timeout)
+    if (place < 0) return later(request, this.#refusal(place, name))
+    if (name !== '') this.#connection.parsedStatements[name] = text
+    request.place = place
+    this.#pending++
+    this.#client.hasExecuted = true
+  }
+
+  /** Ends a request early, if that harms no other. */
+  abandon(request: Request): void {
+    const at = this.waiting.findIndex((it) => it.call.request === request)
+    if (at >= 0) {
+      this.waiting.splice(at, 1)[0]?.stop()
+      request.fail(request.cancelled(), 'NotSent')
+    } else if (request.place === 0 || !this.#link?.takeBack(request.place)) {
+      this.#link?.wantCancel(request)
+    }
+  }
+
+  #refusal(place: number, name: string): Error {
+    if (place === Refused.NAME_TAKEN) return nameTaken(name)
+    if (place === Refused.FULL) return new Error('Too many queries wait on this client')
+    if (place === Refused.CLOSED) return this.#client._notQueryable()
+    return new Error('A query has a zero byte in its text or name, or is too large')
+  }
+
+  status(code: number): void {
+    this.#client._txStatus = STATUS[code] ?? null
+  }
+
+  lost(): Error {
+    const why = this.#why ?? this.#client._terminated()
+    // The properties of a system's error as well.
+    return Object.assign(new Error(why.message), why)
+  }
+
+  ending(): void {
+    this.#pending--
+  }
+
+  ended(how: number): void {
+    const client = this.#client
+    if (how !== 0 && !this.#isGone && this.#link) client._txStatus = this.#link.status
+    if (this.#pending === 0 && client._queryable && !this.#isGone) guarded(emitDrain, client)
+  }
+
+  // --- the transport ---
+
+  opened(): void {
+    const client = this.#client
+    const { password } = client
+    if (typeof password === 'function') {
+      client._askPassword().then(
+        () => this.#logIn(),
+        (error: Error) => this.#refuse(error),
+      )
+    } else {
+      this.#logIn()
+    }
+  }
+
+  received(chunk: Buffer): void {
+    this.#link?.receive(chunk)
+  }
+
+  failed(error: Error): void {
+    this.#why = error
+    this.#client._handleErrorEvent(error)
+  }
+
+  gone(): void {
+    const link = this.#link
+    this.#isGone = true
+    guarded(() => this.#client._handleEnd())
+    for (const waiting of this.waiting.splice(0)) {
+      waiting.stop()
+      waiting.call.request.fail(this.lost(), 'NotSent')
+    }
+    link?.peerClosed()
+    process.nextTick(() => this.#client.emit('end'))
+    // Whoever walks its records has come to the end by then.
+    setImmediate(() => link?.free())
+  }
+
+  #logIn(): void {
+    if (this.#isGone) return
+    const client = this.#client
+    const { connectionParameters: parameters, password } = client
+    const text = typeof password === 'string' ? password : null
+    const secure = Boolean(client.ssl)
+    try {
+      const settings = engineSettings(parameters, text, secure, client._engineOptions)
+      this.#link = new Link(this.#connection.stream, settings, this)
+    } catch (error) {
+      this.#refuse(error as Error)
+    }
+  }
+
+  #refuse(error: Error): void {
+    this.#client._handleErrorEvent(error)
+    this.#connection.end()
+  }
+
+  /** Says goodbye when all is answered. */
+  terminate(): void {
+    this.#connection._ending = true
+    if (this.#link !== undefined && this.#isReady) this.#link.terminate()
+    else this.#connection.end()
+  }
+
+  // --- what belongs to no request ---
+
+  ready(process: number, settings: string[]): void {
+    const client = this.#client
+    this.#isReady = true
+    client.processID = process | 0
+    client._txStatus = 'I'
+    for (let i = 0; i + 1 < settings.length; i += 2) {
+      this.#parameter(settings[i] as string, settings[i + 1] as string)
+    }
+    for (const waiting of this.waiting.splice(0)) {
+      const { request, flags, text, name, parameters } = waiting.call
+      this.submit(request, flags, text, name, parameters, waiting.stop())
+    }
+    client._handleReady()
+  }
+
+  notice(start: number, end: number): void {
+    guarded((message) => this.#client.emit('notice', message), notice(start, end))
+  }
+
+  notification(start: number, end: number): void {
+    const zero = memory.bytes.indexOf(0, start + 9)
+    const message = new NotificationMessage(
+      memory.int32(start + 1),
+      memory.int32(start + 5),
+      memory.text(start + 9, zero),
+      memory.text(zero + 1, end - 1),
+    )
+    guarded(() => this.#client.emit('notification', message))
+  }
+
+  parameterStatus(start: number, end: number): void {
+    const [name, value] = memory.text(start + 5, end - 1).split('\0')
+    this.#parameter(name ?? '', value ?? '')
+  }
+
+  #parameter(parameterName: string, parameterValue: string): void {
+    const length = 6 + Buffer.byteLength(parameterName) + Buffer.byteLength(parameterValue)
+    const message = { length, parameterName, parameterValue, name: 'parameterStatus' }
+    guarded(() => this.#connection.emit('parameterStatus', message))
+  }
+
+  full(): void {
+    if (this.#client.pipeline) guarded(() => this.#client.emit('pipelineFull'))
+  }
+
+  drained(): void {
+    if (this.#client.pipeline) guarded(() => this.#client.emit('pipelineDrain'))
+  }
+
+  cancel(): void {
+    const { port, host } = this.#client
+    if (this.#link !== undefined) sendCancel(this.#link, this.#connection, port, host)
+  }
+
+  astray(): void {
+    this.#client._queryable = false
+    this.#link?.terminate()
+  }
+
+  forgotten(statement: number): void {
+    this.columns.forget(statement)
+  }
+
+  closed(why: number, start: number, end: number): void {
+    if (this.#isGone) return
+    const client = this.#client
+    if (why === Close.HOST) {
+      // The goodbye is written by then.
+      setImmediate(() => this.#connection.end())
+    } else if (why === Close.SERVER) {
+      // Where a query runs, its own error is what the server said.
+      const error = databaseError(start, end)
+      client._queryable = false
+      if (!this.#isReady || this.#pending === 0) client._handleErrorEvent(error)
+      this.#connection.stream.end()
+    } else {
+      this.#why = new Error(why === Close.STALLED ? STALLED : textOf(memory.text(start, end)))
+      client._handleErrorEvent(this.#why)
+      this.#connection.stream.destroy()
+    }
+  }
+}
+
+/** Fails a request that was not taken, when who called has what the call returns. */
+export function later(request: Request, error: unknown): void {
+  process.nextTick(failUnsent, request, error)
+}
+
+function failUnsent(request: Request, error: unknown): void {
+  request.abort?.forget()
+  request.fail(error, 'NotSent')
+}
+
+export function nameTaken(name: string): Error {
+  return new Error(
+    `Prepared statements must be unique - '${name}' was used for a different statement`,
+  )
+}
+
+function emitDrain(client: Life): void {
+  client.emit('drain')
+}
+
+/** The words of pg where there is a word of pg's. */
+function textOf(text: string): string {
+  return text.startsWith('the server asks for a password and none')
+    ? 'SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string'
+    : text
+}
+
+const STATUS: { readonly [code: number]: string } = { 0x49: 'I', 0x54: 'T', 0x45: 'E' }
+
+const STALLED = 'Connection terminated: the server took no bytes for too long'

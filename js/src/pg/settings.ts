@@ -1,0 +1,69 @@
+import type { ConnectionParameters } from './parameters'
+import type { Pipelining } from './pipeline'
+import { saslprep } from './saslprep'
+
+/** What of a client's configuration the engine is told beside the parameters of the connection. */
+export interface EngineOptions {
+  pipelining: Pipelining
+  /** Texts that come often are prepared. */
+  autoPrepare: boolean
+  scramMaxIterations: number
+}
+
+/** The settings of the engine for one connection. `secure`: nobody else can read it. */
+export function engineSettings(
+  parameters: ConnectionParameters,
+  password: string | null,
+  secure: boolean,
+  { pipelining, autoPrepare, scramMaxIterations }: EngineOptions,
+): [string, string][] {
+  const settings: [string, string][] = [
+    ['user', parameters.user ?? ''],
+    ['secure_channel', secure ? '1' : '0'],
+    // As libpq and pg: who asks for it gets it.
+    ['allow_cleartext', '1'],
+    ['scram_iterations_max', String(scramMaxIterations || UNLIMITED)],
+    ['in_flight_max', String(pipelining.window)],
+    ['queue_max', String(QUEUE_MAX)],
+    ['queue_bytes_max', String(QUEUE_BYTES_MAX)],
+    ['stall_timeout_ms', String(STALL_TIMEOUT_MS)],
+  ]
+  if (parameters.database) settings.push(['database', parameters.database])
+  if (password !== null) settings.push(['password', saslprep(password)])
+  if (!autoPrepare) settings.push(['prepare_threshold', '0'])
+  for (const [name, value] of startupParameters(parameters)) {
+    settings.push([`parameter.${name}`, value])
+  }
+  for (const [name, value] of settings) {
+    if (value.includes('\0')) throw new Error(`The parameter ${name} has a zero byte in it`)
+  }
+  return settings
+}
+
+function* startupParameters(parameters: ConnectionParameters): Generator<[string, string]> {
+  const name = parameters.application_name || parameters.fallback_application_name
+  if (name) yield ['application_name', name]
+  if (parameters.replication) yield ['replication', String(parameters.replication)]
+  for (const timeout of TIMEOUTS) {
+    if (parameters[timeout]) yield [timeout, String(parseInt(String(parameters[timeout]), 10))]
+  }
+  if (parameters.options) yield ['options', parameters.options]
+}
+
+const TIMEOUTS = [
+  'statement_timeout',
+  'lock_timeout',
+  'idle_in_transaction_session_timeout',
+] as const
+
+/** The largest number that the engine takes. */
+const UNLIMITED = 0xffff_ffff
+
+/** Queries that may wait: pg has no limit, and a program that fills this one has none either. */
+const QUEUE_MAX = 1_000_000
+
+/** Bytes of them. */
+const QUEUE_BYTES_MAX = 256 << 20
+
+/** As long as TCP itself tries: pg waits for ever, and a server that is busy for long may not read. */
+const STALL_TIMEOUT_MS = 900_000

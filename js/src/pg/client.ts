@@ -146,7 +146,8 @@ export class Client extends Life {
     // One function for all: none has to be made for each query.
     const promise = new this._Promise<Results>(executor)
     request.resolve = resolveOfLast
-    return promise
+    request.reject = rejectOfLast
+    return promise.catch(rethrow)
   }
 
   readonly #abandon = (request: Request): void => this._session.abandon(request)
@@ -224,8 +225,16 @@ const NONE: readonly Parameter[] = []
 /** The protocol counts them in two bytes. */
 const PARAMETERS_MAX = 65_535
 
-let resolveOfLast: (results: Results | Promise<never>) => void
+let resolveOfLast: (results: Results) => void
+let rejectOfLast: (error: unknown) => void
 
-function executor(resolve: (results: Results | Promise<never>) => void): void {
+function executor(resolve: (results: Results) => void, reject: (error: unknown) => void): void {
   resolveOfLast = resolve
+  rejectOfLast = reject
+}
+
+/** From here the stack leads to those who wait, and not to the socket. */
+function rethrow(error: unknown): never {
+  if (error instanceof Error) Error.captureStackTrace(error)
+  throw error
 }

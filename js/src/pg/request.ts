@@ -34,7 +34,8 @@ export class Request implements Receiver {
   /** Its place in the engine's queue; 0 once it was sent. */
   place = 0
   /** Who called, in one of three ways: a promise, a callback, or a query that emits. */
-  resolve: ((results: Results | Promise<never>) => void) | undefined = undefined
+  resolve: ((results: Results) => void) | undefined = undefined
+  reject: ((error: unknown) => void) | undefined = undefined
   callback: Callback | undefined = undefined
   query: Query | undefined = undefined
   abort: Abort | undefined = undefined
@@ -111,9 +112,9 @@ export class Request implements Receiver {
   fail(given: unknown, outcome: Outcome | undefined): void {
     const error = this.abort?.explain(given) ?? given
     if (outcome !== undefined && error instanceof Error) (error as QueryError).outcome = outcome
-    const { resolve, callback, query } = this
-    this.resolve = this.callback = this.query = undefined
-    if (resolve !== undefined) resolve(rejection(error))
+    const { reject, callback, query } = this
+    this.resolve = this.reject = this.callback = this.query = undefined
+    if (reject !== undefined) reject(error)
     else if (callback !== undefined) guarded(callback, error as Error)
     else if (query !== undefined) guarded(emitError, query, error as Error)
   }
@@ -121,7 +122,7 @@ export class Request implements Receiver {
   private succeed(): void {
     if (this.isBroken) return this.fail(this.fault, 'Applied')
     const { resolve, callback, query, results } = this
-    this.resolve = this.callback = this.query = undefined
+    this.resolve = this.reject = this.callback = this.query = undefined
     if (resolve !== undefined) return resolve(results)
     if (callback !== undefined) guarded(callback, null, results)
     else if (query !== undefined) guarded(succeedQuery, query, results)
@@ -214,13 +215,6 @@ function succeedQuery(query: Query, results: Results): void {
   query._results = results
   if (query.callback) guarded(query.callback, null, results)
   query.emit('end', results)
-}
-
-/** In a turn of its own the stack leads to those who wait, and not to the socket. */
-async function rejection(error: unknown): Promise<never> {
-  await null
-  if (error instanceof Error) Error.captureStackTrace(error)
-  throw error
 }
 
 const DATA_ROW = 0x44

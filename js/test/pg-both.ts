@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict'
+import { after, test } from 'node:test'
+
+import { Client, Query, Result, type ClientConfig } from '../src/pg'
+
+/** The same surface, by pg itself. */
+const theirs = require('pg') as { Client: typeof Client; Query: typeof Query }
+
+export const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
+
+/** One of the two, and what it is made with. */
+export interface Side {
+  name: 'pg' | 'onetrip'
+  Client: typeof Client
+  Query: typeof Query
+}
+
+const OURS: Side = { name: 'onetrip', Client, Query }
+const THEIRS: Side = { name: 'pg', ...theirs }
+
+const open = new Set<Client>()
+after(() => Promise.all([...open].map((client) => client.end())))
+
+/** A client that is connected, and ended when the file's tests are over. */
+export async function connected(config: ClientConfig = {}, side = OURS): Promise<Client> {
+  const client = new side.Client({ connectionString: url, ...config })
+  open.add(client)
+  client.once('end', () => open.delete(client))
+  await client.connect()
+  return client
+}
+
+/** A test that does the same with both, and compares what it returns. Returned errors are compared by their fields. */
+export function both(
+  name: string,
+  run: (client: Client, side: Side) => Promise<unknown>,
+  config: ClientConfig = {},
+): void {
+  test(name, { timeout: 20_000 }, async () => {
+    const [expected, actual] = await Promise.all(
+      [THEIRS, OURS].map(async (side) => {
+        const client = await connected(config, side)
+        return plain(await run(client, side))
+      }),
+    )
+    assert.deepEqual(actual, expected)
+  })
+}
+
+/** The same without a client. */
+export function bothAlone(name: string, run: (side: Side) => Promise<unknown>): void {
+  test(name, { timeout: 20_000 }, async () => {
+    assert.deepEqual(plain(await run(OURS)), plain(await run(THEIRS)))
+  })
+}
+
+/** What a promise comes to: its value or its error. */
+export async function settled(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    return await promise
+  } catch (error) {
+    return error
+  }
+}
+
+/** A client's error, or the next event of it. */
+export function event(emitter: NodeJS.EventEmitter, name: string): Promise<unknown> {
+  return new Promise((resolve) => emitter.once(name, resolve))
+}
+
+/** As values that can be compared: classes differ, and stacks, and errors of ours say more. */
+export function plain(value: unknown): unknown {
+  if (value instanceof Error) {
+    const { outcome: _, ...fields } = value as Error & { outcome?: string }
+    return [value.constructor.name, value.message, fields]
+  }
+  if (Array.isArray(value)) return value.map(plain)
+  if (value instanceof Date || Buffer.isBuffer(value) || typeof value !== 'object' || value === null) {
+    return value
+  }
+  if (isResult(value)) {
+    const { command, rowCount, oid, rows, fields, rowAsArray, _prebuiltEmptyResultObject } = value
+    // Tables are made anew for each.
+    const columns = fields.map((field) => ({ ...field, tableID: field.tableID > 0 }))
+    return { command, rowCount, oid, rows: rows.map(plain), columns, rowAsArray, _prebuiltEmptyResultObject }
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, plain(part)]))
+}
+
+function isResult(value: object): value is Result {
+  return value.constructor.name === 'Result'
+}

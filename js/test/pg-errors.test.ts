@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { DatabaseError, type QueryError } from '../src/pg'
+import { both, connected, settled } from './pg-both'
+
+/** What fails, and with which values. */
+const FAILING: readonly [string, unknown[]?][] = [
+  ['selec 1'],
+  ['select 1 / 0'],
+  ['select * from no_such_table'],
+  ['select no_such_column from pg_class'],
+  ['select no_such_function(1)'],
+  ["select 'x'::int"],
+  ["select '2024-02-30'::date"],
+  ["select '{'::json"],
+  ["select 'é' ->> 1"],
+  ['select $1::int', ['x']],
+  ['select $1::int, $2::int', [1]],
+  ['select $1::int', [1, 2]],
+  ['select $1', [{ a: 1 }, 2]],
+  ['select 1 from pg_class for update limit 1 nowait foo'],
+  ['insert into things values (1, null, 5)'],
+  ["insert into things values (1, 'a', 5), (1, 'b', 6)"],
+  ["insert into things values (2, 'a', -5)"],
+  ["insert into things values (3, 'toolong', 5)"],
+  ["insert into parts values (1, 99)"],
+  ['drop table things'],
+  ['create temp table things (i int)'],
+  ["do $$ begin raise exception 'own' using errcode = 'P0042', detail = 'd', hint = 'h', column = 'c', table = 't'; end $$"],
+  ["do $$ begin perform 1 / 0; end $$"],
+  ['set no_such_setting = 1'],
+  ["set client_min_messages = 'x'"],
+  ['commit prepared $$x$$'],
+  ['vacuum; select 1'],
+  ['select $1::text', ['a\0b']],
+  ['copy things from stdin'],
+  ['listen'],
+  ['execute no_such_statement'],
+  ['fetch no_such_cursor'],
+  ['select 1; select 1 / 0; select 2'],
+]
+
+both('each error has the fields that pg gives it', async (client) => {
+  await client.query(`create temp table things (id int primary key, name varchar(3) not null, n int check (n > 0));
+    create temp table parts (id int, thing int references things)`)
+  const errors = []
+  for (const [text, values] of FAILING) {
+    const error = await settled(client.query(text, values))
+    assert.ok(error instanceof Error, text)
+    errors.push([text, error])
+  }
+  return errors
+})
+
+both('in a transaction that failed all fails until its end', async (client) => {
+  await client.query('begin')
+  const seen = [await settled(client.query('select 1 / 0'))]
+  seen.push(await settled(client.query('select $1::int', [1])), await client.query('commit'))
+  return [...seen, await client.query('select 1')]
+})
+
+both('an error that the end of a statement brings is the error of the statement', async (client) => {
+  await client.query('create temp table later (i int unique deferrable initially deferred)')
+  await client.query('insert into later values (1)')
+  const seen = [await settled(client.query('insert into later values ($1)', [1]))]
+  return [...seen, await client.query('select * from later')]
+})
+
+test('errors of the server are of one class and say that nothing was done', async () => {
+  const client = await connected()
+  const error = (await settled(client.query('select 1 / 0'))) as QueryError
+  assert.ok(error instanceof DatabaseError)
+  assert.equal(error.outcome, 'Rejected')
+})
+
+test('what was never sent says so', async () => {
+  const client = await connected()
+  const cases = [client.query({}), client.query({ text: 'select 1', values: 'x' }), client.query('select 1\0')]
+  for (const query of cases) assert.equal(((await settled(query)) as QueryError).outcome, 'NotSent')
+})
+
+test('what was done and can not be read says so', async () => {
+  const client = await connected()
+  client.setTypeParser(23, () => {
+    throw new Error('unreadable')
+  })
+  assert.equal(((await settled(client.query('select 1'))) as QueryError).outcome, 'Applied')
+})

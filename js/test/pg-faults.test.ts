@@ -1,0 +1,260 @@
+import assert from 'node:assert/strict'
+import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net'
+import { after, test } from 'node:test'
+
+import { Client, Query, type ClientConfig, type QueryError, type Result } from '../src/pg'
+import { both, bothAlone, connected, event, settled, url } from './pg-both'
+
+const servers: Server[] = []
+const sockets = new Set<Socket>()
+after(() => {
+  for (const socket of sockets) socket.destroy()
+  for (const server of servers) server.close()
+})
+
+/** A server of our own; returns its port. */
+async function listen(serve: (socket: Socket) => void): Promise<number> {
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    serve(socket)
+  })
+  servers.push(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
+}
+
+/** Where clients are sent to find something else than the real server. */
+function at(port: number, more: ClientConfig = {}): ClientConfig {
+  return { host: '127.0.0.1', port, user: 'postgres', database: 'postgres', ...more }
+}
+
+const real = new URL(url)
+
+/** In between client and server; `cut` takes what of the server's bytes passes before the line is cut. */
+async function proxy(): Promise<{ port: number; cut: (after: number) => void }> {
+  let left = Infinity
+  const port = await listen((client) => {
+    const server = connect(Number(real.port), real.hostname)
+    sockets.add(server)
+    server.on('error', () => {})
+    client.pipe(server)
+    server.on('data', (chunk) => {
+      client.write(chunk.subarray(0, Math.min(left, chunk.length)))
+      left -= chunk.length
+      if (left <= 0) client.destroy()
+    })
+    client.on('close', () => server.destroy())
+    server.on('close', () => client.destroy())
+  })
+  return { port, cut: (after) => (left = after) }
+}
+
+async function kill(client: Client): Promise<void> {
+  const killer = await connected()
+  await killer.query('select pg_terminate_backend($1)', [client.processID])
+}
+
+bothAlone('a connection that the server ends while a query runs fails the query', async (side) => {
+  const client = await connected({}, side)
+  const lost = event(client, 'error')
+  const ended = event(client, 'end')
+  const running = settled(client.query('select pg_sleep(100)'))
+  const queued = settled(client.query('select 1'))
+  await kill(client)
+  const seen = [await running, await queued, await lost, await ended]
+  return [...seen, await settled(client.query('select 2')), client._ending, client._queryable]
+})
+
+bothAlone('a connection that the server ends while it is idle emits errors', async (side) => {
+  const client = await connected({}, side)
+  const errors: unknown[] = []
+  client.on('error', (error) => errors.push(error))
+  const ended = event(client, 'end')
+  await kill(client)
+  await ended
+  return [errors, await settled(client.query('select 2')), await client.end()]
+})
+
+test('a connection that is lost while nobody listens fails what comes later, and ends no process', async () => {
+  const client = await connected()
+  const warned = event(process, 'warning')
+  await kill(client)
+  assert.match(String(await warned), /nobody listens: terminating connection/)
+  const error = (await settled(client.query('select 1'))) as QueryError
+  assert.match(error.message, /not queryable/)
+  assert.equal((error.cause as { code?: string }).code, '57P01')
+  assert.equal(error.outcome, 'NotSent')
+})
+
+for (const pipeline of [false, true]) {
+  for (const after of [0, 1, 5, 30, 61, 2000]) {
+    test(`a line cut ${after} bytes into a reply settles each once, pipeline: ${pipeline}`, async () => {
+      const { port, cut } = await proxy()
+      const client = new Client(at(port, { pipeline }))
+      await client.connect()
+      await client.query('select 1')
+      client.on('error', () => {})
+      const ended = event(client, 'end')
+      let settlements = 0
+      const asked = Array.from({ length: 5 }, (_, i) => {
+        const text = i === 0 ? "select repeat('x', 3000) a" : 'select 1'
+        return settled(client.query(text, i === 1 ? [] : undefined)).finally(() => settlements++)
+      })
+      client.query('select 1', () => settlements++)
+      cut(after)
+      const errors = (await Promise.all(asked)) as QueryError[]
+      await ended
+      assert.equal(settlements, 6)
+      for (const error of errors) assert.equal(error.message, 'Connection terminated unexpectedly')
+      assert.equal(errors[0]?.outcome, 'Unknown')
+      assert.equal(errors[4]?.outcome, pipeline ? 'Unknown' : 'NotSent')
+    })
+  }
+}
+
+const NONSENSE: { readonly [name: string]: Buffer } = {
+  text: Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n'),
+  zeros: Buffer.alloc(100),
+  'an unknown message': Buffer.from([0x7a, 0, 0, 0, 4]),
+  'a length without end': Buffer.from([0x52, 0x7f, 0xff, 0xff, 0xff, 0]),
+  'a reply before the login': Buffer.from([0x44, 0, 0, 0, 6, 0, 0]),
+}
+
+for (const [name, bytes] of Object.entries(NONSENSE)) {
+  test(`a server that answers the login by ${name} fails it`, { timeout: 10_000 }, async () => {
+    const port = await listen((socket) => socket.once('data', () => socket.write(bytes)))
+    const client = new Client(at(port))
+    const early = settled(client.query('select 1'))
+    const ended = event(client, 'end')
+    const error = await settled(client.connect())
+    assert.ok(error instanceof Error)
+    assert.equal(((await early) as QueryError).outcome, 'NotSent')
+    await ended
+    assert.match(String(await settled(client.query('select 1'))), /connection error/)
+  })
+}
+
+/** AuthenticationOk and ReadyForQuery. */
+const WELCOME = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0, 0x5a, 0, 0, 0, 5, 0x49])
+
+for (const [name, bytes] of Object.entries(NONSENSE)) {
+  test(`a server that answers a query by ${name} loses the connection`, { timeout: 10_000 }, async () => {
+    const port = await listen((socket) => {
+      socket.once('data', () => {
+        socket.write(WELCOME)
+        socket.once('data', () => socket.write(bytes))
+      })
+    })
+    const client = new Client(at(port))
+    await client.connect()
+    const [lost, ended] = [event(client, 'error'), event(client, 'end')]
+    const asked = [client.query('select 1'), client.query('select 2')].map(settled)
+    const [head, queued] = (await Promise.all(asked)) as QueryError[]
+    assert.deepEqual([head?.outcome, queued?.outcome], ['Unknown', 'NotSent'])
+    assert.ok((await lost) instanceof Error)
+    await ended
+  })
+}
+
+bothAlone('a server that is not there, and one that says nothing', async (side) => {
+  const nobody = await listen(() => {})
+  servers.at(-1)?.close()
+  const refused = (await settled(new side.Client(at(nobody)).connect())) as { code?: string }
+  const silent = await listen(() => {})
+  const mute = new side.Client(at(silent, { connectionTimeoutMillis: 50 }))
+  const gone = await listen((socket) => socket.once('data', () => socket.end()))
+  return [refused.code, await settled(mute.connect()), await settled(new side.Client(at(gone)).connect())]
+})
+
+bothAlone('a login that the server refuses has the error of the server', async (side) => {
+  const seen = [await settled(new side.Client({ connectionString: url, database: 'no such' }).connect())]
+  const client = new side.Client({ connectionString: `${url}`, user: 'nobody at all', database: 'postgres' })
+  seen.push(await settled(client.connect()))
+  return seen
+})
+
+both('a query that takes too long fails, and the next runs', async (client) => {
+  const slow = settled(client.query({ text: 'select pg_sleep(0.3)', query_timeout: 30 }))
+  const next = client.query('select 1 a')
+  return [await slow, await next]
+})
+
+both('a query that waits too long fails', async (client) => {
+  const slow = client.query('select pg_sleep(0.3)')
+  const waits = settled(client.query({ text: 'select 2', query_timeout: 30 }))
+  return [await waits, await slow, await client.query('select 3 a')]
+}, { query_timeout: 5000 })
+
+test('a timeout leaves neighbours in the pipeline alone', async () => {
+  const client = await connected({ pipeline: true })
+  const slow = settled(client.query({ text: 'select pg_sleep(0.3)', query_timeout: 30 }))
+  const next = client.query('select 1 a')
+  const error = (await slow) as QueryError
+  assert.deepEqual([error.message, error.outcome], ['Query read timeout', 'Unknown'])
+  assert.deepEqual(((await next) as Result).rows, [{ a: 1 }])
+})
+
+test('a signal cancels what the server runs, and only that', async () => {
+  const client = await connected()
+  const controller = new AbortController()
+  const slow = settled(client.query({ text: 'select pg_sleep(100)', signal: controller.signal }))
+  const next = client.query('select 1 a')
+  controller.abort(new Error('enough'))
+  const error = (await slow) as QueryError & { code?: string }
+  assert.deepEqual([error.name, error.code, error.outcome], ['AbortError', 'ABORT_ERR', 'Rejected'])
+  assert.equal((error.cause as { code?: string }).code, '57014')
+  assert.deepEqual(((await next) as Result).rows, [{ a: 1 }])
+})
+
+test('a signal takes back what was not sent', async () => {
+  const client = new Client(url)
+  const signal = AbortSignal.abort()
+  const never = (await settled(client.query({ text: 'select 1', signal }))) as QueryError
+  assert.deepEqual([never.name, never.outcome], ['AbortError', 'NotSent'])
+  const controller = new AbortController()
+  const early = settled(client.query({ text: 'select 1', signal: controller.signal }))
+  controller.abort()
+  assert.equal(((await early) as QueryError).outcome, 'NotSent')
+  await client.connect()
+  const slow = client.query('select pg_sleep(0.1)')
+  const other = new AbortController()
+  const queued = settled(client.query({ text: 'select 1', signal: other.signal }))
+  other.abort()
+  assert.deepEqual([((await queued) as QueryError).outcome], ['NotSent'])
+  await slow
+  await client.end()
+})
+
+test('a signal frees its caller where cancelling would harm a neighbour', async () => {
+  const client = await connected({ pipeline: true })
+  const controller = new AbortController()
+  const slow = settled(client.query({ text: 'select pg_sleep(0.3)', signal: controller.signal }))
+  const next = client.query("insert into pg_temp.never_there select 1")
+  setImmediate(() => controller.abort())
+  const error = (await slow) as QueryError
+  assert.deepEqual([error.name, error.outcome], ['AbortError', 'Unknown'])
+  assert.equal(((await settled(next)) as { code?: string }).code, '42P01')
+})
+
+test('a signal that comes too late changes nothing', async () => {
+  const client = await connected()
+  const controller = new AbortController()
+  const result = (await client.query({ text: 'select 1 a', signal: controller.signal })) as Result
+  controller.abort()
+  assert.deepEqual(result.rows, [{ a: 1 }])
+  await client.query('select 1')
+})
+
+test('cancel ends a Query, sent or queued', async () => {
+  const client = await connected()
+  const running = client.query(new Query('select pg_sleep(100)'))
+  const queued = client.query(new Query('select 1'))
+  const errors = [event(running, 'error'), event(queued, 'error')]
+  new Client(url).cancel(client, queued)
+  new Client(url).cancel(client, running)
+  const [first, second] = (await Promise.all(errors)) as (QueryError & { code?: string })[]
+  assert.deepEqual([first?.code, first?.outcome], ['57014', 'Rejected'])
+  assert.deepEqual([second?.message, second?.outcome], ['Query was cancelled', 'NotSent'])
+  assert.deepEqual(((await client.query('select 2 a')) as Result).rows, [{ a: 2 }])
+})

@@ -72,15 +72,17 @@ export function event(emitter: NodeJS.EventEmitter, name: string): Promise<unkno
 export function plain(value: unknown): unknown {
   if (value instanceof Error) {
     const { outcome: _, ...fields } = value as Error & { outcome?: string }
-    return [value.constructor.name, value.message, fields]
+    return [value.constructor.name, value.message, plain(fields)]
   }
   if (Array.isArray(value)) return value.map(plain)
+  // So do schemas of temporary tables.
+  if (typeof value === 'string') return value.replace(/^pg_temp_\d+$/, 'pg_temp')
   if (value instanceof Date || Buffer.isBuffer(value) || typeof value !== 'object' || value === null) {
     return value
   }
   if (isResult(value)) {
     const { command, rowCount, oid, rows, fields, rowAsArray, _prebuiltEmptyResultObject } = value
-    // Tables are made anew for each.
+  // Tables are made anew for each.
     const columns = fields.map((field) => ({ ...field, tableID: field.tableID > 0 }))
     return { command, rowCount, oid, rows: rows.map(plain), columns, rowAsArray, _prebuiltEmptyResultObject }
   }

@@ -175,6 +175,16 @@ export class Client extends Life {
     return this._session.isReady && this._session.isIdle
   }
 
+  /** As many as wait to be sent; what they are is not known here. */
+  get _queryQueue(): readonly undefined[] {
+    return new Array<undefined>(this._session.queued)
+  }
+
+  /** Something while a query runs, and null otherwise; which query it is is not known here. */
+  get activeQuery(): object | null {
+    return this._session.inFlight > 0 ? this._session : null
+  }
+
   /** `I`, `T` (in a transaction) or `E` (in one that failed), as the server told last; null before. */
   getTransactionStatus(): string | null {
     return this._txStatus

@@ -48,7 +48,8 @@ export class Life extends EventEmitter {
   secretKey: number | null = null
   ssl: ConnectionParameters['ssl']
   sslNegotiation: string
-  hasExecuted = false
+  /** Whether a query was sent. */
+  declare hasExecuted: boolean | undefined
   _Promise: PromiseConstructor
   _types: TypeOverrides
   _ending = false

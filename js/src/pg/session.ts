@@ -49,6 +49,11 @@ export class Session implements Owner, Opener, Home {
     return this.#link?.inFlight ?? 0
   }
 
+  /** Requests that wait to be sent. */
+  get queued(): number {
+    return this.waiting.length + (this.#link?.queued ?? 0)
+  }
+
   /** Whether nothing waits for an answer. */
   get isIdle(): boolean {
     return this.#pending === 0 && this.inFlight === 0 && this.waiting.length === 0
@@ -158,7 +163,10 @@ export class Session implements Owner, Opener, Home {
     link?.peerClosed()
     process.nextTick(() => this.#client.emit('end'))
     // Whoever walks its records has come to the end by then.
-    setImmediate(() => link?.free())
+    setImmediate(() => {
+      this.#link = undefined
+      link?.free()
+    })
   }
 
   #logIn(): void {

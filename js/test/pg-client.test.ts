@@ -185,6 +185,15 @@ bothAlone('wrong use is told as pg tells it', async (side) => {
   return seen
 })
 
+both('COPY goes through, and has no source', async (client) => {
+  await client.query('create temp table t (i int)')
+  const seen: unknown[] = []
+  for (const text of ['copy (select 1) to stdout', '/* a */ -- b\n Copy t to stdout']) {
+    seen.push(await client.query(text), await client.query({ text, queryMode: 'extended' }))
+  }
+  return [...seen, await settled(client.query('copy t from stdin')), await client.query('select 1')]
+})
+
 test('a connection that is ended while it opens tells who waits for it', async () => {
   const client = new Client(url)
   const connecting = settled(client.connect())

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { connect as connectTcp, createServer, Socket, type AddressInfo, type Server } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { after, test } from 'node:test'
 import { TLSSocket } from 'node:tls'
 
@@ -107,17 +110,17 @@ for (const [name, answer] of [['no', 'N'], ['an error', 'E'], ['bytes before the
 
 test('nothing is sent where TLS was refused', async () => {
   let sent = ''
-  const closed = new Promise<Promise<unknown>>((resolve) => {
-    void listen((socket) => {
-      socket.on('close', () => resolve(refused))
-      socket.on('data', (chunk) => {
-        sent += chunk.toString('hex')
-        socket.write('N')
-      })
-    }).then((port) => (refused = settled(new Client(at(port, { ssl: true, password: 'secret' })).connect())))
-    let refused: Promise<unknown>
+  const closed: Promise<void>[] = []
+  const port = await listen((socket) => {
+    closed.push(new Promise((resolve) => socket.on('close', () => resolve())))
+    socket.on('data', (chunk) => {
+      sent += chunk.toString('hex')
+      socket.write('N')
+    })
   })
-  assert.match(String(await (await closed)), /does not support SSL/)
+  const refused = await settled(new Client(at(port, { ssl: true, password: 'secret' })).connect())
+  assert.match(String(refused), /does not support SSL/)
+  await closed[0]
   assert.equal(sent, '0000000804d2162f')
 })
 
@@ -154,9 +157,9 @@ test('a Unix socket leads to the server', async (t) => {
   assert.equal(await ask(new Client(at(Number(real.port), { host }))), 2)
 })
 
-bothAlone('a password may come of a function', async (side) => {
-  // A server that asks for the password in clear text, and shows it.
-  const port = await listen((socket) => {
+/** A server that asks for the password in clear text, and shows it. */
+function curious(): Promise<number> {
+  return listen((socket) => {
     socket.once('data', () => {
       socket.write(Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]))
       socket.once('data', (chunk) => {
@@ -166,6 +169,10 @@ bothAlone('a password may come of a function', async (side) => {
       })
     })
   })
+}
+
+bothAlone('a password may come of a function', async (side) => {
+  const port = await curious()
   const connect = (password: unknown): Promise<unknown> =>
     settled(new side.Client(at(port, { password })).connect())
   const fails = () => Promise.reject(new Error('no password today'))
@@ -177,6 +184,23 @@ bothAlone('a password may come of a function', async (side) => {
     await connect(fails),
     await connect(() => 5),
   ]
+})
+
+bothAlone('a password may stand in a file', async (side) => {
+  const port = await curious()
+  const directory = mkdtempSync(join(tmpdir(), 'onetrip-pgpass-'))
+  const file = join(directory, 'pgpass')
+  const lines = ['# all', `other:${port}:*:*:no`, `localhost:${port}:*:postgres:it\\:s \\\\ here`]
+  const seen: unknown[] = []
+  process.env['PGPASSFILE'] = file
+  for (const text of [lines.join('\n'), '*:1:*:*:no\n*:*:*:*:any']) {
+    writeFileSync(file, text)
+    chmodSync(file, 0o600)
+    seen.push(await settled(new side.Client(at(port)).connect()))
+  }
+  delete process.env['PGPASSFILE']
+  rmSync(directory, { recursive: true })
+  return seen
 })
 
 bothAlone('settings of a configuration reach the server', async (side) => {
@@ -201,7 +225,7 @@ bothAlone('the fields that others read', async (side) => {
   const client = new side.Client({ connectionString: url, ssl: false })
   const { user, database, port, host, processID, secretKey, ssl, pipeline, binary, _ending, _queryable } = client
   await client.connect()
-  const known = [typeof client.processID, client.readyForQuery, client.hasExecuted, client._connected]
+  const known = [typeof client.processID, typeof client.secretKey, client.readyForQuery, client.hasExecuted, client._connected]
   await client.end()
   const parameters = { ...client.connectionParameters }
   return [user, database, port, host, processID, secretKey, ssl, pipeline, binary, _ending, _queryable, known, parameters]

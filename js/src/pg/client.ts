@@ -117,7 +117,9 @@ export class Client extends Life {
     let flags: number = Flag.SIMPLE
     let parameters: readonly Parameter[] = NONE
     const given = (values || NONE) as readonly unknown[]
-    if (extended || (text !== '' && given.length > 0)) {
+    // A COPY takes no values, and the engine takes it only as a simple query.
+    const isSimple = given.length === 0 && (!extended || COPY.test(text))
+    if (!isSimple && (extended || text !== '')) {
       flags = request.binary ? Flag.BINARY : 0
       try {
         parameters = prepared(given)
@@ -229,6 +231,9 @@ function prepared(values: readonly unknown[]): Parameter[] {
   for (let i = 0; i < length; i++) parameters[i] = prepareValue(values[i])
   return parameters
 }
+
+/** Behind blanks and comments. */
+const COPY = /^(?:\s+|--.*|\/\*[^]*?\*\/)*copy\b/i
 
 const NONE: readonly Parameter[] = []
 

@@ -45,7 +45,8 @@ export class Life extends EventEmitter {
   readonly pipelineMaxQueries: number
   binary: boolean
   processID: number | null = null
-  secretKey: number | null = null
+  /** Not enumerable either. */
+  declare secretKey: number | null
   ssl: ConnectionParameters['ssl']
   sslNegotiation: string
   /** Whether a query was sent. */
@@ -74,12 +75,8 @@ export class Life extends EventEmitter {
     this.database = parameters.database
     this.port = parameters.port
     this.host = parameters.host
-    Object.defineProperty(this, 'password', {
-      configurable: true,
-      enumerable: false,
-      writable: true,
-      value: parameters.password,
-    })
+    hide(this, 'password', parameters.password)
+    hide(this, 'secretKey', null)
     this.replication = parameters.replication
     const config: ClientConfig = typeof given === 'object' && given !== null ? given : {}
     this._Promise = config.Promise || Promise
@@ -227,6 +224,15 @@ export class Life extends EventEmitter {
     }
     this.connectionParameters.password = this.password = password ?? null
   }
+}
+
+function hide(client: Life, key: string, value: unknown): void {
+  Object.defineProperty(client, key, {
+    configurable: true,
+    enumerable: false,
+    writable: true,
+    value,
+  })
 }
 
 function numberOr(value: unknown, otherwise: number): number {

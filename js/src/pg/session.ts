@@ -6,6 +6,7 @@ import { ColumnsCache } from './columns'
 import type { Connection, Opener } from './connect'
 import { databaseError, notice } from './error'
 import type { Life } from './life'
+import { passwordOfFile } from './pgpass'
 import { guarded, type Home, type Request } from './request'
 import { engineSettings } from './settings'
 import { Waiting } from './waiting'
@@ -30,6 +31,8 @@ export class Session implements Owner, Opener, Home {
   readonly #connection: Connection
   #link: Link | undefined
   #isReady = false
+  /** What came before the login was over. */
+  #greeting: Buffer[] = []
   #isGone = false
   /** Requests that the engine has. */
   #pending = 0
@@ -144,6 +147,7 @@ export class Session implements Owner, Opener, Home {
   }
 
   received(chunk: Buffer): void {
+    if (!this.#isReady) this.#greeting.push(chunk)
     this.#link?.receive(chunk)
   }
 
@@ -173,7 +177,7 @@ export class Session implements Owner, Opener, Home {
     if (this.#isGone) return
     const client = this.#client
     const { connectionParameters: parameters, password } = client
-    const text = typeof password === 'string' ? password : null
+    const text = typeof password === 'string' ? password : (passwordOfFile(parameters) ?? null)
     const secure = Boolean(client.ssl)
     try {
       const settings = engineSettings(parameters, text, secure, client._engineOptions)
@@ -201,6 +205,7 @@ export class Session implements Owner, Opener, Home {
     const client = this.#client
     this.#isReady = true
     client.processID = process | 0
+    client.secretKey = secretKeyIn(Buffer.concat(this.#greeting.splice(0)))
     client._txStatus = 'I'
     for (let i = 0; i + 1 < settings.length; i += 2) {
       this.#parameter(settings[i] as string, settings[i + 1] as string)
@@ -300,6 +305,14 @@ function emitDrain(client: Life): void {
   client.emit('drain')
 }
 
+/** The key of a BackendKeyData; the engine keeps it to itself, and pg shows it. */
+function secretKeyIn(messages: Buffer): number | null {
+  for (let at = 0; at + 13 <= messages.length; at += 1 + messages.readInt32BE(at + 1)) {
+    if (messages[at] === BACKEND_KEY_DATA) return messages.readInt32BE(at + 9)
+  }
+  return null
+}
+
 /** The words of pg where there is a word of pg's. */
 function textOf(text: string): string {
   return text.startsWith('the server asks for a password and none')
@@ -308,5 +321,7 @@ function textOf(text: string): string {
 }
 
 const STATUS: { readonly [code: number]: string } = { 0x49: 'I', 0x54: 'T', 0x45: 'E' }
+
+const BACKEND_KEY_DATA = 0x4b
 
 const STALLED = 'Connection terminated: the server took no bytes for too long'

@@ -1,0 +1,50 @@
+import { readFileSync, statSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+
+import type { ConnectionParameters } from './parameters'
+
+/**
+ * The password of the file `.pgpass` (`PGPASSFILE` names another one) for this connection, if it has one.
+ *
+ * A file that others may read is not used, as in libpq.
+ */
+export function passwordOfFile(parameters: ConnectionParameters): string | undefined {
+  const { env } = process
+  if (env['PGPASSWORD'] !== undefined) return undefined
+  const file = env['PGPASSFILE'] || defaultFile()
+  let text: string
+  try {
+    const { mode } = statSync(file)
+    if (process.platform !== 'win32' && (mode & OTHERS) !== 0) {
+      process.emitWarning(`${file} is not used, since others than its owner have access to it`)
+      return undefined
+    }
+    text = readFileSync(file, 'utf8')
+  } catch {
+    return undefined
+  }
+  const { host, port, database, user } = parameters
+  const wanted = [host || 'localhost', String(port), database || user, user]
+  for (const line of text.split(/\r?\n/)) {
+    const parts = line.startsWith('#') ? [] : partsOf(line)
+    const fits = parts.length >= 5 && wanted.every((it, i) => parts[i] === '*' || parts[i] === it)
+    if (fits) return parts[4]
+  }
+  return undefined
+}
+
+/** Colons part them, unless behind a backslash. */
+function partsOf(line: string): string[] {
+  const parts = line.match(/(?:\\.|[^:\\])*(?::|$)/g) ?? []
+  return parts.map((part) => part.replace(/:$/, '').replace(/\\(.)/g, '$1'))
+}
+
+function defaultFile(): string {
+  return process.platform === 'win32'
+    ? join(process.env['APPDATA'] || './', 'postgresql', 'pgpass.conf')
+    : join(process.env['HOME'] || homedir(), '.pgpass')
+}
+
+/** Any access of the group or of others. */
+const OTHERS = 0o077

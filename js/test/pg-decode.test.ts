@@ -30,7 +30,11 @@ function readRow(
 // First, since the others make kinds of rows too.
 test('code is made once for each kind of row, and kept for a limited number of them', () => {
   const before = generatedReaders()
-  const fresh = (): Field[] => fieldsOf([['only in this test', 23], ['and this', 25]])
+  const fresh = (): Field[] =>
+    fieldsOf([
+      ['only in this test', 23],
+      ['and this', 25],
+    ])
   const parser = (): TypeSource => ({ getTypeParser: () => (text) => text })
   const fields = fresh()
   assert.equal(rowReader(fields, types, 'object'), rowReader(fields, types, 'object'))
@@ -45,11 +49,49 @@ test('code is made once for each kind of row, and kept for a limited number of t
 test('rows have the values, the names and the order that those of pg have, whatever they are', () => {
   const random = seeded()
   const oids = [16, 20, 21, 23, 25, 26, 700, 701, 1043, 1082, 1114, 1184, 1700, 114, 17, 1007, 1186]
-  const names = ['a', 'b', '__proto__', 'constructor', '1', '0', 'é "quoted"', '\u2028', '', "'", '\\', '${x}', 'toString']
-  const texts = ['1', '-1', '0', '12.5', 't', 'f', 'x', '', 'NaN', '2020-01-02', '2020-01-02 03:04:05', '2020-01-02 03:04:05.6+07', '{1,2}', '99999999999999999999', '-', '.', '1.', '.5', '1.5.5', '-0', 'é']
+  const names = [
+    'a',
+    'b',
+    '__proto__',
+    'constructor',
+    '1',
+    '0',
+    'é "quoted"',
+    '\u2028',
+    '',
+    "'",
+    '\\',
+    '${x}',
+    'toString',
+  ]
+  const texts = [
+    '1',
+    '-1',
+    '0',
+    '12.5',
+    't',
+    'f',
+    'x',
+    '',
+    'NaN',
+    '2020-01-02',
+    '2020-01-02 03:04:05',
+    '2020-01-02 03:04:05.6+07',
+    '{1,2}',
+    '99999999999999999999',
+    '-',
+    '.',
+    '1.',
+    '.5',
+    '1.5.5',
+    '-0',
+    'é',
+  ]
   const pick = <T>(list: readonly T[]): T => list[random.below(list.length)] as T
   for (let i = 0; i < 1000; i++) {
-    const fields = fieldsOf(Array.from({ length: random.below(8) }, () => [pick(names), pick(oids)] as const))
+    const fields = fieldsOf(
+      Array.from({ length: random.below(8) }, () => [pick(names), pick(oids)] as const),
+    )
     const values = fields.map(() => (random.below(8) === 0 ? null : pick(texts)))
     for (const mode of MODES) {
       const theirs = new pg.Result(mode) as Result
@@ -64,7 +106,8 @@ test('rows have the values, the names and the order that those of pg have, whate
       const hint = `seed ${random.seed}: ${JSON.stringify([fields.map((f) => [f.name, f.dataTypeID]), values])}`
       assert.deepStrictEqual(actual, expected, hint)
       assert.deepStrictEqual(raw, expected, hint)
-      if (Array.isArray(expected)) assert.deepEqual(Object.keys(actual as []), Object.keys(expected))
+      if (Array.isArray(expected))
+        assert.deepEqual(Object.keys(actual as []), Object.keys(expected))
     }
   }
 })
@@ -84,23 +127,36 @@ test('an empty text is read without what lies behind it', () => {
   const message = Buffer.concat([Buffer.from('D'), length, row, Buffer.from('-1')])
   for (const oid of [23, 701, 16, 25, 1184]) {
     const fields = fieldsOf([['a', oid]])
-    const [value] = memory.lend(message, (start) => rowReader(fields, types, 'array')(start)) as unknown[]
+    const [value] = memory.lend(message, (start) =>
+      rowReader(fields, types, 'array')(start),
+    ) as unknown[]
     assert.deepStrictEqual(value, types.getTypeParser(oid)(''))
   }
 })
 
 test('names are data', () => {
-  const fields = fieldsOf([['__proto__', 25], ['constructor', 25], ['hasOwnProperty', 25]])
+  const fields = fieldsOf([
+    ['__proto__', 25],
+    ['constructor', 25],
+    ['hasOwnProperty', 25],
+  ])
   const row = readRow(fields, ['a', 'b', 'c']) as object
   assert.equal(Object.getPrototypeOf(row), Object.prototype)
-  assert.deepEqual(Object.entries(row), [['__proto__', 'a'], ['constructor', 'b'], ['hasOwnProperty', 'c']])
+  assert.deepEqual(Object.entries(row), [
+    ['__proto__', 'a'],
+    ['constructor', 'b'],
+    ['hasOwnProperty', 'c'],
+  ])
   const evil = "']: (globalThis.broken = 1), ['x"
   assert.deepEqual(readRow(fieldsOf([[evil, 23]]), ['1']), { [evil]: 1 })
   assert.equal('broken' in globalThis, false)
 })
 
 test('a parser that is registered for the process is used from then on', () => {
-  const fields = fieldsOf([['a', 23], ['b', 25]])
+  const fields = fieldsOf([
+    ['a', 23],
+    ['b', 25],
+  ])
   const [before, other] = [types.getTypeParser(23), types.getTypeParser(25)]
   try {
     assert.deepEqual(readRow(fields, ['1', 'x']), { a: 1, b: 'x' })
@@ -115,7 +171,10 @@ test('a parser that is registered for the process is used from then on', () => {
 })
 
 test('defaults.parseInt8 makes numbers of int8 and back', () => {
-  const fields = fieldsOf([['a', 20], ['b', 1016]])
+  const fields = fieldsOf([
+    ['a', 20],
+    ['b', 1016],
+  ])
   defaults.parseInt8 = true
   assert.deepEqual(readRow(fields, ['12', '{1,-2}']), { a: 12, b: [1, -2] })
   defaults.parseInt8 = false
@@ -127,10 +186,24 @@ test('parsers of a client and of a query come before those of the process', () =
   const theirs = new pg.TypeOverrides()
   for (const overrides of [ours, theirs]) {
     overrides.setTypeParser(23, (text) => Number(text) + 0.5)
-    assert.deepEqual(readRow(fieldsOf([['a', 23], ['b', 21]]), ['1', '2'], 'array', overrides), [1.5, 2])
+    assert.deepEqual(
+      readRow(
+        fieldsOf([
+          ['a', 23],
+          ['b', 21],
+        ]),
+        ['1', '2'],
+        'array',
+        overrides,
+      ),
+      [1.5, 2],
+    )
   }
   ours.setTypeParser(25, 'binary', (bytes) => (bytes as unknown as Buffer).toString('hex'))
-  assert.deepEqual(readRow(fieldsOf([['a', 25, 'binary']]), [Buffer.from([255, 0])], 'object', ours), { a: 'ff00' })
+  assert.deepEqual(
+    readRow(fieldsOf([['a', 25, 'binary']]), [Buffer.from([255, 0])], 'object', ours),
+    { a: 'ff00' },
+  )
   assert.equal(ours.getTypeParser(25, 'text'), types.getTypeParser(25, 'text'))
   assert.equal(new TypeOverrides(ours).getTypeParser(23), ours.getTypeParser(23))
   assert.deepEqual(Object.keys(ours), Object.keys(theirs))
@@ -144,13 +217,23 @@ test('parsers get each value once, in order, and no NULL', () => {
       return (text) => void heard.push(`${oid} ${text}`)
     },
   }
-  readRow(fieldsOf([['a', 1], ['b', 2], ['a', 3]]), ['x', null, 'z'], 'object', source)
+  readRow(
+    fieldsOf([
+      ['a', 1],
+      ['b', 2],
+      ['a', 3],
+    ]),
+    ['x', null, 'z'],
+    'object',
+    source,
+  )
   assert.deepEqual(heard, ['1 text', '2 text', '3 text', '1 x', '3 z'])
 })
 
 test('what a parser throws is thrown', () => {
   const source: TypeSource = { getTypeParser: () => () => assert.fail('no') }
-  for (const mode of MODES) assert.throws(() => readRow(fieldsOf([['a', 1]]), ['x'], mode, source), /no/)
+  for (const mode of MODES)
+    assert.throws(() => readRow(fieldsOf([['a', 1]]), ['x'], mode, source), /no/)
   assert.throws(() => readRow(fieldsOf([['a', 114]]), ['{']), SyntaxError)
 })
 
@@ -167,7 +250,11 @@ test('a parser may let memory grow', () => {
   const source: TypeSource = {
     getTypeParser: (oid, format) => (oid === 1 ? grow : types.getTypeParser(oid, format)),
   }
-  const fields = fieldsOf([['a', 1], ['b', 23], ['c', 25]])
+  const fields = fieldsOf([
+    ['a', 1],
+    ['b', 23],
+    ['c', 25],
+  ])
   assert.deepEqual(readRow(fields, ['x', '7', 'long enough to be read by node'], 'array', source), [
     'x',
     7,
@@ -176,25 +263,43 @@ test('a parser may let memory grow', () => {
 })
 
 test('values stay as they are when the memory changes', () => {
-  const fields = fieldsOf([['a', 25], ['b', 17, 'binary'], ['c', 17]])
+  const fields = fieldsOf([
+    ['a', 25],
+    ['b', 17, 'binary'],
+    ['c', 17],
+  ])
   const keep: TypeSource = {
-    getTypeParser: (oid, format) => (format === 'binary' ? (bytes) => bytes : types.getTypeParser(oid, format)),
+    getTypeParser: (oid, format) =>
+      format === 'binary' ? (bytes) => bytes : types.getTypeParser(oid, format),
   }
-  const row = withMessage('D', rowBody(['x'.repeat(100), Buffer.from([1, 2]), '\\x0304']), (start, end) => {
-    const read = rowReader(fields, keep, 'array')(start)
-    memory.bytes.fill(0, start, end)
-    return read
-  })
+  const row = withMessage(
+    'D',
+    rowBody(['x'.repeat(100), Buffer.from([1, 2]), '\\x0304']),
+    (start, end) => {
+      const read = rowReader(fields, keep, 'array')(start)
+      memory.bytes.fill(0, start, end)
+      return read
+    },
+  )
   assert.deepEqual(row, ['x'.repeat(100), Buffer.from([1, 2]), Buffer.from([3, 4])])
 })
 
 test('a row that has other columns than were described is refused', () => {
-  const fields = fieldsOf([['a', 23], ['b', 25]])
+  const fields = fieldsOf([
+    ['a', 23],
+    ['b', 25],
+  ])
   const long = rowBody(['1', 'x'])
   long.writeInt32BE(1 << 30, 2)
   const shifted = rowBody(['1', 'x'])
   shifted.writeInt32BE(2, 2)
-  const bodies = [rowBody(['1']), rowBody(['1', 'x', 'y']), Buffer.concat([rowBody(['1', 'x']), Buffer.from([0])]), long, shifted]
+  const bodies = [
+    rowBody(['1']),
+    rowBody(['1', 'x', 'y']),
+    Buffer.concat([rowBody(['1', 'x']), Buffer.from([0])]),
+    long,
+    shifted,
+  ]
   for (const body of bodies) {
     for (const mode of MODES) {
       assert.throws(() => withMessage('D', body, (start) => rowReader(fields, types, mode)(start)))
@@ -205,15 +310,18 @@ test('a row that has other columns than were described is refused', () => {
 test('a description that ends within a column is refused', () => {
   const whole = Buffer.concat([Buffer.from([0, 1]), Buffer.from('name\0'), Buffer.alloc(18, 255)])
   const [field] = withMessage('T', whole, (start) => readFields(start))
-  assert.deepEqual({ ...field }, {
-    name: 'name',
-    tableID: 4294967295,
-    columnID: -1,
-    dataTypeID: 4294967295,
-    dataTypeSize: -1,
-    dataTypeModifier: -1,
-    format: 'binary',
-  })
+  assert.deepEqual(
+    { ...field },
+    {
+      name: 'name',
+      tableID: 4294967295,
+      columnID: -1,
+      dataTypeID: 4294967295,
+      dataTypeSize: -1,
+      dataTypeModifier: -1,
+      format: 'binary',
+    },
+  )
   for (let length = 2; length < whole.length; length++) {
     assert.throws(() => withMessage('T', whole.subarray(0, length), (start) => readFields(start)))
   }
@@ -222,8 +330,14 @@ test('a description that ends within a column is refused', () => {
 test('rows of very many columns are read', () => {
   const fields = fieldsOf(Array.from({ length: 1600 }, (_, i) => [`c${i}`, 23] as const))
   const values = fields.map((_, i) => String(i))
-  assert.deepEqual(readRow(fields, values, 'array'), fields.map((_, i) => i))
-  assert.deepEqual(Object.keys(readRow(fields, values) as object), fields.map(({ name }) => name))
+  assert.deepEqual(
+    readRow(fields, values, 'array'),
+    fields.map((_, i) => i),
+  )
+  assert.deepEqual(
+    Object.keys(readRow(fields, values) as object),
+    fields.map(({ name }) => name),
+  )
 })
 
 test('rows are the same where programs may not make code', async () => {

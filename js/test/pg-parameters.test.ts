@@ -70,15 +70,33 @@ const CONFIGS: unknown[] = [
   { connectionString: 'postgres://a:b@c:1/d', user: 'x', host: 'y', ssl: true },
   { connectionString: 'postgres://c/d?ssl=true', ssl: false },
   { connectionString: '', user: 'x' },
-  ...[true, false, 'true', 'no-verify', 'other', null, {}, { key: 'k', ca: 'c' }].map((ssl) => ({ ssl })),
-  { ssl: { key: 'k', sslmode: 'require', sslca: 'a', sslkey: 'b', sslcert: 'c', sslrootcert: "d'\\" } },
+  ...[true, false, 'true', 'no-verify', 'other', null, {}, { key: 'k', ca: 'c' }].map((ssl) => ({
+    ssl,
+  })),
+  {
+    ssl: {
+      key: 'k',
+      sslmode: 'require',
+      sslca: 'a',
+      sslkey: 'b',
+      sslcert: 'c',
+      sslrootcert: "d'\\",
+    },
+  },
   { sslnegotiation: 'direct' },
   { sslnegotiation: 'direct', ssl: true },
   { sslnegotiation: 'wrong' },
   { application_name: 'a', fallback_application_name: 'f', client_encoding: 'LATIN1' },
-  { statement_timeout: 1, lock_timeout: 2, idle_in_transaction_session_timeout: 3, query_timeout: 4 },
+  {
+    statement_timeout: 1,
+    lock_timeout: 2,
+    idle_in_transaction_session_timeout: 3,
+    query_timeout: 4,
+  },
   { statement_timeout: 0, lock_timeout: '5', query_timeout: null },
-  ...[undefined, 0, 1, 999, 1000, 1999, null, '3000'].map((connectionTimeoutMillis) => ({ connectionTimeoutMillis })),
+  ...[undefined, 0, 1, 999, 1000, 1999, null, '3000'].map((connectionTimeoutMillis) => ({
+    connectionTimeoutMillis,
+  })),
   ...[true, false, undefined, 1].map((keepAlive) => ({ keepAlive })),
   ...[0, 500, 10000, '10000'].map((delay) => ({ keepAliveInitialDelayMillis: delay })),
 ]
@@ -92,13 +110,18 @@ const ENVIRONMENTS: { [name: string]: string }[] = [
   { PGSSLNEGOTIATION: 'direct' },
   { PGSSLNEGOTIATION: 'direct', PGSSLMODE: 'require' },
   { PGSSLNEGOTIATION: 'wrong', PGSSLMODE: 'disable' },
-  ...['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'].map((mode) => ({
-    PGSSLMODE: mode,
-  })),
+  ...['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full', 'no-verify'].map(
+    (mode) => ({
+      PGSSLMODE: mode,
+    }),
+  ),
 ]
 
 /** Runs with no other variables of PostgreSQL than these. */
-async function inEnvironment<T>(variables: { [name: string]: string }, run: () => Promise<T>): Promise<T> {
+async function inEnvironment<T>(
+  variables: { [name: string]: string },
+  run: () => Promise<T>,
+): Promise<T> {
   const before = { ...process.env }
   for (const name of Object.keys(process.env)) if (name.startsWith('PG')) delete process.env[name]
   Object.assign(process.env, variables)
@@ -139,7 +162,10 @@ function copy(value: unknown): unknown {
 }
 
 function comparable(seen: Seen): string {
-  return inspect(seen, { depth: 8, showHidden: false }).replaceAll(/\[Function[^\]]*\]/g, '[Function]')
+  return inspect(seen, { depth: 8, showHidden: false }).replaceAll(
+    /\[Function[^\]]*\]/g,
+    '[Function]',
+  )
 }
 
 for (const environment of ENVIRONMENTS) {
@@ -158,7 +184,12 @@ test('texts for libpq are those of pg', () =>
       'postgres://user:secret@127.0.0.1:5433/database?application_name=a&sslmode=verify-full',
       'postgres://user:secret@localhost/database',
       { host: '/tmp', user: "o'brien\\", password: "p'w", client_encoding: 'LATIN1' },
-      { host: '127.0.0.1', ssl: { sslmode: 'require', sslrootcert: "a'b" }, replication: 'true', options: '-c a=b' },
+      {
+        host: '127.0.0.1',
+        ssl: { sslmode: 'require', sslrootcert: "a'b" },
+        replication: 'true',
+        options: '-c a=b',
+      },
       { host: '127.0.0.1', ssl: true, client_encoding: 'LATIN1', database: 'd' },
       { host: 'no.such.host.invalid' },
     ]) {
@@ -199,8 +230,39 @@ test('defaults that are assigned hold for what is made after', () =>
 
 test('configurations of any fields give what pg makes of them', () => {
   const random = seeded()
-  const fields = ['user', 'database', 'host', 'port', 'password', 'ssl', 'application_name', 'connectionString', 'keepAlive', 'connectionTimeoutMillis', 'statement_timeout', 'sslnegotiation', 'options', 'replication', 'binary']
-  const values = ['', 'x', '5', 5, 0, true, false, null, undefined, 'postgres', 'direct', '/tmp', 'postgres://a:b@c/d?ssl=1', {}]
+  const fields = [
+    'user',
+    'database',
+    'host',
+    'port',
+    'password',
+    'ssl',
+    'application_name',
+    'connectionString',
+    'keepAlive',
+    'connectionTimeoutMillis',
+    'statement_timeout',
+    'sslnegotiation',
+    'options',
+    'replication',
+    'binary',
+  ]
+  const values = [
+    '',
+    'x',
+    '5',
+    5,
+    0,
+    true,
+    false,
+    null,
+    undefined,
+    'postgres',
+    'direct',
+    '/tmp',
+    'postgres://a:b@c/d?ssl=1',
+    {},
+  ]
   return inEnvironment({}, async () => {
     for (let i = 0; i < 2000; i++) {
       const config = Object.fromEntries(
@@ -210,7 +272,11 @@ test('configurations of any fields give what pg makes of them', () => {
         ]),
       )
       const [expected, actual] = [see(Theirs, config), see(ConnectionParameters, config)]
-      assert.equal(comparable(actual), comparable(expected), `seed ${random.seed}: ${inspect(config)}`)
+      assert.equal(
+        comparable(actual),
+        comparable(expected),
+        `seed ${random.seed}: ${inspect(config)}`,
+      )
     }
   })
 })

@@ -25,17 +25,74 @@ test('particular values are prepared as pg prepares them', () => {
   const bytes = new Uint8Array([1, 2, 3, 255]).subarray(1)
   const typed = new Float64Array([1.5])
   for (const value of [
-    null, undefined, '', 'text', 'é\u0000', 0, -0, 1.5, 1e21, NaN, -Infinity, 12n, true, false,
-    Symbol('s'), () => 1, date, [], [[]], [[1, [2]], [null, undefined]], ['a"b\\c', '{}', 'NULL', ''],
-    [true, 12n, date, { a: 1 }, new Money(5)], [Buffer.from([1, 255])], [bytes], [typed], [new DataView(typed.buffer)],
-    Buffer.from('x'), bytes, typed, new DataView(typed.buffer, 2, 3), typed.buffer, new SharedArrayBuffer(2), {},
-    { a: undefined, b: [1], c: date }, { toJSON: () => 'json' }, { toJSON: () => undefined }, Object.create(null),
-    new Map([[1, 2]]), new String('s'), new Number(1), new Boolean(true), new Error('e'), /x/, new Money(1), [new Money(1)],
-    { toPostgres: () => null }, { toPostgres: () => undefined }, { toPostgres: () => ({ a: 1 }) },
-    { toPostgres: () => new Money(2) }, { toPostgres: () => Buffer.from('b') }, { toPostgres: 1 }, circle,
-    { toPostgres: () => ({ toPostgres: () => circle }) }, { toPostgres: () => { throw new Error('mine') } },
-    new Date(NaN), new Date(-62167219200000), new Date(-1e14), new Date(8.64e15), new Date(-8.64e15),
-    new (class extends Date {})(5), new (class extends Array<number> {})(1, 2),
+    null,
+    undefined,
+    '',
+    'text',
+    'é\u0000',
+    0,
+    -0,
+    1.5,
+    1e21,
+    NaN,
+    -Infinity,
+    12n,
+    true,
+    false,
+    Symbol('s'),
+    () => 1,
+    date,
+    [],
+    [[]],
+    [
+      [1, [2]],
+      [null, undefined],
+    ],
+    ['a"b\\c', '{}', 'NULL', ''],
+    [true, 12n, date, { a: 1 }, new Money(5)],
+    [Buffer.from([1, 255])],
+    [bytes],
+    [typed],
+    [new DataView(typed.buffer)],
+    Buffer.from('x'),
+    bytes,
+    typed,
+    new DataView(typed.buffer, 2, 3),
+    typed.buffer,
+    new SharedArrayBuffer(2),
+    {},
+    { a: undefined, b: [1], c: date },
+    { toJSON: () => 'json' },
+    { toJSON: () => undefined },
+    Object.create(null),
+    new Map([[1, 2]]),
+    new String('s'),
+    new Number(1),
+    new Boolean(true),
+    new Error('e'),
+    /x/,
+    new Money(1),
+    [new Money(1)],
+    { toPostgres: () => null },
+    { toPostgres: () => undefined },
+    { toPostgres: () => ({ a: 1 }) },
+    { toPostgres: () => new Money(2) },
+    { toPostgres: () => Buffer.from('b') },
+    { toPostgres: 1 },
+    circle,
+    { toPostgres: () => ({ toPostgres: () => circle }) },
+    {
+      toPostgres: () => {
+        throw new Error('mine')
+      },
+    },
+    new Date(NaN),
+    new Date(-62167219200000),
+    new Date(-1e14),
+    new Date(8.64e15),
+    new Date(-8.64e15),
+    new (class extends Date {})(5),
+    new (class extends Array<number> {})(1, 2),
   ]) {
     same(value)
   }
@@ -69,7 +126,9 @@ test('dates are prepared in UTC if the defaults say so', () => {
 for (const zone of ['America/St_Johns', 'Africa/Monrovia', 'Asia/Kolkata']) {
   test(`values are prepared as pg prepares them where the time is that of ${zone}`, async () => {
     const env = { ...process.env, TZ: zone }
-    await promisify(execFile)(process.execPath, [join(__dirname, 'pg/prepared.js'), '5000'], { env })
+    await promisify(execFile)(process.execPath, [join(__dirname, 'pg/prepared.js'), '5000'], {
+      env,
+    })
   })
 }
 
@@ -83,21 +142,48 @@ test('queries are normalized as pg normalizes them, and stay as they are', () =>
   }
   const config = { text: 'select 2', values: [1] }
   const all: [unknown, unknown?, unknown?][] = [
-    ['select 1'], ['select 1', [1]], ['select 1', done], ['select 1', [1], done], ['select 1', null, done],
-    [config], [config, [2]], [config, done], [config, [2], done], [new Config()], [new Config(), [3]],
+    ['select 1'],
+    ['select 1', [1]],
+    ['select 1', done],
+    ['select 1', [1], done],
+    ['select 1', null, done],
+    [config],
+    [config, [2]],
+    [config, done],
+    [config, [2], done],
+    [new Config()],
+    [new Config(), [3]],
   ]
   for (const [first, second, third] of all) {
     const expected = pg.utils.normalizeQueryConfig(first, second, third)
     const actual = normalizeQueryConfig(first as object, second, third as undefined)
     assert.deepStrictEqual(actual, expected)
-    assert.deepEqual(Object.getOwnPropertyDescriptors(actual), Object.getOwnPropertyDescriptors(expected))
+    assert.deepEqual(
+      Object.getOwnPropertyDescriptors(actual),
+      Object.getOwnPropertyDescriptors(expected),
+    )
     assert.notEqual(actual, first)
   }
   assert.deepEqual(config, { text: 'select 2', values: [1] })
 })
 
 test('names and literals are quoted as pg quotes them', () => {
-  const texts = ['', 'a', 'A b', '"', '""x"', "'", "''", '\\', "\\'", 'é', '$&', "a'b\\c\"d", '\n', '${x}']
+  const texts = [
+    '',
+    'a',
+    'A b',
+    '"',
+    '""x"',
+    "'",
+    "''",
+    '\\',
+    "\\'",
+    'é',
+    '$&',
+    'a\'b\\c"d',
+    '\n',
+    '${x}',
+  ]
   for (const text of texts) {
     assert.equal(escapeIdentifier(text), pg.escapeIdentifier(text))
     assert.equal(escapeLiteral(text), pg.escapeLiteral(text))

@@ -76,7 +76,9 @@ test('a result in many rows is the one that pg makes', async () => {
     repeat('ä', i % 40) as wide, random()::float4 is null as never
     from generate_series(1, 3000) i`
   await theirs.query('begin')
-  const expected = await theirs.query(text.replace('now()', "'2020-02-03 04:05:06.789+02'::timestamptz"))
+  const expected = await theirs.query(
+    text.replace('now()', "'2020-02-03 04:05:06.789+02'::timestamptz"),
+  )
   await theirs.query('commit')
   const actual = await ours.ask(text.replace('now()', "'2020-02-03 04:05:06.789+02'::timestamptz"))
   assert.deepStrictEqual(actual.rows, expected.rows)
@@ -92,19 +94,26 @@ test('numbers of any length are read as they are parsed', async () => {
   })
   const text = 'select x::float8 as wide, x::float8::float4 as narrow from unnest($1::text[]) x'
   const values = [`{${texts.filter((one) => Math.abs(Number(one)) < 1e38).join(',')}}`]
-  const usable = `{${values[0]?.slice(1, -1).split(',').filter((one) => Number(one) === 0 || Math.abs(Number(one)) > 1e-37)}}`
+  const usable = `{${values[0]
+    ?.slice(1, -1)
+    .split(',')
+    .filter((one) => Number(one) === 0 || Math.abs(Number(one)) > 1e-37)}}`
   const expected = await theirs.query(text, [usable])
   const actual = await ours.ask({ text, values: [usable] })
   assert.deepStrictEqual(actual.rows, expected.rows, `seed ${random.seed}`)
 })
 
 test('binary values are those of pg, but for bytes that pg takes for broken texts', async () => {
-  const text = 'select 1::int4 as a, 7::int2 as b, true as c, 5::oid as d, 12::int8 as e, $1::text as f, null::int4 as g'
+  const text =
+    'select 1::int4 as a, 7::int2 as b, true as c, 5::oid as d, 12::int8 as e, $1::text as f, null::int4 as g'
   const expected = await theirs.query({ text, values: ['é'], binary: true } as object)
   const actual = await ours.ask({ text, values: ['é'], flags: Flag.BINARY | Flag.UNPREPARED })
   assert.deepStrictEqual(actual.rows, expected.rows)
   assert.deepStrictEqual(plain(actual.fields), plain(expected.fields))
-  const minus = await ours.ask({ text: 'select -2::int4 as a', flags: Flag.BINARY | Flag.UNPREPARED })
+  const minus = await ours.ask({
+    text: 'select -2::int4 as a',
+    flags: Flag.BINARY | Flag.UNPREPARED,
+  })
   assert.deepStrictEqual(minus.rows, [{ a: -2 }])
 })
 
@@ -113,7 +122,9 @@ test('errors and notices say what those of pg say', async () => {
   const raising = `do $$ begin raise exception using message = 'ä message', detail = 'd', hint = 'h', errcode = 'P0042',
     column = 'c', constraint = 'n', datatype = 't', table = 'tt', schema = 's'; end $$`
   for (const one of [text, raising, 'select 1/0', "select 'x'::int", 'selec']) {
-    const expected = await theirs.query({ text: one, queryMode: 'extended' }).catch((error: unknown) => error)
+    const expected = await theirs
+      .query({ text: one, queryMode: 'extended' })
+      .catch((error: unknown) => error)
     const actual = await ours.ask(one).catch((error: unknown) => error)
     assert.ok(expected instanceof Error && actual instanceof Error)
     assert.equal(actual.message, expected.message)
@@ -127,7 +138,10 @@ test('errors and notices say what those of pg say', async () => {
   const noticing = "do $$ begin raise notice 'hello %', 1 using hint = 'h'; end $$"
   await theirs.query({ text: noticing, queryMode: 'extended' })
   await ours.ask(noticing)
-  assert.deepEqual(ours.notices.map((one) => Object.entries(one)), heard.map((one) => Object.entries(one)))
+  assert.deepEqual(
+    ours.notices.map((one) => Object.entries(one)),
+    heard.map((one) => Object.entries(one)),
+  )
   assert.equal(inspect(ours.notices), inspect(heard))
 })
 
@@ -151,4 +165,3 @@ function plain(objects: readonly object[]): object[] {
 function json(result: object): string {
   return JSON.stringify({ ...result, _types: undefined })
 }
-

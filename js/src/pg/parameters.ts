@@ -21,10 +21,7 @@ export interface ConnectionConfig {
 
 /** A password, or how to get one when a connection is made. */
 export type Password =
-  | string
-  | ((parameters: ConnectionParameters) => string | Promise<string>)
-  | null
-  | undefined
+  string | ((parameters: ConnectionParameters) => string | Promise<string>) | null | undefined
 
 /**
  * Where to connect and as whom: of a configuration or a connection string, else of the environment

@@ -88,8 +88,10 @@ function prepareElement(value: unknown): string {
     const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength)
     return `\\\\x${bytes.toString('hex')}`
   }
-  // What is neither a text nor NULL here (an object that stands for bytes) has no place in an array, and throws.
-  return `"${(prepare(value) as string).replace(/[\\"]/g, '\\$&')}"`
+  const text = prepare(value)
+  if (typeof text === 'string' && !text.includes('"') && !text.includes('\\')) return `"${text}"`
+  // An object that stands for bytes or NULL has no place in an array, and throws here.
+  return `"${(text as string).replace(/[\\"]/g, '\\$&')}"`
 }
 
 function prepareDate(date: Date): string {

@@ -52,9 +52,15 @@ function source(columns: readonly Column[], mode: RowMode): string {
   const variables = (is: (column: Column) => boolean, variable: (i: number) => string): string =>
     columns.map((column, i) => (is(column) ? `const ${variable(i)}\n` : '')).join('')
   return `'use strict'
-${variables(({ direct }) => direct !== undefined, (i) => `read${i} = reads[${i}]`)}
+${variables(
+  ({ direct }) => direct !== undefined,
+  (i) => `read${i} = reads[${i}]`,
+)}
 return (columns) => {
-${variables(({ direct }) => direct === undefined, (i) => `parse${i} = columns[${i}].parse`)}
+${variables(
+  ({ direct }) => direct === undefined,
+  (i) => `parse${i} = columns[${i}].parse`,
+)}
 return (at) => {
 let bytes = memory.bytes
 const end = at + 1 + (${int32('at + 1')})

@@ -55,14 +55,14 @@ export class Result {
     this.fields = fields
     if (fields.length > 0) this._parsers = new Array<Parser>(fields.length)
     const source = this._types || types
-    // Without a prototype, so that a column named `__proto__` becomes one like the others.
-    const row = Object.create(null) as { [name: string]: null }
+    const row: { [name: string]: null } = {}
     for (let i = 0; i < fields.length; i++) {
       const { name, dataTypeID, format } = fields[i] as Field
-      row[name] = null
+      if (name === '__proto__') defineNull(row, name)
+      else row[name] = null
       ;(this._parsers as Parser[])[i] = source.getTypeParser(dataTypeID, format || 'text')
     }
-    this._prebuiltEmptyResultObject = { ...row }
+    this._prebuiltEmptyResultObject = row
   }
 
   addRow(row: Row): void {
@@ -99,6 +99,12 @@ Object.defineProperty(Result.prototype, 'parseRow', {
     return row
   },
 })
+
+/** A property like others, where to assign it would set the prototype. */
+function defineNull(row: object, name: string): void {
+  const value = { configurable: true, enumerable: true, writable: true, value: null }
+  Object.defineProperty(row, name, value)
+}
 
 function parserOf(result: Result, column: number): Parser {
   return (result._parsers as Parser[])[column] as Parser

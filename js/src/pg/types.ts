@@ -17,10 +17,7 @@ export interface Types extends TypeSource {
   setTypeParser(oid: number, format: Format, parse: Parser): void
   /** Reads the text form of an array. Without a function, elements stay texts. */
   readonly arrayParser: {
-    create<T = string>(
-      source: string,
-      transform?: (element: string) => T,
-    ): { parse(): unknown[] }
+    create<T = string>(source: string, transform?: (element: string) => T): { parse(): unknown[] }
   }
   /** The numbers of PostgreSQL's own types, by their names in capitals. */
   readonly builtins: { readonly [name: string]: number }

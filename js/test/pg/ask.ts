@@ -164,7 +164,11 @@ export function seeded(): { seed: number; below(limit: number): number } {
 }
 
 /** Writes a message into the memory of the module for the time of a call. */
-export function withMessage<T>(type: string, body: Buffer, use: (start: number, end: number) => T): T {
+export function withMessage<T>(
+  type: string,
+  body: Buffer,
+  use: (start: number, end: number) => T,
+): T {
   const message = Buffer.alloc(5 + body.length)
   message.write(type, 0, 'latin1')
   message.writeInt32BE(4 + body.length, 1)

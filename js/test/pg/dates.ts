@@ -27,16 +27,32 @@ export function compareDates(count: number): void {
   const one = (...choices: string[]): string => choices[below(choices.length)] as string
   const two = (limit: number): string => digits(below(limit), 2)
   for (let i = 0; i < count; i++) {
-    const year = one(digits(below(10000), 4), digits(1900 + below(200), 4), digits(below(120), 4), String(below(300000)))
+    const year = one(
+      digits(below(10000), 4),
+      digits(1900 + below(200), 4),
+      digits(below(120), 4),
+      String(below(300000)),
+    )
     const month = below(50) === 0 ? two(20) : digits(1 + below(12), 2)
     const date = `${year}-${month}-${below(50) === 0 ? two(100) : digits(1 + below(31), 2)}`
     const fraction = one('', '', '.' + '0'.repeat(below(4)) + String(below(10 ** (1 + below(6)))))
     const time = ` ${two(25)}:${two(61)}:${two(61)}${fraction}`
-    const offset = one('', '+00', `+${two(16)}`, `-${two(16)}`, `+${two(16)}:${two(60)}`, `-${two(16)}:${two(60)}:${two(60)}`, 'Z')
+    const offset = one(
+      '',
+      '+00',
+      `+${two(16)}`,
+      `-${two(16)}`,
+      `+${two(16)}:${two(60)}`,
+      `-${two(16)}:${two(60)}:${two(60)}`,
+      'Z',
+    )
     let text = `${date}${one('', time, time + offset, time + offset)}${one('', '', '', ' BC')}`
     if (below(10) === 0) {
       const at = below(text.length)
-      text = text.slice(0, at) + one('', ':', '-', '+', ' ', '.', '0', '9', 'x') + text.slice(at + below(2))
+      text =
+        text.slice(0, at) +
+        one('', ':', '-', '+', ' ', '.', '0', '9', 'x') +
+        text.slice(at + below(2))
     }
     compareDate(text, ` (ONETRIP_SEED=${seed} TZ=${process.env['TZ']})`)
   }

@@ -11,7 +11,13 @@ if (process.argv[2] === 'run') {
   const names = ['id', '__proto__', 'id', 'at', 'text']
   const oids = [23, 25, 701, 1184, 25]
   const fields = names.map((name, i) => new Field(name, 0, 0, oids[i] as number, 4, -1, 'text'))
-  const body = rowBody(['12', 'x', '1.5', '2020-01-01 00:00:00.5+00', 'a longer text with an é in it'])
+  const body = rowBody([
+    '12',
+    'x',
+    '1.5',
+    '2020-01-01 00:00:00.5+00',
+    'a longer text with an é in it',
+  ])
   const read = (mode: 'object' | 'array'): unknown =>
     withMessage('D', body, (start) => rowReader(fields, types, mode)(start))
   const at = new Date('2020-01-01T00:00:00.5Z')

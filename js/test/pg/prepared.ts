@@ -22,7 +22,8 @@ export function same(value: unknown, hint = ''): void {
 /** Compares what is sent for values of all kinds, from a seed. */
 export function prepareMany(count: number): void {
   const { seed, below } = seeded()
-  const text = (): string => Array.from({ length: below(6) }, () => 'ab"\\{},\' é𝄞\n'[below(14)]).join('')
+  const text = (): string =>
+    Array.from({ length: below(6) }, () => 'ab"\\{},\' é𝄞\n'[below(14)]).join('')
   const time = (): Date => new Date((below(2 ** 31) - 2 ** 30) * 10 ** below(6) + below(1000))
   const make = (depth: number): unknown => {
     switch (below(depth > 3 ? 8 : 11)) {

@@ -5,3 +5,11 @@ declare module 'pg-types/lib/textParsers' {
   }
   export = parsers
 }
+
+declare module 'pgpass' {
+  function pgpass(
+    connection: { host: string; port: number; database?: string; user?: string },
+    found: (password: string | undefined) => void,
+  ): void
+  export = pgpass
+}

@@ -1,4 +1,5 @@
 import type { Field } from './fields'
+import { Recent } from './recent'
 import type { Row } from './result'
 import { generate, interpret, type Bind } from './readers'
 import { directOf, type Direct } from './scalars'
@@ -64,8 +65,6 @@ function makeReader(
 }
 
 /** What the same array of fields was read by before: a statement that is run again has the same. */
-const lastReaders = new WeakMap<readonly Field[], LastReader>()
-
 interface LastReader {
   readonly mode: RowMode
   readonly parsers: readonly Parser[]
@@ -77,26 +76,23 @@ interface LastReader {
  * make new ones for each query.
  */
 function bindOf(key: string, columns: readonly Column[], mode: RowMode): Bind | undefined {
-  let bind = generated.get(key)
-  if (bind === undefined) {
-    bind = generate(columns, mode)
-    if (bind === undefined) return undefined
-    if (generated.size >= GENERATED_MAX) generated.delete(generated.keys().next().value as string)
-  } else {
-    generated.delete(key)
-  }
-  // The one that was used last stands last, and the first is the next to go.
-  generated.set(key, bind)
+  const known = generated.get(key)
+  if (known !== undefined) return known
+  const bind = generate(columns, mode)
+  if (bind !== undefined) generated.set(key, bind)
   return bind
 }
 
-const generated = new Map<string, Bind>()
-
-/** Kinds of rows that code is kept for, some kilobytes each. With more than these in turn, each use of one makes its code anew. */
+/** Kinds of rows that code is kept for, some kilobytes each. With more in turn, each use of one makes its code anew. */
 const GENERATED_MAX = 512
+const generated = new Recent<string, Bind>(GENERATED_MAX)
+
+/** Arrays of fields whose last reader is known. To find the code of others takes about a microsecond. */
+const LAST_READERS_MAX = 512
+const lastReaders = new Recent<readonly Field[], LastReader>(LAST_READERS_MAX)
 
 /** Rows of more columns are read by a loop: code for them would be longer than what the engine optimizes. */
-const GENERATED_COLUMNS_MAX = 256
+const GENERATED_COLUMNS_MAX = 128
 
 /** How many kinds of rows there is code for. */
 export function generatedReaders(): number {

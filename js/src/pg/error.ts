@@ -1,5 +1,6 @@
 import type { Outcome } from '../engine/exports'
 import { memory } from '../engine/memory'
+import { readText } from './text'
 
 /** An error that the server reported, with what it said about it. All are texts, as they came. */
 export class DatabaseError extends Error {
@@ -78,7 +79,7 @@ function readParts(start: number, end: number): Map<string, string> {
   while (at < end && bytes[at] !== 0) {
     const zero = bytes.indexOf(0, at + 1)
     const stop = zero < 0 || zero > end ? end : zero
-    parts.set(String.fromCharCode(bytes[at] as number), memory.text(at + 1, stop))
+    parts.set(String.fromCharCode(bytes[at] as number), readText(bytes, at + 1, stop - at - 1))
     at = stop + 1
   }
   return parts

@@ -1,4 +1,5 @@
 import { memory } from '../engine/memory'
+import { readText } from './text'
 import type { Format } from './types'
 
 /** A column of a result, as the server describes it. */
@@ -25,7 +26,7 @@ export function readFields(at: number): Field[] {
     const zero = bytes.indexOf(0, start)
     if (zero < 0 || zero + FIXED > end) throw new Error('A RowDescription ends within a column')
     fields[i] = new Field(
-      memory.text(start, zero),
+      readText(bytes, start, zero - start),
       memory.int32(zero + 1) >>> 0,
       int16(zero + 5),
       memory.int32(zero + 7) >>> 0,

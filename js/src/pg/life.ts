@@ -162,6 +162,11 @@ export class Life extends EventEmitter {
     })
   }
 
+  /** Where the engine has the connection, for a pool. */
+  get _address(): number | undefined {
+    return this._session.address
+  }
+
   // --- what befalls the connection ---
 
   /** The login is over. */

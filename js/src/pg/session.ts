@@ -70,6 +70,11 @@ export class Session implements Owner, Opener, Home {
     return this.#isGone
   }
 
+  /** Where the engine has the connection, once it is ready. */
+  get address(): number | undefined {
+    return this.#isReady ? this.#link?.address : undefined
+  }
+
   // --- requests ---
 
   submit(

@@ -80,7 +80,7 @@ test('a connection that is lost while nobody listens fails what comes later, and
   const client = await connected()
   const warned = event(process, 'warning')
   await kill(client)
-  assert.match(String(await warned), /nobody listens: terminating connection/)
+  assert.match(String(await warned), /is lost: terminating connection/)
   const error = (await settled(client.query('select 1'))) as QueryError
   assert.match(error.message, /not queryable/)
   assert.equal((error.cause as { code?: string }).code, '57P01')
@@ -118,7 +118,7 @@ const NONSENSE: { readonly [name: string]: Buffer } = {
   zeros: Buffer.alloc(100),
   'an unknown message': Buffer.from([0x7a, 0, 0, 0, 4]),
   'a length without end': Buffer.from([0x52, 0x7f, 0xff, 0xff, 0xff, 0]),
-  'a reply before the login': Buffer.from([0x44, 0, 0, 0, 6, 0, 0]),
+  'a reply to nothing': Buffer.from([0x32, 0, 0, 0, 4, 0x33, 0, 0, 0, 4]),
 }
 
 for (const [name, bytes] of Object.entries(NONSENSE)) {
@@ -168,9 +168,11 @@ bothAlone('a server that is not there, and one that says nothing', async (side) 
 })
 
 bothAlone('a login that the server refuses has the error of the server', async (side) => {
-  const seen = [await settled(new side.Client({ connectionString: url, database: 'no such' }).connect())]
-  const client = new side.Client({ connectionString: `${url}`, user: 'nobody at all', database: 'postgres' })
-  seen.push(await settled(client.connect()))
+  const server = { host: real.hostname, port: Number(real.port) }
+  const login = (config: ClientConfig): Promise<unknown> =>
+    settled(new side.Client({ ...server, user: 'postgres', database: 'postgres', ...config }).connect())
+  const seen = [await login({ database: 'no such' }), await login({ user: 'nobody at all' })]
+  seen.push(await login({ options: '-c no_such_setting=1' }))
   return seen
 })
 

@@ -183,10 +183,12 @@ export class Life extends EventEmitter {
   /** The connection failed; queries that wait for an answer hear of it when it has ended. */
   _handleErrorEvent(error: Error): void {
     if (this._connecting) return this.#failConnecting(error)
+    const isFirst = this.#lost === undefined
     this._queryable = false
     this.#lost ??= error
     if (this.listenerCount('error') > 0) guarded(() => this.emit('error', error))
-    else process.emitWarning(`A client lost its connection, and nobody listens: ${error.message}`)
+    // It ends no process: queries that come later tell of it.
+    else if (isFirst) process.emitWarning(`A client's connection is lost: ${error.message}`)
   }
 
   /** The first that fails it is told. */

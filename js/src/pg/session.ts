@@ -37,6 +37,8 @@ export class Session implements Owner, Opener, Home {
   /** Requests that the engine has. */
   #pending = 0
   #why: Error | undefined
+  /** What the server said when it ended the connection: the error of the query that it ran. */
+  #lastWords: Error | undefined
 
   constructor(client: Life, connection: Connection) {
     this.#client = client
@@ -121,6 +123,9 @@ export class Session implements Owner, Opener, Home {
   }
 
   lost(): Error {
+    const lastWords = this.#lastWords
+    this.#lastWords = undefined
+    if (lastWords !== undefined) return lastWords
     const why = this.#why ?? this.#client._terminated()
     // The properties of a system's error as well.
     return Object.assign(new Error(why.message), why)
@@ -277,10 +282,10 @@ export class Session implements Owner, Opener, Home {
       // The goodbye is written by then.
       setImmediate(() => this.#connection.end())
     } else if (why === Close.SERVER) {
-      // Where a query runs, its own error is what the server said.
       const error = databaseError(start, end)
       client._queryable = false
       if (!this.#isReady || this.#pending === 0) client._handleErrorEvent(error)
+      else this.#lastWords = error
       this.#connection.stream.end()
     } else {
       this.#why = new Error(why === Close.STALLED ? STALLED : textOf(memory.text(start, end)))

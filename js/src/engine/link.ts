@@ -168,7 +168,10 @@ export class Link {
     return done
   }
 
-  /** Asks for a request that was sent to be cancelled at the server: `Owner.cancel` or `Receiver.notCancelled` follows, or neither if it ends before. */
+  /**
+   * Asks for a request that was sent to be cancelled at the server: `Owner.cancel` or `Receiver.notCancelled` follows, or
+   * neither if it ends before.
+   */
   wantCancel(receiver: Receiver): void {
     const token = this.#receivers.indexOf(receiver)
     if (this.#isFree || token < 0) return
@@ -181,9 +184,9 @@ export class Link {
     if (this.#isFree) return undefined
     const start = memory.engine.onetrip_begin_cancel(this.#connection, this.#time())
     memory.refresh()
-    const bytes = start === 0 ? undefined : Buffer.from(memory.bytes.slice(start, start + memory.int32(start)))
     this.#schedule()
-    return bytes
+    if (start === 0) return undefined
+    return Buffer.from(memory.bytes.slice(start, start + memory.int32(start)))
   }
 
   /** What became of a cancel that `Owner.cancel` asked for. */

@@ -6,21 +6,11 @@ import { ColumnsCache } from './columns'
 import type { Connection, Opener } from './connect'
 import { databaseError, notice } from './error'
 import type { Life } from './life'
+import { pgText, readNotification, secretKeyIn } from './messages'
 import { passwordOfFile } from './pgpass'
 import { guarded, type Home, type Request } from './request'
 import { engineSettings } from './settings'
 import { Waiting } from './waiting'
-
-/** What NOTIFY says. */
-export class NotificationMessage {
-  readonly name = 'notification'
-  constructor(
-    readonly length: number,
-    readonly processId: number,
-    readonly channel: string,
-    readonly payload: string,
-  ) {}
-}
 
 /** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
 export class Session implements Owner, Opener, Home {
@@ -232,13 +222,7 @@ export class Session implements Owner, Opener, Home {
   }
 
   notification(start: number, end: number): void {
-    const zero = memory.bytes.indexOf(0, start + 9)
-    const message = new NotificationMessage(
-      memory.int32(start + 1),
-      memory.int32(start + 5),
-      memory.text(start + 9, zero),
-      memory.text(zero + 1, end - 1),
-    )
+    const message = readNotification(start, end)
     guarded(() => this.#client.emit('notification', message))
   }
 
@@ -288,7 +272,7 @@ export class Session implements Owner, Opener, Home {
       else this.#lastWords = error
       this.#connection.stream.end()
     } else {
-      this.#why = new Error(why === Close.STALLED ? STALLED : textOf(memory.text(start, end)))
+      this.#why = new Error(why === Close.STALLED ? STALLED : pgText(memory.text(start, end)))
       client._handleErrorEvent(this.#why)
       this.#connection.stream.destroy()
     }
@@ -315,23 +299,6 @@ function emitDrain(client: Life): void {
   client.emit('drain')
 }
 
-/** The key of a BackendKeyData; the engine keeps it to itself, and pg shows it. */
-function secretKeyIn(messages: Buffer): number | null {
-  for (let at = 0; at + 13 <= messages.length; at += 1 + messages.readInt32BE(at + 1)) {
-    if (messages[at] === BACKEND_KEY_DATA) return messages.readInt32BE(at + 9)
-  }
-  return null
-}
-
-/** The words of pg where there is a word of pg's. */
-function textOf(text: string): string {
-  return text.startsWith('the server asks for a password and none')
-    ? 'SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string'
-    : text
-}
-
 const STATUS: { readonly [code: number]: string } = { 0x49: 'I', 0x54: 'T', 0x45: 'E' }
-
-const BACKEND_KEY_DATA = 0x4b
 
 const STALLED = 'Connection terminated: the server took no bytes for too long'

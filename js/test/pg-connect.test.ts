@@ -128,8 +128,9 @@ test('a query is cancelled over TLS where the client has TLS', async () => {
   const client = new Client(at(await secured('S'), { ssl: { ca: cert } }))
   await client.connect()
   const controller = new AbortController()
-  const slow = settled(client.query({ text: 'select pg_sleep(100)', signal: controller.signal }))
-  setImmediate(() => controller.abort())
+  const text = "do $$ begin raise notice 'runs'; perform pg_sleep(100); end $$"
+  client.once('notice', () => controller.abort())
+  const slow = settled(client.query({ text, signal: controller.signal }))
   assert.equal(((await slow) as { outcome?: string }).outcome, 'Rejected')
   await client.end()
 })

@@ -50,6 +50,9 @@ async function proxy(): Promise<{ port: number; cut: (after: number) => void }> 
   return { port, cut: (after) => (left = after) }
 }
 
+/** Runs long, and says so when it runs: a cancel that comes before is for nothing. */
+const LONG = "do $$ begin raise notice 'runs'; perform pg_sleep(100); end $$"
+
 async function kill(client: Client): Promise<void> {
   const killer = await connected()
   await killer.query('select pg_terminate_backend($1)', [client.processID])
@@ -200,8 +203,9 @@ test('a timeout leaves neighbours in the pipeline alone', async () => {
 test('a signal cancels what the server runs, and only that', async () => {
   const client = await connected()
   const controller = new AbortController()
-  const slow = settled(client.query({ text: 'select pg_sleep(100)', signal: controller.signal }))
+  const slow = settled(client.query({ text: LONG, signal: controller.signal }))
   const next = client.query('select 1 a')
+  await event(client, 'notice')
   controller.abort(new Error('enough'))
   const error = (await slow) as QueryError & { code?: string }
   assert.deepEqual([error.name, error.code, error.outcome], ['AbortError', 'ABORT_ERR', 'Rejected'])
@@ -250,9 +254,11 @@ test('a signal that comes too late changes nothing', async () => {
 
 test('cancel ends a Query, sent or queued', async () => {
   const client = await connected()
-  const running = client.query(new Query('select pg_sleep(100)'))
+  const runs = event(client, 'notice')
+  const running = client.query(new Query(LONG))
   const queued = client.query(new Query('select 1'))
   const errors = [event(running, 'error'), event(queued, 'error')]
+  await runs
   new Client(url).cancel(client, queued)
   new Client(url).cancel(client, running)
   const [first, second] = (await Promise.all(errors)) as (QueryError & { code?: string })[]

@@ -1,7 +1,7 @@
 import { memory } from '../engine/memory'
 import { rowReader } from './decode'
 import { Field, readFields } from './fields'
-import type { Row } from './result'
+import { Result, type Row } from './result'
 import type { Parser, TypeSource } from './types'
 
 /** Makes a row of the DataRow at an address. */
@@ -13,6 +13,8 @@ export class Columns {
   #asBinary: Columns | undefined
   #source: TypeSource | undefined
   #parsers: Parser[] = []
+  /** What a result of these columns has of them. */
+  #model: Result | undefined
   #objects: RowReader | undefined
   #arrays: RowReader | undefined
 
@@ -39,6 +41,23 @@ export class Columns {
     return this.#asBinary
   }
 
+  /** Gives a result these columns, and returns how its rows are read. */
+  describe(result: Result, source: TypeSource): RowReader {
+    const read = this.reader(source, result.rowAsArray)
+    const model = (this.#model ??= this.#makeModel(source))
+    // What a caller does to one result is not seen in the next.
+    result.fields = model.fields.slice()
+    result._parsers = model._parsers
+    result._prebuiltEmptyResultObject = model._prebuiltEmptyResultObject
+    return read
+  }
+
+  #makeModel(source: TypeSource): Result {
+    const model = new Result(undefined, source)
+    model.addFields(this.fields)
+    return model
+  }
+
   /** The reader is kept as long as the types of the columns have the same parsers. */
   reader(source: TypeSource, asArray: boolean): RowReader {
     if (!this.#isCurrent(source)) this.#take(source)
@@ -59,6 +78,7 @@ export class Columns {
 
   #take(source: TypeSource): void {
     this.#source = source
+    this.#model = undefined
     this.#parsers = this.fields.map((it) => source.getTypeParser(it.dataTypeID, it.format))
     this.#objects = undefined
     this.#arrays = undefined

@@ -151,8 +151,7 @@ export class Request implements Receiver {
     this.next()
     const { query } = this
     const form = this.binary && ofStatement ? columns.asBinary : columns
-    this.result.addFields(form.fields.slice())
-    this.read = form.reader(this.source, this.asArray)
+    this.read = form.describe(this.result, this.source)
     if (query !== undefined) this.keepsRows = query._keepsRows()
   }
 

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { promisify } from 'node:util'
 
 import { memory } from '../src/engine/memory'
-import { generatedReaders, rowReader } from '../src/pg/decode'
+import { knownKinds, rowReader } from '../src/pg/decode'
 import { defaults } from '../src/pg/defaults'
 import { Field, readFields } from '../src/pg/fields'
 import { Result } from '../src/pg/result'
@@ -18,18 +18,41 @@ function fieldsOf(columns: readonly (readonly [string, number, Format?])[]): Fie
   return columns.map(([name, oid, format]) => new Field(name, 0, 0, oid, 4, -1, format ?? 'text'))
 }
 
+/** A reader as it is at first, one that has seen rows enough for code to be made, and one made after that. */
+function readersOf(
+  fields: readonly Field[],
+  mode: 'object' | 'array' = 'object',
+  source: TypeSource = types,
+): ((at: number) => unknown)[] {
+  const cold = rowReader(fields, source, mode)
+  const warm = rowReader(fields.slice(), source, mode)
+  const nulls = rowBody(fields.map(() => null))
+  withMessage('D', nulls, (start) => {
+    for (let i = 0; i < 20; i++) warm(start)
+  })
+  return [cold, warm, rowReader(fields.slice(), source, mode)]
+}
+
+/** Reads a row in all ways, which must agree. */
 function readRow(
   fields: readonly Field[],
   values: readonly (string | Buffer | null)[],
   mode: 'object' | 'array' = 'object',
   source: TypeSource = types,
 ): unknown {
-  return withMessage('D', rowBody(values), (start) => rowReader(fields, source, mode)(start))
+  // The first of them first, before there is code for the kind.
+  const cold = rowReader(fields, source, mode)
+  const [first, ...others] = withMessage('D', rowBody(values), (start) => [
+    cold(start),
+    ...readersOf(fields, mode, source).map((read) => read(start)),
+  ])
+  for (const other of others) assert.deepStrictEqual(other, first)
+  return first
 }
 
 // First, since the others make kinds of rows too.
 test('code is made once for each kind of row, and kept for a limited number of them', () => {
-  const before = generatedReaders()
+  const before = knownKinds()
   const fresh = (): Field[] =>
     fieldsOf([
       ['only in this test', 23],
@@ -41,9 +64,9 @@ test('code is made once for each kind of row, and kept for a limited number of t
   assert.notEqual(rowReader(fields, types, 'object'), rowReader(fields, types, 'array'))
   for (let i = 0; i < 10; i++) rowReader(fresh(), types, 'object')
   for (let i = 0; i < 10; i++) rowReader(fresh(), parser(), 'object')
-  assert.equal(generatedReaders(), before + 3)
+  assert.equal(knownKinds(), before + 3)
   for (let i = 0; i < 2000; i++) rowReader(fieldsOf([[`column ${i}`, 23]]), types, 'object')
-  assert.ok(generatedReaders() <= 512)
+  assert.ok(knownKinds() <= 512)
 })
 
 test('rows have the values, the names and the order that those of pg have, whatever they are', () => {
@@ -217,23 +240,27 @@ test('parsers get each value once, in order, and no NULL', () => {
       return (text) => void heard.push(`${oid} ${text}`)
     },
   }
-  readRow(
-    fieldsOf([
-      ['a', 1],
-      ['b', 2],
-      ['a', 3],
-    ]),
-    ['x', null, 'z'],
-    'object',
-    source,
-  )
-  assert.deepEqual(heard, ['1 text', '2 text', '3 text', '1 x', '3 z'])
+  const fields = fieldsOf([
+    ['a', 1],
+    ['b', 2],
+    ['a', 3],
+  ])
+  rowReader(fields, source, 'object')
+  assert.deepEqual(heard, ['1 text', '2 text', '3 text'])
+  for (const read of readersOf(fields, 'object', source)) {
+    heard.length = 0
+    withMessage('D', rowBody(['x', null, 'z']), (start) => read(start))
+    assert.deepEqual(heard, ['1 x', '3 z'])
+  }
 })
 
 test('what a parser throws is thrown', () => {
   const source: TypeSource = { getTypeParser: () => () => assert.fail('no') }
-  for (const mode of MODES)
-    assert.throws(() => readRow(fieldsOf([['a', 1]]), ['x'], mode, source), /no/)
+  for (const mode of MODES) {
+    for (const read of readersOf(fieldsOf([['a', 1]]), mode, source)) {
+      assert.throws(() => withMessage('D', rowBody(['x']), (start) => read(start)), /no/)
+    }
+  }
   assert.throws(() => readRow(fieldsOf([['a', 114]]), ['{']), SyntaxError)
 })
 
@@ -302,7 +329,9 @@ test('a row that has other columns than were described is refused', () => {
   ]
   for (const body of bodies) {
     for (const mode of MODES) {
-      assert.throws(() => withMessage('D', body, (start) => rowReader(fields, types, mode)(start)))
+      for (const read of readersOf(fields, mode)) {
+        assert.throws(() => withMessage('D', body, (start) => read(start)))
+      }
     }
   }
 })

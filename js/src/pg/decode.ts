@@ -60,8 +60,22 @@ function makeReader(
     key += `\0${binary ? 'B' : (direct?.letter ?? 'P')}${name}`
     return { name, direct, parse, binary }
   })
-  const bind = columns.length <= GENERATED_COLUMNS_MAX ? bindOf(key, columns, mode) : undefined
-  return bind ? bind(columns) : interpret(columns, mode)
+  if (columns.length > GENERATED_COLUMNS_MAX) return interpret(columns, mode)
+  const kind = kindOf(key)
+  return kind.bind ? kind.bind(columns) : patient(kind, columns, mode)
+}
+
+/** Makes code once there have been some rows of the kind: many kinds come once, and then with one row. */
+function patient(kind: Kind, columns: readonly Column[], mode: RowMode): RowReader {
+  const interpreted = interpret(columns, mode)
+  let read: RowReader | undefined
+  return (at) => {
+    if (read !== undefined) return read(at)
+    if (kind.rows++ < ROWS_BEFORE_CODE) return interpreted(at)
+    kind.bind ??= generate(columns, mode)
+    read = kind.bind ? kind.bind(columns) : interpreted
+    return read(at)
+  }
 }
 
 /** What the same array of fields was read by before: a statement that is run again has the same. */
@@ -72,29 +86,39 @@ interface LastReader {
 }
 
 /**
- * What binds parsers to code for rows of these names and ways to be read. The parsers themselves don't count, since some users
- * make new ones for each query.
+ * All rows of the same names and ways to be read. The parsers themselves don't count, since some users make new ones
+ * for each query.
  */
-function bindOf(key: string, columns: readonly Column[], mode: RowMode): Bind | undefined {
-  const known = generated.get(key)
-  if (known !== undefined) return known
-  const bind = generate(columns, mode)
-  if (bind !== undefined) generated.set(key, bind)
-  return bind
+interface Kind {
+  /** Rows that were read before there was code for them. */
+  rows: number
+  bind: Bind | undefined
 }
 
-/** Kinds of rows that code is kept for, some kilobytes each. With more in turn, each use of one makes its code anew. */
-const GENERATED_MAX = 512
-const generated = new Recent<string, Bind>(GENERATED_MAX)
+function kindOf(key: string): Kind {
+  let kind = kinds.get(key)
+  if (kind === undefined) {
+    kind = { rows: 0, bind: undefined }
+    kinds.set(key, kind)
+  }
+  return kind
+}
 
-/** Arrays of fields whose last reader is known. To find the code of others takes about a microsecond. */
+/** To make code takes as long as to read some hundred rows without it. */
+const ROWS_BEFORE_CODE = 16
+
+/** Kinds that code is kept for, some kilobytes each. With more in turn, code is made anew. */
+const KINDS_MAX = 512
+const kinds = new Recent<string, Kind>(KINDS_MAX)
+
+/** Arrays of fields whose last reader is known. To find the kind of others takes about a microsecond. */
 const LAST_READERS_MAX = 512
 const lastReaders = new Recent<readonly Field[], LastReader>(LAST_READERS_MAX)
 
-/** Rows of more columns are read by a loop: code for them would be longer than what the engine optimizes. */
-const GENERATED_COLUMNS_MAX = 128
+/** Rows of more columns are read without code: to make it takes some 20 µs for each column, and such rows are few. */
+const GENERATED_COLUMNS_MAX = 256
 
-/** How many kinds of rows there is code for. */
-export function generatedReaders(): number {
-  return generated.size
+/** How many kinds of rows are known. */
+export function knownKinds(): number {
+  return kinds.size
 }

@@ -8,6 +8,16 @@ const theirs = require('pg') as { Client: typeof Client; Query: typeof Query }
 
 export const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
 
+/** Who the server knows, for tests that go there in ways of their own. */
+export const login = ((): { user: string; password: string; database: string } => {
+  const { username, password } = new URL(url)
+  return {
+    user: decodeURIComponent(username),
+    password: decodeURIComponent(password),
+    database: 'postgres',
+  }
+})()
+
 /** One of the two, and what it is made with. */
 export interface Side {
   name: 'pg' | 'onetrip'
@@ -90,4 +100,11 @@ export function plain(value: unknown): unknown {
 
 function isResult(value: object): value is Result {
   return value.constructor.name === 'Result'
+}
+
+/** The text of a query that runs long, and says so by a notice when it runs: a cancel that comes before is for nothing. */
+export async function longQuery(client: Client): Promise<string> {
+  await client.query(`create or replace function pg_temp.long() returns void language plpgsql as
+    $$ begin raise notice 'runs'; perform pg_sleep(100); end $$`)
+  return 'select pg_temp.long()'
 }

@@ -7,7 +7,7 @@ import { after, test } from 'node:test'
 import { TLSSocket } from 'node:tls'
 
 import { Client, type ClientConfig, type Result, type Results } from '../src/pg'
-import { bothAlone, event, settled, url } from './pg-both'
+import { bothAlone, event, longQuery, settled, url, login } from './pg-both'
 import { cert, key } from './pg-tls-files'
 
 const real = new URL(url)
@@ -54,7 +54,7 @@ function secured(answer?: string, protocols = ['postgresql']): Promise<number> {
 }
 
 function at(port: number, more: ClientConfig = {}): ClientConfig {
-  return { host: 'localhost', port, user: 'postgres', database: 'postgres', ...more }
+  return { host: 'localhost', port, ...login, ...more }
 }
 
 /** What comes of a query with this configuration. */
@@ -128,7 +128,7 @@ test('a query is cancelled over TLS where the client has TLS', async () => {
   const client = new Client(at(await secured('S'), { ssl: { ca: cert } }))
   await client.connect()
   const controller = new AbortController()
-  const text = "do $$ begin raise notice 'runs'; perform pg_sleep(100); end $$"
+  const text = await longQuery(client)
   client.once('notice', () => controller.abort())
   const slow = settled(client.query({ text, signal: controller.signal }))
   assert.equal(((await slow) as { outcome?: string }).outcome, 'Rejected')

@@ -3,7 +3,7 @@ import { createServer, connect, type AddressInfo, type Server, type Socket } fro
 import { after, test } from 'node:test'
 
 import { Client, Query, type ClientConfig, type QueryError, type Result } from '../src/pg'
-import { both, bothAlone, connected, event, settled, url } from './pg-both'
+import { both, bothAlone, connected, event, longQuery, settled, url, login } from './pg-both'
 
 const servers: Server[] = []
 const sockets = new Set<Socket>()
@@ -26,7 +26,7 @@ async function listen(serve: (socket: Socket) => void): Promise<number> {
 
 /** Where clients are sent to find something else than the real server. */
 function at(port: number, more: ClientConfig = {}): ClientConfig {
-  return { host: '127.0.0.1', port, user: 'postgres', database: 'postgres', ...more }
+  return { host: '127.0.0.1', port, ...login, ...more }
 }
 
 const real = new URL(url)
@@ -49,9 +49,6 @@ async function proxy(): Promise<{ port: number; cut: (after: number) => void }> 
   })
   return { port, cut: (after) => (left = after) }
 }
-
-/** Runs long, and says so when it runs: a cancel that comes before is for nothing. */
-const LONG = "do $$ begin raise notice 'runs'; perform pg_sleep(100); end $$"
 
 async function kill(client: Client): Promise<void> {
   const killer = await connected()
@@ -172,10 +169,10 @@ bothAlone('a server that is not there, and one that says nothing', async (side) 
 
 bothAlone('a login that the server refuses has the error of the server', async (side) => {
   const server = { host: real.hostname, port: Number(real.port) }
-  const login = (config: ClientConfig): Promise<unknown> =>
+  const logIn = (config: ClientConfig): Promise<unknown> =>
     settled(new side.Client({ ...server, user: 'postgres', database: 'postgres', ...config }).connect())
-  const seen = [await login({ database: 'no such' }), await login({ user: 'nobody at all' })]
-  seen.push(await login({ options: '-c no_such_setting=1' }))
+  const seen = [await logIn({ database: 'no such' }), await logIn({ user: 'nobody at all' })]
+  seen.push(await logIn({ options: '-c no_such_setting=1' }))
   return seen
 })
 
@@ -203,7 +200,7 @@ test('a timeout leaves neighbours in the pipeline alone', async () => {
 test('a signal cancels what the server runs, and only that', async () => {
   const client = await connected()
   const controller = new AbortController()
-  const slow = settled(client.query({ text: LONG, signal: controller.signal }))
+  const slow = settled(client.query({ text: await longQuery(client), signal: controller.signal }))
   const next = client.query('select 1 a')
   await event(client, 'notice')
   controller.abort(new Error('enough'))
@@ -254,8 +251,9 @@ test('a signal that comes too late changes nothing', async () => {
 
 test('cancel ends a Query, sent or queued', async () => {
   const client = await connected()
+  const text = await longQuery(client)
   const runs = event(client, 'notice')
-  const running = client.query(new Query(LONG))
+  const running = client.query(new Query(text))
   const queued = client.query(new Query('select 1'))
   const errors = [event(running, 'error'), event(queued, 'error')]
   await runs

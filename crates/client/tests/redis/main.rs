@@ -9,6 +9,7 @@ mod backpressure;
 mod blocking;
 mod cluster;
 mod commands;
+mod conformance;
 mod connecting;
 mod documented;
 mod published;

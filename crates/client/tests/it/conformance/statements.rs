@@ -1,0 +1,130 @@
+//! A statement of a case: what is asked, and whether the answer is right.
+
+use onetrip::types::{ToSql, Type};
+use onetrip::{Error, Isolation, Reply, RowRef, Rows, TransactionOptions};
+use serde_json::Value as Json;
+
+/// A statement with its parameters, and what should come of it.
+pub(super) struct Asked {
+    pub(super) text: String,
+    parameters: Vec<Box<dyn ToSql + Sync>>,
+    expected: Json,
+}
+
+/// What a reply was asked for as.
+pub(super) enum Answer {
+    Rows(Reply<Rows>),
+    Count(Reply<u64>),
+}
+
+/// What came.
+pub(super) enum Came {
+    Rows(Rows),
+    Count(u64),
+}
+
+/// Sends a statement on whatever runs statements.
+macro_rules! ask {
+    ($to:expr, $asked:expr) => {{
+        let asked: &Asked = &$asked;
+        if asked.is_counted() {
+            super::conformance::statements::Answer::Count(
+                $to.execute(asked.text.as_str(), &asked.parameters()),
+            )
+        } else {
+            super::conformance::statements::Answer::Rows(
+                $to.query(asked.text.as_str(), &asked.parameters()),
+            )
+        }
+    }};
+}
+pub(super) use ask;
+
+impl IntoFuture for Answer {
+    type Output = Result<Came, Error>;
+    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output>>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async {
+            Ok(match self {
+                Answer::Rows(reply) => Came::Rows(reply.await?),
+                Answer::Count(reply) => Came::Count(reply.await?),
+            })
+        })
+    }
+}
+
+impl Asked {
+    pub(super) fn new(json: &Json, table: &str) -> Asked {
+        let parameters = json["parameters"].as_array().map_or(&[][..], Vec::as_slice);
+        Asked {
+            text: json["text"].as_str().unwrap().replace("{t}", table),
+            parameters: parameters.iter().map(parameter).collect(),
+            expected: json.clone(),
+        }
+    }
+
+    pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+        self.parameters.iter().map(|it| &**it).collect()
+    }
+
+    pub(super) fn is_counted(&self) -> bool {
+        !self.expected["count"].is_null()
+    }
+
+    pub(super) fn check(&self, came: Result<Came, Error>, name: &str) {
+        let (expected, text) = (&self.expected, &self.text);
+        match came {
+            Err(error) if expected["error"].is_null() => panic!("{name}: {text}: {error}"),
+            Err(error) => super::check_error(&error, &expected["error"], name),
+            Ok(_) if !expected["error"].is_null() => panic!("{name}: {text}: no error"),
+            Ok(Came::Count(count)) => {
+                assert_eq!(Some(count), expected["count"].as_u64(), "{name}: {text}");
+            }
+            Ok(Came::Rows(rows)) => {
+                if let Some(columns) = expected["columns"].as_array() {
+                    let names: Vec<&str> = rows.columns().iter().map(|it| it.name()).collect();
+                    assert_eq!(*columns, names, "{name}: {text}");
+                }
+                let came: Vec<Json> = rows.iter().map(|row| json_of(&row)).collect();
+                assert_eq!(Json::Array(came), expected["rows"], "{name}: {text}");
+            }
+        }
+    }
+}
+
+fn parameter(json: &Json) -> Box<dyn ToSql + Sync> {
+    match json {
+        Json::Null => Box::new(None::<String>),
+        Json::Bool(value) => Box::new(*value),
+        Json::Number(value) => Box::new(value.as_i64().unwrap()),
+        Json::String(value) => Box::new(value.clone()),
+        other => panic!("{other} is no parameter"),
+    }
+}
+
+fn json_of(row: &RowRef<'_>) -> Json {
+    let columns = row.columns().iter().enumerate();
+    let values = columns.map(|(i, column)| match *column.type_() {
+        Type::BOOL => row.get::<Option<bool>>(i).into(),
+        Type::INT8 => row.get::<Option<i64>>(i).into(),
+        _ => row.get::<Option<String>>(i).into(),
+    });
+    Json::Array(values.collect())
+}
+
+pub(super) fn transaction_options(json: &Json) -> TransactionOptions {
+    let mut options = TransactionOptions::new();
+    if let Some(isolation) = json["isolation"].as_str() {
+        options = options.isolation(match isolation {
+            "read committed" => Isolation::ReadCommitted,
+            "repeatable read" => Isolation::RepeatableRead,
+            "serializable" => Isolation::Serializable,
+            other => panic!("no isolation is called {other}"),
+        });
+    }
+    if let Some(read_only) = json["read_only"].as_bool() {
+        options = options.read_only(read_only);
+    }
+    options
+}

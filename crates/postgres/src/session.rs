@@ -133,6 +133,7 @@ impl Postgres {
             return Err(Violation("a second error for one request"));
         }
         let never_started = head.first() == BIND
+            && !head.guarded
             && head.statement.is_some()
             && self.status == TransactionStatus::Idle
             && never_started(&error);
@@ -187,7 +188,8 @@ impl Postgres {
         let Some(head) = head else {
             return Err(Violation("a ReadyForQuery that answers nothing"));
         };
-        if head.pending & !SIMPLE != 0 && !head.failed {
+        let unanswered = head.guarded || head.pending & !SIMPLE != 0;
+        if unanswered && !head.failed {
             return Err(Violation("a ReadyForQuery in front of a reply"));
         }
         self.status = ready.status;
@@ -272,6 +274,8 @@ pub struct Expect {
     failed: bool,
     partial_effects: bool,
     transaction_local: bool,
+    /// A Describe of a portal without rows stands in front of everything, and is unanswered.
+    guarded: bool,
     /// Each Execute of a run has a Sync of its own.
     isolated: bool,
     copy: Copying,
@@ -315,6 +319,7 @@ impl Expect {
             failed: false,
             partial_effects: false,
             transaction_local: false,
+            guarded: false,
             isolated: false,
             copy: Copying::Not,
             statement: None,
@@ -371,6 +376,13 @@ impl Expect {
         self.and(DESCRIBE_PARAMETERS | DESCRIBE_ROWS)
     }
 
+    /// Also a Describe of a portal that returns no rows, in front of everything: where there is no such
+    /// portal, all of the request is skipped. Not for one that may be sent again.
+    pub const fn guarded(mut self) -> Expect {
+        self.guarded = true;
+        self
+    }
+
     /// Also a Bind.
     pub const fn bind(self) -> Expect {
         self.and(BIND)
@@ -418,6 +430,7 @@ impl Expect {
     /// Whether rows, or copy data, may come now.
     fn takes_rows(&self, tag: u8) -> bool {
         !self.failed
+            && !self.guarded
             && match tag {
                 backend::DATA_ROW => matches!(self.first(), EXECUTE | SIMPLE),
                 _ => tag == backend::COPY_DATA && self.copy == Copying::OutData,
@@ -445,6 +458,13 @@ impl Expect {
         const OUT_OF_ORDER: Violation = Violation("a reply out of order");
         if self.failed {
             return Err(Violation("a reply behind an error, before the Sync was answered"));
+        }
+        if self.guarded {
+            self.guarded = false;
+            return match tag {
+                backend::NO_DATA => Ok(Step::Part(len)),
+                _ => Err(OUT_OF_ORDER),
+            };
         }
         if tag == backend::BIND_COMPLETE && self.more > 0 && !self.isolated {
             let len = self.take_pairs(input);

@@ -73,6 +73,25 @@ fn a_copy_out_is_a_run_of_data_between_its_two_ends() {
 }
 
 #[test]
+fn a_guard_is_answered_in_front_of_everything_and_by_nothing_else() {
+    let (mut session, mut expect) = (session(), Expect::sync().bind().execute().guarded());
+    for (tag, body) in [(b'n', &b""[..]), (b'2', b""), (b'C', b"SELECT 0\0")] {
+        let reply = message(tag, body);
+        assert!(session.step(&reply, Some(&mut expect)).is_ok(), "{}", char::from(tag));
+    }
+    for tag in [b'2', b'T', b'1'] {
+        let mut expect = Expect::sync().bind().execute().guarded();
+        assert!(session.step(&message(tag, b""), Some(&mut expect)).is_err());
+    }
+    let mut unanswered = Expect::sync().guarded();
+    assert!(session.step(&message(b'Z', b"I"), Some(&mut unanswered)).is_err());
+    let mut skipped = Expect::sync().bind().execute().guarded();
+    let error = message(b'E', b"SERROR\0VERROR\0C34000\0Mno such portal\0\0");
+    assert!(matches!(session.step(&error, Some(&mut skipped)), Ok(Step::Failed { .. })));
+    assert!(matches!(session.step(&message(b'Z', b"I"), Some(&mut skipped)), Ok(Step::Settled(_))));
+}
+
+#[test]
 fn a_copy_in_is_begun_by_the_server_and_sends_nothing() {
     let (mut session, mut expect) = (session(), Expect::copy_in());
     let mut step = |input: &[u8]| seen(session.step(input, Some(&mut expect)));

@@ -65,6 +65,8 @@ enum State {
     Ready,
     /// The server has lost it, or its plan is stale.
     Stale,
+    /// Its Parse failed, so the server never had it.
+    Failed,
 }
 
 /// How a request runs its text.
@@ -146,11 +148,10 @@ impl Statements {
     ) -> Result<Result<(Way, Traits), NameTaken>, EncodeError> {
         let (mut traits, mut close) = (None, false);
         if let Some(named) = self.named.get(name) {
-            if *named.text != *text {
-                return Ok(Err(NameTaken));
-            }
-            let number = named.statement;
+            let (number, is_same) = (named.statement, *named.text == *text);
             match self.known.get(&number).map(|known| (known.state, known.id)) {
+                Some((State::Failed, _)) if !is_same => {}
+                _ if !is_same => return Ok(Err(NameTaken)),
                 Some((State::Ready, id)) => {
                     return Ok(Ok((Way::Named { number, id }, named.traits)));
                 }
@@ -285,19 +286,20 @@ impl Statements {
         }
     }
 
-    /// A request that named it has ended. `failed`: without its Parse being answered, if it carried one.
+    /// A request that named it has ended. `unparsed`: without its Parse being answered, if it carried one.
     pub(crate) fn ended(&mut self, protocol: &mut Postgres, number: Number, unparsed: bool) {
         let Some(known) = self.known.get_mut(&number) else { return };
         known.users = known.users.saturating_sub(1);
         if unparsed && known.state == State::Parsing {
-            known.state = State::Stale;
+            known.state = State::Failed;
         }
         self.let_go(protocol, number);
     }
 
     /// The server has lost all of them: DISCARD ALL, DEALLOCATE ALL.
     pub(crate) fn lost(&mut self) {
-        self.known.values_mut().for_each(|known| known.state = State::Stale);
+        let had = self.known.values_mut().filter(|known| known.state != State::Failed);
+        had.for_each(|known| known.state = State::Stale);
     }
 }
 

@@ -130,6 +130,37 @@ fn a_name_whose_parse_failed_can_be_tried_again() {
 }
 
 #[test]
+fn a_name_whose_parse_failed_is_free_for_another_text_and_one_that_was_prepared_is_not() {
+    let mut host = Host::connect("");
+    let token = host.submit(0, "select nonsense", "mine", &[]);
+    let meanwhile = host.try_submit(0, "select 'other'", "mine", &[], 0.0).1;
+    assert_eq!(meanwhile, refused::NAME_TAKEN);
+    assert_eq!(host.answer(token).error(b'C'), "42703");
+    let token = host.submit(0, "select 'other'", "mine", &[]);
+    assert_eq!(host.answer(token).values(), ["other"]);
+    host.run_simple("deallocate all");
+    assert_eq!(host.try_submit(0, "select 'third'", "mine", &[], 0.0).1, refused::NAME_TAKEN);
+    let token = host.submit(0, "select 'other'", "mine", &[]);
+    assert_eq!(host.answer(token).values(), ["other"]);
+}
+
+#[test]
+fn of_those_that_share_a_name_a_parse_that_fails_fails_its_own_alone() {
+    let mut host = Host::connect("");
+    let text = "select 1 / (select count(*) from pg_class where relname = $1)";
+    let first = host.submit(0, "select * from later", "mine", &[]);
+    let made = host.submit(flag::SIMPLE, "create temp table later as select 'x' as it", "", &[]);
+    let second = host.submit(0, "select * from later", "mine", &[]);
+    assert_eq!(host.answer(first).error(b'C'), "42P01");
+    assert_eq!(host.answer(made).end, end::COMPLETE);
+    assert_eq!(host.answer(second).values(), ["x"]);
+    // It ran and failed, but was prepared.
+    let token = host.submit(0, text, "divides", &["no such"]);
+    assert_eq!(host.answer(token).error(b'C'), "22012");
+    assert_eq!(prepared(&mut host), ["divides"]);
+}
+
+#[test]
 fn transaction_control_is_never_prepared_by_counting() {
     let mut host = Host::connect("prepare_threshold\x001\0");
     for text in ["begin", "commit", "begin", "commit", "set work_mem = '4MB'"] {

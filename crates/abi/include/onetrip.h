@@ -67,7 +67,7 @@ enum {
     ONETRIP_END_DEADLINE = 4,
     ONETRIP_END_CANCELLED = 5,
     ONETRIP_END_CLOSED = 6,
-    ONETRIP_END_BEGIN = 7        /* skipped, since the BEGIN held for it failed; the block is the error to that */
+    ONETRIP_END_BEGIN = 7        /* it did not run, since the BEGIN held for it failed; the block is the error to that */
 };
 
 /* What is known of the effect of a request that failed: b >> 8 of ONETRIP_END. */
@@ -118,7 +118,8 @@ onetrip_connection *onetrip_echo_new(void);
  *   stall_timeout_ms (30000); prepare_threshold (5: the use at which a text is prepared; 0: never), statements_max (256);
  *   pieces (0: a row or a part of a COPY that is longer than 128 KiB is put together; 1: it comes as ONETRIP_PIECE);
  *   hold_begin (0; 1: a plain BEGIN outside of a transaction is answered at once, and leaves with the first statement
- *   behind it; with a COMMIT or ROLLBACK behind it nothing is sent)
+ *   behind it; with a COMMIT or ROLLBACK behind it nothing is sent. Where the server refuses it, all up to the end of
+ *   the transaction ends as ONETRIP_END_BEGIN. With an in_flight_max of 1 the two are one)
  */
 onetrip_connection *onetrip_postgres_new(double now, const uint8_t *settings, size_t len, const uint8_t *nonce);
 
@@ -168,10 +169,16 @@ bool onetrip_echo_submit(onetrip_connection *connection, uint32_t token, size_t 
 double onetrip_postgres_submit(onetrip_connection *connection, double now, uint32_t token, uint32_t flags,
                                size_t text_len, size_t name_len, size_t len, double timeout);
 
-/* Sends a BEGIN that is held, where nothing comes behind it. */
+/* Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. For before a
+ * connection is lent to somebody else. */
 void onetrip_postgres_flush(onetrip_connection *connection, double now);
 
-/* Ends a segment of members: one sync point for all of them. */
+/* Whether a BEGIN is held, unanswered or refused, and the transaction goes on: onetrip_postgres_sync tells whether it has
+ * begun. */
+bool onetrip_postgres_is_opening(onetrip_connection *connection);
+
+/* Ends a segment of members: one sync point for all of them. Without members it sends a BEGIN that is held, and ends as
+ * that does. */
 double onetrip_postgres_sync(onetrip_connection *connection, double now, uint32_t token);
 
 /* Takes a request back that still waits in its place. Whether that was so. */

@@ -93,7 +93,7 @@ pub mod end {
     pub const CANCELLED: u32 = 5;
     /// The connection ended.
     pub const CLOSED: u32 = 6;
-    /// It was skipped, since the BEGIN that was held for it failed. The block is the server's error to that.
+    /// It did not run, since the BEGIN that was held for its transaction failed. The block is the server's error to that.
     pub const BEGIN: u32 = 7;
 }
 

@@ -128,6 +128,13 @@ impl Connection {
         self.on_postgres((), |postgres, to| postgres.flush(now, to));
     }
 
+    pub(crate) fn is_opening(&self) -> bool {
+        match &self.peer {
+            Peer::Echo(_) => false,
+            Peer::Postgres(postgres) => postgres.is_opening(),
+        }
+    }
+
     pub(crate) fn sync(&mut self, now: Time, token: u32) -> Result<Ticket, Refused> {
         self.on_postgres(Err(Refused::Malformed), |postgres, to| postgres.sync(now, token, to))
     }

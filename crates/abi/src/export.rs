@@ -224,14 +224,24 @@ pub unsafe extern "C" fn onetrip_postgres_submit(
     place(connection.submit_postgres(now, (token, flags), lens, deadline(now, timeout)))
 }
 
-/// Sends a BEGIN that is held, where nothing comes behind it: before a connection is lent to somebody else, say.
+/// Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. For before a connection
+/// is lent to somebody else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_flush(connection: *mut Connection, now: f64) {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.flush(time(now));
 }
 
-/// Ends a segment of members: one sync point for all of them.
+/// Whether a BEGIN is held, unanswered or refused, and the transaction goes on: a sync point of the host's tells
+/// whether it has begun.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_is_opening(connection: *mut Connection) -> bool {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.is_opening()
+}
+
+/// Ends a segment of members: one sync point for all of them. Without members it sends a BEGIN that is held, and
+/// ends as that does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_sync(
     connection: *mut Connection,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
-use onetrip_engine::{CancelEnd, Connection, Time, Token};
+use onetrip_engine::{CancelEnd, Connection, Time, Token, Wanted};
 use onetrip_postgres::Postgres as Protocol;
 use onetrip_postgres::message::{CancelRequest, Secret, TransactionStatus};
 use onetrip_postgres::startup::{NONCE_LEN, SecretKey, Startup};
@@ -13,14 +13,17 @@ use crate::completion::{Completions, close, kind};
 use crate::settings::{Invalid, Settings};
 
 mod begin;
+mod delayed;
 mod login;
+mod opening;
 mod outputs;
 pub(crate) mod request;
 mod statements;
 mod submitting;
 
-use begin::Begin;
+use delayed::Delayed;
 use login::Login;
+use opening::Opening;
 use statements::{Number, Statements};
 
 /// One connection, from its first byte to its last.
@@ -36,12 +39,22 @@ pub(crate) struct Postgres {
     gathered: Option<(Token, BytesMut)>,
     pieces: bool,
     hold_begin: bool,
-    /// A BEGIN that was answered and not sent.
-    held: Option<Begin>,
-    /// The first statements of transactions whose BEGIN is on its way, in order.
-    led: VecDeque<u32>,
-    /// Why the BEGIN of this first statement failed.
-    refused: Option<(u32, Bytes)>,
+    /// A transaction that may not have begun, or that did not.
+    opening: Option<Opening>,
+    /// How many were begun so.
+    transactions: u64,
+    /// Requests that wait until BEGIN was answered, and what came behind them.
+    delayed: VecDeque<Delayed>,
+    /// Goodbye is said behind them.
+    terminating: bool,
+    /// The last request was a member: its segment goes on with the next one.
+    segment_open: bool,
+    /// The host's requests that were taken and have not ended.
+    live: usize,
+    /// Requests of the engine that are no host's, and have not ended.
+    own_requests: usize,
+    /// Requests that may wait, and bytes of them.
+    queue_max: (usize, usize),
     /// Requests on their way after which the status may be another one.
     changing: usize,
     /// When it was asked something while it was idle, or has sent something last.
@@ -62,6 +75,8 @@ struct Use {
     close: Option<String>,
     /// After it the status may be another one.
     changes: bool,
+    /// It is skipped where the BEGIN in front of it was refused.
+    guarded: bool,
     is_live: bool,
 }
 
@@ -78,6 +93,9 @@ pub(crate) enum Refused {
 /// The token of a BEGIN that was held: no host has it.
 const BEGIN: Token = Token(u32::MAX as u64);
 
+/// That of its sync point, where it has one of its own.
+const BEGIN_SYNC: Token = Token(u32::MAX as u64 - 1);
+
 /// Tokens are small numbers, used again: a table is kept by them.
 pub(crate) const TOKEN_MAX: u32 = 1 << 20;
 
@@ -92,10 +110,16 @@ impl Postgres {
             Ok(settings) => (Some(settings), None),
             Err(invalid) => (None, Some(invalid)),
         };
-        let limits = settings.as_ref().map(|it| it.limits.clone()).unwrap_or_default();
+        let mut limits = settings.as_ref().map(|it| it.limits.clone()).unwrap_or_default();
+        let hold_begin = settings.as_ref().is_some_and(|it| it.hold_begin);
+        if hold_begin && limits.in_flight_max == 1 {
+            // One at a time, and a BEGIN with the first; where half of the window is full, a Flush would part them.
+            (limits.one_segment, limits.in_flight_max) = (true, 4);
+        }
         let (threshold, max) =
             settings.as_ref().map_or((0, 0), |it| (it.prepare_threshold, it.statements_max));
         let room = limits.in_flight_max.saturating_add(limits.queue_max);
+        let queue_max = (limits.queue_max, limits.queue_bytes_max);
         let mut connection = Postgres {
             login: None,
             engine: Connection::new(now, Protocol::new(TransactionStatus::Idle), limits),
@@ -103,10 +127,15 @@ impl Postgres {
             uses: Vec::new(),
             gathered: None,
             pieces: settings.as_ref().is_some_and(|it| it.pieces),
-            hold_begin: settings.as_ref().is_some_and(|it| it.hold_begin),
-            held: None,
-            led: VecDeque::new(),
-            refused: None,
+            hold_begin,
+            opening: None,
+            transactions: 0,
+            delayed: VecDeque::new(),
+            terminating: false,
+            segment_open: false,
+            live: 0,
+            own_requests: 0,
+            queue_max,
             changing: 0,
             since: now,
             room,
@@ -148,6 +177,9 @@ impl Postgres {
         self.since = now;
         self.engine.handle_bytes(now, input);
         self.settle(to);
+        if !self.delayed.is_empty() {
+            self.release_delayed(now, to);
+        }
     }
 
     /// What is to be sent: of the login as long as that lasts, though requests may wait behind it.
@@ -170,11 +202,12 @@ impl Postgres {
 
     pub(crate) fn time(&mut self, now: Time, to: &mut Completions) {
         self.engine.handle_time(now);
+        self.expire_delayed(now, to);
         self.settle(to);
     }
 
     pub(crate) fn deadline(&self) -> Time {
-        self.engine.poll_deadline().unwrap_or(Time::NEVER)
+        self.engine.poll_deadline().unwrap_or(Time::NEVER).min(self.delayed_deadline())
     }
 
     pub(crate) fn peer_closed(&mut self, to: &mut Completions) {
@@ -192,7 +225,11 @@ impl Postgres {
 
     pub(crate) fn terminate(&mut self, now: Time, to: &mut Completions) {
         self.flush(now, to);
-        self.engine.terminate(now);
+        if self.delayed.is_empty() {
+            self.engine.terminate(now);
+        } else {
+            self.terminating = true;
+        }
         self.settle(to);
     }
 
@@ -200,7 +237,12 @@ impl Postgres {
 
     /// Asks for a request to be cancelled at the server, if that harms no other.
     pub(crate) fn want_cancel(&mut self, now: Time, token: u32, to: &mut Completions) {
-        let _ = self.engine.want_cancel(now, Token(token.into()));
+        if !self.cancel_delayed(token, to) {
+            let wanted = self.engine.want_cancel(now, Token(token.into()));
+            if wanted == Wanted::NotPossible {
+                to.push(kind::NOT_CANCELLED, token, (0, 0), Bytes::new());
+            }
+        }
         self.settle(to);
     }
 
@@ -228,10 +270,7 @@ impl Postgres {
     /// The transaction status that the server told last, as the letter of ReadyForQuery; behind a BEGIN
     /// that was answered here, the one that it will tell.
     pub(crate) fn status(&self) -> u8 {
-        if self.held.is_some() {
-            return b'T';
-        }
-        match self.engine.protocol().status() {
+        match self.presumed().unwrap_or_else(|| self.engine.protocol().status()) {
             TransactionStatus::Idle => b'I',
             TransactionStatus::InTransaction => b'T',
             TransactionStatus::Failed => b'E',
@@ -239,7 +278,7 @@ impl Postgres {
     }
 
     pub(crate) fn load(&self) -> Load {
-        let unanswered = self.engine.in_flight() + self.engine.queued();
+        let unanswered = self.engine.in_flight() + self.engine.queued() + self.delayed_len();
         Load {
             unanswered,
             unanswered_bytes: self.engine.in_flight_bytes() + self.engine.queued_bytes(),
@@ -248,11 +287,22 @@ impl Postgres {
         }
     }
 
+    /// The host's requests that were sent.
     pub(crate) fn in_flight(&self) -> usize {
-        self.engine.in_flight()
+        self.engine.in_flight().saturating_sub(self.own_requests)
     }
 
     pub(crate) fn queued(&self) -> usize {
-        self.engine.queued()
+        self.engine.queued() + self.delayed_len()
+    }
+
+    /// Whether a sync point would tell of a BEGIN that is held, unanswered or refused.
+    pub(crate) fn is_opening(&self) -> bool {
+        self.course_of_sync() != opening::Course::Plain
+    }
+
+    /// Whether nothing is on its way.
+    fn is_idle(&self) -> bool {
+        self.live + self.own_requests == 0
     }
 }

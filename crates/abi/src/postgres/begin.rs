@@ -1,21 +1,9 @@
-//! A BEGIN that waits for the first statement of its transaction, and leaves with it in one segment: it costs no
-//! trip, and where it fails the statement is skipped.
-//!
-//! A text of several statements can't be of a segment, so there BEGIN has a sync point of its own in front, in the same
-//! write. What could make it fail then is no syntax, which is known here, but a server that has no room for it, or a
-//! replica, which writes nothing anyway.
+//! Texts that begin or end a transaction and do nothing else, and what the server answers to them.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use onetrip_postgres::message::{EncodeError, parse, tag::backend};
-use onetrip_postgres::message::{bind, execute};
+use onetrip_postgres::message::tag::backend;
 
-/// A BEGIN that was answered here and is not sent yet.
-#[derive(Debug)]
-pub(crate) struct Begin {
-    text: Box<str>,
-}
-
-/// What a text is to a transaction that has not begun on the server.
+/// What a text is to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     Begin,
@@ -24,17 +12,17 @@ pub(crate) enum Control {
 }
 
 impl Control {
-    /// The control that a text is, if it is nothing else: words alone, without comments, quotes or a second statement.
+    /// The control that a text is, if it is nothing else: one statement without names or values. Comments are as good
+    /// as blanks, since some tools sign each statement by one.
     pub(crate) fn of(text: &str) -> Option<Control> {
-        let text = text.trim_ascii();
-        let text = text.strip_suffix(';').unwrap_or(text);
-        let is_word =
-            |byte: u8| byte.is_ascii_alphabetic() || byte.is_ascii_whitespace() || byte == b',';
-        if text.len() > TEXT_MAX || !text.bytes().all(is_word) {
+        let first = Words(text).next()?;
+        if !FIRST.iter().any(|word| first.eq_ignore_ascii_case(word)) {
             return None;
         }
-        let words: Vec<String> =
-            text.split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
+        let mut words: Vec<String> = Words(text).map(str::to_ascii_lowercase).collect();
+        while words.last().is_some_and(|word| word == ";") {
+            words.pop();
+        }
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words[..] {
             ["begin", "work" | "transaction", ref modes @ ..]
@@ -48,6 +36,18 @@ impl Control {
             }
             _ => None,
         }
+    }
+
+    /// By what the first statement of a text ends a transaction without beginning another, whatever follows.
+    pub(crate) fn ends_first(text: &str) -> Option<Control> {
+        let mut words = Words(text).map(str::to_ascii_lowercase);
+        let control = match words.next().as_deref() {
+            Some("commit" | "end") => Control::Commit,
+            Some("rollback" | "abort") => Control::Rollback,
+            _ => return None,
+        };
+        let next = words.find(|word| word != "work" && word != "transaction");
+        (!matches!(next.as_deref(), Some("to" | "prepared" | "and"))).then_some(control)
     }
 
     /// What the server answers where all is well: CommandComplete and ReadyForQuery.
@@ -66,49 +66,67 @@ impl Control {
     }
 }
 
+/// What a text of one of the controls begins with.
+const FIRST: [&str; 6] = ["begin", "start", "commit", "end", "rollback", "abort"];
+
 /// Whether these words are modes of a transaction (transaction_mode_list in src/backend/parser/gram.y), with a
-/// comma behind a word or none.
+/// comma between two or none.
 fn are_modes(mut words: &[&str]) -> bool {
-    while let [word, rest @ ..] = words {
-        words = match (*word, rest) {
-            ("isolation", ["level", "repeatable", "read" | "read,", rest @ ..])
-            | (
-                "isolation",
-                [
-                    "level",
-                    "read",
-                    "committed" | "committed," | "uncommitted" | "uncommitted,",
-                    rest @ ..,
-                ],
-            )
-            | ("isolation", ["level", "serializable" | "serializable,", rest @ ..])
-            | ("read", ["only" | "only," | "write" | "write,", rest @ ..])
-            | ("not", ["deferrable" | "deferrable,", rest @ ..])
-            | ("deferrable" | "deferrable,", rest) => rest,
+    while !words.is_empty() {
+        words = match words {
+            ["isolation", "level", "repeatable", "read", rest @ ..]
+            | ["isolation", "level", "read", "committed" | "uncommitted", rest @ ..]
+            | ["isolation", "level", "serializable", rest @ ..]
+            | ["read", "only" | "write", rest @ ..]
+            | ["not", "deferrable", rest @ ..]
+            | ["deferrable", rest @ ..] => rest,
             _ => return false,
         };
-        if words.is_empty() && rest.last().unwrap_or(word).ends_with(',') {
-            return false;
-        }
+        words = match words {
+            [",", rest @ ..] if !rest.is_empty() => rest,
+            _ => words,
+        };
     }
     true
 }
 
-/// The longest BEGIN with all that it may say has less than 100 characters.
-const TEXT_MAX: usize = 200;
+/// The words of a text, and whatever else is in it, character by character. Blanks and comments are left out.
+struct Words<'a>(&'a str);
 
-impl Begin {
-    pub(crate) fn new(text: &str) -> Begin {
-        Begin { text: text.into() }
-    }
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a str;
 
-    /// Writes it without a Sync: what follows is of its segment.
-    pub(crate) fn write(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
-        parse::write(out, "", &self.text, &[])?;
-        bind::write_named(out, "", "", &[0; 6])?;
-        out.put_slice(&execute::UNNAMED_ALL);
-        Ok(())
+    fn next(&mut self) -> Option<&'a str> {
+        let mut rest = self.0.trim_ascii_start();
+        while let Some(behind) = behind_comment(rest) {
+            rest = behind.trim_ascii_start();
+        }
+        let word =
+            rest.bytes().take_while(|byte| byte.is_ascii_alphabetic() || *byte == b'_').count();
+        let len = match word {
+            0 => rest.chars().next()?.len_utf8(),
+            len => len,
+        };
+        let (word, rest) = rest.split_at(len);
+        self.0 = rest;
+        Some(word)
     }
+}
+
+/// What follows a comment, if the text begins with one. Those of C are nested in SQL.
+fn behind_comment(text: &str) -> Option<&str> {
+    if let Some(line) = text.strip_prefix("--") {
+        let end = line.find(['\n', '\r']).unwrap_or(line.len());
+        return Some(&line[end..]);
+    }
+    let mut rest = text.strip_prefix("/*")?;
+    let mut depth = 1;
+    while depth > 0 {
+        let at = rest.find("*/").into_iter().chain(rest.find("/*")).min()?;
+        depth = if rest[at..].starts_with("*/") { depth - 1 } else { depth + 1 };
+        rest = &rest[at + 2..];
+    }
+    Some(rest)
 }
 
 #[cfg(test)]
@@ -125,12 +143,15 @@ mod tests {
             "start transaction",
             "START TRANSACTION READ WRITE;",
             "begin isolation level read committed read only",
-            "begin not deferrable, isolation level repeatable read, read write",
+            "begin not deferrable ,isolation level repeatable read, read write ; ",
+            "begin -- now",
+            "/* by /* a */ tool */ begin /* traced */",
+            "-- first\nbegin",
         ];
         for text in begins {
             assert_eq!(Control::of(text), Some(Control::Begin), "{text}");
         }
-        for text in ["commit", "END", "Commit Work;", "end transaction"] {
+        for text in ["commit", "END", "Commit Work;", "end transaction", "commit /* x='y' */"] {
             assert_eq!(Control::of(text), Some(Control::Commit), "{text}");
         }
         for text in ["rollback", "ABORT;", "rollback transaction"] {
@@ -143,8 +164,12 @@ mod tests {
             "begin foo",
             "begin read",
             "begin read only,",
+            "begin , read only",
+            "begin é",
             "start transaction isolation level chaos",
-            "begin -- now",
+            "begin /* never closed",
+            "begin /* a /* b */",
+            "begin_it",
             "commit and chain",
             "rollback to savepoint a",
             "commit prepared 'a'",
@@ -153,6 +178,16 @@ mod tests {
         ];
         for text in others {
             assert_eq!(Control::of(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_begins_with_the_end_of_a_transaction_is_known_by_its_first_words() {
+        for text in ["rollback; select 1", "commit", "/* a */ ABORT", "rollback work;"] {
+            assert!(Control::ends_first(text).is_some(), "{text}");
+        }
+        for text in ["select 1; rollback", "rollback to a", "end and chain", "begin", "ended"] {
+            assert_eq!(Control::ends_first(text), None, "{text}");
         }
     }
 }

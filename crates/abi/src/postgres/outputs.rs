@@ -5,9 +5,10 @@ use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
 use onetrip_postgres::Event;
 use onetrip_postgres::message::{ErrorResponse, error_response, tag::backend};
 
+use super::opening::Opening;
 use super::statements::Number;
-use super::{BEGIN, Postgres};
-use crate::completion::{Completions, close_code, end, end_code, event, kind};
+use super::{BEGIN, BEGIN_SYNC, Postgres};
+use crate::completion::{Completions, close_code, end, end_code, event, kind, outcome};
 
 /// Memory that is taken at once for a message that a server announces; for more it has to send some first.
 const GATHER_AHEAD_MAX: usize = 1 << 20;
@@ -20,6 +21,10 @@ impl Postgres {
         if self.engine.protocol_mut().take_statements_lost() {
             self.statements.lost();
         }
+        if self.engine.is_closed() {
+            self.opening = None;
+            self.close_delayed(to);
+        }
         while let Some(number) = self.statements.take_forgotten() {
             to.push(kind::FORGOTTEN, 0, (number, 0), Bytes::new());
         }
@@ -30,6 +35,8 @@ impl Postgres {
             // Of a BEGIN only its end is looked at.
             Output::Data { token: BEGIN, .. } => {}
             Output::Ended { token: BEGIN, block, end } => self.begun(block, end),
+            Output::Data { token: BEGIN_SYNC, .. } => {}
+            Output::Ended { token: BEGIN_SYNC, .. } => self.own_requests -= 1,
             Output::Data { token, block } => {
                 let token = token.0 as u32;
                 let statement = self.note(token, &block);
@@ -100,14 +107,6 @@ impl Postgres {
         used.statement
     }
 
-    /// A BEGIN that was held has been answered, or will not be.
-    fn begun(&mut self, block: Bytes, end: End) {
-        let first = self.led.pop_front().unwrap_or_default();
-        if let End::Failed(Failure { cause: Cause::Server, .. }) = end {
-            self.refused = Some((first, block));
-        }
-    }
-
     fn ended(&mut self, token: u32, block: Bytes, end: End, to: &mut Completions) {
         if !matches!(end, End::Failed(_)) {
             self.note(token, &block);
@@ -115,7 +114,7 @@ impl Postgres {
         if self.gathered.as_ref().is_some_and(|(of, _)| of.0 == u64::from(token)) {
             self.gathered = None;
         }
-        let used = self.uses.get_mut(token as usize).map(std::mem::take).unwrap_or_default();
+        let used = self.forget(token);
         let number = used.statement;
         if let End::Failed(Failure { outcome, .. }) = end {
             if shows_stale(&block) {
@@ -125,10 +124,13 @@ impl Postgres {
                 used.close.into_iter().for_each(|name| self.statements.give_close_back(name));
             }
         }
-        self.changing -= usize::from(used.changes);
-        match self.refused.take_if(|(first, _)| *first == token) {
-            Some((_, error)) => to.push(kind::END, token, (number, refused_begin(end)), error),
-            None => to.push(kind::END, token, (number, end_code(end)), block),
+        let refusal = self.opening.as_ref().and_then(Opening::refusal).filter(|_| used.guarded);
+        match (end, refusal) {
+            (End::Failed(Failure { cause: Cause::Server | Cause::Aborted, .. }), Some(error)) => {
+                let how = end::BEGIN | outcome::REJECTED << 8;
+                to.push(kind::END, token, (number, how), error.clone());
+            }
+            _ => to.push(kind::END, token, (number, end_code(end)), block),
         }
         if number != 0 {
             self.statements.ended(self.engine.protocol_mut(), number, !used.parsed);
@@ -136,18 +138,13 @@ impl Postgres {
     }
 }
 
-/// The end of the first statement of a transaction whose BEGIN failed.
-fn refused_begin(end: End) -> u32 {
-    end_code(end) & !0xff | end::BEGIN
-}
-
-/// Whether a ParseComplete stands in front, or behind a CloseComplete.
+/// Whether a ParseComplete stands in front, or behind the answers to a guard and to a Close.
 fn shows_parsed(block: &[u8]) -> bool {
     /// Of a message without a body.
     const LEN: usize = 5;
-    let tag = block.first().copied();
-    let tag = if tag == Some(backend::CLOSE_COMPLETE) { block.get(LEN).copied() } else { tag };
-    tag == Some(backend::PARSE_COMPLETE)
+    let mut tags = block.iter().step_by(LEN);
+    let front = [backend::NO_DATA, backend::CLOSE_COMPLETE];
+    tags.find(|tag| !front.contains(tag)) == Some(&backend::PARSE_COMPLETE)
 }
 
 /// Whether an error says that the server does not have the statement, or that its plan can't be used any

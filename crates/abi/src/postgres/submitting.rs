@@ -1,16 +1,17 @@
-//! How requests enter the connection: each with its statement, and behind a BEGIN that waited for it.
+//! How requests enter the connection: each with its statement, and in a transaction that may not have begun with what
+//! guards it.
 
 use bytes::BufMut;
 use onetrip_engine::{Request, SubmitError, SyncPoint, Ticket, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::{EncodeError, SYNC, TransactionStatus};
+use onetrip_postgres::message::{EncodeError, SYNC};
 use onetrip_postgres::sql::Traits;
 
-use super::begin::{Begin, Control};
+use super::opening::Course;
 use super::request::{Submission, expect, expect_simple};
 use super::statements::{NameTaken, Number, Way};
-use super::{BEGIN, Postgres, Refused, TOKEN_MAX, Use};
-use crate::completion::{Completions, end, kind};
+use super::{BEGIN_SYNC, Postgres, Refused, TOKEN_MAX, Use};
+use crate::completion::Completions;
 use crate::export::flag;
 
 impl Postgres {
@@ -27,21 +28,30 @@ impl Postgres {
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.since = now;
         }
-        if self.hold_begin && self.control(token, &submission, to) {
-            return Ok(Ticket::Sent);
-        }
-        let result = match submission.has(flag::SIMPLE) {
-            true => {
-                self.send_held(now, token)?;
-                self.submit_simple(now, token, submission, deadline)
-            }
-            false => self.submit_statement(now, token, submission, deadline),
-        };
+        let result = self.take_course(now, token, submission, deadline, to);
         self.settle(to);
         result
     }
 
-    fn submit_simple(
+    /// Hands a request to the engine.
+    pub(super) fn send(
+        &mut self,
+        now: Time,
+        token: u32,
+        mut submission: Submission<'_>,
+        deadline: Time,
+        course: Course,
+    ) -> Result<Ticket, Refused> {
+        if submission.has(flag::SIMPLE) {
+            if !course.is_guarded() {
+                return self.send_simple(now, token, submission, deadline);
+            }
+            submission.flags = flag::UNPREPARED;
+        }
+        self.send_statement(now, token, submission, deadline, course)
+    }
+
+    fn send_simple(
         &mut self,
         now: Time,
         token: u32,
@@ -56,16 +66,17 @@ impl Postgres {
         };
         let ticket =
             self.engine.submit(now, request, |out| submission.write_simple(traits, out))?;
-        self.begin(token, 0, None, changes_status(traits));
+        self.begin(token, 0, None, changes_status(traits), false);
         Ok(ticket)
     }
 
-    fn submit_statement(
+    fn send_statement(
         &mut self,
         now: Time,
         token: u32,
         submission: Submission<'_>,
         deadline: Time,
+        course: Course,
     ) -> Result<Ticket, Refused> {
         if !self.engine.is_open() {
             return Err(Refused::Closed);
@@ -77,46 +88,55 @@ impl Postgres {
         };
         let parses = matches!(way, Way::Prepare { .. });
         self.statements.began(number);
-        let leads = self.submit_held(now).inspect_err(|_| {
-            self.statements.ended(self.engine.protocol_mut(), number, parses);
-        })?;
+        let leads = course == Course::Leads;
+        if leads {
+            self.submit_begin(now).inspect_err(|_| {
+                self.statements.ended(self.engine.protocol_mut(), number, parses);
+            })?;
+        }
         let close = match way {
             Way::Prepare { close: true, .. } => None,
             _ => self.statements.take_close(),
         };
         let is_member = submission.has(flag::MEMBER);
+        let guard = self.opening.as_ref().filter(|_| course == Course::Guarded);
+        let expect = expect(&way, close.is_some(), traits);
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
             // Without it the segment that BEGIN has begun would have no end.
             pinned: leads,
             // What fails in a transaction is not mended by sending it again.
-            again: !is_member && !leads && self.changing == 0 && matches!(way, Way::Named { .. }),
+            again: !is_member
+                && !course.is_guarded()
+                && self.changing == 0
+                && matches!(way, Way::Named { .. }),
             in_order: true,
-            ..Request::isolated(Token(token.into()), expect(&way, close.is_some(), traits))
+            ..Request::isolated(
+                Token(token.into()),
+                if guard.is_some() { expect.guarded() } else { expect },
+            )
         };
         let (engine, statements) = (&mut self.engine, &self.statements);
         let submitted = engine.submit(now, request, |out| {
+            guard.map_or(Ok(()), |opening| opening.write_guard(out))?;
             submission.write(&way, statements.name(number), close.as_deref(), out)
         });
         match submitted {
             Ok(ticket) => {
-                if leads {
-                    self.held = None;
-                    self.led.push_back(token);
-                }
-                self.begin(token, number, close, leads || changes_status(traits));
+                self.segment_open = is_member;
+                let changes = leads || changes_status(traits);
+                self.begin(token, number, close, changes, course.is_guarded());
                 Ok(ticket)
             }
             Err(error) => {
-                if leads {
-                    // BEGIN was answered: the transaction begins all the same.
-                    self.held = None;
-                    self.led.push_back(0);
-                    self.submit_sync(now, Token::DISCARD)?;
-                }
                 close.into_iter().for_each(|name| self.statements.give_close_back(name));
                 self.statements.ended(self.engine.protocol_mut(), number, parses);
+                if leads {
+                    // BEGIN was answered: the transaction begins all the same.
+                    self.submit_sync(now, BEGIN_SYNC, Course::Plain)?;
+                    self.own_requests += 1;
+                }
                 Err(error.into())
             }
         }
@@ -135,73 +155,38 @@ impl Postgres {
         Ok(self.statements.counted(protocol, text)?)
     }
 
-    /// Answers control of a transaction that has not begun on the server. Whether it did.
-    fn control(&mut self, token: u32, submission: &Submission<'_>, to: &mut Completions) -> bool {
-        let plain = submission.name.is_empty()
-            && submission.parameters.is_empty()
-            && !submission.has(flag::MEMBER);
-        let Some(control) = Control::of(submission.text).filter(|_| plain) else { return false };
-        match (control, self.held.is_some()) {
-            (Control::Begin, false) if self.is_outside() => {
-                self.held = Some(Begin::new(submission.text));
-            }
-            (Control::Commit | Control::Rollback, true) => self.held = None,
-            _ => return false,
-        }
-        to.push(kind::END, token, (0, end::COMPLETE), control.answer());
-        true
-    }
-
-    /// Whether the session is in no transaction, and nothing on its way can change that.
-    fn is_outside(&self) -> bool {
-        let idle = self.engine.protocol().status() == TransactionStatus::Idle;
-        idle && self.changing == 0 && self.engine.is_open()
-    }
-
-    /// Puts a BEGIN that was held in front of the statement that comes next, in its segment. Whether there was one.
-    fn submit_held(&mut self, now: Time) -> Result<bool, Refused> {
-        let Some(begin) = &self.held else { return Ok(false) };
-        let request = Request {
-            sync: SyncPoint::Member,
-            in_order: true,
-            pinned: true,
-            ..Request::isolated(BEGIN, Expect::sync().parse().bind().execute())
-        };
-        self.engine.submit(now, request, |out| begin.write(out))?;
-        Ok(true)
-    }
-
-    /// Sends a BEGIN that was held by itself, in front of what can't be of its segment.
-    fn send_held(&mut self, now: Time, before: u32) -> Result<(), Refused> {
-        if self.submit_held(now)? {
-            self.held = None;
-            self.led.push_back(before);
-            self.submit_sync(now, Token::DISCARD)?;
-        }
-        Ok(())
-    }
-
     /// Sends a BEGIN that was held, since nothing of this connection's host comes behind it.
     pub(crate) fn flush(&mut self, now: Time, to: &mut Completions) {
-        // A connection that takes nothing any more begins no transaction either.
-        let _ = self.send_held(now, 0);
+        if self.delayed.is_empty() {
+            self.leave_transaction(now);
+        } else {
+            self.delay_leaving();
+        }
         self.settle(to);
     }
 
-    fn submit_sync(&mut self, now: Time, token: Token) -> Result<Ticket, SubmitError<EncodeError>> {
+    pub(super) fn submit_sync(
+        &mut self,
+        now: Time,
+        token: Token,
+        course: Course,
+    ) -> Result<Ticket, SubmitError<EncodeError>> {
+        let guard = self.opening.as_ref().filter(|_| course == Course::Guarded);
+        let expect = Expect::sync();
         let request = Request {
             sync: SyncPoint::Only,
             in_order: true,
             pinned: true,
-            ..Request::isolated(token, Expect::sync())
+            ..Request::isolated(token, if guard.is_some() { expect.guarded() } else { expect })
         };
         self.engine.submit(now, request, |out| {
+            guard.map_or(Ok(()), |opening| opening.write_guard(out))?;
             out.put_slice(&SYNC);
             Ok::<(), EncodeError>(())
         })
     }
 
-    /// Ends a segment of members.
+    /// Ends a segment of members; or tells whether the transaction has begun.
     pub(crate) fn sync(
         &mut self,
         now: Time,
@@ -209,16 +194,38 @@ impl Postgres {
         to: &mut Completions,
     ) -> Result<Ticket, Refused> {
         self.check(token)?;
-        let submitted = self.submit_sync(now, Token(token.into()));
-        if submitted.is_ok() {
-            self.begin(token, 0, None, false);
-        }
+        let submitted = self.submit_host_sync(now, token, to);
         self.settle(to);
-        Ok(submitted?)
+        submitted
+    }
+
+    pub(super) fn submit_host_sync(
+        &mut self,
+        now: Time,
+        token: u32,
+        to: &mut Completions,
+    ) -> Result<Ticket, Refused> {
+        let course = self.course_of_sync();
+        match course {
+            Course::Waits => return self.delay_sync(now, token),
+            Course::Fails => {
+                self.fail_unbegun(token, to);
+                return Ok(Ticket::Sent);
+            }
+            Course::Leads => self.submit_begin(now)?,
+            _ => {}
+        }
+        let ticket = self.submit_sync(now, Token(token.into()), course)?;
+        self.segment_open = false;
+        self.begin(token, 0, None, course == Course::Leads, course.is_guarded());
+        Ok(ticket)
     }
 
     /// Whether a token can be given to a request.
     fn check(&self, token: u32) -> Result<(), Refused> {
+        if self.terminating {
+            return Err(Refused::Closed);
+        }
         let is_live = self.uses.get(token as usize).is_some_and(|it| it.is_live);
         match token == 0 || token > TOKEN_MAX || is_live {
             true => Err(Refused::Malformed),
@@ -226,13 +233,31 @@ impl Postgres {
         }
     }
 
-    fn begin(&mut self, token: u32, statement: Number, close: Option<String>, changes: bool) {
+    /// A request is on its way, or waits. `changes`: after it the status may be another one. `guarded`: it is skipped
+    /// where BEGIN was refused.
+    pub(super) fn begin(
+        &mut self,
+        token: u32,
+        statement: Number,
+        close: Option<String>,
+        changes: bool,
+        guarded: bool,
+    ) {
         let index = token as usize;
         if self.uses.len() <= index {
             self.uses.resize_with(index + 1, Use::default);
         }
-        self.uses[index] = Use { statement, parsed: false, close, changes, is_live: true };
+        self.uses[index] = Use { statement, parsed: false, close, changes, guarded, is_live: true };
         self.changing += usize::from(changes);
+        self.live += 1;
+    }
+
+    /// A request is over. Returns what was known of it.
+    pub(super) fn forget(&mut self, token: u32) -> Use {
+        let used = self.uses.get_mut(token as usize).map(std::mem::take).unwrap_or_default();
+        self.changing -= usize::from(used.changes);
+        self.live -= usize::from(used.is_live);
+        used
     }
 
     pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket, to: &mut Completions) -> bool {

@@ -4,11 +4,12 @@ use std::net::{TcpListener, TcpStream};
 
 use onetrip_abi::completion::{end, kind, outcome};
 use onetrip_abi::export::{
-    flag, onetrip_postgres_flush, onetrip_postgres_status, onetrip_terminate, onetrip_transmit_len,
-    refused,
+    flag, onetrip_deadline, onetrip_in_flight, onetrip_peer_closed, onetrip_postgres_flush,
+    onetrip_postgres_is_opening, onetrip_postgres_status, onetrip_queued, onetrip_terminate,
+    onetrip_time, onetrip_transmit, onetrip_transmit_len, onetrip_want_cancel,
 };
 
-use crate::host::Host;
+use crate::host::{Answer, Host};
 
 fn connect() -> Host {
     Host::connect("hold_begin\x001\0")
@@ -86,35 +87,257 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag], &(body.len() as u32 + 4).to_be_bytes()[..], body].concat()
 }
 
+/// A host, and a server that is played: no server refuses a plain BEGIN by itself.
+struct Played {
+    host: Host,
+    /// Whether it takes BEGIN after all.
+    begins: bool,
+    /// The other end of the socket, which nobody looks at.
+    _listener: TcpListener,
+}
+
+/// ReadyForQuery outside of a transaction.
+const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
+
+impl Played {
+    fn begin(extra: &str) -> Played {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut host = Host::on(socket, &format!("user\0me\0hold_begin\x001\0{extra}"));
+        host.write();
+        host.receive(&[&message(b'R', &[0; 4])[..], &READY].concat());
+        host.wait_for(kind::READY);
+        answered_here(&mut host, "begin");
+        Played { host, begins: false, _listener: listener }
+    }
+
+    /// Takes what is unsent and answers it as a server does that refuses BEGIN, and knows no portal then.
+    fn answer(&mut self) -> Vec<u8> {
+        let host = &mut self.host;
+        // SAFETY: the connection lives, and what is to be sent is copied.
+        let sent = unsafe {
+            let len = onetrip_transmit_len(host.connection);
+            std::slice::from_raw_parts(onetrip_transmit(host.connection), len).to_vec()
+        };
+        host.write();
+        let (mut answers, mut rest, mut skips) = (Vec::new(), &sent[..], false);
+        while let Some((head, _)) = rest.split_first_chunk::<5>() {
+            let len = u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize + 1;
+            let (whole, behind) = rest.split_at(len);
+            rest = behind;
+            let body = &whole[5..];
+            let answer = match head[0] {
+                b'S' => READY.to_vec(),
+                b'f' => continue,
+                _ if skips => continue,
+                b'P' => message(b'1', b""),
+                b'B' => message(b'2', b""),
+                b'D' if body == b"P\0" => message(b'n', b""),
+                b'E' if body[0] == 0 => message(b'C', b"SELECT 0\0"),
+                b'E' if self.begins => message(b'C', b"BEGIN\0"),
+                b'Q' => [&message(b'C', b"SELECT 0\0")[..], &READY].concat(),
+                b'D' if self.begins => message(b'n', b""),
+                b'D' => error("34000", "no such portal"),
+                _ => error("53200", "out of memory"),
+            };
+            skips = head[0] != b'S' && answer[0] == b'E';
+            answers.extend(answer);
+        }
+        host.receive(&answers);
+        host.take();
+        sent
+    }
+
+    /// Submits a text by the simple protocol, and returns how it ended.
+    fn run(&mut self, text: &str) -> Answer {
+        let token = self.host.submit(flag::SIMPLE, text, "", &[]);
+        self.answer();
+        self.host.answer(token)
+    }
+}
+
+fn error(code: &str, text: &str) -> Vec<u8> {
+    message(b'E', format!("SERROR\0VERROR\0C{code}\0M{text}\0\0").as_bytes())
+}
+
+fn is_refused(answer: &Answer, outcome: u32) -> bool {
+    let how = (answer.end, answer.outcome);
+    how == (end::BEGIN, outcome) && answer.error(b'C') == "53200"
+}
+
 #[test]
-fn a_begin_that_fails_is_named_at_the_first_statement_which_did_not_run() {
-    // No server refuses a plain BEGIN by itself, so this one is played.
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let mut host = Host::on(socket, "user\0me\0hold_begin\x001\0");
+fn a_begin_that_fails_is_named_at_all_statements_of_its_transaction_none_of_which_run() {
+    for extra in ["", "in_flight_max\x001\0"] {
+        let mut played = Played::begin(extra);
+        let host = &mut played.host;
+        let texts = ["insert into t values (1)", "select 2", "commit"];
+        let simple = [0, flag::SIMPLE, flag::SIMPLE];
+        let tokens: Vec<u32> = std::iter::zip(simple, texts)
+            .map(|(flags, text)| host.submit(flags, text, "", &[]))
+            .collect();
+        let behind = host.submit(0, "select 'outside'", "", &[]);
+        (0..4).for_each(|_| drop(played.answer()));
+        for token in tokens {
+            let answer = played.host.answer(token);
+            assert!(is_refused(&answer, outcome::REJECTED), "{answer:?}");
+        }
+        assert_eq!(played.host.answer(behind).end, end::COMPLETE);
+        assert_eq!(status(&played.host), 'I');
+    }
+}
+
+#[test]
+fn behind_a_begin_that_failed_nothing_is_sent_before_the_end_of_the_transaction() {
+    let mut played = Played::begin("");
+    assert!(is_refused(&played.run("insert into t values (1)"), outcome::REJECTED));
+    assert_eq!(status(&played.host), 'E');
+    let texts = ["select 1", "begin", "rollback to a", "commit; select 1", "rollback and chain"];
+    for text in texts {
+        let token = played.host.submit(flag::SIMPLE, text, "", &[]);
+        assert_eq!(unsent(&played.host), 0, "{text}");
+        assert!(is_refused(&played.host.answer(token), outcome::NOT_SENT), "{text}");
+    }
+    assert_eq!(status(&played.host), 'E');
+    for text in ["rollback; select 1", "select 1"] {
+        assert_eq!(played.run(text).end, end::COMPLETE);
+    }
+    for last in ["rollback", "COMMIT;"] {
+        let mut played = Played::begin("");
+        played.run("select 1");
+        let token = played.host.submit(flag::SIMPLE, last, "", &[]);
+        assert_eq!(unsent(&played.host), 0);
+        // As the server ends a transaction that failed.
+        assert!(played.host.answer(token).messages.windows(8).any(|it| it == b"ROLLBACK"));
+        assert_eq!(status(&played.host), 'I');
+        assert_eq!(played.run("select 1").end, end::COMPLETE);
+    }
+}
+
+#[test]
+fn what_can_not_be_guarded_waits_for_the_answer_to_begin_and_what_is_behind_it_too() {
+    let texts = ["select 1; select 2", "copy t from stdin", "select '$1'", "commit and chain"];
+    for (text, begins) in texts.into_iter().flat_map(|text| [(text, true), (text, false)]) {
+        let mut played = Played::begin("");
+        played.begins = begins;
+        let waits = played.host.submit(flag::SIMPLE, text, "", &[]);
+        let behind = played.host.submit(0, "select 'behind'", "", &[]);
+        let sync = played.host.sync();
+        assert_eq!(status(&played.host), 'T');
+        let sent = played.answer();
+        assert!(!sent.windows(6).any(|it| it == b"behind"), "{text}");
+        let sent = played.answer();
+        assert_eq!(!sent.is_empty(), begins, "{text}");
+        if begins {
+            played.answer();
+        }
+        for token in [waits, behind, sync] {
+            let answer = played.host.answer(token);
+            match begins {
+                true => assert_eq!(answer.end, end::COMPLETE, "{text}"),
+                false => assert!(is_refused(&answer, outcome::NOT_SENT), "{text}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_waits_for_begin_can_be_taken_back_and_has_a_deadline_and_ends_with_the_connection() {
+    let mut played = Played::begin("");
+    let host = &mut played.host;
+    let (late, _) = host.try_submit(flag::SIMPLE, "select 1; select 2", "", &[], 5.0);
+    let wanted = host.submit(0, "select 3", "", &[]);
+    let last = host.submit(0, "select 4", "", &[]);
     host.write();
-    let ready = message(b'Z', b"I");
-    host.receive(&[message(b'R', &[0; 4]), ready.clone()].concat());
-    host.wait_for(kind::READY);
+    // SAFETY: the connection lives.
+    unsafe {
+        assert!(onetrip_deadline(host.connection) <= host.now() + 5.0);
+        onetrip_want_cancel(host.connection, host.now(), wanted);
+        onetrip_time(host.connection, host.now() + 6.0);
+        onetrip_peer_closed(host.connection);
+    }
+    let ends = [(late, end::DEADLINE), (wanted, end::CANCELLED), (last, end::CLOSED)];
+    for (token, how) in ends {
+        let answer = host.answer(token);
+        assert_eq!((answer.end, answer.outcome), (how, outcome::NOT_SENT));
+    }
+}
+
+#[test]
+fn a_sync_point_tells_whether_a_transaction_has_begun() {
+    let is_opening = |host: &Host| {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_postgres_is_opening(host.connection) }
+    };
+    for begins in [true, false] {
+        let mut played = Played::begin("");
+        played.begins = begins;
+        assert!(is_opening(&played.host));
+        let sync = played.host.sync();
+        assert!(!played.answer().is_empty());
+        let answer = played.host.answer(sync);
+        assert_eq!(is_opening(&played.host), !begins);
+        if begins {
+            assert_eq!(answer.end, end::COMPLETE);
+            continue;
+        }
+        assert!(is_refused(&answer, outcome::REJECTED));
+        let again = played.host.sync();
+        assert!(is_refused(&played.host.answer(again), outcome::NOT_SENT));
+        // Whoever comes next has nothing to do with it.
+        // SAFETY: the connection lives.
+        unsafe { onetrip_postgres_flush(played.host.connection, played.host.now()) };
+        assert_eq!((status(&played.host), is_opening(&played.host)), ('I', false));
+        assert_eq!(played.run("select 1").end, end::COMPLETE);
+    }
+}
+
+#[test]
+fn a_begin_that_nobody_goes_on_with_concerns_nobody_when_it_fails() {
+    let mut played = Played::begin("");
+    // SAFETY: the connection lives.
+    unsafe { onetrip_postgres_flush(played.host.connection, played.host.now()) };
+    assert_eq!(played.run("select 'a stranger'").end, end::COMPLETE);
+    assert_eq!(status(&played.host), 'I');
+}
+
+#[test]
+fn one_at_a_time_begin_and_the_first_statement_share_a_trip_all_the_same() {
+    let mut host = Host::connect("hold_begin\x001\0in_flight_max\x001\0");
     answered_here(&mut host, "begin");
-    let first = host.submit(0, "insert into t values (1)", "", &[]);
-    let second = host.submit(0, "select 2", "", &[]);
-    host.write();
-    let error = message(b'E', b"SERROR\0VERROR\0C53200\0Mout of memory\0\0");
-    let refused = [message(b'1', b""), message(b'2', b""), error, ready.clone()].concat();
-    let answered = [
-        message(b'1', b""),
-        message(b'2', b""),
-        message(b'n', b""),
-        message(b'C', b"SELECT 0\0"),
-        ready,
-    ];
-    host.receive(&[refused, answered.concat()].concat());
-    let answer = host.answer(first);
-    assert_eq!((answer.end, answer.outcome), (end::BEGIN, outcome::REJECTED));
-    assert_eq!(answer.error(b'C'), "53200");
+    let texts = ["select 1", "select 2", "commit"];
+    let tokens = texts.map(|text| host.submit(flag::SIMPLE, text, "", &[]));
+    // SAFETY: the connection lives.
+    let counts = unsafe { (onetrip_in_flight(host.connection), onetrip_queued(host.connection)) };
+    assert_eq!(counts, (1, 2));
+    let answers = tokens.map(|token| host.answer(token));
+    assert_eq!(answers.map(|answer| answer.end), [end::COMPLETE; 3]);
     assert_eq!(status(&host), 'I');
-    assert_eq!(host.answer(second).end, end::COMPLETE);
+}
+
+#[test]
+fn a_pipeline_of_members_may_be_the_first_of_a_transaction() {
+    let mut host = connect();
+    answered_here(&mut host, "begin");
+    let members = ["select 1", "select 2"].map(|text| host.submit(flag::MEMBER, text, "", &[]));
+    let sync = host.sync();
+    let behind = host.submit(0, "select 3", "", &[]);
+    assert_eq!(host.answer(sync).end, end::COMPLETE);
+    let ends = [members[0], members[1], behind].map(|token| host.answer(token).end);
+    assert_eq!(ends, [end::PROVISIONAL, end::PROVISIONAL, end::COMPLETE]);
+    assert_eq!(status(&host), 'T');
+    host.run("rollback", &[]);
+}
+
+#[test]
+fn a_begin_behind_something_on_its_way_is_sent_so_that_answers_keep_their_order() {
+    let mut host = connect();
+    let first = host.submit(0, "select 1", "", &[]);
+    let begin = host.submit(0, "begin", "", &[]);
+    host.take();
+    assert!(host.happened.is_empty());
+    assert_eq!([first, begin].map(|token| host.answer(token).end), [end::COMPLETE; 2]);
+    assert_eq!(status(&host), 'T');
+    host.run("rollback", &[]);
 }
 
 #[test]
@@ -197,20 +420,4 @@ fn begin_is_not_held_unless_that_was_asked_for() {
     host.answer(token);
     let simple = host.submit(flag::SIMPLE, "rollback", "", &[]);
     assert_eq!(host.answer(simple).end, end::COMPLETE);
-}
-
-#[test]
-fn a_statement_for_whose_begin_there_is_no_room_is_prepared_when_there_is() {
-    let extra = "hold_begin\x001\0prepare_threshold\x001\0in_flight_max\x001\0queue_max\x001\0";
-    let mut host = Host::connect(extra);
-    let taken = [host.submit(0, "select 1", "", &[]), host.submit(0, "select 2", "", &[])];
-    host.write();
-    answered_here(&mut host, "begin");
-    let (_, refused_place) = host.try_submit(0, "select 'late'", "", &[], 0.0);
-    assert_eq!(refused_place, refused::FULL);
-    taken.into_iter().for_each(|token| drop(host.answer(token)));
-    assert_eq!(host.run("select 'late'", &[]).tags(), "31tT2DC");
-    assert_eq!(host.run("select 'late'", &[]).tags(), "2DC");
-    assert_eq!(status(&host), 'T');
-    host.run("rollback", &[]);
 }

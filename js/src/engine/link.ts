@@ -156,6 +156,25 @@ export class Link {
     this.#schedule()
   }
 
+  /** Whether nothing is on its way and nothing waits to be sent. */
+  get isQuiet(): boolean {
+    const unsent = memory.engine.onetrip_transmit_len(this.#connection)
+    return this.inFlight === 0 && this.queued === 0 && unsent === 0
+  }
+
+  /**
+   * Lends the socket of a link that is quiet: the engine has a Sync on its way that is not sent, so it sends nothing
+   * behind it until `receive` is given an answer. Returns what `submit` returns; where that is a place, the Sync waits
+   * for a cancel, will be sent as any other, and nothing is lent.
+   */
+  lend(receiver: Receiver): number {
+    const place = this.sync(receiver)
+    if (place !== 0) return place
+    const { engine } = memory
+    engine.onetrip_written(this.#connection, this.#now, engine.onetrip_transmit_len(this.#connection))
+    return place
+  }
+
   /** Where the connection lies in the module, for a pool. */
   get address(): number {
     return this.#connection

@@ -2,6 +2,8 @@ import { EventEmitter } from 'node:events'
 import { Socket, isIP } from 'node:net'
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls'
 
+import * as wire from './wire-write'
+
 /** How a transport is made: a part of a client's configuration. */
 export interface TransportOptions {
   /** A socket that is not connected, or what makes one. */
@@ -24,10 +26,22 @@ export interface Opener {
   gone(): void
 }
 
+/** Who has a connection for a time. */
+export interface Lessee {
+  /** A message of this type is being sent. */
+  sent(type: number): void
+  /** Whether its query failed. */
+  readonly hasFailed: boolean
+}
+
 /**
  * The way to a server: a socket, and TLS on it.
  *
  * Emits `connect`, `sslconnect`, `parameterStatus` (as the server reports settings) and `end`.
+ *
+ * A query that runs itself (a `Submittable`) has the connection to itself for a time, and speaks the protocol by the
+ * methods that send messages; what the server says is then emitted as well, under the names of its messages, and all of
+ * it as `message`.
  */
 export class Connection extends EventEmitter {
   /** The socket; from the handshake on that of TLS. */
@@ -36,8 +50,15 @@ export class Connection extends EventEmitter {
   readonly sslNegotiation: string
   /** Texts of statements that were prepared under names, by name. */
   parsedStatements: { [name: string]: string } = Object.create(null) as { [name: string]: string }
+  /** The same, of those that the server has not answered yet. */
+  submittedNamedStatements: { [name: string]: string } = Object.create(null) as {
+    [name: string]: string
+  }
   _connecting = false
   _ending = false
+  #lessee: Lessee | undefined
+  #isCorked = false
+  readonly #onData = (chunk: Buffer): void => this.#opener?.received(chunk)
   readonly #options: TransportOptions
   #opener: Opener | undefined
 
@@ -84,7 +105,96 @@ export class Connection extends EventEmitter {
   /** Closes it when what was written has left. */
   end(): void {
     this._ending = true
+    if (this.#lessee !== undefined) this._send(wire.bare(wire.TERMINATE))
     this.stream.end()
+  }
+
+  // --- for who has it for a time ---
+
+  /** From now on what is sent is of this one, or of nobody. */
+  lend(lessee: Lessee | undefined): void {
+    this.#lessee = lessee
+  }
+
+  /** Whether what comes is read here, and not by who has it. */
+  get isReading(): boolean {
+    return this.stream.listeners('data').includes(this.#onData)
+  }
+
+  query(text: string): void {
+    this._send(wire.query(text))
+  }
+
+  parse(query: wire.ParseConfig): void {
+    this._send(wire.parse(query))
+  }
+
+  bind(config: wire.BindConfig = {}): void {
+    this._send(wire.bind(config))
+  }
+
+  execute(config?: wire.ExecuteConfig | null): void {
+    this._send(wire.execute(config))
+  }
+
+  describe(what: wire.Named): void {
+    this._send(wire.describe(what))
+  }
+
+  close(what: wire.Named): void {
+    // A portal has ended with its query, and the answer would come behind the last that is waited for.
+    if (this.#lessee?.hasFailed && what.type === 'P') return
+    this._send(wire.close(what))
+  }
+
+  flush(): void {
+    this._send(wire.bare(wire.FLUSH))
+  }
+
+  sync(): void {
+    this._send(wire.bare(wire.SYNC))
+  }
+
+  sendCopyFromChunk(chunk: Uint8Array): void {
+    this._send(wire.copyData(chunk))
+  }
+
+  endCopyFrom(): void {
+    this._send(wire.bare(wire.COPY_DONE))
+  }
+
+  sendCopyFail(why: string): void {
+    this._send(wire.copyFail(why))
+  }
+
+  /** Sends a message. What is sent in one turn of the event loop leaves in one write. */
+  _send(message: Buffer): boolean {
+    const { stream } = this
+    if (!stream.writable) return false
+    const type = message[0] as number
+    if (this.#lessee === undefined) return this.#unheard(type)
+    this.#lessee.sent(type)
+    if (!this.#isCorked) {
+      this.#isCorked = true
+      stream.cork()
+      process.nextTick(() => {
+        this.#isCorked = false
+        stream.uncork()
+      })
+    }
+    return stream.write(message)
+  }
+
+  /** Somebody speaks who does not have the connection: the answer would go to another. */
+  #unheard(type: number): boolean {
+    // What is closed or ended then has ended before; who waits for that to be said is told.
+    if (type === wire.SYNC || type === wire.CLOSE) {
+      const message = { length: 5, status: 'I', name: 'readyForQuery' }
+      setImmediate(() => this.emit('readyForQuery', message))
+    } else if (!HARMLESS.has(type)) {
+      throw new Error('A query has its connection only until the server is ready for the next')
+    }
+    return true
   }
 
   #connected(host: string): void {
@@ -145,13 +255,14 @@ export class Connection extends EventEmitter {
   }
 
   #opened(): void {
-    this.stream.on('data', (chunk: Buffer) => this.#opener?.received(chunk))
+    this.stream.on('data', this.#onData)
     this.#opener?.opened()
   }
 
   #failed(error: Error & { code?: string }): void {
     if (this._ending && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) return
     this.#opener?.failed(error)
+    if (this.listenerCount('error') > 0) this.emit('error', error)
   }
 
   #closed(): void {
@@ -165,3 +276,6 @@ export class Connection extends EventEmitter {
 
 /** Its length, and the number that stands for it. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
+
+/** What a server that waits for none of it overreads, or needs no answer to. */
+const HARMLESS = new Set([wire.FLUSH, wire.COPY_DATA, wire.COPY_DONE, wire.COPY_FAIL])

@@ -8,15 +8,19 @@ import { databaseError, notice } from './error'
 import type { Life } from './life'
 import { pgText, readNotification, secretKeyIn } from './messages'
 import { passwordOfFile } from './pgpass'
+import { Lending, type Lender } from './raw'
 import { guarded, type Home, type Request } from './request'
 import { engineSettings } from './settings'
+import { Turn } from './submittable'
 import { Waiting } from './waiting'
 
 /** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
-export class Session implements Owner, Opener, Home {
+export class Session implements Owner, Opener, Home, Lender {
   readonly columns = new ColumnsCache()
   /** Requests that wait for the login. */
   readonly waiting: Waiting[] = []
+  /** Who has the connection in place of the engine. */
+  readonly lending: Lending
   readonly #client: Life
   readonly #connection: Connection
   #link: Link | undefined
@@ -24,6 +28,8 @@ export class Session implements Owner, Opener, Home {
   /** What came before the login was over. */
   #greeting: Buffer[] = []
   #isGone = false
+  /** It says goodbye when it is its own again. */
+  #isTerminating = false
   /** Requests that the engine has. */
   #pending = 0
   #why: Error | undefined
@@ -33,6 +39,7 @@ export class Session implements Owner, Opener, Home {
   constructor(client: Life, connection: Connection) {
     this.#client = client
     this.#connection = connection
+    this.lending = new Lending(this, connection)
   }
 
   open(): void {
@@ -51,7 +58,16 @@ export class Session implements Owner, Opener, Home {
 
   /** Whether nothing waits for an answer. */
   get isIdle(): boolean {
+    if (this.lending.isClosed) return false
     return this.#pending === 0 && this.inFlight === 0 && this.waiting.length === 0
+  }
+
+  get pending(): number {
+    return this.#pending
+  }
+
+  get openLink(): Link | undefined {
+    return this.#isReady ? this.#link : undefined
   }
 
   get isReady(): boolean {
@@ -78,7 +94,7 @@ export class Session implements Owner, Opener, Home {
     timeout: number,
   ): void {
     const link = this.#link
-    if (link === undefined || !this.#isReady) {
+    if (link === undefined || !this.#isReady || this.lending.isClosed) {
       this.waiting.push(new Waiting(this, { request, flags, text, name, parameters, timeout }))
       return
     }
@@ -88,6 +104,25 @@ export class Session implements Owner, Opener, Home {
     request.place = place
     this.#pending++
     this.#client.hasExecuted = true
+  }
+
+  /** Those that waited have their turn. */
+  reopened(): void {
+    for (const waiting of this.waiting.splice(0)) {
+      const { request, flags, text, name, parameters } = waiting.call
+      if (request instanceof Turn) this.lending.lend(request)
+      else this.submit(request, flags, text, name, parameters, waiting.stop())
+    }
+    if (this.#isTerminating && !this.lending.isClosed) this.#link?.terminate()
+  }
+
+  starting(): void {
+    this.#pending++
+    this.#client.hasExecuted = true
+  }
+
+  emit(name: 'notice' | 'notification', message: object): void {
+    this.#client.emit(name, message)
   }
 
   /** Ends a request early, if that harms no other. */
@@ -128,7 +163,10 @@ export class Session implements Owner, Opener, Home {
   ended(how: number): void {
     const client = this.#client
     if (how !== 0 && !this.#isGone && this.#link) client._txStatus = this.#link.status
-    if (this.#pending === 0 && client._queryable && !this.#isGone) guarded(emitDrain, client)
+    if (this.#pending === 0 && client._queryable && !this.#isGone && !this.lending.isClosed) {
+      guarded(emitDrain, client)
+    }
+    this.lending.proceed()
   }
 
   // --- the transport ---
@@ -147,8 +185,10 @@ export class Session implements Owner, Opener, Home {
   }
 
   received(chunk: Buffer): void {
+    if (this.lending.takes(chunk)) return
     if (!this.#isReady) this.#greeting.push(chunk)
     this.#link?.receive(chunk)
+    this.lending.proceed()
   }
 
   failed(error: Error): void {
@@ -165,6 +205,7 @@ export class Session implements Owner, Opener, Home {
       waiting.call.request.fail(this.lost(), 'NotSent')
     }
     link?.peerClosed()
+    this.lending.lost()
     process.nextTick(() => this.#client.emit('end'))
     // Whoever walks its records has come to the end by then.
     setImmediate(() => {
@@ -195,7 +236,8 @@ export class Session implements Owner, Opener, Home {
   /** Says goodbye when all is answered. */
   terminate(): void {
     this.#connection._ending = true
-    if (this.#link !== undefined && this.#isReady) this.#link.terminate()
+    if (this.lending.isClosed) this.#isTerminating = true
+    else if (this.#link !== undefined && this.#isReady) this.#link.terminate()
     else this.#connection.end()
   }
 
@@ -210,10 +252,7 @@ export class Session implements Owner, Opener, Home {
     for (let i = 0; i + 1 < settings.length; i += 2) {
       this.#parameter(settings[i] as string, settings[i + 1] as string)
     }
-    for (const waiting of this.waiting.splice(0)) {
-      const { request, flags, text, name, parameters } = waiting.call
-      this.submit(request, flags, text, name, parameters, waiting.stop())
-    }
+    this.reopened()
     client._handleReady()
   }
 

@@ -1,9 +1,10 @@
 import type { Parameter } from '../engine/link'
 import type { Request } from './request'
+import type { Turn } from './submittable'
 
 /** A request as it is submitted. */
 export interface Call {
-  request: Request
+  request: Request | Turn
   flags: number
   text: string
   name: string
@@ -27,6 +28,11 @@ export class Waiting {
         call.request.fail(new Error('Query read timeout'), 'NotSent')
       }, call.timeout)
     }
+  }
+
+  /** A query that runs itself, which watches its time itself. */
+  static turn(queue: { readonly waiting: Waiting[] }, request: Turn): Waiting {
+    return new Waiting(queue, { request, flags: 0, text: '', name: '', parameters: [], timeout: 0 })
   }
 
   /** It waits no more. Returns what is left of its time. */

@@ -1,0 +1,286 @@
+import { EventEmitter } from 'node:events'
+
+import type { Connection, Lessee } from './connect'
+import { DatabaseError, type NoticeMessage } from './error'
+import type { NotificationMessage } from './messages'
+import { guarded } from './request'
+import { timeoutError, type Submittable, type Turn } from './submittable'
+import { readMessage, type BackendMessage, type ReadyForQueryMessage } from './wire-read'
+import { BIND, CLOSE, DESCRIBE, EXECUTE, PARSE, QUERY, SYNC } from './wire-write'
+
+/** Who lends the connection to a conversation. */
+export interface Host {
+  /** The server is ready, and its status is this letter. */
+  status(letter: string): void
+  notice(message: NoticeMessage): void
+  notification(message: NotificationMessage): void
+  /** The server ends the connection. */
+  fatal(error: Error): void
+  /** The server says what can't be. */
+  violation(error: Error): void
+  /** Asks the server to cancel what it runs. */
+  cancel(): void
+  /** It is over, and nothing that belongs to it is on its way. */
+  finished(): void
+}
+
+/**
+ * What a query that runs itself and the server say to each other. It is over when the server has answered the last
+ * Sync and simple query that were sent; where the query leaves something unsynced, a Sync is sent for it.
+ */
+export class Conversation implements Lessee {
+  readonly #turn: Turn
+  readonly #connection: Connection
+  readonly #host: Host
+  /** Who is told what comes. Nobody, once it failed or the server was ready. */
+  #active: Submittable | undefined
+  #hasSent = false
+  #hasFailed = false
+  /** Answers of the server that it is ready, still to come. */
+  #outstanding = 0
+  /** Something was sent that only a Sync ends. */
+  #isUnsynced = false
+  /** Syncs behind the last Execute: a COPY that this begins overreads them. */
+  #syncs = 0
+  #copiesIn = false
+  readonly #closed = (): void => this.#abandoned()
+
+  constructor(turn: Turn, connection: Connection, host: Host) {
+    this.#turn = turn
+    this.#active = turn.query
+    this.#connection = connection
+    this.#host = host
+  }
+
+  get active(): Submittable | undefined {
+    return this.#active
+  }
+
+  get hasFailed(): boolean {
+    return this.#hasFailed
+  }
+
+  start(): void {
+    const { query } = this.#turn
+    if (query instanceof EventEmitter) query.once('close', this.#closed)
+    let fault: unknown
+    try {
+      fault = query.submit(this.#connection)
+    } catch (error) {
+      fault = error
+    }
+    if (fault) process.nextTick(() => this.#refused(fault))
+  }
+
+  #refused(fault: unknown): void {
+    this.#fail(fault, this.#hasSent ? 'Unknown' : 'NotSent')
+    if (this.#hasSent) this.#free()
+    else this.#host.finished()
+  }
+
+  /** A message of this type was sent. */
+  sent(type: number): void {
+    this.#hasSent = true
+    if (type === SYNC || type === QUERY) {
+      this.#outstanding++
+      this.#syncs = type === SYNC ? this.#syncs + 1 : 0
+      this.#isUnsynced = false
+    } else if (UNSYNCED.has(type)) {
+      this.#isUnsynced = true
+      if (type === EXECUTE) this.#syncs = 0
+    }
+  }
+
+  // --- what the server says ---
+
+  received(bytes: Buffer): void {
+    let message: BackendMessage | undefined
+    try {
+      message = readMessage(bytes)
+    } catch {
+      message = undefined
+    }
+    if (message === undefined) {
+      const what = `of type ${bytes.toString('latin1', 0, 1)}`
+      return this.#host.violation(new Error(`The server sent what can not be read, ${what}`))
+    }
+    const connection = this.#connection
+    const emits = connection.listenerCount('message') > 0
+    if (emits) guarded(() => connection.emit('message', message))
+    this.#dispatch(message)
+    const name = message instanceof DatabaseError ? 'errorMessage' : message.name
+    // Who else listens hears of it behind the query.
+    if (connection.listenerCount(name) > 0) guarded(() => connection.emit(name, message))
+    if (message.name === 'readyForQuery') this.#answered()
+  }
+
+  #dispatch(message: BackendMessage): void {
+    const connection = this.#connection
+    if (message instanceof DatabaseError) return this.#failed(message)
+    switch (message.name) {
+      case 'dataRow':
+        return this.#tell('handleDataRow', message)
+      case 'rowDescription':
+        return this.#tell('handleRowDescription', message)
+      case 'portalSuspended':
+        return this.#tell('handlePortalSuspended', connection)
+      case 'emptyQuery':
+        return this.#tell('handleEmptyQuery', connection)
+      case 'commandComplete':
+        this.#copiesIn = false
+        return this.#tell('handleCommandComplete', message, connection)
+      case 'parseComplete':
+        return this.#parsed()
+      case 'copyInResponse':
+        return this.#copyBegins()
+      case 'copyData':
+        return this.#tell('handleCopyData', message, connection)
+      case 'readyForQuery':
+        return this.#ready(message)
+      case 'notice':
+        return this.#host.notice(message)
+      case 'notification':
+        return this.#host.notification(message)
+      default:
+        return undefined
+    }
+  }
+
+  #tell(name: keyof Submittable, ...args: unknown[]): void {
+    const active = this.#active
+    if (active === undefined) return
+    const handle = active[name] as ((...args: unknown[]) => unknown) | undefined
+    if (typeof handle === 'function') return guarded(() => handle.apply(active, args))
+    // It waits for what does not come.
+    const error = new Error(`A query got what it has no method ${name} for`)
+    this.#free(() => this.#fail(error, 'Unknown'))
+  }
+
+  #parsed(): void {
+    const { name, text } = this.#turn.query
+    if (this.#active === undefined || !name) return
+    this.#connection.parsedStatements[name] = text ?? ''
+    delete this.#connection.submittedNamedStatements[name]
+  }
+
+  #copyBegins(): void {
+    this.#copiesIn = true
+    if (this.#syncs > 0) {
+      this.#outstanding -= this.#syncs
+      this.#syncs = 0
+      this.#isUnsynced = true
+    }
+    this.#tell('handleCopyInResponse', this.#connection)
+  }
+
+  #failed(error: DatabaseError): void {
+    this.#copiesIn = false
+    const { name } = this.#turn.query
+    if (name) delete this.#connection.submittedNamedStatements[name]
+    const isFatal = error.severity === 'FATAL' || error.severity === 'PANIC'
+    if (this.#active === undefined) {
+      if (isFatal) this.#host.fatal(error)
+      return
+    }
+    this.#fail(error, 'Unknown')
+    if (!isFatal) this.#free()
+  }
+
+  #ready({ status }: ReadyForQueryMessage): void {
+    const active = this.#active
+    this.#active = undefined
+    this.#copiesIn = false
+    this.#outstanding = Math.max(0, this.#outstanding - 1)
+    this.#host.status(status)
+    if (active) guarded(() => active.handleReadyForQuery?.(this.#connection))
+  }
+
+  /** The server is ready, and all have heard of it. */
+  #answered(): void {
+    if (this.#outstanding > 0) return
+    if (this.#isUnsynced) this.#connection.sync()
+    else this.#host.finished()
+  }
+
+  // --- ends before its end ---
+
+  /** Its time is over. */
+  expired(): void {
+    if (this.#active === undefined) return
+    const error = timeoutError()
+    this.#turn.callBack(error)
+    const { query } = this.#turn
+    if (this.#hasStream && 'destroy' in query && typeof query.destroy === 'function') {
+      // It could not give the stream back once it has been told.
+      query.destroy(error)
+      return
+    }
+    this.#free(() => this.#fail(error, 'Unknown'))
+  }
+
+  /** The connection is lost. */
+  lost(error: unknown): void {
+    if (this.#active === undefined) return
+    const fail = (): void => this.#turn.failNow(error, this.#hasSent ? 'Unknown' : 'NotSent')
+    this.#active = undefined
+    process.nextTick(fail)
+  }
+
+  /** Nothing of it is heard any more. */
+  over(): void {
+    this.#active = undefined
+    this.#turn.over()
+    const { query } = this.#turn
+    if (query instanceof EventEmitter) query.off('close', this.#closed)
+  }
+
+  #fail(error: unknown, outcome: 'NotSent' | 'Unknown'): void {
+    this.#active = undefined
+    this.#hasFailed = true
+    this.#turn.failNow(error, outcome)
+  }
+
+  /** Sees that the server comes to an end with it, whatever the query itself does about that. */
+  #free(fail?: () => void): void {
+    if (this.#copiesIn) this.#connection.sendCopyFail('The query failed')
+    fail?.()
+    if (this.#outstanding === 0 && this.#isUnsynced) this.#connection.sync()
+  }
+
+  /** Whether the query reads the stream itself. */
+  get #hasStream(): boolean {
+    return !this.#connection.isReading
+  }
+
+  /** It is a stream, and was closed. */
+  #abandoned(): void {
+    if (this.#active === undefined) return
+    if (this.#hasStream) this.#drain()
+    else if (this.#outstanding === 0 && this.#isUnsynced) {
+      this.#active = undefined
+      this.#connection.sync()
+    }
+  }
+
+  /** It took the stream, reads no more, and only it knows where in a message it is: it is made to read to the end. */
+  #drain(): void {
+    const { query } = this.#turn
+    const { stream } = this.#connection
+    this.#active = undefined
+    if (!('_read' in query) || typeof query._read !== 'function') {
+      const error = new Error('A query was closed and did not give its connection back')
+      return this.#host.violation(error)
+    }
+    const read = query._read.bind(query) as (size: number) => void
+    const pump = (): void => {
+      while (this.#hasStream && stream.readableLength > 0) read(0)
+      if (!this.#hasStream) stream.off('readable', pump)
+    }
+    stream.on('readable', pump)
+    this.#host.cancel()
+    pump()
+  }
+}
+
+/** What only a Sync ends. */
+const UNSYNCED = new Set([PARSE, BIND, DESCRIBE, EXECUTE, CLOSE])

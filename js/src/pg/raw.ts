@@ -1,0 +1,240 @@
+import { End } from '../engine/exports'
+import type { Link, Receiver } from '../engine/link'
+import type { Connection } from './connect'
+import { Conversation, type Host } from './conversation'
+import type { NoticeMessage } from './error'
+import type { NotificationMessage } from './messages'
+import { guarded } from './request'
+import { Turn, type Submittable } from './submittable'
+import { Waiting } from './waiting'
+import { Boundaries, Messages } from './wire-frames'
+
+/** What lending needs of the session. */
+export interface Lender {
+  /** The engine's link, once the login is over. */
+  readonly openLink: Link | undefined
+  /** Requests that the engine has and that are not answered. */
+  readonly pending: number
+  /** Requests that wait behind a turn, or for the login. */
+  readonly waiting: Waiting[]
+  status(code: number): void
+  lost(): Error
+  failed(error: Error): void
+  /** The engine has one request more; it is over: before it is told, and after. */
+  starting(): void
+  ending(): void
+  ended(how: number): void
+  /** Others have their turn again. */
+  reopened(): void
+  emit(name: 'notice' | 'notification', message: NoticeMessage | NotificationMessage): void
+}
+
+/**
+ * Lends a connection to queries that run themselves, one at a time: when all that was asked before is answered, and
+ * until the server is ready for others. What is asked meanwhile waits.
+ *
+ * For the engine a Sync is on its way as long: it sends nothing, and is handed the server's answer to the last Sync in
+ * place of one to its own. So it knows the status of the transaction, and can cancel what runs.
+ */
+export class Lending implements Receiver, Host {
+  readonly #lender: Lender
+  readonly #connection: Connection
+  readonly #boundaries = new Boundaries()
+  readonly #messages = new Messages()
+  #link: Link | undefined
+  /** Whose turn it is, or will be when it is quiet. */
+  #turn: Turn | undefined
+  /** The engine has its Sync. */
+  #isAsked = false
+  /** What is said, while the connection is lent. */
+  #conversation: Conversation | undefined
+  /** Its messages are being read. */
+  #isReading = false
+  #isFinished = false
+  #status = ''
+
+  constructor(lender: Lender, connection: Connection) {
+    this.#lender = lender
+    this.#connection = connection
+  }
+
+  /** Whether what is asked for has to wait. */
+  get isClosed(): boolean {
+    return this.#turn !== undefined || this.#isAsked
+  }
+
+  /** The query that has the connection. */
+  get active(): Submittable | undefined {
+    return this.#conversation?.active
+  }
+
+  /** Gives one its turn, once all that was asked before is answered. */
+  lend(turn: Turn): void {
+    const link = this.#lender.openLink
+    if (link === undefined || this.isClosed) {
+      this.#lender.waiting.push(Waiting.turn(this.#lender, turn))
+      return
+    }
+    this.#turn = turn
+    this.#link = link
+    this.proceed()
+  }
+
+  /** Takes a query from the queue, or asks the server to cancel it: of that it hears. */
+  withdraw(query: Submittable): void {
+    const turn = this.#waiting((it) => it.query === query)
+    if (turn !== undefined) turn.over()
+    else if (this.active === query) this.cancel()
+  }
+
+  /** The time of one is over. */
+  expire(turn: Turn): void {
+    if (this.#turn === turn && this.#conversation !== undefined) return this.#conversation.expired()
+    turn.expire()
+    if (this.#turn === turn) this.#drop()
+    else this.#waiting((it) => it === turn)
+  }
+
+  /** Takes one from the queue. */
+  #waiting(is: (turn: Turn) => boolean): Turn | undefined {
+    const { waiting } = this.#lender
+    const at = waiting.findIndex(({ call: { request } }) => request instanceof Turn && is(request))
+    return at < 0 ? undefined : (waiting.splice(at, 1)[0]?.call.request as Turn)
+  }
+
+  /** Something was answered. */
+  proceed(): void {
+    const turn = this.#turn
+    const link = this.#link
+    if (turn === undefined || link === undefined || this.#isAsked) return
+    // A message that has begun is the engine's.
+    if (this.#lender.pending > 0 || !this.#boundaries.isBetween) return
+    if (turn.isGone) {
+      turn.callBack(new Error('The query was destroyed before its turn'))
+      return this.#drop()
+    }
+    // What of a transaction was not sent is sent in front of it.
+    link.flushBegin()
+    if (!link.isQuiet) return
+    this.#status = link.status
+    this.#isAsked = true
+    this.#lender.starting()
+    const place = link.lend(this)
+    if (place < 0) return this.ended(End.CLOSED)
+    // It waits for a cancel, and will be sent: then it is asked anew.
+    if (place > 0) return
+    this.#conversation = new Conversation(turn, this.#connection, this)
+    this.#connection.lend(this.#conversation)
+    this.#conversation.start()
+  }
+
+  /** Takes its turn from one that waits for it. */
+  #drop(): void {
+    this.#turn?.over()
+    this.#turn = undefined
+    if (!this.#isAsked) this.#lender.reopened()
+  }
+
+  /** Whether these bytes are not the engine's. */
+  takes(chunk: Buffer): boolean {
+    const conversation = this.#conversation
+    if (conversation === undefined) {
+      this.#boundaries.pass(chunk)
+      return false
+    }
+    const messages = this.#messages
+    messages.add(chunk)
+    this.#isReading = true
+    try {
+      while (!this.#isFinished) {
+        const message = messages.next()
+        if (message === undefined) break
+        conversation.received(message)
+      }
+    } catch (error) {
+      this.violation(error as Error)
+    }
+    this.#isReading = false
+    if (this.#isFinished) this.#giveBack()
+    return true
+  }
+
+  /** The engine's Sync is answered as the server's last one was, and all that came behind is the engine's again. */
+  #giveBack(): void {
+    this.#isFinished = false
+    this.#conversation?.over()
+    this.#conversation = undefined
+    this.#turn = undefined
+    this.#connection.lend(undefined)
+    const rest = this.#messages.take()
+    this.#boundaries.pass(rest)
+    this.#link?.receive(Buffer.concat([READY, Buffer.from(this.#status), rest]))
+  }
+
+  // --- the engine's Sync ---
+
+  received(): void {}
+  restarted(): void {}
+
+  ended(how: number): void {
+    const lender = this.#lender
+    this.#isAsked = false
+    lender.ending()
+    if (how > End.PROVISIONAL) {
+      this.lost()
+      lender.ended(how)
+    } else if (this.#turn !== undefined) {
+      this.proceed()
+    } else {
+      lender.reopened()
+      lender.ended(how)
+    }
+  }
+
+  /** The connection is lost. */
+  lost(): void {
+    const turn = this.#turn
+    const conversation = this.#conversation
+    this.#turn = this.#conversation = undefined
+    if (conversation === undefined) return turn?.fail(this.#lender.lost(), 'NotSent')
+    conversation.lost(this.#lender.lost())
+    conversation.over()
+    this.#connection.lend(undefined)
+  }
+
+  // --- what befalls the conversation ---
+
+  status(letter: string): void {
+    this.#status = letter
+    this.#lender.status(letter.charCodeAt(0))
+  }
+
+  notice(message: NoticeMessage): void {
+    guarded(() => this.#lender.emit('notice', message))
+  }
+
+  notification(message: NotificationMessage): void {
+    guarded(() => this.#lender.emit('notification', message))
+  }
+
+  fatal(error: Error): void {
+    this.#lender.failed(error)
+  }
+
+  violation(error: Error): void {
+    this.#lender.failed(error)
+    this.#connection.stream.destroy()
+  }
+
+  cancel(): void {
+    this.#link?.wantCancel(this)
+  }
+
+  finished(): void {
+    this.#isFinished = true
+    if (!this.#isReading) this.#giveBack()
+  }
+}
+
+/** A ReadyForQuery without its status. */
+const READY = Buffer.from([0x5a, 0, 0, 0, 5])

@@ -1,0 +1,112 @@
+import type { Outcome } from '../engine/exports'
+import type { Connection } from './connect'
+import type { Life } from './life'
+import { guarded, type Callback } from './request'
+import type {
+  CommandCompleteMessage,
+  CopyDataMessage,
+  DataRowMessage,
+  RowDescriptionMessage,
+} from './wire-read'
+
+/**
+ * A query that runs itself on a connection, such as a cursor or a COPY: it speaks the protocol, and is told what the
+ * server says. It has the connection to itself from `submit` until the server is ready for the next query. What it does
+ * not take need not be there.
+ */
+export interface Submittable {
+  /** Its turn has come. An error that is returned or thrown ends it. */
+  submit(connection: Connection): unknown
+  callback?: Callback | undefined
+  handleError?(error: Error, connection: Connection): unknown
+  handleRowDescription?(message: RowDescriptionMessage): unknown
+  handleDataRow?(message: DataRowMessage): unknown
+  handlePortalSuspended?(connection: Connection): unknown
+  handleEmptyQuery?(connection: Connection): unknown
+  handleCommandComplete?(message: CommandCompleteMessage, connection: Connection): unknown
+  handleCopyInResponse?(connection: Connection): unknown
+  handleCopyData?(message: CopyDataMessage, connection: Connection): unknown
+  handleReadyForQuery?(connection: Connection): unknown
+}
+
+/** What else pg looks at, and sets, in such a query. */
+export interface SubmittableParts {
+  /** A statement that it prepares under a name. */
+  name?: string | undefined
+  text?: string | undefined
+  binary?: boolean | undefined
+  query_timeout?: number | undefined
+  _result?: { _types?: unknown } | undefined
+}
+
+/** Has a query of a client's run, when its turn comes. */
+export function lend(client: Life, query: Submittable & SubmittableParts): void {
+  if (client.binary && !query.binary) query.binary = true
+  if (query._result && !query._result._types) query._result._types = client._types
+  const turn = new Turn(query, client.connection)
+  const session = client._session
+  if (!client._queryable || client._ending || session.isGone) {
+    return turn.fail(client._notQueryable(), 'NotSent')
+  }
+  const timeout = Number(query.query_timeout || client.connectionParameters.query_timeout) || 0
+  turn.limit(timeout, () => session.lending.expire(turn))
+  session.lending.lend(turn)
+}
+
+/** A query that runs itself, from when it is asked for until it is over. */
+export class Turn {
+  readonly query: Submittable & SubmittableParts
+  readonly abort = undefined
+  readonly #connection: Connection
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(query: Submittable, connection: Connection) {
+    this.query = query
+    this.#connection = connection
+  }
+
+  /** `expired` is called if it is not over in so many milliseconds; 0: never. */
+  limit(timeout: number, expired: () => void): void {
+    if (timeout > 0) this.#timer = setTimeout(expired, timeout)
+  }
+
+  over(): void {
+    clearTimeout(this.#timer)
+  }
+
+  /** Tells it that it failed, when who asked has what the call returns. */
+  fail(given: unknown, outcome: Outcome): void {
+    this.over()
+    process.nextTick(() => this.failNow(given, outcome))
+  }
+
+  failNow(error: unknown, outcome: Outcome): void {
+    if (error instanceof Error) Object.assign(error, { outcome })
+    const { query } = this
+    guarded(() => query.handleError?.(error as Error, this.#connection))
+  }
+
+  /** Its time was over before it had its turn. */
+  expire(): void {
+    const error = timeoutError()
+    this.callBack(error)
+    this.fail(error, 'NotSent')
+  }
+
+  /** Tells who waits for it by a callback, once. */
+  callBack(error: Error): void {
+    const { query } = this
+    const { callback } = query
+    query.callback = (): void => {}
+    if (callback) guarded(() => callback.call(query, error))
+  }
+
+  /** A stream that was destroyed before its turn: it would take the connection and never give it back. */
+  get isGone(): boolean {
+    return 'closed' in this.query && this.query.closed === true
+  }
+}
+
+export function timeoutError(): Error {
+  return new Error('Query read timeout')
+}

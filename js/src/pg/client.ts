@@ -1,21 +1,14 @@
 import { Flag } from '../engine/exports'
 import type { Parameter } from '../engine/link'
 import { Abort } from './abort'
-import type { Connection } from './connect'
 import { escapeIdentifier, escapeLiteral } from './escape'
 import { Life } from './life'
 import { prepareValue } from './prepare'
 import { Query, type QueryConfig } from './query'
 import { Request, type Callback, type Results } from './request'
 import { later } from './session'
+import { lend, type Submittable } from './submittable'
 import type { Parser, TypeSource } from './types'
-
-/** A query that runs itself on a connection, such as a cursor. */
-export interface Submittable {
-  submit(connection: Connection): unknown
-  callback?: Callback | undefined
-  handleError?(error: Error, connection: Connection): void
-}
 
 /**
  * One connection to a server.
@@ -55,7 +48,7 @@ export class Client extends Life {
       return result
     }
     if (config instanceof Query) return this.#runQuery(config, values, callback)
-    if (isSubmittable(config)) return this.#refuse(config, values, callback)
+    if (isSubmittable(config)) return this.#lend(config, values, callback)
     return this.#run(config, values, callback)
   }
 
@@ -155,16 +148,17 @@ export class Client extends Life {
   readonly #abandon = (request: Request): void => this._session.abandon(request)
 
   /** Such queries read and write the protocol themselves. */
-  #refuse<T extends Submittable>(query: T, values: unknown, callback?: Callback): T {
-    query.callback ||= typeof values === 'function' ? (values as Callback) : callback
-    const error = new Error('Custom query classes such as pg-cursor are not supported')
-    process.nextTick(() => query.handleError?.(error, this.connection))
+  #lend<T extends Submittable>(query: T, values: unknown, callback?: Callback): T {
+    const done = typeof values === 'function' ? (values as Callback) : callback
+    if (done && !query.callback) query.callback = done
+    lend(this, query)
     return query
   }
 
   /** Ends a query of a client early: it is not sent, or the server is asked to cancel it if that harms no other. */
-  cancel(client: Client, query: Query): void {
-    if (query._request !== undefined) client._session.abandon(query._request)
+  cancel(client: Client, query: Query | Submittable): void {
+    if (!(query instanceof Query)) client._session.lending.withdraw(query)
+    else if (query._request !== undefined) client._session.abandon(query._request)
   }
 
   /** Queries that were sent and not answered. */
@@ -182,9 +176,9 @@ export class Client extends Life {
     return new Array<undefined>(this._session.queued)
   }
 
-  /** Something while a query runs, and null otherwise; which query it is is not known here. */
+  /** Something while a query runs, and null otherwise; which query it is is not known here unless it runs itself. */
   get activeQuery(): object | null {
-    return this._session.inFlight > 0 ? this._session : null
+    return this._session.lending.active ?? (this._session.inFlight > 0 ? this._session : null)
   }
 
   /** `I`, `T` (in a transaction) or `E` (in one that failed), as the server told last; null before. */
@@ -219,6 +213,8 @@ export class Client extends Life {
     this.connection.unref()
   }
 }
+
+export type { Submittable } from './submittable'
 
 function isSubmittable(config: QueryConfig | Submittable): config is Submittable {
   return typeof (config as Partial<Submittable>).submit === 'function'

@@ -1,4 +1,4 @@
-import { Close, Kind } from './exports'
+import { Close, Kind, PoolCause } from './exports'
 import { memory } from './memory'
 
 /** One who waits for a connection. */
@@ -30,10 +30,10 @@ const RECORD = 6
  *
  * Whoever is served or refused is told in the next tick, never in the call that asked.
  */
-export class Lender {
+export class Lender<B extends Borrower = Borrower> {
   readonly #pool: number
   readonly #opener: Opener
-  readonly #borrowers = new Map<number, Borrower>()
+  readonly #borrowers = new Map<number, B>()
   readonly #walkLater = (): void => this.#walk()
   #token = 0
   #scheduled = false
@@ -58,8 +58,9 @@ export class Lender {
   }
 
   /** Asks for a connection of one's own. `timeout` in milliseconds; infinity for no end. Returns what `giveUp` takes. */
-  checkout(borrower: Borrower, timeout: number): number {
+  checkout(borrower: B, timeout: number): number {
     const token = this.#next(borrower)
+    if (this.#over) return this.#tooLate(token)
     memory.engine.onetrip_pool_checkout(this.#pool, performance.now(), token, timeout)
     this.#schedule()
     return token
@@ -67,14 +68,16 @@ export class Lender {
 
   /** The connection on which a shared request goes at once; 0 if it has to wait. */
   place(): number {
+    if (this.#over) return 0
     const connection = memory.engine.onetrip_pool_place(this.#pool, performance.now())
     this.#schedule()
     return connection
   }
 
   /** Keeps the place in line of a shared request for which `place` found nothing. */
-  waitShared(borrower: Borrower, timeout: number): number {
+  waitShared(borrower: B, timeout: number): number {
     const token = this.#next(borrower)
+    if (this.#over) return this.#tooLate(token)
     memory.engine.onetrip_pool_wait_shared(this.#pool, performance.now(), token, timeout)
     this.#schedule()
     return token
@@ -82,26 +85,42 @@ export class Lender {
 
   /** A caller no longer waits. False if it has been served already: then it has to release what it got. */
   giveUp(token: number): boolean {
+    if (this.#over) return this.#borrowers.delete(token)
     const gone = memory.engine.onetrip_pool_give_up(this.#pool, performance.now(), token) !== 0
     if (gone) this.#borrowers.delete(token)
     this.#schedule()
     return gone
   }
 
+  /** Takes who waits longest out of the line and returns it; nothing else tells it anything. */
+  takeFirst(): B | undefined {
+    for (const [token, borrower] of this.#borrowers) if (this.giveUp(token)) return borrower
+    return undefined
+  }
+
+  /** Who waits longest. */
+  get first(): B | undefined {
+    for (const borrower of this.#borrowers.values()) return borrower
+    return undefined
+  }
+
   /** A connection comes back, in one of the `Condition`s. */
   release(connection: number, condition: number): void {
+    if (this.#over) return
     memory.engine.onetrip_pool_release(this.#pool, performance.now(), connection, condition)
     this.#schedule()
   }
 
   /** A connection is open and logged in; `address` is that of its link, which is not freed before the pool has let go of it. */
   opened(connection: number, address: number): void {
+    if (this.#over) return
     memory.engine.onetrip_pool_opened(this.#pool, performance.now(), connection, address)
     this.#schedule()
   }
 
   /** It could not be opened. `permanent`: time does not mend it, as a wrong password. */
   openFailed(connection: number, permanent: boolean): void {
+    if (this.#over) return
     const { engine } = memory
     engine.onetrip_pool_open_failed(this.#pool, performance.now(), connection, permanent ? 1 : 0)
     this.#schedule()
@@ -109,24 +128,28 @@ export class Lender {
 
   /** A connection is broken. */
   lost(connection: number): void {
+    if (this.#over) return
     memory.engine.onetrip_pool_lost(this.#pool, performance.now(), connection)
     this.#schedule()
   }
 
   /** Takes a connection out of use, when it has answered what it has. */
   retire(connection: number): void {
+    if (this.#over) return
     memory.engine.onetrip_pool_retire(this.#pool, performance.now(), connection)
     this.#schedule()
   }
 
   /** Replies have come on a connection: somebody who waits may have a place now. */
   answered(connection: number): void {
+    if (this.#over) return
     memory.engine.onetrip_pool_answered(this.#pool, performance.now(), connection)
     this.#schedule()
   }
 
   /** Ends the pool: who waits is refused, idle connections are closed, others when they come back. */
   close(): void {
+    if (this.#over) return
     memory.engine.onetrip_pool_close(this.#pool, performance.now())
     this.#schedule()
   }
@@ -146,7 +169,7 @@ export class Lender {
     return this.#borrowers.size
   }
 
-  #next(borrower: Borrower): number {
+  #next(borrower: B): number {
     do this.#token = (this.#token + 1) >>> 0
     while (this.#token === 0 || this.#borrowers.has(this.#token))
     this.#borrowers.set(this.#token, borrower)
@@ -162,13 +185,19 @@ export class Lender {
   #walk(): void {
     this.#scheduled = false
     const { engine } = memory
-    for (;;) {
+    while (!this.#over) {
       const count = engine.onetrip_pool_take(this.#pool)
-      if (count === 0) break
+      if (count === 0) return this.#arm()
       const first = engine.onetrip_pool_completions(this.#pool) >>> 2
-      for (let i = 0; i < count; i++) this.#completion(first + i * RECORD)
+      for (let i = 0; i < count; i++) {
+        try {
+          this.#completion(first + i * RECORD)
+        } catch (error) {
+          // It is the host's, and the others are to hear what is theirs.
+          process.nextTick(rethrow, error)
+        }
+      }
     }
-    this.#arm()
   }
 
   #completion(at: number): void {
@@ -213,19 +242,30 @@ export class Lender {
   }
 
   #tick(): void {
+    if (this.#over) return
     this.#armed = Infinity
     this.#timer = undefined
     memory.engine.onetrip_pool_time(this.#pool, performance.now())
     this.#schedule()
   }
 
-  /** Gives the memory back, once it is closed. */
+  /** Gives the memory back, once it is closed. What is called after it does nothing. */
   free(): void {
     if (this.#over) return
     this.#over = true
     clearTimeout(this.#timer)
-    memory.engine.onetrip_pool_free(this.#pool)
+    // Its records may be walked just now.
+    process.nextTick(() => memory.engine.onetrip_pool_free(this.#pool))
   }
+
+  #tooLate(token: number): number {
+    process.nextTick(() => this.#tell(Kind.POOL_FAILED, token, PoolCause.CLOSED))
+    return token
+  }
+}
+
+function rethrow(error: unknown): never {
+  throw error
 }
 
 /** Node takes no longer timers. One that comes too early costs a turn. */

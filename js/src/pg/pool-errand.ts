@@ -1,0 +1,175 @@
+import { AbortError } from './abort'
+import type { Submittable } from './client'
+import type { Pool } from './pool'
+import type { Clients, PoolBorrower } from './pool-clients'
+import type { PoolClient } from './pool-config'
+import type { Member } from './pool-member'
+import { isShareable } from './pool-text'
+import { Query, type QueryConfig } from './query'
+import { guarded, type Callback, type QueryError, type Results } from './request'
+
+/** Called with an error, or with undefined and what came. */
+export type QueryCallback = (error: Error | undefined, results?: Results) => void
+
+/** What a pool is asked to run. */
+export type Task = string | QueryConfig | Submittable
+
+/**
+ * A query of a pool that waits for a client, has it for itself while it runs, and gives it back. With `isShared` it goes next
+ * to others' instead, and only waits for that.
+ */
+export class Errand implements PoolBorrower {
+  readonly isShared: boolean
+  readonly #clients: Clients
+  readonly #task: Task
+  readonly #values: unknown
+  #callback: QueryCallback | undefined
+  #token = 0
+  #signal: AbortSignal | undefined
+  #member: Member | undefined
+
+  constructor(clients: Clients, task: Task, values: unknown, callback: QueryCallback, isShared = false) {
+    this.#clients = clients
+    this.#task = task
+    this.#values = values
+    this.#callback = callback
+    this.isShared = isShared
+  }
+
+  start(): void {
+    const signal = (this.#task as Partial<QueryConfig> | null)?.signal
+    if (signal) {
+      if (signal.aborted) return process.nextTick(() => this.handleEvent())
+      this.#signal = signal
+      signal.addEventListener('abort', this)
+    }
+    this.#ask()
+  }
+
+  #ask(): void {
+    const clients = this.#clients
+    this.#token = this.isShared ? clients.waitShared(this) : clients.checkout(this)
+  }
+
+  served(number: number): void {
+    const clients = this.#clients
+    if (this.isShared) {
+      const client = clients.enter(number)
+      return client === undefined ? this.#ask() : this.#run(client)
+    }
+    const member = clients.lend(number)
+    if (member === undefined) return this.#ask()
+    this.#member = member
+    if (member.isVerified) return this.#run(member.client)
+    clients.verify(member, (error) => (error ? this.#done(error) : this.#run(member.client)))
+  }
+
+  failed(cause: number): void {
+    this.#clients.refuse(this, cause)
+  }
+
+  refused(error: QueryError): void {
+    error.outcome ??= 'NotSent'
+    this.#settle(error)
+  }
+
+  /** Its signal says that it is not wanted any more. */
+  handleEvent(): void {
+    const { signal } = this.#task as QueryConfig
+    if (this.#token === 0 || this.#clients.lender.giveUp(this.#token)) {
+      this.refused(new AbortError(signal?.reason))
+    }
+  }
+
+  #run(client: PoolClient): void {
+    this.#signal?.removeEventListener('abort', this)
+    this.#clients.pool.log('dispatching query')
+    start(client, this.#task, this.#values, this.#done)
+  }
+
+  readonly #done: Callback = (error, results) => {
+    const member = this.#member
+    this.#clients.pool.log('query dispatched')
+    if (member !== undefined) {
+      this.#member = undefined
+      const isBroken = error !== null && isTainted(member.client, this.#task)
+      this.#clients.giveBack(member, error ?? undefined, isBroken)
+    }
+    this.#settle(error, results)
+  }
+
+  #settle(error: Error | null, results?: Results): void {
+    const callback = this.#callback
+    this.#callback = undefined
+    this.#signal?.removeEventListener('abort', this)
+    if (callback === undefined) return
+    if (error) guarded(callback, error)
+    else guarded(callback, undefined, results)
+  }
+}
+
+/** A query on a client of a `connect` that somebody has put in the place of the pool's own. */
+export function runOnLent(pool: Pool, task: Task, values: unknown, callback: QueryCallback): void {
+  pool.connect((error, client, release) => {
+    if (!client) return callback(error)
+    // It is told by the query.
+    client.on('error', ignore)
+    start(client, task, values, (failure, results) => {
+      client.off('error', ignore)
+      release(failure && isTainted(client, task) ? failure : undefined)
+      if (failure) callback(failure)
+      else callback(undefined, results)
+    })
+  })
+}
+
+function start(client: PoolClient, task: Task, values: unknown, done: Callback): void {
+  try {
+    if (isForeign(task)) startForeign(client, task, done)
+    else client.query(task as string, values, done)
+  } catch (error) {
+    done(error as Error)
+  }
+}
+
+/** Whether it may not call back as we are to: it has a callback of its own, or calls none. */
+function isForeign(task: Task): task is Submittable {
+  const { submit, callback } = (task ?? {}) as Partial<Submittable>
+  return typeof submit === 'function' && (callback !== undefined || !(task instanceof Query))
+}
+
+/** It is over when it says so, or when its client has answered all. */
+function startForeign(client: PoolClient, task: Submittable, done: Callback): void {
+  let isOver = false
+  const over: Callback = (error, results) => {
+    if (isOver) return
+    isOver = true
+    client.off('drain', drained)
+    client.off('end', ended)
+    done(error, results)
+  }
+  const drained = (): void => over(null)
+  const ended = (): void => over(new Error('Connection terminated unexpectedly'))
+  const own = task.callback
+  if (own) {
+    task.callback = (error, results) => {
+      over(error, results)
+      own(error, results)
+    }
+  }
+  client.on('drain', drained)
+  client.on('end', ended)
+  client.query(task, undefined, over)
+}
+
+/**
+ * After a query that failed: whether its client may be in another state than before, or still at work. pg's pool takes
+ * that for granted, and connects anew after each error.
+ */
+function isTainted(client: PoolClient, task: Task): boolean {
+  const text = typeof task === 'string' ? task : ((task as QueryConfig | null)?.text ?? '')
+  const isClean = client._session.isIdle && client.getTransactionStatus() === 'I'
+  return !isClean || !isShareable(text)
+}
+
+function ignore(): void {}

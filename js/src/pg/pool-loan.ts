@@ -1,0 +1,66 @@
+import type { Clients, PoolBorrower } from './pool-clients'
+import type { PoolClient } from './pool-config'
+import type { Member } from './pool-member'
+import { guarded } from './request'
+
+/** Gives a client back; with an error or `true` it is closed. */
+export type Release = (error?: Error | boolean) => void
+
+/** Called with an error, or with a client and what gives it back. */
+export type ConnectCallback = (
+  error: Error | undefined,
+  client: PoolClient | undefined,
+  release: Release,
+) => void
+
+/** A caller of `connect`: who gets a client and gives it back. */
+export class Loan implements PoolBorrower {
+  readonly isShared = false
+  readonly #clients: Clients
+  readonly #callback: ConnectCallback
+
+  constructor(clients: Clients, callback: ConnectCallback) {
+    this.#clients = clients
+    this.#callback = callback
+    clients.checkout(this)
+  }
+
+  served(number: number): void {
+    const clients = this.#clients
+    const member = clients.lend(number)
+    if (member === undefined) return void clients.checkout(this)
+    const { client } = member
+    const release = releaseOnce(clients, member)
+    client.release = release
+    // From here on its failures are those of who has it.
+    client.off('error', member.onError)
+    if (member.isVerified) return guarded(this.#callback, undefined, client, release)
+    clients.verify(member, (error) => {
+      if (!error) return guarded(this.#callback, undefined, client, release)
+      release(error)
+      this.refused(error)
+    })
+  }
+
+  failed(cause: number): void {
+    this.#clients.refuse(this, cause)
+  }
+
+  refused(error: Error): void {
+    guarded(this.#callback, error, undefined, noRelease)
+  }
+}
+
+function releaseOnce(clients: Clients, member: Member): Release {
+  let isReleased = false
+  return (error) => {
+    if (isReleased) {
+      throw new Error('Release called on client which has already been released to the pool.')
+    }
+    isReleased = true
+    member.client.on('error', member.onError)
+    clients.giveBack(member, error, Boolean(error))
+  }
+}
+
+export function noRelease(): void {}

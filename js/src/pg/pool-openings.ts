@@ -1,0 +1,141 @@
+import type { Clients } from './pool-clients'
+import type { PoolClient } from './pool-config'
+import { LONGEST } from './pool-idle'
+import { Member } from './pool-member'
+
+/** How clients of a pool come: connecting, what the configuration has done to each, and who is told where that fails. */
+export class Openings {
+  readonly #clients: Clients
+  /** The last attempt failed. */
+  #isFailing = false
+
+  constructor(clients: Clients) {
+    this.#clients = clients
+  }
+
+  open(number: number): void {
+    const clients = this.#clients
+    const { pool, members } = clients
+    try {
+      const client = new pool.Client(pool.options) as PoolClient
+      const how = { isVerified: !pool.options.verify, isProbe: this.#isFailing }
+      const member = new Member(number, client, how, clients.failed)
+      members.set(number, member)
+      client.once('end', () => this.#ended(member))
+      client.on('drain', () => clients.drained(member))
+      this.#connect(member)
+    } catch (error) {
+      const member = members.get(number)
+      if (member) this.#failed(member, error as Error)
+      else this.#refuse(number, 1, error as Error)
+    }
+  }
+
+  #connect(member: Member): void {
+    const { pool } = this.#clients
+    const { client } = member
+    const timeout = Number(pool.options.connectionTimeoutMillis) || 0
+    let timer: NodeJS.Timeout | undefined
+    let isLate = false
+    if (timeout > 0) {
+      timer = setTimeout(() => {
+        pool.log('ending client due to timeout')
+        isLate = true
+        client.connection.stream.destroy()
+      }, timeout)
+    }
+    pool.log('connecting new client')
+    client.connect((error) => {
+      clearTimeout(timer)
+      client.on('error', member.onError)
+      if (!error) return this.#connected(member)
+      pool.log('client failed to connect', error)
+      const cause = error
+      this.#failed(member, isLate ? new Error(TOO_LONG, { cause }) : error)
+    })
+  }
+
+  #connected(member: Member): void {
+    const { pool } = this.#clients
+    const { onConnect } = pool.options
+    pool.log('new client connected')
+    if (!onConnect) return this.#welcome(member)
+    new pool.Promise((resolve) => resolve(onConnect(member.client))).then(
+      () => this.#welcome(member),
+      (error: Error) => this.#failed(member, error),
+    )
+  }
+
+  #welcome(member: Member): void {
+    const clients = this.#clients
+    if (!clients.has(member)) return
+    clients.tell('connect', member.client)
+    if (!clients.shares || member.isVerified) return this.#opened(member)
+    // Nobody is lent it who would have it verified.
+    clients.verify(member, (error) => {
+      if (error) this.#failed(member, error)
+      else this.#opened(member)
+    })
+  }
+
+  #opened(member: Member): void {
+    const clients = this.#clients
+    const { _address: address } = member.client
+    if (!clients.has(member)) return
+    if (address === undefined) return this.#failed(member, new Error(NOT_OURS))
+    this.#isFailing = false
+    this.#limitLife(member)
+    clients.opened(member, address)
+  }
+
+  #limitLife(member: Member): void {
+    const { pool } = this.#clients
+    const seconds = Number(pool.options.maxLifetimeSeconds) || 0
+    if (seconds <= 0) return
+    const grownOld = (): void => {
+      pool.log('ending client due to expired lifetime')
+      this.#clients.dismiss(member)
+    }
+    member.lifetime = setTimeout(grownOld, Math.min(seconds * 1000, LONGEST)).unref()
+  }
+
+  /** Its connection has ended. */
+  #ended(member: Member): void {
+    if (!this.#clients.has(member)) return
+    if (member.isOpen) this.#clients.lost(member)
+    else this.#failed(member, new Error('Connection terminated unexpectedly'))
+  }
+
+  #failed(member: Member, error: Error): void {
+    const clients = this.#clients
+    if (!clients.has(member)) return
+    const untried = clients.max - clients.members.size + 1
+    clients.forget(member)
+    member.client.end(ignore)
+    this.#refuse(member.number, member.isProbe ? untried : 1, error)
+  }
+
+  /**
+   * As many callers are told why as there were attempts: in pg each attempt is made for one caller. After a failure the
+   * engine makes one at a time, which stands for as many as pg would make.
+   */
+  #refuse(number: number, attempts: number, error: Error): void {
+    const clients = this.#clients
+    const { lender, members } = clients
+    this.#isFailing = true
+    lender.openFailed(number, false)
+    const nobodyServes = members.size === 0
+    for (let left = attempts; left > 0; left--) {
+      const isShared = lender.first?.isShared
+      lender.takeFirst()?.refused(error)
+      // These wait for one and the same connection.
+      while (isShared && nobodyServes && lender.first?.isShared) lender.takeFirst()?.refused(error)
+    }
+    clients.windUp()
+  }
+}
+
+function ignore(): void {}
+
+const TOO_LONG = 'Connection terminated due to connection timeout'
+const NOT_OURS = 'The Client of a pool is to be the Client of this package, or a class made of it'

@@ -1,36 +1,32 @@
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-
 import { ABI_VERSION, type Exports } from './exports'
+import { moduleBytes } from './module'
+import { textReader } from './text'
 
 /**
  * The module and views of its memory. There is one for the whole process: connections have nothing in common but
  * the memory that they lie in.
  *
+ * It is compiled when the first connection or pool asks for `engine`, so that programs which only load this package,
+ * as tests and tools do, don't wait for it.
+ *
  * Memory grows, and then all views are views of nothing. So they are looked up here after each call that may
  * allocate, and never kept.
  */
 class Memory {
-  readonly engine: Exports
   /** The memory, for texts. */
-  buffer: Buffer
+  buffer = Buffer.alloc(0)
   /** The same, for single bytes. */
-  bytes: Uint8Array
+  bytes = new Uint8Array(0)
   /** The same, for records. */
-  words: Uint32Array
+  words = new Uint32Array(0)
 
-  constructor() {
-    const file = join(__dirname, WASM)
-    const module = new WebAssembly.Module(readFileSync(file))
-    this.engine = new WebAssembly.Instance(module, {}).exports as unknown as Exports
-    const version = this.engine.onetrip_abi_version()
-    if (version !== ABI_VERSION) {
-      throw new Error(`${file} has version ${version} of the interface instead of ${ABI_VERSION}`)
-    }
-    const { buffer } = this.engine.memory
-    this.buffer = Buffer.from(buffer)
-    this.bytes = new Uint8Array(buffer)
-    this.words = new Uint32Array(buffer)
+  /** The functions of the module. */
+  get engine(): Exports {
+    const engine = instantiate()
+    // From here on a property like others, which costs nothing to read.
+    Object.defineProperty(this, 'engine', { value: engine, enumerable: true })
+    this.refresh()
+    return engine
   }
 
   /** Sees that the views are of the memory as it is. */
@@ -69,15 +65,7 @@ class Memory {
 
   /** Reads UTF-8. */
   text(start: number, end: number): string {
-    if (end - start > SHORT) return this.buffer.utf8Slice(start, end)
-    const { bytes } = this
-    let text = ''
-    for (let i = start; i < end; i++) {
-      const code = bytes[i] as number
-      if (code > 0x7f) return this.buffer.utf8Slice(start, end)
-      text += String.fromCharCode(code)
-    }
-    return text
+    return readText(this.bytes, start, end - start)
   }
 
   /** Four bytes, the highest first, as PostgreSQL sends numbers. */
@@ -109,9 +97,22 @@ class Memory {
 /** Texts up to so many characters are copied here; a call into Node costs more than that. */
 const SHORT = 24
 
-/** The module beside the sources, wherever they are compiled to. */
-const WASM = __dirname.includes('build')
-  ? '../../../wasm/onetrip.wasm'
-  : '../../wasm/onetrip.wasm'
-
 export const memory = new Memory()
+
+/** Reads UTF-8 from the memory, for those who have its bytes at hand. */
+export const readText = textReader((_bytes, start, length) =>
+  memory.buffer.utf8Slice(start, start + length),
+)
+
+function instantiate(): Exports {
+  if (typeof WebAssembly === 'undefined') {
+    throw new Error('onetrip needs WebAssembly, which this process was started without (--jitless)')
+  }
+  const module = new WebAssembly.Module(moduleBytes())
+  const engine = new WebAssembly.Instance(module, {}).exports as unknown as Exports
+  const version = engine.onetrip_abi_version()
+  if (version !== ABI_VERSION) {
+    throw new Error(`The module has version ${version} of the interface instead of ${ABI_VERSION}`)
+  }
+  return engine
+}

@@ -1,1 +1,2 @@
+// What `import … from 'onetrip'` gives.
 export { Link } from './engine/link'

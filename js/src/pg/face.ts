@@ -1,0 +1,340 @@
+/**
+ * A drop-in for `pg`: its surface, as programs that were written for it use it.
+ *
+ * These declarations are what users' programs are checked against; what they declare is in the files beside this one. Rows
+ * and values are `any` where nobody said otherwise, for so do programs expect them that were checked against the types of pg.
+ *
+ * @module pg
+ */
+import type { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
+import type { ConnectionOptions } from 'node:tls'
+import type * as pgTypes from 'pg-types'
+
+import type {
+  ClientConfig,
+  CustomTypesConfig,
+  Defaults,
+  PoolConfig,
+  PoolOptions,
+  QueryArrayConfig,
+  QueryConfig,
+  QueryConfigValues,
+  Submittable,
+} from './face-config'
+
+export type * from './face-config'
+
+/** What is known of the effect of a request that failed: no byte of it was sent; the server answered that it had none; it had its effect and only the answer could not be read; or nobody knows. */
+export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
+
+/** An error of a query says what is known of its effect. */
+export type QueryError = Error & { outcome?: Outcome }
+
+/** A column of a result. */
+export interface FieldDef {
+  name: string
+  /** 0 where it is no column of a table; so is `columnID`. */
+  tableID: number
+  columnID: number
+  dataTypeID: number
+  /** Negative for types of no fixed size. */
+  dataTypeSize: number
+  dataTypeModifier: number
+  format: string
+}
+
+/** What came of a statement, but for the rows. */
+export interface QueryResultBase {
+  /** The first word of what the server reports: `SELECT`, `INSERT`, … */
+  command: string
+  /** Rows that were returned or changed; null where the server counts none. */
+  rowCount: number | null
+  oid: number
+  fields: FieldDef[]
+}
+
+/** A row by the names of its columns. */
+export interface QueryResultRow {
+  [column: string]: any
+}
+
+/** What came of a statement. A text of several statements without values gives an array of these. */
+export interface QueryResult<R extends QueryResultRow = any> extends QueryResultBase {
+  rows: R[]
+}
+
+/** The same with rows as arrays. */
+export interface QueryArrayResult<R extends any[] = any[]> extends QueryResultBase {
+  rows: R[]
+}
+
+/** A result that is filled row by row. */
+export interface ResultBuilder<R extends QueryResultRow = any> extends QueryResult<R> {
+  addRow(row: R): void
+}
+
+/** What NOTIFY says. */
+export interface Notification {
+  processId: number
+  channel: string
+  payload?: string | undefined
+}
+
+/** What the server says of an error or a notice. */
+export interface NoticeOrError {
+  message: string | undefined
+  severity: string | undefined
+  /** The SQLSTATE. */
+  code: string | undefined
+  detail: string | undefined
+  hint: string | undefined
+  position: string | undefined
+  internalPosition: string | undefined
+  internalQuery: string | undefined
+  where: string | undefined
+  schema: string | undefined
+  table: string | undefined
+  column: string | undefined
+  dataType: string | undefined
+  constraint: string | undefined
+  file: string | undefined
+  line: string | undefined
+  routine: string | undefined
+}
+
+/** What the server says beside results. */
+export interface NoticeMessage extends NoticeOrError {
+  readonly name: 'notice'
+  readonly length: number
+}
+
+/** An error that the server reported. */
+export declare class DatabaseError extends Error implements NoticeOrError {
+  constructor(message: string, length: number, name: string)
+  readonly length: number
+  severity: string | undefined
+  code: string | undefined
+  detail: string | undefined
+  hint: string | undefined
+  position: string | undefined
+  internalPosition: string | undefined
+  internalQuery: string | undefined
+  where: string | undefined
+  schema: string | undefined
+  table: string | undefined
+  column: string | undefined
+  dataType: string | undefined
+  constraint: string | undefined
+  file: string | undefined
+  line: string | undefined
+  routine: string | undefined
+  /** What is known of the effect of the query that failed. Not there where there was no query. */
+  outcome?: Outcome
+}
+
+/**
+ * The way to a server: a socket, and TLS on it.
+ *
+ * Emits `connect`, `sslconnect`, `parameterStatus` (as the server reports settings) and `end`.
+ */
+export declare class Connection extends EventEmitter {
+  readonly stream: Socket
+  readonly ssl: boolean | ConnectionOptions
+}
+
+/** What runs queries: a client that a program made, or one that a pool lent. */
+export declare class ClientBase extends EventEmitter {
+  constructor(config?: string | ClientConfig)
+
+  readonly host: string
+  readonly port: number
+  readonly user?: string | undefined
+  readonly database?: string | undefined
+  readonly password?: string | undefined
+  /** The server's process that serves it; null before it is connected. */
+  readonly processID: number | null
+  readonly connection: Connection
+  /** Whether queries are sent without waiting for those before them. */
+  readonly pipeline: boolean
+  /** Queries that were sent and not answered. */
+  readonly pendingQueryCount: number
+
+  /** Connects, once. Returns a promise of this client unless there is a callback. */
+  connect(): Promise<this>
+  connect(callback: (error: Error | null) => void): void
+
+  /**
+   * Runs a query: a text with values, a configuration, or an object that runs itself, which is returned.
+   *
+   * Without values a text may have several statements; what comes is then an array of results. It fails with a
+   * `DatabaseError` if the server refuses it. Each error has an `outcome`, which says what is known of its effect.
+   */
+  query<T extends Submittable>(query: T): T
+  query<R extends any[] = any[], I = any[]>(
+    config: QueryArrayConfig<I>,
+    values?: QueryConfigValues<I>,
+  ): Promise<QueryArrayResult<R>>
+  query<R extends QueryResultRow = any, I = any[]>(
+    config: string | QueryConfig<I>,
+    values?: QueryConfigValues<I>,
+  ): Promise<QueryResult<R>>
+  query<R extends any[] = any[], I = any[]>(
+    config: QueryArrayConfig<I>,
+    callback: (error: Error, result: QueryArrayResult<R>) => void,
+  ): void
+  query<R extends QueryResultRow = any, I = any[]>(
+    config: string | QueryConfig<I>,
+    callback: (error: Error, result: QueryResult<R>) => void,
+  ): void
+  query<R extends QueryResultRow = any, I = any[]>(
+    config: string | QueryConfig<I>,
+    values: QueryConfigValues<I>,
+    callback: (error: Error, result: QueryResult<R>) => void,
+  ): void
+
+  /** `I`, `T` (in a transaction) or `E` (in one that failed); null before it is connected. */
+  getTransactionStatus(): 'I' | 'T' | 'E' | null
+  setTypeParser: typeof pgTypes.setTypeParser
+  getTypeParser: typeof pgTypes.getTypeParser
+  /** Quotes a name, so that it stands for itself in a statement. */
+  escapeIdentifier(name: string): string
+  /** Quotes a text as a literal. Values as parameters are safer. */
+  escapeLiteral(text: string): string
+
+  on(event: 'drain' | 'end' | 'connect' | 'pipelineFull' | 'pipelineDrain', listener: () => void): this
+  on(event: 'error', listener: (error: Error) => void): this
+  on(event: 'notice', listener: (notice: NoticeMessage) => void): this
+  on(event: 'notification', listener: (message: Notification) => void): this
+  on(event: string | symbol, listener: (...args: any[]) => void): this
+}
+
+/**
+ * One connection to a server.
+ *
+ * Emits `connect`, `end`, `error` (the connection failed; queries tell of their own errors), `notice`, `notification`,
+ * and `drain` when no query waits for an answer. When it pipelines, also `pipelineFull` when a query has to wait for room
+ * and, once for each of these, `pipelineDrain` when none waits and less than three quarters of the room is taken.
+ */
+export declare class Client extends ClientBase {
+  /** Ends a query of a client early: it is not sent, or the server is asked to cancel it if that harms no other. */
+  cancel(client: ClientBase, query: Query): void
+  /** Ends the connection. A client that pipelines answers what it was asked before. */
+  end(): Promise<void>
+  end(callback: (error?: Error) => void): void
+  /** Keeps the process from ending while it is open, which is the default. */
+  ref(): void
+  unref(): void
+}
+
+/** A client that a pool lent. */
+export interface PoolClient extends ClientBase {
+  /** Gives it back; with an error or `true` it is closed. Once. */
+  release(error?: Error | boolean): void
+}
+
+type Release = (error?: Error | boolean) => void
+
+/**
+ * Clients that are lent to callers and come back.
+ *
+ * Emits `connect` for each new client, `acquire` and `release` when one is lent and comes back, `remove` when one is
+ * closed, and `error` when an idle one fails: with nobody listening, that is a warning.
+ */
+export declare class Pool extends EventEmitter {
+  constructor(config?: PoolConfig)
+
+  readonly options: PoolOptions
+  /** Clients, those that are being connected included. */
+  readonly totalCount: number
+  /** Clients that nobody has. */
+  readonly idleCount: number
+  /** Callers that wait for a client. */
+  readonly waitingCount: number
+  /** Clients that were closed for their age. */
+  readonly expiredCount: number
+  readonly ending: boolean
+  readonly ended: boolean
+
+  /** Lends a client, which is given back by its `release`. */
+  connect(): Promise<PoolClient>
+  connect(
+    callback: (error: Error | undefined, client: PoolClient | undefined, release: Release) => void,
+  ): void
+  /** Closes idle clients now and the others when they come back. Resolves when all are closed. */
+  end(): Promise<void>
+  end(callback: () => void): void
+
+  /** Runs one query, on a client that is lent for it or, with `pipeline: true`, next to the queries of others. */
+  query<T extends Submittable>(query: T): T
+  query<R extends any[] = any[], I = any[]>(
+    config: QueryArrayConfig<I>,
+    values?: QueryConfigValues<I>,
+  ): Promise<QueryArrayResult<R>>
+  query<R extends QueryResultRow = any, I = any[]>(
+    config: string | QueryConfig<I>,
+    values?: QueryConfigValues<I>,
+  ): Promise<QueryResult<R>>
+  query<R extends any[] = any[], I = any[]>(
+    config: QueryArrayConfig<I>,
+    callback: (error: Error, result: QueryArrayResult<R>) => void,
+  ): void
+  query<R extends QueryResultRow = any, I = any[]>(
+    config: string | QueryConfig<I>,
+    callback: (error: Error, result: QueryResult<R>) => void,
+  ): void
+  query<R extends QueryResultRow = any, I = any[]>(
+    config: string | QueryConfig<I>,
+    values: QueryConfigValues<I>,
+    callback: (error: Error, result: QueryResult<R>) => void,
+  ): void
+
+  on(event: 'connect' | 'acquire' | 'remove', listener: (client: PoolClient) => void): this
+  on(event: 'error', listener: (error: Error, client: PoolClient) => void): this
+  on(event: 'release', listener: (error: Error, client: PoolClient) => void): this
+  on(event: string | symbol, listener: (...args: any[]) => void): this
+}
+
+/**
+ * A query as an object that emits `row` (with the row and the result), `end` (with what came) and `error`.
+ *
+ * Rows are kept in the result unless somebody listens to `row` and there is no callback.
+ */
+export declare class Query<R extends QueryResultRow = any, I = any>
+  extends EventEmitter
+  implements Submittable
+{
+  constructor(config?: string | QueryConfig<I>, values?: QueryConfigValues<I>)
+  submit(connection: Connection): void
+  on(event: 'row', listener: (row: R, result?: ResultBuilder<R>) => void): this
+  on(event: 'error', listener: (error: Error) => void): this
+  on(event: 'end', listener: (result: ResultBuilder<R>) => void): this
+  on(event: string | symbol, listener: (...args: any[]) => void): this
+}
+
+/** What came of a statement, as `query` makes it. */
+export declare class Result<R extends QueryResultRow = any> implements QueryResult<R> {
+  constructor(rowMode?: string, types?: CustomTypesConfig)
+  command: string
+  rowCount: number | null
+  oid: number
+  fields: FieldDef[]
+  rows: R[]
+}
+
+/** Parsers of one client: its own, and those of its source for all other types. */
+export declare class TypeOverrides implements CustomTypesConfig {
+  constructor(types?: CustomTypesConfig)
+  setTypeParser: typeof pgTypes.setTypeParser
+  getTypeParser: typeof pgTypes.getTypeParser
+}
+
+/** The parsers of the package `pg-types`, the very object: what is registered here holds for the whole process. */
+export declare const types: typeof pgTypes
+export declare const defaults: Defaults
+/** Quotes a name, so that it stands for itself in a statement. */
+export declare function escapeIdentifier(name: string): string
+/** Quotes a text as a literal. Values as parameters are safer. */
+export declare function escapeLiteral(text: string): string
+/** There is no client over libpq. */
+export declare const native: null

@@ -1,0 +1,169 @@
+'use strict'
+// The sources as a few files: what a program loads is one read, and names stay as they are, so that stack traces read well.
+
+const { brotliCompressSync, constants } = require('node:zlib')
+const { existsSync, readFileSync } = require('node:fs')
+const { dirname, join, relative, resolve } = require('node:path')
+const { build } = require('esbuild')
+
+const root = resolve(__dirname, '..')
+const source = join(root, 'src')
+
+/** Of these only functions are used, and not by every program: each is loaded when a function of it is called first. */
+const LAZY = ['node:dns', 'node:os', 'node:tls', 'pg-connection-string']
+
+const common = {
+  absWorkingDir: root,
+  bundle: true,
+  charset: 'utf8',
+  format: 'cjs',
+  legalComments: 'none',
+  logLevel: 'warning',
+  metafile: true,
+  packages: 'external',
+  platform: 'node',
+  target: 'node20',
+  write: false,
+}
+
+/**
+ * The engine and the drop-in, as one file that has what `src/pg` exports.
+ *
+ * `shared`: modules that other bundles use too, with the names that they export. Each is a field of what is exported, so
+ * that there is one of it for the whole process.
+ */
+async function bundleCore(shared) {
+  const lines = ["export * from './pg'"]
+  for (const [file, { field }] of shared) lines.push(`export * as ${field} from './${file}'`)
+  const stdin = { contents: lines.join('\n'), resolveDir: source, sourcefile: 'core.ts', loader: 'ts' }
+  return output(await build({ ...common, stdin, plugins: [moduleInside, lazily] }))
+}
+
+/** The modern face, which takes the engine and what else it uses of the core from there. */
+async function bundleFaces(entry, shared) {
+  return output(await build({ ...common, entryPoints: [entry], plugins: [lazily, fromCore(shared)] }))
+}
+
+/** The modules of engine/ and pg/ that the files behind an entry import, with what they export. */
+async function sharedWith(entry) {
+  const shared = new Map()
+  const found = {
+    name: 'found',
+    setup(it) {
+      it.onResolve({ filter: /^\./ }, (args) => {
+        const file = fileOf(args)
+        if (!isOfCore(file)) return undefined
+        const name = relative(source, file).replace(/\.ts$/, '')
+        shared.set(name, { field: name.replace(/\W/g, '_'), file })
+        return { path: file, external: true }
+      })
+    },
+  }
+  await build({ ...common, entryPoints: [entry], plugins: [found] })
+  for (const it of shared.values()) it.names = await exportsOf(it.file)
+  return new Map([...shared].sort(([a], [b]) => (a < b ? -1 : 1)))
+}
+
+async function exportsOf(file) {
+  const { metafile } = await build({ ...common, format: 'esm', entryPoints: [file], outfile: 'x.js' })
+  return metafile.outputs['x.js'].exports
+}
+
+/** The module of the engine as JavaScript, so that no bundler and no server has to know of one more file. */
+function moduleFile() {
+  const bytes = readFileSync(join(root, 'wasm/onetrip.wasm'))
+  const params = {
+    [constants.BROTLI_PARAM_QUALITY]: 11,
+    [constants.BROTLI_PARAM_LGWIN]: 22,
+    [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+  }
+  const text = brotliCompressSync(bytes, { params }).toString('base64')
+  return `'use strict'
+// The engine, compiled to WebAssembly and compressed; built of the sources in crates/.
+exports.moduleBytes = () =>
+  require('node:zlib').brotliDecompressSync(Buffer.from(compressed, 'base64'))
+const compressed =
+  '${text}'
+`
+}
+
+function output({ outputFiles, metafile }) {
+  const [{ imports, exports }] = Object.values(metafile.outputs)
+  const packages = new Set()
+  for (const { path } of imports) {
+    if (!path.startsWith('node:') && !path.startsWith('.')) packages.add(path.split('/')[0])
+  }
+  const text = named(outputFiles[0].text.replace(/^"use strict";\n/, ''))
+  return { text: `'use strict'\n${text}`, packages, exports }
+}
+
+/** Classes that name themselves are called by another name in a bundle, which would be seen where an object is printed. */
+function named(text) {
+  for (const [, name] of text.matchAll(/^var (\w+) = class _\1\b/gm)) {
+    if (new RegExp(`[.#]_${name}\\b`).test(text)) throw new Error(`_${name} is a property, too`)
+    text = text.replaceAll(new RegExp(`\\b_${name}\\b`, 'g'), name)
+  }
+  return text
+}
+
+const moduleInside = {
+  name: 'module-inside',
+  setup(it) {
+    it.onLoad({ filter: /engine\/module\.ts$/ }, () => ({
+      contents: "export const moduleBytes = (): Uint8Array => require('./module').moduleBytes()",
+      loader: 'ts',
+    }))
+    it.onResolve({ filter: /^\.\/module$/ }, ({ kind, path }) =>
+      kind === 'require-call' ? { path, external: true } : undefined,
+    )
+  },
+}
+
+const lazily = {
+  name: 'lazily',
+  setup(it) {
+    it.onResolve({ filter: new RegExp(`^(${LAZY.join('|')})$`) }, ({ path, namespace }) =>
+      namespace === 'lazily' ? { path, external: true } : { path, namespace: 'lazily' },
+    )
+    it.onLoad({ filter: /./, namespace: 'lazily' }, ({ path }) => ({ contents: lazyFunctions(path) }))
+  },
+}
+
+/** What is no function is missing here: then a build fails, and not a program. */
+function lazyFunctions(id) {
+  const names = Object.entries(require(id))
+    .filter(([name, value]) => typeof value === 'function' && /^[a-z]\w*$/.test(name))
+    .map(([name]) => name)
+  const lines = names.map((name) => `export const ${name} = (...args) => require('${id}').${name}(...args)`)
+  return lines.join('\n')
+}
+
+function fromCore(shared) {
+  return {
+    name: 'from-core',
+    setup(it) {
+      it.onResolve({ filter: /^\.\/core$/, namespace: 'core' }, ({ path }) => ({ path, external: true }))
+      it.onResolve({ filter: /^\./ }, (args) => {
+        const file = fileOf(args)
+        if (!isOfCore(file)) return undefined
+        return { path: relative(source, file).replace(/\.ts$/, ''), namespace: 'core' }
+      })
+      it.onLoad({ filter: /./, namespace: 'core' }, ({ path }) => {
+        const { field, names } = shared.get(path)
+        const list = names.map((name) => `export const ${name} = from.${name}`)
+        return { contents: [`const from = require('./core').${field}`, ...list].join('\n') }
+      })
+    },
+  }
+}
+
+function fileOf({ path, importer, resolveDir }) {
+  const base = resolve(resolveDir || dirname(importer), path)
+  return [`${base}.ts`, join(base, 'index.ts')].find(existsSync) ?? base
+}
+
+function isOfCore(file) {
+  return /^(engine|pg)\//.test(relative(source, file))
+}
+
+module.exports = { bundleCore, bundleFaces, exportsOf, moduleFile, sharedWith }

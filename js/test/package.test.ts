@@ -1,0 +1,156 @@
+import assert from 'node:assert/strict'
+import { readFileSync, readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { before, test } from 'node:test'
+
+import { instrumented } from './package-hooks'
+import { Project, pack, root } from './package-project'
+import { typed } from './package-types'
+
+/** What a program in the project may know. */
+const url = JSON.stringify(process.env['ONETRIP_TEST_POSTGRES'] ?? '')
+const project = new Project()
+/** Where the packages are installed: onetrip by its name, onetrip-pg by that of pg. */
+const installed = { onetrip: '', pg: '' }
+
+before(async () => {
+  const tarballs = await pack(project)
+  installed.onetrip = await project.install(tarballs['onetrip'] as string, 'onetrip')
+  installed.pg = await project.install(tarballs['onetrip-pg'] as string, 'pg')
+})
+
+const LIMIT = { timeout: 120_000 }
+
+interface Manifest {
+  [key: string]: unknown
+  version: string
+  scripts?: object
+  dependencies: { [name: string]: string }
+}
+
+function manifestOf(name: 'onetrip' | 'pg'): Manifest {
+  return JSON.parse(readFileSync(join(installed[name], 'package.json'), 'utf8')) as Manifest
+}
+
+function filesOf(name: 'onetrip' | 'pg'): string[] {
+  return (readdirSync(installed[name], { recursive: true }) as string[]).filter((file) =>
+    statSync(join(installed[name], file)).isFile(),
+  )
+}
+
+// --- what is in them ---
+
+for (const name of ['onetrip', 'pg'] as const) {
+  test(`the package ${name} takes at most 400 kB`, LIMIT, () => {
+    const sizes = filesOf(name).map((file) => statSync(join(installed[name], file)).size)
+    const total = sizes.reduce((sum, size) => sum + size, 0)
+    assert.ok(total <= 400_000, `${total} bytes`)
+  })
+
+  test(`the package ${name} installs nothing but files, with their license`, LIMIT, () => {
+    const files = filesOf(name)
+    const { scripts, engines, license, gypfile } = manifestOf(name)
+    assert.deepEqual([scripts, gypfile], [undefined, undefined])
+    assert.deepEqual([engines, license], [{ node: '>=20' }, 'MIT'])
+    assert.ok(files.includes('LICENSE') && files.includes('README.md'), files.join(' '))
+    assert.deepEqual(files.filter((file) => /\.(node|map|gyp|ts)$/.test(file) && !/\.d\.m?ts$/.test(file)), [])
+  })
+
+  test(`every path that the package ${name} exports is there`, LIMIT, () => {
+    const paths = JSON.stringify(manifestOf(name)['exports']).match(/\.\/(lib|esm)\/[\w.]+/g) ?? []
+    assert.ok(paths.length > 3)
+    for (const path of paths) assert.ok(statSync(join(installed[name], path)).isFile(), path)
+  })
+}
+
+test('the version of the alias begins as that of pg, for those who look at it', LIMIT, async () => {
+  const { version } = manifestOf('pg')
+  const real = require('pg/package.json') as Manifest
+  assert.deepEqual(version.split('.').slice(0, 2), real.version.split('.').slice(0, 2))
+  assert.ok(Number(version.split('.')[2]) >= 100)
+  assert.equal(await project.run('version.js', "console.log(JSON.stringify(require('pg/package.json').version))"), version)
+})
+
+test('the module in a package is the committed one', LIMIT, async () => {
+  const text = "const { moduleBytes } = require('./node_modules/pg/lib/module')\n"
+  const hash = "require('crypto').createHash('sha256').update(moduleBytes()).digest('hex')"
+  const [, committed] = readFileSync(join(root, 'wasm/onetrip.wasm.origin'), 'utf8').split('\n')
+  assert.equal(await project.run('module.js', `${text}console.log(JSON.stringify(${hash}))`), committed)
+})
+
+// --- by what paths it is loaded ---
+
+test('what pg exports is exported in the same order, and its classes have the same names', LIMIT, async () => {
+  const look = `
+    const names = Object.keys(pg).map((key) => [key, typeof pg[key], pg[key].name])
+    const classes = ['Client', 'Pool', 'Query', 'Connection', 'Result', 'TypeOverrides', 'DatabaseError']
+    console.log(JSON.stringify([names, classes.map((key) => pg[key].name), pg.native, Object.keys(pg.utils),
+      Object.keys(pg.defaults), Object.getOwnPropertyDescriptor(pg, 'Client')?.writable]))`
+  const ours = await project.run('names.js', `const pg = require('pg')${look}`)
+  const theirs = await project.run('names-pg.js', `const pg = require(${JSON.stringify(require.resolve('pg'))})${look}`)
+  assert.deepEqual(ours, theirs)
+})
+
+test('the files of pg that others load are there, and are what the package exports', LIMIT, async () => {
+  const seen = await project.run(
+    'paths.js',
+    `const pg = require('pg')
+    const same = []
+    for (const [path, value] of [
+      ['pg/lib', pg], ['pg/lib/index.js', pg], ['pg/lib/client', pg.Client], ['pg/lib/client.js', pg.Client],
+      ['pg/lib/query.js', pg.Query], ['pg/lib/result.js', pg.Result], ['pg/lib/defaults.js', pg.defaults],
+      ['pg/lib/utils.js', pg.utils], ['pg/lib/connection.js', pg.Connection],
+      ['pg/lib/type-overrides.js', pg.TypeOverrides],
+    ]) {
+      try { same.push([path, require(path) === value]) } catch (error) { same.push([path, error.code]) }
+    }
+    same.push(['parameters', new pg.Client().connectionParameters instanceof require('pg/lib/connection-parameters')])
+    same.push(['types', pg.types === require('pg-types')])
+    for (const path of ['pg/lib/native', 'pg/lib/native/client.js']) {
+      try { require(path) } catch (error) { same.push([path, error.code]) }
+    }
+    console.log(JSON.stringify(same.filter(([, it]) => it !== true)))`,
+  )
+  assert.deepEqual(seen, [
+    // No more does pg have it.
+    ['pg/lib', 'ERR_PACKAGE_PATH_NOT_EXPORTED'],
+    ['pg/lib/native', 'MODULE_NOT_FOUND'],
+    ['pg/lib/native/client.js', 'MODULE_NOT_FOUND'],
+  ])
+})
+
+for (const name of ['pg', 'onetrip/pg']) {
+  test(`a module imports from ${name} what a script requires`, LIMIT, async () => {
+    const theirs = `import * as all from ${JSON.stringify(join(root, 'node_modules/pg/esm/index.mjs'))}`
+    const keys = await project.run('keys.mjs', `${theirs}\nconsole.log(JSON.stringify(Object.keys(all)))`)
+    const names = JSON.stringify((keys as string[]).filter((it) => it !== 'default'))
+    const seen = await project.run(
+      'import.mjs',
+      `import { createRequire } from 'node:module'
+      import pg, * as all from '${name}'
+      const required = createRequire(import.meta.url)('${name}')
+      const wrong = ${names}.filter((name) => !all[name] || all[name] !== required[name])
+      const client = new pg.Client(${url})
+      await client.connect()
+      const { rows } = await client.query('select $1::int as it', [1])
+      await client.end()
+      console.log(JSON.stringify([pg === required, wrong, rows]))`,
+    )
+    assert.deepEqual(seen, [true, [], [{ it: 1 }]])
+  })
+}
+
+test('a cursor from npm finds the files of pg that it loads', LIMIT, async () => {
+  // Its own files are elsewhere, where the real pg is beside it; so it is loaded as if it were here.
+  const text = readFileSync(require.resolve('pg-cursor'), 'utf8')
+  project.write('cursor.js', text)
+  assert.equal(await project.run('cursors.js', "console.log(JSON.stringify(require('./cursor.js').name))"), 'Cursor')
+})
+
+test('what is not there is said by name when it is needed', LIMIT, async () => {
+  const text = "try { require('onetrip/lib/core') } catch (error) { console.log(JSON.stringify(error.code)) }"
+  assert.equal(await project.run('inside.js', text), 'ERR_PACKAGE_PATH_NOT_EXPORTED')
+})
+
+instrumented(project)
+typed(project)

@@ -9,7 +9,9 @@ import type { ConnectionParameters } from './parameters'
  *
  * A file that others may read is not used, as in libpq.
  */
-export function passwordOfFile(parameters: ConnectionParameters): string | undefined {
+export function passwordOfFile(
+  parameters: Pick<ConnectionParameters, 'host' | 'port' | 'database' | 'user'>,
+): string | undefined {
   const { env } = process
   if (env['PGPASSWORD'] !== undefined) return undefined
   const file = env['PGPASSFILE'] || defaultFile()

@@ -1,0 +1,206 @@
+import { readFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
+import type { ConnectionOptions } from 'node:tls'
+
+import { passwordOfFile } from '../pg/pgpass'
+import { saslprep } from '../pg/saslprep'
+import { checked, KEYWORDS, known, readUrl, type Keyword, type Name, type Texts } from './keywords'
+import { Values, type Types } from './types'
+
+/** camelCase of a name with underscores. */
+type Camel<N extends string> = N extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : N
+
+/** A password, or what returns one whenever a connection is opened. */
+export type Password = string | (() => string | Promise<string>)
+
+/** What the server says beside its replies: RAISE NOTICE, warnings. */
+export interface Notice {
+  readonly severity: string | undefined
+  readonly code: string | undefined
+  readonly message: string
+  readonly detail: string | undefined
+  readonly hint: string | undefined
+}
+
+/**
+ * Where to connect, as whom, and within which limits. Each setting of a connection string has its name here in
+ * camelCase (`connectionsMax` for `connections_max`), and the same unit. What is set here wins over the URL, and that over
+ * the environment (`PGHOST` and so on).
+ */
+export type Config = {
+  readonly [N in Exclude<Name, 'password'> as Camel<N>]?: string | number | boolean | undefined
+} & {
+  /** A connection string. */
+  readonly url?: string | undefined
+  readonly password?: Password | undefined
+  /** How values of types are made, by the type's name or number. */
+  readonly types?: Types | undefined
+  /** Options of `tls.connect`, over those that `sslmode` and its like give. */
+  readonly tls?: ConnectionOptions | undefined
+  readonly onNotice?: ((notice: Notice) => void) | undefined
+}
+
+/** A server to try. */
+export interface Endpoint {
+  readonly host: string
+  readonly port: number
+}
+
+/** Settings as they are used. */
+export class Settings {
+  readonly endpoints: readonly Endpoint[]
+  readonly user: string
+  readonly dbname: string
+  readonly values: Values
+  readonly onNotice: ((notice: Notice) => void) | undefined
+  readonly tls: ConnectionOptions | undefined
+  readonly #texts: Texts
+  readonly #password: Password | undefined
+
+  constructor(given: string | Config | undefined) {
+    const config: Config = typeof given === 'string' ? { url: given } : (given ?? {})
+    this.#texts = textsOf(config)
+    this.#password = typeof config.password === 'function' ? config.password : this.text('password')
+    this.values = new Values(config.types)
+    this.onNotice = config.onNotice
+    this.tls = config.tls
+    this.endpoints = endpointsOf(this.text('host') ?? 'localhost', this.text('port') ?? '5432')
+    this.user = this.text('user') ?? userInfo().username
+    this.dbname = this.text('dbname') ?? this.user
+    this.tlsOf('localhost')
+  }
+
+  text(name: Name): string | undefined {
+    return this.#texts.get(name)
+  }
+
+  number(name: Name, otherwise: number): number {
+    return Number(this.#texts.get(name) ?? otherwise)
+  }
+
+  isOn(name: Name, otherwise: boolean): boolean {
+    const text = this.#texts.get(name)
+    return text === undefined ? otherwise : text === '1'
+  }
+
+  /** The password for a server, if there is one. */
+  async password({ host, port }: Endpoint): Promise<string | undefined> {
+    const given = this.#password
+    if (typeof given === 'string') return given
+    const { user, dbname: database } = this
+    if (given === undefined) return passwordOfFile({ host, port, user, database })
+    const password: unknown = await given()
+    if (typeof password !== 'string') throw new TypeError('what returns the password returned no text')
+    return password
+  }
+
+  /** How TLS begins at this host; undefined for none. */
+  tlsOf(host: string): ConnectionOptions | undefined {
+    const mode = this.tls ? (this.text('sslmode') ?? 'verify-full') : (this.text('sslmode') ?? 'prefer')
+    if (mode === 'disable' || host.startsWith('/')) return undefined
+    const root = this.text('sslrootcert')
+    const [cert, key] = [this.text('sslcert'), this.text('sslkey')]
+    const options: ConnectionOptions = { minVersion: 'TLSv1.2' }
+    if (root !== undefined && root !== 'system') options.ca = readFileSync(root)
+    if (cert !== undefined) options.cert = readFileSync(cert)
+    if (key !== undefined) options.key = readFileSync(key)
+    // As in libpq: who names an authority wants it to be looked at, and without one `require` verifies nothing.
+    const verifies = mode.startsWith('verify') || (mode === 'require' && root !== undefined)
+    if (!verifies) options.rejectUnauthorized = false
+    if (verifies && mode !== 'verify-full') options.checkServerIdentity = () => undefined
+    return { ...options, ...this.tls }
+  }
+
+  /** Whether a server without TLS will do. */
+  get allowsPlain(): boolean {
+    return this.tls === undefined && (this.text('sslmode') ?? 'prefer') === 'prefer'
+  }
+
+  /** What the engine is told of one connection. */
+  ofEngine(password: string | undefined, host: string, secure: boolean): [string, string][] {
+    const isLocal = host.startsWith('/') || /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/.test(host)
+    const settings: [string, string][] = [
+      ['user', this.user],
+      ['database', this.dbname],
+      ['secure_channel', secure || isLocal ? '1' : '0'],
+      ['allow_cleartext', this.text('allow_plain_password') ?? '0'],
+      ['statements_max', this.text('prepared_max') ?? '256'],
+    ]
+    if (password !== undefined) settings.push(['password', saslprep(password)])
+    for (const name of OF_ENGINE) {
+      const text = this.text(name)
+      if (text !== undefined) settings.push([name, text])
+    }
+    const application = this.text('application_name') ?? this.text('fallback_application_name')
+    if (application !== undefined) settings.push(['parameter.application_name', application])
+    const options = this.text('options')
+    if (options !== undefined) settings.push(['parameter.options', options])
+    return settings
+  }
+
+  /** What the policy of the pool is told. */
+  ofPool(): [string, string][] {
+    const settings: [string, string][] = []
+    for (const name of OF_POOL) {
+      const text = this.text(name)
+      if (text !== undefined) settings.push([name, text])
+    }
+    if (this.text('idle_order') === 'oldest') settings.push(['oldest_first', '1'])
+    return settings
+  }
+}
+
+const OF_ENGINE = [
+  'scram_iterations_max',
+  'in_flight_max',
+  'in_flight_bytes_max',
+  'queue_max',
+  'queue_bytes_max',
+  'stall_timeout_ms',
+  'prepare_threshold',
+] as const
+
+const OF_POOL = [
+  'connections_max',
+  'connections_min',
+  'waiting_max',
+  'wait_timeout_ms',
+  'idle_timeout_ms',
+  'lifetime_ms',
+] as const
+
+function textsOf(config: Config): Texts {
+  const texts: Texts = config.url === undefined ? new Map() : readUrl(config.url)
+  for (const [key, value] of Object.entries(config)) {
+    if (value === undefined || value === null || OBJECTS.has(key) || typeof value === 'function') continue
+    texts.set(known(key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)), String(value))
+  }
+  for (const [name, { variable }] of Object.entries<Keyword>(KEYWORDS)) {
+    const text = variable === undefined ? undefined : process.env[variable]
+    if (text && !texts.has(name as Name)) texts.set(name as Name, text)
+  }
+  for (const [name, text] of texts) {
+    // An empty one says nothing.
+    if (text === '') texts.delete(name)
+    else texts.set(name, checked(name, text))
+  }
+  return texts
+}
+
+/** What is no setting of a connection string. */
+const OBJECTS = new Set(['url', 'types', 'tls', 'onNotice'])
+
+function endpointsOf(hosts: string, ports: string): Endpoint[] {
+  const [list, portList] = [hosts.split(','), ports.split(',')]
+  if (portList.length !== 1 && portList.length !== list.length) {
+    throw new TypeError('postgres: there is one port for all hosts, or one for each')
+  }
+  return list.map((host, i) => {
+    const text = (portList.length === 1 ? portList[0] : portList[i]) || '5432'
+    const port = Number(text)
+    if (!/^[0-9]{1,5}$/.test(text) || port < 1 || port > 65_535) {
+      throw new TypeError('postgres: a port is a number from 1 to 65535')
+    }
+    return { host: host || 'localhost', port }
+  })
+}

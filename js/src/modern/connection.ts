@@ -1,0 +1,345 @@
+import { Close } from '../engine/exports'
+import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
+import { memory } from '../engine/memory'
+import { sendCancel } from '../pg/cancel'
+import { ColumnsCache } from '../pg/columns'
+import type { Connection as Transport } from '../pg/connect'
+import { notice } from '../pg/error'
+import { readNotification, type NotificationMessage } from '../pg/messages'
+import type { Endpoint, Settings } from './config'
+import { PostgresError, refused, serverError } from './error'
+import { Opening, type Reached } from './opening'
+import { guarded } from './guarded'
+import { reset } from './reset'
+import type { Statement } from './statement'
+import { Trait } from './traits'
+import type { Values } from './types'
+
+/** Who has a connection opened. */
+export interface Host {
+  opened(connection: Connection): void
+  /** It has ended, or could not be opened; told once. `permanent`: time does not mend it. */
+  gone(connection: Connection, permanent: boolean): void
+  /** Replies have come. */
+  answered(connection: Connection): void
+  /** What others share with its users was changed: it is to take no new ones. */
+  changed(connection: Connection): void
+  notified?(connection: Connection, message: NotificationMessage): void
+}
+
+/** One connection to the server: the engine's link on a transport. */
+export class Connection implements Owner, Reached {
+  readonly columns = new ColumnsCache()
+  readonly values: Values
+  readonly resultBytesMax: number
+  /** Its number in the pool; 0 outside of one. */
+  number = 0
+  /** Nobody has it to himself. */
+  isShared = true
+  /** Its user changed what the next one must not find. */
+  isTouched = false
+  owesReset = false
+  /** Requests that the engine has. */
+  pending = 0
+  /** Why requests end with it. */
+  why: PostgresError = LOST
+  processId = 0
+  readonly #settings: Settings
+  readonly #host: Host
+  readonly #opening: Opening
+  #endpoint: Endpoint = { host: '', port: 0 }
+  #transport: Transport | undefined
+  #link: Link | undefined
+  #isReady = false
+  #isOver = false
+  #status = IDLE
+  #whenIdle: (() => void)[] = []
+  #raw: ((chunk: Buffer) => void) | undefined
+  #rawLost: (() => void) | undefined
+
+  constructor(settings: Settings, host: Host) {
+    this.#settings = settings
+    this.#host = host
+    this.values = settings.values
+    this.resultBytesMax = settings.number('result_bytes_max', RESULT_BYTES_MAX) || Infinity
+    this.#opening = new Opening(settings, this)
+  }
+
+  /** Where the engine has it. */
+  get address(): number {
+    return this.#link?.address ?? 0
+  }
+
+  get isOver(): boolean {
+    return this.#isOver
+  }
+
+  get isInTransaction(): boolean {
+    return this.#status !== IDLE
+  }
+
+  // --- requests ---
+
+  /** Sends a statement, which hears of its end in any case. */
+  run(statement: Statement, flags: number): void {
+    statement.connection = this
+    const { text, parameters } = statement
+    const place = this.submit(statement, flags, text, parameters)
+    if (place < 0) return statement.fail(refused(place), 'NotSent')
+    statement.place = place
+  }
+
+  /** The same for whoever reads replies himself. He tells when it has ended. Negative where it was refused. */
+  submit(receiver: Receiver, flags: number, text: string, parameters: readonly Parameter[]): number {
+    const link = this.#link
+    if (link === undefined || this.#isOver) return CLOSED
+    if (this.owesReset) reset(this)
+    const place = link.submit(receiver, flags, text, '', parameters, 0)
+    if (place >= 0) this.#began()
+    return place
+  }
+
+  /** Ends a segment of members. */
+  sync(receiver: Receiver): number {
+    if (this.#link === undefined || this.#isOver) return CLOSED
+    const place = this.#link.sync(receiver)
+    if (place >= 0) this.#began()
+    return place
+  }
+
+  #began(): void {
+    // The process lives on for those who wait for an answer.
+    if (this.pending++ === 0) this.#transport?.ref()
+  }
+
+  /** A request has ended. */
+  ended(): void {
+    if (--this.pending > 0) return
+    if (this.isShared) this.#transport?.unref()
+    for (const tell of this.#whenIdle.splice(0)) tell()
+  }
+
+  /** When all that was sent is answered. */
+  whenIdle(): Promise<void> {
+    return this.pending === 0 ? Promise.resolve() : new Promise((resolve) => this.#whenIdle.push(resolve))
+  }
+
+  takeBack(place: number): boolean {
+    return this.#link?.takeBack(place) ?? false
+  }
+
+  wantCancel(receiver: Receiver): void {
+    this.#link?.wantCancel(receiver)
+  }
+
+  /** Requests that wait to be sent. */
+  get queued(): number {
+    return this.#link?.queued ?? 0
+  }
+
+  /** The letter of a ReadyForQuery. */
+  status(code: number): void {
+    this.#status = code
+    if (code !== IDLE && this.isShared) this.#host.changed(this)
+  }
+
+  /** The tag of a command shows what its text may not have shown. */
+  tag(tag: string, traits: number): void {
+    if (!CHANGES.test(tag) || (traits & Trait.LOCAL) !== 0) return
+    this.isTouched = true
+    if (this.isShared) this.#host.changed(this)
+  }
+
+  // --- who has it to himself ---
+
+  ref(): void {
+    this.#transport?.ref()
+  }
+
+  unref(): void {
+    if (this.pending === 0) this.#transport?.unref()
+  }
+
+  /** Stops reading, so that the server stops sending. */
+  pause(): void {
+    this.#transport?.stream.pause()
+  }
+
+  resume(): void {
+    this.#transport?.stream.resume()
+  }
+
+  resetIfOwed(): void {
+    if (this.owesReset && !this.#isOver) reset(this)
+  }
+
+  /** Bytes go past the engine, which has nothing on its way, until `giveBack`; `lost` is told of its end before that. */
+  takeOver(received: (chunk: Buffer) => void, lost: () => void): Transport['stream'] | undefined {
+    if (this.#isOver || this.#transport === undefined || this.pending > 0) return undefined
+    this.#raw = received
+    this.#rawLost = lost
+    this.#began()
+    return this.#transport.stream
+  }
+
+  giveBack(): void {
+    this.#raw = undefined
+    this.#rawLost = undefined
+    this.ended()
+  }
+
+  /** Says goodbye when all is answered. */
+  terminate(): void {
+    if (this.#link === undefined || !this.#isReady) this.destroy(this.why)
+    else this.#link.terminate()
+  }
+
+  destroy(why: PostgresError): void {
+    if (this.#isOver) return
+    this.why = why
+    this.#opening.stop()
+  }
+
+  // --- the transport ---
+
+  reached(transport: Transport, endpoint: Endpoint, secure: boolean): void {
+    this.#transport = transport
+    this.#endpoint = endpoint
+    this.#settings.password(endpoint).then(
+      (password) => this.#logIn(transport, password, secure),
+      (error: Error) => this.#fail(new PostgresError('password', 'NotSent', error.message, error)),
+    )
+  }
+
+  #logIn(transport: Transport, password: string | undefined, secure: boolean): void {
+    if (this.#isOver) return
+    try {
+      const settings = this.#settings.ofEngine(password, this.#endpoint.host, secure)
+      this.#link = new Link(transport.stream, settings, this)
+    } catch (error) {
+      this.#fail(new PostgresError('config', 'NotSent', (error as Error).message, error))
+    }
+  }
+
+  #fail(why: PostgresError): void {
+    this.why = why
+    this.#opening.stop()
+  }
+
+  received(chunk: Buffer): void {
+    if (this.#raw !== undefined) return this.#raw(chunk)
+    this.#link?.receive(chunk)
+    this.#host.answered(this)
+  }
+
+  unreachable(error: Error): void {
+    if (this.why === LOST) this.why = new PostgresError('connect_failed', 'NotSent', error.message, error)
+    this.#over(false)
+  }
+
+  gone(error: Error | undefined): void {
+    if (this.why === LOST && error !== undefined) this.why = lost(error.message, error)
+    else if (this.why === LOST && !this.#isReady) {
+      this.why = new PostgresError('connect_failed', 'NotSent', 'the server closed the connection during the login')
+    }
+    this.#over(!this.#isReady && isPermanent(this.why))
+  }
+
+  #over(permanent: boolean): void {
+    const link = this.#link
+    this.#tell(permanent)
+    link?.peerClosed()
+    this.#rawLost?.()
+    setImmediate(() => {
+      this.#link = undefined
+      link?.free()
+    })
+  }
+
+  /** First the pool hears of it, so that nothing that is sent again meets this one. */
+  #tell(permanent: boolean): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#host.gone(this, permanent)
+  }
+
+  // --- what belongs to no request ---
+
+  ready(process: number): void {
+    this.#isReady = true
+    this.processId = process
+    this.#opening.done()
+    this.#transport?.unref()
+    this.#host.opened(this)
+  }
+
+  notice(start: number, end: number): void {
+    const { onNotice } = this.#settings
+    if (onNotice === undefined) return
+    const { severity, code, message, detail, hint } = notice(start, end)
+    guarded(() => onNotice({ severity, code, message: message ?? '', detail, hint }))
+  }
+
+  notification(start: number, end: number): void {
+    this.#host.notified?.(this, readNotification(start, end))
+  }
+
+  parameterStatus(): void {}
+  full(): void {}
+  drained(): void {}
+
+  cancel(): void {
+    const { host, port } = this.#endpoint
+    if (this.#link && this.#transport) sendCancel(this.#link, this.#transport, port, host)
+  }
+
+  astray(): void {
+    this.#host.changed(this)
+    if (!this.isShared) this.#link?.terminate()
+  }
+
+  forgotten(statement: number): void {
+    this.columns.forget(statement)
+  }
+
+  closed(why: number, start: number, end: number): void {
+    if (this.#isOver) return
+    if (why === Close.HOST) {
+      // The goodbye is written by then.
+      setImmediate(() => this.#transport?.end())
+      return
+    }
+    if (why === Close.SERVER) this.why = closedBy(serverError(start, end, 'Unknown'), this.#isReady)
+    else if (why === Close.LOGIN) this.why = new PostgresError('login', 'NotSent', memory.text(start, end))
+    else if (why === Close.STALLED) this.why = lost('the server took no bytes for too long')
+    else this.why = new PostgresError('violation', 'Unknown', memory.text(start, end))
+    if (this.#isReady) this.#tell(false)
+    this.#transport?.stream.destroy()
+  }
+}
+
+function lost(message: string, cause?: unknown): PostgresError {
+  return new PostgresError('connection_lost', 'Unknown', `the connection was lost: ${message}`, cause)
+}
+
+/** What the server said when it ended the connection. */
+function closedBy(error: PostgresError, isReady: boolean): PostgresError {
+  if (!isReady) return error
+  const message = `the connection was lost: ${error.message}`
+  return new PostgresError('connection_lost', 'Unknown', message, error)
+}
+
+/** What time alone does not mend: who we are, and what there is. */
+function isPermanent({ code }: PostgresError): boolean {
+  return /^(?:28|3D|login$|password$|config$)/.test(code)
+}
+
+const LOST = new PostgresError('connection_lost', 'Unknown', 'the connection was lost')
+const IDLE = 0x49
+const CLOSED = -1
+
+/** Tags of commands after which a session is not as it was. */
+const CHANGES = /^(?:SET$|RESET|LISTEN|UNLISTEN|PREPARE$|DEALLOCATE|DECLARE|DISCARD|LOAD$)/
+
+/** Bytes of one result that are kept. */
+const RESULT_BYTES_MAX = 256 << 20

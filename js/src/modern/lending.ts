@@ -1,0 +1,103 @@
+import type { Connection } from './connection'
+import type { Lease, Pool } from './pool'
+import { misuse, type PostgresError } from './error'
+import type { Scope, Statement } from './statement'
+import { refusal, Trait, type Place } from './traits'
+import type { Level } from './transaction'
+
+/** A connection for the time of a stream or a COPY. */
+export interface Loan {
+  readonly connection: Connection
+  /** Whether others wait for their turn on it behind this. */
+  readonly isInTransaction: boolean
+  readonly place: Place
+  /** To be called right before something is sent. */
+  alone(): void
+  failed(error: PostgresError): void
+  release(): void
+}
+
+/** Who lends one. */
+export interface LendingScope extends Scope {
+  _lend(): Promise<Loan>
+}
+
+/** A connection of the pool. */
+export async function lendOf(pool: Pool): Promise<Loan> {
+  const lease = await pool.checkout()
+  return {
+    connection: lease.connection,
+    isInTransaction: false,
+    place: 'shared',
+    alone: () => undefined,
+    failed: () => undefined,
+    release: () => lease.release(),
+  }
+}
+
+/** That of a transaction, which has begun then. */
+export async function lendOfLevel(level: Level): Promise<Loan> {
+  const { transaction } = level
+  await transaction.ready(level)
+  return {
+    connection: transaction.connection,
+    isInTransaction: true,
+    place: 'transaction',
+    alone: () => transaction.alone(),
+    failed: (error) => transaction._failed(error),
+    release: () => undefined,
+  }
+}
+
+/** Statements on a connection that its caller has to himself. */
+export class Session implements LendingScope {
+  readonly #lease: Lease
+  #isOver = false
+  /** A transaction object is open on it. */
+  isInTransaction = false
+
+  constructor(lease: Lease) {
+    this.#lease = lease
+  }
+
+  get connection(): Connection {
+    return this.#lease.connection
+  }
+
+  check(): PostgresError | undefined {
+    if (this.#isOver) return misuse('session_over', 'the session was released')
+    return this.isInTransaction
+      ? misuse('transaction_open', 'a transaction is open on this session: use what its function was given')
+      : undefined
+  }
+
+  _submit(statement: Statement): void {
+    const error = this.check() ?? refusal(statement.traits, 'session')
+    if (error !== undefined) return statement.fail(error, 'NotSent')
+    if ((statement.traits & (Trait.SESSION | Trait.CONTROL)) !== 0) this.connection.isTouched = true
+    this.connection.run(statement, 0)
+  }
+
+  _takeBack(): void {}
+
+  async _lend(): Promise<Loan> {
+    const error = this.check()
+    if (error !== undefined) throw error
+    return {
+      connection: this.connection,
+      isInTransaction: this.connection.isInTransaction,
+      place: 'session',
+      alone: () => undefined,
+      failed: () => undefined,
+      release: () => undefined,
+    }
+  }
+
+  /** Gives the connection back once it has answered what was sent on it. */
+  release(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#lease.releaseWhenIdle()
+  }
+}
+

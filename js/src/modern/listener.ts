@@ -1,0 +1,189 @@
+import type { NotificationMessage } from '../pg/messages'
+import type { Settings } from './config'
+import { Connection } from './connection'
+import { ASYNC_DISPOSE } from './dispose'
+import { misuse, refused, type PostgresError } from './error'
+import { Control } from './transaction'
+
+/** What a listener yields. */
+export type ListenEvent =
+  | { readonly kind: 'notification'; readonly channel: string; readonly payload: string; readonly processId: number }
+  /** Notifications may be missing: the connection was lost, or `dropped` of them were not taken in time. */
+  | { readonly kind: 'gap'; readonly dropped: number }
+
+interface Waiter {
+  resolve(result: IteratorResult<ListenEvent, undefined>): void
+  reject(error: unknown): void
+}
+
+/**
+ * Notifications of channels, on a connection of its own. When that is lost it is opened again by itself, and a `gap` says
+ * that there was one. Of those that are not taken 1,024 are kept; then the oldest are dropped, which a `gap` says as well.
+ *
+ * It ends with `return` or `end`, or when its loop is left.
+ */
+export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
+  /** Resolves when the server has confirmed: what is committed from then on is received. */
+  readonly ready: Promise<void>
+  readonly #settings: Settings
+  readonly #text: string
+  #connection: Connection | undefined
+  #events: ListenEvent[] = []
+  #dropped = 0
+  #droppedInAll = 0
+  #hasGap = false
+  #waiters: Waiter[] = []
+  #error: PostgresError | undefined
+  #isOver = false
+  #wasReady = false
+  #attempts = 0
+  #timer: NodeJS.Timeout | undefined
+  #settle: { resolve(): void; reject(error: unknown): void } = { resolve: noop, reject: noop }
+
+  constructor(settings: Settings, channels: readonly string[]) {
+    this.#settings = settings
+    if (channels.length === 0) throw misuse('channel_name', 'listen: a channel is missing')
+    this.#text = channels.map((channel) => `listen ${quoted(channel)}`).join('; ')
+    this.ready = new Promise((resolve, reject) => (this.#settle = { resolve, reject }))
+    // Whoever only iterates hears of it there.
+    this.ready.catch(noop)
+    this.#open()
+  }
+
+  /** How many were dropped in all, since nobody took them. */
+  get dropped(): number {
+    return this.#droppedInAll
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  next(): Promise<IteratorResult<ListenEvent, undefined>> {
+    const event = this.#take()
+    if (event !== undefined) return Promise.resolve({ value: event, done: false })
+    const error = this.#error
+    this.#error = undefined
+    if (error !== undefined) return Promise.reject(error)
+    if (this.#isOver) return Promise.resolve(DONE)
+    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }))
+  }
+
+  return(): Promise<IteratorResult<ListenEvent, undefined>> {
+    this.end()
+    return Promise.resolve(DONE)
+  }
+
+  end(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#events = []
+    this.#hasGap = false
+    clearTimeout(this.#timer)
+    this.#connection?.terminate()
+    this.#settle.reject(misuse('closed', 'the listener was ended'))
+    for (const waiter of this.#waiters.splice(0)) waiter.resolve(DONE)
+  }
+
+  async [ASYNC_DISPOSE](): Promise<void> {
+    this.end()
+  }
+
+  #open(): void {
+    this.#connection = new Connection(this.#settings, this)
+  }
+
+  #take(): ListenEvent | undefined {
+    if (!this.#hasGap) return this.#events.shift()
+    const dropped = this.#dropped
+    this.#hasGap = false
+    this.#dropped = 0
+    return { kind: 'gap', dropped }
+  }
+
+  /** Tells whoever waits, if there is something to tell. */
+  #tell(): void {
+    while (this.#waiters.length > 0) {
+      const event = this.#take()
+      if (event === undefined) return
+      this.#waiters.shift()?.resolve({ value: event, done: false })
+    }
+  }
+
+  // --- its connection ---
+
+  opened(connection: Connection): void {
+    if (this.#isOver) return connection.terminate()
+    connection.isShared = false
+    connection.ref()
+    const listening = new Promise<string>((resolve, reject) => {
+      const place = connection.submit(new Control(connection, resolve, reject), SIMPLE, this.#text, [])
+      if (place < 0) reject(refused(place))
+    })
+    listening.then(
+      () => this.#listens(),
+      (error: PostgresError) => this.#refused(connection, error),
+    )
+  }
+
+  #listens(): void {
+    this.#attempts = 0
+    this.#hasGap ||= this.#wasReady
+    this.#wasReady = true
+    this.#settle.resolve()
+    this.#tell()
+  }
+
+  /** A standby takes no LISTEN, for one. */
+  #refused(connection: Connection, error: PostgresError): void {
+    if (connection.isOver) return
+    this.#fail(error)
+    connection.destroy(error)
+  }
+
+  #fail(error: PostgresError): void {
+    this.#settle.reject(error)
+    const waiter = this.#waiters.shift()
+    if (waiter !== undefined) waiter.reject(error)
+    else this.#error = error
+  }
+
+  gone(connection: Connection, permanent: boolean): void {
+    if (this.#isOver) return
+    if (permanent) this.#fail(connection.why)
+    const longest = Math.min(PAUSE_MIN_MS * 2 ** this.#attempts++, PAUSE_MAX_MS)
+    this.#timer = setTimeout(() => this.#open(), longest * (1 - Math.random() / 2))
+  }
+
+  notified(_: Connection, { channel, payload, processId }: NotificationMessage): void {
+    if (this.#isOver) return
+    this.#events.push({ kind: 'notification', channel, payload, processId })
+    if (this.#events.length > KEPT_MAX) {
+      this.#events.shift()
+      this.#dropped++
+      this.#droppedInAll++
+      this.#hasGap = true
+    }
+    this.#tell()
+  }
+
+  answered(): void {}
+  changed(): void {}
+}
+
+function quoted(channel: unknown): string {
+  if (typeof channel !== 'string' || channel === '' || channel.includes('\0') || Buffer.byteLength(channel) > 63) {
+    throw misuse('channel_name', 'listen: a channel is a text of 1 to 63 bytes')
+  }
+  return `"${channel.replace(/"/g, '""')}"`
+}
+
+function noop(): void {}
+
+const DONE: IteratorReturnResult<undefined> = { value: undefined, done: true }
+const SIMPLE = 1
+
+/** Events that are kept for a reader that takes none. */
+const KEPT_MAX = 1024
+const PAUSE_MIN_MS = 100
+const PAUSE_MAX_MS = 10_000

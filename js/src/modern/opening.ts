@@ -1,0 +1,110 @@
+import type { ConnectionOptions } from 'node:tls'
+
+import { Connection as Transport, type Opener } from '../pg/connect'
+import type { Endpoint, Settings } from './config'
+
+/** What became of one attempt to reach a server. `gone` is the last call, and comes once where `reached` came. */
+export interface Reached {
+  reached(transport: Transport, endpoint: Endpoint, secure: boolean): void
+  received(chunk: Buffer): void
+  /** None of the servers could be reached. */
+  unreachable(error: Error): void
+  gone(error: Error | undefined): void
+}
+
+/** Reaches the first of the servers that can be reached, with TLS as the settings say. */
+export class Opening implements Opener {
+  readonly #settings: Settings
+  readonly #to: Reached
+  #next = 0
+  #tls: ConnectionOptions | undefined
+  #endpoint: Endpoint = { host: '', port: 0 }
+  #transport: Transport | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isReached = false
+  #isOver = false
+  #error: Error | undefined
+
+  constructor(settings: Settings, to: Reached) {
+    this.#settings = settings
+    this.#to = to
+    this.#open()
+  }
+
+  /** Gives up, whatever has been reached. */
+  stop(): void {
+    this.#isOver = true
+    this.#transport?.stream.destroy()
+  }
+
+  /** The login is over; no time limit any more. */
+  done(): void {
+    clearTimeout(this.#timer)
+  }
+
+  #open(): void {
+    this.#endpoint = this.#settings.endpoints[this.#next++] as Endpoint
+    this.#tls = this.#settings.tlsOf(this.#endpoint.host)
+    const seconds = this.#settings.number('connect_timeout', CONNECT_TIMEOUT)
+    if (seconds > 0) this.#timer = setTimeout(() => this.#late(seconds), seconds * 1000)
+    this.#connect()
+  }
+
+  #connect(): void {
+    const settings = this.#settings
+    const transport = new Transport({
+      ssl: this.#tls ?? false,
+      sslNegotiation: settings.text('sslnegotiation') ?? 'postgres',
+      keepAlive: settings.isOn('keepalives', true),
+      keepAliveInitialDelayMillis: settings.number('keepalives_idle', KEEPALIVES_IDLE) * 1000,
+      encoding: 'utf8',
+    })
+    this.#transport = transport
+    transport.open(this.#endpoint.port, this.#endpoint.host, this)
+  }
+
+  #late(seconds: number): void {
+    this.#transport?.stream.destroy(new Error(`the server did not answer within ${seconds} s`))
+  }
+
+  opened(): void {
+    if (this.#isOver) return void this.#transport?.stream.destroy()
+    this.#isReached = true
+    const verified = this.#tls !== undefined && this.#tls.rejectUnauthorized !== false
+    this.#to.reached(this.#transport as Transport, this.#endpoint, verified)
+  }
+
+  received(chunk: Buffer): void {
+    this.#to.received(chunk)
+  }
+
+  failed(error: Error): void {
+    this.#error ??= error
+  }
+
+  gone(): void {
+    const error = this.#error
+    this.#error = undefined
+    if (this.#isReached) {
+      clearTimeout(this.#timer)
+      return this.#to.gone(error)
+    }
+    const lacksTls = error?.message === LACKS_TLS
+    if (lacksTls && this.#tls !== undefined && this.#settings.allowsPlain && !this.#isOver) {
+      this.#tls = undefined
+      return this.#connect()
+    }
+    clearTimeout(this.#timer)
+    if (!this.#isOver && this.#next < this.#settings.endpoints.length) return this.#open()
+    const { host, port } = this.#endpoint
+    const why = error?.message || (error as { code?: string } | undefined)?.code || 'it closed the connection'
+    this.#to.unreachable(new Error(`${host}:${port} can't be reached: ${why}`, { cause: error }))
+  }
+}
+
+/** The words of the transport. */
+const LACKS_TLS = 'The server does not support SSL connections'
+
+/** Seconds. */
+const CONNECT_TIMEOUT = 10
+const KEEPALIVES_IDLE = 30

@@ -1,0 +1,170 @@
+import { End, Flag, OUTCOMES, type Outcome } from '../engine/exports'
+import type { Receiver } from '../engine/link'
+import type { Connection } from './connection'
+import { again, ended, misuse, PostgresError, refused, serverError } from './error'
+import type { Pool, Work } from './pool'
+import type { Rows } from './rows'
+import type { Keeper, Scope, Statement } from './statement'
+import { refusal } from './traits'
+import { memory } from '../engine/memory'
+
+/** Statements that share one sync point: all of them take effect, or none. */
+export class Pipeline implements Work, Keeper, Receiver, Scope {
+  readonly watch = undefined
+  isOver = false
+  readonly #pool: Pool
+  #statements: readonly Statement[] = []
+  readonly #failures = new Map<Statement, PostgresError>()
+  #connection: Connection | undefined
+  #resolve: ((results: Rows<unknown>[]) => void) | undefined
+  #reject: ((error: unknown) => void) | undefined
+
+  constructor(pool: Pool) {
+    this.#pool = pool
+  }
+
+  /** A statement of it was asked for by itself. */
+  _submit(statement: Statement): void {
+    const message = 'a statement of a pipeline is sent with it: return it, and await the pipeline'
+    statement.fail(misuse('pipeline_open', message), 'NotSent')
+  }
+
+  _takeBack(): void {}
+
+  /** Sends these, in this order, and resolves to the results of all. */
+  send(statements: readonly Statement[]): Promise<Rows<unknown>[]> {
+    return new Promise((resolve, reject) => {
+      this.#resolve = resolve
+      this.#reject = reject
+      let i = 0
+      try {
+        for (; i < statements.length; i++) this.#take(statements[i] as Statement)
+      } catch (error) {
+        if (error instanceof PostgresError && error.statement === undefined) error.statement = i
+        return reject(error)
+      }
+      this.#statements = statements
+      if (statements.length === 0) return resolve([])
+      const { queueMax } = this
+      if (statements.length >= queueMax) {
+        const message = `a pipeline has less than ${queueMax} statements (queue_max), and this one has ${statements.length}`
+        return this.fail(misuse('pipeline_too_long', message), 'NotSent')
+      }
+      this.#pool.place(this)
+    })
+  }
+
+  get queueMax(): number {
+    return this.#pool.settings.number('queue_max', QUEUE_MAX)
+  }
+
+  #take(statement: Statement): void {
+    if (statement.watch !== undefined || statement.isRepeatable) {
+      throw misuse('pipeline_option', 'timeout, signal and repeatable are not for a statement of a pipeline')
+    }
+    statement.take()
+    statement.prepare()
+    const refused = refusal(statement.traits, 'pipeline')
+    if (refused !== undefined) throw refused.about(statement.text)
+    statement.keeper = this
+  }
+
+  _run(connection: Connection): void {
+    this.#connection = connection
+    const statements = this.#statements
+    if (connection.queued + statements.length >= this.queueMax) {
+      return this.fail(refused(FULL), 'NotSent')
+    }
+    for (const statement of statements) {
+      connection.run(statement, Flag.MEMBER)
+      if (this.isOver) return
+    }
+    const place = connection.sync(this)
+    if (place < 0) this.#stuck(refused(place))
+  }
+
+  /** A part of it was sent, and the rest can't be: nothing may follow in its place. */
+  #stuck(error: PostgresError): void {
+    this.#connection?.destroy(again(error, 'Unknown'))
+    this.fail(error, 'NotSent')
+  }
+
+  // --- its statements ---
+
+  _ended(statement: Statement, error: PostgresError | undefined): boolean {
+    if (error === undefined) return true
+    this.#failures.set(statement, error)
+    // It was refused when others had been sent; what was not sent can't take effect, and neither can they.
+    if (error.outcome === 'NotSent' && !this.isOver && error.code !== 'connection_lost') this.#stuck(error)
+    return true
+  }
+
+  // --- its sync point ---
+
+  received(start: number, end: number): void {
+    for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
+      if (memory.bytes[at] === READY_FOR_QUERY) this.#connection?.status(memory.bytes[at + 5] as number)
+    }
+  }
+
+  restarted(): void {}
+
+  ended(how: number, outcome: number, start: number, end: number): void {
+    const connection = this.#connection as Connection
+    connection.ended()
+    if (this.isOver) return
+    const known = OUTCOMES[outcome] ?? 'Unknown'
+    if (how === End.COMPLETE && this.#failures.size === 0) return this.#succeed()
+    if (how === End.COMPLETE) return this.#failed(undefined)
+    if (how === End.SERVER) this.#failed(serverError(start, end, known))
+    else if (how === End.CLOSED) this.#failed(again(connection.why, known))
+    else this.#failed(ended(how, known))
+  }
+
+  #succeed(): void {
+    this.isOver = true
+    const results = this.#statements.map((statement) => {
+      statement.finish()
+      return statement.rows
+    })
+    this.#resolve?.(results)
+  }
+
+  fail(error: PostgresError, outcome: Outcome): void {
+    error.outcome = outcome
+    this.#failed(error)
+  }
+
+  /** `last`: why its sync point failed, or none of it was sent. */
+  #failed(last: PostgresError | undefined): void {
+    if (this.isOver) return
+    this.isOver = true
+    const statements = this.#statements
+    const first = statements.findIndex((it) => isCause(this.#failures.get(it)))
+    const failure = this.#failures.get(statements[first] as Statement)
+    const cause = failure ?? last ?? ended(End.ABORTED, 'Rejected')
+    for (const statement of statements) {
+      statement.finishWith(this.#failures.get(statement) ?? undone(cause))
+    }
+    if (failure === undefined) return this.#reject?.(cause)
+    const error = again(failure, last === undefined ? failure.outcome : last.outcome)
+    error.message = `statement ${first} of the pipeline: ${failure.message}`
+    error.statement = first
+    this.#reject?.(error.about(statements[first]?.text ?? ''))
+  }
+}
+
+/** Whether others were skipped because of it, and not it because of others. */
+function isCause(error: PostgresError | undefined): boolean {
+  return error !== undefined && error.code !== 'aborted'
+}
+
+/** What became of a statement that had been completed when another one failed. */
+function undone(cause: PostgresError): PostgresError {
+  if (cause.outcome !== 'Rejected') return again(cause, cause.outcome)
+  return new PostgresError('rolled_back', 'Rejected', `rolled back with its pipeline: ${cause.message}`, cause)
+}
+
+const QUEUE_MAX = 16_384
+const FULL = -2
+const READY_FOR_QUERY = 0x5a

@@ -1,0 +1,274 @@
+import { Condition, PoolCause, type Outcome } from '../engine/exports'
+import { Lender, type Borrower, type Opener } from '../engine/lender'
+import type { Settings } from './config'
+import { Connection, type Host } from './connection'
+import { again, misuse, PostgresError } from './error'
+import { reset } from './reset'
+import type { Scope, Statement } from './statement'
+import { refusal } from './traits'
+import type { Watch } from './watch'
+
+/** What goes on a connection that others use as well. */
+export interface Work {
+  readonly isOver: boolean
+  readonly watch: Watch | undefined
+  _run(connection: Connection): void
+  fail(error: PostgresError, outcome: Outcome): void
+}
+
+/** The connections of one client, and the statements that share them. */
+export class Pool implements Opener, Host, Scope {
+  readonly settings: Settings
+  readonly #lender: Lender
+  readonly #members = new Map<number, Connection>()
+  /** Statements that wait: in line by their token, or for their next attempt. */
+  readonly #inLine = new Map<Work, number>()
+  readonly #pausing = new Map<Work, NodeJS.Timeout>()
+  readonly #waitMs: number
+  readonly #opened = new WeakSet<Connection>()
+  /** They take nothing new, and are closed when all on them is answered. */
+  readonly #retiring = new Set<number>()
+  #lastError: PostgresError | undefined
+  #isClosing = false
+  #isOver = false
+  #closing = 0
+  #whenOver: (() => void)[] = []
+
+  constructor(settings: Settings) {
+    this.settings = settings
+    this.#lender = new Lender(settings.ofPool(), this)
+    this.#waitMs = settings.number('wait_timeout_ms', WAIT_TIMEOUT_MS)
+  }
+
+  // --- shared statements ---
+
+  _submit(statement: Statement): void {
+    const refused = refusal(statement.traits, 'shared')
+    if (refused !== undefined) return statement.fail(refused, 'NotSent')
+    this.place(statement)
+  }
+
+  /** Puts work on a connection that others use as well, at once or when its turn comes. */
+  place(work: Work): void {
+    if (this.#isClosing) return work.fail(closed(), 'NotSent')
+    const connection = this.#members.get(this.#lender.place())
+    if (connection !== undefined) return work._run(connection)
+    const borrower: Borrower = {
+      served: (number) => {
+        this.#inLine.delete(work)
+        const served = this.#members.get(number)
+        if (work.isOver) return
+        if (served === undefined) this.place(work)
+        else work._run(served)
+      },
+      failed: (cause) => {
+        this.#inLine.delete(work)
+        work.fail(this.#noConnection(cause), 'NotSent')
+      },
+    }
+    const left = work.watch?.left ?? Infinity
+    this.#inLine.set(work, this.#lender.waitShared(borrower, Math.min(this.#waitMs, left)))
+  }
+
+  _takeBack(work: Work): void {
+    const token = this.#inLine.get(work)
+    if (token !== undefined) this.#lender.giveUp(token)
+    this.#inLine.delete(work)
+    clearTimeout(this.#pausing.get(work))
+    this.#pausing.delete(work)
+  }
+
+  _again(statement: Statement, error: PostgresError): boolean {
+    if (error.code !== 'connection_lost' || this.#isClosing) return false
+    statement.mayHaveRun ||= error.outcome === 'Unknown'
+    const longest = PAUSES_MS[statement.attempts]
+    if (longest === undefined) return false
+    const pause = longest * (1 - Math.random() / 2)
+    if (pause >= (statement.watch?.left ?? Infinity)) return false
+    statement.attempts++
+    statement.connection = undefined
+    statement.restarted()
+    this.#pausing.set(
+      statement,
+      setTimeout(() => {
+        this.#pausing.delete(statement)
+        this._submit(statement)
+      }, pause),
+    )
+    return true
+  }
+
+  // --- connections of one's own ---
+
+  /** A connection for one caller, until it is released. */
+  checkout(timeoutMs = this.#waitMs): Promise<Lease> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosing) return reject(closed())
+      const borrower: Borrower = {
+        served: (number) => {
+          const connection = this.#members.get(number)
+          // Lost in the moment in which it was lent.
+          if (connection === undefined) this.checkout(timeoutMs).then(resolve, reject)
+          else resolve(new Lease(this, connection))
+        },
+        failed: (cause) => reject(this.#noConnection(cause)),
+      }
+      this.#lender.checkout(borrower, timeoutMs)
+    })
+  }
+
+  _release(connection: Connection): void {
+    connection.isShared = true
+    connection.unref()
+    if (this.#members.get(connection.number) !== connection) return
+    connection.owesReset ||= connection.isTouched || connection.isInTransaction
+    connection.isTouched = false
+    const condition = connection.owesReset ? Condition.DIRTY_HOLDING : Condition.CLEAN
+    this.#lender.release(connection.number, condition)
+  }
+
+  #noConnection(cause: number): PostgresError {
+    if (cause === PoolCause.CLOSED) return closed()
+    if (cause === PoolCause.LINE_FULL) return misuse('waiting_full', 'too many callers wait for a connection')
+    const last = this.#lastError
+    if (cause === PoolCause.OPEN_FAILED && last !== undefined) return again(last, 'NotSent')
+    const why = last === undefined ? '' : `; the last attempt to open one failed: ${last.message}`
+    return new PostgresError('wait_timeout', 'NotSent', `no connection was free in time${why}`, last)
+  }
+
+  // --- what the policy wants ---
+
+  open(number: number): void {
+    const connection = new Connection(this.settings, this)
+    connection.number = number
+    this.#members.set(number, connection)
+  }
+
+  reset(number: number): void {
+    const connection = this.#members.get(number)
+    if (connection?.owesReset) reset(connection)
+  }
+
+  close(number: number): void {
+    const connection = this.#members.get(number)
+    if (connection === undefined) return
+    this.#members.delete(number)
+    this.#retiring.delete(number)
+    this.#closing++
+    connection.terminate()
+  }
+
+  closed(): void {
+    this.#isOver = true
+    this.#finish()
+  }
+
+  // --- what becomes of connections ---
+
+  opened(connection: Connection): void {
+    if (this.#members.get(connection.number) !== connection) return connection.terminate()
+    this.#lastError = undefined
+    this.#opened.add(connection)
+    this.#lender.opened(connection.number, connection.address)
+  }
+
+  gone(connection: Connection, permanent: boolean): void {
+    const { number } = connection
+    if (this.#members.get(number) !== connection) {
+      this.#closing--
+      return this.#finish()
+    }
+    this.#members.delete(number)
+    this.#retiring.delete(number)
+    if (this.#opened.has(connection)) return this.#lender.lost(number)
+    this.#lastError = connection.why
+    this.#lender.openFailed(number, permanent)
+  }
+
+  answered(connection: Connection): void {
+    const { number } = connection
+    const matters = this.#lender.waiting > 0 || this.#retiring.has(number)
+    if (matters && this.#members.get(number) === connection) this.#lender.answered(number)
+  }
+
+  changed(connection: Connection): void {
+    const { number } = connection
+    if (this.#members.get(number) !== connection || this.#retiring.has(number)) return
+    this.#retiring.add(number)
+    this.#lender.retire(number)
+  }
+
+  // --- its end ---
+
+  get stats(): { connections: number; idle: number; waiting: number } {
+    const { connections, idle, waiting } = this.#lender
+    return { connections, idle, waiting }
+  }
+
+  /** Takes nothing new, and is over when all is answered, or after this time. */
+  end(timeoutMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#whenOver.push(resolve)
+      if (!this.#isClosing) {
+        this.#isClosing = true
+        this.#lender.close()
+        for (const [statement, timer] of this.#pausing) {
+          clearTimeout(timer)
+          statement.fail(closed(), 'NotSent')
+        }
+        this.#pausing.clear()
+      }
+      if (timeoutMs < Infinity) this.#endLater(timeoutMs)
+      if (this.#isOver) this.#finish()
+    })
+  }
+
+  #endLater(timeoutMs: number): void {
+    const timer = setTimeout(() => {
+      const why = new PostgresError('connection_lost', 'Unknown', 'the client was ended before the answer came')
+      for (const connection of [...this.#members.values()]) connection.destroy(why)
+    }, timeoutMs)
+    this.#whenOver.push(() => clearTimeout(timer))
+  }
+
+  #finish(): void {
+    if (!this.#isOver || this.#closing > 0) return
+    for (const tell of this.#whenOver.splice(0)) tell()
+    this.#lender.free()
+  }
+}
+
+/** A connection that one caller has to himself. */
+export class Lease {
+  readonly connection: Connection
+  readonly #pool: Pool
+  #isOver = false
+
+  constructor(pool: Pool, connection: Connection) {
+    this.#pool = pool
+    this.connection = connection
+    connection.isShared = false
+    connection.ref()
+  }
+
+  /** Gives it back when it has answered what was sent on it. */
+  releaseWhenIdle(): void {
+    void this.connection.whenIdle().then(() => this.release())
+  }
+
+  /** Gives it back. What was sent on it has been answered. */
+  release(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#pool._release(this.connection)
+  }
+}
+
+export function closed(): PostgresError {
+  return misuse('closed', 'the client was ended')
+}
+
+/** Before the first, second and third time that a statement is sent again; each is cut by up to half at random. */
+const PAUSES_MS = [20, 160, 1280]
+
+const WAIT_TIMEOUT_MS = 30_000

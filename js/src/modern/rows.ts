@@ -1,0 +1,50 @@
+import type { Field } from '../pg/fields'
+
+/** A column of a result. */
+export interface Column {
+  readonly name: string
+  /** The number of its type. */
+  readonly type: number
+  /** The number of the table that it is a column of; 0 if it is computed. */
+  readonly table: number
+}
+
+/** The rows of a result: an array, and what the server said about it. */
+export class Rows<Row> extends Array<Row> {
+  #fields: readonly Field[] = NONE
+  #columns: readonly Column[] | undefined
+  /** The command tag; undefined for that of a SELECT. */
+  #tag: string | undefined
+
+  /** What `map` and its like make is an ordinary array. */
+  static override get [Symbol.species](): ArrayConstructor {
+    return Array
+  }
+
+  get columns(): readonly Column[] {
+    this.#columns ??= this.#fields.map(({ name, dataTypeID: type, tableID: table }) => ({ name, type, table }))
+    return this.#columns
+  }
+
+  /** How many rows were inserted, updated, deleted, merged, copied or returned; 0 for other commands. */
+  get count(): number {
+    if (this.#tag === undefined) return this.length
+    const number = Number(/ ([0-9]+)$/.exec(this.#tag)?.[1] ?? 0)
+    return number
+  }
+
+  /** What the server ran: `SELECT`, `INSERT`, `CREATE TABLE` and so on. */
+  get command(): string {
+    return this.#tag?.replace(/[ 0-9]+$/, '') ?? 'SELECT'
+  }
+
+  _describe(fields: readonly Field[]): void {
+    this.#fields = fields
+  }
+
+  _complete(tag: string): void {
+    this.#tag = tag
+  }
+}
+
+const NONE: readonly Field[] = []

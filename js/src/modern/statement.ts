@@ -1,0 +1,304 @@
+import { End, OUTCOMES, type Outcome } from '../engine/exports'
+import type { Parameter, Receiver } from '../engine/link'
+import { memory } from '../engine/memory'
+import type { Columns, RowReader } from '../pg/columns'
+import type { Connection } from './connection'
+import { again, ended, misuse, PostgresError, serverError } from './error'
+import { Rows } from './rows'
+import { Fragment, type Draft, type Template } from './template'
+import type { Watch } from './watch'
+
+/** Where a statement is sent. */
+export interface Scope {
+  _submit(statement: Statement): void
+  /** It is not to be sent any more: it waits, for a connection or for its time to come. */
+  _takeBack(statement: Statement): void
+  /** Sends it again, in a while, if that may be. */
+  _again?(statement: Statement, error: PostgresError): boolean
+}
+
+/** Who wants to hear of an end before its caller does. Whether it tells the caller, too. */
+export interface Keeper {
+  _ended(statement: Statement, error: PostgresError | undefined): boolean
+}
+
+/** A statement on its way: it reads the reply, and settles its promise once. */
+export class Statement extends Fragment implements Receiver {
+  readonly scope: Scope
+  readonly template: Template
+  readonly given: readonly unknown[]
+  /** How it was asked to run. */
+  asArrays = false
+  isRepeatable = false
+  watch: Watch | undefined = undefined
+  /** As it is sent. */
+  text = ''
+  parameters: readonly Parameter[] = NO_PARAMETERS
+  traits = 0
+  isSent = false
+  isOver = false
+  /** An earlier attempt may have run. */
+  mayHaveRun = false
+  attempts = 0
+  /** Its place in the queue of its connection; 0 once it was sent. */
+  place = 0
+  connection: Connection | undefined = undefined
+  keeper: Keeper | undefined = undefined
+  rows: Rows<unknown> = NO_ROWS
+  /** Why it was given up, while the server is asked to stop it. */
+  reason: PostgresError | undefined = undefined
+  private bytes = 0
+  private read: RowReader | undefined = undefined
+  private failure: unknown = undefined
+  private fault: PostgresError | undefined = undefined
+  private promise: Promise<Rows<unknown>> | undefined = undefined
+  private resolve: ((rows: Rows<unknown>) => void) | undefined = undefined
+  private reject: ((error: unknown) => void) | undefined = undefined
+
+  constructor(scope: Scope, template: Template, given: readonly unknown[]) {
+    super()
+    this.scope = scope
+    this.template = template
+    this.given = given
+  }
+
+  /** As a part of another statement. */
+  _write(to: Draft): void {
+    if (this.isSent) throw misuse('sent_already', 'a statement that was sent is no fragment: make it anew')
+    to.add(this.template.strings, this.given)
+  }
+
+  /** Puts it together. Throws where a value can't be sent. */
+  prepare(): void {
+    const { text, parameters, traits } = this.template.write(this.given)
+    this.text = text
+    this.parameters = parameters
+    this.traits = traits
+  }
+
+  /** Its promise; the statement is sent when it is first asked for. */
+  settled(): Promise<Rows<unknown>> {
+    if (this.promise !== undefined) return this.promise
+    this.promise = new Promise((resolve, reject) => {
+      this.resolve = resolve
+      this.reject = reject
+    })
+    // Its pipeline has ended, and nobody had asked for it by itself.
+    if (this.isOver) this.tell()
+    if (!this.isSent) this.start()
+    return this.promise
+  }
+
+  /** It is sent by somebody who looks at its end as well. */
+  take(): void {
+    if (this.isSent) throw misuse('sent_already', 'this statement was sent already: make it anew')
+    this.isSent = true
+  }
+
+  private start(): void {
+    this.isSent = true
+    try {
+      this.prepare()
+    } catch (error) {
+      return this.fail(error as PostgresError, 'NotSent')
+    }
+    this.watch?.start(this)
+    if (!this.isOver) this.scope._submit(this)
+  }
+
+  /** On a connection that others use as well. */
+  _run(connection: Connection): void {
+    connection.run(this, 0)
+  }
+
+  // --- what the engine tells ---
+
+  received(start: number, end: number, statement: number): void {
+    if (this.isOver) return this.skim(start, end, statement)
+    const { bytes } = memory
+    let at = start
+    this.bytes += end - start
+    if (statement !== 0 && this.read === undefined && bytes[at] !== ROW_DESCRIPTION) {
+      const columns = this.connection?.columns.of(statement)
+      if (columns !== undefined) this.describe(columns)
+    }
+    while (at < end) {
+      // A parser of the user's own may have let memory grow.
+      const tag = memory.bytes[at] as number
+      const next = at + 1 + memory.int32(at + 1)
+      if (tag === DATA_ROW) this.row(at)
+      else if (tag === COMMAND_COMPLETE) this.complete(at + 5, next - 1)
+      else if (tag === READY_FOR_QUERY) this.connection?.status(memory.bytes[at + 5] as number)
+      else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
+      at = next
+    }
+  }
+
+  /** Nobody waits for it any more; what it says of the connection counts all the same. */
+  private skim(start: number, end: number, statement: number): void {
+    for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
+      const tag = memory.bytes[at]
+      if (tag === READY_FOR_QUERY) this.connection?.status(memory.bytes[at + 5] as number)
+      else if (tag === COMMAND_COMPLETE) {
+        this.connection?.tag(memory.text(at + 5, at + memory.int32(at + 1)), this.traits)
+      } else if (tag === ROW_DESCRIPTION) this.connection?.columns.read(at, statement)
+    }
+  }
+
+  restarted(): void {
+    this.read = undefined
+    this.fault = undefined
+    this.bytes = 0
+    this.rows = NO_ROWS
+  }
+
+  ended(how: number, outcome: number, start: number, end: number): void {
+    const { connection } = this
+    connection?.ended()
+    if (this.isOver) return
+    if (how <= End.PROVISIONAL) {
+      if (this.fault === undefined) return this.succeed()
+      return this.fail(this.fault, 'Applied')
+    }
+    const known = OUTCOMES[outcome] ?? 'Unknown'
+    if (how === End.SERVER) this.fail(this.explain(serverError(start, end, known)), known)
+    else if (how === End.CLOSED && connection) this.fail(again(connection.why, known), known)
+    else this.fail(this.reason ?? ended(how, known), known)
+  }
+
+  /** The server goes on with it; nobody waits for that. */
+  notCancelled(): void {
+    if (!this.isOver && this.reason !== undefined) this.fail(this.reason, 'Unknown')
+  }
+
+  /** What its caller is told where the server stopped it on demand. */
+  private explain(error: PostgresError): PostgresError {
+    if (this.reason === undefined || error.code !== QUERY_CANCELED) return error
+    return this.reason
+  }
+
+  // --- how it ends ---
+
+  succeed(): void {
+    // One without rows has an array of its own, too.
+    if (this.rows === NO_ROWS) this.rows = new Rows()
+    if (this.keeper !== undefined && this.keeper._ended(this, undefined)) return
+    this.finish()
+  }
+
+  /** Tells the caller of the rows. */
+  finish(): void {
+    if (this.isOver) return
+    this.isOver = true
+    this.watch?.stop()
+    this.tell()
+  }
+
+  fail(error: PostgresError, outcome: Outcome): void {
+    if (this.isOver) return
+    if (this.isRepeatable && this.scope._again?.(this, error)) return
+    if (error instanceof PostgresError) {
+      error.outcome = this.mayHaveRun && outcome !== 'Applied' ? 'Unknown' : outcome
+      error.about(this.text)
+    }
+    if (this.keeper !== undefined && this.keeper._ended(this, error)) return
+    this.finishWith(error)
+  }
+
+  /** Tells the caller of an error. */
+  finishWith(error: unknown): void {
+    if (this.isOver) return
+    this.isOver = true
+    this.watch?.stop()
+    this.failure = error
+    this.rows = NO_ROWS
+    this.tell()
+  }
+
+  private tell(): void {
+    if (this.failure === undefined) this.resolve?.(this.rows)
+    else this.reject?.(this.failure)
+  }
+
+  /**
+   * Its caller doesn't want it any more. `atOnce`: it hears so at once; otherwise what the server says to it is waited for.
+   */
+  abandon(reason: PostgresError, atOnce: boolean, cancels: boolean): void {
+    if (this.isOver) return
+    this.reason = reason
+    this.isRepeatable = false
+    const { connection } = this
+    if (connection === undefined) {
+      this.scope._takeBack(this)
+      return this.fail(reason, 'NotSent')
+    }
+    // One that others depend on stays where it is.
+    if (this.keeper === undefined && this.place > 0 && connection.takeBack(this.place)) return
+    if (cancels) connection.wantCancel(this)
+    if (atOnce) this.fail(reason, 'Unknown')
+  }
+
+  // --- rows ---
+
+  private describeAt(at: number, statement: number): void {
+    try {
+      const columns = this.connection?.columns.read(at, statement)
+      if (columns !== undefined) this.describe(columns)
+    } catch (error) {
+      this.break(error)
+    }
+  }
+
+  private describe(columns: Columns): void {
+    const { connection } = this
+    if (connection === undefined) return
+    this.rows = new Rows()
+    this.rows._describe(columns.fields)
+    this.read = columns.reader(connection.values, this.asArrays)
+  }
+
+  private row(at: number): void {
+    if (this.read === undefined || this.fault !== undefined) return
+    if (this.bytes > (this.connection as Connection).resultBytesMax) return this.overflow()
+    try {
+      this.rows.push(this.read(at))
+    } catch (error) {
+      this.break(error)
+    }
+  }
+
+  private overflow(): void {
+    this.rows = NO_ROWS
+    const message = 'the result is larger than result_bytes_max: read it as a stream, by for await'
+    this.fault = new PostgresError('result_too_large', 'Applied', message)
+  }
+
+  private complete(start: number, end: number): void {
+    const { bytes } = memory
+    // What has nothing but its rows to say.
+    if (bytes[start] === LETTER_S && bytes[start + 2] === LETTER_L && this.read !== undefined) return
+    const tag = memory.text(start, end)
+    if (this.rows === NO_ROWS) this.rows = new Rows()
+    this.rows._complete(tag)
+    this.connection?.tag(tag, this.traits)
+  }
+
+  private break(error: unknown): void {
+    this.rows = NO_ROWS
+    const why = error instanceof Error ? error.message : String(error)
+    this.fault = new PostgresError('conversion', 'Applied', `a value could not be read: ${why}`, error)
+  }
+}
+
+const NO_PARAMETERS: readonly Parameter[] = []
+/** Stands for none. Nothing is put in. */
+const NO_ROWS = new Rows<never>()
+
+const DATA_ROW = 0x44
+const COMMAND_COMPLETE = 0x43
+const READY_FOR_QUERY = 0x5a
+const ROW_DESCRIPTION = 0x54
+const LETTER_S = 0x53
+const LETTER_L = 0x4c
+
+const QUERY_CANCELED = '57014'

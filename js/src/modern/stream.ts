@@ -1,0 +1,199 @@
+import { End, Flag, OUTCOMES } from '../engine/exports'
+import type { Receiver } from '../engine/link'
+import { memory } from '../engine/memory'
+import type { Columns, RowReader } from '../pg/columns'
+import type { Connection } from './connection'
+import { again, ended, misuse, PostgresError, refused, serverError } from './error'
+import type { LendingScope, Loan } from './lending'
+import { ASYNC_DISPOSE } from './dispose'
+import type { Statement } from './statement'
+import { refusal } from './traits'
+
+interface Waiter<Row> {
+  resolve(result: IteratorResult<Row, undefined>): void
+  reject(error: unknown): void
+}
+
+/**
+ * The rows of a statement as they come, on a connection of its own. Once some 1 MiB of them waits to be taken the
+ * connection is not read, so the server stops sending.
+ */
+export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Receiver {
+  readonly #scope: LendingScope
+  readonly #statement: Statement
+  #loan: Loan | undefined
+  #read: RowReader | undefined
+  /** Rows that wait, from `#next` on, and how many bytes they came in. */
+  #rows: Row[] = []
+  #next = 0
+  #bytes = 0
+  #isPaused = false
+  #waiters: Waiter<Row>[] = []
+  #state: 'new' | 'running' | 'dropped' | 'over' = 'new'
+  #error: unknown
+  #dropped = 0
+
+  constructor(scope: LendingScope, statement: Statement) {
+    this.#scope = scope
+    this.#statement = statement
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this
+  }
+
+  next(): Promise<IteratorResult<Row, undefined>> {
+    if (this.#state === 'new') this.#begin()
+    if (this.#next < this.#rows.length) return Promise.resolve({ value: this.#shift(), done: false })
+    if (this.#state !== 'running') return this.#last()
+    return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }))
+  }
+
+  /** Ends it early: the server is asked to stop, and what is still to come is dropped. In a transaction all of it is read. */
+  return(): Promise<IteratorResult<Row, undefined>> {
+    const wasRunning = this.#state === 'running'
+    this.#state = wasRunning ? 'dropped' : 'over'
+    this.#rows = []
+    this.#next = 0
+    const { connection, isInTransaction } = this.#loan ?? {}
+    if (wasRunning && connection !== undefined) {
+      if (!isInTransaction) connection.wantCancel(this)
+      this.#resume()
+    }
+    for (const waiter of this.#waiters.splice(0)) waiter.resolve(DONE)
+    return Promise.resolve(DONE)
+  }
+
+  [ASYNC_DISPOSE](): Promise<void> {
+    return this.return().then(() => undefined)
+  }
+
+  #begin(): void {
+    this.#state = 'running'
+    this.#start().catch((error: unknown) => this.#end(error))
+  }
+
+  async #start(): Promise<void> {
+    const statement = this.#statement
+    statement.take()
+    statement.prepare()
+    const loan = await this.#scope._lend()
+    this.#loan = loan
+    if (this.#state !== 'running') return this.#over()
+    const { connection } = loan
+    loan.alone()
+    const error =
+      refusal(statement.traits, loan.place) ?? this.#submit(connection, statement)
+    if (error !== undefined) throw error.about(statement.text)
+  }
+
+  #submit(connection: Connection, { text, parameters }: Statement): PostgresError | undefined {
+    const place = connection.submit(this, Flag.UNPREPARED, text, parameters)
+    return place < 0 ? refused(place) : undefined
+  }
+
+  // --- what comes ---
+
+  received(start: number, end: number, statement: number): void {
+    this.#bytes += end - start
+    for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
+      const tag = memory.bytes[at] as number
+      if (tag === DATA_ROW) this.#row(at)
+      else if (tag === ROW_DESCRIPTION) this.#describe(this.#loan?.connection.columns.read(at, statement))
+      else if (tag === READY_FOR_QUERY) this.#loan?.connection.status(memory.bytes[at + 5] as number)
+    }
+    if (this.#state === 'dropped') return this.#drop(end - start)
+    if (this.#bytes > WAITING_BYTES_MAX && this.#next < this.#rows.length && !this.#isPaused) {
+      this.#isPaused = true
+      this.#loan?.connection.pause()
+    }
+  }
+
+  #describe(columns: Columns | undefined): void {
+    const values = this.#loan?.connection.values
+    if (columns !== undefined && values !== undefined) this.#read = columns.reader(values, this.#statement.asArrays)
+  }
+
+  #row(at: number): void {
+    if (this.#state !== 'running' || this.#read === undefined || this.#error !== undefined) return
+    let row: Row
+    try {
+      row = this.#read(at) as Row
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error)
+      this.#error = new PostgresError('conversion', 'Applied', `a value could not be read: ${why}`, error)
+      return
+    }
+    const waiter = this.#waiters.shift()
+    if (waiter !== undefined) waiter.resolve({ value: row, done: false })
+    else this.#rows.push(row)
+  }
+
+  #drop(bytes: number): void {
+    this.#dropped += bytes
+    if (this.#dropped < DROPPED_BYTES_MAX || this.#loan === undefined || this.#loan.isInTransaction) return
+    this.#loan.connection.destroy(misuse('connection_lost', 'a stream was dropped with much of it still to come'))
+  }
+
+  #shift(): Row {
+    const row = this.#rows[this.#next] as Row
+    this.#rows[this.#next++] = undefined as Row
+    if (this.#next === this.#rows.length) {
+      this.#rows = []
+      this.#next = 0
+      this.#resume()
+    }
+    return row
+  }
+
+  #resume(): void {
+    this.#bytes = 0
+    if (!this.#isPaused) return
+    this.#isPaused = false
+    this.#loan?.connection.resume()
+  }
+
+  restarted(): void {}
+
+  ended(how: number, outcome: number, start: number, end: number): void {
+    const connection = this.#loan?.connection as Connection
+    connection.ended()
+    const known = OUTCOMES[outcome] ?? 'Unknown'
+    if (how <= End.PROVISIONAL) return this.#end(this.#error)
+    if (how === End.SERVER) this.#end(serverError(start, end, known).about(this.#statement.text))
+    else if (how === End.CLOSED) this.#end(again(connection.why, known).about(this.#statement.text))
+    else this.#end(ended(how, known))
+  }
+
+  #end(error: unknown): void {
+    if (error instanceof PostgresError) this.#loan?.failed(error)
+    this.#error = this.#state === 'running' ? error : undefined
+    this.#over()
+    if (this.#next < this.#rows.length) return
+    for (const waiter of this.#waiters.splice(0)) this.#last().then(waiter.resolve, waiter.reject)
+  }
+
+  #over(): void {
+    this.#state = 'over'
+    this.#loan?.release()
+    this.#loan = undefined
+  }
+
+  /** What comes behind the last row: its error, once. */
+  #last(): Promise<IteratorResult<Row, undefined>> {
+    const error = this.#error
+    this.#error = undefined
+    return error === undefined ? Promise.resolve(DONE) : Promise.reject(error as Error)
+  }
+}
+
+const DONE: IteratorReturnResult<undefined> = { value: undefined, done: true }
+
+/** Bytes of rows that wait to be taken, beside what the socket's buffers hold. */
+const WAITING_BYTES_MAX = 1 << 20
+/** Bytes that are read and dropped for a stream that was left early; beyond it the connection is closed. */
+const DROPPED_BYTES_MAX = 1 << 20
+
+const DATA_ROW = 0x44
+const READY_FOR_QUERY = 0x5a
+const ROW_DESCRIPTION = 0x54

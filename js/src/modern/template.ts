@@ -1,0 +1,166 @@
+import type { Parameter } from '../engine/link'
+import { misuse } from './error'
+import { traitsOf } from './traits'
+import { encode } from './values'
+
+/** A piece of a statement: what can stand in a template and is no value. Only `sql` makes them. */
+export abstract class Fragment {
+  /** Adds what it stands for. */
+  abstract _write(to: Draft): void
+}
+
+/** A statement as it is put together: its text, and what is sent for its values. */
+export class Draft {
+  text = ''
+  readonly parameters: Parameter[] = []
+
+  add(strings: readonly string[], values: readonly unknown[]): void {
+    this.text += strings[0] as string
+    for (let i = 0; i < values.length; i++) {
+      const value = values[i]
+      if (value instanceof Fragment) value._write(this)
+      else this.#value(value)
+      this.text += strings[i + 1] as string
+    }
+  }
+
+  #value(value: unknown): void {
+    if (Array.isArray(value) && value.some((it) => it instanceof Fragment)) {
+      throw misuse('array_of_fragments', 'an array of fragments is no value: say sql.join(…)')
+    }
+    this.parameters.push(encode(value, this.parameters.length + 1))
+    this.text += `$${this.parameters.length}`
+  }
+}
+
+/** The strings of a template, and the text that they are where all that stands between them is values. */
+export class Template {
+  readonly strings: readonly string[]
+  readonly #text: string
+  #traits: number | undefined
+
+  constructor(strings: readonly string[]) {
+    this.strings = strings
+    this.#text = strings.reduce((text, next, i) => `${text}$${i}${next}`)
+  }
+
+  /** What is sent for it with these values. */
+  write(values: readonly unknown[]): { text: string; parameters: readonly Parameter[]; traits: number } {
+    const { length } = values
+    const parameters = new Array<Parameter>(length)
+    for (let i = 0; i < length; i++) {
+      const value = values[i]
+      if (typeof value === 'object' && (value instanceof Fragment || Array.isArray(value))) {
+        return this.#assemble(values)
+      }
+      parameters[i] = encode(value, i + 1)
+    }
+    if (length > PARAMETERS_MAX) throw tooMany(length)
+    this.#traits ??= traitsOf(this.#text)
+    return { text: this.#text, parameters, traits: this.#traits }
+  }
+
+  #assemble(values: readonly unknown[]): {
+    text: string
+    parameters: readonly Parameter[]
+    traits: number
+  } {
+    const draft = new Draft()
+    draft.add(this.strings, values)
+    const { text, parameters } = draft
+    if (parameters.length > PARAMETERS_MAX) throw tooMany(parameters.length)
+    return { text, parameters, traits: traitsOf(text) }
+  }
+}
+
+/** The template of strings that the language made for a tag. Others are refused: they may come from anywhere. */
+export function templateOf(strings: unknown): Template {
+  let template = templates.get(strings as object)
+  if (template === undefined) {
+    check(strings)
+    template = new Template(strings)
+    templates.set(strings, template)
+  }
+  return template
+}
+
+/** One for each place in a program. */
+const templates = new WeakMap<object, Template>()
+
+function check(strings: unknown): asserts strings is readonly string[] {
+  if (!Array.isArray(strings) || !Object.hasOwn(strings, 'raw')) {
+    throw misuse('not_a_template', 'sql is a tag, not a function: write sql`select …`, without parentheses')
+  }
+  const raw = Object.getOwnPropertyDescriptor(strings, 'raw')
+  // The language makes both arrays, and freezes them (ECMAScript, GetTemplateObject). What was parsed or put together never is.
+  const genuine =
+    Object.isFrozen(strings) &&
+    raw?.enumerable === false &&
+    Array.isArray(raw.value) &&
+    Object.isFrozen(raw.value) &&
+    raw.value.length === strings.length
+  if (!genuine) {
+    throw misuse('forged_template', 'this array was not made by the language for a template: sql takes no other')
+  }
+  if (!strings.every((string) => typeof string === 'string')) {
+    throw misuse('invalid_escape', 'the template has an escape sequence that is none')
+  }
+}
+
+/** A name, in quotes, of one or several parts. */
+export class Identifier extends Fragment {
+  readonly #text: string
+
+  constructor(parts: readonly string[]) {
+    super()
+    if (parts.length === 0) throw misuse('identifier', 'sql.id: a name is missing')
+    this.#text = parts.map(quoteName).join('.')
+  }
+
+  _write(to: Draft): void {
+    to.text += this.#text
+  }
+}
+
+function quoteName(name: unknown): string {
+  if (typeof name !== 'string' || name === '' || name.includes('\0')) {
+    throw misuse('identifier', 'sql.id: a name is a text that is not empty and has no zero byte')
+  }
+  return `"${name.replace(/"/g, '""')}"`
+}
+
+/** Fragments with another one between each two. */
+export class Joined extends Fragment {
+  readonly #parts: readonly unknown[]
+  readonly #separator: Fragment | undefined
+
+  constructor(parts: readonly unknown[], separator: Fragment | undefined) {
+    super()
+    if (!Array.isArray(parts) || parts.length === 0) {
+      throw misuse('nothing_to_join', 'sql.join: there is nothing to join')
+    }
+    if (separator !== undefined && !(separator instanceof Fragment)) {
+      throw misuse('not_a_template', 'sql.join: the separator is made by sql as well')
+    }
+    this.#parts = [...parts]
+    this.#separator = separator
+  }
+
+  _write(to: Draft): void {
+    this.#parts.forEach((part, i) => {
+      if (i > 0 && this.#separator === undefined) to.text += ', '
+      else if (i > 0) this.#separator?._write(to)
+      to.add(ALONE, [part])
+    })
+  }
+}
+
+const ALONE = ['', '']
+
+function tooMany(count: number): Error {
+  const message = `a statement has at most ${PARAMETERS_MAX} parameters, and this one has ${count}: send an array`
+  return misuse('too_many_parameters', message)
+}
+
+/** Their number is sent in two bytes. */
+const PARAMETERS_MAX = 65_535

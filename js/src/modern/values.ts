@@ -1,0 +1,109 @@
+import type { Parameter } from '../engine/link'
+import { misuse } from './error'
+
+/** A value that is sent as JSON: made by `sql.json`. */
+export class Json {
+  readonly text: string
+
+  constructor(value: unknown) {
+    const text = JSON.stringify(value) as string | undefined
+    if (text === undefined) throw misuse('unencodable_parameter', `sql.json: a ${typeof value} has no JSON`)
+    this.text = text
+  }
+}
+
+/** What can stand in a template as a value. */
+export type Value =
+  | string
+  | number
+  | bigint
+  | boolean
+  | null
+  | Date
+  | Uint8Array
+  | ArrayBuffer
+  | Json
+  | readonly Value[]
+
+/** What is sent for a value. `which` counts from 1, for the error. */
+export function encode(value: unknown, which: number): Parameter {
+  switch (typeof value) {
+    case 'string':
+      return value
+    case 'number':
+    case 'bigint':
+    case 'boolean':
+      return String(value)
+    case 'object':
+      return value === null ? null : encodeObject(value, String(which))
+    default:
+      throw unencodable(String(which), `is ${what(value)}`)
+  }
+}
+
+function encodeObject(value: object, which: string): Parameter {
+  if (value instanceof Uint8Array) return value
+  if (value instanceof Date) return dateText(value, which)
+  if (Array.isArray(value)) return arrayText(value, which)
+  if (value instanceof Json) return value.text
+  if (value instanceof ArrayBuffer) return new Uint8Array(value)
+  throw unencodable(which, `is ${what(value)}: say sql.json(…) if it is to be JSON`)
+}
+
+/** An array literal. All types but `box` have commas between elements. */
+function arrayText(values: readonly unknown[], which: string): string {
+  let text = '{'
+  for (let i = 0; i < values.length; i++) {
+    if (i > 0) text += ','
+    text += elementText(values[i], `${which}[${i}]`)
+  }
+  return text + '}'
+}
+
+function elementText(value: unknown, which: string): string {
+  switch (typeof value) {
+    case 'string':
+      return quoted(value)
+    case 'number':
+    case 'bigint':
+    case 'boolean':
+      return String(value)
+    case 'object': {
+      if (value === null) return 'NULL'
+      const element = encodeObject(value, which)
+      if (Array.isArray(value)) return element as string
+      if (typeof element === 'string') return quoted(element)
+      return `"\\\\x${Buffer.from(element as Uint8Array).toString('hex')}"`
+    }
+    default:
+      throw unencodable(which, `is ${what(value)}`)
+  }
+}
+
+function quoted(text: string): string {
+  return `"${/["\\]/.test(text) ? text.replace(/["\\]/g, '\\$&') : text}"`
+}
+
+/** In UTC, in a form that the server takes for any year that JavaScript has. */
+function dateText(date: Date, which: string): string {
+  if (Number.isNaN(date.getTime())) throw unencodable(which, 'is an invalid Date')
+  const text = date.toISOString()
+  const year = date.getUTCFullYear()
+  if (year > 0 && year <= 9999) return text
+  const rest = text.slice(text.indexOf('-', 1))
+  // The year 0 of JavaScript is the year 1 before Christ.
+  if (year <= 0) return `${String(1 - year).padStart(4, '0')}${rest} BC`
+  return `${year}${rest}`
+}
+
+function unencodable(which: string, why: string): Error {
+  return misuse('unencodable_parameter', `parameter ${which} ${why}`)
+}
+
+/** What sort of thing it is: an error must not show values. */
+function what(value: unknown): string {
+  if (value === undefined) return 'undefined (say null for NULL)'
+  if (typeof value !== 'object' || value === null) return `a ${typeof value}`
+  const name = (value.constructor as { name?: string } | undefined)?.name
+  return name === undefined || name === '' || name === 'Object' ? 'an object' : `a ${name}`
+}

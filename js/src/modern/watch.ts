@@ -1,0 +1,46 @@
+import { PostgresError } from './error'
+import type { Statement } from './statement'
+
+/** Ends a statement early: when its time is over, or when a signal says so. */
+export class Watch {
+  timeoutMs = 0
+  signal: AbortSignal | undefined
+  /** Whether the server is asked to stop one that is late. */
+  cancelsLate = true
+  #statement: Statement | undefined
+  #timer: NodeJS.Timeout | undefined
+  #deadline = Infinity
+
+  start(statement: Statement): void {
+    const { signal, timeoutMs } = this
+    this.#statement = statement
+    if (signal?.aborted) return this.handleEvent()
+    signal?.addEventListener('abort', this)
+    if (timeoutMs <= 0) return
+    this.#deadline = performance.now() + timeoutMs
+    this.#timer = setTimeout(() => this.#late(), timeoutMs)
+  }
+
+  /** Milliseconds that are left. */
+  get left(): number {
+    return this.#deadline - performance.now()
+  }
+
+  /** The signal's side of it. */
+  handleEvent(): void {
+    const reason: unknown = this.signal?.reason
+    const error = new PostgresError('ABORT_ERR', 'Unknown', 'the statement was aborted by its signal', reason)
+    Object.defineProperty(error, 'name', { value: 'AbortError', configurable: true })
+    this.#statement?.abandon(error, false, true)
+  }
+
+  #late(): void {
+    const message = `the statement was not answered within ${this.timeoutMs} ms`
+    this.#statement?.abandon(new PostgresError('timeout', 'Unknown', message), true, this.cancelsLate)
+  }
+
+  stop(): void {
+    clearTimeout(this.#timer)
+    this.signal?.removeEventListener('abort', this)
+  }
+}

@@ -1,0 +1,241 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { client, failure, url } from './modern/client'
+import { postgres } from '../src/modern'
+
+test('a template returns its rows, with what the server said about them', async () => {
+  const sql = client()
+  const rows = await sql<{ n: number; t: string }>`select ${7}::int as n, ${'seven'} as t`
+  assert.deepEqual([...rows], [{ n: 7, t: 'seven' }])
+  assert.deepEqual([rows.count, rows.command], [1, 'SELECT'])
+  assert.deepEqual(rows.columns.map(({ name, type }) => [name, type]), [['n', 23], ['t', 25]])
+  assert.equal(Array.isArray(rows), true)
+})
+
+test('values are sent as they are, whatever is in them', async () => {
+  const sql = client()
+  const evil = `'; drop table x; -- " \\ $1 \u{1f600}`
+  const [row] = await sql<{ t: string }>`select ${evil} as t`
+  assert.equal(row?.t, evil)
+})
+
+test('types come as they are documented', async () => {
+  const sql = client()
+  const row = await sql`select 1::int2 as i2, 2::int4 as i4, 9007199254740993::int8 as i8, 1.5::float8 as f8,
+    1.10::numeric as num, true as b, 'x'::text as t, '\\x00ff'::bytea as raw, '{"a":1}'::jsonb as j,
+    '2020-01-02 03:04:05.678+00'::timestamptz as tz, '2020-01-02'::date as d, '2020-01-02 03:04:05'::timestamp as ts,
+    array[1,null,3]::int8[] as a, array['a','b"c']::text[] as ta, null as nothing`.one()
+  assert.deepEqual(row, {
+    i2: 1,
+    i4: 2,
+    i8: 9007199254740993n,
+    f8: 1.5,
+    num: '1.10',
+    b: true,
+    t: 'x',
+    raw: Buffer.from([0, 255]),
+    j: { a: 1 },
+    tz: new Date('2020-01-02T03:04:05.678Z'),
+    d: '2020-01-02',
+    ts: '2020-01-02 03:04:05',
+    a: [1n, null, 3n],
+    ta: ['a', 'b"c'],
+    nothing: null,
+  })
+})
+
+test('types can be read otherwise, by name or number, in arrays too', async () => {
+  const sql = client({ types: { int8: Number, 1700: (text: string) => `n${text}` } })
+  const row = await sql`select 5::int8 as a, 1.5::numeric as b, array[1.5]::numeric[] as c`.one()
+  assert.deepEqual(row, { a: 5, b: 'n1.5', c: ['n1.5'] })
+})
+
+test('parameters of all kinds arrive', async () => {
+  const sql = client()
+  const date = new Date('2021-03-04T05:06:07.089Z')
+  const row = await sql`select ${1.5}::float8 as f, ${10n ** 18n}::int8 as i, ${false}::bool as b, ${date}::timestamptz as d,
+    ${Buffer.from([1, 2, 255])}::bytea as raw, ${[1, 2]}::int[] as a, ${['x,"y"\\', null, '']}::text[] as ta,
+    ${[[1], [2]]}::int[] as nested, ${[Buffer.from([7])]}::bytea[] as raws, ${sql.json({ a: [1] })}::jsonb as j,
+    ${null}::text as n, ${new Date('-000044-03-15T00:00:00Z')}::timestamptz::text as bc`.one()
+  assert.deepEqual(row, {
+    f: 1.5,
+    i: 10n ** 18n,
+    b: false,
+    d: date,
+    raw: Buffer.from([1, 2, 255]),
+    a: [1, 2],
+    ta: ['x,"y"\\', null, ''],
+    nested: [[1], [2]],
+    raws: [Buffer.from([7])],
+    j: { a: [1] },
+    n: null,
+    bc: row['bc'],
+  })
+  assert.match(String(row['bc']), /^0045-03-1[45] .* BC$/)
+})
+
+test('what can be no value is refused by its number, and nothing is sent', async () => {
+  const sql = client()
+  for (const [value, says] of [
+    [undefined, /parameter 2 is undefined/],
+    [{ a: 1 }, /parameter 2 is an object: say sql\.json/],
+    [() => 1, /parameter 2 is a function/],
+    [new Date(NaN), /parameter 2 is an invalid Date/],
+    [[1, undefined], /parameter 2\[1\] is undefined/],
+    [new Map(), /parameter 2 is a Map/],
+  ] as const) {
+    const error = await failure(sql`select ${1}, ${value as never}`)
+    assert.match(error.message, says)
+    assert.deepEqual([error.code, error.outcome], ['unencodable_parameter', 'NotSent'])
+  }
+  assert.throws(() => sql.json(undefined), /no JSON/)
+  assert.equal(sql.stats.connections, 0)
+})
+
+test('a call that is no template is refused', () => {
+  const sql = client()
+  const call = sql as unknown as (...args: unknown[]) => unknown
+  const forged = Object.assign(['select 1'], { raw: ['select 1'] })
+  const hidden = Object.defineProperty(['select 1'], 'raw', { value: ['select 1'] })
+  assert.throws(() => call('select 1'), /sql is a tag, not a function/)
+  assert.throws(() => call(['select 1']), /sql is a tag, not a function/)
+  assert.throws(() => call(JSON.parse('["select 1"]')), { code: 'not_a_template' })
+  assert.throws(() => call(), { code: 'not_a_template' })
+  assert.throws(() => call(forged), { code: 'forged_template' })
+  assert.throws(() => call(hidden), { code: 'forged_template' })
+  assert.throws(() => sql`select '\u{zzz}'`, { code: 'invalid_escape' })
+})
+
+test('fragments, names and lists compose, and their values are numbered through', async () => {
+  const sql = client()
+  const where = sql`n > ${1} and n < ${5}`
+  const list = sql.join([sql`n`, sql`n * ${10} as tens`])
+  const rows = await sql`select ${list} from generate_series(${0}::int, 9) as ${sql.id('we"ird')}(n) where ${where} and n <> ${3}`
+  assert.deepEqual([...rows], [{ n: 2, tens: 20 }, { n: 4, tens: 40 }])
+  const any = await sql<{ n: number }>`select n from generate_series(1, 9) n where n = any(${[2, 3]}) or n in (${sql.join([7, 8])})`
+  assert.deepEqual(any.map((row) => row.n), [2, 3, 7, 8])
+  const or = sql.join([sql`n = 1`, sql`n = 2`], sql` or `)
+  assert.equal((await sql`select from generate_series(1, 9) n where ${or}`).count, 2)
+  assert.throws(() => sql.id('a', ''), { code: 'identifier' })
+  assert.throws(() => sql.join([]), { code: 'nothing_to_join' })
+  assert.match((await failure(sql`select ${[sql`1`] as never}`)).message, /sql\.join/)
+})
+
+test('a statement is sent once, when it is first awaited, and not before', async () => {
+  const sql = client()
+  await sql`create table if not exists modern_once (n serial)`
+  const insert = sql`insert into modern_once default values`
+  const before = await sql<{ n: number }>`select count(*)::int as n from modern_once`.one()
+  await Promise.all([insert, insert, insert.then((rows) => rows.count)])
+  const after = await sql<{ n: number }>`select count(*)::int as n from modern_once`.one()
+  assert.equal(after.n, before.n + 1)
+  assert.match((await failure(sql`select (${insert})`)).message, /was sent/)
+  await sql`drop table modern_once`
+})
+
+test('rows come as arrays, one alone, or the first', async () => {
+  const sql = client()
+  assert.deepEqual([...(await sql`select 1 as a, 2 as a`.values())], [[1, 2]])
+  assert.deepEqual([...(await sql`select 1 as "__proto__", 2 as a`)].map((row) => Object.keys(row)), [['__proto__', 'a']])
+  assert.equal(await sql`select where false`.first(), undefined)
+  assert.deepEqual(await sql`select n from generate_series(1, 2) n`.first(), { n: 1 })
+  const none = await failure(sql`select where false`.one())
+  assert.deepEqual([none.code, none.outcome], ['no_rows', 'Applied'])
+  assert.equal((await failure(sql`select from generate_series(1, 2)`.one())).code, 'too_many_rows')
+})
+
+test('counts and commands come from the tag', async () => {
+  const sql = client()
+  await sql.begin(async (tx) => {
+    const made = await tx`create temp table modern_tags (n int)`
+    assert.deepEqual([made.count, made.command, made.length], [0, 'CREATE TABLE', 0])
+    const inserted = await tx`insert into modern_tags select generate_series(1, 3)`
+    assert.deepEqual([inserted.count, inserted.command], [3, 'INSERT'])
+    const returned = await tx`update modern_tags set n = n + 1 returning n`
+    assert.deepEqual([returned.count, returned.command, returned.length], [3, 'UPDATE', 3])
+  })
+})
+
+test('an error of the server says what it is, of which statement, and that it had no effect', async () => {
+  const sql = client()
+  const error = await failure(sql`select 1 / ${0}::int as x`)
+  assert.equal(error.message, 'division by zero (22012)')
+  assert.deepEqual([error.code, error.sqlstate, error.outcome, error.query], ['22012', '22012', 'Rejected', 'select 1 / $1::int as x'])
+  assert.equal(Object.keys(error).includes('query'), false)
+  const syntax = await failure(sql`select from from`)
+  assert.equal(syntax.position, 13)
+  // Its neighbours are not concerned.
+  const [a, b, c] = await Promise.allSettled([sql`select 1 as n`, sql`select 1 / 0`, sql`select 2 as n`])
+  assert.deepEqual([a.status, b.status, c.status], ['fulfilled', 'rejected', 'fulfilled'])
+})
+
+test('a value that its parser refuses is an error of that statement, which has run', async () => {
+  const sql = client({ types: { int4: () => { throw new Error('no') } } })
+  const error = await failure(sql`select 1 as a`)
+  assert.deepEqual([error.code, error.outcome], ['conversion', 'Applied'])
+  assert.deepEqual([...(await sql`select 'x' as t`)], [{ t: 'x' }])
+})
+
+test('a result that is too large is dropped, and the connection goes on', async () => {
+  const sql = client({ resultBytesMax: 100_000, connectionsMax: 1 })
+  const error = await failure(sql`select repeat('x', 1000) from generate_series(1, 1000)`)
+  assert.deepEqual([error.code, error.outcome], ['result_too_large', 'Applied'])
+  assert.equal((await sql`select 1`).count, 1)
+})
+
+test('what belongs to a session is refused where others share the connection', async () => {
+  const sql = client()
+  for (const [query, code] of [
+    [sql`begin`, 'transaction_control'],
+    [sql`/* a */ COMMIT`, 'transaction_control'],
+    [sql`set search_path to x`, 'session_state'],
+    [sql`listen a`, 'session_state'],
+    [sql`create temp table a (n int)`, 'session_state'],
+    [sql`select pg_advisory_lock(1)`, 'session_state'],
+    [sql`set local x.y to 1`, 'transaction_local'],
+    [sql`copy a from stdin`, 'copy'],
+    [sql`select 1; select ';'`, 'several'],
+  ] as const) {
+    const error = await failure(query)
+    assert.deepEqual([error.code, error.outcome], [code, 'NotSent'])
+  }
+  assert.equal((await sql`select 'begin; set x', pg_try_advisory_xact_lock(1);`).count, 1)
+})
+
+test('10,000 statements at once are answered each by its own', { timeout: 60_000 }, async () => {
+  const sql = client()
+  const rows = await Promise.all(Array.from({ length: 10_000 }, (_, n) => sql<{ n: number }>`select ${n}::int as n`.one()))
+  assert.equal(rows.every((row, n) => row.n === n), true)
+  assert.ok(sql.stats.connections <= 10)
+})
+
+test('statements that are sent without waiting share one write', async () => {
+  const sql = client({ connectionsMax: 1 })
+  await sql`select 1`
+  const [a, b] = await Promise.all([sql`select now() as n, pg_backend_pid() as p`, sql`select pg_backend_pid() as p`])
+  assert.equal(a[0]?.['p'], b[0]?.['p'])
+})
+
+test('more parameters than the protocol has are refused', async () => {
+  const sql = client()
+  const many = sql.join(Array.from({ length: 65_536 }, (_, n) => n))
+  assert.equal((await failure(sql`select ${many}`)).code, 'too_many_parameters')
+})
+
+test('wrong settings are refused by name, and never shown', () => {
+  for (const [config, says] of [
+    ['mysql://x', /connection string begins with postgres/],
+    ['postgres://u:secret@h:99999/db', /port is a number/],
+    ['postgres://h/db?connections_max=0', /connections_max is a number from 1/],
+    ['postgres://h/db?sslmode=maybe', /sslmode is one of/],
+    ['postgres://h/db?nonsense=1', /there is no setting nonsense/],
+    ['postgres://h,h2:1,h3:2?port=1,2', /one port for all hosts/],
+    [{ connectionsMax: -1 }, /connections_max/],
+    [{ tpyes: {} }, /there is no setting tpyes/],
+    [{ types: { nope: String } }, /nope is no type/],
+  ] as const) {
+    assert.throws(() => postgres(config as string), (error: Error) => says.test(error.message) && !error.message.includes('secret'))
+  }
+  assert.ok(url)
+})

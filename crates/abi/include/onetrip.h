@@ -1,4 +1,4 @@
-/* onetrip: PostgreSQL without waiting for round trips, behind a C ABI.
+/* onetrip: PostgreSQL and Redis without waiting for round trips, behind a C ABI.
  *
  * The host keeps the socket, the clock and the randomness. It hands over what arrived, writes what is to be sent,
  * and walks a table of what happened. Who owns which bytes, and for how long: MEMORY.md.
@@ -36,7 +36,7 @@ typedef struct onetrip_completion {
 } onetrip_completion;
 
 enum {
-    ONETRIP_READY = 1,         /* logged in. a: process id. Block: settings, name and value, each ended by a zero byte */
+    ONETRIP_READY = 1,         /* logged in. a: process id; of Redis the protocol, 2 or 3. Block: settings, name and value, each ended by a zero byte */
     ONETRIP_DATA = 2,          /* whole messages of a reply. a: the statement that described its rows; 0: it does so itself */
     ONETRIP_PIECE = 3,         /* a piece of a long message. a: as above. b: bytes of it still to come */
     ONETRIP_END = 4,           /* a request ended. a: as above. b: an end, and an outcome << 8. Block: the last part, or the error */
@@ -47,7 +47,7 @@ enum {
     ONETRIP_CANCEL = 9,        /* open a socket, and ask the server to cancel: onetrip_begin_cancel */
     ONETRIP_NOT_CANCELLED = 10, /* a cancel that was wanted is not made */
     ONETRIP_ASTRAY = 11,       /* a cancel may still arrive: close the connection once it has answered what it has */
-    ONETRIP_CLOSED = 12,       /* the connection ended. a: why. Block: the server's message, or a text */
+    ONETRIP_CLOSED = 12,       /* the connection ended. a: why. b: of Redis, 1 if time does not mend it. Block: the server's message, or a text */
     ONETRIP_FORGOTTEN = 13,    /* nothing names this statement any more. a: its number */
 
     ONETRIP_POOL_OPEN = 32,    /* a connection is wanted. a: its number from now on */
@@ -80,7 +80,7 @@ enum {
 };
 
 /* Messages that belong to no request: a of ONETRIP_EVENT. */
-enum { ONETRIP_EVENT_NOTICE = 1, ONETRIP_EVENT_NOTIFICATION = 2, ONETRIP_EVENT_PARAMETER_STATUS = 3 };
+enum { ONETRIP_EVENT_NOTICE = 1, ONETRIP_EVENT_NOTIFICATION = 2, ONETRIP_EVENT_PARAMETER_STATUS = 3, ONETRIP_EVENT_PUSH = 4 };
 
 /* Why a connection ended: a of ONETRIP_CLOSED. */
 enum {
@@ -201,6 +201,67 @@ const onetrip_completion *onetrip_completions(onetrip_connection *connection);
 uint32_t onetrip_postgres_status(onetrip_connection *connection);
 size_t onetrip_in_flight(onetrip_connection *connection);
 size_t onetrip_queued(onetrip_connection *connection);
+
+/* --- Redis --- */
+
+/* Over a socket that is open, and through TLS if there is to be TLS. The login is to be sent at once: HELLO, what else the
+ * settings ask for, and PING; without HELLO where the server has none. Commands may be submitted at once, and follow it.
+ * settings: pairs of name and value, each ended by a zero byte:
+ *   user; password; database (0); client_name; protocol (3, or 2 where the server has no other; 2: only that);
+ *   subscriber (0; 1: it is there for subscriptions: on RESP2 messages look like replies there);
+ *   readonly (0; 1: a replica of a cluster may be read from); reply_bytes_max (513 MiB: one reply, which is kept until it
+ *   is whole; a longer one ends the connection);
+ *   in_flight_max (10000 requests), in_flight_bytes_max (16 MiB), queue_max (16384 requests), queue_bytes_max (16 MiB),
+ *   stall_timeout_ms (30000)
+ * DATA and END hold whole replies as they came; pushes come as ONETRIP_EVENT_PUSH. */
+onetrip_connection *onetrip_redis_new(double now, const uint8_t *settings, size_t len);
+
+/* What commands are. */
+enum {
+    ONETRIP_REDIS_LEAVES = 1,   /* of one command: what it did before an error stands */
+    ONETRIP_REDIS_CONFIRMED = 2 /* confirmed by pushes, as SUBSCRIBE is: one for each of so many channels */
+};
+
+/* Submits len bytes of the room: commands as they go onto the wire, behind the text of the script that the one command
+ * calls by its hash (text_len bytes, 0 for none). If the server does not know it, the text is loaded and the call sent
+ * again by itself, unless something was sent behind it. replies: how many come, which is the host's word, errors
+ * among them; 0 for one command whose error is that of the request (ONETRIP_END_SERVER). The rest is as for
+ * onetrip_postgres_submit. */
+double onetrip_redis_submit(onetrip_connection *connection, double now, uint32_t token, uint32_t flags,
+                            uint32_t replies, size_t text_len, size_t len, double timeout);
+
+/* What is known of a command. */
+typedef struct onetrip_redis_traits {
+    uint32_t bits;      /* ONETRIP_REDIS_KNOWN, …; and a place, shifted */
+    uint32_t keys;      /* how many of its arguments are known to be keys */
+    uint32_t first_key; /* which argument is the first key, the name being number 0; 0 for none */
+    uint32_t slot;      /* the hash slot of that key */
+    uint32_t other_key; /* which argument is the first key of another hash slot; 0 for none */
+    size_t advice_len;
+    const uint8_t *advice; /* what to do instead where it can't share a connection; lives as long as the library */
+} onetrip_redis_traits;
+
+enum {
+    ONETRIP_REDIS_KNOWN = 1,
+    ONETRIP_REDIS_READONLY = 2,
+    ONETRIP_REDIS_WRITE = 4,
+    ONETRIP_REDIS_MAY_LEAVE = 8,   /* what it did before an error stands; of what is unknown too */
+    ONETRIP_REDIS_NO_MULTI = 16,   /* refused between MULTI and EXEC */
+    ONETRIP_REDIS_KEYS_KNOWN = 32,
+    ONETRIP_REDIS_DEPENDS = 64,    /* its place depends on its arguments */
+    ONETRIP_REDIS_PLACE_SHIFT = 8,
+    ONETRIP_REDIS_SHARED = 0,      /* a place: it may share a connection */
+    ONETRIP_REDIS_OWN = 1,         /* it may block: on a connection of its own */
+    ONETRIP_REDIS_SESSION = 2,     /* it changes its connection, or depends on it */
+    ONETRIP_REDIS_NOWHERE = 3      /* it is not answered by one reply */
+};
+
+/* The command as it goes onto the wire. */
+void onetrip_redis_look(const uint8_t *command, size_t len, onetrip_redis_traits *traits);
+/* The hash slot of a key. */
+uint32_t onetrip_redis_slot(const uint8_t *key, size_t len);
+/* What an error among replies says of the effect of its command: an outcome. */
+uint32_t onetrip_redis_outcome(const uint8_t *error, size_t len, bool leaves);
 
 /* --- pools ---
  *

@@ -28,8 +28,8 @@ pub struct Completion {
 
 /// The kinds of records.
 pub mod kind {
-    /// The login is over. `a`: the server's process id. Block: the settings that it reported, as pairs of name and
-    /// value, each ended by a zero byte.
+    /// The login is over. `a`: the server's process id; of Redis the protocol, 2 or 3. Block: the settings that it
+    /// reported, as pairs of name and value, each ended by a zero byte.
     pub const READY: u32 = 1;
     /// A part of a reply: whole messages. `a`: the number of the statement whose columns its rows
     /// have, unless it describes them itself; 0 for none.
@@ -57,8 +57,8 @@ pub mod kind {
     /// A cancel was sent, and nobody knows whether it may still arrive: close the connection once it has
     /// answered what it has.
     pub const ASTRAY: u32 = 11;
-    /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). Block: the
-    /// server's message, or a text.
+    /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). `b`: of Redis, 1 where
+    /// time does not mend it, as a wrong password. Block: the server's message, or a text.
     pub const CLOSED: u32 = 12;
     /// Nothing names this statement any more, nor will: what the host keeps of its columns can go. `a`: its number.
     pub const FORGOTTEN: u32 = 13;
@@ -119,6 +119,8 @@ pub mod event {
     pub const NOTIFICATION: u32 = 2;
     /// A setting has another value.
     pub const PARAMETER_STATUS: u32 = 3;
+    /// Of Redis: a push.
+    pub const PUSH: u32 = 4;
 }
 
 /// Why a connection ended.
@@ -201,7 +203,7 @@ pub(crate) fn end_code(end: End) -> u32 {
     cause | outcome_code(failure.outcome) << 8
 }
 
-fn outcome_code(outcome: Outcome) -> u32 {
+pub(crate) fn outcome_code(outcome: Outcome) -> u32 {
     match outcome {
         Outcome::NotSent => outcome::NOT_SENT,
         Outcome::Rejected => outcome::REJECTED,

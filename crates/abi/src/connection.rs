@@ -10,6 +10,8 @@ use crate::input::Input;
 use crate::postgres::Postgres;
 use crate::postgres::Refused;
 use crate::postgres::request::Submission;
+#[cfg(feature = "redis")]
+use crate::redis::{self, Redis};
 
 /// One connection. A host has a pointer to it, from `onetrip_…_new` until `onetrip_free_connection`.
 #[derive(Debug)]
@@ -26,7 +28,13 @@ pub struct Connection {
 enum Peer {
     Echo(Echo),
     Postgres(Box<Postgres>),
+    #[cfg(feature = "redis")]
+    Redis(Box<Redis>),
 }
+
+/// Room that is kept for the next request. What was needed once for a long value is given back.
+#[cfg(feature = "redis")]
+const ROOM_KEPT_MAX: usize = 1 << 20;
 
 impl Connection {
     pub(crate) fn echo() -> Connection {
@@ -37,6 +45,13 @@ impl Connection {
         let mut completions = Completions::default();
         let postgres = Postgres::new(now, settings, nonce, &mut completions);
         Connection::of(Peer::Postgres(Box::new(postgres)), completions)
+    }
+
+    #[cfg(feature = "redis")]
+    pub(crate) fn redis(now: Time, settings: &[u8]) -> Connection {
+        let mut completions = Completions::default();
+        let redis = Redis::new(now, settings, &mut completions);
+        Connection::of(Peer::Redis(Box::new(redis)), completions)
     }
 
     fn of(peer: Peer, completions: Completions) -> Connection {
@@ -63,6 +78,8 @@ impl Connection {
         match &mut self.peer {
             Peer::Echo(echo) => echo.receive(input, to),
             Peer::Postgres(postgres) => postgres.receive(now, input, to),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.receive(now, input, to),
         }
     }
 
@@ -70,6 +87,8 @@ impl Connection {
         match &self.peer {
             Peer::Echo(echo) => echo.transmit(),
             Peer::Postgres(postgres) => postgres.transmit(),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.transmit(),
         }
     }
 
@@ -77,26 +96,48 @@ impl Connection {
         match &mut self.peer {
             Peer::Echo(echo) => echo.written(bytes),
             Peer::Postgres(postgres) => postgres.written(now, bytes, &mut self.completions),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.written(now, bytes, &mut self.completions),
         }
     }
 
     pub(crate) fn time(&mut self, now: Time) {
-        self.on_postgres((), |postgres, to| postgres.time(now, to));
+        let to = &mut self.completions;
+        match &mut self.peer {
+            Peer::Echo(_) => {}
+            Peer::Postgres(postgres) => postgres.time(now, to),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.time(now, to),
+        }
     }
 
     pub(crate) fn deadline(&self) -> Time {
         match &self.peer {
             Peer::Echo(_) => Time::NEVER,
             Peer::Postgres(postgres) => postgres.deadline(),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.deadline(),
         }
     }
 
     pub(crate) fn peer_closed(&mut self) {
-        self.on_postgres((), |postgres, to| postgres.peer_closed(to));
+        let to = &mut self.completions;
+        match &mut self.peer {
+            Peer::Echo(_) => {}
+            Peer::Postgres(postgres) => postgres.peer_closed(to),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.peer_closed(to),
+        }
     }
 
     pub(crate) fn terminate(&mut self, now: Time) {
-        self.on_postgres((), |postgres, to| postgres.terminate(now, to));
+        let to = &mut self.completions;
+        match &mut self.peer {
+            Peer::Echo(_) => {}
+            Peer::Postgres(postgres) => postgres.terminate(now, to),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.terminate(now, to),
+        }
     }
 
     pub(crate) fn submit_echo(&mut self, token: u32, len: usize) -> bool {
@@ -124,6 +165,28 @@ impl Connection {
         postgres.submit(now, token, submission, deadline, completions)
     }
 
+    /// Takes commands that the host has written, behind the text of a script if there is one.
+    #[cfg(feature = "redis")]
+    pub(crate) fn submit_redis(
+        &mut self,
+        now: Time,
+        (token, flags, replies): (u32, u32, u32),
+        (text_len, len): (usize, usize),
+        deadline: Time,
+    ) -> Result<Ticket, Refused> {
+        let Connection { peer: Peer::Redis(redis), request, completions, .. } = self else {
+            return Err(Refused::Malformed);
+        };
+        let written = request.get(..len).ok_or(Refused::Malformed)?;
+        let submission = redis::submission::Submission::read(flags, replies, written, text_len);
+        let submission = submission.ok_or(Refused::Malformed)?;
+        let result = redis.submit(now, token, &submission, deadline, completions);
+        if request.capacity() > ROOM_KEPT_MAX {
+            *request = Vec::new();
+        }
+        result
+    }
+
     pub(crate) fn flush(&mut self, now: Time) {
         self.on_postgres((), |postgres, to| postgres.flush(now, to));
     }
@@ -140,7 +203,13 @@ impl Connection {
     }
 
     pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket) -> bool {
-        self.on_postgres(false, |postgres, to| postgres.cancel(now, ticket, to))
+        let to = &mut self.completions;
+        match &mut self.peer {
+            Peer::Echo(_) => false,
+            Peer::Postgres(postgres) => postgres.cancel(now, ticket, to),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.cancel(now, ticket, to),
+        }
     }
 
     pub(crate) fn want_cancel(&mut self, now: Time, token: u32) {
@@ -166,6 +235,8 @@ impl Connection {
         match &self.peer {
             Peer::Echo(_) => 0,
             Peer::Postgres(postgres) => postgres.status(),
+            #[cfg(feature = "redis")]
+            Peer::Redis(_) => 0,
         }
     }
 
@@ -174,6 +245,8 @@ impl Connection {
         match &self.peer {
             Peer::Echo(_) => (0, 0),
             Peer::Postgres(postgres) => (postgres.in_flight(), postgres.queued()),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => (redis.in_flight(), redis.queued()),
         }
     }
 
@@ -184,6 +257,8 @@ impl Connection {
                 Load { unanswered: 0, unanswered_bytes: 0, since: Time::ZERO, room: usize::MAX }
             }
             Peer::Postgres(postgres) => postgres.load(),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.load(),
         }
     }
 
@@ -201,8 +276,8 @@ impl Connection {
         act: impl FnOnce(&mut Postgres, &mut Completions) -> R,
     ) -> R {
         match &mut self.peer {
-            Peer::Echo(_) => otherwise,
             Peer::Postgres(postgres) => act(postgres, &mut self.completions),
+            _ => otherwise,
         }
     }
 }

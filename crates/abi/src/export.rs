@@ -290,7 +290,7 @@ pub unsafe extern "C" fn onetrip_cancel_ended(connection: *mut Connection, now: 
     unsafe { of(connection) }.cancel_ended(time(now), end);
 }
 
-fn place(submitted: Result<Ticket, Refused>) -> f64 {
+pub(crate) fn place(submitted: Result<Ticket, Refused>) -> f64 {
     match submitted {
         Ok(Ticket::Queued(number)) => (number + 1) as f64,
         Ok(Ticket::Sent | Ticket::Waiting(_)) => 0.0,

@@ -10,6 +10,7 @@
 //! * `connection`: one connection, whatever is on the other end.
 //! * `pool`: the policy of a pool over the host's connections.
 //! * `postgres`: login, statements, requests.
+//! * `redis`, with `export_redis`: login and commands.
 //! * `echo`: an engine without a server, to test how bytes cross.
 //!
 //! Deliberately absent: sockets, clocks, randomness, threads, and values: a row is decoded by the host.
@@ -17,6 +18,8 @@
 pub mod completion;
 pub mod export;
 pub mod export_pool;
+#[cfg(feature = "redis")]
+pub mod export_redis;
 
 mod connection;
 mod echo;
@@ -25,6 +28,8 @@ mod input;
 mod memory;
 mod pool;
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 mod settings;
 mod time;
 

@@ -17,7 +17,7 @@ const GRAPH: [Allowed; 10] = [
     ),
     ("redis", &["onetrip-engine"], Some(&["bytes"])),
     ("client", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], None),
-    ("abi", &["onetrip-engine", "onetrip-postgres"], Some(&["bytes"])),
+    ("abi", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], Some(&["bytes"])),
     ("lab", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], None),
     ("cli", &["onetrip", "onetrip-lab", "onetrip-measure"], None),
     ("chaos", &["onetrip", "onetrip-lab"], None),

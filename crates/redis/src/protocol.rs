@@ -23,6 +23,8 @@ pub struct Redis {
     failed: bool,
     /// On RESP2, arrays of certain kinds are pushes.
     arrays_push: bool,
+    /// No reply is handed on in parts.
+    whole_only: bool,
 }
 
 /// What has to be known of a request to recognise its replies.
@@ -126,13 +128,25 @@ impl Redis {
     /// The state of a connection that has logged in.
     #[must_use]
     pub fn new(limits: ScanLimits) -> Redis {
-        Redis { scanner: Scanner::new(limits), failed: false, arrays_push: false }
+        Redis {
+            scanner: Scanner::new(limits),
+            failed: false,
+            arrays_push: false,
+            whole_only: false,
+        }
     }
 
     /// The state of a RESP2 connection that is there for subscriptions only.
     #[must_use]
     pub fn subscriber(limits: ScanLimits) -> Redis {
         Redis { arrays_push: true, ..Redis::new(limits) }
+    }
+
+    /// Hands on no reply before it is whole, for a host that reads each in one go. Of each at most
+    /// [`push_bytes_max`](ScanLimits::push_bytes_max) are kept; a longer one ends the connection.
+    #[must_use]
+    pub fn without_parts(self) -> Redis {
+        Redis { whole_only: true, ..self }
     }
 
     /// Whether the reply that comes may be handed on before it is whole: neither a push nor an error.
@@ -154,6 +168,10 @@ impl Redis {
         let may_part = self.may_part();
         match head {
             None if may_part => return Err(UNASKED),
+            Some(_) if self.whole_only => {
+                let too_long = |_| Violation("a reply is longer than is kept of one");
+                return self.scanner.check_held(need).map(|()| Step::Need(need)).map_err(too_long);
+            }
             Some(expect) if may_part && !expect.healing => {}
             _ => return self.scanner.check_held(need).map(|()| Step::Need(need)),
         }

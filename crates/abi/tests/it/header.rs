@@ -6,10 +6,14 @@ use std::process::Command;
 use onetrip_abi::completion::{Completion, close, end, event, kind, outcome, pool_cause};
 use onetrip_abi::export::{flag, refused};
 use onetrip_abi::export_pool::condition;
+use onetrip_abi::export_redis::{flag as redis_flag, traits};
 
 const HEADER: &str = include_str!("../../include/onetrip.h");
-const SOURCES: [&str; 2] =
-    [include_str!("../../src/export.rs"), include_str!("../../src/export_pool.rs")];
+const SOURCES: [&str; 3] = [
+    include_str!("../../src/export.rs"),
+    include_str!("../../src/export_pool.rs"),
+    include_str!("../../src/export_redis.rs"),
+];
 
 /// Functions by name, each with the number of its parameters.
 fn functions(text: &str, before: &str) -> BTreeMap<String, usize> {
@@ -93,6 +97,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("EVENT_NOTICE", event::NOTICE),
         ("EVENT_NOTIFICATION", event::NOTIFICATION),
         ("EVENT_PARAMETER_STATUS", event::PARAMETER_STATUS),
+        ("EVENT_PUSH", event::PUSH),
         ("CLOSE_HOST", close::HOST),
         ("CLOSE_SERVER", close::SERVER),
         ("CLOSE_VIOLATION", close::VIOLATION),
@@ -102,6 +107,20 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("BINARY", flag::BINARY),
         ("MEMBER", flag::MEMBER),
         ("UNPREPARED", flag::UNPREPARED),
+        ("REDIS_LEAVES", redis_flag::LEAVES),
+        ("REDIS_CONFIRMED", redis_flag::CONFIRMED),
+        ("REDIS_KNOWN", traits::KNOWN),
+        ("REDIS_READONLY", traits::READONLY),
+        ("REDIS_WRITE", traits::WRITE),
+        ("REDIS_MAY_LEAVE", traits::LEAVES),
+        ("REDIS_NO_MULTI", traits::NO_MULTI),
+        ("REDIS_KEYS_KNOWN", traits::KEYS_KNOWN),
+        ("REDIS_DEPENDS", traits::DEPENDS),
+        ("REDIS_PLACE_SHIFT", traits::PLACE),
+        ("REDIS_SHARED", traits::SHARED),
+        ("REDIS_OWN", traits::OWN),
+        ("REDIS_SESSION", traits::SESSION),
+        ("REDIS_NOWHERE", traits::REFUSED),
     ]
     .map(|(name, number)| (name.to_owned(), number.into()))
     .into();

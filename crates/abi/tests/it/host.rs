@@ -93,6 +93,11 @@ impl Host {
         // SAFETY: both are valid for their lengths.
         let connection =
             unsafe { onetrip_postgres_new(0.0, settings.as_ptr(), settings.len(), nonce.as_ptr()) };
+        Host::over(socket, connection)
+    }
+
+    /// A host of a connection that was made before anything else.
+    pub(crate) fn over(socket: TcpStream, connection: *mut Connection) -> Host {
         Host { connection, socket, began: Instant::now(), happened: Vec::new(), tokens: 0 }
     }
 

@@ -13,5 +13,6 @@ mod header;
 mod host;
 mod login;
 mod pool;
+mod redis;
 mod requests;
 mod statements;

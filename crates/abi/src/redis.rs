@@ -1,0 +1,245 @@
+//! A connection to Redis: its login, and the commands that are on their way.
+//!
+//! The host writes commands as they go onto the wire, and reads replies as they came. What lies between is here: whose
+//! a reply is, where it ends, how much is on its way, and what became of what was not answered.
+
+use bytes::{Bytes, BytesMut};
+use onetrip_engine::pool::Load;
+use onetrip_engine::{CloseReason, Connection, Output, Request, SubmitError, Ticket, Time, Token};
+use onetrip_redis::{Event, Redis as Protocol};
+
+use crate::completion::{Completions, close, close_code, end_code, event, kind};
+use crate::postgres::{Refused, TOKEN_MAX};
+
+mod login;
+pub(crate) mod look;
+mod settings;
+pub(crate) mod submission;
+
+use login::{Login, Progress};
+use settings::Settings;
+use submission::Submission;
+
+/// One connection, from its first byte to its last.
+#[derive(Debug)]
+pub(crate) struct Redis {
+    /// Until its last reply came.
+    login: Option<Box<Login>>,
+    engine: Connection<Protocol>,
+    /// Whether a token is on its way.
+    live: Vec<bool>,
+    /// When it was asked something while it was idle, or has sent something last.
+    since: Time,
+    room: usize,
+    closed: bool,
+}
+
+impl Redis {
+    pub(crate) fn new(now: Time, settings: &[u8], to: &mut Completions) -> Redis {
+        let (settings, invalid) = match Settings::read(settings) {
+            Ok(settings) => (settings, None),
+            Err(invalid) => (Settings::default(), Some(invalid)),
+        };
+        let limits = settings.limits.clone();
+        let mut connection = Redis {
+            login: None,
+            engine: Connection::new(now, settings.protocol(), limits.clone()),
+            live: Vec::new(),
+            since: now,
+            room: limits.in_flight_max.saturating_add(limits.queue_max),
+            closed: false,
+        };
+        match invalid {
+            None => connection.login = Some(Box::new(Login::new(settings))),
+            Some(invalid) => connection.end((close::LOGIN, true), Bytes::from(invalid), to),
+        }
+        connection
+    }
+
+    /// The connection has ended for a reason that the engine does not know, for good or until it is tried again.
+    fn end(&mut self, (reason, is_final): (u32, bool), block: Bytes, to: &mut Completions) {
+        if !std::mem::replace(&mut self.closed, true) {
+            to.push(kind::CLOSED, 0, (reason, is_final.into()), block);
+        }
+        self.login = None;
+        self.engine.handle_closed();
+        self.settle(to);
+    }
+
+    // --- bytes ---
+
+    pub(crate) fn receive(&mut self, now: Time, input: &mut BytesMut, to: &mut Completions) {
+        if let Some(login) = &mut self.login {
+            match login.receive(input) {
+                Progress::More => return,
+                Progress::Failed { reason, is_final, block } => {
+                    return self.end((reason, is_final), block, to);
+                }
+                Progress::Ready { protocol, fields } => {
+                    self.login = None;
+                    to.push(kind::READY, 0, (protocol, 0), fields);
+                }
+            }
+        }
+        self.since = now;
+        self.engine.handle_bytes(now, input);
+        self.settle(to);
+    }
+
+    /// What is to be sent: of the login as long as that lasts, though commands may wait behind it.
+    pub(crate) fn transmit(&self) -> &[u8] {
+        match &self.login {
+            Some(login) => login.transmit(),
+            None => self.engine.transmit(),
+        }
+    }
+
+    pub(crate) fn written(&mut self, now: Time, bytes: usize, to: &mut Completions) {
+        match &mut self.login {
+            Some(login) => login.written(bytes),
+            None => {
+                self.engine.handle_written(now, bytes.min(self.engine.transmit().len()));
+                self.settle(to);
+            }
+        }
+    }
+
+    pub(crate) fn time(&mut self, now: Time, to: &mut Completions) {
+        self.engine.handle_time(now);
+        self.settle(to);
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        self.engine.poll_deadline().unwrap_or(Time::NEVER)
+    }
+
+    pub(crate) fn peer_closed(&mut self, to: &mut Completions) {
+        match &self.login {
+            Some(login) => {
+                let (reason, is_final, block) = login.closed();
+                self.end((reason, is_final), block, to);
+            }
+            None => {
+                self.engine.handle_closed();
+                self.settle(to);
+            }
+        }
+    }
+
+    pub(crate) fn terminate(&mut self, now: Time, to: &mut Completions) {
+        self.engine.terminate(now);
+        self.settle(to);
+    }
+
+    // --- commands ---
+
+    /// Takes commands that share a request. What they are answered comes under its token.
+    pub(crate) fn submit(
+        &mut self,
+        now: Time,
+        token: u32,
+        submission: &Submission<'_>,
+        deadline: Time,
+        to: &mut Completions,
+    ) -> Result<Ticket, Refused> {
+        let index = token as usize;
+        if token == 0 || token > TOKEN_MAX || self.live.get(index).copied().unwrap_or_default() {
+            return Err(Refused::Malformed);
+        }
+        if self.engine.in_flight() + self.engine.queued() == 0 {
+            self.since = now;
+        }
+        let request = Request {
+            deadline,
+            again: submission.is_script(),
+            in_order: true,
+            ..Request::isolated(Token(token.into()), submission.expect())
+        };
+        let submitted = self.engine.submit(now, request, |out| {
+            out.extend_from_slice(submission.commands);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        if submitted.is_ok() {
+            if self.live.len() <= index {
+                self.live.resize(index + 1, false);
+            }
+            self.live[index] = true;
+        }
+        self.settle(to);
+        submitted.map_err(|error| match error {
+            SubmitError::Closed => Refused::Closed,
+            SubmitError::QueueFull => Refused::Full,
+            SubmitError::NotGranted => Refused::Malformed,
+            SubmitError::Encode(never) => match never {},
+        })
+    }
+
+    pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket, to: &mut Completions) -> bool {
+        let taken_back = self.engine.cancel(now, ticket);
+        self.settle(to);
+        taken_back
+    }
+
+    // --- what happened ---
+
+    fn settle(&mut self, to: &mut Completions) {
+        while let Some(output) = self.engine.poll_output() {
+            self.take(output, to);
+        }
+    }
+
+    fn take(&mut self, output: Output<Event>, to: &mut Completions) {
+        match output {
+            Output::Data { token, block } | Output::Piece { token, block, .. } => {
+                to.push(kind::DATA, token.0 as u32, (0, 0), block);
+            }
+            Output::Ended { token, block, end } => {
+                if let Some(live) = self.live.get_mut(token.0 as usize) {
+                    *live = false;
+                }
+                to.push(kind::END, token.0 as u32, (0, end_code(end)), block);
+            }
+            Output::Restarted { token } => {
+                to.push(kind::RESTARTED, token.0 as u32, (0, 0), Bytes::new());
+            }
+            Output::Event { event: Event::Push, block } => {
+                to.push(kind::EVENT, 0, (event::PUSH, 0), block);
+            }
+            Output::Event { event: Event::ScriptLoaded, .. } => {}
+            Output::Full => to.push(kind::FULL, 0, (0, 0), Bytes::new()),
+            Output::Drained => to.push(kind::DRAINED, 0, (0, 0), Bytes::new()),
+            Output::Closed(reason) => self.note_closed(reason, to),
+            // No groups are opened here, nobody waits for room, and nothing is cancelled at the server.
+            Output::Granted { .. }
+            | Output::Room { .. }
+            | Output::Cancel
+            | Output::NotCancelled { .. }
+            | Output::Astray => {}
+        }
+    }
+
+    fn note_closed(&mut self, reason: CloseReason, to: &mut Completions) {
+        if !std::mem::replace(&mut self.closed, true) {
+            let (reason, block) = close_code(reason);
+            to.push(kind::CLOSED, 0, (reason, 0), block);
+        }
+    }
+
+    pub(crate) fn load(&self) -> Load {
+        let unanswered = self.engine.in_flight() + self.engine.queued();
+        Load {
+            unanswered,
+            unanswered_bytes: self.engine.in_flight_bytes() + self.engine.queued_bytes(),
+            since: self.since,
+            room: self.room.saturating_sub(unanswered),
+        }
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.engine.in_flight()
+    }
+
+    pub(crate) fn queued(&self) -> usize {
+        self.engine.queued()
+    }
+}

@@ -1,0 +1,209 @@
+//! Logging in: HELLO with AUTH and SETNAME, SELECT, and PING, in one trip; AUTH and its like where the server
+//! has no HELLO. PING comes last: a server that is loading its data takes all the others, and refuses that one.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
+use onetrip_redis::{Command, Reply};
+
+use super::settings::Settings;
+use crate::completion::close;
+
+/// A login that is not over.
+#[derive(Debug)]
+pub(super) struct Login {
+    settings: Settings,
+    scanner: Scanner,
+    out: BytesMut,
+    /// Replies that are to come, PING's the last.
+    left: usize,
+    /// It speaks RESP3 unless the server refuses that.
+    protocol: u32,
+    /// The first error that matters: its text.
+    error: Option<Bytes>,
+    /// What the server says of itself.
+    fields: BytesMut,
+}
+
+pub(super) enum Progress {
+    More,
+    Ready { protocol: u32, fields: Bytes },
+    Failed { reason: u32, is_final: bool, block: Bytes },
+}
+
+impl Login {
+    pub(super) fn new(settings: Settings) -> Login {
+        // Nobody has logged in yet, so nothing long is due.
+        let limits = ScanLimits {
+            string_bytes_max: 64 << 10,
+            items_max: 1024,
+            depth_max: 16,
+            ..ScanLimits::default()
+        };
+        let mut login = Login {
+            protocol: settings.protocol,
+            settings,
+            scanner: Scanner::new(limits),
+            out: BytesMut::new(),
+            left: 0,
+            error: None,
+            fields: BytesMut::new(),
+        };
+        login.greet();
+        login
+    }
+
+    fn greet(&mut self) {
+        let settings = &self.settings;
+        let first = match self.protocol {
+            3 => vec![hello(settings)],
+            _ => resp2(settings),
+        };
+        let database = settings.database;
+        let select = (database > 0).then(|| Command::new("SELECT").arg(database));
+        let readonly = settings.readonly.then(|| Command::new("READONLY"));
+        let commands = first.into_iter().chain(select).chain(readonly);
+        for command in commands.chain([Command::new("PING")]) {
+            command.encode(&mut self.out);
+            self.left += 1;
+        }
+    }
+
+    pub(super) fn transmit(&self) -> &[u8] {
+        &self.out
+    }
+
+    pub(super) fn written(&mut self, bytes: usize) {
+        let _ = self.out.split_to(bytes.min(self.out.len()));
+    }
+
+    pub(super) fn receive(&mut self, input: &mut BytesMut) -> Progress {
+        loop {
+            match self.scanner.scan(input) {
+                Err(_) => return failed(close::LOGIN, true, NOT_REDIS),
+                Ok(Scan::Need(_)) => return Progress::More,
+                Ok(Scan::Whole { len, start, kind }) => {
+                    let frame = input.split_to(len).freeze().slice(start..);
+                    self.reply(kind, &frame);
+                }
+            }
+            if self.left > 0 {
+                continue;
+            }
+            match self.error.take() {
+                None => {
+                    let fields = std::mem::take(&mut self.fields).freeze();
+                    return Progress::Ready { protocol: self.protocol, fields };
+                }
+                Some(error) if self.protocol == 3 && lacks_resp3(&error) => {
+                    self.protocol = 2;
+                    self.greet();
+                }
+                Some(error) => {
+                    let is_final = is_final(&error);
+                    return Progress::Failed { reason: close::SERVER, is_final, block: error };
+                }
+            }
+        }
+    }
+
+    fn reply(&mut self, kind: u8, frame: &Bytes) {
+        if kind == b'>' {
+            return;
+        }
+        self.left -= 1;
+        if matches!(kind, b'-' | b'!') {
+            let text = error_text(frame);
+            // A user may not be allowed to send PING, and a script may be running.
+            let counts = self.left > 0 || says_not_yet(&text);
+            self.error = self.error.take().or(counts.then_some(text));
+        } else if self.fields.is_empty()
+            && let Ok((Reply::Map(pairs), _)) = Reply::read(frame)
+        {
+            for text in pairs.items().map(|item| shown(&item)) {
+                self.fields.put_slice(text.as_bytes());
+                self.fields.put_u8(0);
+            }
+        }
+    }
+
+    /// The peer has gone: why the login failed.
+    pub(super) fn closed(&self) -> (u32, bool, Bytes) {
+        match &self.error {
+            // It said why, and hung up.
+            Some(error) => (close::SERVER, is_final(error), error.clone()),
+            None => (close::LOGIN, false, Bytes::from_static(ENDED.as_bytes())),
+        }
+    }
+}
+
+const NOT_REDIS: &str = "the server does not speak the protocol of Redis (RESP): is the port that of another \
+                         service, or does it expect TLS (rediss://)?";
+
+const ENDED: &str = "the connection ended during the login: is it Redis, does it expect TLS (rediss://), or has it \
+                     too many clients?";
+
+fn failed(reason: u32, is_final: bool, why: &'static str) -> Progress {
+    Progress::Failed { reason, is_final, block: Bytes::from_static(why.as_bytes()) }
+}
+
+fn hello(settings: &Settings) -> Command {
+    let mut hello = Command::new("HELLO").arg(3);
+    if let Some(password) = &settings.password {
+        hello = hello.arg("AUTH").arg(settings.user.as_deref().unwrap_or("default")).arg(password);
+    }
+    if let Some(name) = &settings.client_name {
+        hello = hello.arg("SETNAME").arg(name);
+    }
+    hello
+}
+
+/// For servers before Redis 6.
+fn resp2(settings: &Settings) -> Vec<Command> {
+    let auth = settings.password.as_ref().map(|password| {
+        let auth = Command::new("AUTH");
+        let auth = settings.user.iter().fold(auth, |auth, user| auth.arg(user));
+        auth.arg(password)
+    });
+    let name = settings.client_name.as_ref();
+    let name = name.map(|name| Command::new("CLIENT SETNAME").arg(name));
+    auth.into_iter().chain(name).collect()
+}
+
+/// The text of an error: its code, a space, a message.
+fn error_text(frame: &Bytes) -> Bytes {
+    match Reply::read(frame) {
+        Ok((Reply::Error(error), _)) => Bytes::copy_from_slice(error.text()),
+        _ => frame.clone(),
+    }
+}
+
+/// Whether the server has no HELLO, or no RESP3: Redis before 6, and some that imitate it.
+fn lacks_resp3(error: &[u8]) -> bool {
+    let text = error.to_ascii_lowercase();
+    text.starts_with(b"noproto") || text.starts_with(b"err unknown command")
+}
+
+/// Whether what PING was answered says that nothing can be sent yet.
+fn says_not_yet(error: &[u8]) -> bool {
+    matches!(code(error), b"LOADING" | b"NOAUTH")
+}
+
+/// Whether time does not mend it.
+fn is_final(error: &[u8]) -> bool {
+    matches!(code(error), b"WRONGPASS" | b"NOAUTH" | b"NOPERM" | b"DENIED")
+}
+
+fn code(error: &[u8]) -> &[u8] {
+    error.split(|byte| *byte == b' ').next().unwrap_or_default()
+}
+
+/// A name or a value of HELLO's reply; what is neither text nor number is left empty.
+fn shown(reply: &Reply<'_>) -> String {
+    let bytes = match reply {
+        Reply::Bulk(bytes) => bytes.to_vec(),
+        Reply::Simple(bytes) => bytes.to_vec(),
+        Reply::Int(number) => return number.to_string(),
+        _ => Vec::new(),
+    };
+    String::from_utf8_lossy(&bytes).replace('\0', "")
+}

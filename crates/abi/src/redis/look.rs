@@ -1,0 +1,219 @@
+//! What is known of a command before it is sent, for a host that has to decide on which connection it goes.
+
+use onetrip_redis::slots::slot_of;
+use onetrip_redis::{Command, Place, Spec};
+
+/// What is known of one command.
+///
+/// `advice` lives as long as the module.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Traits {
+    /// Bits of [`traits`].
+    pub bits: u32,
+    /// How many of its arguments are known to be keys.
+    pub keys: u32,
+    /// Which argument is the first key, the name being the first; 0 for none.
+    pub first_key: u32,
+    /// The hash slot of that key.
+    pub slot: u32,
+    /// Which argument is the first key of another hash slot; 0 for none.
+    pub other_key: u32,
+    /// The length of the advice.
+    pub advice_len: usize,
+    /// What to do instead where it can't be sent on the shared connection; null for none.
+    pub advice: *const u8,
+}
+
+/// What is known of a command, as bits; and where it may be sent, as a number shifted by [`PLACE`](traits::PLACE).
+pub mod traits {
+    /// Something is known of it.
+    pub const KNOWN: u32 = 1;
+    /// It reads data and changes none.
+    pub const READONLY: u32 = 1 << 1;
+    /// It may change data.
+    pub const WRITE: u32 = 1 << 2;
+    /// What it did before an error stands.
+    pub const LEAVES: u32 = 1 << 3;
+    /// It is refused between MULTI and EXEC.
+    pub const NO_MULTI: u32 = 1 << 4;
+    /// All of its keys are known.
+    pub const KEYS_KNOWN: u32 = 1 << 5;
+    /// Where it may go depends on its arguments.
+    pub const DEPENDS: u32 = 1 << 6;
+    /// By how many bits a place is shifted.
+    pub const PLACE: u32 = 8;
+    /// It may share a connection.
+    pub const SHARED: u32 = 0;
+    /// It may block: on a connection of its own.
+    pub const OWN: u32 = 1;
+    /// It changes its connection, or depends on it: in a session.
+    pub const SESSION: u32 = 2;
+    /// Nowhere, since it is not answered by one reply.
+    pub const REFUSED: u32 = 3;
+}
+
+impl Traits {
+    /// What is known of this command, as it goes onto the wire.
+    pub(crate) fn of(bytes: &[u8]) -> Traits {
+        let command = command(bytes);
+        let mut known = Traits {
+            bits: traits::LEAVES,
+            keys: 0,
+            first_key: 0,
+            slot: 0,
+            other_key: 0,
+            advice_len: 0,
+            advice: std::ptr::null(),
+        };
+        if let Some(spec) = Spec::of(&command) {
+            known.bits = bits(spec);
+            if depends(spec, &command) {
+                known.bits |= traits::DEPENDS;
+            }
+            known.take_place(spec.place(&command));
+            known.take_keys(spec, &command);
+        }
+        known
+    }
+
+    fn take_place(&mut self, place: Place) {
+        let (place, advice) = match place {
+            Place::Shared => (traits::SHARED, ""),
+            Place::Own => (traits::OWN, ""),
+            Place::Session(advice) => (traits::SESSION, advice),
+            Place::Refused(advice) => (traits::REFUSED, advice),
+        };
+        self.bits |= place << traits::PLACE;
+        if !advice.is_empty() {
+            (self.advice, self.advice_len) = (advice.as_ptr(), advice.len());
+        }
+    }
+
+    fn take_keys(&mut self, spec: &Spec, command: &Command) {
+        for key in spec.keys(command) {
+            self.keys += 1;
+            let slot = slot_of(key).into();
+            if self.keys == 1 {
+                self.slot = slot;
+                self.first_key = place_of(key, command);
+            } else if self.other_key == 0 && slot != self.slot {
+                self.other_key = place_of(key, command);
+            }
+        }
+    }
+}
+
+/// Which argument of the command these bytes are.
+fn place_of(key: &[u8], command: &Command) -> u32 {
+    let place = command.iter().position(|argument| std::ptr::eq(argument.as_ptr(), key.as_ptr()));
+    place.map_or(0, |place| place as u32)
+}
+
+/// Whether more arguments may say more of it: which of its subcommands it is, or that it blocks.
+fn depends(spec: &Spec, command: &Command) -> bool {
+    let has_sub = |other: &Spec| {
+        let sub = other.name().strip_prefix(spec.name());
+        sub.is_some_and(|sub| sub.starts_with(' '))
+    };
+    matches!(spec.name(), "XREAD" | "XREADGROUP")
+        || (command.count() == 1 && !spec.keys_known() && Spec::all().any(has_sub))
+}
+
+fn bits(spec: &Spec) -> u32 {
+    let bits = [
+        (true, traits::KNOWN),
+        (spec.is_readonly(), traits::READONLY),
+        (spec.is_write(), traits::WRITE),
+        (spec.may_leave_effects(), traits::LEAVES),
+        (spec.refused_in_multi(), traits::NO_MULTI),
+        (spec.keys_known(), traits::KEYS_KNOWN),
+    ];
+    bits.into_iter().filter(|(holds, _)| *holds).fold(0, |bits, (_, bit)| bits | bit)
+}
+
+/// A command out of its bytes on the wire; what is no whole argument ends it.
+pub(crate) fn command(bytes: &[u8]) -> Command {
+    let mut command = Command::new("");
+    arguments(bytes).for_each(|argument| command.push(argument));
+    command
+}
+
+/// The arguments of the command at the front of these bytes.
+pub(crate) fn arguments(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let (mut left, mut rest) = length(bytes, b'*').unwrap_or((0, bytes));
+    std::iter::from_fn(move || {
+        left = left.checked_sub(1)?;
+        let (len, behind) = length(rest, b'$')?;
+        let (argument, behind) = behind.split_at_checked(len)?;
+        rest = behind.strip_prefix(b"\r\n")?;
+        Some(argument)
+    })
+}
+
+/// A length with its type in front, and what comes behind its line.
+fn length(bytes: &[u8], kind: u8) -> Option<(usize, &[u8])> {
+    let digits = bytes.strip_prefix(&[kind])?;
+    let end = digits.iter().position(|byte| *byte == b'\r')?;
+    let len = std::str::from_utf8(&digits[..end]).ok()?.parse().ok()?;
+    Some((len, digits[end..].strip_prefix(b"\r\n")?))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use bytes::BytesMut;
+
+    use super::*;
+
+    fn encoded(words: &[&str]) -> BytesMut {
+        let mut out = BytesMut::new();
+        let command = Command::new("").args(words);
+        command.encode(&mut out);
+        out
+    }
+
+    fn traits_of(words: &[&str]) -> Traits {
+        Traits::of(&encoded(words))
+    }
+
+    fn place(words: &[&str]) -> u32 {
+        traits_of(words).bits >> traits::PLACE
+    }
+
+    #[test]
+    fn a_command_is_read_as_it_was_written() {
+        let bytes = encoded(&["SET", "", "a\r\nb", "ü"]);
+        let read: Vec<&[u8]> = arguments(&bytes).collect();
+        assert_eq!(read, [&b"SET"[..], b"", b"a\r\nb", "ü".as_bytes()]);
+        for len in 0..bytes.len() {
+            assert!(arguments(&bytes[..len]).count() < 4, "{len}");
+        }
+        assert_eq!(arguments(b"*1\r\n$18446744073709551615\r\nx\r\n").count(), 0);
+    }
+
+    #[test]
+    fn the_place_of_a_command_is_that_of_the_table() {
+        assert_eq!(place(&["get", "a"]), traits::SHARED);
+        assert_eq!(place(&["BLPOP", "a", "0"]), traits::OWN);
+        assert_eq!(place(&["WATCH", "a"]), traits::SESSION);
+        assert_eq!(place(&["MONITOR"]), traits::REFUSED);
+        assert_eq!(place(&["XREAD", "STREAMS", "s", "0"]), traits::SHARED);
+        assert_eq!(place(&["XREAD", "BLOCK", "5", "STREAMS", "s", "0"]), traits::OWN);
+        assert_ne!(traits_of(&["XREAD"]).bits & traits::DEPENDS, 0);
+        assert_ne!(traits_of(&["CLIENT"]).bits & traits::DEPENDS, 0);
+        assert_eq!(traits_of(&["CLIENT", "INFO"]).bits & traits::DEPENDS, 0);
+        assert!(!traits_of(&["SELECT", "1"]).advice.is_null());
+        assert_eq!(traits_of(&["NOSUCH"]).bits, traits::LEAVES);
+    }
+
+    #[test]
+    fn keys_are_found_with_the_one_that_lies_elsewhere() {
+        let traits = traits_of(&["MGET", "{a}1", "{a}2", "b"]);
+        assert_eq!((traits.keys, traits.first_key, traits.other_key), (3, 1, 3));
+        assert_eq!(traits.slot, u32::from(slot_of(b"a")));
+        let traits = traits_of(&["EVAL", "return 1", "1", "k", "x"]);
+        assert_eq!((traits.keys, traits.first_key, traits.other_key), (1, 3, 0));
+    }
+}

@@ -1,0 +1,136 @@
+//! The settings of a connection to Redis: pairs of name and value, each ended by a zero byte.
+
+use std::time::Duration;
+
+use onetrip_engine::Limits;
+use onetrip_redis::Redis as Protocol;
+use onetrip_redis::scan::ScanLimits;
+
+use crate::settings::{Invalid, flag, number, pairs};
+
+/// What a connection to Redis is told.
+pub(super) struct Settings {
+    pub(super) user: Option<String>,
+    pub(super) password: Option<String>,
+    pub(super) database: u32,
+    pub(super) client_name: Option<String>,
+    /// The best protocol to speak: 3, which falls back to 2 where the server has no other. Default 3.
+    pub(super) protocol: u32,
+    /// It is there for subscriptions: on RESP2 messages look like replies there. Default false.
+    pub(super) subscriber: bool,
+    /// It may read from a replica of a cluster. Default false.
+    pub(super) readonly: bool,
+    /// Bytes of one reply, which is kept until it is whole. Default 513 MiB.
+    reply_bytes_max: u64,
+    pub(super) limits: Limits,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            user: None,
+            password: None,
+            database: 0,
+            client_name: None,
+            protocol: 3,
+            subscriber: false,
+            readonly: false,
+            reply_bytes_max: ScanLimits::default().push_bytes_max,
+            limits: Limits {
+                in_flight_max: 10_000,
+                in_flight_bytes_max: 16 << 20,
+                ..Limits::default()
+            },
+        }
+    }
+}
+
+/// What is secret is not shown.
+impl std::fmt::Debug for Settings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Settings")
+            .field("user", &self.user)
+            .field("database", &self.database)
+            .finish()
+    }
+}
+
+impl Settings {
+    pub(super) fn read(bytes: &[u8]) -> Result<Settings, Invalid> {
+        let mut settings = Settings::default();
+        for (name, value) in pairs(bytes)? {
+            settings.set(name, value)?;
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), Invalid> {
+        let limits = &mut self.limits;
+        match name {
+            "user" => self.user = Some(value.into()),
+            "password" => self.password = Some(value.into()),
+            "database" => self.database = number(name, value)?,
+            "client_name" => self.client_name = Some(value.into()),
+            "protocol" => {
+                self.protocol = number(name, value)?;
+                if !matches!(self.protocol, 2 | 3) {
+                    return Err("protocol is to be 2 or 3".into());
+                }
+            }
+            "subscriber" => self.subscriber = flag(name, value)?,
+            "readonly" => self.readonly = flag(name, value)?,
+            "reply_bytes_max" => self.reply_bytes_max = number(name, value)?,
+            "in_flight_max" => limits.in_flight_max = number(name, value)?,
+            "in_flight_bytes_max" => limits.in_flight_bytes_max = number(name, value)?,
+            "queue_max" => limits.queue_max = number(name, value)?,
+            "queue_bytes_max" => limits.queue_bytes_max = number(name, value)?,
+            "stall_timeout_ms" => {
+                limits.stall_timeout = Duration::from_millis(number(name, value)?);
+            }
+            _ => return Err(format!("{name} is no setting")),
+        }
+        Ok(())
+    }
+
+    pub(super) fn protocol(&self) -> Protocol {
+        let max = self.reply_bytes_max;
+        let default = ScanLimits::default();
+        let limits = ScanLimits {
+            push_bytes_max: max,
+            string_bytes_max: default.string_bytes_max.min(max),
+            ..default
+        };
+        match self.subscriber {
+            true => Protocol::subscriber(limits).without_parts(),
+            false => Protocol::new(limits).without_parts(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_none_is_needed() {
+        assert_eq!(Settings::read(b"").unwrap().limits.in_flight_max, 10_000);
+        let settings = Settings::read(b"password\0secret\0database\x007\0protocol\x002\0").unwrap();
+        assert_eq!((settings.database, settings.protocol), (7, 2));
+        assert!(!format!("{settings:?}").contains("secret"));
+    }
+
+    #[test]
+    fn what_is_no_setting_is_named_and_its_value_is_not() {
+        let faults: [(&[u8], &str); 4] = [
+            (b"colour\0blue\0", "colour is no setting"),
+            (b"database\0first\0", "database is to be a number"),
+            (b"protocol\x004\0", "protocol is to be 2 or 3"),
+            (b"password\0", "the setting password has no value"),
+        ];
+        for (bytes, why) in faults {
+            assert_eq!(Settings::read(bytes).unwrap_err(), why);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What a host submits: commands as they go onto the wire, and what it says of them.
+
+use std::sync::Arc;
+
+use onetrip_redis::Expect;
+
+use super::look;
+
+/// What commands are; bits that the host sets.
+pub(crate) mod flag {
+    pub(crate) const LEAVES: u32 = 1;
+    pub(crate) const CONFIRMED: u32 = 1 << 1;
+    pub(crate) const ALL: u32 = LEAVES | CONFIRMED;
+}
+
+/// Commands that share a request.
+#[derive(Debug)]
+pub(crate) struct Submission<'a> {
+    flags: u32,
+    /// How many replies come; 0 for one whose error is that of the request.
+    replies: u32,
+    /// The text of the script that it calls by its hash.
+    script: &'a [u8],
+    pub(crate) commands: &'a [u8],
+}
+
+impl<'a> Submission<'a> {
+    /// What the host wrote: the text of a script if there is one, then the commands. `None` if that is none.
+    pub(crate) fn read(
+        flags: u32,
+        replies: u32,
+        request: &'a [u8],
+        text_len: usize,
+    ) -> Option<Submission<'a>> {
+        let (script, commands) = request.split_at_checked(text_len)?;
+        let is_one = replies == 0 && flags & flag::CONFIRMED == 0;
+        let fits = !commands.is_empty() && flags & !flag::ALL == 0;
+        (fits && (script.is_empty() || is_one)).then_some(Submission {
+            flags,
+            replies,
+            script,
+            commands,
+        })
+    }
+
+    pub(crate) fn is_script(&self) -> bool {
+        !self.script.is_empty()
+    }
+
+    pub(crate) fn expect(&self) -> Expect {
+        if self.flags & flag::CONFIRMED != 0 {
+            let name = look::arguments(self.commands).next().unwrap_or_default();
+            return Expect::confirmations(self.replies).of(name);
+        }
+        match self.replies {
+            0 if self.is_script() => Expect::reply().script(Arc::from(self.script)),
+            0 if self.flags & flag::LEAVES != 0 => Expect::reply().leaving(),
+            0 => Expect::reply(),
+            replies => Expect::replies(replies),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+// node-redis, which pipelines by default.
+'use strict'
+
+const { createClient } = require('redis')
+
+function over(version) {
+  async function open(url) {
+    const client = createClient({ url })
+    client.on('error', (error) => console.error(error))
+    await client.connect()
+    return { get: (key) => client.get(key), close: () => client.close() }
+  }
+  return { open, version }
+}
+
+module.exports = { over }

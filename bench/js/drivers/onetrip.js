@@ -1,0 +1,31 @@
+// The modern face of onetrip.
+'use strict'
+
+function over({ postgres }, version) {
+  async function open(url, { connections }) {
+    const sql = postgres({ url, connectionsMax: connections })
+    await sql`select 1`
+    return {
+      async value(number) {
+        const rows = await sql`select ${number}::int as value`
+        return rows[0].value
+      },
+      async item(id) {
+        const rows = await sql`select id, big, name, at, ok, price from node_item where id = ${id}`
+        return rows[0]
+      },
+      items: (count) => sql`select id, big, name, at, ok, price from node_item limit ${count}`,
+      /** All of them in one pipeline, with one Sync. */
+      async values(numbers) {
+        const results = await sql.pipeline(
+          numbers.map((number) => sql`select ${number}::int as value`),
+        )
+        return results.map((rows) => rows[0].value)
+      },
+      close: () => sql.end(),
+    }
+  }
+  return { open, version }
+}
+
+module.exports = { over }

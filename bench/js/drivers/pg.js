@@ -1,0 +1,48 @@
+// pg, and the drop-in for it: the same calls, on either.
+'use strict'
+
+/** `named`: statements have names, so that they are prepared; without, the drop-in prepares by itself. */
+function over(pg, version) {
+  async function open(connectionString, { connections, pipeline, named }) {
+    const config = { connectionString, pipeline }
+    const on =
+      connections > 1 ? new pg.Pool({ ...config, max: connections }) : new pg.Client(config)
+    if (connections === 1) await on.connect()
+    return client(on, named)
+  }
+  return { open, version }
+}
+
+function client(on, named) {
+  const query = named
+    ? (name, text, values) => on.query({ name, text, values })
+    : (name, text, values) => on.query(text, values)
+  return {
+    async value(number) {
+      const { rows } = await query('value', 'select $1::int as value', [number])
+      return rows[0].value
+    },
+    async item(id) {
+      const { rows } = await query('item', ITEM, [id])
+      return rows[0]
+    },
+    async items(count) {
+      const { rows } = await on.query(`${ITEMS} limit ${count}`)
+      return rows
+    },
+    /** All of them at once. */
+    async values(numbers) {
+      const results = await Promise.all(
+        numbers.map((number) => query('value', 'select $1::int as value', [number])),
+      )
+      return results.map((it) => it.rows[0].value)
+    },
+    query: (config) => on.query(config),
+    close: () => on.end(),
+  }
+}
+
+const ITEMS = 'select id, big, name, at, ok, price from node_item'
+const ITEM = `${ITEMS} where id = $1`
+
+module.exports = { over }

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict'
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { test } from 'node:test'
+
+import { ask } from './ask'
+import type { Report, Reports } from './child'
+
+const server = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
+
+/** What is held against the notes of both drivers, beside that they saw the same. */
+export type Judge = (ours: Report['notes'], theirs: Report['notes']) => void
+
+/**
+ * Runs the scenarios of a file with pg and with onetrip-pg, and demands that they see the same. Each is a test; `judges`
+ * have more to ask of some.
+ */
+export function compare(name: string, judges: { readonly [scenario: string]: Judge } = {}): void {
+  test(name, { timeout: 240_000 }, async (t) => {
+    const [theirs, ours] = await Promise.all([perform('real', name), perform('ours', name)])
+    await t.test('everybody got the driver that was meant', () => {
+      assert.match(theirs.driver, /node_modules\/pg-real\//)
+      assert.match(ours.driver, /node_modules\/pg\//)
+    })
+    for (const [at, their] of theirs.reports.entries()) {
+      await t.test(their.scenario, () => {
+        const our = ours.reports[at] as Report
+        assert.equal(their.failure, undefined, 'with pg')
+        assert.equal(our.failure, undefined, 'with onetrip-pg')
+        assert.ok(their.seen.length > 0, 'something was seen')
+        assertSame(our.seen, their.seen)
+        judges[their.scenario]?.(our.notes, their.notes)
+      })
+    }
+  })
+}
+
+/** Names only what differs; the order of keys counts. */
+function assertSame(ours: Report['seen'], theirs: Report['seen']): void {
+  const differ = (_: unknown, at: number): boolean => JSON.stringify(ours[at]) !== JSON.stringify(theirs[at])
+  const expected = theirs.filter(differ)
+  const actual = ours.filter(differ)
+  assert.deepEqual(actual, expected)
+  assert.equal(JSON.stringify(actual), JSON.stringify(expected), 'keys have the same order')
+}
+
+async function perform(driver: 'real' | 'ours', name: string): Promise<Reports> {
+  const file = join(__dirname, '..', 'scenarios', `${name}.js`)
+  const child = fork(join(__dirname, 'child.js'), [driver, file, server], { stdio: 'inherit' })
+  let reports: Reports | undefined
+  child.on('message', (message) => (reports = message as Reports))
+  // It ends by itself when nothing is left open.
+  const timer = setTimeout(() => child.kill(), 200_000)
+  const [status] = (await once(child, 'exit')) as [number | null]
+  clearTimeout(timer)
+  assert.ok(reports, `the process with ${driver} reported nothing and ended with ${status}`)
+  await ask(server, `drop database ${reports.database} with (force)`)
+  assert.equal(status, 0, `the process with ${driver} did not end by itself`)
+  return reports
+}

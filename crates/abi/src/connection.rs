@@ -193,8 +193,8 @@ impl Connection {
 
     pub(crate) fn is_opening(&self) -> bool {
         match &self.peer {
-            Peer::Echo(_) => false,
             Peer::Postgres(postgres) => postgres.is_opening(),
+            _ => false,
         }
     }
 

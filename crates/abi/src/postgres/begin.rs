@@ -7,6 +7,8 @@ use onetrip_postgres::message::tag::backend;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Control {
     Begin,
+    /// START TRANSACTION, which is a BEGIN with another tag.
+    Start,
     Commit,
     Rollback,
 }
@@ -19,15 +21,20 @@ impl Control {
         if !FIRST.iter().any(|word| first.eq_ignore_ascii_case(word)) {
             return None;
         }
-        let mut words: Vec<String> = Words(text).map(str::to_ascii_lowercase).collect();
-        while words.last().is_some_and(|word| word == ";") {
-            words.pop();
+        let mut words = [""; WORDS_MAX];
+        let mut len = 0;
+        for word in Words(text) {
+            *words.get_mut(len)? = known(word)?;
+            len += 1;
         }
-        let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        match words[..] {
-            ["begin", "work" | "transaction", ref modes @ ..]
-            | ["start", "transaction", ref modes @ ..]
-            | ["begin", ref modes @ ..] => are_modes(modes).then_some(Control::Begin),
+        while len > 0 && words[len - 1] == ";" {
+            len -= 1;
+        }
+        match words[..len] {
+            ["begin", "work" | "transaction", ref modes @ ..] | ["begin", ref modes @ ..] => {
+                are_modes(modes).then_some(Control::Begin)
+            }
+            ["start", "transaction", ref modes @ ..] => are_modes(modes).then_some(Control::Start),
             ["commit" | "end"] | ["commit" | "end", "work" | "transaction"] => {
                 Some(Control::Commit)
             }
@@ -40,20 +47,24 @@ impl Control {
 
     /// By what the first statement of a text ends a transaction without beginning another, whatever follows.
     pub(crate) fn ends_first(text: &str) -> Option<Control> {
-        let mut words = Words(text).map(str::to_ascii_lowercase);
-        let control = match words.next().as_deref() {
-            Some("commit" | "end") => Control::Commit,
-            Some("rollback" | "abort") => Control::Rollback,
+        let mut words = Words(text);
+        let control = match known(words.next()?)? {
+            "commit" | "end" => Control::Commit,
+            "rollback" | "abort" => Control::Rollback,
             _ => return None,
         };
-        let next = words.find(|word| word != "work" && word != "transaction");
-        (!matches!(next.as_deref(), Some("to" | "prepared" | "and"))).then_some(control)
+        let next = words.map(known).find(|word| !matches!(word, Some("work" | "transaction")));
+        match next.flatten() {
+            Some("to" | "prepared" | "and") => None,
+            _ => Some(control),
+        }
     }
 
     /// What the server answers where all is well: CommandComplete and ReadyForQuery.
     pub(crate) fn answer(self) -> Bytes {
         let (tag, status): (&[u8], u8) = match self {
             Control::Begin => (b"BEGIN\0", b'T'),
+            Control::Start => (b"START TRANSACTION\0", b'T'),
             Control::Commit => (b"COMMIT\0", b'I'),
             Control::Rollback => (b"ROLLBACK\0", b'I'),
         };
@@ -66,8 +77,44 @@ impl Control {
     }
 }
 
+/// Whether a text has no statement in it.
+pub(crate) fn is_empty(text: &str) -> bool {
+    Words(text).all(|word| word == ";")
+}
+
 /// What a text of one of the controls begins with.
 const FIRST: [&str; 6] = ["begin", "start", "commit", "end", "rollback", "abort"];
+
+/// The other words and signs that may stand in one, and those that tell it from others.
+const FURTHER: [&str; 19] = [
+    "work",
+    "transaction",
+    "isolation",
+    "level",
+    "read",
+    "only",
+    "write",
+    "committed",
+    "uncommitted",
+    "repeatable",
+    "serializable",
+    "not",
+    "deferrable",
+    "to",
+    "prepared",
+    "and",
+    "chain",
+    ",",
+    ";",
+];
+
+/// The longest BEGIN that makes sense has 16, and some semicolons may follow.
+const WORDS_MAX: usize = 24;
+
+/// A word as it stands in the lists above, if it does.
+fn known(word: &str) -> Option<&'static str> {
+    FIRST.into_iter().chain(FURTHER).find(|known| word.eq_ignore_ascii_case(known))
+}
 
 /// Whether these words are modes of a transaction (transaction_mode_list in src/backend/parser/gram.y), with a
 /// comma between two or none.
@@ -115,18 +162,25 @@ impl<'a> Iterator for Words<'a> {
 
 /// What follows a comment, if the text begins with one. Those of C are nested in SQL.
 fn behind_comment(text: &str) -> Option<&str> {
-    if let Some(line) = text.strip_prefix("--") {
-        let end = line.find(['\n', '\r']).unwrap_or(line.len());
-        return Some(&line[end..]);
+    let bytes = text.as_bytes();
+    match bytes {
+        [b'-', b'-', ..] => {
+            let end = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r'));
+            text.get(end.unwrap_or(bytes.len())..)
+        }
+        [b'/', b'*', ..] => {
+            let (mut at, mut depth) = (2, 1);
+            while depth > 0 {
+                match bytes.get(at..at + 2)? {
+                    b"*/" => (at, depth) = (at + 2, depth - 1),
+                    b"/*" => (at, depth) = (at + 2, depth + 1),
+                    _ => at += 1,
+                }
+            }
+            text.get(at..)
+        }
+        _ => None,
     }
-    let mut rest = text.strip_prefix("/*")?;
-    let mut depth = 1;
-    while depth > 0 {
-        let at = rest.find("*/").into_iter().chain(rest.find("/*")).min()?;
-        depth = if rest[at..].starts_with("*/") { depth - 1 } else { depth + 1 };
-        rest = &rest[at + 2..];
-    }
-    Some(rest)
 }
 
 #[cfg(test)]
@@ -140,8 +194,6 @@ mod tests {
             "begin;",
             " Begin Work ",
             "BEGIN TRANSACTION ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE",
-            "start transaction",
-            "START TRANSACTION READ WRITE;",
             "begin isolation level read committed read only",
             "begin not deferrable ,isolation level repeatable read, read write ; ",
             "begin -- now",
@@ -150,6 +202,9 @@ mod tests {
         ];
         for text in begins {
             assert_eq!(Control::of(text), Some(Control::Begin), "{text}");
+        }
+        for text in ["start transaction", "START TRANSACTION READ WRITE;"] {
+            assert_eq!(Control::of(text), Some(Control::Start), "{text}");
         }
         for text in ["commit", "END", "Commit Work;", "end transaction", "commit /* x='y' */"] {
             assert_eq!(Control::of(text), Some(Control::Commit), "{text}");

@@ -7,7 +7,7 @@
 //! portal in front, and the server skips it where there is none.
 //!
 //! A single statement of the simple protocol goes by the extended one meanwhile, which has the same results. What
-//! can't (several statements in a text, COPY, `$1` without a value, FETCH, whose form a cursor decides) waits until BEGIN is
+//! can't (several statements in a text or none, COPY, `$1` without a value, FETCH, whose form a cursor decides) waits until BEGIN is
 //! known to have succeeded, which costs a trip, and what is behind it waits with it.
 //!
 //! Once BEGIN was refused, all statements up to the end of the transaction fail by the server's error to it. COMMIT and
@@ -21,7 +21,7 @@ use onetrip_postgres::message::{
 };
 use onetrip_postgres::sql::Traits;
 
-use super::begin::Control;
+use super::begin::{self, Control};
 use super::request::Submission;
 use super::{BEGIN, BEGIN_SYNC, Postgres, Refused};
 use crate::export::flag;
@@ -116,8 +116,12 @@ impl Postgres {
         let control = Control::of(submission.text);
         let own = plain(submission).then_some(control).flatten();
         let Some(opening) = self.opening.as_ref().filter(|it| !it.is_over) else {
-            let begins = own == Some(Control::Begin) && is_idle && self.is_outside();
-            return if begins { Course::Answered(Control::Begin) } else { Course::Plain };
+            return match own {
+                Some(begin @ (Control::Begin | Control::Start)) if is_idle && self.is_outside() => {
+                    Course::Answered(begin)
+                }
+                _ => Course::Plain,
+            };
         };
         match (&opening.state, control) {
             (State::Held, Some(end @ (Control::Commit | Control::Rollback))) if own.is_some() => {
@@ -160,7 +164,7 @@ impl Postgres {
     /// Takes note of what a request that was taken does to the transaction.
     pub(super) fn follow(&mut self, text: &str, course: Course) {
         match course {
-            Course::Answered(Control::Begin) => {
+            Course::Answered(Control::Begin | Control::Start) => {
                 self.transactions += 1;
                 self.opening = Some(Opening {
                     text: text.into(),
@@ -263,7 +267,11 @@ fn plain(submission: &Submission<'_>) -> bool {
 fn needs_simple(text: &str, traits: Traits) -> bool {
     let bytes = text.as_bytes();
     let fetches = || bytes.windows(5).any(|it| it.eq_ignore_ascii_case(b"fetch"));
-    traits.several() || bytes.contains(&b'$') || traits.session_state() && fetches()
+    traits.several()
+        || bytes.contains(&b'$')
+        || traits.session_state() && fetches()
+        // The extended protocol refuses it in a transaction that failed.
+        || begin::is_empty(text)
 }
 
 /// In front of the numbers of portals.

@@ -215,7 +215,13 @@ fn behind_a_begin_that_failed_nothing_is_sent_before_the_end_of_the_transaction(
 
 #[test]
 fn what_can_not_be_guarded_waits_for_the_answer_to_begin_and_what_is_behind_it_too() {
-    let texts = ["select 1; select 2", "copy t from stdin", "select '$1'", "commit and chain"];
+    let texts = [
+        "select 1; select 2",
+        "copy t from stdin",
+        "select '$1'",
+        "/* nothing */;",
+        "commit and chain",
+    ];
     for (text, begins) in texts.into_iter().flat_map(|text| [(text, true), (text, false)]) {
         let mut played = Played::begin("");
         played.begins = begins;

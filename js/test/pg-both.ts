@@ -47,10 +47,15 @@ export function both(
   config: ClientConfig = {},
 ): void {
   test(name, { timeout: 20_000 }, async () => {
+    const sides: unknown[] = []
     // One behind the other: channels and the like are one for both.
-    const expected = plain(await run(await connected(config, THEIRS), THEIRS))
-    const actual = plain(await run(await connected(config), OURS))
-    assert.deepEqual(actual, expected)
+    for (const side of [THEIRS, OURS]) {
+      const client = await connected(config, side)
+      sides.push(plain(await run(client, side)))
+      // The server has room for some only.
+      await client.end()
+    }
+    assert.deepEqual(sides[1], sides[0])
   })
 }
 
@@ -82,6 +87,10 @@ export function plain(value: unknown): unknown {
     // Schemas of temporary tables have numbers, of one digit or more.
     if (/^pg_temp_/.test((fields as { schema?: string }).schema ?? '')) {
       Object.assign(fields, { schema: 'pg_temp', length: 0 })
+    }
+    // By which of its functions a server refuses a statement in a transaction that failed depends on the protocol.
+    if ((fields as { code?: string }).code === '25P02') {
+      Object.assign(fields, { length: 0, line: '', routine: '' })
     }
     return [value.constructor.name, value.message, fields]
   }

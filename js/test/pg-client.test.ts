@@ -81,6 +81,19 @@ both('a name stands for one text', async (client) => {
   await client.query({ name: 'n', text: 'select 1 a' })
   return settled(client.query({ name: 'n', text: 'select 2 a' }))
 })
+for (const pipeline of [false, true]) {
+  both(`a name is free again when its Parse failed, and stands for its text when only the query failed, pipeline: ${pipeline}`, async (client) => {
+    const texts = { n: ['selec 1', 'select 2 a', 'select 3 a'], m: ['select 1/$1::int a', 'select 1/$1::int a', 'select 4'] }
+    const seen: unknown[] = []
+    for (const [name, of] of Object.entries(texts)) {
+      for (const [i, text] of of.entries()) {
+        seen.push(await settled(client.query({ name, text, values: name === 'm' ? [i] : [] })))
+        seen.push({ ...client.connection.parsedStatements })
+      }
+    }
+    return [seen, await client.query('select name, statement from pg_prepared_statements order by 1')]
+  }, { pipeline })
+}
 both('a named statement and rows of several kinds', async (client) => {
   const run = (): Promise<Results> => client.query({ name: 'r', text: 'select 1 a', rowMode: 'array' })
   return [await run(), await run(), await client.query({ name: 'r', text: 'select 1 a', binary: true })]

@@ -29,6 +29,7 @@ export interface Exports {
     timeout: number,
   ): number
   onetrip_postgres_flush(connection: number, now: number): void
+  onetrip_postgres_is_opening(connection: number): number
   onetrip_postgres_sync(connection: number, now: number, token: number): number
   onetrip_cancel(connection: number, now: number, place: number): number
   onetrip_want_cancel(connection: number, now: number, token: number): void

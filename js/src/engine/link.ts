@@ -116,7 +116,7 @@ export class Link {
     return place
   }
 
-  /** Ends a segment of members. */
+  /** Ends a segment of members; or, where a transaction `isOpening`, tells whether it has begun. */
   sync(receiver: Receiver): number {
     const token = this.#free.pop() ?? this.#receivers.length
     this.#receivers[token] = receiver
@@ -150,7 +150,12 @@ export class Link {
     this.#schedule()
   }
 
-  /** Sends a BEGIN that is held, where nothing of its transaction comes behind it. */
+  /** Whether a BEGIN is held, unanswered or refused, and its transaction goes on. */
+  get isOpening(): boolean {
+    return memory.engine.onetrip_postgres_is_opening(this.#connection) !== 0
+  }
+
+  /** Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. */
   flushBegin(): void {
     memory.engine.onetrip_postgres_flush(this.#connection, this.#time())
     this.#schedule()

@@ -86,9 +86,11 @@ export class Client extends Life {
       return later(request, new Error(message))
     }
     const extended = Boolean(queryMode === 'extended' || name || rows)
-    const known = name ? this.connection.parsedStatements[name] : undefined
-    const text = config.text || known || ''
-    if (name) this.connection.parsedStatements[name] ??= text
+    const text = config.text || (name && this._session.names.textOf(name)) || ''
+    if (name) {
+      this._session.names.asked(name, text)
+      request.name = name
+    }
     this.#start(request, text, name || '', values, extended, timeout)
   }
 
@@ -159,6 +161,14 @@ export class Client extends Life {
   cancel(client: Client, query: Query | Submittable): void {
     if (!(query instanceof Query)) client._session.lending.withdraw(query)
     else if (query._request !== undefined) client._session.abandon(query._request)
+  }
+
+  /**
+   * Called when a pool takes the client back. A BEGIN that waits for its first statement is sent, so whoever has the client
+   * next finds what it would with pg.
+   */
+  _flushHeld(): void {
+    this._session.leaveTransaction()
   }
 
   /** Queries that were sent and not answered. */

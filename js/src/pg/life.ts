@@ -19,6 +19,8 @@ export interface ClientConfig extends ConnectionConfig, PipelineConfig {
   binary?: boolean | undefined
   /** Prepares a statement with values at its fifth use on a connection. Default true. */
   autoPrepare?: boolean | undefined
+  /** A plain BEGIN leaves with the first statement behind it, which saves a round trip. Default true. */
+  holdBegin?: boolean | undefined
   /** Iterations of SCRAM that a server may ask for; 0: any number. Default 100,000. */
   scramMaxIterations?: number | string | undefined
   /** Makes the promises that are returned. */
@@ -89,6 +91,7 @@ export class Life extends EventEmitter {
     this._engineOptions = {
       pipelining,
       autoPrepare: config.autoPrepare !== false,
+      holdBegin: config.holdBegin !== false,
       scramMaxIterations: this.scramMaxIterations,
     }
     this.binary = config.binary || defaults.binary

@@ -3,7 +3,9 @@ import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import type { Abort } from './abort'
 import type { ColumnsCache, Columns, RowReader } from './columns'
+import { beginError } from './begin'
 import { databaseError } from './error'
+import type { Names } from './names'
 import type { Query } from './query'
 import { Result } from './result'
 import type { TypeSource } from './types'
@@ -20,6 +22,7 @@ export type QueryError = Error & { outcome?: Outcome }
 /** What a request needs of the session that it belongs to. */
 export interface Home {
   readonly columns: ColumnsCache
+  readonly names: Names
   /** The letter of a ReadyForQuery. */
   status(code: number): void
   /** Why requests end with the connection. A new error each time, for each has an outcome of its own. */
@@ -39,6 +42,8 @@ export class Request implements Receiver {
   callback: Callback | undefined = undefined
   query: Query | undefined = undefined
   abort: Abort | undefined = undefined
+  /** Of a prepared statement. */
+  name = ''
   /** Whether values are to come in binary form. */
   readonly binary: boolean
   private readonly home: Home
@@ -79,6 +84,7 @@ export class Request implements Receiver {
       else if (tag === COMMAND_COMPLETE) this.complete(memory.text(at + 5, next - 1))
       else if (tag === READY_FOR_QUERY) this.home.status(memory.bytes[at + 5] as number)
       else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
+      else if (tag === PARSE_COMPLETE && this.name !== '') this.home.names.parsed(this.name)
       at = next
     }
   }
@@ -95,7 +101,7 @@ export class Request implements Receiver {
     home.ending()
     this.abort?.forget()
     if (how <= End.PROVISIONAL) this.succeed()
-    else this.fail(this.errorOf(how, start, end), OUTCOMES[outcome])
+    else this.failed(how, outcome, start, end)
     home.ended(how)
   }
 
@@ -119,6 +125,11 @@ export class Request implements Receiver {
     else if (query !== undefined) guarded(emitError, query, error as Error)
   }
 
+  private failed(how: number, outcome: number, start: number, end: number): void {
+    if (this.name !== '') this.home.names.failed(this.name)
+    this.fail(this.errorOf(how, start, end), OUTCOMES[outcome])
+  }
+
   private succeed(): void {
     if (this.isBroken) return this.fail(this.fault, 'Applied')
     const { resolve, callback, query, results } = this
@@ -132,6 +143,7 @@ export class Request implements Receiver {
     // The rows could not be read, and then the server failed: what was first is told.
     if (this.isBroken) return this.fault
     if (how === End.SERVER) return databaseError(start, end)
+    if (how === End.BEGIN) return beginError(start, end)
     if (how === End.DEADLINE) return new Error('Query read timeout')
     if (how === End.CANCELLED) return this.cancelled()
     return this.home.lost()
@@ -216,6 +228,7 @@ function succeedQuery(query: Query, results: Results): void {
   query.emit('end', results)
 }
 
+const PARSE_COMPLETE = 0x31
 const DATA_ROW = 0x44
 const COMMAND_COMPLETE = 0x43
 const READY_FOR_QUERY = 0x5a

@@ -1,6 +1,7 @@
 import { Close, Refused } from '../engine/exports'
 import { Link, type Owner, type Parameter } from '../engine/link'
 import { memory } from '../engine/memory'
+import { Opening } from './begin'
 import { sendCancel } from './cancel'
 import { ColumnsCache } from './columns'
 import type { Connection, Opener } from './connect'
@@ -8,6 +9,7 @@ import { databaseError, notice } from './error'
 import type { Life } from './life'
 import { pgText, readNotification, secretKeyIn } from './messages'
 import { passwordOfFile } from './pgpass'
+import { Names } from './names'
 import { Lending, type Lender } from './raw'
 import { guarded, type Home, type Request } from './request'
 import { engineSettings } from './settings'
@@ -17,6 +19,7 @@ import { Waiting } from './waiting'
 /** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
 export class Session implements Owner, Opener, Home, Lender {
   readonly columns = new ColumnsCache()
+  readonly names: Names
   /** Requests that wait for the login. */
   readonly waiting: Waiting[] = []
   /** Who has the connection in place of the engine. */
@@ -40,6 +43,7 @@ export class Session implements Owner, Opener, Home, Lender {
     this.#client = client
     this.#connection = connection
     this.lending = new Lending(this, connection)
+    this.names = new Names(connection.parsedStatements)
   }
 
   open(): void {
@@ -100,7 +104,6 @@ export class Session implements Owner, Opener, Home, Lender {
     }
     const place = link.submit(request, flags, text, name, parameters, timeout)
     if (place < 0) return later(request, this.#refusal(place, name))
-    if (name !== '') this.#connection.parsedStatements[name] = text
     request.place = place
     this.#pending++
     this.#client.hasExecuted = true
@@ -134,6 +137,26 @@ export class Session implements Owner, Opener, Home, Lender {
     } else if (request.place === 0 || !this.#link?.takeBack(request.place)) {
       this.#link?.wantCancel(request)
     }
+  }
+
+  /**
+   * For what goes another way than by `submit` and may belong to a transaction: sees that a BEGIN that was held is on the
+   * server. `done` hears of it, at once where none was held: of an error where the server refused it.
+   */
+  flushBegin(done: (error: Error | undefined) => void): void {
+    const link = this.#link
+    if (link === undefined || !this.#isReady || !link.isOpening) return done(undefined)
+    const place = link.sync(new Opening(done, () => this.lost()))
+    if (place < 0) done(this.#refusal(place, ''))
+  }
+
+  /** Nobody goes on with the transaction: a BEGIN that was held is sent, and one that was refused is forgotten. */
+  leaveTransaction(): void {
+    const link = this.#link
+    if (link === undefined || !this.#isReady || this.#isGone || !link.isOpening) return
+    const isRefused = link.status === 'E'
+    link.flushBegin()
+    if (isRefused) this.#client._txStatus = link.status
   }
 
   #refusal(place: number, name: string): Error {

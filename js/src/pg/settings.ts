@@ -7,6 +7,8 @@ export interface EngineOptions {
   pipelining: Pipelining
   /** Texts that come often are prepared. */
   autoPrepare: boolean
+  /** A BEGIN leaves with the first statement behind it. */
+  holdBegin: boolean
   scramMaxIterations: number
 }
 
@@ -15,7 +17,7 @@ export function engineSettings(
   parameters: ConnectionParameters,
   password: string | null,
   secure: boolean,
-  { pipelining, autoPrepare, scramMaxIterations }: EngineOptions,
+  { pipelining, autoPrepare, holdBegin, scramMaxIterations }: EngineOptions,
 ): [string, string][] {
   const settings: [string, string][] = [
     ['user', parameters.user ?? ''],
@@ -31,6 +33,8 @@ export function engineSettings(
   if (parameters.database) settings.push(['database', parameters.database])
   if (password !== null) settings.push(['password', saslprep(password)])
   if (!autoPrepare) settings.push(['prepare_threshold', '0'])
+  // A server that replicates knows no extended protocol.
+  if (holdBegin && !parameters.replication) settings.push(['hold_begin', '1'])
   for (const [name, value] of startupParameters(parameters)) {
     settings.push([`parameter.${name}`, value])
   }

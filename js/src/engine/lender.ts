@@ -21,6 +21,9 @@ export interface Opener {
   closed(): void
 }
 
+/** Deep enough for all but a flood, which is served in turn. */
+const DEPTH_MAX = 100
+
 /** Words of a completion. */
 const RECORD = 6
 
@@ -28,7 +31,7 @@ const RECORD = 6
  * The policy of a pool in the module: which connection, when one more, who waits and who is next, what expires. It
  * knows connections by number, and looks at their work by itself.
  *
- * Whoever is served or refused is told in the next tick, never in the call that asked.
+ * Whoever is served or refused is told in the next tick, or by `settle`; never in the call that asked.
  */
 export class Lender<B extends Borrower = Borrower> {
   readonly #pool: number
@@ -37,6 +40,11 @@ export class Lender<B extends Borrower = Borrower> {
   readonly #walkLater = (): void => this.#walk()
   #token = 0
   #scheduled = false
+  /** What is to be told: a kind, a token and a number for each. */
+  readonly #records: number[] = []
+  #at = 0
+  /** Walks that are under way, each called by who was told in the one before. */
+  #depth = 0
   #over = false
   #timer: NodeJS.Timeout | undefined
   #armed = Infinity
@@ -182,34 +190,61 @@ export class Lender<B extends Borrower = Borrower> {
     process.nextTick(this.#walkLater)
   }
 
-  #walk(): void {
-    this.#scheduled = false
-    const { engine } = memory
-    while (!this.#over) {
-      const count = engine.onetrip_pool_take(this.#pool)
-      if (count === 0) return this.#arm()
-      const first = engine.onetrip_pool_completions(this.#pool) >>> 2
-      for (let i = 0; i < count; i++) {
-        try {
-          this.#completion(first + i * RECORD)
-        } catch (error) {
-          // It is the host's, and the others are to hear what is theirs.
-          process.nextTick(rethrow, error)
-        }
-      }
-    }
+  /** Tells now whom the last calls have served, and what is to be done. */
+  settle(): void {
+    // Whoever is told may give back at once what it got, and so serve the next, and so on.
+    if (this.#depth < DEPTH_MAX) this.#walk()
   }
 
-  #completion(at: number): void {
+  /** Who is told may call again: the rest of the records is walked then, before those that come after. */
+  #walk(): void {
+    this.#depth++
+    while (!this.#over && (this.#at < this.#records.length || this.#take())) {
+      const kind = this.#records[this.#at++] as number
+      const token = this.#records[this.#at++] as number
+      const a = this.#records[this.#at++] as number
+      try {
+        this.#completion(kind, token, a)
+      } catch (error) {
+        // It is the host's, and the others are to hear what is theirs.
+        process.nextTick(rethrow, error)
+      }
+    }
+    this.#depth--
+    if (this.#depth === 0 && !this.#over) this.#arm()
+  }
+
+  /** False if there is nothing. */
+  #take(): boolean {
+    const { engine } = memory
+    const records = this.#records
+    this.#scheduled = false
+    records.length = this.#at = 0
+    const count = engine.onetrip_pool_take(this.#pool)
+    if (count === 0) return false
     memory.refresh()
     const { words } = memory
-    const kind = words[at] as number
-    const token = words[at + 1] as number
-    const a = words[at + 2] as number
+    let at = engine.onetrip_pool_completions(this.#pool) >>> 2
+    for (let i = 0; i < count; i++, at += RECORD) {
+      const kind = words[at] as number
+      const why = words[at + 2] as number
+      if (kind === Kind.CLOSED && why === Close.LOGIN) throw this.#invalid(at)
+      records.push(kind, words[at + 1] as number, why)
+    }
+    return true
+  }
+
+  /** What is wrong with the settings. */
+  #invalid(at: number): Error {
+    const start = memory.words[at + 5] as number
+    return new Error(memory.text(start, start + (memory.words[at + 4] as number)))
+  }
+
+  #completion(kind: number, token: number, a: number): void {
     if (kind === Kind.POOL_OPEN) this.#opener.open(a)
     else if (kind === Kind.POOL_RESET) this.#opener.reset(a)
     else if (kind === Kind.POOL_CLOSE) this.#opener.close(a)
-    else if (kind === Kind.CLOSED) this.#closed(a, at)
+    else if (kind === Kind.CLOSED) this.#opener.closed()
     else this.#tell(kind, token, a)
   }
 
@@ -218,14 +253,6 @@ export class Lender<B extends Borrower = Borrower> {
     this.#borrowers.delete(token)
     if (kind === Kind.POOL_FAILED) borrower?.failed(a)
     else borrower?.served(a)
-  }
-
-  #closed(why: number, at: number): void {
-    if (why === Close.LOGIN) {
-      const start = memory.words[at + 5] as number
-      throw new Error(memory.text(start, start + (memory.words[at + 4] as number)))
-    }
-    this.#opener.closed()
   }
 
   #arm(): void {

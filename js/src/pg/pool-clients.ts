@@ -70,7 +70,7 @@ export class Clients implements Opener {
   get waiting(): number {
     let opening = this.total
     for (const member of this.members.values()) if (member.isOpen) opening--
-    return Math.max(0, this.lender.waiting - opening)
+    return Math.max(0, this.lender.waiting - Math.max(0, opening))
   }
 
   get isAboveMin(): boolean {
@@ -149,7 +149,7 @@ export class Clients implements Opener {
   }
 
   /** A client comes back from whom it was lent to. `isBroken`: nobody is to have it again. */
-  giveBack(member: Member, error: Error | boolean | undefined, isBroken: boolean): void {
+  giveBack(member: Member, error: Error | boolean | null | undefined, isBroken: boolean): void {
     const { pool } = this
     const { client } = member
     const isUsedUp = this.#countUse(member)
@@ -182,6 +182,8 @@ export class Clients implements Opener {
   #free(member: Member): void {
     this.#rest(member)
     this.lender.release(member.number, Condition.CLEAN)
+    // As in pg's pool: who is next has it before the release returns.
+    this.lender.settle()
   }
 
   /** True if it was used as often as it may be. */
@@ -302,7 +304,9 @@ export class Clients implements Opener {
 
   /** A caller was told: after the last one all is closed. */
   windUp(): void {
-    if (this.pool.ending && this.lender.waiting === 0) this.lender.close()
+    if (!this.pool.ending || this.lender.waiting > 0) return
+    this.lender.close()
+    this.lender.settle()
   }
 
   closed(): void {

@@ -61,7 +61,10 @@ export class Errand implements PoolBorrower {
     if (member === undefined) return this.#ask()
     this.#member = member
     if (member.isVerified) return this.#run(member.client)
-    clients.verify(member, (error) => (error ? this.#done(error) : this.#run(member.client)))
+    clients.verify(member, (error) => {
+      if (error) this.#over(error, undefined, true)
+      else this.#run(member.client)
+    })
   }
 
   failed(cause: number): void {
@@ -88,13 +91,15 @@ export class Errand implements PoolBorrower {
   }
 
   readonly #done: Callback = (error, results) => {
-    const member = this.#member
     this.#clients.pool.log('query dispatched')
-    if (member !== undefined) {
-      this.#member = undefined
-      const isBroken = error !== null && isTainted(member.client, this.#task)
-      this.#clients.giveBack(member, error ?? undefined, isBroken)
-    }
+    const { client } = this.#member ?? {}
+    this.#over(error, results, Boolean(error && client && isTainted(client, this.#task)))
+  }
+
+  #over(error: Error | null, results: Results | undefined, isBroken: boolean): void {
+    const member = this.#member
+    this.#member = undefined
+    if (member !== undefined) this.#clients.giveBack(member, error, isBroken)
     this.#settle(error, results)
   }
 

@@ -1,0 +1,113 @@
+import assert from 'node:assert/strict'
+import { createServer, type AddressInfo, type Socket } from 'node:net'
+import { test } from 'node:test'
+
+import { Client, Pool, type PoolConfig } from '../src/pg'
+import { plain, url } from './pg-both'
+
+/** The same surface, by pg itself. */
+const theirs = require('pg') as { Pool: typeof Pool; Client: typeof Client }
+
+/** One of the two, and the pools that were made of it. */
+export class Side {
+  readonly name: 'pg' | 'onetrip'
+  readonly Pool: typeof Pool
+  readonly Client: typeof Client
+  readonly #made: Pool[] = []
+
+  constructor(name: 'pg' | 'onetrip') {
+    this.name = name
+    this.Pool = name === 'pg' ? theirs.Pool : Pool
+    this.Client = name === 'pg' ? theirs.Client : Client
+  }
+
+  pool(config: PoolConfig = {}): Pool {
+    const made = new this.Pool({ connectionString: url, ...config })
+    this.#made.push(made)
+    return made
+  }
+
+  async end(): Promise<void> {
+    await Promise.all(this.#made.map((it) => (it.ending ? undefined : it.end())))
+  }
+}
+
+/** A test that does the same with pools of both, and compares what it returns. */
+export function bothPools(name: string, run: (side: Side) => Promise<unknown>): void {
+  test(name, { timeout: 20_000 }, async () => {
+    const expected = await runOn(new Side('pg'), run)
+    assert.deepEqual(await runOn(new Side('onetrip'), run), expected)
+  })
+}
+
+async function runOn(side: Side, run: (side: Side) => Promise<unknown>): Promise<unknown> {
+  try {
+    return plain(await run(side))
+  } finally {
+    await side.end()
+  }
+}
+
+/** What a pool is seen to have. */
+export function counts(pool: Pool): number[] {
+  return [pool.totalCount, pool.idleCount, pool.waitingCount, pool.expiredCount]
+}
+
+/** Notes the events of a pool, with what they bring: clients by the order in which they came. */
+export class Diary {
+  readonly lines: string[] = []
+  readonly #pool: Pool
+  readonly #clients: unknown[] = []
+
+  constructor(pool: Pool, withCounts = false) {
+    this.#pool = pool
+    for (const event of ['connect', 'acquire', 'release', 'remove', 'error']) {
+      pool.on(event, (...args: unknown[]) => {
+        const state = withCounts ? ` ${counts(this.#pool).join(' ')}` : ''
+        this.note(`${event} ${args.map((it) => this.#show(it)).join(', ')}${state}`)
+      })
+    }
+  }
+
+  note(line: string): void {
+    this.lines.push(line)
+  }
+
+  #show(value: unknown): string {
+    if (value instanceof Error) return value.message
+    if (typeof value !== 'object' || value === null) return String(value)
+    if (!this.#clients.includes(value)) this.#clients.push(value)
+    return `client ${this.#clients.indexOf(value)}`
+  }
+}
+
+/** A server that takes connections and says nothing. */
+export async function silentServer(): Promise<{ port: number; close(): void }> {
+  const sockets = new Set<Socket>()
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => undefined)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return {
+    port: (server.address() as AddressInfo).port,
+    close() {
+      server.close()
+      for (const socket of sockets) socket.destroy()
+    },
+  }
+}
+
+/** The next turn of the event loop, when all that is under way without the server has happened. */
+export function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+/** Resolves when a pool has told of so many events. */
+export function events(pool: Pool, name: string, count = 1): Promise<void> {
+  return new Promise((resolve) => {
+    pool.on(name, () => {
+      if (--count === 0) resolve()
+    })
+  })
+}

@@ -170,8 +170,11 @@ export class Connection extends EventEmitter {
   /** Sends a message. What is sent in one turn of the event loop leaves in one write. */
   _send(message: Buffer): boolean {
     const { stream } = this
-    if (!stream.writable) return false
     const type = message[0] as number
+    if (!stream.writable) {
+      this.#ended(type)
+      return false
+    }
     if (this.#lessee === undefined) return this.#unheard(type)
     this.#lessee.sent(type)
     if (!this.#isCorked) {
@@ -187,14 +190,21 @@ export class Connection extends EventEmitter {
 
   /** Somebody speaks who does not have the connection: the answer would go to another. */
   #unheard(type: number): boolean {
-    // What is closed or ended then has ended before; who waits for that to be said is told.
-    if (type === wire.SYNC || type === wire.CLOSE) {
-      const message = { length: 5, status: 'I', name: 'readyForQuery' }
-      setImmediate(() => this.emit('readyForQuery', message))
-    } else if (!HARMLESS.has(type)) {
+    this.#ended(type)
+    if (!QUIET.has(type)) {
       throw new Error('A query has its connection only until the server is ready for the next')
     }
     return true
+  }
+
+  /** What is closed then, or ended, has ended before: who waits for the server to be ready is told. */
+  #ended(type: number): void {
+    if (type === wire.SYNC || type === wire.CLOSE) setImmediate(() => this.waitNoMore())
+  }
+
+  /** Tells those who wait for the server to be ready, where it will not say so. */
+  waitNoMore(): void {
+    this.emit('readyForQuery', { length: 5, status: 'I', name: 'readyForQuery' })
   }
 
   #connected(host: string): void {
@@ -277,5 +287,12 @@ export class Connection extends EventEmitter {
 /** Its length, and the number that stands for it. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
 
-/** What a server that waits for none of it overreads, or needs no answer to. */
-const HARMLESS = new Set([wire.FLUSH, wire.COPY_DATA, wire.COPY_DONE, wire.COPY_FAIL])
+/** What is nothing to a server that does not wait for it. */
+const QUIET = new Set([
+  wire.SYNC,
+  wire.CLOSE,
+  wire.FLUSH,
+  wire.COPY_DATA,
+  wire.COPY_DONE,
+  wire.COPY_FAIL,
+])

@@ -200,6 +200,7 @@ export class Lending implements Receiver, Host {
     conversation.lost(this.#lender.lost())
     conversation.over()
     this.#connection.lend(undefined)
+    setImmediate(() => this.#connection.waitNoMore())
   }
 
   // --- what befalls the conversation ---

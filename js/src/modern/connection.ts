@@ -1,4 +1,4 @@
-import { Close } from '../engine/exports'
+import { Close, End } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import { sendCancel } from '../pg/cancel'
@@ -112,8 +112,11 @@ export class Connection implements Owner, Reached {
     if (this.pending++ === 0) this.#transport?.ref()
   }
 
-  /** A request has ended. */
-  ended(): void {
+  /** A request has ended. Not all ends come with a ReadyForQuery: for others `how` is not 0. */
+  ended(how: number): void {
+    if (how !== End.COMPLETE && this.#link !== undefined && !this.#isOver) {
+      this.status(this.#link.status.charCodeAt(0))
+    }
     if (--this.pending > 0) return
     if (this.isShared) this.#transport?.unref()
     for (const tell of this.#whenIdle.splice(0)) tell()
@@ -185,7 +188,7 @@ export class Connection implements Owner, Reached {
   giveBack(): void {
     this.#raw = undefined
     this.#rawLost = undefined
-    this.ended()
+    this.ended(End.COMPLETE)
   }
 
   /** Says goodbye when all is answered. */

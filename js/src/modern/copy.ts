@@ -106,7 +106,7 @@ class CopyingOut extends Readable implements Receiver {
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const loan = this.#loan as Loan
-    loan.connection.ended()
+    loan.connection.ended(how)
     const known = OUTCOMES[outcome] ?? 'Unknown'
     let error: PostgresError | undefined
     if (how === End.SERVER) error = serverError(start, end, known)

@@ -6,7 +6,6 @@ import type { Pool, Work } from './pool'
 import type { Rows } from './rows'
 import type { Keeper, Scope, Statement } from './statement'
 import { refusal } from './traits'
-import { memory } from '../engine/memory'
 
 /** Statements that share one sync point: all of them take effect, or none. */
 export class Pipeline implements Work, Keeper, Receiver, Scope {
@@ -101,17 +100,13 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
 
   // --- its sync point ---
 
-  received(start: number, end: number): void {
-    for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
-      if (memory.bytes[at] === READY_FOR_QUERY) this.#connection?.status(memory.bytes[at + 5] as number)
-    }
-  }
+  received(): void {}
 
   restarted(): void {}
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const connection = this.#connection as Connection
-    connection.ended()
+    connection.ended(End.PROVISIONAL)
     if (this.isOver) return
     const known = OUTCOMES[outcome] ?? 'Unknown'
     if (how === End.COMPLETE && this.#failures.size === 0) return this.#succeed()
@@ -167,4 +162,3 @@ function undone(cause: PostgresError): PostgresError {
 
 const QUEUE_MAX = 16_384
 const FULL = -2
-const READY_FOR_QUERY = 0x5a

@@ -31,7 +31,7 @@ class Reset implements Receiver {
   restarted(): void {}
 
   ended(how: number): void {
-    this.#connection.ended()
+    this.#connection.ended(how)
     if (how === End.COMPLETE) return
     const message = 'the session of a user before could not be reset'
     this.#connection.destroy(new PostgresError('reset', 'Unknown', message))

@@ -154,7 +154,7 @@ export class Statement extends Fragment implements Receiver {
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const { connection } = this
-    connection?.ended()
+    connection?.ended(how)
     if (this.isOver) return
     if (how <= End.PROVISIONAL) {
       if (this.fault === undefined) return this.succeed()

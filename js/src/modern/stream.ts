@@ -157,7 +157,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const connection = this.#loan?.connection as Connection
-    connection.ended()
+    connection.ended(how)
     const known = OUTCOMES[outcome] ?? 'Unknown'
     if (how <= End.PROVISIONAL) return this.#end(this.#error)
     if (how === End.SERVER) this.#end(serverError(start, end, known).about(this.#statement.text))

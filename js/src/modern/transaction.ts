@@ -316,7 +316,8 @@ export class Control implements Receiver {
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const connection = this.#connection
-    connection.ended()
+    // A sync point comes without its ReadyForQuery.
+    connection.ended(this.#tag === '' ? End.PROVISIONAL : how)
     const known = OUTCOMES[outcome] ?? 'Unknown'
     if (how <= End.PROVISIONAL) this.#resolve(this.#tag)
     else if (how === End.SERVER) this.#reject(serverError(start, end, known))

@@ -7,11 +7,10 @@ import type { Connection as Transport } from '../pg/connect'
 import { notice } from '../pg/error'
 import { readNotification, type NotificationMessage } from '../pg/messages'
 import type { Endpoint, Settings } from './config'
-import { PostgresError, refused, serverError } from './error'
+import { PostgresError, serverError } from './error'
 import { Opening, type Reached } from './opening'
 import { guarded } from './guarded'
 import { reset } from './reset'
-import type { Statement } from './statement'
 import { Trait } from './traits'
 import type { Values } from './types'
 
@@ -80,16 +79,7 @@ export class Connection implements Owner, Reached {
 
   // --- requests ---
 
-  /** Sends a statement, which hears of its end in any case. */
-  run(statement: Statement, flags: number): void {
-    statement.connection = this
-    const { text, parameters } = statement
-    const place = this.submit(statement, flags, text, parameters)
-    if (place < 0) return statement.fail(refused(place), 'NotSent')
-    statement.place = place
-  }
-
-  /** The same for whoever reads replies himself. He tells when it has ended. Negative where it was refused. */
+  /** Sends a request. Who reads its reply calls `ended` at its end. Negative where it was refused. */
   submit(receiver: Receiver, flags: number, text: string, parameters: readonly Parameter[]): number {
     const link = this.#link
     if (link === undefined || this.#isOver) return CLOSED
@@ -193,6 +183,7 @@ export class Connection implements Owner, Reached {
 
   /** Says goodbye when all is answered. */
   terminate(): void {
+    this.ref()
     if (this.#link === undefined || !this.#isReady) this.destroy(this.why)
     else this.#link.terminate()
   }

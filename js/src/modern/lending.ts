@@ -75,7 +75,7 @@ export class Session implements LendingScope {
     const error = this.check() ?? refusal(statement.traits, 'session')
     if (error !== undefined) return statement.fail(error, 'NotSent')
     if ((statement.traits & (Trait.SESSION | Trait.CONTROL)) !== 0) this.connection.isTouched = true
-    this.connection.run(statement, 0)
+    statement._run(this.connection)
   }
 
   _takeBack(): void {}

@@ -1,8 +1,9 @@
+import { Flag } from '../engine/exports'
 import type { NotificationMessage } from '../pg/messages'
 import type { Settings } from './config'
 import { Connection } from './connection'
 import { ASYNC_DISPOSE } from './dispose'
-import { misuse, refused, type PostgresError } from './error'
+import { misuse, type PostgresError } from './error'
 import { Control } from './transaction'
 
 /** What a listener yields. */
@@ -117,8 +118,7 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
     connection.isShared = false
     connection.ref()
     const listening = new Promise<string>((resolve, reject) => {
-      const place = connection.submit(new Control(connection, resolve, reject), SIMPLE, this.#text, [])
-      if (place < 0) reject(refused(place))
+      new Control(this.#text, resolve, reject, connection)._sendOn(connection, Flag.SIMPLE)
     })
     listening.then(
       () => this.#listens(),
@@ -181,7 +181,6 @@ function quoted(channel: unknown): string {
 function noop(): void {}
 
 const DONE: IteratorReturnResult<undefined> = { value: undefined, done: true }
-const SIMPLE = 1
 
 /** Events that are kept for a reader that takes none. */
 const KEPT_MAX = 1024

@@ -75,8 +75,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
       return this.fail(refused(FULL), 'NotSent')
     }
     for (const statement of statements) {
-      connection.run(statement, Flag.MEMBER)
-      if (this.isOver) return
+      if (!statement._sendOn(connection, Flag.MEMBER)) return
     }
     const place = connection.sync(this)
     if (place < 0) this.#stuck(refused(place))

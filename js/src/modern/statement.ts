@@ -3,7 +3,7 @@ import type { Parameter, Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import type { Columns, RowReader } from '../pg/columns'
 import type { Connection } from './connection'
-import { again, ended, misuse, PostgresError, serverError } from './error'
+import { again, ended, misuse, PostgresError, refused, serverError } from './error'
 import { Rows } from './rows'
 import { Fragment, type Draft, type Template } from './template'
 import type { Watch } from './watch'
@@ -108,7 +108,16 @@ export class Statement extends Fragment implements Receiver {
 
   /** On a connection that others use as well. */
   _run(connection: Connection): void {
-    connection.run(this, 0)
+    this._sendOn(connection, 0)
+  }
+
+  /** Whether it was taken; if not, its caller hears of it. */
+  _sendOn(connection: Connection, flags: number): boolean {
+    this.connection = connection
+    const place = connection.submit(this, flags, this.text, this.parameters)
+    this.place = place
+    if (place < 0) this.fail(refused(place), 'NotSent')
+    return place >= 0
   }
 
   // --- what the engine tells ---

@@ -28,7 +28,7 @@ const LEVELS = new Set(['read uncommitted', 'read committed', 'repeatable read',
 
 /**
  * A transaction on a connection of its own. Statements that are made in one turn share a sync point; BEGIN is in front of
- * the first of them, and where it fails they are skipped. What comes before it was answered waits for that, so
+ * the first of them, and where it fails they are skipped. What is made before it was answered waits for that, so
  * nothing can run outside of the transaction.
  */
 export class Transaction implements Keeper {
@@ -37,10 +37,11 @@ export class Transaction implements Keeper {
   readonly connection: Connection
   readonly #begin: string
   #state: 'new' | 'beginning' | 'open' | 'over' = 'new'
-  #isGrouped = false
   #beginError: PostgresError | undefined
   #failure: PostgresError | undefined
-  readonly #held: [Level, Statement][] = []
+  /** What leaves next, as one segment. */
+  #queue: (Statement | Control)[] = []
+  #isScheduled = false
   #waiting: (() => void)[] = []
   readonly levels: Level[] = [new Level(this, '')]
 
@@ -56,19 +57,17 @@ export class Transaction implements Keeper {
   _send(level: Level, statement: Statement): void {
     const error = this.#refusal(level, statement)
     if (error !== undefined) return statement.fail(error, 'NotSent')
-    if (this.#state === 'beginning' && !this.#isGrouped) return void this.#held.push([level, statement])
     if ((statement.traits & Trait.SESSION) !== 0) this.connection.isTouched = true
-    this.#join()
     this.#startLevels()
     statement.keeper = this
-    this.connection.run(statement, Flag.MEMBER)
+    this.#enqueue(statement)
   }
 
-  /** It waits for the answer to BEGIN, and is not to be sent any more: then nothing of it is to stand. */
+  /** It is not to be sent any more: then nothing of the transaction is to stand. */
   _takeBack(statement: Statement): void {
-    const at = this.#held.findIndex((it) => it[1] === statement)
+    const at = this.#queue.indexOf(statement)
     if (at < 0) return
-    this.#held.splice(at, 1)
+    this.#queue.splice(at, 1)
     this.#failure ??= misuse('left_out', 'a statement was given up before it was sent')
   }
 
@@ -99,70 +98,87 @@ export class Transaction implements Keeper {
     this.hasConflict ||= isConflict(error)
   }
 
-  // --- groups ---
+  // --- segments ---
 
-  /** What is sent now is of one segment with what else is sent in this turn. */
-  #join(): void {
-    if (!this.#isGrouped) {
-      this.#isGrouped = true
-      // Before the connection asks for the same, so that it writes all of it at once.
-      process.nextTick(() => this.alone())
-    }
-    if (this.#state !== 'new') return
-    this.#state = 'beginning'
-    this.#control(this.#begin, Flag.MEMBER).then(
-      () => this.#begun(undefined),
-      (error: PostgresError) => this.#begun(error),
-    )
+  #enqueue(item: Statement | Control): void {
+    this.#queue.push(item)
+    if (this.#isScheduled) return
+    this.#isScheduled = true
+    process.nextTick(() => this.#flush())
   }
 
-  /** Ends the segment that is open, if one is. */
-  #sync(): Promise<string> | undefined {
-    if (!this.#isGrouped) return undefined
-    this.#isGrouped = false
-    return new Promise((resolve, reject) => {
-      const place = this.connection.sync(new Control(this.connection, resolve, reject))
-      if (place < 0) reject(refused(place))
+  /** Sends what waits, unless it waits for the answer to BEGIN. What is sent next is of another segment. */
+  #flush(): void {
+    this.#isScheduled = false
+    if (this.#state === 'beginning' || this.#state === 'over' || this.#queue.length === 0) return
+    if (this.#state === 'new') this.#queue.unshift(this.#beginning())
+    const items = this.#queue
+    this.#queue = []
+    const last = items.length - 1
+    let isOpen = false
+    items.forEach((item, i) => {
+      const sent = item._sendOn(this.connection, i < last ? Flag.MEMBER : 0)
+      isOpen = sent ? i < last : isOpen
     })
+    // The last one was refused, and what is in front of it needs an end.
+    if (isOpen) this.connection.sync(new Control('', noop, noop, this.connection))
   }
 
-  /** What is sent next is of no segment. */
-  alone(): void {
-    this.#sync()?.catch(() => undefined)
+  #beginning(): Control {
+    this.#state = 'beginning'
+    return new Control(
+      this.#begin,
+      () => this.#begun(undefined),
+      (error) => this.#begun(error),
+      this.connection,
+    )
   }
 
   #begun(error: PostgresError | undefined): void {
     if (error !== undefined) {
-      this.#beginError = again(error, error.outcome)
-      this.#beginError.message = `BEGIN: ${error.message}`
-    } else if (this.#state === 'beginning') this.#state = 'open'
+      const failure = again(error, error.outcome)
+      failure.message = `BEGIN: ${error.message}`
+      this.#beginError = failure
+      for (const item of this.#queue.splice(0)) item.fail(again(failure, 'NotSent'), 'NotSent')
+    }
+    if (this.#state === 'beginning') this.#state = 'open'
     for (const tell of this.#waiting.splice(0)) tell()
-    for (const [level, statement] of this.#held.splice(0)) this._send(level, statement)
+    // Behind the first statements, whose ends come next.
+    if (this.#queue.length > 0 && !this.#isScheduled) process.nextTick(() => this.#flush())
   }
 
   /** Sees that it has begun on the server, for what can't be of a segment with BEGIN. */
   async ready(level: Level): Promise<void> {
-    if (this.#state === 'over' || this.levels.at(-1) !== level) {
+    if (this.#state === 'over' || level.isOver || this.levels.at(-1) !== level) {
       throw misuse('transaction_over', 'the transaction or savepoint is over, or another one is open in it')
     }
-    if (this.#state === 'new') this.#join()
+    this.#startLevels()
+    if (this.#state === 'new' && this.#queue.length === 0) this.#queue.push(this.#beginning())
+    if (this.#state === 'beginning' && this.#queue.length === 1) this.#sendBegin()
+    this.#flush()
     await this.#answered()
     if (this.#beginError !== undefined) throw again(this.#beginError, 'NotSent')
-    this.#startLevels()
-    this.alone()
+  }
+
+  #sendBegin(): void {
+    const begin = this.#queue.pop()
+    begin?._sendOn(this.connection, 0)
+  }
+
+  /** What is sent next is of no segment with what was. */
+  alone(): void {
+    this.#flush()
   }
 
   #answered(): Promise<void> | undefined {
-    if (this.#state !== 'beginning' || this.#beginError !== undefined) return undefined
+    if (this.#state !== 'beginning') return undefined
     return new Promise((resolve) => this.#waiting.push(resolve))
   }
 
   /** A statement of ours: resolves to its tag. */
-  #control(text: string, flags: number): Promise<string> {
+  #control(text: string): Promise<string> {
     return new Promise((resolve, reject) => {
-      const control = new Control(this.connection, resolve, reject)
-      const place = this.connection.submit(control, flags, text, [])
-      if (place < 0) reject(refused(place))
+      this.#enqueue(new Control(text, resolve, reject, this.connection))
     })
   }
 
@@ -172,8 +188,7 @@ export class Transaction implements Keeper {
     for (const level of this.levels) {
       if (level.isStarted) continue
       level.isStarted = true
-      this.#join()
-      this.#control(`savepoint ${level.name}`, Flag.MEMBER).catch((error) => this._failed(error as PostgresError))
+      this.#quietly(`savepoint ${level.name}`)
     }
   }
 
@@ -188,13 +203,15 @@ export class Transaction implements Keeper {
       const value = await run(level)
       if (this.#failure !== failure) throw rolledBack(this.#failure)
       this.#leave(level)
-      if (level.isStarted && !this.connection.isOver) this.#quietly([`release ${level.name}`])
+      if (level.isStarted) this.#quietly(`release ${level.name}`)
       return value
     } catch (error) {
       this.#leave(level)
-      this.alone()
-      if (level.isStarted && !this.connection.isOver) {
-        this.#quietly([`rollback to ${level.name}`, `release ${level.name}`])
+      // What failed skips all up to its sync point.
+      this.#flush()
+      if (level.isStarted) {
+        this.#quietly(`rollback to ${level.name}`)
+        this.#quietly(`release ${level.name}`)
         this.#failure = failure
       }
       throw error
@@ -206,40 +223,33 @@ export class Transaction implements Keeper {
     while (this.levels.includes(level)) this.levels.pop()
   }
 
-  /** Nobody waits for these; where they fail so does what comes next. */
-  #quietly(texts: readonly string[]): void {
-    this.#join()
-    for (const text of texts) this.#control(text, Flag.MEMBER).catch((error) => this._failed(error as PostgresError))
+  /** Nobody waits for it; where it fails so does what comes next. */
+  #quietly(text: string): void {
+    this.#control(text).catch((error) => this._failed(error as PostgresError))
   }
 
   // --- ends ---
 
   /** `statements` leave in one segment with COMMIT. */
   async commit(statements: readonly Statement[]): Promise<void> {
-    for (const statement of statements) statement.settled().catch(() => undefined)
+    for (const statement of statements) statement.settled().catch(noop)
     this.outermost.isOver = true
-    if (this.#state === 'new') return void (this.#state = 'over')
-    const together = statements.length > 0 && this.#isGrouped
-    if (!together) await this.#answered()
+    if (this.#state === 'new' && this.#queue.length === 0) return void (this.#state = 'over')
     if (this.#beginError !== undefined) throw again(this.#beginError, 'Rejected')
     if (this.#failure?.code === 'left_out') throw rolledBack(this.#failure)
-    if (!together) this.alone()
-    const answer = this.#control('commit', together ? Flag.MEMBER : 0)
-    const settled = together ? this.#sync() : undefined
-    settled?.catch(() => undefined)
+    const answer = this.#control('commit')
+    this.#flush()
     try {
       const tag = await answer
-      await settled
       this.#state = 'over'
       if (tag === 'ROLLBACK') throw rolledBack(this.#failure)
     } catch (error) {
-      throw await this.#notCommitted(error as PostgresError, settled)
+      throw this.#notCommitted(error as PostgresError)
     }
   }
 
   /** What a failed COMMIT comes from. */
-  async #notCommitted(error: PostgresError, settled: Promise<string> | undefined): Promise<PostgresError> {
-    await settled?.catch(() => undefined)
+  #notCommitted(error: PostgresError): PostgresError {
     if (!this.connection.isInTransaction) this.#state = 'over'
     if (this.#beginError !== undefined) return again(this.#beginError, 'Rejected')
     if (error.code === 'aborted' && this.#failure !== undefined) return this.#failure
@@ -250,18 +260,18 @@ export class Transaction implements Keeper {
   /** Undoes all of it, unless it is over. It does not fail: where it can't be said, the connection is gone. */
   async rollback(): Promise<void> {
     for (const level of this.levels) level.isOver = true
-    const { connection } = this
+    const over = misuse('transaction_over', 'the transaction was rolled back before this was sent')
+    for (const item of this.#queue.splice(0)) item.fail(again(over, 'NotSent'), 'NotSent')
     if (this.#state === 'new') this.#state = 'over'
     if (this.#state === 'over') return
     await this.#answered()
-    this.#state = 'over'
-    this.alone()
-    if (connection.isOver || this.#beginError !== undefined) return
-    try {
-      await this.#control('rollback', 0)
-    } catch (error) {
-      connection.destroy(again(error as PostgresError, 'Unknown'))
+    const { connection } = this
+    if (!connection.isOver && this.#beginError === undefined) {
+      const answer = this.#control('rollback')
+      this.#flush()
+      await answer.catch((error) => connection.destroy(again(error as PostgresError, 'Unknown')))
     }
+    this.#state = 'over'
   }
 }
 
@@ -293,15 +303,33 @@ function rolledBack(cause: PostgresError | undefined): PostgresError {
 
 /** A statement of the client's own: its tag is all that is looked at. */
 export class Control implements Receiver {
+  readonly #text: string
   readonly #connection: Connection
   readonly #resolve: (tag: string) => void
   readonly #reject: (error: PostgresError) => void
   #tag = ''
 
-  constructor(connection: Connection, resolve: (tag: string) => void, reject: (error: PostgresError) => void) {
-    this.#connection = connection
+  constructor(
+    text: string,
+    resolve: (tag: string) => void,
+    reject: (error: PostgresError) => void,
+    connection: Connection,
+  ) {
+    this.#text = text
     this.#resolve = resolve
     this.#reject = reject
+    this.#connection = connection
+  }
+
+  /** Whether it was taken. */
+  _sendOn(connection: Connection, flags: number): boolean {
+    const place = connection.submit(this, flags, this.#text, [])
+    if (place < 0) this.#reject(refused(place))
+    return place >= 0
+  }
+
+  fail(error: PostgresError): void {
+    this.#reject(error)
   }
 
   received(start: number, end: number): void {
@@ -325,6 +353,8 @@ export class Control implements Receiver {
     else this.#reject(ended(how, known))
   }
 }
+
+function noop(): void {}
 
 const COMMAND_COMPLETE = 0x43
 const READY_FOR_QUERY = 0x5a

@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict'
+import { createServer, connect, type Server, type Socket } from 'node:net'
+import { test } from 'node:test'
+
+import { postgres } from '../src/modern'
+import { client, failure, url } from './modern/client'
+
+/** Ends the server's side of connections. */
+async function kill(pid: unknown): Promise<void> {
+  const sql = client({ connectionsMax: 1 })
+  await sql`select pg_terminate_backend(${pid as number}, 5000)`
+}
+
+/** A way to the server that can be cut, and how many went through. */
+async function proxy(): Promise<{ url: string; cut: () => void; server: Server; opened: () => number; close: () => void }> {
+  const target = new URL(url)
+  const sockets = new Set<Socket>()
+  let count = 0
+  const server = createServer((near) => {
+    count++
+    const far = connect(Number(target.port || 5432), target.hostname)
+    for (const socket of [near, far]) {
+      sockets.add(socket)
+      socket.on('error', () => undefined)
+      socket.on('close', () => {
+        near.destroy()
+        far.destroy()
+        sockets.delete(socket)
+      })
+    }
+    near.pipe(far)
+    far.pipe(near)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as { port: number }
+  const through = new URL(url)
+  through.hostname = '127.0.0.1'
+  through.port = String(port)
+  through.searchParams.set('sslmode', 'disable')
+  const cut = (): void => sockets.forEach((socket) => socket.destroy())
+  return { url: through.href, cut, server, opened: () => count, close: () => { cut(); server.close() } }
+}
+
+test('a lost connection ends each of its statements once, and the next ones get another', { timeout: 20_000 }, async () => {
+  const sql = client({ connectionsMax: 1 })
+  const pid = (await sql`select pg_backend_pid() as p`.one())['p']
+  const running = [sql`select pg_sleep(100)`, sql`select 1`, sql`select 2`].map((query) => failure(query))
+  await kill(pid)
+  const errors = await Promise.all(running)
+  for (const error of errors) {
+    assert.deepEqual([error.code, error.outcome, error.sqlstate], ['connection_lost', 'Unknown', '57P01'])
+    assert.match(error.message, /^the connection was lost: terminating connection/)
+  }
+  assert.notEqual((await sql`select pg_backend_pid() as p`.one())['p'], pid)
+})
+
+test('an idle connection that is lost goes unnoticed', { timeout: 20_000 }, async () => {
+  const sql = client({ connectionsMax: 1 })
+  const pid = (await sql`select pg_backend_pid() as p`.one())['p']
+  await kill(pid)
+  assert.notEqual((await sql`select pg_backend_pid() as p`.one())['p'], pid)
+})
+
+test('a repeatable statement is sent again when its connection is lost', { timeout: 20_000 }, async () => {
+  const way = await proxy()
+  const sql = client({ url: way.url, connectionsMax: 1 })
+  await sql`select 1`
+  const slow = sql<{ n: number }>`select 1 as n, pg_sleep(0.5)`.repeatable().one()
+  const other = failure(sql`select pg_sleep(0.5)`)
+  await new Promise((resolve) => setImmediate(resolve))
+  way.cut()
+  assert.equal((await slow).n, 1)
+  const error = await other
+  assert.deepEqual([error.code, error.outcome], ['connection_lost', 'Unknown'])
+  assert.equal(way.opened(), 2)
+  await sql.end()
+  way.close()
+})
+
+test('a repeatable statement that never comes through is Unknown, since it may have run', { timeout: 20_000 }, async () => {
+  const way = await proxy()
+  const sql = client({ url: way.url, connectionsMax: 1, waitTimeoutMs: 500 })
+  await sql`select 1`
+  const slow = failure(sql`select pg_sleep(100)`.repeatable())
+  await new Promise((resolve) => setImmediate(resolve))
+  way.cut()
+  way.server.close()
+  const error = await slow
+  assert.equal(error.outcome, 'Unknown')
+  await sql.end({ timeoutMs: 100 })
+})
+
+test('a pipeline and a transaction that lose their connection say so', { timeout: 20_000 }, async () => {
+  const way = await proxy()
+  const sql = client({ url: way.url, connectionsMax: 1 })
+  await sql`select 1`
+  const pipeline = failure(sql.pipeline([sql`select 1`, sql`select pg_sleep(100)`]))
+  await new Promise((resolve) => setImmediate(resolve))
+  way.cut()
+  const first = await pipeline
+  assert.deepEqual([first.code, first.outcome], ['connection_lost', 'Unknown'])
+  const second = await failure(
+    sql.begin(async (tx) => {
+      await tx`select 1`
+      const late = failure(tx`select pg_sleep(100)`)
+      way.cut()
+      assert.equal((await late).code, 'connection_lost')
+      assert.equal((await failure(tx`select 1`)).outcome, 'NotSent')
+    }),
+  )
+  assert.ok(['connection_lost', 'rolled_back'].includes(second.code), second.code)
+  assert.equal((await sql`select 1`).count, 1)
+  await sql.end()
+  way.close()
+})
+
+test('a server that is not there fails what waits', { timeout: 20_000 }, async () => {
+  const sql = client({ url: 'postgres://nobody@127.0.0.1:1/x', waitTimeoutMs: 300 })
+  const error = await failure(sql`select 1`)
+  assert.deepEqual([error.code, error.outcome], ['connect_failed', 'NotSent'])
+  assert.match(error.message, /127\.0\.0\.1:1 can't be reached: connect ECONNREFUSED/)
+})
+
+test('what time does not mend fails at once', { timeout: 20_000 }, async () => {
+  const unknown = new URL(url)
+  unknown.pathname = '/no_such_database'
+  const sql = client({ url: unknown.href })
+  const errors = await Promise.all([failure(sql`select 1`), failure(sql.begin(async () => undefined))])
+  for (const error of errors) assert.deepEqual([error.code, error.outcome], ['3D000', 'NotSent'])
+  const second = client({ password: () => Promise.reject(new Error('vault is shut')) })
+  assert.match((await failure(second`select 1`)).message, /vault is shut/)
+})
+
+test('the next host is tried where one can’t be reached', async () => {
+  const { hostname, port } = new URL(url)
+  const sql = client({ host: `127.0.0.1,${hostname}`, port: `1,${port}`, url })
+  assert.equal((await sql`select 1`).count, 1)
+})
+
+test('a statement that is late ends, and its neighbours are answered', { timeout: 20_000 }, async () => {
+  const sql = client({ connectionsMax: 1 })
+  const late = failure(sql`select pg_sleep(100)`.timeout(50))
+  const behind = sql`select 1 as n`
+  const error = await late
+  assert.deepEqual([error.code, error.outcome], ['timeout', 'Unknown'])
+  assert.equal(error.message, 'the statement was not answered within 50 ms')
+  assert.equal((await behind).count, 1)
+})
+
+test('all statements have the deadline of the settings, and one that waits for a connection was not sent', { timeout: 20_000 }, async () => {
+  const sql = client({ connectionsMax: 1, requestTimeoutMs: 100 })
+  const error = await failure(sql`select pg_sleep(100)`)
+  assert.equal(error.outcome, 'Unknown')
+  const session = await sql.session()
+  const waits = await failure(sql`select 1`)
+  assert.deepEqual([waits.code, waits.outcome], ['timeout', 'NotSent'])
+  session.release()
+  assert.equal((await sql`select 1`.timeout(5000)).count, 1)
+})
+
+test('a signal stops a statement at the server, or keeps it from being sent', { timeout: 20_000 }, async () => {
+  const sql = client({ connectionsMax: 1 })
+  await sql`select 1`
+  const stop = new AbortController()
+  const running = failure(sql`select pg_sleep(100)`.signal(stop.signal))
+  const behind = sql`select 1`
+  await new Promise((resolve) => setTimeout(resolve, 20))
+  stop.abort(new Error('enough'))
+  const error = await running
+  assert.deepEqual([error.name, error.code, error.outcome], ['AbortError', 'ABORT_ERR', 'Rejected'])
+  assert.equal((error.cause as Error).message, 'enough')
+  assert.equal((await behind).count, 1)
+  const before = await failure(sql`select 1`.signal(AbortSignal.abort()))
+  assert.deepEqual([before.code, before.outcome], ['ABORT_ERR', 'NotSent'])
+})
+
+test('a deadline in a transaction fails the transaction', { timeout: 20_000 }, async () => {
+  const sql = client({ connectionsMax: 1 })
+  const error = await failure(
+    sql.begin(async (tx) => {
+      await tx`select 1`
+      assert.equal((await failure(tx`select pg_sleep(100)`.timeout(50))).outcome, 'Unknown')
+    }),
+  )
+  assert.equal(error.code, 'rolled_back')
+  assert.equal((await sql`select 1`).count, 1)
+})
+
+test('an ended client refuses, and ends when all is answered', { timeout: 20_000 }, async () => {
+  const sql = postgres({ url })
+  const running = sql`select pg_sleep(0.2), 1 as n`.send()
+  const first = sql.end()
+  const error = await failure(sql`select 1`)
+  assert.deepEqual([error.code, error.outcome], ['closed', 'NotSent'])
+  assert.equal((await failure(sql.begin(async () => 1))).code, 'closed')
+  await Promise.allSettled([running])
+  await Promise.all([first, sql.end()])
+  const never = postgres({ url })
+  await never.end()
+})
+
+test('an end with a limit cuts what is left', { timeout: 20_000 }, async () => {
+  const sql = postgres({ url })
+  await sql`select 1`
+  const running = failure(sql`select pg_sleep(100)`)
+  await new Promise((resolve) => setImmediate(resolve))
+  await sql.end({ timeoutMs: 50 })
+  const error = await running
+  assert.deepEqual([error.code, error.outcome], ['connection_lost', 'Unknown'])
+})
+
+test('a client is disposed of by its scope', async () => {
+  let kept
+  {
+    await using sql = postgres({ url })
+    kept = sql
+    await using session = await sql.session()
+    assert.equal((await session`select 1`).count, 1)
+  }
+  assert.equal((await failure(kept`select 1`)).code, 'closed')
+})
+
+test('notices come to whoever wants them', async () => {
+  const notices: string[] = []
+  const sql = client({ onNotice: ({ message }) => notices.push(message) })
+  await sql`do $$ begin raise notice 'hello'; end $$`
+  assert.deepEqual(notices, ['hello'])
+})

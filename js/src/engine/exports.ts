@@ -40,6 +40,20 @@ export interface Exports {
   onetrip_postgres_status(connection: number): number
   onetrip_in_flight(connection: number): number
   onetrip_queued(connection: number): number
+  onetrip_redis_new(now: number, settings: number, len: number): number
+  onetrip_redis_submit(
+    connection: number,
+    now: number,
+    token: number,
+    flags: number,
+    replies: number,
+    textLen: number,
+    len: number,
+    timeout: number,
+  ): number
+  onetrip_redis_look(command: number, len: number, traits: number): void
+  onetrip_redis_slot(key: number, len: number): number
+  onetrip_redis_outcome(error: number, len: number, leaves: number): number
   onetrip_pool_new(now: number, settings: number, len: number, seed: number): number
   onetrip_pool_free(pool: number): void
   onetrip_pool_checkout(pool: number, now: number, token: number, timeout: number): number
@@ -107,13 +121,31 @@ export const PoolCause = { LINE_FULL: 1, DEADLINE: 2, OPEN_FAILED: 3, CLOSED: 4 
 export const Condition = { CLEAN: 0, DIRTY: 1, DIRTY_HOLDING: 2, BROKEN: 3 } as const
 
 /** Messages that belong to no request. */
-export const Event = { NOTICE: 1, NOTIFICATION: 2, PARAMETER_STATUS: 3 } as const
+export const Event = { NOTICE: 1, NOTIFICATION: 2, PARAMETER_STATUS: 3, PUSH: 4 } as const
 
 /** Why a connection ended. */
 export const Close = { HOST: 1, SERVER: 2, VIOLATION: 3, STALLED: 4, LOGIN: 5 } as const
 
 /** What a request is. */
 export const Flag = { SIMPLE: 1, BINARY: 2, MEMBER: 4, UNPREPARED: 8 } as const
+
+/** What commands of Redis are. */
+export const RedisFlag = { LEAVES: 1, CONFIRMED: 2 } as const
+
+/** What is known of a command of Redis, and by how many bits its place is shifted. */
+export const Traits = {
+  KNOWN: 1,
+  READONLY: 2,
+  WRITE: 4,
+  LEAVES: 8,
+  NO_MULTI: 16,
+  KEYS_KNOWN: 32,
+  DEPENDS: 64,
+  PLACE_SHIFT: 8,
+} as const
+
+/** Where a command of Redis may go. */
+export const Place = { SHARED: 0, OWN: 1, SESSION: 2, NOWHERE: 3 } as const
 
 /** How a cancel ended: no byte of it was sent, the server closed its socket, or nobody knows. */
 export const CancelEnd = { NOT_SENT: 0, CLOSED: 1, LOST: 2 } as const

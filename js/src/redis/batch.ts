@@ -1,0 +1,59 @@
+import { End, OUTCOMES, type Outcome } from '../engine/exports'
+import type { RedisReceiver } from '../engine/redis-link'
+import type { Call } from './call'
+import { RedisError } from './error'
+import { begin, position } from './reply'
+
+/** Whom to tell of calls that ended without a reply. */
+export interface Mourner {
+  /** Why the connection ended, if it did. */
+  readonly reason: RedisError | undefined
+  /** A call has no reply. It may be sent again. */
+  lost(call: Call, outcome: Outcome, error: RedisError): void
+  /** A script failed: the server may not know it. */
+  doubtScripts(): void
+  /** Calls were answered. */
+  answered(count: number): void
+}
+
+/** Calls that share a request of the engine: what one turn has made. Each has a reply of its own, errors among them. */
+export class Batch implements RedisReceiver {
+  readonly calls: Call[] = []
+  readonly #mourner: Mourner
+  #next = 0
+
+  constructor(mourner: Mourner) {
+    this.#mourner = mourner
+  }
+
+  received(start: number, end: number): void {
+    const { calls } = this
+    const before = this.#next
+    begin(start)
+    while (position() < end) {
+      const call = calls[this.#next++]
+      if (call === undefined) break
+      call.take()
+      if (call.script !== undefined && call.failed) this.#mourner.doubtScripts()
+    }
+    this.#mourner.answered(this.#next - before)
+  }
+
+  ended(how: number, outcome: number, start: number, end: number): void {
+    // An error of a request of one command is the reply to it.
+    if ((how === End.COMPLETE || how === End.SERVER) && end > start) this.received(start, end)
+    const { calls } = this
+    if (this.#next >= calls.length) return
+    const known = OUTCOMES[outcome] ?? 'Unknown'
+    this.#mourner.answered(calls.length - this.#next)
+    for (; this.#next < calls.length; this.#next++) this.#lost(calls[this.#next] as Call, how, known)
+  }
+
+  #lost(call: Call, how: number, outcome: Outcome): void {
+    if (call.settled) return
+    if (how === End.DEADLINE) return call.expire(outcome)
+    this.#mourner.lost(call, outcome, this.#mourner.reason ?? ENDED)
+  }
+}
+
+const ENDED = new RedisError('the connection ended', 'connection_ended', 'Unknown')

@@ -1,0 +1,199 @@
+import type { Outcome } from '../engine/exports'
+import { type Argument, sizeOf } from './encode'
+import { aborted, RedisError } from './error'
+import { begin, next, position, type Reply, skip } from './reply'
+import type { Spec } from './spec'
+
+/** What is made of a reply for its caller. */
+export type Shape = (reply: Reply, bytes: boolean) => unknown
+
+/** How a call is to be treated. */
+export interface How {
+  /** Strings are answered as bytes. */
+  readonly bytes: boolean
+  /** Running it twice does no harm. */
+  readonly repeatable: boolean
+  /** In milliseconds, from when it is made; 0 for none. */
+  readonly timeout: number
+  readonly signal: AbortSignal | undefined
+}
+
+/** A script that a call names by its hash. */
+export interface ScriptText {
+  readonly text: string
+  readonly sha: string
+}
+
+/** One command on its way, and who waits for its reply. */
+export class Call {
+  readonly spec: Spec
+  readonly args: readonly Argument[]
+  readonly how: How
+  readonly deadline: number
+  readonly script: ScriptText | undefined
+  /** What it did before an error stands. */
+  leaves: boolean
+  readonly #shape: Shape | undefined
+  readonly #resolve: (value: unknown) => void
+  readonly #reject: (error: RedisError) => void
+  #settled = false
+  /** The server has answered it. */
+  replied = false
+  /** It ended with an error. */
+  failed = false
+  /** Is told when it has ended. */
+  done: (() => void) | undefined
+  #abort: (() => void) | undefined
+  /** Takes it back from where it is, if no byte of it was sent. */
+  takeBack: (() => boolean) | undefined
+  /** How often it was sent again. */
+  repeats = 0
+
+  constructor(
+    spec: Spec,
+    args: readonly Argument[],
+    how: How,
+    shape: Shape | undefined,
+    resolve: (value: unknown) => void,
+    reject: (error: RedisError) => void,
+    script?: ScriptText,
+  ) {
+    this.spec = spec
+    this.args = args
+    this.how = how
+    this.script = script
+    this.leaves = spec.leaves
+    this.deadline = how.timeout === 0 ? Infinity : performance.now() + how.timeout
+    this.#shape = shape
+    this.#resolve = resolve
+    this.#reject = reject
+    if (how.signal !== undefined) this.#listen(how.signal)
+  }
+
+  /** Its caller has its answer. */
+  get settled(): boolean {
+    return this.#settled
+  }
+
+  /** How many replies come to it. */
+  get replies(): number {
+    return 1
+  }
+
+  /** The most bytes that it takes. Throws where it can't be sent. */
+  size(): number {
+    const script = this.script === undefined ? 0 : 3 * this.script.text.length + 64
+    return script + sizeOf(this.spec.words, this.args, this.spec.name)
+  }
+
+  /** Takes the reply that comes next. */
+  take(): void {
+    const start = position()
+    this.replied = true
+    let reply: Reply
+    try {
+      reply = next(this.how.bytes, this.leaves, this.spec.name)
+      if (this.#shape !== undefined && !(reply instanceof RedisError)) {
+        return this.resolve(this.#shape(reply, this.how.bytes))
+      }
+    } catch (cause) {
+      begin(skip(start))
+      const message = `the reply to ${this.spec.name} can't be read: ${(cause as Error).message}`
+      return this.reject(new RedisError(message, 'unreadable', 'Applied', this.spec.name, cause))
+    }
+    if (reply instanceof RedisError) this.reject(reply)
+    else this.resolve(reply)
+  }
+
+  resolve(value: unknown): void {
+    if (this.#settled) return
+    this.#settle()
+    this.#resolve(value)
+  }
+
+  reject(error: RedisError): void {
+    if (this.#settled) return
+    this.failed = true
+    this.#settle()
+    this.#reject(error)
+  }
+
+  /** It ends without a reply. */
+  fail(error: RedisError, outcome: Outcome): void {
+    this.reject(error.with(outcome, this.spec.name))
+  }
+
+  /** Its time is over. */
+  expire(outcome: Outcome): void {
+    const message = `${this.spec.name} was not answered within ${this.how.timeout} ms`
+    this.reject(new RedisError(message, 'deadline', outcome, this.spec.name))
+  }
+
+  #settle(): void {
+    this.#settled = true
+    this.#abort?.()
+    this.done?.()
+  }
+
+  #listen(signal: AbortSignal): void {
+    const give = (): void => {
+      if (this.#settled) return
+      const outcome = this.takeBack?.() === true ? 'NotSent' : 'Unknown'
+      this.reject(aborted(signal, outcome, this.spec.name))
+    }
+    signal.addEventListener('abort', give)
+    this.#abort = () => signal.removeEventListener('abort', give)
+  }
+}
+
+/** A command that is confirmed by pushes, one for each of its arguments. */
+export class Confirmation extends Call {
+  #left: number
+
+  constructor(
+    spec: Spec,
+    args: readonly Argument[],
+    how: How,
+    resolve: (value: unknown) => void,
+    reject: (error: RedisError) => void,
+  ) {
+    super(spec, args, how, undefined, resolve, reject)
+    this.#left = args.length
+  }
+
+  override get replies(): number {
+    return this.args.length
+  }
+
+  override take(): void {
+    const reply = next(false, false, this.spec.name)
+    this.replied = true
+    if (reply instanceof RedisError) this.reject(reply)
+    else if (--this.#left === 0) this.resolve(undefined)
+  }
+}
+
+let resolver: (value: unknown) => void
+let rejecter: (error: RedisError) => void
+
+/** One function for all promises: what it is handed is used before the next is made. */
+const executor = (resolve: (value: unknown) => void, reject: (error: RedisError) => void): void => {
+  resolver = resolve
+  rejecter = reject
+}
+
+/** A call, and the promise of its reply. */
+export function promised(
+  spec: Spec,
+  args: readonly Argument[],
+  how: How,
+  shape: Shape | undefined,
+  send: (call: Call) => void,
+  script?: ScriptText,
+): Promise<unknown> {
+  const promise = new Promise<unknown>(executor)
+  const call = new Call(spec, args, how, shape, resolver, rejecter, script)
+  if (how.signal?.aborted === true) call.reject(aborted(how.signal, 'NotSent', spec.name))
+  else send(call)
+  return promise
+}

@@ -1,0 +1,163 @@
+import { memory } from '../engine/memory'
+import { misuse } from './error'
+
+/** What can be one argument of a command: strings as UTF-8, bytes as they are, numbers in decimal. */
+export type Argument = string | number | bigint | Uint8Array
+
+/** The longest command name and array length with what stands around them. */
+const HEAD_MAX = 32
+
+/** The most bytes of an argument's own line and end. */
+const LINES_MAX = 16
+
+/** Texts up to so many characters are copied here; a call into Node costs more than that. */
+const SHORT = 40
+
+/** Servers take no longer arguments, unless they are told otherwise. */
+const ARGUMENT_BYTES_MAX = 512 * 1024 * 1024
+
+/** Servers before 7.0 take no more arguments. */
+const ARGUMENTS_MAX = 1024 * 1024
+
+/** The words of a command's name as they stand on the wire, without the length of the array. */
+export class Words {
+  readonly bytes: Buffer
+  readonly count: number
+  /** With the length of the array, by how many arguments follow. */
+  readonly #heads: Uint8Array[] = []
+
+  constructor(name: string) {
+    const words = name.split(' ')
+    this.count = words.length
+    this.bytes = Buffer.from(words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join(''))
+  }
+
+  /** All in front of so many arguments. */
+  head(args: number): Uint8Array {
+    const head = this.#heads[args]
+    if (head !== undefined) return head
+    const made = Buffer.concat([Buffer.from(`*${this.count + args}\r\n`), this.bytes])
+    if (args < 16) this.#heads[args] = made
+    return made
+  }
+}
+
+/** At most so many bytes does a command need. UTF-8 has at most three for each unit of UTF-16. Refuses what can't be sent. */
+export function sizeOf(words: Words, args: readonly Argument[], name: string): number {
+  let size = HEAD_MAX + words.bytes.length
+  for (let i = 0; i < args.length; i++) {
+    const arg = args[i]
+    if (typeof arg === 'string') size += LINES_MAX + 3 * arg.length
+    else if (typeof arg === 'number') size += LINES_MAX + 32
+    else if (arg instanceof Uint8Array) size += LINES_MAX + arg.length
+    else if (typeof arg === 'bigint') size += LINES_MAX + arg.toString().length
+    else throw wrongArgument(arg, i, name)
+  }
+  if (size > ARGUMENT_BYTES_MAX || args.length + words.count > ARGUMENTS_MAX) check(args, name)
+  return size
+}
+
+function wrongArgument(arg: unknown, index: number, name: string): Error {
+  const kind = arg === null ? 'null' : Array.isArray(arg) ? 'an array' : `of type ${typeof arg}`
+  const message = `argument ${index + 1} of ${name} is ${kind}: use a string, a number, a bigint or bytes`
+  return misuse('wrong_argument', message, name)
+}
+
+/** Refuses what a server would end the connection for. */
+function check(args: readonly Argument[], name: string): void {
+  if (args.length >= ARGUMENTS_MAX) {
+    const message = `a command of ${args.length} arguments has more than ${ARGUMENTS_MAX}`
+    throw misuse('too_many_arguments', message, name)
+  }
+  for (const arg of args) {
+    const len = typeof arg === 'string' ? Buffer.byteLength(arg) : arg instanceof Uint8Array ? arg.length : 0
+    if (len > ARGUMENT_BYTES_MAX) {
+      const message = `an argument of ${len} bytes is longer than the ${ARGUMENT_BYTES_MAX} that servers take of one`
+      throw misuse('argument_too_large', message, name)
+    }
+  }
+}
+
+/** Writes a command where there is room for it, and returns where it ends. */
+export function write(at: number, words: Words, args: readonly Argument[]): number {
+  const { bytes } = memory
+  const head = words.head(args.length)
+  const { length } = head
+  for (let i = 0; i < length; i++) bytes[at + i] = head[i] as number
+  at += length
+  for (let i = 0; i < args.length; i++) at = writeArgument(bytes, at, args[i] as Argument)
+  return at
+}
+
+function writeArgument(bytes: Uint8Array, at: number, arg: Argument): number {
+  if (typeof arg === 'string') return writeText(bytes, at, arg)
+  if (typeof arg === 'number') return writeText(bytes, at, numeral(arg))
+  if (typeof arg === 'bigint') return writeText(bytes, at, arg.toString())
+  const body = writeLength(bytes, at, arg.length)
+  bytes.set(arg, body)
+  return writeEnd(bytes, body + arg.length)
+}
+
+/** As Redis reads numbers: without exponents where they are whole. */
+function numeral(value: number): string {
+  if (Number.isInteger(value) && Math.abs(value) >= 1e21) return BigInt(value).toString()
+  if (Number.isFinite(value)) return `${value}`
+  return Number.isNaN(value) ? 'nan' : value > 0 ? 'inf' : '-inf'
+}
+
+function writeText(bytes: Uint8Array, at: number, text: string): number {
+  const { length } = text
+  if (length <= SHORT) {
+    const body = writeLength(bytes, at, length)
+    let i = 0
+    for (; i < length; i++) {
+      const code = text.charCodeAt(i)
+      if (code > 0x7f) break
+      bytes[body + i] = code
+    }
+    if (i === length) return writeEnd(bytes, body + length)
+  }
+  return writeLongText(bytes, at, text)
+}
+
+/** Writes the text where it lies if it is as long in bytes as in characters, and moves it otherwise. */
+function writeLongText(bytes: Uint8Array, at: number, text: string): number {
+  const guess = writeLength(bytes, at, text.length)
+  const len = memory.buffer.utf8Write(text, guess)
+  if (len !== text.length) {
+    const body = at + 3 + digits(len)
+    if (body !== guess) bytes.copyWithin(body, guess, guess + len)
+    writeLength(bytes, at, len)
+    return writeEnd(bytes, body + len)
+  }
+  return writeEnd(bytes, guess + len)
+}
+
+function digits(value: number): number {
+  let count = 1
+  for (; value >= 10; count++) value = (value / 10) | 0
+  return count
+}
+
+/** The line in front of an argument. */
+function writeLength(bytes: Uint8Array, at: number, len: number): number {
+  bytes[at++] = 0x24
+  if (len < 10) {
+    bytes[at++] = 0x30 + len
+  } else if (len < 100) {
+    const tens = (len / 10) | 0
+    bytes[at++] = 0x30 + tens
+    bytes[at++] = 0x30 + len - 10 * tens
+  } else {
+    const end = at + digits(len)
+    for (let i = end; i > at; len = (len / 10) | 0) bytes[--i] = 0x30 + (len % 10)
+    at = end
+  }
+  return writeEnd(bytes, at)
+}
+
+function writeEnd(bytes: Uint8Array, at: number): number {
+  bytes[at] = 0x0d
+  bytes[at + 1] = 0x0a
+  return at + 2
+}

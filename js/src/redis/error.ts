@@ -1,0 +1,44 @@
+import type { Outcome } from '../engine/exports'
+
+/** Why a command failed, and what is known of its effect. */
+export class RedisError extends Error {
+  override readonly name = 'RedisError'
+  /**
+   * What programs tell errors apart by: the first word of a server's error (`WRONGTYPE`, `ERR`, …), in capitals; or in small
+   * letters what happened on this side (`connection_ended`, `deadline`, `queue_full`, …).
+   */
+  readonly code: string
+  /** What is known of the effect: the same four words in every language. */
+  readonly outcome: Outcome
+  /** The name of the command. */
+  readonly command: string | undefined
+
+  constructor(message: string, code: string, outcome: Outcome, command?: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.code = code
+    this.outcome = outcome
+    this.command = command
+  }
+
+  /** The same error for another command, or with another outcome. */
+  with(outcome: Outcome, command: string | undefined): RedisError {
+    return new RedisError(this.message, this.code, outcome, command, this.cause)
+  }
+}
+
+/** The caller gave up: its signal was aborted. */
+export function aborted(signal: AbortSignal, outcome: Outcome, command: string): RedisError {
+  const message = 'the operation was aborted'
+  return new RedisError(message, 'ABORT_ERR', outcome, command, signal.reason)
+}
+
+/** The error of what is wrong on this side, of which nothing was sent. */
+export function misuse(code: string, message: string, command?: string): RedisError {
+  return new RedisError(message, code, 'NotSent', command)
+}
+
+/** The error of a server, by its text. */
+export function fromText(text: string, outcome: Outcome, command?: string): RedisError {
+  const space = text.indexOf(' ')
+  return new RedisError(text, space < 0 ? text : text.slice(0, space), outcome, command)
+}

@@ -1,0 +1,42 @@
+import { Client } from './client'
+import { configOf, type RedisOptions } from './config'
+import { Node } from './core'
+
+export type { CallOptions } from './client'
+export { Client } from './client'
+export type {
+  Commands,
+  Entry,
+  Fields,
+  Key,
+  ScanOptions,
+  Scanned,
+  Scored,
+  SetOptions,
+  Streams,
+  XAddOptions,
+  XReadOptions,
+  ZAddOptions,
+  ZRangeOptions,
+} from './commands'
+export type { RedisOptions } from './config'
+export type { Argument } from './encode'
+export { RedisError } from './error'
+export type { List, Results } from './list'
+export type { Reply } from './reply'
+export type { Script } from './script'
+export { Session } from './session'
+export type { CommandWords, StreamOptions } from './stream'
+export type { Message } from './subscription'
+export { Subscription } from './subscription'
+
+/**
+ * A client of Redis or Valkey: by a URL (`redis://`, `rediss://` for TLS, `unix:`), or by options. It connects when the
+ * first command is sent.
+ */
+export function redis(options?: string | RedisOptions): Client {
+  const config = configOf(options)
+  const core = new Node(config, config.servers)
+  const how = { bytes: false, repeatable: false, timeout: config.requestTimeout, signal: undefined }
+  return new Client<false>(core, how)
+}

@@ -1,0 +1,63 @@
+import { connect, type Socket } from 'node:net'
+import { connect as connectTls } from 'node:tls'
+import { isIP } from 'node:net'
+
+import type { Config, Server } from './config'
+import { RedisError } from './error'
+
+/** How a server is called in messages. */
+export function nameOf(server: Server): string {
+  if ('path' in server) return server.path
+  return server.host.includes(':') ? `[${server.host}]:${server.port}` : `${server.host}:${server.port}`
+}
+
+/** Opens a socket, and TLS on it if there is to be TLS. Returns what gives it up. */
+export function open(
+  config: Config,
+  server: Server,
+  opened: (socket: Socket) => void,
+  failed: (error: RedisError) => void,
+): () => void {
+  const socket = begin(config, server)
+  const end = (error: RedisError | undefined): void => {
+    clearTimeout(timer)
+    socket.removeAllListeners()
+    // What still comes of it is nobody's.
+    socket.on('error', () => {})
+    socket.destroy()
+    if (error !== undefined) failed(error)
+  }
+  const timer = setTimeout(() => end(tooSlow(config, server)), config.connectTimeout)
+  socket.once('error', (cause) => {
+    const message = `the connection to ${nameOf(server)} could not be opened: ${cause.message || String(cause)}`
+    end(new RedisError(message, 'connect_failed', 'NotSent', undefined, cause))
+  })
+  socket.once('close', () => {
+    const message = `the connection to ${nameOf(server)} ended before it could be used`
+    end(new RedisError(message, 'connect_failed', 'NotSent'))
+  })
+  socket.once(config.tls !== undefined && !('path' in server) ? 'secureConnect' : 'connect', () => {
+    clearTimeout(timer)
+    socket.removeAllListeners('error')
+    socket.removeAllListeners('close')
+    opened(socket)
+  })
+  return () => end(undefined)
+}
+
+function begin(config: Config, server: Server): Socket {
+  if ('path' in server) return connect({ path: server.path })
+  const { host, port } = server
+  const transport = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }
+  if (config.tls === undefined) return connect(transport)
+  // An address is no name (RFC 6066, section 3).
+  const name = isIP(host) === 0 ? { servername: host } : {}
+  const socket = connectTls({ ...name, ...config.tls, ...transport })
+  return socket.setNoDelay(true)
+}
+
+function tooSlow(config: Config, server: Server): RedisError {
+  const tls = config.tls === undefined ? ', does it have TLS (redis:// is without)' : ''
+  const message = `${nameOf(server)} did not become a usable connection in time: can it be reached${tls}, and is connectTimeout long enough?`
+  return new RedisError(message, 'connect_timeout', 'NotSent')
+}

@@ -1,0 +1,134 @@
+import { Condition, PoolCause } from '../engine/exports'
+import { Lender } from '../engine/lender'
+import type { Config, Server } from './config'
+import { Connection, type Seat } from './connection'
+import { closedError } from './line'
+import { misuse, RedisError } from './error'
+
+/** A connection that is lent to one caller. */
+export interface Lease {
+  readonly connection: Connection
+  /** Gives it back. A spoiled one is closed. */
+  release(spoiled: boolean): void
+}
+
+/** Connections that are lent to one caller at a time: to sessions, to what blocks, to streams. The pool of the engine says which. */
+export class Own {
+  readonly #config: Config
+  readonly #server: Server
+  readonly #lender: Lender
+  readonly #connections = new Map<number, Connection>()
+  readonly #purpose: { readonly readonly?: boolean }
+  #lastError: RedisError | undefined
+  #isClosed = false
+  #closing: (() => void)[] = []
+
+  constructor(config: Config, server: Server, purpose: { readonly readonly?: boolean }) {
+    this.#config = config
+    this.#server = server
+    this.#purpose = purpose
+    const settings: [string, number][] = [
+      ['connections_max', config.connectionsMax],
+      ['wait_timeout_ms', config.waitTimeout],
+      ['idle_timeout_ms', config.idleTimeout],
+      ['lifetime_ms', 0],
+      ['backoff_min_ms', 50],
+      ['backoff_max_ms', 5000],
+    ]
+    this.#lender = new Lender(settings, {
+      open: (number) => this.#open(number),
+      reset: () => {},
+      close: (number) => this.#close(number),
+      closed: () => this.#closing.splice(0).forEach((resolve) => resolve()),
+    })
+  }
+
+  /** A connection to oneself, at once or when there is one. Returns what gives up waiting; undefined if it is too late. */
+  borrow(timeout: number, served: (lease: Lease) => void, failed: (error: RedisError) => void): () => boolean {
+    if (this.#isClosed) {
+      failed(closedError())
+      return () => false
+    }
+    const token = this.#lender.checkout(
+      {
+        served: (number) => {
+          const connection = this.#connections.get(number)
+          if (connection?.isReady === true) return served(this.#lease(number, connection))
+          if (connection !== undefined) this.#lender.release(number, Condition.BROKEN)
+          this.borrow(timeout, served, failed)
+        },
+        failed: (cause) => failed(this.#failure(cause)),
+      },
+      Math.min(timeout, this.#config.waitTimeout),
+    )
+    return () => this.#lender.giveUp(token)
+  }
+
+  #lease(number: number, connection: Connection): Lease {
+    let released = false
+    return {
+      connection,
+      release: (spoiled) => {
+        if (released) return
+        released = true
+        const clean = !spoiled && connection.isReady && connection.unanswered === 0
+        this.#lender.release(number, clean ? Condition.CLEAN : Condition.BROKEN)
+        if (!clean) this.#close(number)
+      },
+    }
+  }
+
+  /** Closes what nobody uses, and the others when they come back. */
+  close(): Promise<void> {
+    this.#isClosed = true
+    return new Promise((resolve) => {
+      this.#closing.push(resolve)
+      this.#lender.close()
+    })
+  }
+
+  /** Ends all of them now. */
+  destroy(error: RedisError): void {
+    for (const connection of this.#connections.values()) connection.abort(error)
+  }
+
+  #open(number: number): void {
+    const seat: Seat = {
+      ready: (connection) => this.#lender.opened(number, connection.address),
+      drained: () => {},
+      push: () => {},
+      again: () => false,
+      returned: (calls) => {
+        const error = misuse('queue_full', 'the connection takes no more: wait for replies')
+        calls.forEach((call) => call.fail(this.#connections.get(number)?.reason ?? error, 'NotSent'))
+      },
+      answered: () => {},
+      ended: (connection, error, permanent) => this.#ended(number, connection, error, permanent),
+    }
+    this.#connections.set(number, new Connection(this.#config, this.#server, this.#purpose, seat))
+  }
+
+  #ended(number: number, connection: Connection, error: RedisError, permanent: boolean): void {
+    if (this.#connections.get(number) !== connection) return
+    this.#connections.delete(number)
+    this.#lastError = error
+    if (connection.protocol === 0) this.#lender.openFailed(number, permanent)
+    else this.#lender.lost(number)
+  }
+
+  #close(number: number): void {
+    const connection = this.#connections.get(number)
+    this.#connections.delete(number)
+    if (connection === undefined) return
+    if (connection.unanswered > 0) connection.abort(closedError())
+    else connection.end()
+  }
+
+  #failure(cause: number): RedisError {
+    if (cause === PoolCause.OPEN_FAILED && this.#lastError !== undefined) return this.#lastError
+    if (cause === PoolCause.CLOSED) return closedError()
+    if (cause === PoolCause.LINE_FULL) return misuse('queue_full', 'too many callers wait for a connection')
+    const message = `no connection was free in time: ${this.#config.connectionsMax} are lent (connectionsMax)`
+    return new RedisError(message, 'no_connection', 'NotSent')
+  }
+}

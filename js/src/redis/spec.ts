@@ -1,0 +1,100 @@
+import { Place, Traits } from '../engine/exports'
+import { memory } from '../engine/memory'
+import { type Argument, sizeOf, Words, write } from './encode'
+
+/** What is known of a command before it is sent: the table of the engine says so. */
+export interface Known {
+  /** It reads data and changes none. */
+  readonly readonly: boolean
+  /** What it did before an error stands. */
+  readonly leaves: boolean
+  /** One of `Place`. */
+  readonly place: number
+  /** What to do instead where it can't be sent. */
+  readonly advice: string
+}
+
+/** Words of the traits of a command: bits, keys, first key, slot, other key, and the advice with its length in front. */
+const WORDS = 7
+
+/** Where it lies for the time of a call. */
+let traits = 0
+
+/** A command by its name, in capitals; a subcommand stands behind a space. */
+export class Spec implements Known {
+  readonly name: string
+  readonly words: Words
+  readonly readonly: boolean
+  readonly leaves: boolean
+  readonly place: number
+  readonly advice: string
+  readonly #depends: boolean
+
+  constructor(name: string) {
+    this.name = name
+    this.words = new Words(name)
+    const { bits, known } = look(this.words, [], name)
+    this.readonly = known.readonly
+    this.leaves = known.leaves
+    this.place = known.place
+    this.advice = known.advice
+    this.#depends = (bits & Traits.DEPENDS) !== 0
+  }
+
+  /** The same with its arguments, where those matter. */
+  with(args: readonly Argument[]): Known {
+    return this.#depends ? look(this.words, args, this.name).known : this
+  }
+
+  /** The hash slot of its keys, and which argument lies in another one; undefined where it has none. */
+  slot(args: readonly Argument[]): { slot: number; first: number; other: number } | undefined {
+    look(this.words, args, this.name)
+    const at = traits >>> 2
+    const [keys, first, slot, other] = memory.words.subarray(at + 1, at + 5)
+    if (!keys) return undefined
+    const { count } = this.words
+    return { slot: slot ?? 0, first: (first ?? 0) - count, other: other ? other - count : -1 }
+  }
+}
+
+function look(words: Words, args: readonly Argument[], name: string): { bits: number; known: Known } {
+  const { engine } = memory
+  if (traits === 0) traits = engine.onetrip_alloc(WORDS * 4)
+  const size = sizeOf(words, args, name)
+  const start = engine.onetrip_alloc(size)
+  memory.refresh()
+  const end = write(start, words, args)
+  engine.onetrip_redis_look(start, end - start, traits)
+  engine.onetrip_free(start, size)
+  memory.refresh()
+  const [bits = 0, , , , , len = 0, advice = 0] = memory.words.subarray(traits >>> 2)
+  const known = {
+    readonly: (bits & Traits.READONLY) !== 0,
+    leaves: (bits & Traits.LEAVES) !== 0,
+    place: bits >>> Traits.PLACE_SHIFT,
+    advice: len === 0 ? '' : memory.text(advice, advice + len),
+  }
+  return { bits, known }
+}
+
+const specs = new Map<string, Spec>()
+
+/** Programs have few names of commands. One that makes them up as it goes is not helped by knowing them. */
+const SPECS_MAX = 4096
+
+/** What is known of a command by its name, in any case. */
+export function specOf(name: string): Spec {
+  const known = specs.get(name)
+  if (known !== undefined) return known
+  const tidy = name.trim().replace(/\s+/g, ' ').toUpperCase()
+  const spec = specs.get(tidy) ?? new Spec(tidy)
+  if (specs.size >= SPECS_MAX) specs.clear()
+  specs.set(tidy, spec)
+  specs.set(name, spec)
+  return spec
+}
+
+/** Whether a command may share a connection with others. */
+export function isShared(known: Known): boolean {
+  return known.place === Place.SHARED
+}

@@ -1,0 +1,174 @@
+import { Call, Confirmation, type How } from './call'
+import type { Config, Server } from './config'
+import type { Connection } from './connection'
+import { Line } from './line'
+import { begin, next } from './reply'
+import { specOf } from './spec'
+
+/** Channels by name, by pattern, and those of a hash slot. */
+export type Family = 'channel' | 'pattern' | 'shard'
+
+/** Who reads messages. */
+export interface Reader {
+  take(channel: Buffer, pattern: Buffer | undefined, payload: Buffer): void
+  /** The connection was lost. */
+  lost(): void
+  /** No more messages come. */
+  end(): void
+}
+
+const HOW: How = { bytes: false, repeatable: false, timeout: 0, signal: undefined }
+
+const VERBS = {
+  channel: ['SUBSCRIBE', 'UNSUBSCRIBE'],
+  pattern: ['PSUBSCRIBE', 'PUNSUBSCRIBE'],
+  shard: ['SSUBSCRIBE', 'SUNSUBSCRIBE'],
+} as const
+
+/** A channel, and who reads it. */
+interface Channel {
+  readonly family: Family
+  readonly name: Buffer
+  readonly readers: Set<Reader>
+}
+
+/** Which channels a client is subscribed to: on the shared connection, or with RESP2 on one that is there for that. */
+export class Subscriptions {
+  readonly #config: Config
+  readonly #servers: readonly Server[]
+  readonly #shared: Line
+  #own: Line | undefined
+  readonly #channels = new Map<string, Channel>()
+  readonly #readers = new Set<Reader>()
+  #isClosed = false
+
+  constructor(config: Config, servers: readonly Server[], shared: Line) {
+    this.#config = config
+    this.#servers = servers
+    this.#shared = shared
+  }
+
+  /** The shared connection is needed for them. */
+  get onShared(): boolean {
+    return this.#own === undefined && this.#channels.size > 0
+  }
+
+  /** Adds channels to a subscription. Resolves when the server has confirmed them. */
+  async add(reader: Reader, family: Family, names: readonly Buffer[]): Promise<void> {
+    if (names.length === 0) return
+    const line = await this.#line()
+    const fresh: Buffer[] = []
+    for (const name of names) {
+      const id = idOf(family, name)
+      const channel = this.#channels.get(id) ?? { family, name, readers: new Set() }
+      if (channel.readers.size === 0) fresh.push(name)
+      channel.readers.add(reader)
+      this.#channels.set(id, channel)
+    }
+    this.#readers.add(reader)
+    if (this.#isClosed) reader.end()
+    if (fresh.length === 0) return
+    try {
+      await this.#confirmed(line, VERBS[family][0], fresh)
+    } catch (error) {
+      for (const name of names) this.#leave(reader, family, name)
+      throw error
+    }
+  }
+
+  /** Ends the subscription to these. What nobody reads any more is unsubscribed from. */
+  remove(reader: Reader, family: Family, names: readonly Buffer[]): void {
+    const gone = names.filter((name) => this.#leave(reader, family, name))
+    const line = this.#own ?? this.#shared
+    if (gone.length === 0 || line.current === undefined) return
+    this.#confirmed(line, VERBS[family][1], gone).catch(() => {})
+  }
+
+  /** A subscription reads nothing any more. */
+  forget(reader: Reader): void {
+    this.#readers.delete(reader)
+  }
+
+  /** Whether this was the last reader. */
+  #leave(reader: Reader, family: Family, name: Buffer): boolean {
+    const id = idOf(family, name)
+    const channel = this.#channels.get(id)
+    if (channel === undefined || !channel.readers.delete(reader) || channel.readers.size > 0) return false
+    return this.#channels.delete(id)
+  }
+
+  /** Where to subscribe: known when the server has said which protocol it speaks. */
+  async #line(): Promise<Line> {
+    if (this.#own !== undefined) return this.#own
+    if (this.#shared.current === undefined) await this.#settled()
+    if (this.#shared.current?.protocol !== 2) return this.#shared
+    const own = (this.#own ??= new Line(this.#config, this.#servers, { subscriber: true }, {
+      connected: (connection) => this.#resubscribe(connection),
+      push: (_, start) => this.push(start),
+      disconnected: () => this.disconnected(),
+      needed: () => this.#channels.size > 0,
+    }))
+    return own
+  }
+
+  #settled(): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.#shared.send(new Call(specOf('PING'), [], HOW, undefined, resolve, reject))
+    })
+  }
+
+  #confirmed(line: Line, verb: string, names: readonly Buffer[]): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      line.send(new Confirmation(specOf(verb), names, HOW, resolve, reject))
+    })
+  }
+
+  connected(connection: Connection): void {
+    if (this.#own === undefined) this.#resubscribe(connection)
+  }
+
+  #resubscribe(connection: Connection): void {
+    for (const family of Object.keys(VERBS) as Family[]) {
+      const names: Buffer[] = []
+      for (const channel of this.#channels.values()) if (channel.family === family) names.push(channel.name)
+      // Each by itself: a server may refuse one of them, as a sharded channel that is elsewhere.
+      for (const name of names) {
+        connection.send(new Confirmation(specOf(VERBS[family][0]), [name], HOW, nothing, nothing))
+      }
+    }
+  }
+
+  disconnected(): void {
+    for (const reader of this.#readers) reader.lost()
+  }
+
+  /** A push came. */
+  push(start: number): void {
+    begin(start)
+    const items = next(true, false, 'SUBSCRIBE')
+    if (!Array.isArray(items)) return
+    const [kind, ...rest] = items as Buffer[]
+    const word = String(kind)
+    if (word === 'message') this.#message('channel', rest[0], rest[0], rest[1])
+    else if (word === 'pmessage') this.#message('pattern', rest[0], rest[1], rest[2])
+    else if (word === 'smessage') this.#message('shard', rest[0], rest[0], rest[1])
+  }
+
+  #message(family: Family, by: Buffer | undefined, channel: Buffer | undefined, payload: Buffer | undefined): void {
+    if (by === undefined || channel === undefined || payload === undefined) return
+    const readers = this.#channels.get(idOf(family, by))?.readers
+    for (const reader of readers ?? []) reader.take(channel, family === 'pattern' ? by : undefined, payload)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    void this.#own?.close()
+    for (const reader of [...this.#readers]) reader.end()
+  }
+}
+
+const nothing = (_: unknown): void => {}
+
+function idOf(family: Family, name: Buffer): string {
+  return `${family}:${name.toString('latin1')}`
+}

@@ -1,0 +1,55 @@
+import { spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** A Redis server of a test's own. */
+export interface Server {
+  readonly port: number
+  readonly socket: string
+  readonly url: string
+  stop(): Promise<void>
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  await new Promise((resolve) => server.close(resolve))
+  return typeof address === 'object' && address !== null ? address.port : 0
+}
+
+/** Starts one. Whoever starts it stops it. */
+export async function startRedis(settings: string[] = [], fixed?: number): Promise<Server> {
+  const port = fixed ?? (await freePort())
+  const folder = mkdtempSync(join(tmpdir(), 'onetrip-redis-'))
+  const socket = join(folder, 's')
+  const program = process.env['ONETRIP_REDIS_SERVER'] ?? 'redis-server'
+  const process_ = spawn(
+    program,
+    ['--port', `${port}`, '--unixsocket', socket, '--dir', folder, '--save', '', '--appendonly', 'no', ...settings],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  await new Promise<void>((resolve, reject) => {
+    let said = ''
+    process_.on('error', reject)
+    process_.on('exit', () => reject(new Error(`redis-server has ended: ${said}`)))
+    process_.stdout.on('data', (chunk: Buffer) => {
+      said += chunk.toString()
+      if (/ready to accept connections/i.test(said)) resolve()
+    })
+  })
+  let stopped: Promise<void> | undefined
+  const stop = (): Promise<void> =>
+    (stopped ??= new Promise((resolve) => {
+      process_.removeAllListeners('exit')
+      process_.once('exit', () => {
+        rmSync(folder, { recursive: true, force: true })
+        resolve()
+      })
+      process_.kill('SIGKILL')
+    }))
+
+  return { port, socket, url: `redis://127.0.0.1:${port}`, stop }
+}

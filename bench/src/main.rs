@@ -106,9 +106,9 @@ fn run(arguments: Arguments) -> Result<()> {
         side: arguments.side,
     };
     let only = arguments.only.as_deref().unwrap_or_default();
-    let chosen: Vec<_> = rows::ALL.iter().filter(|group| group.is_named(only)).collect();
+    let chosen: Vec<_> = rows::all().filter(|group| group.is_named(only)).collect();
     if chosen.is_empty() {
-        let names: Vec<_> = rows::ALL.iter().flat_map(|group| group.names).copied().collect();
+        let names: Vec<_> = rows::all().flat_map(|group| group.names).copied().collect();
         anyhow::bail!("nothing is called {only:?}; there are {}", names.join(", "));
     }
     let progress = Progress::start();

@@ -13,6 +13,7 @@ mod inserts;
 mod kill;
 pub mod long_pipeline;
 pub mod memory;
+mod node;
 mod one_sync;
 pub mod overload;
 mod pool_select;
@@ -42,11 +43,22 @@ pub struct Group {
 impl Group {
     /// Whether a part of one of its names was given, or the name of one of its figures.
     pub fn is_named(&self, only: &str) -> bool {
-        self.names.iter().any(|name| name.contains(only) || only.starts_with(name))
+        // What follows a name begins with something else than a digit: 1000 is no figure of 100.
+        let figure = |name| only.strip_prefix(name).is_some_and(|rest| !begins_with_digit(rest));
+        self.names.iter().any(|name| name.contains(only) || figure(name))
     }
 }
 
-pub const ALL: [Group; 35] = [
+fn begins_with_digit(text: &str) -> bool {
+    text.starts_with(|it: char| it.is_ascii_digit())
+}
+
+/// All of them, in the order in which they run.
+pub fn all() -> impl Iterator<Item = &'static Group> {
+    ALL.iter().chain(&node::GROUPS)
+}
+
+const ALL: [Group; 35] = [
     Group {
         names: &[
             "transfer_one_by_one",

@@ -16,3 +16,4 @@ pub use in_flight::{hundred, thousand};
 pub use large_values::run as large_values;
 pub use round_trips::run as closed_loop;
 pub use sequential::run as sequential;
+pub use server::{named, with_server};

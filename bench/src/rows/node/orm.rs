@@ -1,0 +1,109 @@
+//! An ORM's transaction of two statements over a line of 10 ms: its trips on the drop-in and on pg.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use onetrip_lab::proxy::{Proxy, ProxyConfig};
+
+use super::process::{Node, Task};
+use super::{setup, with_node};
+use crate::measure::{Sample, Spread};
+use crate::progress::Progress;
+use crate::report::{Row, beside};
+use crate::stage::Stage;
+use crate::{Plan, Side};
+
+pub const NAME: &str = "node_orm_trips";
+
+const RTT: Duration = Duration::from_millis(10);
+
+/// Transactions of one round.
+const TRANSACTIONS: u32 = 5;
+
+/// Fewer rounds than elsewhere, since trips do not vary.
+const ROUNDS_MAX: usize = 9;
+
+pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
+    with_node(NAME, || {
+        if plan.side != Side::Both {
+            return Ok(Vec::new());
+        }
+        let config = ProxyConfig::new(stage.addr()).with_rtt(RTT);
+        let proxy = Proxy::start(config).context("cannot start the proxy")?;
+        let url = stage.url_through(proxy.addr());
+        let rounds = plan.rounds.min(ROUNDS_MAX);
+        let mut rows = Vec::new();
+        for (orm, ours, peer) in [
+            ("drizzle", "drizzle_onetrip", "drizzle_pg"),
+            ("kysely", "kysely_onetrip", "kysely_pg"),
+        ] {
+            let (mut ours, mut peer) = (start(ours, &url)?, start(peer, &url)?);
+            let (mut our_costs, mut peers_costs) = (Vec::new(), Vec::new());
+            for round in 0..=rounds {
+                let (a, b) = (cost(&mut ours, &proxy)?, cost(&mut peer, &proxy)?);
+                progress.tick(round, rounds);
+                if round > 0 {
+                    our_costs.push(a);
+                    peers_costs.push(b);
+                }
+            }
+            rows.extend(rows_of(orm, &peer.version, &our_costs, &peers_costs));
+        }
+        Ok(rows)
+    })
+}
+
+fn start(driver: &'static str, url: &str) -> Result<Node> {
+    let task = Task {
+        driver,
+        work: "transaction",
+        in_flight: 1,
+        connections: 1,
+        pipeline: false,
+        named: false,
+        warmth: 1,
+    };
+    Node::start(&task, url)
+}
+
+/// Trips of one transaction, and its milliseconds.
+struct Cost {
+    trips: f64,
+    ms: f64,
+}
+
+fn cost(node: &mut Node, proxy: &Proxy) -> Result<Cost> {
+    proxy.reset_stats();
+    let sample: Sample = node.round(TRANSACTIONS)?;
+    let trips = proxy.stats().trips as f64 / f64::from(TRANSACTIONS);
+    Ok(Cost { trips, ms: sample.wall_us() / 1000.0 })
+}
+
+/// The bar is met by one trip fewer than with pg, counted and by the clock.
+fn rows_of(orm: &str, peer: &str, ours: &[Cost], peers: &[Cost]) -> Vec<Row> {
+    let of = |costs: &[Cost], what: fn(&Cost) -> f64| Spread::of(costs.iter().map(what));
+    let trips = |it: &Cost| it.trips;
+    let by_time = |it: &Cost| (it.ms / RTT.as_secs_f64() / 1000.0).round();
+    let row = |name: &str, what: fn(&Cost) -> f64| {
+        let peers = of(peers, what).median;
+        Row {
+            peer: Some(peers),
+            peer_version: Some(peer.to_owned()),
+            ..Row::alone(
+                &format!("{NAME}.{orm}.{name}"),
+                "trips",
+                of(ours, what),
+                Some(peers - 1.0),
+            )
+        }
+    };
+    let ms = |costs: &[Cost]| -> Vec<f64> { costs.iter().map(|it| it.ms).collect() };
+    let time = beside(&format!("{NAME}.{orm}.time"), "ms", peer, (&ms(ours), &ms(peers)));
+    let note = format!(
+        "a transaction of two statements, {} ms of round trip; the ORM is the same on both sides; {}",
+        RTT.as_millis(),
+        setup::note(),
+    );
+    let rows = [row("counted", trips), row("by_the_clock", by_time), time];
+    rows.into_iter().map(|row| row.note(&note)).collect()
+}

@@ -36,13 +36,28 @@ export function compare(name: string, judges: { readonly [scenario: string]: Jud
   })
 }
 
-/** Names only what differs; the order of keys counts. */
+/** Names only what differs, by its label; the order of keys counts. */
 function assertSame(ours: Report['seen'], theirs: Report['seen']): void {
-  const differ = (_: unknown, at: number): boolean => JSON.stringify(ours[at]) !== JSON.stringify(theirs[at])
-  const expected = theirs.filter(differ)
-  const actual = ours.filter(differ)
-  assert.deepEqual(actual, expected)
-  assert.equal(JSON.stringify(actual), JSON.stringify(expected), 'keys have the same order')
+  const [actual, expected] = [labelled(ours), labelled(theirs)]
+  for (const [label, value] of expected) {
+    if (JSON.stringify(actual.get(label)) !== JSON.stringify(value)) continue
+    actual.delete(label)
+    expected.delete(label)
+  }
+  assert.deepEqual(Object.fromEntries(actual), Object.fromEntries(expected))
+  const text = (seen: Map<string, unknown>): string => JSON.stringify([...seen])
+  assert.equal(text(actual), text(expected), 'keys have the same order')
+}
+
+/** Labels that come more than once get a number. */
+function labelled(seen: Report['seen']): Map<string, unknown> {
+  const values = new Map<string, unknown>()
+  for (const [label, value] of seen) {
+    let name = label
+    for (let n = 2; values.has(name); n++) name = `${label} (${n})`
+    values.set(name, value)
+  }
+  return values
 }
 
 async function perform(driver: 'real' | 'ours', name: string): Promise<Reports> {

@@ -28,10 +28,19 @@ async function exported({ see }: Stage): Promise<void> {
   see('parseInt8 is a setter', Object.getOwnPropertyDescriptor(pg.defaults, 'parseInt8')?.set !== undefined)
   const utils = loose(pg)['utils']
   if (utils) for (const [name, type] of Object.entries(shape(utils))) see(`utils.${name}`, type)
-  see('methods of Client', methods(pg.Client).filter((name) => !name.startsWith('_')))
-  see('methods of Pool', methods(Object.getPrototypeOf(pg.Pool)))
+  const client = ['connect', 'query', 'end', 'cancel', 'escapeIdentifier', 'escapeLiteral', 'getTransactionStatus', 'getTypeParser', 'setTypeParser', 'getStartupConf', 'ref', 'unref']
+  see('methods of Client', client.map((name) => [name, typeof loose(pg.Client.prototype)[name]]))
+  see('methods of Pool', ['connect', 'query', 'end', 'newClient', '_pulseQueue', '_isFull', '_remove'].map((name) => [name, typeof loose(pg.Pool.prototype)[name]]))
+  const counts = ['totalCount', 'idleCount', 'waitingCount', 'expiredCount']
+  see('getters of Pool', counts.map((name) => [name, Object.getOwnPropertyDescriptor(poolClass().prototype, name)?.get !== undefined]))
   see('methods of Result', methods(pg.Result))
   see('errors', new pg.DatabaseError('m', 1, 'error') instanceof Error)
+}
+
+/** Instrumentation patches the class behind the exported one. */
+function poolClass(): typeof pg.Pool {
+  const Base = Object.getPrototypeOf(pg.Pool) as typeof pg.Pool
+  return methods(Base).includes('connect') ? Base : pg.Pool
 }
 
 function methods(Class: { prototype: object }): string[] {
@@ -59,10 +68,11 @@ async function files({ see }: Stage): Promise<void> {
 async function fields({ url, see }: Stage): Promise<void> {
   const client = new pg.Client(url)
   const read = (): Loose => {
-    const names = ['user', 'database', 'port', 'host', 'replication', 'binary', 'ssl', 'pipeline', 'hasExecuted', 'readyForQuery', '_ending', '_ended', '_connecting', '_connected', '_connectionError', '_queryable', '_txStatus', 'enableChannelBinding', 'scramMaxIterations']
+    const names = ['user', 'database', 'port', 'host', 'replication', 'binary', 'ssl', 'pipeline', 'hasExecuted', '_ending', '_ended', '_connecting', '_connected', '_connectionError', '_queryable', '_txStatus', 'enableChannelBinding', 'scramMaxIterations']
     const values = Object.fromEntries(names.map((name) => [name, loose(client)[name]]))
-    const kinds = ['processID', 'secretKey', 'connection', 'connectionParameters', '_types', '_queryQueue', '_Promise', 'activeQuery', '_activeQuery', '_connectionTimeoutMillis', '_getActiveQuery']
-    return { ...values, ...Object.fromEntries(kinds.map((name) => [name, typeof loose(client)[name]])) }
+    const kinds = ['processID', 'secretKey', 'connection', 'connectionParameters', '_types', '_queryQueue', '_Promise', '_connectionTimeoutMillis', '_getActiveQuery']
+    const states = ['readyForQuery', 'activeQuery'].map((name) => [name, Boolean(loose(client)[name])])
+    return { ...values, ...Object.fromEntries(states), ...Object.fromEntries(kinds.map((name) => [name, typeof loose(client)[name]])) }
   }
   see('new', read())
   const connected = client.connect()
@@ -75,8 +85,8 @@ async function fields({ url, see }: Stage): Promise<void> {
   see('running', read())
   await running
   see('idle', read())
-  see('parameters', client.connectionParameters)
-  see('password is hidden', [Object.keys(client).includes('password'), JSON.stringify(client.connectionParameters).includes('password'), inspect(client).includes('secret-password')])
+  see('parameters', loose(client)['connectionParameters'])
+  see('password is hidden', [Object.keys(client).includes('password'), JSON.stringify(loose(client)['connectionParameters']).includes('password'), inspect(client).includes('secret-password')])
   const { connection } = loose(client) as { connection: Loose & EventEmitter }
   see('connection', ['stream', 'on', 'once', 'parse', 'bind', 'execute', 'describe', 'close', 'flush', 'sync', 'query', 'end', 'sendCopyFromChunk', 'endCopyFrom', 'sendCopyFail', 'parsedStatements', 'ssl', '_ending', '_connecting'].map((name) => [name, typeof connection[name]]))
   await client.end()
@@ -117,11 +127,8 @@ async function wrappers({ url, see }: Stage): Promise<void> {
   patch(pg.Client, 'query')
   patch(pg.Client, 'connect')
   patch(pg.Client, 'end')
-  // Instrumentation patches the class behind the exported one.
-  const Base = Object.getPrototypeOf(pg.Pool) as typeof pg.Pool
-  const PoolClass = methods(Base).includes('connect') ? Base : pg.Pool
-  patch(PoolClass, 'connect')
-  patch(PoolClass, 'query')
+  patch(poolClass(), 'connect')
+  patch(poolClass(), 'query')
   try {
     const pool = new pg.Pool({ connectionString: url, max: 1 })
     await pool.query('select 1')
@@ -204,7 +211,7 @@ async function subclasses({ url, see, settles }: Stage): Promise<void> {
   const pool = new pg.Pool({ connectionString: url, max: 1, Client: Mine })
   await settles('query', pool.query('select 1 as one'))
   const client = await pool.connect()
-  see('class', [client instanceof Mine, loose(client)['extra'], pool.Client === Mine])
+  see('class', [client instanceof Mine, loose(client)['extra'], loose(pool)['Client'] === Mine])
   Object.assign(client, { $useCount: 1 })
   client.release()
   const again = await pool.connect()

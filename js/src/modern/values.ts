@@ -31,6 +31,7 @@ export function encode(value: unknown, which: number): Parameter {
     case 'string':
       return value
     case 'number':
+      return numberText(value)
     case 'bigint':
     case 'boolean':
       return String(value)
@@ -39,6 +40,11 @@ export function encode(value: unknown, which: number): Parameter {
     default:
       throw unencodable(String(which), `is ${what(value)}`)
   }
+}
+
+/** JavaScript leaves the sign of zero out. */
+function numberText(value: number): string {
+  return Object.is(value, -0) ? '-0' : String(value)
 }
 
 function encodeObject(value: object, which: string): Parameter {
@@ -65,6 +71,7 @@ function elementText(value: unknown, which: string): string {
     case 'string':
       return quoted(value)
     case 'number':
+      return numberText(value)
     case 'bigint':
     case 'boolean':
       return String(value)

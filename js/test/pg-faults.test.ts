@@ -4,6 +4,9 @@ import { after, test } from 'node:test'
 
 import { Client, Query, type ClientConfig, type QueryError, type Result } from '../src/pg'
 import { both, bothAlone, connected, event, longQuery, settled, url, login } from './pg-both'
+import { listen as served } from './pg-served'
+
+const LIMIT = { timeout: 20_000 }
 
 const servers: Server[] = []
 const sockets = new Set<Socket>()
@@ -76,7 +79,7 @@ bothAlone('a connection that the server ends while it is idle emits errors', asy
   return [errors, await settled(client.query('select 2')), await client.end()]
 })
 
-test('a connection that is lost while nobody listens fails what comes later, and ends no process', async () => {
+test('a connection that is lost while nobody listens fails what comes later, and ends no process', LIMIT, async () => {
   const client = await connected()
   const warned = event(process, 'warning')
   await kill(client)
@@ -89,7 +92,7 @@ test('a connection that is lost while nobody listens fails what comes later, and
 
 for (const pipeline of [false, true]) {
   for (const after of [0, 1, 5, 30, 61, 2000]) {
-    test(`a line cut ${after} bytes into a reply settles each once, pipeline: ${pipeline}`, async () => {
+    test(`a line cut ${after} bytes into a reply settles each once, pipeline: ${pipeline}`, LIMIT, async () => {
       const { port, cut } = await proxy()
       const client = new Client(at(port, { pipeline }))
       await client.connect()
@@ -122,7 +125,7 @@ const NONSENSE: { readonly [name: string]: Buffer } = {
 }
 
 for (const [name, bytes] of Object.entries(NONSENSE)) {
-  test(`a server that answers the login by ${name} fails it`, { timeout: 10_000 }, async () => {
+  test(`a server that answers the login by ${name} fails it`, LIMIT, async () => {
     const port = await listen((socket) => socket.once('data', () => socket.write(bytes)))
     const client = new Client(at(port))
     const early = settled(client.query('select 1'))
@@ -139,7 +142,7 @@ for (const [name, bytes] of Object.entries(NONSENSE)) {
 const WELCOME = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0, 0x5a, 0, 0, 0, 5, 0x49])
 
 for (const [name, bytes] of Object.entries(NONSENSE)) {
-  test(`a server that answers a query by ${name} loses the connection`, { timeout: 10_000 }, async () => {
+  test(`a server that answers a query by ${name} loses the connection`, LIMIT, async () => {
     const port = await listen((socket) => {
       socket.once('data', () => {
         socket.write(WELCOME)
@@ -188,7 +191,7 @@ both('a query that waits too long fails', async (client) => {
   return [await waits, await slow, await client.query('select 3 a')]
 }, { query_timeout: 5000 })
 
-test('a timeout leaves neighbours in the pipeline alone', async () => {
+test('a timeout leaves neighbours in the pipeline alone', LIMIT, async () => {
   const client = await connected({ pipeline: true })
   const slow = settled(client.query({ text: 'select pg_sleep(0.3)', query_timeout: 30 }))
   const next = client.query('select 1 a')
@@ -197,7 +200,7 @@ test('a timeout leaves neighbours in the pipeline alone', async () => {
   assert.deepEqual(((await next) as Result).rows, [{ a: 1 }])
 })
 
-test('a signal cancels what the server runs, and only that', async () => {
+test('a signal cancels what the server runs, and only that', LIMIT, async () => {
   const client = await connected()
   const controller = new AbortController()
   const slow = settled(client.query({ text: await longQuery(client), signal: controller.signal }))
@@ -210,7 +213,57 @@ test('a signal cancels what the server runs, and only that', async () => {
   assert.deepEqual(((await next) as Result).rows, [{ a: 1 }])
 })
 
-test('a signal takes back what was not sent', async () => {
+test('a cancel that comes before the query has begun is sent again', LIMIT, async () => {
+  let held: (() => void) | undefined
+  const line = await listen((client) => {
+    const server = connect(Number(real.port), real.hostname)
+    sockets.add(server)
+    server.on('error', () => {})
+    server.pipe(client)
+    client.on('data', (chunk) => {
+      if (chunk.includes('pg_sleep')) held = () => void server.write(chunk)
+      else server.write(chunk)
+    })
+    client.on('end', () => server.end())
+    // The first cancel has been carried out when its connection is closed. Only then does the query come.
+    server.on('close', () => {
+      held?.()
+      held = undefined
+    })
+  })
+  const client = new Client(at(line))
+  await client.connect()
+  const controller = new AbortController()
+  const slow = settled(client.query({ text: 'select pg_sleep(100)', signal: controller.signal }))
+  const next = client.query('select 1 a')
+  setImmediate(() => controller.abort())
+  const error = (await slow) as QueryError
+  assert.deepEqual([error.name, error.outcome], ['AbortError', 'Rejected'])
+  assert.deepEqual(((await next) as Result).rows, [{ a: 1 }])
+  await client.end()
+})
+
+test('a server that cancels nothing is asked some times, and then nobody waits for it', LIMIT, async () => {
+  let cancels = 0
+  const port = await served((tag, _, socket) => {
+    if (tag !== 'cancel') return
+    cancels++
+    socket.end()
+  })
+  const client = new Client(at(port))
+  client.on('error', () => {})
+  await client.connect()
+  const controller = new AbortController()
+  const stuck = settled(client.query({ text: 'select 1', signal: controller.signal }))
+  const behind = settled(client.query('select 2'))
+  setImmediate(() => controller.abort())
+  const error = (await stuck) as QueryError
+  assert.deepEqual([error.name, error.outcome, cancels], ['AbortError', 'Unknown', 3])
+  await client.end()
+  assert.equal(((await behind) as QueryError).outcome, 'NotSent')
+})
+
+test('a signal takes back what was not sent', LIMIT, async () => {
   const client = new Client(url)
   const signal = AbortSignal.abort()
   const never = (await settled(client.query({ text: 'select 1', signal }))) as QueryError
@@ -229,7 +282,7 @@ test('a signal takes back what was not sent', async () => {
   await client.end()
 })
 
-test('a signal frees its caller where cancelling would harm a neighbour', async () => {
+test('a signal frees its caller where cancelling would harm a neighbour', LIMIT, async () => {
   const client = await connected({ pipeline: true })
   const controller = new AbortController()
   const slow = settled(client.query({ text: 'select pg_sleep(0.3)', signal: controller.signal }))
@@ -240,7 +293,7 @@ test('a signal frees its caller where cancelling would harm a neighbour', async 
   assert.equal(((await settled(next)) as { code?: string }).code, '42P01')
 })
 
-test('a signal that comes too late changes nothing', async () => {
+test('a signal that comes too late changes nothing', LIMIT, async () => {
   const client = await connected()
   const controller = new AbortController()
   const result = (await client.query({ text: 'select 1 a', signal: controller.signal })) as Result
@@ -249,7 +302,7 @@ test('a signal that comes too late changes nothing', async () => {
   await client.query('select 1')
 })
 
-test('cancel ends a Query, sent or queued', async () => {
+test('cancel ends a Query, sent or queued', LIMIT, async () => {
   const client = await connected()
   const text = await longQuery(client)
   const runs = event(client, 'notice')

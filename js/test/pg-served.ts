@@ -10,6 +10,9 @@ after(() => {
   for (const server of servers) server.close()
 })
 
+/** What a cancel has in place of the version of the protocol. */
+const CANCEL = 80877102
+
 /** A message of a server. */
 export function message(tag: string, body: Buffer = Buffer.alloc(0)): Buffer {
   const head = Buffer.from([tag.charCodeAt(0), 0, 0, 0, 0])
@@ -28,8 +31,8 @@ export const ready = (status = 'I'): Buffer => message('Z', Buffer.from(status))
 export const WELCOME = Buffer.concat([message('R', Buffer.alloc(4)), message('K', Buffer.alloc(8)), ready()])
 
 /**
- * Listens for clients, and answers what each sends behind its first message. `serve` gets whole messages: the letter and
- * what is behind the length.
+ * Listens for clients, and answers what each sends behind its first message. `serve` gets whole messages: the letter (or
+ * `cancel`) and what is behind the length.
  */
 export async function listen(
   serve: (tag: string, body: Buffer, socket: Socket) => void,
@@ -47,7 +50,8 @@ export async function listen(
         if (rest.length < start + 4) return
         const end = start + rest.readInt32BE(start)
         if (rest.length < end) return
-        if (isFirst) socket.write(welcome)
+        if (isFirst && rest.readInt32BE(4) === CANCEL) serve('cancel', rest.subarray(8, end), socket)
+        else if (isFirst) socket.write(welcome)
         else serve(String.fromCharCode(rest[0] as number), rest.subarray(5, end), socket)
         isFirst = false
         rest = rest.subarray(end)

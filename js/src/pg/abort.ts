@@ -15,6 +15,7 @@ export class Abort {
   readonly #signal: AbortSignal
   readonly #request: Request
   readonly #cancel: (request: Request) => void
+  #timer: NodeJS.Timeout | undefined
 
   constructor(signal: AbortSignal, request: Request, cancel: (request: Request) => void) {
     this.#signal = signal
@@ -24,6 +25,7 @@ export class Abort {
   }
 
   handleEvent(): void {
+    this.#timer = setTimeout(() => this.notPossible(), PATIENCE_MS)
     this.#cancel(this.#request)
   }
 
@@ -33,6 +35,7 @@ export class Abort {
   }
 
   forget(): void {
+    clearTimeout(this.#timer)
     this.#signal.removeEventListener('abort', this)
   }
 
@@ -46,5 +49,8 @@ export class Abort {
     return this.#signal.aborted && code === QUERY_CANCELED ? this.error(error) : error
   }
 }
+
+/** How long who gave the signal waits for a server that was asked to cancel, some times. */
+const PATIENCE_MS = 3000
 
 const QUERY_CANCELED = '57014'

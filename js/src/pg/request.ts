@@ -99,7 +99,6 @@ export class Request implements Receiver {
   ended(how: number, outcome: number, start: number, end: number): void {
     const { home } = this
     home.ending()
-    this.abort?.forget()
     if (how <= End.PROVISIONAL) this.succeed()
     else this.failed(how, outcome, start, end)
     home.ended(how)
@@ -117,6 +116,7 @@ export class Request implements Receiver {
   /** Tells who called that it failed. Nothing is told after it. */
   fail(given: unknown, outcome: Outcome | undefined): void {
     const error = this.abort?.explain(given) ?? given
+    this.abort?.forget()
     if (outcome !== undefined && error instanceof Error) (error as QueryError).outcome = outcome
     const { reject, callback, query } = this
     this.resolve = this.reject = this.callback = this.query = undefined
@@ -132,6 +132,7 @@ export class Request implements Receiver {
 
   private succeed(): void {
     if (this.isBroken) return this.fail(this.fault, 'Applied')
+    this.abort?.forget()
     const { resolve, callback, query, results } = this
     this.resolve = this.reject = this.callback = this.query = undefined
     if (resolve !== undefined) return resolve(results)

@@ -2,7 +2,7 @@ import { Close, Refused } from '../engine/exports'
 import { Link, type Owner, type Parameter } from '../engine/link'
 import { memory } from '../engine/memory'
 import { Opening } from './begin'
-import { sendCancel } from './cancel'
+import { Cancel } from './cancel'
 import { ColumnsCache } from './columns'
 import type { Connection, Opener } from './connect'
 import { databaseError, notice } from './error'
@@ -38,6 +38,7 @@ export class Session implements Owner, Opener, Home, Lender {
   #why: Error | undefined
   /** What the server said when it ended the connection: the error of the query that it ran. */
   #lastWords: Error | undefined
+  #cancel: Cancel | undefined
 
   constructor(client: Life, connection: Connection) {
     this.#client = client
@@ -185,6 +186,7 @@ export class Session implements Owner, Opener, Home, Lender {
 
   ended(how: number): void {
     const client = this.#client
+    this.#cancel?.answered()
     if (how !== 0 && !this.#isGone && this.#link) client._txStatus = this.#link.status
     if (this.#pending === 0 && client._queryable && !this.#isGone && !this.lending.isClosed) {
       guarded(emitDrain, client)
@@ -308,8 +310,11 @@ export class Session implements Owner, Opener, Home, Lender {
   }
 
   cancel(): void {
-    const { port, host } = this.#client
-    if (this.#link !== undefined) sendCancel(this.#link, this.#connection, port, host)
+    if (this.#link === undefined) return
+    this.#cancel = new Cancel(this.#link, this.#connection, this.#client, (cancel) => {
+      if (this.#cancel === cancel) this.#cancel = undefined
+    })
+    this.#cancel.start()
   }
 
   astray(): void {
@@ -347,7 +352,6 @@ export function later(request: Request, error: unknown): void {
 }
 
 function failUnsent(request: Request, error: unknown): void {
-  request.abort?.forget()
   request.fail(error, 'NotSent')
 }
 

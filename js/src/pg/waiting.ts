@@ -24,7 +24,6 @@ export class Waiting {
     if (call.timeout > 0) {
       this.#timer = setTimeout(() => {
         queue.waiting.splice(queue.waiting.indexOf(this), 1)
-        call.request.abort?.forget()
         call.request.fail(new Error('Query read timeout'), 'NotSent')
       }, call.timeout)
     }

@@ -49,6 +49,7 @@ enum {
     ONETRIP_ASTRAY = 11,       /* a cancel may still arrive: close the connection once it has answered what it has */
     ONETRIP_CLOSED = 12,       /* the connection ended. a: why. b: of Redis, 1 if time does not mend it. Block: the server's message, or a text */
     ONETRIP_FORGOTTEN = 13,    /* nothing names this statement any more. a: its number */
+    ONETRIP_PASSWORD = 14,     /* the server asks for the password, where ask_password is 1. a: 3 in clear text, 5 by MD5, 10 by SASL */
 
     ONETRIP_POOL_OPEN = 32,    /* a connection is wanted. a: its number from now on */
     ONETRIP_POOL_GRANTED = 33, /* a caller has this connection to itself. a: its number; 0 if it was lost since */
@@ -113,7 +114,8 @@ onetrip_connection *onetrip_echo_new(void);
  * submitted at once, and follow it. nonce: 18 fresh random bytes. settings: pairs of name and value, each
  * ended by a zero byte:
  *   user; database; password; secure_channel (0 or 1: nobody else can read what is sent); allow_cleartext (0 or 1);
- *   scram_iterations_max (100000); parameter.NAME (of the startup packet);
+ *   ask_password (0; 1: ONETRIP_PASSWORD comes when the server asks for it); channel_binding (the hash of the server's
+ *   certificate for tls-server-end-point, hexadecimal); scram_iterations_max (100000); parameter.NAME (of the startup packet);
  *   in_flight_max (1024 requests), in_flight_bytes_max (1 MiB), queue_max (16384 requests), queue_bytes_max (16 MiB),
  *   stall_timeout_ms (30000); prepare_threshold (5: the use at which a text is prepared; 0: never), statements_max (256);
  *   pieces (0: a row or a part of a COPY that is longer than 128 KiB is put together; 1: it comes as ONETRIP_PIECE);
@@ -122,6 +124,10 @@ onetrip_connection *onetrip_echo_new(void);
  *   the transaction ends as ONETRIP_END_BEGIN. With an in_flight_max of 1 the two are one)
  */
 onetrip_connection *onetrip_postgres_new(double now, const uint8_t *settings, size_t len, const uint8_t *nonce);
+
+/* Says the password that an ONETRIP_PASSWORD has asked for. given: whether there is one. */
+void onetrip_postgres_password(onetrip_connection *connection, double now, bool given, const uint8_t *password,
+                               size_t len);
 
 /* Says no goodbye; nobody hears of what was on its way. */
 void onetrip_connection_free(onetrip_connection *connection);

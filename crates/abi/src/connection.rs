@@ -187,6 +187,14 @@ impl Connection {
         result
     }
 
+    /// The answer to what the server has asked for. One that is not UTF-8 is none.
+    pub(crate) fn password(&mut self, now: Time, password: Option<&[u8]>) {
+        if let Peer::Postgres(postgres) = &mut self.peer {
+            let password = password.and_then(|bytes| std::str::from_utf8(bytes).ok());
+            postgres.password(now, password, self.input.bytes(), &mut self.completions);
+        }
+    }
+
     pub(crate) fn flush(&mut self, now: Time) {
         self.on_postgres((), |postgres, to| postgres.flush(now, to));
     }

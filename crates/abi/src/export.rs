@@ -92,6 +92,20 @@ pub unsafe extern "C" fn onetrip_postgres_new(
     Box::into_raw(Box::new(Connection::postgres(time(now), settings, fresh)))
 }
 
+/// Says the password that a `PASSWORD` has asked for; not `given`: there is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_password(
+    connection: *mut Connection,
+    now: f64,
+    given: bool,
+    password: *const u8,
+    len: usize,
+) {
+    // SAFETY: the host's promise at the top.
+    let (connection, password) = unsafe { (of(connection), memory::bytes(password, len)) };
+    connection.password(time(now), given.then_some(password));
+}
+
 /// Frees a connection and all that it holds. No goodbye is said, and nobody hears of what was on its way.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connection_free(connection: *mut Connection) {

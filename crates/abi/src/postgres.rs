@@ -143,12 +143,13 @@ impl Postgres {
             secret_key: SecretKey::default(),
             closed: false,
         };
+        let asks = settings.as_ref().is_some_and(|it| it.ask_password);
         let startup = match settings {
             Some(settings) => Startup::new(settings.startup, nonce).map_err(|it| it.to_string()),
             None => Err(invalid.unwrap_or_default()),
         };
         match startup {
-            Ok(startup) => connection.login = Some(Login::new(startup)),
+            Ok(startup) => connection.login = Some(Login::new(startup, asks)),
             Err(invalid) => connection.refuse_login(invalid, to),
         }
         connection

@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) statements_max: usize,
     /// Whether a message that is too long to be read in one go is handed over in pieces. Default: it is put together.
     pub(crate) pieces: bool,
+    /// Whether the host is asked for the password when the server asks. Default: it is a setting, or there is none.
+    pub(crate) ask_password: bool,
     /// Whether a plain BEGIN waits for the first statement behind it. Default: it does not.
     pub(crate) hold_begin: bool,
 }
@@ -32,6 +34,7 @@ impl Settings {
             prepare_threshold: 5,
             statements_max: 256,
             pieces: false,
+            ask_password: false,
             hold_begin: false,
         };
         for (name, value) in pairs(bytes)? {
@@ -51,6 +54,7 @@ impl Settings {
             "password" => startup.password = Some(value.into()),
             "secure_channel" => startup.secure_channel = flag(name, value)?,
             "allow_cleartext" => startup.allow_cleartext = flag(name, value)?,
+            "channel_binding" => startup.channel_binding = Some(hex(name, value)?),
             "scram_iterations_max" => startup.scram_iterations_max = number(name, value)?,
             "in_flight_max" => limits.in_flight_max = number(name, value)?,
             "in_flight_bytes_max" => limits.in_flight_bytes_max = number(name, value)?,
@@ -61,6 +65,7 @@ impl Settings {
             }
             "prepare_threshold" => self.prepare_threshold = number(name, value)?,
             "hold_begin" => self.hold_begin = flag(name, value)?,
+            "ask_password" => self.ask_password = flag(name, value)?,
             "pieces" => self.pieces = flag(name, value)?,
             "statements_max" => self.statements_max = number(name, value)?,
             _ => match name.strip_prefix("parameter.") {
@@ -100,6 +105,17 @@ pub(crate) fn millis(name: &str, value: &str) -> Result<Duration, Invalid> {
     Ok(if millis == 0 { Duration::MAX } else { Duration::from_millis(millis) })
 }
 
+/// Bytes, two digits each.
+fn hex(name: &str, value: &str) -> Result<Vec<u8>, Invalid> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let (pairs, rest) = value.as_bytes().as_chunks::<2>();
+    let bytes = pairs.iter().map(|[high, low]| Some((digit(*high)? << 4 | digit(*low)?) as u8));
+    match bytes.collect::<Option<Vec<u8>>>() {
+        Some(bytes) if rest.is_empty() => Ok(bytes),
+        _ => Err(format!("{name} is to be hexadecimal")),
+    }
+}
+
 pub(crate) fn flag(name: &str, value: &str) -> Result<bool, Invalid> {
     match value {
         "0" => Ok(false),
@@ -117,18 +133,22 @@ mod tests {
     #[test]
     fn settings_are_read_and_parameters_of_the_server_passed_on() {
         let read = Settings::read(
-            b"user\0me\0password\0secret\0parameter.application_name\0tests\0in_flight_max\x0077\0",
+            b"user\0me\0password\0secret\0parameter.application_name\0tests\0in_flight_max\x0077\0\
+                channel_binding\x0000fF\0",
         );
         let settings = read.unwrap();
         assert_eq!(settings.startup.user, "me");
         assert_eq!(settings.limits.in_flight_max, 77);
+        assert_eq!(settings.startup.channel_binding, Some(vec![0, 255]));
         let parameters = [("application_name".to_owned(), "tests".to_owned())];
         assert_eq!(settings.startup.parameters, parameters);
     }
 
     #[test]
     fn what_is_no_setting_is_named_and_its_value_is_not() {
-        let faults: [(&[u8], &str); 7] = [
+        let faults: [(&[u8], &str); 9] = [
+            (b"user\0me\0channel_binding\0abc\0", "channel_binding is to be hexadecimal"),
+            (b"user\0me\0channel_binding\0+1\0", "channel_binding is to be hexadecimal"),
             (b"", "the settings name no user"),
             (b"user\0me", "the settings do not end with a zero byte"),
             (b"database\0d\0", "the settings name no user"),

@@ -150,6 +150,12 @@ impl Startup {
         result
     }
 
+    /// What the password is, where that is looked up when the server asks: before the bytes by which it does are handed
+    /// over.
+    pub fn set_password(&mut self, password: Option<Password>) {
+        self.config.password = password;
+    }
+
     /// The server has closed the connection: says what that means.
     pub fn handle_closed(&mut self) -> StartupError {
         self.phase = Phase::Ended;

@@ -1,6 +1,9 @@
 //! From the first byte to the first ReadyForQuery, or to the reason why there is none.
 
-use bytes::{BufMut, BytesMut};
+use bytes::{BufMut, Bytes, BytesMut};
+use onetrip_engine::Time;
+use onetrip_postgres::auth::Password;
+use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::startup::{Ready, Startup, StartupError};
 
 use super::Postgres;
@@ -12,11 +15,24 @@ pub(super) struct Login {
     pub(super) startup: Startup,
     /// What is to be sent of it.
     pub(super) out: BytesMut,
+    asking: Asking,
+}
+
+/// Whether the host has to say the password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asking {
+    /// It has, or the settings have.
+    Never,
+    /// When the server asks.
+    Later,
+    /// It was asked.
+    Asked,
 }
 
 impl Login {
-    pub(super) fn new(startup: Startup) -> Login {
-        let mut login = Login { startup, out: BytesMut::new() };
+    pub(super) fn new(startup: Startup, asks: bool) -> Login {
+        let asking = if asks { Asking::Later } else { Asking::Never };
+        let mut login = Login { startup, out: BytesMut::new(), asking };
         login.take_output();
         login
     }
@@ -32,10 +48,52 @@ impl Login {
     }
 }
 
+/// How the server asks for a password, if it does: the number of the request (AuthenticationCleartextPassword and so on).
+fn asked_for(mut input: &[u8]) -> Option<u32> {
+    while let Some((&[tag, a, b, c, d], body)) = input.split_first_chunk() {
+        if let (backend::AUTHENTICATION, Some(code)) = (tag, body.first_chunk()) {
+            let code = u32::from_be_bytes(*code);
+            if ASKS.contains(&code) {
+                return Some(code);
+            }
+        }
+        let len = u32::from_be_bytes([a, b, c, d]).checked_sub(4)? as usize;
+        input = body.get(len..)?;
+    }
+    None
+}
+
+/// In clear text, by MD5, by SASL.
+const ASKS: [u32; 3] = [3, 5, 10];
+
 impl Postgres {
+    /// The host says what the password is, if there is one.
+    pub(crate) fn password(
+        &mut self,
+        now: Time,
+        password: Option<&str>,
+        input: &mut BytesMut,
+        to: &mut Completions,
+    ) {
+        if let Some(login) = self.login.as_mut().filter(|login| login.asking == Asking::Asked) {
+            login.startup.set_password(password.map(Password::from));
+            login.asking = Asking::Never;
+            self.receive(now, input, to);
+        }
+    }
+
     /// Goes on with the login. Returns whether the session has begun.
     pub(super) fn log_in(&mut self, input: &mut BytesMut, to: &mut Completions) -> bool {
         let Some(login) = &mut self.login else { return true };
+        if login.asking != Asking::Never
+            && let Some(method) = asked_for(input)
+        {
+            if login.asking == Asking::Later {
+                login.asking = Asking::Asked;
+                to.push(kind::PASSWORD, 0, (method, 0), Bytes::new());
+            }
+            return false;
+        }
         let result = login.startup.handle_bytes(input);
         login.take_output();
         match result {

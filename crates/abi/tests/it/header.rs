@@ -67,6 +67,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("ASTRAY", kind::ASTRAY),
         ("CLOSED", kind::CLOSED),
         ("FORGOTTEN", kind::FORGOTTEN),
+        ("PASSWORD", kind::PASSWORD),
         ("POOL_OPEN", kind::POOL_OPEN),
         ("POOL_GRANTED", kind::POOL_GRANTED),
         ("POOL_PLACED", kind::POOL_PLACED),

@@ -3,6 +3,7 @@
 use std::net::{Shutdown, TcpListener};
 
 use onetrip_abi::completion::{close, end, kind, outcome};
+use onetrip_abi::export::{onetrip_postgres_password, onetrip_transmit, onetrip_transmit_len};
 use onetrip_lab::postgres::shared;
 
 use crate::host::{Host, settings};
@@ -50,6 +51,61 @@ fn a_wrong_password_closes_with_the_servers_error_and_sends_nothing_else() {
     assert!(text.contains("28P01") && !text.contains("wrong"), "{text}");
     let answer = host.answer(token);
     assert_eq!((answer.end, answer.outcome), (end::CLOSED, outcome::NOT_SENT));
+}
+
+fn say_password(host: &mut Host, password: Option<&str>) {
+    let (given, text) = (password.is_some(), password.unwrap_or_default());
+    // SAFETY: the connection lives, and the text does for the call.
+    unsafe {
+        onetrip_postgres_password(host.connection, 1.0, given, text.as_ptr(), text.len());
+    }
+}
+
+#[test]
+fn a_password_is_asked_for_when_the_server_asks() {
+    let server = shared();
+    let user = server.user();
+    let settings = format!("user\0{user}\0database\0postgres\0ask_password\x001\0");
+    let mut host = Host::begin(server, &settings);
+    say_password(&mut host, Some("too early"));
+    // By SASL.
+    assert_eq!(host.wait_for(kind::PASSWORD).a, 10);
+    say_password(&mut host, Some(server.password()));
+    say_password(&mut host, Some("too late"));
+    host.wait_for(kind::READY);
+    assert_eq!(host.run("select 1", &[]).values(), ["1"]);
+    let mut host = Host::begin(server, &settings);
+    host.wait_for(kind::PASSWORD);
+    say_password(&mut host, None);
+    assert_eq!(host.wait_for(kind::CLOSED).a, close::LOGIN);
+}
+
+#[test]
+fn a_password_is_asked_for_once_however_the_request_is_cut() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut host = Host::on(socket, "user\0me\0ask_password\x001\0allow_cleartext\x001\0");
+    host.write();
+    let notice = b"N\0\0\0\x1aSNOTICE\0C00000\0Mtold\0\0";
+    let request = [&notice[..], b"R\0\0\0\x08\0\0\0\x03"].concat();
+    let (last, front) = request.split_last().unwrap();
+    for byte in front {
+        host.receive(&[*byte]);
+        host.take();
+        assert!(host.happened.is_empty());
+    }
+    host.receive(&[*last]);
+    host.receive(b"E\0");
+    host.take();
+    let kinds: Vec<u32> = host.happened.iter().map(|it| it.kind).collect();
+    assert_eq!((kinds, host.happened[0].a), (vec![kind::PASSWORD], 3));
+    say_password(&mut host, Some("secret"));
+    // SAFETY: the connection lives, and what is to be sent is copied.
+    let sent = unsafe {
+        let len = onetrip_transmit_len(host.connection);
+        std::slice::from_raw_parts(onetrip_transmit(host.connection), len).to_vec()
+    };
+    assert!(sent.ends_with(b"p\0\0\0\x0bsecret\0"), "{sent:?}");
 }
 
 #[test]

@@ -1,15 +1,26 @@
 import assert from 'node:assert/strict'
+import { createHash, createHmac, pbkdf2Sync, X509Certificate } from 'node:crypto'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
+import { TLSSocket } from 'node:tls'
 
+import type { ClientConfig } from '../src/pg'
+import { hashOf } from '../src/pg/binding'
 import { ConnectionParameters, type ConnectionConfig } from '../src/pg/parameters'
 import { findPassword } from '../src/pg/password'
+import { bothAlone, settled } from './pg-both'
+import { failure, message, ready } from './pg-served'
+import { cert, key } from './pg-tls-files'
 
 const directory = mkdtempSync(join(tmpdir(), 'onetrip-pgpass-'))
 const file = join(directory, 'pgpass')
 const environment = { ...process.env }
+
+const servers: Server[] = []
+const sockets = new Set<Socket>()
 
 before(() => {
   writeFileSync(file, 'other:*:*:*:no\nhost:5433:database:user:se\\:cret\n*:*:*:someone:theirs\n')
@@ -21,11 +32,17 @@ after(() => {
   rmSync(directory, { recursive: true })
   delete process.env['PGPASSFILE']
   Object.assign(process.env, environment)
+  for (const socket of sockets) socket.destroy()
+  for (const server of servers) server.close()
 })
 
-function find(config: ConnectionConfig | string): Promise<string | null> {
-  const parameters = new ConnectionParameters(config)
-  return findPassword(parameters.password, parameters)
+async function find(config: ConnectionConfig | string): Promise<unknown> {
+  const connectionParameters = new ConnectionParameters(config)
+  const owner = { password: connectionParameters.password, connectionParameters }
+  const found = await findPassword(owner)
+  // What was found is kept, as in pg.
+  assert.equal(owner.password ?? null, found ?? null)
+  return found
 }
 
 test('a password that is given is used', async () => {
@@ -44,10 +61,220 @@ test('a function is asked for the password, with the parameters', async () => {
 test('without one, that of the password file is used', async () => {
   assert.equal(await find('postgres://user@host:5433/database'), 'se:cret')
   assert.equal(await find('postgres://someone@anywhere/any'), 'theirs')
-  assert.equal(await find('postgres://nobody@host:5433/database'), null)
+  assert.equal(await find('postgres://nobody@host:5433/database'), undefined)
 })
 
 test('a password file that is not there is none', async () => {
   process.env['PGPASSFILE'] = join(directory, 'missing')
-  assert.equal(await find('postgres://someone@anywhere/any'), null)
+  assert.equal(await find('postgres://someone@anywhere/any'), undefined)
+  process.env['PGPASSFILE'] = file
+})
+
+// --- what the server gets ---
+
+/** Messages of a client, one after the other; the first has no type. */
+type Next = () => Promise<Buffer>
+
+/** A server that leads one login as this says, in TLS if it is to; returns its port. */
+async function login(lead: (next: Next, write: (reply: Buffer) => void) => Promise<void>): Promise<number> {
+  const talk = (socket: Socket): void => {
+    let rest = Buffer.alloc(0)
+    let wake = (): void => {}
+    const next = async (): Promise<Buffer> => {
+      for (;;) {
+        const start = rest[0] === 0 ? 0 : 1
+        const end = rest.length < start + 4 ? Infinity : start + rest.readInt32BE(start)
+        if (rest.length >= end) {
+          const body = rest.subarray(start + 4, end)
+          rest = rest.subarray(end)
+          return body
+        }
+        await new Promise<void>((resolve) => (wake = resolve))
+      }
+    }
+    socket.on('data', (chunk) => {
+      rest = Buffer.concat([rest, chunk])
+      wake()
+    })
+    void lead(next, (reply) => void socket.write(reply))
+  }
+  const server = createServer((socket) => {
+    sockets.add(socket)
+    socket.on('error', () => {})
+    socket.once('data', (first) => {
+      if (first.readInt32BE(4) !== 80877103) {
+        talk(socket)
+        return socket.unshift(first)
+      }
+      socket.write('S')
+      const inner = new TLSSocket(socket, { isServer: true, cert, key })
+      inner.on('error', () => {})
+      talk(inner)
+    })
+  })
+  servers.push(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
+}
+
+const ask = (code: number, more: Buffer | string = ''): Buffer => {
+  return message('R', Buffer.concat([Buffer.from([0, 0, 0, code]), Buffer.from(more)]))
+}
+
+const WELCOME = Buffer.concat([ask(0), ready()])
+
+/** Characters that SASLprep changes. */
+const ODD = 'Ⅸ\u00a0\u00adﬁ'
+
+const CLEARTEXT = ask(3)
+const MD5 = ask(5, 'salt')
+
+const SENT: readonly [string, unknown, readonly Buffer[]][] = [
+  ['plain', 'plain', [CLEARTEXT, MD5]],
+  ['one that SCRAM takes otherwise', ODD, [CLEARTEXT, MD5]],
+  ['the same of a function', () => ODD, [CLEARTEXT, MD5]],
+  ['an empty one', '', [CLEARTEXT]],
+  ['an empty one of a function', () => '', [CLEARTEXT, MD5]],
+  // pg takes the word for nothing as the password for MD5.
+  ['none', undefined, [CLEARTEXT]],
+  ['none of a function', () => undefined, [CLEARTEXT]],
+]
+
+for (const [name, password, requests] of SENT) {
+  bothAlone(`a password is sent as it is in clear text and for MD5: ${name}`, async (side) => {
+    const seen: unknown[] = []
+    for (const request of requests) {
+      const port = await login(async (next, write) => {
+        await next()
+        write(request)
+        seen.push((await next()).toString('hex'))
+        write(failure('28P01', 'no', 'FATAL'))
+      })
+      const client = new side.Client({ host: '127.0.0.1', port, user: 'me', database: 'd', password })
+      seen.push(await settled(client.connect()))
+    }
+    return seen
+  })
+}
+
+bothAlone('nobody is asked for a password that the server does not ask for', async (side) => {
+  let asked = 0
+  const config = { host: '127.0.0.1', user: 'me', database: 'd', password: () => `${asked++}` }
+  const port = await login(async (next, write) => {
+    await next()
+    write(WELCOME)
+    await next()
+  })
+  const client = new side.Client({ ...config, port })
+  await client.connect()
+  await client.end()
+  const before = asked
+  const late = await login(async (next, write) => {
+    await next()
+    write(Buffer.concat([ask(3), failure('53300', 'no room', 'FATAL')]))
+  })
+  const error = await settled(new side.Client({ ...config, port: late, password: 'p' }).connect())
+  return [before, (error as Error).message]
+})
+
+/** A server that does SCRAM. Notes what the client chose, and whether its proof is right. */
+async function scram(seen: unknown[], password: string, mechanisms: string[], iterations = 4096): Promise<number> {
+  return login(async (next, write) => {
+    await next()
+    write(ask(10, `${mechanisms.join('\0')}\0\0`))
+    const initial = await next()
+    const [mechanism = ''] = initial.toString().split('\0')
+    const first = initial.subarray(mechanism.length + 5).toString()
+    const [, header = '', bare = ''] = /^([^,]*,[^,]*,)(.*)$/.exec(first) ?? []
+    const salt = Buffer.from('saltsaltsalt')
+    const serverFirst = `${bare.slice(bare.indexOf('r='))}more,s=${salt.toString('base64')},i=${iterations}`
+    write(ask(11, serverFirst))
+    const final = (await next()).toString()
+    const [withoutProof = '', proof = ''] = final.split(',p=')
+    const hash = (text: Buffer): Buffer => createHash('sha256').update(text).digest()
+    const mac = (of: Buffer, text: string): Buffer => createHmac('sha256', of).update(text).digest()
+    const salted = pbkdf2Sync(password, salt, iterations, 32, 'sha256')
+    const clientKey = mac(salted, 'Client Key')
+    const auth = `${bare},${serverFirst},${withoutProof}`
+    const signature = mac(hash(clientKey), auth)
+    const right = clientKey.map((byte, i) => byte ^ (signature[i] as number))
+    seen.push(mechanism, header, /c=([^,]*)/.exec(final)?.[1])
+    if (proof !== Buffer.from(right).toString('base64')) return write(failure('28P01', 'wrong', 'FATAL'))
+    write(ask(12, `v=${mac(mac(salted, 'Server Key'), auth).toString('base64')}`))
+    write(WELCOME)
+  })
+}
+
+const SCRAMS: readonly [string, string[], ClientConfig][] = [
+  ['without TLS', ['SCRAM-SHA-256'], {}],
+  ['without TLS, asked to bind', ['SCRAM-SHA-256'], { enableChannelBinding: true }],
+  ['over TLS', ['SCRAM-SHA-256-PLUS', 'SCRAM-SHA-256'], { ssl: { ca: cert } }],
+  ['over TLS, bound to it', ['SCRAM-SHA-256-PLUS', 'SCRAM-SHA-256'], { ssl: { ca: cert }, enableChannelBinding: true }],
+  ['over TLS that a server can not bind to', ['SCRAM-SHA-256'], { ssl: { ca: cert }, enableChannelBinding: true }],
+  ['of a server that knows nothing of it', ['OAUTHBEARER'], {}],
+]
+
+for (const [name, mechanisms, config] of SCRAMS) {
+  bothAlone(`SCRAM ${name}`, async (side) => {
+    const seen: unknown[] = []
+    const port = await scram(seen, ODD.normalize('NFKC').replace('\u00ad', ''), mechanisms)
+    const client = new side.Client({ host: 'localhost', port, user: 'me', database: 'd', password: ODD, ...config })
+    const error = await settled(client.connect())
+    await client.end()
+    // Asked to bind where there is no TLS, pg says that it could, and a server without TLS does not mind.
+    const ways = name === 'without TLS, asked to bind' ? [] : seen
+    return [ways, error instanceof Error ? error.message : 'connected']
+  })
+}
+
+bothAlone('SCRAM with a wrong password, with none, and with too many iterations', async (side) => {
+  const seen: unknown[] = []
+  const connect = async (password: unknown, config: ClientConfig = {}, iterations = 4096): Promise<unknown> => {
+    const port = await scram([], 'right', ['SCRAM-SHA-256'], iterations)
+    const client = new side.Client({ host: '127.0.0.1', port, user: 'me', database: 'd', password, ...config })
+    const error = await settled(client.connect())
+    await client.end()
+    return error instanceof Error ? error.message : 'connected'
+  }
+  for (const password of ['right', 'wrong', undefined, () => '']) seen.push(await connect(password))
+  seen.push(await connect('right', {}, 100_001))
+  seen.push(await connect('right', { scramMaxIterations: 0 }, 100_001))
+  seen.push(await connect('right', { scramMaxIterations: 4095 }))
+  return seen
+})
+
+/** DER of a value. */
+function der(type: number, ...parts: Buffer[]): Buffer {
+  const body = Buffer.concat(parts)
+  const long = body.length > 0x7f
+  return Buffer.concat([Buffer.from(long ? [type, 0x82, body.length >> 8, body.length & 0xff] : [type, body.length]), body])
+}
+
+test('the hash that binds SCRAM to a certificate is the one that pg takes', () => {
+  const theirs = require('../../node_modules/pg/lib/crypto/cert-signatures.js') as {
+    signatureAlgorithmHashFromCertificate: (certificate: Buffer) => string
+  }
+  const usual = (name: string): string => {
+    const known = name.toLowerCase().replace(/^sha-?/, 'sha')
+    return known === 'md5' || known === 'sha1' ? 'sha256' : known
+  }
+  const rsa = [4, 5, 11, 12, 13, 14, 15, 16].map((last) => `2a864886f70d0101${last.toString(16).padStart(2, '0')}`)
+  const ecdsa = ['2a8648ce3d0401', '2a8648ce3d040301', '2a8648ce3d040302', '2a8648ce3d040303', '2a8648ce3d040304']
+  const info = der(0x30, Buffer.alloc(300))
+  for (const oid of [...rsa, ...ecdsa, '2b6570']) {
+    const certificate = der(0x30, info, der(0x30, der(6, Buffer.from(oid, 'hex')), der(5)))
+    assert.equal(hashOf(certificate), usual(theirs.signatureAlgorithmHashFromCertificate(certificate)), oid)
+  }
+  for (const hash of ['2a864886f70d0205', '2b0e03021a', '608648016503040201', '608648016503040202', '608648016503040203']) {
+    const parameters = der(0x30, der(0xa0, der(0x30, der(6, Buffer.from(hash, 'hex')))))
+    const pss = der(0x30, der(6, Buffer.from('2a864886f70d01010a', 'hex')), parameters)
+    const certificate = der(0x30, info, pss)
+    assert.equal(hashOf(certificate), usual(theirs.signatureAlgorithmHashFromCertificate(certificate)), hash)
+  }
+  assert.equal(hashOf(new X509Certificate(cert).raw), 'sha256')
+  const whole = der(0x30, info, der(0x30, der(6, Buffer.from('2a8648ce3d040302', 'hex'))))
+  for (let length = 0; length < whole.length; length++) {
+    assert.throws(() => hashOf(whole.subarray(0, length)), /malformed/)
+  }
+  assert.throws(() => hashOf(der(0x30, info, der(0x30, der(6, Buffer.from('2b6571', 'hex'))))), /unknown way/)
 })

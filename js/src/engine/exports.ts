@@ -6,6 +6,13 @@ export interface Exports {
   onetrip_free(start: number, len: number): void
   onetrip_echo_new(): number
   onetrip_postgres_new(now: number, settings: number, len: number, nonce: number): number
+  onetrip_postgres_password(
+    connection: number,
+    now: number,
+    given: number,
+    password: number,
+    len: number,
+  ): void
   onetrip_connection_free(connection: number): void
   onetrip_input(connection: number, len: number): number
   onetrip_received(connection: number, now: number, len: number): void
@@ -94,6 +101,7 @@ export const Kind = {
   ASTRAY: 11,
   CLOSED: 12,
   FORGOTTEN: 13,
+  PASSWORD: 14,
   POOL_OPEN: 32,
   POOL_GRANTED: 33,
   POOL_PLACED: 34,
@@ -119,6 +127,9 @@ export const PoolCause = { LINE_FULL: 1, DEADLINE: 2, OPEN_FAILED: 3, CLOSED: 4 
 
 /** In which condition a connection comes back to its pool. */
 export const Condition = { CLEAN: 0, DIRTY: 1, DIRTY_HOLDING: 2, BROKEN: 3 } as const
+
+/** How the server asks for a password. */
+export const PasswordRequest = { CLEARTEXT: 3, MD5: 5, SASL: 10 } as const
 
 /** Messages that belong to no request. */
 export const Event = { NOTICE: 1, NOTIFICATION: 2, PARAMETER_STATUS: 3, PUSH: 4 } as const

@@ -20,6 +20,8 @@ export interface Receiver {
 
 /** Who wants to know what belongs to no request. */
 export interface Owner {
+  /** The server asks for the password, which `givePassword` says. `how` is one of `PasswordRequest`. */
+  password?(how: number): void
   /** The login is over. `settings`: names and values in turn. */
   ready(process: number, settings: string[]): void
   notice(start: number, end: number): void
@@ -124,6 +126,23 @@ export class Link {
     if (place < 0) this.#release(token)
     this.#schedule()
     return place
+  }
+
+  /** Says the password that `Owner.password` has asked for; undefined if there is none. */
+  givePassword(password: string | undefined): void {
+    if (this.#isFree) return
+    const bytes = Buffer.from(password ?? '')
+    const now = this.#time()
+    const given = password === undefined ? 0 : 1
+    memory.lend(bytes, (start) => {
+      memory.engine.onetrip_postgres_password(this.#connection, now, given, start, bytes.length)
+      memory.refresh()
+      // It is not to lie about longer than it has to.
+      memory.bytes.fill(0, start, start + bytes.length)
+    })
+    bytes.fill(0)
+    this.#walk()
+    this.#schedule()
   }
 
   /** Bytes came from the peer. */
@@ -345,6 +364,7 @@ export class Link {
     } else if (kind === Kind.FULL) owner.full()
     else if (kind === Kind.DRAINED) owner.drained()
     else if (kind === Kind.CANCEL) owner.cancel()
+    else if (kind === Kind.PASSWORD) owner.password?.(a)
     else if (kind === Kind.ASTRAY) owner.astray()
     else if (kind === Kind.FORGOTTEN) owner.forgotten(a)
     else if (kind === Kind.CLOSED) owner.closed(a, start, end)

@@ -224,16 +224,6 @@ export class Life extends EventEmitter {
           cause: this.#lost,
         })
   }
-
-  /** Calls the function that stands for the password, and takes what it returns in its place. */
-  async _askPassword(): Promise<void> {
-    const ask = this.password as (parameters: ConnectionParameters) => unknown
-    const password = await ask(this.connectionParameters)
-    if (password !== undefined && typeof password !== 'string') {
-      throw new TypeError('Password must be a string')
-    }
-    this.connectionParameters.password = this.password = password ?? null
-  }
 }
 
 function hide(client: Life, key: string, value: unknown): void {

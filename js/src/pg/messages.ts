@@ -30,11 +30,29 @@ export function secretKeyIn(messages: Buffer): number | null {
   return null
 }
 
-/** The words of pg where there is a word of pg's. */
+/** Why a login failed, in the words of pg where there are words of pg's. */
 export function pgText(text: string): string {
-  return text.startsWith('the server asks for a password and none')
-    ? 'SASL: SCRAM-SERVER-FIRST-MESSAGE: client password must be a string'
-    : text
+  for (const [ours, theirs] of WORDS) if (ours.test(text)) return text.replace(ours, theirs)
+  return text
 }
+
+const WORDS: readonly (readonly [RegExp, string])[] = [
+  [
+    /^.* demands (\d+) SCRAM iterations, more than the allowed (\d+) .*$/,
+    'SASL: SCRAM-SERVER-FIRST-MESSAGE: iteration count $1 exceeds scramMaxIterations of $2',
+  ],
+  [
+    /^.* SCRAM nonce does not extend the client's$/,
+    'SASL: SCRAM-SERVER-FIRST-MESSAGE: server nonce does not start with client nonce',
+  ],
+  [
+    /^the server could not prove .*$/,
+    'SASL: SCRAM-SERVER-FINAL-MESSAGE: server signature does not match',
+  ],
+  [
+    /^the server offers no supported SASL mechanism .*$/,
+    'SASL: Only mechanism(s) SCRAM-SHA-256 are supported',
+  ],
+]
 
 const BACKEND_KEY_DATA = 0x4b

@@ -5,11 +5,3 @@ declare module 'pg-types/lib/textParsers' {
   }
   export = parsers
 }
-
-declare module 'pgpass' {
-  function pgpass(
-    connection: { host: string; port: number; database?: string; user?: string },
-    found: (password: string | undefined) => void,
-  ): void
-  export = pgpass
-}

@@ -2,13 +2,14 @@ import { Close, Refused } from '../engine/exports'
 import { Link, type Owner, type Parameter } from '../engine/link'
 import { memory } from '../engine/memory'
 import { Opening } from './begin'
+import { channelBinding } from './binding'
 import { Cancel } from './cancel'
 import { ColumnsCache } from './columns'
 import type { Connection, Opener } from './connect'
 import { databaseError, notice } from './error'
 import type { Life } from './life'
 import { pgText, readNotification, secretKeyIn } from './messages'
-import { passwordOfFile } from './pgpass'
+import { findPassword, passwordFor } from './password'
 import { Names } from './names'
 import { Lending, type Lender } from './raw'
 import { guarded, type Home, type Request } from './request'
@@ -198,15 +199,21 @@ export class Session implements Owner, Opener, Home, Lender {
 
   opened(): void {
     const client = this.#client
-    const { password } = client
-    if (typeof password === 'function') {
-      client._askPassword().then(
-        () => this.#logIn(),
-        (error: Error) => this.#refuse(error),
-      )
-    } else {
-      this.#logIn()
+    const { stream } = this.#connection
+    try {
+      const binding = client.enableChannelBinding ? channelBinding(stream) : undefined
+      const secure = Boolean(client.ssl)
+      const settings = engineSettings(client.connectionParameters, secure, binding, client._engineOptions)
+      this.#link = new Link(stream, settings, this)
+    } catch (error) {
+      this.#refuse(error as Error)
     }
+  }
+
+  password(how: number): void {
+    findPassword(this.#client)
+      .then((password) => this.#link?.givePassword(passwordFor(how, password)))
+      .catch((error: Error) => this.#refuse(error))
   }
 
   received(chunk: Buffer): void {
@@ -237,20 +244,6 @@ export class Session implements Owner, Opener, Home, Lender {
       this.#link = undefined
       link?.free()
     })
-  }
-
-  #logIn(): void {
-    if (this.#isGone) return
-    const client = this.#client
-    const { connectionParameters: parameters, password } = client
-    const text = typeof password === 'string' ? password : (passwordOfFile(parameters) ?? null)
-    const secure = Boolean(client.ssl)
-    try {
-      const settings = engineSettings(parameters, text, secure, client._engineOptions)
-      this.#link = new Link(this.#connection.stream, settings, this)
-    } catch (error) {
-      this.#refuse(error as Error)
-    }
   }
 
   #refuse(error: Error): void {

@@ -1,6 +1,5 @@
 import type { ConnectionParameters } from './parameters'
 import type { Pipelining } from './pipeline'
-import { saslprep } from './saslprep'
 
 /** What of a client's configuration the engine is told beside the parameters of the connection. */
 export interface EngineOptions {
@@ -12,16 +11,17 @@ export interface EngineOptions {
   scramMaxIterations: number
 }
 
-/** The settings of the engine for one connection. `secure`: nobody else can read it. */
+/** The settings of the engine for one connection. `secure`: nobody else can read it. `binding`: its `channelBinding`. */
 export function engineSettings(
   parameters: ConnectionParameters,
-  password: string | null,
   secure: boolean,
+  binding: string | undefined,
   { pipelining, autoPrepare, holdBegin, scramMaxIterations }: EngineOptions,
 ): [string, string][] {
   const settings: [string, string][] = [
     ['user', parameters.user ?? ''],
     ['secure_channel', secure ? '1' : '0'],
+    ['ask_password', '1'],
     // As libpq and pg: who asks for it gets it.
     ['allow_cleartext', '1'],
     ['scram_iterations_max', String(scramMaxIterations || UNLIMITED)],
@@ -31,7 +31,7 @@ export function engineSettings(
     ['stall_timeout_ms', String(STALL_TIMEOUT_MS)],
   ]
   if (parameters.database) settings.push(['database', parameters.database])
-  if (password !== null) settings.push(['password', saslprep(password)])
+  if (binding !== undefined) settings.push(['channel_binding', binding])
   if (!autoPrepare) settings.push(['prepare_threshold', '0'])
   // A server that replicates knows no extended protocol.
   if (holdBegin && !parameters.replication) settings.push(['hold_begin', '1'])

@@ -3,10 +3,9 @@ import { Lender, type Borrower, type Opener } from '../engine/lender'
 import { pipeliningOf } from './pipeline'
 import type { Pool } from './pool'
 import { clientsMax, type PoolClient } from './pool-config'
-import { IdleLimit } from './pool-idle'
 import type { Member } from './pool-member'
+import { Members } from './pool-members'
 import { Openings } from './pool-openings'
-import { guarded } from './request'
 
 /** Who waits for a client. */
 export interface PoolBorrower extends Borrower {
@@ -17,24 +16,18 @@ export interface PoolBorrower extends Borrower {
 }
 
 /**
- * The clients of a pool: to whom they go, and how they end. Which of them, and who is next, is up to the engine's policy; for
- * how long they live are the rules of pg's pool.
+ * The clients of a pool: to whom they go, and in what state they come back. Which of them, and who is next, is up to the
+ * engine's policy; for how long they live are the rules of pg's pool.
  */
-export class Clients implements Opener {
+export class Clients extends Members implements Opener {
   readonly pool: Pool
   readonly lender: Lender<PoolBorrower>
-  /** Queries share connections: they are pipelined. */
   readonly shares: boolean
   readonly max: number
-  readonly members = new Map<number, Member>()
   readonly #openings = new Openings(this)
-  readonly #idleLimit = new IdleLimit(this)
-  /** Those that were removed and have not ended. */
-  #closing = 0
-  #isClosed = false
-  #over: (() => void) | undefined
 
   constructor(pool: Pool) {
+    super()
     this.pool = pool
     this.shares = pipeliningOf(pool.options).on
     this.max = clientsMax(pool.options)
@@ -50,38 +43,6 @@ export class Clients implements Opener {
     ]
     this.lender = new Lender(settings, this)
   }
-
-  // --- counts ---
-
-  /** Those that are being connected included. */
-  get total(): number {
-    return this.lender.connections
-  }
-
-  get idle(): Member[] {
-    return [...this.members.values()].filter((member) => this.isIdle(member))
-  }
-
-  isIdle({ isOpen, isLent, client }: Member): boolean {
-    return isOpen && !isLent && (!this.shares || client._session.isIdle)
-  }
-
-  /** Callers in line, without those for whom a client is being connected. */
-  get waiting(): number {
-    let opening = this.total
-    for (const member of this.members.values()) if (member.isOpen) opening--
-    return Math.max(0, this.lender.waiting - Math.max(0, opening))
-  }
-
-  get isAboveMin(): boolean {
-    return this.total > this.pool.options.min
-  }
-
-  has(member: Member): boolean {
-    return this.members.get(member.number) === member
-  }
-
-  // --- callers ---
 
   /** Asks for a client of one's own. Returns what `lender.giveUp` takes. */
   checkout(borrower: PoolBorrower): number {
@@ -158,13 +119,14 @@ export class Clients implements Opener {
     if (isUsedUp) pool.log('remove expended client')
     else if (member.isLeaving) pool.log('remove expired client')
     // Lost while it was lent.
-    if (!this.has(member)) return this.#end(member)
+    if (!this.has(member)) return this.leave(member)
     const isLast = pool.ending && this.lender.waiting === 0
     if (isBroken || isUsedUp || isLast || member.isLeaving || !member.isUsable) {
       this.lender.release(member.number, Condition.BROKEN)
-      return this.#remove(member)
+      return this.remove(member)
     }
-    if (this.shares) return this.#cleanse(member)
+    // What its state will be is known when it has answered.
+    if (this.shares) return this.#whenQuiet(member, () => this.#cleanse(member))
     if (client.getTransactionStatus() !== 'I') flushBegin(client)
     this.#free(member)
   }
@@ -172,9 +134,6 @@ export class Clients implements Opener {
   /** No transaction of who had it is to take in the queries of others. */
   #cleanse(member: Member): void {
     const { client } = member
-    if (!this.has(member)) return
-    // What its state will be is known when it has answered.
-    if (!client._session.isIdle) return void client.once('drain', () => this.#cleanse(member))
     if (client.getTransactionStatus() !== 'I') client.query('ROLLBACK', ignore)
     this.#free(member)
   }
@@ -199,8 +158,6 @@ export class Clients implements Opener {
     this.windUp()
   }
 
-  // --- what becomes of clients ---
-
   open(number: number): void {
     this.#openings.open(number)
   }
@@ -212,121 +169,48 @@ export class Clients implements Opener {
     this.lender.opened(member.number, address)
   }
 
-  /** It has answered all that it was asked. */
+  /** Nobody waits for an answer of it. */
   readonly drained = (member: Member): void => {
-    if (!member.isOpen || member.isLent) return
+    if (!member.isOpen || member.isLent || member.isQuieting) return
+    if (member.client._session.isIdle) return this.#quiet(member)
+    member.isQuieting = true
+    this.#whenQuiet(member, () => {
+      member.isQuieting = false
+      this.#quiet(member)
+    })
+  }
+
+  #quiet(member: Member): void {
     if (this.shares) this.#rest(member)
     const matters = this.lender.waiting > 0 || member.isLeaving || this.pool.ending
     if (matters) this.lender.answered(member.number)
   }
 
+  /** When nothing is under way on it: the answer to a query that timed out comes though nobody waits for it. */
+  #whenQuiet(member: Member, then: () => void): void {
+    const { client } = member
+    const { stream } = client.connection
+    if (client._session.isIdle) return then()
+    const look = (): void => {
+      const isGone = !this.has(member)
+      if (!isGone && !client._session.isIdle) return
+      stream.off('data', look)
+      client.off('drain', look)
+      if (!isGone) then()
+    }
+    stream.on('data', look)
+    client.on('drain', look)
+  }
+
   #rest(member: Member): void {
     member.since = performance.now()
-    this.#idleLimit.watch()
+    this.idleLimit.watch()
     if (!this.pool.options.allowExitOnIdle || member.isUnref) return
     member.isUnref = true
     member.client.unref()
   }
 
-  /** Its connection failed, and it is lent to nobody who would hear of it. */
-  readonly failed = (member: Member, error: Error): void => {
-    const { pool } = this
-    if (!member.isOpen || member.isLent) return pool.log('client error', error)
-    // Queries that others have there tell them.
-    const wasIdle = this.isIdle(member)
-    this.lost(member)
-    if (!wasIdle) return
-    const { client } = member
-    Object.assign(error, { client })
-    if (pool.listenerCount('error') > 0) this.tell('error', error, client)
-    else process.emitWarning(`An idle client of a pool lost its connection: ${error.message}`)
-  }
-
-  lost(member: Member): void {
-    this.lender.lost(member.number)
-    if (member.isLent) this.forget(member)
-    else this.#remove(member)
-  }
-
-  /** It is closed as soon as nobody uses it. */
-  dismiss(member: Member): void {
-    if (member.isLeaving) return
-    member.isLeaving = true
-    this.lender.retire(member.number)
-  }
-
-  /** The engine has forgotten it. */
-  close(number: number): void {
-    const member = this.members.get(number)
-    if (member !== undefined) this.#remove(member)
-  }
-
   reset(): void {}
-
-  forget(member: Member): void {
-    this.members.delete(member.number)
-    member.isOpen = false
-    clearTimeout(member.lifetime)
-  }
-
-  /** It goes at once, whoever has it. */
-  expel(client: PoolClient, callback?: () => void): void {
-    for (const member of this.members.values()) {
-      if (member.client !== client) continue
-      this.lender.lost(member.number)
-      return this.#remove(member, callback)
-    }
-    if (callback) process.nextTick(callback)
-  }
-
-  #remove(member: Member, callback?: () => void): void {
-    this.forget(member)
-    this.#end(member, callback)
-  }
-
-  #end({ client }: Member, callback?: () => void): void {
-    this.#closing++
-    client.end(() => {
-      this.#closing--
-      this.tell('remove', client)
-      if (callback) guarded(callback)
-      this.#finish()
-    })
-  }
-
-  // --- the end ---
-
-  /** Serves who waits, and then closes all; `over` is called when that is done. */
-  end(over: () => void): void {
-    this.#over = over
-    this.windUp()
-  }
-
-  /** A caller was told: after the last one all is closed. */
-  windUp(): void {
-    if (!this.pool.ending || this.lender.waiting > 0) return
-    this.lender.close()
-    this.lender.settle()
-  }
-
-  closed(): void {
-    this.#isClosed = true
-    this.#finish()
-  }
-
-  #finish(): void {
-    if (!this.#isClosed || this.#closing > 0) return
-    this.#isClosed = false
-    this.#idleLimit.stop()
-    this.lender.free()
-    this.#over?.()
-  }
-
-  /** What listeners throw is theirs. */
-  tell(event: string, ...args: unknown[]): void {
-    const { pool } = this
-    if (pool.listenerCount(event) > 0) guarded(() => pool.emit(event, ...args))
-  }
 }
 
 function hold(member: Member): void {

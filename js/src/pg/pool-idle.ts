@@ -1,13 +1,13 @@
-import type { Clients } from './pool-clients'
 import type { Member } from './pool-member'
+import type { Members } from './pool-members'
 
 /** Closes clients that nobody has used for long, but for the number that is to be kept. One timer does for all of them. */
 export class IdleLimit {
-  readonly #clients: Clients
+  readonly #members: Members
   #timer: NodeJS.Timeout | undefined
 
-  constructor(clients: Clients) {
-    this.#clients = clients
+  constructor(members: Members) {
+    this.#members = members
   }
 
   /** A client has become idle. */
@@ -20,7 +20,7 @@ export class IdleLimit {
   }
 
   get #timeout(): number {
-    return Number(this.#clients.pool.options.idleTimeoutMillis) || Infinity
+    return Number(this.#members.pool.options.idleTimeoutMillis) || Infinity
   }
 
   #arm(wait: number): void {
@@ -31,15 +31,15 @@ export class IdleLimit {
 
   #look(): void {
     this.#timer = undefined
-    const clients = this.#clients
+    const members = this.#members
     const timeout = this.#timeout
     // Timers come up to a millisecond early.
     const due = performance.now() - timeout + 1
-    for (const member of clients.idle.sort(bySince)) {
-      if (!clients.isAboveMin) return
+    for (const member of members.idle.sort(bySince)) {
+      if (!members.isAboveMin) return
       if (member.since > due) return this.#arm(member.since - due)
-      clients.pool.log('remove idle client')
-      clients.dismiss(member)
+      members.pool.log('remove idle client')
+      members.dismiss(member)
     }
   }
 }

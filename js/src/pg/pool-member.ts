@@ -14,6 +14,8 @@ export class Member {
   isVerified: boolean
   /** The process may end though it is open. */
   isUnref = false
+  /** Nobody waits for an answer of it, but one is still to come. */
+  isQuieting = false
   /** When it was used last. */
   since = 0
   /** It was connected after an attempt had failed. */

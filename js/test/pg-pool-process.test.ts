@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { join } from 'node:path'
+import { test } from 'node:test'
+
+import { url } from './pg-both'
+
+const OURS = join(__dirname, '../src/pg')
+const THEIRS = require.resolve('pg')
+
+/** What a process of its own came to: how it ended, what it said, and how long it took. */
+interface End {
+  code: number | null
+  out: string
+  err: string
+}
+
+/** Runs a program that has `Pool` and `url`, and is killed if it does not end by itself. */
+function run(from: string, program: string): Promise<End> {
+  const text = `const { Pool } = require(${JSON.stringify(from)});
+    const url = ${JSON.stringify(url)};
+    (async () => { ${program} })()`
+  const child = spawn(process.execPath, ['-e', text], { timeout: 8_000 })
+  let out = ''
+  let err = ''
+  child.stdout.on('data', (chunk) => (out += chunk))
+  child.stderr.on('data', (chunk) => (err += chunk))
+  return new Promise((resolve) => child.on('close', (code) => resolve({ code, out, err })))
+}
+
+const limits = { timeout: 30_000 }
+
+test('a process ends though clients are idle, where that is allowed', limits, async () => {
+  const program = (keys: string): string => `
+    const pool = new Pool({ connectionString: url, max: 2, allowExitOnIdle: true, ${keys} })
+    await Promise.all([pool.query('select 1'), pool.query('select 2')])
+    const client = await pool.connect()
+    await client.query('select 3')
+    client.release()
+    console.log(pool.totalCount > 0)`
+  const ends = [
+    await run(THEIRS, program('')),
+    await run(OURS, program('')),
+    await run(OURS, program('pipeline: true')),
+  ]
+  for (const { code, out } of ends) assert.deepEqual([code, out], [0, 'true\n'])
+})
+
+test('a process lives on while a client is lent or a query runs, though idle ones would let it end', limits, async () => {
+  const program = (keys: string): string => `
+    const pool = new Pool({ connectionString: url, max: 1, allowExitOnIdle: true, ${keys} })
+    await pool.query('select 1')
+    await new Promise((resolve) => setImmediate(resolve))
+    await pool.query('select pg_sleep(0.1)')
+    const client = await pool.connect()
+    const waits = pool.query('select 1')
+    await client.query('select pg_sleep(0.1)')
+    client.release()
+    await waits
+    console.log('all')`
+  for (const end of [
+    await run(THEIRS, program('')),
+    await run(OURS, program('')),
+    await run(OURS, program('pipeline: true')),
+  ]) {
+    assert.deepEqual([end.code, end.out], [0, 'all\n'])
+  }
+})
+
+test('a process lives on until idle clients are closed, where it may not end before', limits, async () => {
+  const program = `
+    const pool = new Pool({ connectionString: url, idleTimeoutMillis: 300 })
+    await pool.query('select 1')
+    pool.on('remove', () => console.log('removed'))`
+  assert.deepEqual((await run(THEIRS, program)).out, 'removed\n')
+  assert.deepEqual((await run(OURS, program)).out, 'removed\n')
+})
+
+test('an idle client that is lost is a warning where nobody listens, and the pool goes on', limits, async () => {
+  const program = `
+    const pool = new Pool({ connectionString: url, max: 1 })
+    const killer = new Pool({ connectionString: url, max: 1 })
+    const client = await pool.connect()
+    client.release()
+    const removed = new Promise((resolve) => pool.once('remove', resolve))
+    await killer.query('select pg_terminate_backend($1)', [client.processID])
+    await removed
+    const { rows } = await pool.query('select 1 as a')
+    console.log(rows[0].a)
+    await Promise.all([pool.end(), killer.end()])`
+  // There the process crashes.
+  assert.notEqual((await run(THEIRS, program)).code, 0)
+  const ours = await run(OURS, program)
+  assert.deepEqual([ours.code, ours.out], [0, '1\n'])
+  assert.match(ours.err, /Warning: An idle client of a pool lost its connection/)
+})
+
+test('a client that is lost while it is lent is a warning where nobody listens', limits, async () => {
+  const program = `
+    const pool = new Pool({ connectionString: url, max: 1 })
+    const killer = new Pool({ connectionString: url, max: 1 })
+    const client = await pool.connect()
+    const ended = new Promise((resolve) => client.once('end', resolve))
+    await killer.query('select pg_terminate_backend($1)', [client.processID])
+    await ended
+    client.release()
+    const { rows } = await pool.query('select 1 as a')
+    console.log(rows[0].a)
+    await Promise.all([pool.end(), killer.end()])`
+  assert.notEqual((await run(THEIRS, program)).code, 0)
+  const ours = await run(OURS, program)
+  assert.deepEqual([ours.code, ours.out], [0, '1\n'])
+  assert.match(ours.err, /Warning: A client's connection is lost/)
+})
+
+test('what a callback throws ends the process, as that of any other does', limits, async () => {
+  const program = `
+    const pool = new Pool({ connectionString: url, max: 1 })
+    pool.query('select 1', () => { throw new Error('mine') })`
+  for (const from of [THEIRS, OURS]) {
+    const { code, err } = await run(from, program)
+    assert.notEqual(code, 0)
+    assert.match(err, /Error: mine/)
+  }
+})

@@ -24,6 +24,8 @@ export interface Lender {
   starting(): void
   ending(): void
   ended(how: number): void
+  /** Sees that a BEGIN that was held is on the server; `done` is told of an error, at once where there was none. */
+  flushBegin?(done: (error: Error | undefined) => void): void
   /** Others have their turn again. */
   reopened(): void
   emit(name: 'notice' | 'notification', message: NoticeMessage | NotificationMessage): void
@@ -44,6 +46,8 @@ export class Lending implements Receiver, Host {
   #link: Link | undefined
   /** Whose turn it is, or will be when it is quiet. */
   #turn: Turn | undefined
+  /** No BEGIN is held. */
+  #isBegun = false
   /** The engine has its Sync. */
   #isAsked = false
   /** What is said, while the connection is lent. */
@@ -77,6 +81,7 @@ export class Lending implements Receiver, Host {
     }
     this.#turn = turn
     this.#link = link
+    this.#isBegun = false
     this.proceed()
   }
 
@@ -113,8 +118,7 @@ export class Lending implements Receiver, Host {
       turn.callBack(new Error('The query was destroyed before its turn'))
       return this.#drop()
     }
-    // What of a transaction was not sent is sent in front of it.
-    link.flushBegin()
+    if (!this.#isBegun) return this.#openTransaction(turn)
     if (!link.isQuiet) return
     this.#status = link.status
     this.#isAsked = true
@@ -126,6 +130,19 @@ export class Lending implements Receiver, Host {
     this.#conversation = new Conversation(turn, this.#connection, this)
     this.#connection.lend(this.#conversation)
     this.#conversation.start()
+  }
+
+  /** What of a transaction was not sent is sent in front of it. */
+  #openTransaction(turn: Turn): void {
+    this.#isBegun = true
+    const begun = (error: Error | undefined): void => {
+      if (this.#turn !== turn) return
+      if (error === undefined) return this.proceed()
+      turn.fail(error, 'NotSent')
+      this.#drop()
+    }
+    if (this.#lender.flushBegin) this.#lender.flushBegin(begun)
+    else begun(undefined)
   }
 
   /** Takes its turn from one that waits for it. */

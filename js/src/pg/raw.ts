@@ -138,6 +138,7 @@ export class Lending implements Receiver, Host {
     const begun = (error: Error | undefined): void => {
       if (this.#turn !== turn) return
       if (error === undefined) return this.proceed()
+      if (this.#link) this.#lender.status(this.#link.status.charCodeAt(0))
       turn.fail(error, 'NotSent')
       this.#drop()
     }

@@ -179,6 +179,32 @@ test('a query that runs itself is cancelled', { timeout: 10_000 }, async () => {
   assert.deepEqual(((await behindIt) as Result).rows, [{ a: 1 }])
 })
 
+test('a cursor waits until a cancel of the query before it can hit nothing else', { timeout: 20_000 }, async () => {
+  const client = await connected()
+  const text = await longQuery(client)
+  for (let i = 0; i < 5; i++) {
+    const controller = new AbortController()
+    const running = once(client, 'notice')
+    const cancelled = settled(client.query({ text, signal: controller.signal }))
+    const cursors = [1, 2].map((it) => client.query(new Cursor(NUMBERS, [it])))
+    const behindThem = client.query('select 1 as a')
+    await running
+    controller.abort()
+    assert.equal(((await cancelled) as Error).name, 'AbortError')
+    assert.deepEqual(await Promise.all(cursors.map((it) => it.read(9))), [[{ i: 1 }], [{ i: 1 }, { i: 2 }]])
+    assert.deepEqual(((await behindThem) as Result).rows, [{ a: 1 }])
+  }
+})
+
+bothAlone('a cursor ends the connection', async (side) => {
+  const client = await connected({}, side)
+  const lost = once(client, 'error')
+  const cursor = client.query(new Cursor(NUMBERS, [9])) as Cursor & { end(done: () => void): void }
+  const rows = await cursor.read(2)
+  await new Promise<void>((resolve) => cursor.end(resolve))
+  return [rows, String((await lost)[0]), await settled(client.query('select 1'))]
+})
+
 test('the time of a query that runs itself includes its waiting', { timeout: 20_000 }, async () => {
   const client = await connected()
   await client.query('create temp table t (a int)')

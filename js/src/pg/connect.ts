@@ -177,15 +177,20 @@ export class Connection extends EventEmitter {
     }
     if (this.#lessee === undefined) return this.#unheard(type)
     this.#lessee.sent(type)
-    if (!this.#isCorked) {
-      this.#isCorked = true
-      stream.cork()
-      process.nextTick(() => {
-        this.#isCorked = false
-        stream.uncork()
-      })
-    }
+    this.#cork()
     return stream.write(message)
+  }
+
+  #cork(): void {
+    // A stream that a user has made may have no such thing.
+    const { stream }: { stream: Partial<Socket> } = this
+    if (this.#isCorked || stream.cork === undefined) return
+    this.#isCorked = true
+    stream.cork()
+    process.nextTick(() => {
+      this.#isCorked = false
+      stream.uncork?.()
+    })
   }
 
   /** Somebody speaks who does not have the connection: the answer would go to another. */

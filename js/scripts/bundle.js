@@ -5,12 +5,13 @@ const { brotliCompressSync, constants } = require('node:zlib')
 const { existsSync, readFileSync } = require('node:fs')
 const { dirname, join, relative, resolve } = require('node:path')
 const { build } = require('esbuild')
+const { minify } = require('./minify')
 
 const root = resolve(__dirname, '..')
 const source = join(root, 'src')
 
-/** Of these only functions are used, and not by every program: each is loaded when a function of it is called first. */
-const LAZY = ['node:dns', 'node:os', 'node:tls', 'pg-connection-string']
+/** These take long to load, and not every program needs them: each is loaded when a function of it is called first. */
+const LAZY = ['node:crypto', 'node:dns', 'node:os', 'node:tls', 'pg-connection-string']
 
 const common = {
   absWorkingDir: root,
@@ -94,7 +95,7 @@ function output({ outputFiles, metafile }) {
     if (!path.startsWith('node:') && !path.startsWith('.')) packages.add(path.split('/')[0])
   }
   const text = named(outputFiles[0].text.replace(/^"use strict";\n/, ''))
-  return { text: `'use strict'\n${text}`, packages, exports }
+  return { text: `'use strict'\n${minify(text)}`, packages, exports }
 }
 
 /** Classes that name themselves are called by another name in a bundle, which would be seen where an object is printed. */
@@ -110,10 +111,10 @@ const moduleInside = {
   name: 'module-inside',
   setup(it) {
     it.onLoad({ filter: /engine\/module\.ts$/ }, () => ({
-      contents: "export const moduleBytes = (): Uint8Array => require('./module').moduleBytes()",
+      contents: "export const moduleBytes = (): Uint8Array => require('./module.js').moduleBytes()",
       loader: 'ts',
     }))
-    it.onResolve({ filter: /^\.\/module$/ }, ({ kind, path }) =>
+    it.onResolve({ filter: /^\.\/module\.js$/ }, ({ kind, path }) =>
       kind === 'require-call' ? { path, external: true } : undefined,
     )
   },
@@ -129,12 +130,16 @@ const lazily = {
   },
 }
 
-/** What is no function is missing here: then a build fails, and not a program. */
+/** What is neither function nor class is missing here: then a build fails, and not a program. */
 function lazyFunctions(id) {
-  const names = Object.entries(require(id))
-    .filter(([name, value]) => typeof value === 'function' && /^[a-z]\w*$/.test(name))
-    .map(([name]) => name)
-  const lines = names.map((name) => `export const ${name} = (...args) => require('${id}').${name}(...args)`)
+  const lines = ["'use strict'"]
+  for (const [name, value] of Object.entries(require(id))) {
+    if (typeof value !== 'function' || !/^\w+$/.test(name)) continue
+    const isClass = /^[A-Z]/.test(name)
+    const make = `new Proxy(class {}, { construct: (_, given) => new (require('${id}').${name})(...given) })`
+    const call = `(...given) => require('${id}').${name}(...given)`
+    lines.push(`export const ${name} = /* @__PURE__ */ ${isClass ? `(() => ${make})()` : call}`)
+  }
   return lines.join('\n')
 }
 
@@ -142,7 +147,7 @@ function fromCore(shared) {
   return {
     name: 'from-core',
     setup(it) {
-      it.onResolve({ filter: /^\.\/core$/, namespace: 'core' }, ({ path }) => ({ path, external: true }))
+      it.onResolve({ filter: /^\.\/core\.js$/, namespace: 'core' }, ({ path }) => ({ path, external: true }))
       it.onResolve({ filter: /^\./ }, (args) => {
         const file = fileOf(args)
         if (!isOfCore(file)) return undefined
@@ -151,7 +156,7 @@ function fromCore(shared) {
       it.onLoad({ filter: /./, namespace: 'core' }, ({ path }) => {
         const { field, names } = shared.get(path)
         const list = names.map((name) => `export const ${name} = from.${name}`)
-        return { contents: [`const from = require('./core').${field}`, ...list].join('\n') }
+        return { contents: [`const from = require('./core.js').${field}`, ...list].join('\n') }
       })
     },
   }

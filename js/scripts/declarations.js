@@ -1,0 +1,86 @@
+'use strict'
+// The declarations that users' programs are checked against: of those that the compiler writes only what can be reached from
+// what a package exports. What is behind it takes as much room again, and is nobody's business.
+
+const { readFileSync } = require('node:fs')
+const ts = require('typescript')
+
+/** Texts by file: what of the declarations that are reached from these files is used. */
+function reachable(entries, options) {
+  const program = ts.createProgram(entries, { ...options, noLib: true, types: [] })
+  const checker = program.getTypeChecker()
+  const folder = commonFolder(entries)
+  const used = new Set()
+
+  const isOurs = (node) => node.getSourceFile().fileName.startsWith(folder)
+
+  const useSymbol = (symbol) => {
+    for (const node of symbol?.declarations ?? []) if (isOurs(node)) use(node)
+    if (symbol && symbol.flags & ts.SymbolFlags.Alias) useSymbol(checker.getImmediateAliasedSymbol(symbol))
+  }
+
+  /** What is declared at the top of a file, or a name in one of its lists. */
+  const use = (node) => {
+    const part = partOf(node)
+    if (used.has(part)) return
+    used.add(part)
+    if (!isListed(part)) visit(part)
+  }
+
+  const visit = (node) => {
+    if (ts.isIdentifier(node)) useSymbol(checker.getSymbolAtLocation(node))
+    ts.forEachChild(node, visit)
+  }
+
+  for (const entry of entries) {
+    const module = checker.getSymbolAtLocation(program.getSourceFile(entry))
+    for (const symbol of checker.getExportsOfModule(module)) useSymbol(symbol)
+  }
+  const files = program.getSourceFiles().filter((it) => it.fileName.startsWith(folder))
+  // `export *` names nothing: it stays where there is something behind it.
+  const texts = files.map((file) => [file.fileName, file.statements.map((it) => textOf(it, used)).join('')])
+  return new Map(texts.filter(([name, text]) => text.trim() !== '' || entries.includes(name)))
+}
+
+/** A statement at the top of a file, or one name of an import or export. */
+function partOf(node) {
+  let part = node
+  while (!isListed(part) && part.parent && !ts.isSourceFile(part.parent)) part = part.parent
+  return part
+}
+
+function isListed(node) {
+  return ts.isImportSpecifier(node) || ts.isExportSpecifier(node)
+}
+
+function textOf(statement, used) {
+  const text = statement.getFullText()
+  if (ts.isExportDeclaration(statement) && !statement.exportClause) return text
+  const list = listOf(statement)
+  if (!list) return used.has(statement) ? text : ''
+  const kept = list.elements.filter((it) => used.has(it)).map((it) => it.getText())
+  if (kept.length === 0) return ''
+  const names = kept.length > 3 ? `{\n  ${kept.join(',\n  ')},\n}` : `{ ${kept.join(', ')} }`
+  const start = list.getStart() - statement.getFullStart()
+  return text.slice(0, start) + names + text.slice(list.end - statement.getFullStart())
+}
+
+function listOf(statement) {
+  if (ts.isExportDeclaration(statement)) return statement.exportClause
+  if (!ts.isImportDeclaration(statement)) return undefined
+  const names = statement.importClause?.namedBindings
+  return names && ts.isNamedImports(names) ? names : undefined
+}
+
+function commonFolder(files) {
+  const [first] = files
+  return first.slice(0, first.lastIndexOf('/types/') + '/types/'.length)
+}
+
+/** Reads options as the compiler would. */
+function optionsOf(file) {
+  const { config } = ts.parseConfigFileTextToJson(file, readFileSync(file, 'utf8'))
+  return ts.convertCompilerOptionsFromJson(config.compilerOptions, '.').options
+}
+
+module.exports = { optionsOf, reachable }

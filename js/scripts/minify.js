@@ -7,7 +7,7 @@ const { transformSync } = require('esbuild')
 
 function minify(text) {
   const options = { target: 'node20', platform: 'node', lineLimit: 100, legalComments: 'none' }
-  const { code, map } = transformSync(text, { ...options, minify: true, sourcemap: 'external' })
+  const { code, map } = transformSync(text, { ...options, minifyWhitespace: true, minifyIdentifiers: true, sourcemap: 'external' })
   const kept = new Set(Array.from(text.matchAll(/\b(?:class|function\*?) (\w+)/g), ([, name]) => name))
   const { mappings, names } = JSON.parse(map)
   const lines = code.split('\n')

@@ -44,11 +44,12 @@ export class PG {
   constructor(ClientClass: typeof Client, PoolClass: typeof Pool) {
     this.Client = ClientClass
     this.Query = ClientClass.Query
-    this.Pool = class BoundPool extends PoolClass {
+    class BoundPool extends PoolClass {
       constructor(options?: PoolConfig | null) {
         super(options, ClientClass)
       }
     }
+    this.Pool = BoundPool
     Object.defineProperty(this, 'native', { configurable: true, enumerable: false, value: null })
   }
 }

@@ -25,6 +25,10 @@ export class Pool implements Opener, Host, Scope {
   readonly #inLine = new Map<Work, number>()
   readonly #pausing = new Map<Work, NodeJS.Timeout>()
   readonly #waitMs: number
+  readonly #nearMax: number
+  #current: Connection | undefined
+  /** Statements that may follow to the current connection. */
+  #credit = 0
   readonly #opened = new WeakSet<Connection>()
   /** They take nothing new, and are closed when all on them is answered. */
   readonly #retiring = new Set<number>()
@@ -38,6 +42,7 @@ export class Pool implements Opener, Host, Scope {
     this.settings = settings
     this.#lender = new Lender(settings.ofPool(), this)
     this.#waitMs = settings.number('wait_timeout_ms', WAIT_TIMEOUT_MS)
+    this.#nearMax = Math.min(NEAR_MAX, settings.number('queue_max', NEAR_MAX))
   }
 
   // --- shared statements ---
@@ -51,8 +56,11 @@ export class Pool implements Opener, Host, Scope {
   /** Puts work on a connection that others use as well, at once or when its turn comes. */
   place(work: Work): void {
     if (this.#isClosing) return work.fail(closed(), 'NotSent')
-    const connection = this.#members.get(this.#lender.place())
-    if (connection !== undefined) return work._run(connection)
+    const connection = this.#near() ?? this.#members.get(this.#lender.place())
+    if (connection !== undefined) {
+      if (this.#credit === 0) this.#stay(connection)
+      return work._run(connection)
+    }
     const borrower: Borrower = {
       served: (number) => {
         this.#inLine.delete(work)
@@ -68,6 +76,28 @@ export class Pool implements Opener, Host, Scope {
     }
     const left = work.watch?.left ?? Infinity
     this.#inLine.set(work, this.#lender.waitShared(borrower, Math.min(this.#waitMs, left)))
+  }
+
+  /** The connection of the statement before, of the same turn: to weigh all of them for each costs as much as the rest of it. */
+  #near(): Connection | undefined {
+    if (this.#credit === 0) return undefined
+    this.#credit--
+    const connection = this.#current
+    const takes = connection !== undefined && connection.isShared && !connection.isOver
+    return takes && this.#lender.waiting === 0 && !this.#retiring.has(connection.number) ? connection : undefined
+  }
+
+  #stay(connection: Connection): void {
+    // One with a queue may have no room for them.
+    if (connection.queued > 0) return
+    this.#current = connection
+    this.#credit = this.#nearMax
+    process.nextTick(this.#leave)
+  }
+
+  readonly #leave = (): void => {
+    this.#credit = 0
+    this.#current = undefined
   }
 
   _takeBack(work: Work): void {
@@ -272,3 +302,6 @@ export function closed(): PostgresError {
 const PAUSES_MS = [20, 160, 1280]
 
 const WAIT_TIMEOUT_MS = 30_000
+
+/** Statements of one turn that follow another one to its connection. */
+const NEAR_MAX = 15

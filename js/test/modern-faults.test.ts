@@ -12,7 +12,7 @@ async function kill(pid: unknown): Promise<void> {
 }
 
 /** A way to the server that can be cut, and how many went through. */
-async function proxy(): Promise<{ url: string; cut: () => void; server: Server; opened: () => number; close: () => void }> {
+async function proxy(change = (bytes: Buffer): Buffer => bytes): Promise<{ url: string; cut: () => void; server: Server; opened: () => number; close: () => void }> {
   const target = new URL(url)
   const sockets = new Set<Socket>()
   let count = 0
@@ -28,7 +28,7 @@ async function proxy(): Promise<{ url: string; cut: () => void; server: Server; 
         sockets.delete(socket)
       })
     }
-    near.pipe(far)
+    near.on('data', (bytes: Buffer) => far.write(change(bytes)))
     far.pipe(near)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -110,6 +110,35 @@ test('a pipeline and a transaction that lose their connection say so', { timeout
   )
   assert.ok(['connection_lost', 'rolled_back'].includes(second.code), second.code)
   assert.equal((await sql`select 1`).count, 1)
+  await sql.end()
+  way.close()
+})
+
+test('where BEGIN fails nothing of its transaction runs, whenever it was sent', { timeout: 20_000 }, async () => {
+  // As long, and no statement.
+  const way = await proxy((bytes) => Buffer.from(bytes.toString('latin1').replace(/\0begin\0/g, '\0nigeb\0'), 'latin1'))
+  const sql = client({ url: way.url, connectionsMax: 1 })
+  const name = sql.id(`modern_begin_${process.pid}`)
+  await sql`create table ${name} (n int)`
+  const errors: string[] = []
+  const error = await failure(
+    sql.begin(async (tx) => {
+      const first = [tx`insert into ${name} values (1)`, tx`insert into ${name} values (2)`].map((it) => failure(it))
+      await Promise.resolve()
+      const later = new Promise<void>((resolve) => setImmediate(resolve)).then(() => failure(tx`insert into ${name} values (3)`))
+      for (const each of await Promise.all([...first, later])) errors.push(`${each.outcome} ${each.message}`)
+      errors.push((await failure(tx.savepoint(async (sp) => { await sp`insert into ${name} values (4)` }))).message)
+    }),
+  )
+  const why = 'BEGIN: syntax error at or near "nigeb" (42601)'
+  assert.deepEqual(errors.slice(0, 2), [`Rejected ${why}`, `Rejected ${why}`])
+  assert.match(errors[2] ?? '', /BEGIN: syntax error/)
+  assert.equal(errors[3], why)
+  assert.deepEqual([error.message, error.outcome], [why, 'Rejected'])
+  const all = await failure(sql.begin((tx) => [tx`insert into ${name} values (5)`]))
+  assert.deepEqual([all.message, all.outcome], [why, 'Rejected'])
+  assert.equal((await sql`select from ${name}`).count, 0)
+  await sql`drop table ${name}`
   await sql.end()
   way.close()
 })

@@ -12,6 +12,8 @@ export interface TransportOptions {
   ssl: boolean | ConnectionOptions
   /** `postgres`: the server is asked for TLS first. `direct`: TLS begins at once. */
   sslNegotiation: string
+  /** A server without TLS will do. */
+  allowsPlain?: boolean
   keepAlive: boolean
   keepAliveInitialDelayMillis: number
   encoding: string
@@ -225,8 +227,9 @@ export class Connection extends EventEmitter {
     this.stream.once('data', (answer: Buffer) => {
       // Anything behind the one byte came before the handshake, from whoever is on the line.
       if (answer.length === 1 && answer[0] === 0x53) return this.#secure(host)
-      this.stream.end()
       const refused = answer.length === 1 && answer[0] === 0x4e
+      if (refused && this.#options.allowsPlain) return this.#opened()
+      this.stream.end()
       this.#failed(
         new Error(
           refused

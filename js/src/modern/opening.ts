@@ -43,18 +43,15 @@ export class Opening implements Opener {
   }
 
   #open(): void {
-    this.#endpoint = this.#settings.endpoints[this.#next++] as Endpoint
-    this.#tls = this.#settings.tlsOf(this.#endpoint.host)
-    const seconds = this.#settings.number('connect_timeout', CONNECT_TIMEOUT)
-    if (seconds > 0) this.#timer = setTimeout(() => this.#late(seconds), seconds * 1000)
-    this.#connect()
-  }
-
-  #connect(): void {
     const settings = this.#settings
+    this.#endpoint = settings.endpoints[this.#next++] as Endpoint
+    this.#tls = settings.tlsOf(this.#endpoint.host)
+    const seconds = settings.number('connect_timeout', CONNECT_TIMEOUT)
+    if (seconds > 0) this.#timer = setTimeout(() => this.#late(seconds), seconds * 1000)
     const transport = new Transport({
       ssl: this.#tls ?? false,
       sslNegotiation: settings.text('sslnegotiation') ?? 'postgres',
+      allowsPlain: settings.allowsPlain,
       keepAlive: settings.isOn('keepalives', true),
       keepAliveInitialDelayMillis: settings.number('keepalives_idle', KEEPALIVES_IDLE) * 1000,
       encoding: 'utf8',
@@ -89,11 +86,6 @@ export class Opening implements Opener {
       clearTimeout(this.#timer)
       return this.#to.gone(error)
     }
-    const lacksTls = error?.message === LACKS_TLS
-    if (lacksTls && this.#tls !== undefined && this.#settings.allowsPlain && !this.#isOver) {
-      this.#tls = undefined
-      return this.#connect()
-    }
     clearTimeout(this.#timer)
     if (!this.#isOver && this.#next < this.#settings.endpoints.length) return this.#open()
     const { host, port } = this.#endpoint
@@ -101,9 +93,6 @@ export class Opening implements Opener {
     this.#to.unreachable(new Error(`${host}:${port} can't be reached: ${why}`, { cause: error }))
   }
 }
-
-/** The words of the transport. */
-const LACKS_TLS = 'The server does not support SSL connections'
 
 /** Seconds. */
 const CONNECT_TIMEOUT = 10

@@ -12,7 +12,15 @@ async function kill(pid: unknown): Promise<void> {
 }
 
 /** A way to the server that can be cut, and how many went through. */
-async function proxy(change = (bytes: Buffer): Buffer => bytes): Promise<{ url: string; cut: () => void; server: Server; opened: () => number; close: () => void }> {
+async function proxy(
+  change = (bytes: Buffer): Buffer => bytes,
+): Promise<{
+  url: string
+  cut: () => void
+  server: Server
+  opened: () => number
+  close: () => void
+}> {
   const target = new URL(url)
   const sockets = new Set<Socket>()
   let count = 0
@@ -38,21 +46,39 @@ async function proxy(change = (bytes: Buffer): Buffer => bytes): Promise<{ url: 
   through.port = String(port)
   through.searchParams.set('sslmode', 'disable')
   const cut = (): void => sockets.forEach((socket) => socket.destroy())
-  return { url: through.href, cut, server, opened: () => count, close: () => { cut(); server.close() } }
+  return {
+    url: through.href,
+    cut,
+    server,
+    opened: () => count,
+    close: () => {
+      cut()
+      server.close()
+    },
+  }
 }
 
-test('a lost connection ends each of its statements once, and the next ones get another', { timeout: 20_000 }, async () => {
-  const sql = client({ connectionsMax: 1 })
-  const pid = (await sql`select pg_backend_pid() as p`.one())['p']
-  const running = [sql`select pg_sleep(100)`, sql`select 1`, sql`select 2`].map((query) => failure(query))
-  await kill(pid)
-  const errors = await Promise.all(running)
-  for (const error of errors) {
-    assert.deepEqual([error.code, error.outcome, error.sqlstate], ['connection_lost', 'Unknown', '57P01'])
-    assert.match(error.message, /^the connection was lost: terminating connection/)
-  }
-  assert.notEqual((await sql`select pg_backend_pid() as p`.one())['p'], pid)
-})
+test(
+  'a lost connection ends each of its statements once, and the next ones get another',
+  { timeout: 20_000 },
+  async () => {
+    const sql = client({ connectionsMax: 1 })
+    const pid = (await sql`select pg_backend_pid() as p`.one())['p']
+    const running = [sql`select pg_sleep(100)`, sql`select 1`, sql`select 2`].map((query) =>
+      failure(query),
+    )
+    await kill(pid)
+    const errors = await Promise.all(running)
+    for (const error of errors) {
+      assert.deepEqual(
+        [error.code, error.outcome, error.sqlstate],
+        ['connection_lost', 'Unknown', '57P01'],
+      )
+      assert.match(error.message, /^the connection was lost: terminating connection/)
+    }
+    assert.notEqual((await sql`select pg_backend_pid() as p`.one())['p'], pid)
+  },
+)
 
 test('an idle connection that is lost goes unnoticed', { timeout: 20_000 }, async () => {
   const sql = client({ connectionsMax: 1 })
@@ -61,87 +87,118 @@ test('an idle connection that is lost goes unnoticed', { timeout: 20_000 }, asyn
   assert.notEqual((await sql`select pg_backend_pid() as p`.one())['p'], pid)
 })
 
-test('a repeatable statement is sent again when its connection is lost', { timeout: 20_000 }, async () => {
-  const way = await proxy()
-  const sql = client({ url: way.url, connectionsMax: 1 })
-  await sql`select 1`
-  const slow = sql<{ n: number }>`select 1 as n, pg_sleep(0.5)`.repeatable().one()
-  const other = failure(sql`select pg_sleep(0.5)`)
-  await new Promise((resolve) => setImmediate(resolve))
-  way.cut()
-  assert.equal((await slow).n, 1)
-  const error = await other
-  assert.deepEqual([error.code, error.outcome], ['connection_lost', 'Unknown'])
-  assert.equal(way.opened(), 2)
-  await sql.end()
-  way.close()
-})
+test(
+  'a repeatable statement is sent again when its connection is lost',
+  { timeout: 20_000 },
+  async () => {
+    const way = await proxy()
+    const sql = client({ url: way.url, connectionsMax: 1 })
+    await sql`select 1`
+    const slow = sql<{ n: number }>`select 1 as n, pg_sleep(0.5)`.repeatable().one()
+    const other = failure(sql`select pg_sleep(0.5)`)
+    await new Promise((resolve) => setImmediate(resolve))
+    way.cut()
+    assert.equal((await slow).n, 1)
+    const error = await other
+    assert.deepEqual([error.code, error.outcome], ['connection_lost', 'Unknown'])
+    assert.equal(way.opened(), 2)
+    await sql.end()
+    way.close()
+  },
+)
 
-test('a repeatable statement that never comes through is Unknown, since it may have run', { timeout: 20_000 }, async () => {
-  const way = await proxy()
-  const sql = client({ url: way.url, connectionsMax: 1, waitTimeoutMs: 500 })
-  await sql`select 1`
-  const slow = failure(sql`select pg_sleep(100)`.repeatable())
-  await new Promise((resolve) => setImmediate(resolve))
-  way.cut()
-  way.server.close()
-  const error = await slow
-  assert.equal(error.outcome, 'Unknown')
-  await sql.end({ timeoutMs: 100 })
-})
+test(
+  'a repeatable statement that never comes through is Unknown, since it may have run',
+  { timeout: 20_000 },
+  async () => {
+    const way = await proxy()
+    const sql = client({ url: way.url, connectionsMax: 1, waitTimeoutMs: 500 })
+    await sql`select 1`
+    const slow = failure(sql`select pg_sleep(100)`.repeatable())
+    await new Promise((resolve) => setImmediate(resolve))
+    way.cut()
+    way.server.close()
+    const error = await slow
+    assert.equal(error.outcome, 'Unknown')
+    await sql.end({ timeoutMs: 100 })
+  },
+)
 
-test('a pipeline and a transaction that lose their connection say so', { timeout: 20_000 }, async () => {
-  const way = await proxy()
-  const sql = client({ url: way.url, connectionsMax: 1 })
-  await sql`select 1`
-  const pipeline = failure(sql.pipeline([sql`select 1`, sql`select pg_sleep(100)`]))
-  await new Promise((resolve) => setImmediate(resolve))
-  way.cut()
-  const first = await pipeline
-  assert.deepEqual([first.code, first.outcome], ['connection_lost', 'Unknown'])
-  const second = await failure(
-    sql.begin(async (tx) => {
-      await tx`select 1`
-      const late = failure(tx`select pg_sleep(100)`)
-      way.cut()
-      assert.equal((await late).code, 'connection_lost')
-      assert.equal((await failure(tx`select 1`)).outcome, 'NotSent')
-    }),
-  )
-  assert.ok(['connection_lost', 'rolled_back'].includes(second.code), second.code)
-  assert.equal((await sql`select 1`).count, 1)
-  await sql.end()
-  way.close()
-})
+test(
+  'a pipeline and a transaction that lose their connection say so',
+  { timeout: 20_000 },
+  async () => {
+    const way = await proxy()
+    const sql = client({ url: way.url, connectionsMax: 1 })
+    await sql`select 1`
+    const pipeline = failure(sql.pipeline([sql`select 1`, sql`select pg_sleep(100)`]))
+    await new Promise((resolve) => setImmediate(resolve))
+    way.cut()
+    const first = await pipeline
+    assert.deepEqual([first.code, first.outcome], ['connection_lost', 'Unknown'])
+    const second = await failure(
+      sql.begin(async (tx) => {
+        await tx`select 1`
+        const late = failure(tx`select pg_sleep(100)`)
+        way.cut()
+        assert.equal((await late).code, 'connection_lost')
+        assert.equal((await failure(tx`select 1`)).outcome, 'NotSent')
+      }),
+    )
+    assert.ok(['connection_lost', 'rolled_back'].includes(second.code), second.code)
+    assert.equal((await sql`select 1`).count, 1)
+    await sql.end()
+    way.close()
+  },
+)
 
-test('where BEGIN fails nothing of its transaction runs, whenever it was sent', { timeout: 20_000 }, async () => {
-  // As long, and no statement.
-  const way = await proxy((bytes) => Buffer.from(bytes.toString('latin1').replace(/\0begin\0/g, '\0nigeb\0'), 'latin1'))
-  const sql = client({ url: way.url, connectionsMax: 1 })
-  const name = sql.id(`modern_begin_${process.pid}`)
-  await sql`create table ${name} (n int)`
-  const errors: string[] = []
-  const error = await failure(
-    sql.begin(async (tx) => {
-      const first = [tx`insert into ${name} values (1)`, tx`insert into ${name} values (2)`].map((it) => failure(it))
-      await Promise.resolve()
-      const later = new Promise<void>((resolve) => setImmediate(resolve)).then(() => failure(tx`insert into ${name} values (3)`))
-      for (const each of await Promise.all([...first, later])) errors.push(`${each.outcome} ${each.message}`)
-      errors.push((await failure(tx.savepoint(async (sp) => { await sp`insert into ${name} values (4)` }))).message)
-    }),
-  )
-  const why = 'BEGIN: syntax error at or near "nigeb" (42601)'
-  assert.deepEqual(errors.slice(0, 2), [`Rejected ${why}`, `Rejected ${why}`])
-  assert.match(errors[2] ?? '', /BEGIN: syntax error/)
-  assert.equal(errors[3], why)
-  assert.deepEqual([error.message, error.outcome], [why, 'Rejected'])
-  const all = await failure(sql.begin((tx) => [tx`insert into ${name} values (5)`]))
-  assert.deepEqual([all.message, all.outcome], [why, 'Rejected'])
-  assert.equal((await sql`select from ${name}`).count, 0)
-  await sql`drop table ${name}`
-  await sql.end()
-  way.close()
-})
+test(
+  'where BEGIN fails nothing of its transaction runs, whenever it was sent',
+  { timeout: 20_000 },
+  async () => {
+    // As long, and no statement.
+    const way = await proxy((bytes) =>
+      Buffer.from(bytes.toString('latin1').replace(/\0begin\0/g, '\0nigeb\0'), 'latin1'),
+    )
+    const sql = client({ url: way.url, connectionsMax: 1 })
+    const name = sql.id(`modern_begin_${process.pid}`)
+    await sql`create table ${name} (n int)`
+    const errors: string[] = []
+    const error = await failure(
+      sql.begin(async (tx) => {
+        const first = [tx`insert into ${name} values (1)`, tx`insert into ${name} values (2)`].map(
+          (it) => failure(it),
+        )
+        await Promise.resolve()
+        const later = new Promise<void>((resolve) => setImmediate(resolve)).then(() =>
+          failure(tx`insert into ${name} values (3)`),
+        )
+        for (const each of await Promise.all([...first, later]))
+          errors.push(`${each.outcome} ${each.message}`)
+        errors.push(
+          (
+            await failure(
+              tx.savepoint(async (sp) => {
+                await sp`insert into ${name} values (4)`
+              }),
+            )
+          ).message,
+        )
+      }),
+    )
+    const why = 'BEGIN: syntax error at or near "nigeb" (42601)'
+    assert.deepEqual(errors.slice(0, 2), [`Rejected ${why}`, `Rejected ${why}`])
+    assert.match(errors[2] ?? '', /BEGIN: syntax error/)
+    assert.equal(errors[3], why)
+    assert.deepEqual([error.message, error.outcome], [why, 'Rejected'])
+    const all = await failure(sql.begin((tx) => [tx`insert into ${name} values (5)`]))
+    assert.deepEqual([all.message, all.outcome], [why, 'Rejected'])
+    assert.equal((await sql`select from ${name}`).count, 0)
+    await sql`drop table ${name}`
+    await sql.end()
+    way.close()
+  },
+)
 
 test('a server that is not there fails what waits', { timeout: 20_000 }, async () => {
   const sql = client({ url: 'postgres://nobody@127.0.0.1:1/x', waitTimeoutMs: 300 })
@@ -154,7 +211,10 @@ test('what time does not mend fails at once', { timeout: 20_000 }, async () => {
   const unknown = new URL(url)
   unknown.pathname = '/no_such_database'
   const sql = client({ url: unknown.href })
-  const errors = await Promise.all([failure(sql`select 1`), failure(sql.begin(async () => undefined))])
+  const errors = await Promise.all([
+    failure(sql`select 1`),
+    failure(sql.begin(async () => undefined)),
+  ])
   for (const error of errors) assert.deepEqual([error.code, error.outcome], ['3D000', 'NotSent'])
   const second = client({ password: () => Promise.reject(new Error('vault is shut')) })
   assert.match((await failure(second`select 1`)).message, /vault is shut/)
@@ -166,42 +226,57 @@ test('the next host is tried where one can’t be reached', async () => {
   assert.equal((await sql`select 1`).count, 1)
 })
 
-test('a statement that is late ends, and its neighbours are answered', { timeout: 20_000 }, async () => {
-  const sql = client({ connectionsMax: 1 })
-  const late = failure(sql`select pg_sleep(100)`.timeout(50))
-  const behind = sql`select 1 as n`
-  const error = await late
-  assert.deepEqual([error.code, error.outcome], ['timeout', 'Unknown'])
-  assert.equal(error.message, 'the statement was not answered within 50 ms')
-  assert.equal((await behind).count, 1)
-})
+test(
+  'a statement that is late ends, and its neighbours are answered',
+  { timeout: 20_000 },
+  async () => {
+    const sql = client({ connectionsMax: 1 })
+    const late = failure(sql`select pg_sleep(100)`.timeout(50))
+    const behind = sql`select 1 as n`
+    const error = await late
+    assert.deepEqual([error.code, error.outcome], ['timeout', 'Unknown'])
+    assert.equal(error.message, 'the statement was not answered within 50 ms')
+    assert.equal((await behind).count, 1)
+  },
+)
 
-test('all statements have the deadline of the settings, and one that waits for a connection was not sent', { timeout: 20_000 }, async () => {
-  const sql = client({ connectionsMax: 1, requestTimeoutMs: 100 })
-  const error = await failure(sql`select pg_sleep(100)`)
-  assert.equal(error.outcome, 'Unknown')
-  const session = await sql.session()
-  const waits = await failure(sql`select 1`)
-  assert.deepEqual([waits.code, waits.outcome], ['timeout', 'NotSent'])
-  session.release()
-  assert.equal((await sql`select 1`.timeout(5000)).count, 1)
-})
+test(
+  'all statements have the deadline of the settings, and one that waits for a connection was not sent',
+  { timeout: 20_000 },
+  async () => {
+    const sql = client({ connectionsMax: 1, requestTimeoutMs: 100 })
+    const error = await failure(sql`select pg_sleep(100)`)
+    assert.equal(error.outcome, 'Unknown')
+    const session = await sql.session()
+    const waits = await failure(sql`select 1`)
+    assert.deepEqual([waits.code, waits.outcome], ['timeout', 'NotSent'])
+    session.release()
+    assert.equal((await sql`select 1`.timeout(5000)).count, 1)
+  },
+)
 
-test('a signal stops a statement at the server, or keeps it from being sent', { timeout: 20_000 }, async () => {
-  const sql = client({ connectionsMax: 1 })
-  await sql`select 1`
-  const stop = new AbortController()
-  const running = failure(sql`select pg_sleep(100)`.signal(stop.signal))
-  const behind = sql`select 1`
-  await new Promise((resolve) => setTimeout(resolve, 20))
-  stop.abort(new Error('enough'))
-  const error = await running
-  assert.deepEqual([error.name, error.code, error.outcome], ['AbortError', 'ABORT_ERR', 'Rejected'])
-  assert.equal((error.cause as Error).message, 'enough')
-  assert.equal((await behind).count, 1)
-  const before = await failure(sql`select 1`.signal(AbortSignal.abort()))
-  assert.deepEqual([before.code, before.outcome], ['ABORT_ERR', 'NotSent'])
-})
+test(
+  'a signal stops a statement at the server, or keeps it from being sent',
+  { timeout: 20_000 },
+  async () => {
+    const sql = client({ connectionsMax: 1 })
+    await sql`select 1`
+    const stop = new AbortController()
+    const running = failure(sql`select pg_sleep(100)`.signal(stop.signal))
+    const behind = sql`select 1`
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    stop.abort(new Error('enough'))
+    const error = await running
+    assert.deepEqual(
+      [error.name, error.code, error.outcome],
+      ['AbortError', 'ABORT_ERR', 'Rejected'],
+    )
+    assert.equal((error.cause as Error).message, 'enough')
+    assert.equal((await behind).count, 1)
+    const before = await failure(sql`select 1`.signal(AbortSignal.abort()))
+    assert.deepEqual([before.code, before.outcome], ['ABORT_ERR', 'NotSent'])
+  },
+)
 
 test('a deadline in a transaction fails the transaction', { timeout: 20_000 }, async () => {
   const sql = client({ connectionsMax: 1 })

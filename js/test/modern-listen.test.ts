@@ -6,54 +6,71 @@ import { client, failure, url } from './modern/client'
 
 const channel = `modern "channel" ${process.pid}`
 
-test('notifications come in their order, of all channels of a listener', { timeout: 20_000 }, async () => {
-  const sql = client()
-  await using events = sql.listen(channel, 'other')
-  await events.ready
-  await sql.pipeline([
-    sql`select pg_notify(${channel}, 'one')`,
-    sql`select pg_notify('other', 'two')`,
-    sql`select pg_notify('third', 'three')`,
-    sql`select pg_notify(${channel}, 'four')`,
-  ])
-  const seen: unknown[] = []
-  for await (const event of events) {
-    assert.equal(event.kind, 'notification')
-    if (event.kind === 'notification') seen.push([event.channel, event.payload])
-    if (seen.length === 3) break
-  }
-  assert.deepEqual(seen, [[channel, 'one'], ['other', 'two'], [channel, 'four']])
-  assert.deepEqual(await events.next(), { value: undefined, done: true })
-})
+test(
+  'notifications come in their order, of all channels of a listener',
+  { timeout: 20_000 },
+  async () => {
+    const sql = client()
+    await using events = sql.listen(channel, 'other')
+    await events.ready
+    await sql.pipeline([
+      sql`select pg_notify(${channel}, 'one')`,
+      sql`select pg_notify('other', 'two')`,
+      sql`select pg_notify('third', 'three')`,
+      sql`select pg_notify(${channel}, 'four')`,
+    ])
+    const seen: unknown[] = []
+    for await (const event of events) {
+      assert.equal(event.kind, 'notification')
+      if (event.kind === 'notification') seen.push([event.channel, event.payload])
+      if (seen.length === 3) break
+    }
+    assert.deepEqual(seen, [
+      [channel, 'one'],
+      ['other', 'two'],
+      [channel, 'four'],
+    ])
+    assert.deepEqual(await events.next(), { value: undefined, done: true })
+  },
+)
 
-test('a listener comes back when its connection is lost, and says that there was a gap', { timeout: 20_000 }, async () => {
-  const sql = client()
-  await using events = sql.listen(channel)
-  await events.ready
-  await sql`select pg_notify(${channel}, pg_backend_pid()::text)`
-  await events.next()
-  const next = events.next()
-  await sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity
+test(
+  'a listener comes back when its connection is lost, and says that there was a gap',
+  { timeout: 20_000 },
+  async () => {
+    const sql = client()
+    await using events = sql.listen(channel)
+    await events.ready
+    await sql`select pg_notify(${channel}, pg_backend_pid()::text)`
+    await events.next()
+    const next = events.next()
+    await sql`select pg_terminate_backend(pid, 5000) from pg_stat_activity
     where query like 'listen "modern ""channel"" %' and pid <> pg_backend_pid()`
-  assert.deepEqual(await next, { value: { kind: 'gap', dropped: 0 }, done: false })
-  await sql`select pg_notify(${channel}, 'after')`
-  const { value } = await events.next()
-  assert.equal(value?.kind === 'notification' && value.payload, 'after')
-})
+    assert.deepEqual(await next, { value: { kind: 'gap', dropped: 0 }, done: false })
+    await sql`select pg_notify(${channel}, 'after')`
+    const { value } = await events.next()
+    assert.equal(value?.kind === 'notification' && value.payload, 'after')
+  },
+)
 
-test('of notifications that nobody takes the last are kept, and the others counted', { timeout: 20_000 }, async () => {
-  const sql = client()
-  await using events = sql.listen(channel)
-  await using witness = sql.listen(channel)
-  await Promise.all([events.ready, witness.ready])
-  await sql`select pg_notify(${channel}, n::text) from generate_series(1, 3000) n`
-  let taken = 0
-  for await (const event of witness) if (event.kind === 'notification' && ++taken && event.payload === '3000') break
-  while (events.dropped < 3000 - 1024) await new Promise((resolve) => setImmediate(resolve))
-  assert.deepEqual((await events.next()).value, { kind: 'gap', dropped: 1976 })
-  const { value } = await events.next()
-  assert.equal(value?.kind === 'notification' && value.payload, '1977')
-})
+test(
+  'of notifications that nobody takes the last are kept, and the others counted',
+  { timeout: 20_000 },
+  async () => {
+    const sql = client()
+    await using events = sql.listen(channel)
+    await using witness = sql.listen(channel)
+    await Promise.all([events.ready, witness.ready])
+    await sql`select pg_notify(${channel}, n::text) from generate_series(1, 3000) n`
+    let taken = 0
+    for await (const event of witness)
+      if (event.kind === 'notification' && ++taken && event.payload === '3000') break
+    while (events.dropped < 3000 - 1024) await new Promise((resolve) => setImmediate(resolve))
+    assert.deepEqual((await events.next()).value, { kind: 'gap', dropped: 1976 })
+    const { value } = await events.next()
+    assert.equal(value?.kind === 'notification' && value.payload, '1977')
+  },
+)
 
 test('a listener whose server refuses says why', { timeout: 20_000 }, async () => {
   const unknown = new URL(url)

@@ -9,7 +9,13 @@ test('a template returns its rows, with what the server said about them', async 
   const rows = await sql<{ n: number; t: string }>`select ${7}::int as n, ${'seven'} as t`
   assert.deepEqual([...rows], [{ n: 7, t: 'seven' }])
   assert.deepEqual([rows.count, rows.command], [1, 'SELECT'])
-  assert.deepEqual(rows.columns.map(({ name, type }) => [name, type]), [['n', 23], ['t', 25]])
+  assert.deepEqual(
+    rows.columns.map(({ name, type }) => [name, type]),
+    [
+      ['n', 23],
+      ['t', 25],
+    ],
+  )
   assert.equal(Array.isArray(rows), true)
 })
 
@@ -22,7 +28,8 @@ test('values are sent as they are, whatever is in them', async () => {
 
 test('types come as they are documented', async () => {
   const sql = client()
-  const row = await sql`select 1::int2 as i2, 2::int4 as i4, 9007199254740993::int8 as i8, 1.5::float8 as f8,
+  const row =
+    await sql`select 1::int2 as i2, 2::int4 as i4, 9007199254740993::int8 as i8, 1.5::float8 as f8,
     1.10::numeric as num, true as b, 'x'::text as t, '\\x00ff'::bytea as raw, '{"a":1}'::jsonb as j,
     '2020-01-02 03:04:05.678+00'::timestamptz as tz, '2020-01-02'::date as d, '2020-01-02 03:04:05'::timestamp as ts,
     array[1,null,3]::int8[] as a, array['a','b"c']::text[] as ta, null as nothing`.one()
@@ -54,7 +61,8 @@ test('types can be read otherwise, by name or number, in arrays too', async () =
 test('parameters of all kinds arrive', async () => {
   const sql = client()
   const date = new Date('2021-03-04T05:06:07.089Z')
-  const row = await sql`select ${1.5}::float8 as f, ${10n ** 18n}::int8 as i, ${false}::bool as b, ${date}::timestamptz as d,
+  const row =
+    await sql`select ${1.5}::float8 as f, ${10n ** 18n}::int8 as i, ${false}::bool as b, ${date}::timestamptz as d,
     ${Buffer.from([1, 2, 255])}::bytea as raw, ${[1, 2]}::int[] as a, ${['x,"y"\\', null, '']}::text[] as ta,
     ${[[1], [2]]}::int[] as nested, ${[Buffer.from([7])]}::bytea[] as raws, ${sql.json({ a: [1] })}::jsonb as j,
     ${null}::text as n, ${new Date('-000044-03-15T00:00:00Z')}::timestamptz::text as bc`.one()
@@ -111,10 +119,22 @@ test('fragments, names and lists compose, and their values are numbered through'
   const sql = client()
   const where = sql`n > ${1} and n < ${5}`
   const list = sql.join([sql`n`, sql`n * ${10} as tens`])
-  const rows = await sql`select ${list} from generate_series(${0}::int, 9) as ${sql.id('we"ird')}(n) where ${where} and n <> ${3}`
-  assert.deepEqual([...rows], [{ n: 2, tens: 20 }, { n: 4, tens: 40 }])
-  const any = await sql<{ n: number }>`select n from generate_series(1, 9) n where n = any(${[2, 3]}) or n in (${sql.join([7, 8])})`
-  assert.deepEqual(any.map((row) => row.n), [2, 3, 7, 8])
+  const rows =
+    await sql`select ${list} from generate_series(${0}::int, 9) as ${sql.id('we"ird')}(n) where ${where} and n <> ${3}`
+  assert.deepEqual(
+    [...rows],
+    [
+      { n: 2, tens: 20 },
+      { n: 4, tens: 40 },
+    ],
+  )
+  const any = await sql<{
+    n: number
+  }>`select n from generate_series(1, 9) n where n = any(${[2, 3]}) or n in (${sql.join([7, 8])})`
+  assert.deepEqual(
+    any.map((row) => row.n),
+    [2, 3, 7, 8],
+  )
   const or = sql.join([sql`n = 1`, sql`n = 2`], sql` or `)
   assert.equal((await sql`select from generate_series(1, 9) n where ${or}`).count, 2)
   assert.throws(() => sql.id('a', ''), { code: 'identifier' })
@@ -137,7 +157,10 @@ test('a statement is sent once, when it is first awaited, and not before', async
 test('rows come as arrays, one alone, or the first', async () => {
   const sql = client()
   assert.deepEqual([...(await sql`select 1 as a, 2 as a`.values())], [[1, 2]])
-  assert.deepEqual([...(await sql`select 1 as "__proto__", 2 as a`)].map((row) => Object.keys(row)), [['__proto__', 'a']])
+  assert.deepEqual(
+    [...(await sql`select 1 as "__proto__", 2 as a`)].map((row) => Object.keys(row)),
+    [['__proto__', 'a']],
+  )
   assert.equal(await sql`select where false`.first(), undefined)
   assert.deepEqual(await sql`select n from generate_series(1, 2) n`.first(), { n: 1 })
   const none = await failure(sql`select where false`.one())
@@ -161,17 +184,30 @@ test('an error of the server says what it is, of which statement, and that it ha
   const sql = client()
   const error = await failure(sql`select 1 / ${0}::int as x`)
   assert.equal(error.message, 'division by zero (22012)')
-  assert.deepEqual([error.code, error.sqlstate, error.outcome, error.query], ['22012', '22012', 'Rejected', 'select 1 / $1::int as x'])
+  assert.deepEqual(
+    [error.code, error.sqlstate, error.outcome, error.query],
+    ['22012', '22012', 'Rejected', 'select 1 / $1::int as x'],
+  )
   assert.equal(Object.keys(error).includes('query'), false)
   const syntax = await failure(sql`select from from`)
   assert.equal(syntax.position, 13)
   // Its neighbours are not concerned.
-  const [a, b, c] = await Promise.allSettled([sql`select 1 as n`, sql`select 1 / 0`, sql`select 2 as n`])
+  const [a, b, c] = await Promise.allSettled([
+    sql`select 1 as n`,
+    sql`select 1 / 0`,
+    sql`select 2 as n`,
+  ])
   assert.deepEqual([a.status, b.status, c.status], ['fulfilled', 'rejected', 'fulfilled'])
 })
 
 test('a value that its parser refuses is an error of that statement, which has run', async () => {
-  const sql = client({ types: { int4: () => { throw new Error('no') } } })
+  const sql = client({
+    types: {
+      int4: () => {
+        throw new Error('no')
+      },
+    },
+  })
   const error = await failure(sql`select 1 as a`)
   assert.deepEqual([error.code, error.outcome], ['conversion', 'Applied'])
   assert.deepEqual([...(await sql`select 'x' as t`)], [{ t: 'x' }])
@@ -205,15 +241,23 @@ test('what belongs to a session is refused where others share the connection', a
 
 test('10,000 statements at once are answered each by its own', { timeout: 60_000 }, async () => {
   const sql = client()
-  const rows = await Promise.all(Array.from({ length: 10_000 }, (_, n) => sql<{ n: number }>`select ${n}::int as n`.one()))
-  assert.equal(rows.every((row, n) => row.n === n), true)
+  const rows = await Promise.all(
+    Array.from({ length: 10_000 }, (_, n) => sql<{ n: number }>`select ${n}::int as n`.one()),
+  )
+  assert.equal(
+    rows.every((row, n) => row.n === n),
+    true,
+  )
   assert.ok(sql.stats.connections <= 10)
 })
 
 test('statements that are sent without waiting share one write', async () => {
   const sql = client({ connectionsMax: 1 })
   await sql`select 1`
-  const [a, b] = await Promise.all([sql`select now() as n, pg_backend_pid() as p`, sql`select pg_backend_pid() as p`])
+  const [a, b] = await Promise.all([
+    sql`select now() as n, pg_backend_pid() as p`,
+    sql`select pg_backend_pid() as p`,
+  ])
   assert.equal(a[0]?.['p'], b[0]?.['p'])
 })
 
@@ -235,7 +279,10 @@ test('wrong settings are refused by name, and never shown', () => {
     [{ tpyes: {} }, /there is no setting tpyes/],
     [{ types: { nope: String } }, /nope is no type/],
   ] as const) {
-    assert.throws(() => postgres(config as string), (error: Error) => says.test(error.message) && !error.message.includes('secret'))
+    assert.throws(
+      () => postgres(config as string),
+      (error: Error) => says.test(error.message) && !error.message.includes('secret'),
+    )
   }
   assert.ok(url)
 })

@@ -9,7 +9,8 @@ let tables = 0
 async function table(sql = client()) {
   const name = sql.id(`modern_tx_${process.pid}_${++tables}`)
   await sql`create table ${name} (n int primary key)`
-  const count = async (): Promise<number> => Number((await sql<{ n: bigint }>`select count(*) as n from ${name}`.one()).n)
+  const count = async (): Promise<number> =>
+    Number((await sql<{ n: bigint }>`select count(*) as n from ${name}`.one()).n)
   return { sql, name, count, drop: () => sql`drop table ${name}` }
 }
 
@@ -20,8 +21,14 @@ test('a pipeline takes effect as a whole, and returns the result of each', async
     sql<{ n: number }>`select n from ${name} order by n`,
   ])
   assert.equal(a.count, 2)
-  assert.deepEqual(b.map((row) => row.n), [1, 2])
-  const made = await sql.pipeline(async (p) => [p`insert into ${name} values (${3})`, p`select count(*)::int as c from ${name}`])
+  assert.deepEqual(
+    b.map((row) => row.n),
+    [1, 2],
+  )
+  const made = await sql.pipeline(async (p) => [
+    p`insert into ${name} values (${3})`,
+    p`select count(*)::int as c from ${name}`,
+  ])
   assert.deepEqual(made[1][0], { c: 3 })
   assert.equal(await count(), 3)
   assert.deepEqual(await sql.pipeline([]), [])
@@ -30,16 +37,23 @@ test('a pipeline takes effect as a whole, and returns the result of each', async
 
 test('a pipeline that fails has no effect, and says which statement it was', async () => {
   const { sql, name, count, drop } = await table()
-  const statements = [sql`insert into ${name} values (1)`, sql`select 1 / 0`, sql`insert into ${name} values (2)`]
+  const statements = [
+    sql`insert into ${name} values (1)`,
+    sql`select 1 / 0`,
+    sql`insert into ${name} values (2)`,
+  ]
   const error = await failure(sql.pipeline(statements))
   assert.equal(error.message, 'statement 1 of the pipeline: division by zero (22012)')
   assert.deepEqual([error.code, error.statement, error.outcome], ['22012', 1, 'Rejected'])
   const each = await Promise.all(statements.map(failure))
-  assert.deepEqual(each.map(({ code, outcome }) => [code, outcome]), [
-    ['rolled_back', 'Rejected'],
-    ['22012', 'Rejected'],
-    ['aborted', 'Rejected'],
-  ])
+  assert.deepEqual(
+    each.map(({ code, outcome }) => [code, outcome]),
+    [
+      ['rolled_back', 'Rejected'],
+      ['22012', 'Rejected'],
+      ['aborted', 'Rejected'],
+    ],
+  )
   assert.equal(await count(), 0)
   await drop()
 })
@@ -48,7 +62,9 @@ test('a pipeline whose sync point fails has no effect', async () => {
   const sql = client()
   const name = sql.id(`modern_deferred_${process.pid}`)
   await sql`create table ${name} (n int primary key deferrable initially deferred)`
-  const error = await failure(sql.pipeline([sql`insert into ${name} values (1)`, sql`insert into ${name} values (1)`]))
+  const error = await failure(
+    sql.pipeline([sql`insert into ${name} values (1)`, sql`insert into ${name} values (1)`]),
+  )
   assert.deepEqual([error.code, error.outcome], ['23505', 'Rejected'])
   assert.equal((await sql`select from ${name}`).count, 0)
   await sql`drop table ${name}`
@@ -66,13 +82,22 @@ test('a pipeline refuses what can be no part of it', async () => {
   assert.equal(inside.code, 'pipeline_open')
 })
 
-test('a pipeline may be longer than the window, and no longer than the queue', { timeout: 30_000 }, async () => {
-  const sql = client({ inFlightMax: 16 })
-  const results = await sql.pipeline(Array.from({ length: 5000 }, (_, n) => sql<{ n: number }>`select ${n}::int as n`))
-  assert.equal(results.every((rows, n) => rows[0]?.n === n), true)
-  const error = await failure(sql.pipeline(Array.from({ length: 16_384 }, () => sql`select 1`)))
-  assert.deepEqual([error.code, error.outcome], ['pipeline_too_long', 'NotSent'])
-})
+test(
+  'a pipeline may be longer than the window, and no longer than the queue',
+  { timeout: 30_000 },
+  async () => {
+    const sql = client({ inFlightMax: 16 })
+    const results = await sql.pipeline(
+      Array.from({ length: 5000 }, (_, n) => sql<{ n: number }>`select ${n}::int as n`),
+    )
+    assert.equal(
+      results.every((rows, n) => rows[0]?.n === n),
+      true,
+    )
+    const error = await failure(sql.pipeline(Array.from({ length: 16_384 }, () => sql`select 1`)))
+    assert.deepEqual([error.code, error.outcome], ['pipeline_too_long', 'NotSent'])
+  },
+)
 
 test('a transaction is committed when its function returns, and its value comes back', async () => {
   const { sql, name, count, drop } = await table()
@@ -96,7 +121,14 @@ test('what a function throws rolls its transaction back and comes out as it is',
     }),
   )
   assert.equal(error, thrown)
-  assert.equal(await failure(sql.begin(() => { throw thrown })), thrown)
+  assert.equal(
+    await failure(
+      sql.begin(() => {
+        throw thrown
+      }),
+    ),
+    thrown,
+  )
   assert.equal(await count(), 0)
   assert.equal(sql.stats.idle, sql.stats.connections)
   await drop()
@@ -104,9 +136,14 @@ test('what a function throws rolls its transaction back and comes out as it is',
 
 test('statements that are returned leave in one trip with BEGIN and COMMIT', async () => {
   const { sql, name, count, drop } = await table()
-  const [a, b] = await sql.begin((tx) => [tx`insert into ${name} values (1)`, tx<{ n: number }>`select n from ${name}`])
+  const [a, b] = await sql.begin((tx) => [
+    tx`insert into ${name} values (1)`,
+    tx<{ n: number }>`select n from ${name}`,
+  ])
   assert.deepEqual([a.count, b[0]?.n, await count()], [1, 1, 1])
-  const error = await failure(sql.begin((tx) => [tx`insert into ${name} values (2)`, tx`insert into ${name} values (1)`]))
+  const error = await failure(
+    sql.begin((tx) => [tx`insert into ${name} values (2)`, tx`insert into ${name} values (1)`]),
+  )
   assert.deepEqual([error.code, error.outcome, await count()], ['23505', 'Rejected', 1])
   await drop()
 })
@@ -120,7 +157,10 @@ test('a transaction that goes on after a failure is not committed, and says so',
       assert.equal((await failure(tx`select 1`)).code, '25P02')
     }),
   )
-  assert.deepEqual([error.code, error.sqlstate, error.outcome], ['rolled_back', '22012', 'Rejected'])
+  assert.deepEqual(
+    [error.code, error.sqlstate, error.outcome],
+    ['rolled_back', '22012', 'Rejected'],
+  )
   assert.equal(await count(), 0)
   await drop()
 })
@@ -129,7 +169,10 @@ test('a BEGIN that is refused lets nothing run outside of its transaction', asyn
   const { sql, name, count, drop } = await table()
   // Read only transactions can't be begun as read write inside of a server that was told so; an isolation level that is none is what any server refuses.
   const bad = { isolation: 'chaos' } as never
-  assert.equal((await failure(sql.begin(bad, async (tx) => tx`insert into ${name} values (1)`))).code, 'isolation')
+  assert.equal(
+    (await failure(sql.begin(bad, async (tx) => tx`insert into ${name} values (1)`))).code,
+    'isolation',
+  )
   assert.equal(await count(), 0)
   assert.equal(sql.stats.idle, sql.stats.connections)
   await drop()
@@ -137,12 +180,29 @@ test('a BEGIN that is refused lets nothing run outside of its transaction', asyn
 
 test('options say how a transaction begins', async () => {
   const sql = client()
-  const [level, readOnly] = await sql.begin({ isolation: 'serializable', readOnly: true, deferrable: true }, async (tx) => [
-    (await tx.pipeline([tx<{ t: string }>`select current_setting('transaction_isolation') as t`]))[0][0]?.t,
-    (await tx`show transaction_read_only`.one())['transaction_read_only'],
-  ] as const)
+  const [level, readOnly] = await sql.begin(
+    { isolation: 'serializable', readOnly: true, deferrable: true },
+    async (tx) =>
+      [
+        (
+          await tx.pipeline([
+            tx<{ t: string }>`select current_setting('transaction_isolation') as t`,
+          ])
+        )[0][0]?.t,
+        (await tx`show transaction_read_only`.one())['transaction_read_only'],
+      ] as const,
+  )
   assert.deepEqual([level, readOnly], ['serializable', 'on'])
-  assert.equal((await failure(sql.begin({ readOnly: true }, async (tx) => { await tx`create table modern_no (n int)` }))).code, '25006')
+  assert.equal(
+    (
+      await failure(
+        sql.begin({ readOnly: true }, async (tx) => {
+          await tx`create table modern_no (n int)`
+        }),
+      )
+    ).code,
+    '25006',
+  )
 })
 
 test('statements of one transaction that are not awaited run in their order', async () => {
@@ -153,7 +213,11 @@ test('statements of one transaction that are not awaited run in their order', as
     return tx<{ n: number }>`select count(*)::int as n from ${name}`.one()
   })
   assert.equal(rows.n, 100)
-  const error = await failure(sql.begin(async (tx) => { await Promise.all([tx`select 1 / 0`, tx`insert into ${name} values (1000)`]) }))
+  const error = await failure(
+    sql.begin(async (tx) => {
+      await Promise.all([tx`select 1 / 0`, tx`insert into ${name} values (1000)`])
+    }),
+  )
   assert.equal(error.code, '22012')
   await drop()
 })
@@ -181,7 +245,11 @@ test('a savepoint that fails is undone alone', async () => {
     assert.equal(error.code, '23505')
     await tx.savepoint(async (sp) => {
       await sp`insert into ${name} values (3)`
-      await failure(sp.savepoint(async (inner) => { await inner`select 1 / 0` }))
+      await failure(
+        sp.savepoint(async (inner) => {
+          await inner`select 1 / 0`
+        }),
+      )
       await sp`insert into ${name} values (4)`
       assert.equal((await failure(tx`select 1`)).code, 'savepoint_open')
     })
@@ -207,35 +275,39 @@ test('a savepoint in which a failure was caught is undone and says so', async ()
   await drop()
 })
 
-test('a transaction that conflicts is run again if that was asked for', { timeout: 20_000 }, async () => {
-  const { sql, name, drop } = await table()
-  await sql`insert into ${name} values (1), (2)`
-  let runs = 0
-  let bothRead: (() => void) | undefined
-  const meet = new Promise<void>((resolve) => (bothRead = resolve))
-  let readers = 0
-  const skew = (own: number) =>
-    sql.begin({ isolation: 'serializable', retry: true }, async (tx) => {
-      runs++
-      await tx`select sum(n) from ${name}`
-      if (++readers === 2) bothRead?.()
-      await meet
-      await tx`update ${name} set n = n + ${own * 100} where n % 2 = ${own % 2}`
-    })
-  await Promise.all([skew(1), skew(2)])
-  assert.ok(runs >= 3, `${runs} runs`)
-  const conflict = Object.assign(new Error('mine'), { sqlstate: '40001' })
-  let attempts = 0
-  const error = await failure(
-    sql.begin({ retry: { attemptsMax: 3 } }, async (tx) => {
-      attempts++
-      await tx`select 1`
-      throw conflict
-    }),
-  )
-  assert.deepEqual([error, attempts], [conflict, 3])
-  await drop()
-})
+test(
+  'a transaction that conflicts is run again if that was asked for',
+  { timeout: 20_000 },
+  async () => {
+    const { sql, name, drop } = await table()
+    await sql`insert into ${name} values (1), (2)`
+    let runs = 0
+    let bothRead: (() => void) | undefined
+    const meet = new Promise<void>((resolve) => (bothRead = resolve))
+    let readers = 0
+    const skew = (own: number) =>
+      sql.begin({ isolation: 'serializable', retry: true }, async (tx) => {
+        runs++
+        await tx`select sum(n) from ${name}`
+        if (++readers === 2) bothRead?.()
+        await meet
+        await tx`update ${name} set n = n + ${own * 100} where n % 2 = ${own % 2}`
+      })
+    await Promise.all([skew(1), skew(2)])
+    assert.ok(runs >= 3, `${runs} runs`)
+    const conflict = Object.assign(new Error('mine'), { sqlstate: '40001' })
+    let attempts = 0
+    const error = await failure(
+      sql.begin({ retry: { attemptsMax: 3 } }, async (tx) => {
+        attempts++
+        await tx`select 1`
+        throw conflict
+      }),
+    )
+    assert.deepEqual([error, attempts], [conflict, 3])
+    await drop()
+  },
+)
 
 test('a session keeps its state, and its next user finds none of it', async () => {
   const sql = client({ connectionsMax: 1 })

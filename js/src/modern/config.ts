@@ -8,7 +8,9 @@ import { checked, KEYWORDS, known, readUrl, type Keyword, type Name, type Texts 
 import { Values, type Types } from './types'
 
 /** camelCase of a name with underscores. */
-type Camel<N extends string> = N extends `${infer Head}_${infer Tail}` ? `${Head}${Capitalize<Camel<Tail>>}` : N
+type Camel<N extends string> = N extends `${infer Head}_${infer Tail}`
+  ? `${Head}${Capitalize<Camel<Tail>>}`
+  : N
 
 /** A password, or what returns one whenever a connection is opened. */
 export type Password = string | (() => string | Promise<string>)
@@ -23,9 +25,9 @@ export interface Notice {
 }
 
 /**
- * Where to connect, as whom, and within which limits. Each setting of a connection string has its name here in
- * camelCase (`connectionsMax` for `connections_max`), and the same unit. What is set here wins over the URL, and that over
- * the environment (`PGHOST` and so on).
+ * Where to connect, as whom, and within which limits. Each setting of a connection string has its
+ * name here in camelCase (`connectionsMax` for `connections_max`), and the same unit. What is set
+ * here wins over the URL, and that over the environment (`PGHOST` and so on).
  */
 export type Config = {
   readonly [N in Exclude<Name, 'password'> as Camel<N>]?: string | number | boolean | undefined
@@ -90,13 +92,16 @@ export class Settings {
     const { user, dbname: database } = this
     if (given === undefined) return passwordOfFile({ host, port, user, database })
     const password: unknown = await given()
-    if (typeof password !== 'string') throw new TypeError('what returns the password returned no text')
+    if (typeof password !== 'string')
+      throw new TypeError('what returns the password returned no text')
     return password
   }
 
   /** How TLS begins at this host; undefined for none. */
   tlsOf(host: string): ConnectionOptions | undefined {
-    const mode = this.tls ? (this.text('sslmode') ?? 'verify-full') : (this.text('sslmode') ?? 'prefer')
+    const mode = this.tls
+      ? (this.text('sslmode') ?? 'verify-full')
+      : (this.text('sslmode') ?? 'prefer')
     if (mode === 'disable' || host.startsWith('/')) return undefined
     const root = this.text('sslrootcert')
     const [cert, key] = [this.text('sslcert'), this.text('sslkey')]
@@ -104,7 +109,8 @@ export class Settings {
     if (root !== undefined && root !== 'system') options.ca = readFileSync(root)
     if (cert !== undefined) options.cert = readFileSync(cert)
     if (key !== undefined) options.key = readFileSync(key)
-    // As in libpq: who names an authority wants it to be looked at, and without one `require` verifies nothing.
+    // As in libpq: who names an authority wants it to be looked at, and without one `require`
+    // verifies nothing.
     const verifies = mode.startsWith('verify') || (mode === 'require' && root !== undefined)
     if (!verifies) options.rejectUnauthorized = false
     if (verifies && mode !== 'verify-full') options.checkServerIdentity = () => undefined
@@ -172,7 +178,8 @@ const OF_POOL = [
 function textsOf(config: Config): Texts {
   const texts: Texts = config.url === undefined ? new Map() : readUrl(config.url)
   for (const [key, value] of Object.entries(config)) {
-    if (value === undefined || value === null || OBJECTS.has(key) || typeof value === 'function') continue
+    if (value === undefined || value === null || OBJECTS.has(key) || typeof value === 'function')
+      continue
     texts.set(known(key.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)), String(value))
   }
   for (const [name, { variable }] of Object.entries<Keyword>(KEYWORDS)) {

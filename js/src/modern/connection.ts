@@ -5,26 +5,16 @@ import { sendCancel } from '../pg/cancel'
 import { ColumnsCache } from '../pg/columns'
 import type { Connection as Transport } from '../pg/connect'
 import { notice } from '../pg/error'
-import { readNotification, type NotificationMessage } from '../pg/messages'
+import { readNotification } from '../pg/messages'
 import type { Endpoint, Settings } from './config'
 import { PostgresError, serverError } from './error'
+import { closedBy, isPermanent, LOST, lost } from './loss'
 import { Opening, type Reached } from './opening'
 import { guarded } from './guarded'
+import type { Host } from './host'
 import { reset } from './reset'
 import { Trait } from './traits'
 import type { Values } from './types'
-
-/** Who has a connection opened. */
-export interface Host {
-  opened(connection: Connection): void
-  /** It has ended, or could not be opened; told once. `permanent`: time does not mend it. */
-  gone(connection: Connection, permanent: boolean): void
-  /** Replies have come. */
-  answered(connection: Connection): void
-  /** What others share with its users was changed: it is to take no new ones. */
-  changed(connection: Connection): void
-  notified?(connection: Connection, message: NotificationMessage): void
-}
 
 /** One connection to the server: the engine's link on a transport. */
 export class Connection implements Owner, Reached {
@@ -79,8 +69,15 @@ export class Connection implements Owner, Reached {
 
   // --- requests ---
 
-  /** Sends a request. Who reads its reply calls `ended` at its end. Negative where it was refused. */
-  submit(receiver: Receiver, flags: number, text: string, parameters: readonly Parameter[]): number {
+  /**
+   * Sends a request. Who reads its reply calls `ended` at its end. Negative where it was refused.
+   */
+  submit(
+    receiver: Receiver,
+    flags: number,
+    text: string,
+    parameters: readonly Parameter[],
+  ): number {
     const link = this.#link
     if (link === undefined || this.#isOver) return CLOSED
     if (this.owesReset) reset(this)
@@ -114,7 +111,9 @@ export class Connection implements Owner, Reached {
 
   /** When all that was sent is answered. */
   whenIdle(): Promise<void> {
-    return this.pending === 0 ? Promise.resolve() : new Promise((resolve) => this.#whenIdle.push(resolve))
+    return this.pending === 0
+      ? Promise.resolve()
+      : new Promise((resolve) => this.#whenIdle.push(resolve))
   }
 
   takeBack(place: number): boolean {
@@ -166,7 +165,10 @@ export class Connection implements Owner, Reached {
     if (this.owesReset && !this.#isOver) reset(this)
   }
 
-  /** Bytes go past the engine, which has nothing on its way, until `giveBack`; `lost` is told of its end before that. */
+  /**
+   * Bytes go past the engine, which has nothing on its way, until `giveBack`; `lost` is told of its
+   * end before that.
+   */
   takeOver(received: (chunk: Buffer) => void, lost: () => void): Transport['stream'] | undefined {
     if (this.#isOver || this.#transport === undefined || this.pending > 0) return undefined
     this.#raw = received
@@ -227,14 +229,19 @@ export class Connection implements Owner, Reached {
   }
 
   unreachable(error: Error): void {
-    if (this.why === LOST) this.why = new PostgresError('connect_failed', 'NotSent', error.message, error)
+    if (this.why === LOST)
+      this.why = new PostgresError('connect_failed', 'NotSent', error.message, error)
     this.#over(false)
   }
 
   gone(error: Error | undefined): void {
     if (this.why === LOST && error !== undefined) this.why = lost(error.message, error)
     else if (this.why === LOST && !this.#isReady) {
-      this.why = new PostgresError('connect_failed', 'NotSent', 'the server closed the connection during the login')
+      this.why = new PostgresError(
+        'connect_failed',
+        'NotSent',
+        'the server closed the connection during the login',
+      )
     }
     this.#over(!this.#isReady && isPermanent(this.why))
   }
@@ -304,7 +311,8 @@ export class Connection implements Owner, Reached {
       return
     }
     if (why === Close.SERVER) this.why = closedBy(serverError(start, end, 'Unknown'), this.#isReady)
-    else if (why === Close.LOGIN) this.why = new PostgresError('login', 'NotSent', memory.text(start, end))
+    else if (why === Close.LOGIN)
+      this.why = new PostgresError('login', 'NotSent', memory.text(start, end))
     else if (why === Close.STALLED) this.why = lost('the server took no bytes for too long')
     else this.why = new PostgresError('violation', 'Unknown', memory.text(start, end))
     if (this.#isReady) this.#tell(false)
@@ -312,23 +320,6 @@ export class Connection implements Owner, Reached {
   }
 }
 
-function lost(message: string, cause?: unknown): PostgresError {
-  return new PostgresError('connection_lost', 'Unknown', `the connection was lost: ${message}`, cause)
-}
-
-/** What the server said when it ended the connection. */
-function closedBy(error: PostgresError, isReady: boolean): PostgresError {
-  if (!isReady) return error
-  const message = `the connection was lost: ${error.message}`
-  return new PostgresError('connection_lost', 'Unknown', message, error)
-}
-
-/** What time alone does not mend: who we are, and what there is. */
-function isPermanent({ code }: PostgresError): boolean {
-  return /^(?:28|3D|login$|password$|config$)/.test(code)
-}
-
-const LOST = new PostgresError('connection_lost', 'Unknown', 'the connection was lost')
 const IDLE = 0x49
 const CLOSED = -1
 

@@ -8,7 +8,8 @@ import { countIn } from './copy'
 type Callback = (error?: Error | null) => void
 
 /**
- * Sends the data of a COPY … FROM STDIN. The connection is taken over for that time: the engine has nothing on its way.
+ * Sends the data of a COPY … FROM STDIN. The connection is taken over for that time: the engine has
+ * nothing on its way.
  *
  * It is done when the server has answered; what is destroyed before its end is undone.
  */
@@ -167,7 +168,11 @@ function header(type: number, length: number): Buffer {
 }
 
 function violation(): PostgresError {
-  return new PostgresError('violation', 'Unknown', 'a message of the server in a COPY is no answer to one')
+  return new PostgresError(
+    'violation',
+    'Unknown',
+    'a message of the server in a COPY is no answer to one',
+  )
 }
 
 const NOTHING = Buffer.alloc(0)

@@ -21,7 +21,11 @@ export interface CopyOut extends Readable {
   readonly count: number | undefined
 }
 
-export function copyFrom(scope: LendingScope, strings: unknown, values: readonly unknown[]): CopyIn {
+export function copyFrom(
+  scope: LendingScope,
+  strings: unknown,
+  values: readonly unknown[],
+): CopyIn {
   return new CopyingIn(scope, textOf(strings, values, 'stdin'))
 }
 
@@ -34,11 +38,15 @@ function textOf(strings: unknown, values: readonly unknown[], way: 'stdin' | 'st
   const draft = new Draft()
   draft.add(templateOf(strings).strings, values)
   if (draft.parameters.length > 0) {
-    throw misuse('copy_parameters', 'COPY takes no values: only sql.id and fragments can stand in it')
+    throw misuse(
+      'copy_parameters',
+      'COPY takes no values: only sql.id and fragments can stand in it',
+    )
   }
   const { text } = draft
   const isCopy = (traitsOf(text) & Trait.COPY) !== 0 && new RegExp(`\\b${way}\\b`, 'i').test(text)
-  if (!isCopy) throw misuse('copy', `a COPY ${way === 'stdin' ? 'FROM STDIN' : 'TO STDOUT'} was expected`)
+  if (!isCopy)
+    throw misuse('copy', `a COPY ${way === 'stdin' ? 'FROM STDIN' : 'TO STDOUT'} was expected`)
   return text
 }
 
@@ -90,7 +98,8 @@ class CopyingOut extends Readable implements Receiver {
       if (tag === COPY_DATA && !this.destroyed) {
         goesOn = this.push(Buffer.from(memory.bytes.subarray(at + 5, stop)))
       } else if (tag === COMMAND_COMPLETE) this.count = countIn(memory.text(at + 5, stop - 1))
-      else if (tag === READY_FOR_QUERY) this.#loan?.connection.status(memory.bytes[at + 5] as number)
+      else if (tag === READY_FOR_QUERY)
+        this.#loan?.connection.status(memory.bytes[at + 5] as number)
     }
     if (this.destroyed) this.#drop(end - start)
     else if (!goesOn && !this.#isOver) this.#loan?.connection.pause()
@@ -98,8 +107,11 @@ class CopyingOut extends Readable implements Receiver {
 
   #drop(bytes: number): void {
     this.#dropped += bytes
-    if (this.#dropped < DROPPED_BYTES_MAX || this.#loan === undefined || this.#loan.isInTransaction) return
-    this.#loan.connection.destroy(misuse('connection_lost', 'a COPY was dropped with much of it still to come'))
+    if (this.#dropped < DROPPED_BYTES_MAX || this.#loan === undefined || this.#loan.isInTransaction)
+      return
+    this.#loan.connection.destroy(
+      misuse('connection_lost', 'a COPY was dropped with much of it still to come'),
+    )
   }
 
   restarted(): void {}

@@ -19,11 +19,15 @@ export interface ServerFields {
 /** What failed, in one line, and what is known of its effect. */
 export class PostgresError extends Error {
   override readonly name = 'PostgresError'
-  /** SQLSTATE where the server reported the error, otherwise a word such as `timeout` or `connection_lost`. */
+  /**
+   * SQLSTATE where the server reported the error, otherwise a word such as `timeout` or
+   * `connection_lost`.
+   */
   readonly code: string
   /**
-   * `NotSent`: no byte of it was sent. `Rejected`: the server answered that it has no effect. `Applied`: it took
-   * effect, and only reading the answer failed. `Unknown`: it was sent, and may have run.
+   * `NotSent`: no byte of it was sent. `Rejected`: the server answered that it has no effect.
+   * `Applied`: it took effect, and only reading the answer failed. `Unknown`: it was sent, and may
+   * have run.
    */
   outcome: Outcome
   /** SQLSTATE of the error of the server that this is or comes from. */
@@ -41,7 +45,10 @@ export class PostgresError extends Error {
   declare constraint?: string
   /** Which statement of a pipeline failed, from 0. */
   declare statement?: number
-  /** The text of the statement, without its values. Not enumerable: it may hold what logs should not. */
+  /**
+   * The text of the statement, without its values. Not enumerable: it may hold what logs should
+   * not.
+   */
   declare readonly query?: string
 
   constructor(code: string, outcome: Outcome, message: string, cause?: unknown, sqlstate?: string) {
@@ -90,8 +97,10 @@ export function misuse(code: string, message: string): PostgresError {
 
 /** Why the engine did not take a request. */
 export function refused(place: number): PostgresError {
-  if (place === Refused.FULL) return misuse('queue_full', 'too many statements wait on this connection')
-  if (place === Refused.CLOSED) return misuse('connection_lost', 'the connection was gone before the statement was sent')
+  if (place === Refused.FULL)
+    return misuse('queue_full', 'too many statements wait on this connection')
+  if (place === Refused.CLOSED)
+    return misuse('connection_lost', 'the connection was gone before the statement was sent')
   return misuse('unencodable', 'the statement has a zero byte in its text, or is too large')
 }
 

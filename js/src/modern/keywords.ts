@@ -1,13 +1,19 @@
 /** How the text of a setting is read. */
 export type Form = 'text' | 'count' | 'zero' | 'seconds' | 'switch' | readonly string[]
 
-/** A setting that a connection string can have, and the variable of the environment that it is otherwise taken from. */
+/**
+ * A setting that a connection string can have, and the variable of the environment that it is
+ * otherwise taken from.
+ */
 export interface Keyword {
   readonly form: Form
   readonly variable?: string
 }
 
-/** By the names that libpq has for them, and for those that it has not, the names of onetrip in all languages. */
+/**
+ * By the names that libpq has for them, and for those that it has not, the names of onetrip in all
+ * languages.
+ */
 export const KEYWORDS = {
   host: { form: 'text', variable: 'PGHOST' },
   port: { form: 'text', variable: 'PGPORT' },
@@ -17,7 +23,10 @@ export const KEYWORDS = {
   application_name: { form: 'text', variable: 'PGAPPNAME' },
   fallback_application_name: { form: 'text' },
   options: { form: 'text', variable: 'PGOPTIONS' },
-  client_encoding: { form: ['UTF8', 'utf8', 'UTF-8', 'utf-8', 'auto'], variable: 'PGCLIENTENCODING' },
+  client_encoding: {
+    form: ['UTF8', 'utf8', 'UTF-8', 'utf-8', 'auto'],
+    variable: 'PGCLIENTENCODING',
+  },
   connect_timeout: { form: 'seconds', variable: 'PGCONNECT_TIMEOUT' },
   keepalives: { form: 'switch' },
   keepalives_idle: { form: 'zero' },
@@ -59,7 +68,10 @@ export type Name = keyof typeof KEYWORDS
 /** Settings as texts, as a connection string has them. */
 export type Texts = Map<Name, string>
 
-/** Reads `postgres://user:password@host:port,…/dbname?name=value&…`. Nothing of it is in an error: a password may be. */
+/**
+ * Reads `postgres://user:password@host:port,…/dbname?name=value&…`. Nothing of it is in an error: a
+ * password may be.
+ */
 export function readUrl(url: string): Texts {
   const texts: Texts = new Map()
   const parts = URL_PARTS.exec(url)

@@ -1,7 +1,9 @@
 import type { Connection } from './connection'
-import type { Lease, Pool } from './pool'
+import type { Lease } from './lease'
+import type { Pool } from './pool'
 import { misuse, type PostgresError } from './error'
-import type { Scope, Statement } from './statement'
+import type { Scope } from './scope'
+import type { Statement } from './statement'
 import { refusal, Trait, type Place } from './traits'
 import type { Level } from './transaction'
 
@@ -67,7 +69,10 @@ export class Session implements LendingScope {
   check(): PostgresError | undefined {
     if (this.#isOver) return misuse('session_over', 'the session was released')
     return this.isInTransaction
-      ? misuse('transaction_open', 'a transaction is open on this session: use what its function was given')
+      ? misuse(
+          'transaction_open',
+          'a transaction is open on this session: use what its function was given',
+        )
       : undefined
   }
 
@@ -100,4 +105,3 @@ export class Session implements LendingScope {
     this.#lease.releaseWhenIdle()
   }
 }
-

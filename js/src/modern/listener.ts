@@ -4,12 +4,20 @@ import type { Settings } from './config'
 import { Connection } from './connection'
 import { ASYNC_DISPOSE } from './dispose'
 import { misuse, type PostgresError } from './error'
-import { Control } from './transaction'
+import { Control } from './control'
 
 /** What a listener yields. */
 export type ListenEvent =
-  | { readonly kind: 'notification'; readonly channel: string; readonly payload: string; readonly processId: number }
-  /** Notifications may be missing: the connection was lost, or `dropped` of them were not taken in time. */
+  | {
+      readonly kind: 'notification'
+      readonly channel: string
+      readonly payload: string
+      readonly processId: number
+    }
+  /**
+   * Notifications may be missing: the connection was lost, or `dropped` of them were not taken in
+   * time.
+   */
   | { readonly kind: 'gap'; readonly dropped: number }
 
 interface Waiter {
@@ -18,8 +26,9 @@ interface Waiter {
 }
 
 /**
- * Notifications of channels, on a connection of its own. When that is lost it is opened again by itself, and a `gap` says
- * that there was one. Of those that are not taken 1,024 are kept; then the oldest are dropped, which a `gap` says as well.
+ * Notifications of channels, on a connection of its own. When that is lost it is opened again by
+ * itself, and a `gap` says that there was one. Of those that are not taken 1,024 are kept; then the
+ * oldest are dropped, which a `gap` says as well.
  *
  * It ends with `return` or `end`, or when its loop is left.
  */
@@ -172,7 +181,12 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
 }
 
 function quoted(channel: unknown): string {
-  if (typeof channel !== 'string' || channel === '' || channel.includes('\0') || Buffer.byteLength(channel) > 63) {
+  if (
+    typeof channel !== 'string' ||
+    channel === '' ||
+    channel.includes('\0') ||
+    Buffer.byteLength(channel) > 63
+  ) {
     throw misuse('channel_name', 'listen: a channel is a text of 1 to 63 bytes')
   }
   return `"${channel.replace(/"/g, '""')}"`

@@ -3,7 +3,10 @@ import type { ConnectionOptions } from 'node:tls'
 import { Connection as Transport, type Opener } from '../pg/connect'
 import type { Endpoint, Settings } from './config'
 
-/** What became of one attempt to reach a server. `gone` is the last call, and comes once where `reached` came. */
+/**
+ * What became of one attempt to reach a server. `gone` is the last call, and comes once where
+ * `reached` came.
+ */
 export interface Reached {
   reached(transport: Transport, endpoint: Endpoint, secure: boolean): void
   received(chunk: Buffer): void
@@ -89,7 +92,8 @@ export class Opening implements Opener {
     clearTimeout(this.#timer)
     if (!this.#isOver && this.#next < this.#settings.endpoints.length) return this.#open()
     const { host, port } = this.#endpoint
-    const why = error?.message || (error as { code?: string } | undefined)?.code || 'it closed the connection'
+    const why =
+      error?.message || (error as { code?: string } | undefined)?.code || 'it closed the connection'
     this.#to.unreachable(new Error(`${host}:${port} can't be reached: ${why}`, { cause: error }))
   }
 }

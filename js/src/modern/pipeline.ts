@@ -4,7 +4,8 @@ import type { Connection } from './connection'
 import { again, ended, misuse, PostgresError, refused, serverError } from './error'
 import type { Pool, Work } from './pool'
 import type { Rows } from './rows'
-import type { Keeper, Scope, Statement } from './statement'
+import type { Keeper, Scope } from './scope'
+import type { Statement } from './statement'
 import { refusal } from './traits'
 
 /** Statements that share one sync point: all of them take effect, or none. */
@@ -59,7 +60,10 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
 
   #take(statement: Statement): void {
     if (statement.watch !== undefined || statement.isRepeatable) {
-      throw misuse('pipeline_option', 'timeout, signal and repeatable are not for a statement of a pipeline')
+      throw misuse(
+        'pipeline_option',
+        'timeout, signal and repeatable are not for a statement of a pipeline',
+      )
     }
     statement.take()
     statement.prepare()
@@ -92,8 +96,10 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
   _ended(statement: Statement, error: PostgresError | undefined): boolean {
     if (error === undefined) return true
     this.#failures.set(statement, error)
-    // It was refused when others had been sent; what was not sent can't take effect, and neither can they.
-    if (error.outcome === 'NotSent' && !this.isOver && error.code !== 'connection_lost') this.#stuck(error)
+    // It was refused when others had been sent; what was not sent can't take effect, and neither
+    // can they.
+    if (error.outcome === 'NotSent' && !this.isOver && error.code !== 'connection_lost')
+      this.#stuck(error)
     return true
   }
 
@@ -156,7 +162,12 @@ function isCause(error: PostgresError | undefined): boolean {
 /** What became of a statement that had been completed when another one failed. */
 function undone(cause: PostgresError): PostgresError {
   if (cause.outcome !== 'Rejected') return again(cause, cause.outcome)
-  return new PostgresError('rolled_back', 'Rejected', `rolled back with its pipeline: ${cause.message}`, cause)
+  return new PostgresError(
+    'rolled_back',
+    'Rejected',
+    `rolled back with its pipeline: ${cause.message}`,
+    cause,
+  )
 }
 
 const QUEUE_MAX = 16_384

@@ -1,10 +1,13 @@
 import { Condition, PoolCause, type Outcome } from '../engine/exports'
 import { Lender, type Borrower, type Opener } from '../engine/lender'
 import type { Settings } from './config'
-import { Connection, type Host } from './connection'
+import { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
+import type { Host } from './host'
+import { Lease } from './lease'
 import { reset } from './reset'
-import type { Scope, Statement } from './statement'
+import type { Scope } from './scope'
+import type { Statement } from './statement'
 import { refusal } from './traits'
 import type { Watch } from './watch'
 
@@ -78,13 +81,18 @@ export class Pool implements Opener, Host, Scope {
     this.#inLine.set(work, this.#lender.waitShared(borrower, Math.min(this.#waitMs, left)))
   }
 
-  /** The connection of the statement before, of the same turn: to weigh all of them for each costs as much as the rest of it. */
+  /**
+   * The connection of the statement before, of the same turn: to weigh all of them for each costs
+   * as much as the rest of it.
+   */
   #near(): Connection | undefined {
     if (this.#credit === 0) return undefined
     this.#credit--
     const connection = this.#current
     const takes = connection !== undefined && connection.isShared && !connection.isOver
-    return takes && this.#lender.waiting === 0 && !this.#retiring.has(connection.number) ? connection : undefined
+    return takes && this.#lender.waiting === 0 && !this.#retiring.has(connection.number)
+      ? connection
+      : undefined
   }
 
   #stay(connection: Connection): void {
@@ -159,11 +167,17 @@ export class Pool implements Opener, Host, Scope {
 
   #noConnection(cause: number): PostgresError {
     if (cause === PoolCause.CLOSED) return closed()
-    if (cause === PoolCause.LINE_FULL) return misuse('waiting_full', 'too many callers wait for a connection')
+    if (cause === PoolCause.LINE_FULL)
+      return misuse('waiting_full', 'too many callers wait for a connection')
     const last = this.#lastError
     if (cause === PoolCause.OPEN_FAILED && last !== undefined) return again(last, 'NotSent')
     const why = last === undefined ? '' : `; the last attempt to open one failed: ${last.message}`
-    return new PostgresError('wait_timeout', 'NotSent', `no connection was free in time${why}`, last)
+    return new PostgresError(
+      'wait_timeout',
+      'NotSent',
+      `no connection was free in time${why}`,
+      last,
+    )
   }
 
   // --- what the policy wants ---
@@ -255,7 +269,11 @@ export class Pool implements Opener, Host, Scope {
 
   #endLater(timeoutMs: number): void {
     const timer = setTimeout(() => {
-      const why = new PostgresError('connection_lost', 'Unknown', 'the client was ended before the answer came')
+      const why = new PostgresError(
+        'connection_lost',
+        'Unknown',
+        'the client was ended before the answer came',
+      )
       for (const connection of [...this.#members.values()]) connection.destroy(why)
     }, timeoutMs)
     this.#whenOver.push(() => clearTimeout(timer))
@@ -268,37 +286,14 @@ export class Pool implements Opener, Host, Scope {
   }
 }
 
-/** A connection that one caller has to himself. */
-export class Lease {
-  readonly connection: Connection
-  readonly #pool: Pool
-  #isOver = false
-
-  constructor(pool: Pool, connection: Connection) {
-    this.#pool = pool
-    this.connection = connection
-    connection.isShared = false
-    connection.ref()
-  }
-
-  /** Gives it back when it has answered what was sent on it. */
-  releaseWhenIdle(): void {
-    void this.connection.whenIdle().then(() => this.release())
-  }
-
-  /** Gives it back. What was sent on it has been answered. */
-  release(): void {
-    if (this.#isOver) return
-    this.#isOver = true
-    this.#pool._release(this.connection)
-  }
-}
-
 export function closed(): PostgresError {
   return misuse('closed', 'the client was ended')
 }
 
-/** Before the first, second and third time that a statement is sent again; each is cut by up to half at random. */
+/**
+ * Before the first, second and third time that a statement is sent again; each is cut by up to half
+ * at random.
+ */
 const PAUSES_MS = [20, 160, 1280]
 
 const WAIT_TIMEOUT_MS = 30_000

@@ -1,14 +1,15 @@
 import { misuse, PostgresError } from './error'
 import type { LendingScope } from './lending'
 import type { Rows } from './rows'
-import { Statement, type Scope } from './statement'
+import type { Scope } from './scope'
+import { Statement } from './statement'
 import { RowStream } from './stream'
 import type { Fragment } from './template'
 import { Watch } from './watch'
 
 /**
- * A statement that a template made. It is sent when it is first awaited (or `then`, `one`, `first` or `send` is called), and
- * once; until then it may be a part of another one.
+ * A statement that a template made. It is sent when it is first awaited (or `then`, `one`, `first`
+ * or `send` is called), and once; until then it may be a part of another one.
  */
 export interface Query<Row> extends PromiseLike<Rows<Row>>, AsyncIterable<Row>, Fragment {
   catch<E = never>(failed?: ((error: unknown) => E | PromiseLike<E>) | null): Promise<Rows<Row> | E>
@@ -23,11 +24,14 @@ export interface Query<Row> extends PromiseLike<Rows<Row>>, AsyncIterable<Row>, 
   values(): Query<unknown[]>
   /** Gives it up after this time, which begins when it is sent and covers every wait. */
   timeout(ms: number): this
-  /** Gives it up when this signal says so: the server is asked to stop it, where that harms no other. */
+  /**
+   * Gives it up when this signal says so: the server is asked to stop it, where that harms no
+   * other.
+   */
   signal(signal: AbortSignal): this
   /**
-   * Says that running it twice does no harm: it is sent again, up to three times, when its connection is lost. Not for
-   * sessions, transactions and pipelines.
+   * Says that running it twice does no harm: it is sent again, up to three times, when its
+   * connection is lost. Not for sessions, transactions and pipelines.
    */
   repeatable(): this
   /** Its rows as they come, on a connection of their own: what `for await` does. */
@@ -48,7 +52,9 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
     return (this.settled() as Promise<Rows<Row>>).then(done, failed)
   }
 
-  catch<E = never>(failed?: ((error: unknown) => E | PromiseLike<E>) | null): Promise<Rows<Row> | E> {
+  catch<E = never>(
+    failed?: ((error: unknown) => E | PromiseLike<E>) | null,
+  ): Promise<Rows<Row> | E> {
     return this.then(undefined, failed)
   }
 
@@ -82,7 +88,8 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
 
   timeout(ms: number): this {
     this.#isNew()
-    if (!(ms > 0 && ms <= LONGEST)) throw misuse('timeout_ms', 'a timeout is a number of milliseconds above 0')
+    if (!(ms > 0 && ms <= LONGEST))
+      throw misuse('timeout_ms', 'a timeout is a number of milliseconds above 0')
     this.#watched().timeoutMs = ms
     return this
   }
@@ -96,7 +103,10 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
   repeatable(): this {
     this.#isNew()
     if (this.scope._again === undefined) {
-      throw misuse('repeatable', 'repeatable is not for a session, a transaction or a pipeline: their connection is part of what a statement means')
+      throw misuse(
+        'repeatable',
+        'repeatable is not for a session, a transaction or a pipeline: their connection is part of what a statement means',
+      )
     }
     this.isRepeatable = true
     return this
@@ -105,9 +115,13 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
   stream(): RowStream<Row> {
     this.#isNew()
     const scope = this.scope as Scope & Partial<LendingScope>
-    if (scope._lend === undefined) throw misuse('pipeline_open', 'a statement of a pipeline is no stream')
+    if (scope._lend === undefined)
+      throw misuse('pipeline_open', 'a statement of a pipeline is no stream')
     if (this.watch?.signal !== undefined || (this.watch?.timeoutMs ?? 0) > 0 || this.isRepeatable) {
-      throw misuse('stream_option', 'timeout, signal and repeatable are not for a stream: leave its loop instead')
+      throw misuse(
+        'stream_option',
+        'timeout, signal and repeatable are not for a stream: leave its loop instead',
+      )
     }
     return new RowStream(scope as LendingScope, this)
   }
@@ -117,7 +131,11 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
   }
 
   #isNew(): void {
-    if (this.isSent) throw misuse('sent_already', 'the statement was sent already: say how it runs before it is awaited')
+    if (this.isSent)
+      throw misuse(
+        'sent_already',
+        'the statement was sent already: say how it runs before it is awaited',
+      )
   }
 
   #watched(): Watch {

@@ -7,7 +7,8 @@ import { PostgresError } from './error'
 /**
  * Makes a session as it was when it was opened. It leaves with what comes next, and costs no trip.
  *
- * Where it fails the connection goes: whatever was sent behind it may have met another one's session.
+ * Where it fails the connection goes: whatever was sent behind it may have met another one's
+ * session.
  */
 export function reset(connection: Connection): void {
   connection.owesReset = false
@@ -24,7 +25,8 @@ class Reset implements Receiver {
 
   received(start: number, end: number): void {
     for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
-      if (memory.bytes[at] === READY_FOR_QUERY) this.#connection.status(memory.bytes[at + 5] as number)
+      if (memory.bytes[at] === READY_FOR_QUERY)
+        this.#connection.status(memory.bytes[at + 5] as number)
     }
   }
 
@@ -38,7 +40,9 @@ class Reset implements Receiver {
   }
 }
 
-/** What DISCARD ALL does, but for prepared statements, which the connection keeps, and their plans. */
+/**
+ * What DISCARD ALL does, but for prepared statements, which the connection keeps, and their plans.
+ */
 const RESET =
   'close all; set session authorization default; reset all; unlisten *; ' +
   'select pg_advisory_unlock_all(); discard sequences; discard temp'

@@ -22,11 +22,18 @@ export class Rows<Row> extends Array<Row> {
   }
 
   get columns(): readonly Column[] {
-    this.#columns ??= this.#fields.map(({ name, dataTypeID: type, tableID: table }) => ({ name, type, table }))
+    this.#columns ??= this.#fields.map(({ name, dataTypeID: type, tableID: table }) => ({
+      name,
+      type,
+      table,
+    }))
     return this.#columns
   }
 
-  /** How many rows were inserted, updated, deleted, merged, copied or returned; 0 for other commands. */
+  /**
+   * How many rows were inserted, updated, deleted, merged, copied or returned; 0 for other
+   * commands.
+   */
   get count(): number {
     if (this.#tag === undefined) return this.length
     const number = Number(/ ([0-9]+)$/.exec(this.#tag)?.[1] ?? 0)

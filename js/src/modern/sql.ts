@@ -1,7 +1,13 @@
 import { Settings, type Config } from './config'
 import { ASYNC_DISPOSE } from './dispose'
 import { isConflict, misuse } from './error'
-import { lendOf, lendOfLevel, Session as SessionScope, type LendingScope, type Loan } from './lending'
+import {
+  lendOf,
+  lendOfLevel,
+  Session as SessionScope,
+  type LendingScope,
+  type Loan,
+} from './lending'
 import { Listener } from './listener'
 import { Pipeline } from './pipeline'
 import { Pool } from './pool'
@@ -10,7 +16,8 @@ import type { Rows } from './rows'
 import { Statement } from './statement'
 import { tagOf, type Part, type Tag } from './tag'
 import { copyFrom, copyTo, type CopyIn, type CopyOut } from './copy'
-import { type Level, Transaction, type TransactionOptions } from './transaction'
+import type { TransactionOptions } from './begin'
+import { type Level, Transaction } from './transaction'
 
 /** The results of statements, in their order. */
 export type Results<Q extends readonly unknown[]> = {
@@ -20,8 +27,9 @@ export type Results<Q extends readonly unknown[]> = {
 /** How a transaction is run. */
 export interface BeginOptions extends TransactionOptions {
   /**
-   * Whether it is run again after a serialization failure (40001) or a deadlock (40P01): up to 10 attempts, or as many
-   * as are said, with pauses that double from 5 ms to 1 s. The function then runs several times.
+   * Whether it is run again after a serialization failure (40001) or a deadlock (40P01): up to 10
+   * attempts, or as many as are said, with pauses that double from 5 ms to 1 s. The function then
+   * runs several times.
    */
   readonly retry?: boolean | { readonly attemptsMax: number } | undefined
 }
@@ -46,20 +54,27 @@ export interface Tx extends Tag, Streams {
 
 interface Begins {
   /**
-   * Runs a function in a transaction on a connection of its own, and commits it. BEGIN leaves with the first
-   * statement. What the function throws rolls back. Where it returns an array of statements, these leave with COMMIT,
-   * and the result is theirs.
+   * Runs a function in a transaction on a connection of its own, and commits it. BEGIN leaves with
+   * the first statement. What the function throws rolls back. Where it returns an array of
+   * statements, these leave with COMMIT, and the result is theirs.
    */
-  begin<const Q extends readonly [Query<unknown>, ...Query<unknown>[]]>(run: Run<Q, Tx>): Promise<Results<Q>>
+  begin<const Q extends readonly [Query<unknown>, ...Query<unknown>[]]>(
+    run: Run<Q, Tx>,
+  ): Promise<Results<Q>>
   begin<T>(run: Run<T, Tx>): Promise<Unwrapped<T>>
-  begin<const Q extends readonly [Query<unknown>, ...Query<unknown>[]]>(options: BeginOptions, run: Run<Q, Tx>): Promise<Results<Q>>
+  begin<const Q extends readonly [Query<unknown>, ...Query<unknown>[]]>(
+    options: BeginOptions,
+    run: Run<Q, Tx>,
+  ): Promise<Results<Q>>
   begin<T>(options: BeginOptions, run: Run<T, Tx>): Promise<Unwrapped<T>>
 }
 
 /** What is awaited where it is returned. */
 type Unwrapped<T> = T extends readonly Query<unknown>[] ? Results<T> : Awaited<T>
 
-/** A connection of one's own, for what lives in a session: SET, temporary tables, advisory locks. */
+/**
+ * A connection of one's own, for what lives in a session: SET, temporary tables, advisory locks.
+ */
 export interface Session extends Tag, Begins, Streams, AsyncDisposable {
   /** Gives it back. It is reset for its next user. */
   release(): void
@@ -72,20 +87,27 @@ export interface Sql extends Tag, Begins, Streams, AsyncDisposable {
    * `statement` says which it was.
    */
   pipeline<const Q extends readonly Query<unknown>[]>(queries: Q): Promise<Results<Q>>
-  pipeline<const Q extends readonly Query<unknown>[]>(make: (tag: Tag) => Q | Promise<Q>): Promise<Results<Q>>
+  pipeline<const Q extends readonly Query<unknown>[]>(
+    make: (tag: Tag) => Q | Promise<Q>,
+  ): Promise<Results<Q>>
   session(): Promise<Session>
   /** Notifications of channels, on a connection of its own that comes back by itself. */
   listen(...channels: readonly [string, ...string[]]): Listener
-  /** Takes nothing new, and resolves when all is answered and closed; after `timeoutMs` what is left is cut. */
+  /**
+   * Takes nothing new, and resolves when all is answered and closed; after `timeoutMs` what is left
+   * is cut.
+   */
   end(options?: { readonly timeoutMs?: number }): Promise<void>
   /** Connections of any state, those that nobody uses, and callers that wait for one. */
   readonly stats: { readonly connections: number; readonly idle: number; readonly waiting: number }
 }
 
 /**
- * A client of a database. It connects when it is first needed, and wants to be ended: by `end`, or `await using`.
+ * A client of a database. It connects when it is first needed, and wants to be ended: by `end`, or
+ * `await using`.
  *
- * `config` is a URL or an object; what they don't say is taken from the environment (`PGHOST` and so on).
+ * `config` is a URL or an object; what they don't say is taken from the environment (`PGHOST` and
+ * so on).
  */
 export function postgres(config?: string | Config): Sql {
   const settings = new Settings(config)
@@ -95,7 +117,8 @@ export function postgres(config?: string | Config): Sql {
     cancelsLate: settings.isOn('cancel_on_timeout', true),
   }
   const scope: LendingScope = Object.assign(pool, { _lend: () => lendOf(pool) })
-  const end = (options: { timeoutMs?: number } = {}): Promise<void> => pool.end(options.timeoutMs ?? Infinity)
+  const end = (options: { timeoutMs?: number } = {}): Promise<void> =>
+    pool.end(options.timeoutMs ?? Infinity)
   return tagOf(scope, defaults, {
     begin: beginOn(defaults, () => pool.checkout()),
     pipeline: pipelineOn(pool, defaults),
@@ -114,7 +137,10 @@ function pipelineOn(pool: Pool, defaults: Defaults) {
   return async (given: unknown): Promise<unknown> => {
     const pipeline = new Pipeline(pool)
     const bare: Defaults = { ...defaults, timeoutMs: 0, cancelsLate: true }
-    const made: unknown = typeof given === 'function' ? await (given as (tag: Tag) => unknown)(tagOf(pipeline, bare, {})) : given
+    const made: unknown =
+      typeof given === 'function'
+        ? await (given as (tag: Tag) => unknown)(tagOf(pipeline, bare, {}))
+        : given
     return pipeline.send(statementsOf(made))
   }
 }
@@ -159,16 +185,24 @@ function isUnknown(error: unknown): boolean {
   return (error as { outcome?: string } | null)?.outcome === 'Unknown'
 }
 
-async function runIn(transaction: Transaction, defaults: Defaults, run: Run<unknown, Tx>): Promise<unknown> {
+async function runIn(
+  transaction: Transaction,
+  defaults: Defaults,
+  run: Run<unknown, Tx>,
+): Promise<unknown> {
   const value = await run(txOf(transaction.outermost, defaults))
   const statements =
-    Array.isArray(value) && value.length > 0 && value.every((it) => it instanceof Statement) ? value : []
+    Array.isArray(value) && value.length > 0 && value.every((it) => it instanceof Statement)
+      ? value
+      : []
   await transaction.commit(statements)
   return statements.length === 0 ? value : Promise.all(statements.map((it) => it.settled()))
 }
 
 function txOf(level: Level, defaults: Defaults): Tx {
-  const scope: LendingScope = Object.assign(level, { _lend: (): Promise<Loan> => lendOfLevel(level) })
+  const scope: LendingScope = Object.assign(level, {
+    _lend: (): Promise<Loan> => lendOfLevel(level),
+  })
   return tagOf(scope, defaults, {
     savepoint: <T>(run: Run<T, Tx>): Promise<T> =>
       level.transaction.savepoint(level, async (inner) => run(txOf(inner, defaults))),

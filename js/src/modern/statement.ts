@@ -5,22 +5,9 @@ import type { Columns, RowReader } from '../pg/columns'
 import type { Connection } from './connection'
 import { again, ended, misuse, PostgresError, refused, serverError } from './error'
 import { Rows } from './rows'
+import type { Keeper, Scope } from './scope'
 import { Fragment, type Draft, type Template } from './template'
 import type { Watch } from './watch'
-
-/** Where a statement is sent. */
-export interface Scope {
-  _submit(statement: Statement): void
-  /** It is not to be sent any more: it waits, for a connection or for its time to come. */
-  _takeBack(statement: Statement): void
-  /** Sends it again, in a while, if that may be. */
-  _again?(statement: Statement, error: PostgresError): boolean
-}
-
-/** Who wants to hear of an end before its caller does. Whether it tells the caller, too. */
-export interface Keeper {
-  _ended(statement: Statement, error: PostgresError | undefined): boolean
-}
 
 /** A statement on its way: it reads the reply, and settles its promise once. */
 export class Statement extends Fragment implements Receiver {
@@ -64,7 +51,8 @@ export class Statement extends Fragment implements Receiver {
 
   /** As a part of another statement. */
   _write(to: Draft): void {
-    if (this.isSent) throw misuse('sent_already', 'a statement that was sent is no fragment: make it anew')
+    if (this.isSent)
+      throw misuse('sent_already', 'a statement that was sent is no fragment: make it anew')
     to.add(this.template.strings, this.given)
   }
 
@@ -230,7 +218,8 @@ export class Statement extends Fragment implements Receiver {
   }
 
   /**
-   * Its caller doesn't want it any more. `atOnce`: it hears so at once; otherwise what the server says to it is waited for.
+   * Its caller doesn't want it any more. `atOnce`: it hears so at once; otherwise what the server
+   * says to it is waited for.
    */
   abandon(reason: PostgresError, atOnce: boolean, cancels: boolean): void {
     if (this.isOver) return
@@ -285,7 +274,8 @@ export class Statement extends Fragment implements Receiver {
   private complete(start: number, end: number): void {
     const { bytes } = memory
     // What has nothing but its rows to say.
-    if (bytes[start] === LETTER_S && bytes[start + 2] === LETTER_L && this.read !== undefined) return
+    if (bytes[start] === LETTER_S && bytes[start + 2] === LETTER_L && this.read !== undefined)
+      return
     const tag = memory.text(start, end)
     if (this.rows === NO_ROWS) this.rows = new Rows()
     this.rows._complete(tag)
@@ -295,7 +285,12 @@ export class Statement extends Fragment implements Receiver {
   private break(error: unknown): void {
     this.rows = NO_ROWS
     const why = error instanceof Error ? error.message : String(error)
-    this.fault = new PostgresError('conversion', 'Applied', `a value could not be read: ${why}`, error)
+    this.fault = new PostgresError(
+      'conversion',
+      'Applied',
+      `a value could not be read: ${why}`,
+      error,
+    )
   }
 }
 

@@ -15,8 +15,8 @@ interface Waiter<Row> {
 }
 
 /**
- * The rows of a statement as they come, on a connection of its own. Once some 1 MiB of them waits to be taken the
- * connection is not read, so the server stops sending.
+ * The rows of a statement as they come, on a connection of its own. Once some 1 MiB of them waits
+ * to be taken the connection is not read, so the server stops sending.
  */
 export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Receiver {
   readonly #scope: LendingScope
@@ -44,12 +44,16 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
 
   next(): Promise<IteratorResult<Row, undefined>> {
     if (this.#state === 'new') this.#begin()
-    if (this.#next < this.#rows.length) return Promise.resolve({ value: this.#shift(), done: false })
+    if (this.#next < this.#rows.length)
+      return Promise.resolve({ value: this.#shift(), done: false })
     if (this.#state !== 'running') return this.#last()
     return new Promise((resolve, reject) => this.#waiters.push({ resolve, reject }))
   }
 
-  /** Ends it early: the server is asked to stop, and what is still to come is dropped. In a transaction all of it is read. */
+  /**
+   * Ends it early: the server is asked to stop, and what is still to come is dropped. In a
+   * transaction all of it is read.
+   */
   return(): Promise<IteratorResult<Row, undefined>> {
     const wasRunning = this.#state === 'running'
     this.#state = wasRunning ? 'dropped' : 'over'
@@ -82,8 +86,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     if (this.#state !== 'running') return this.#over()
     const { connection } = loan
     loan.alone()
-    const error =
-      refusal(statement.traits, loan.place) ?? this.#submit(connection, statement)
+    const error = refusal(statement.traits, loan.place) ?? this.#submit(connection, statement)
     if (error !== undefined) throw error.about(statement.text)
   }
 
@@ -99,8 +102,10 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
       const tag = memory.bytes[at] as number
       if (tag === DATA_ROW) this.#row(at)
-      else if (tag === ROW_DESCRIPTION) this.#describe(this.#loan?.connection.columns.read(at, statement))
-      else if (tag === READY_FOR_QUERY) this.#loan?.connection.status(memory.bytes[at + 5] as number)
+      else if (tag === ROW_DESCRIPTION)
+        this.#describe(this.#loan?.connection.columns.read(at, statement))
+      else if (tag === READY_FOR_QUERY)
+        this.#loan?.connection.status(memory.bytes[at + 5] as number)
     }
     if (this.#state === 'dropped') return this.#drop(end - start)
     if (this.#bytes > WAITING_BYTES_MAX && this.#next < this.#rows.length && !this.#isPaused) {
@@ -111,7 +116,8 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
 
   #describe(columns: Columns | undefined): void {
     const values = this.#loan?.connection.values
-    if (columns !== undefined && values !== undefined) this.#read = columns.reader(values, this.#statement.asArrays)
+    if (columns !== undefined && values !== undefined)
+      this.#read = columns.reader(values, this.#statement.asArrays)
   }
 
   #row(at: number): void {
@@ -121,7 +127,12 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
       row = this.#read(at) as Row
     } catch (error) {
       const why = error instanceof Error ? error.message : String(error)
-      this.#error = new PostgresError('conversion', 'Applied', `a value could not be read: ${why}`, error)
+      this.#error = new PostgresError(
+        'conversion',
+        'Applied',
+        `a value could not be read: ${why}`,
+        error,
+      )
       return
     }
     const waiter = this.#waiters.shift()
@@ -131,8 +142,11 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
 
   #drop(bytes: number): void {
     this.#dropped += bytes
-    if (this.#dropped < DROPPED_BYTES_MAX || this.#loan === undefined || this.#loan.isInTransaction) return
-    this.#loan.connection.destroy(misuse('connection_lost', 'a stream was dropped with much of it still to come'))
+    if (this.#dropped < DROPPED_BYTES_MAX || this.#loan === undefined || this.#loan.isInTransaction)
+      return
+    this.#loan.connection.destroy(
+      misuse('connection_lost', 'a stream was dropped with much of it still to come'),
+    )
   }
 
   #shift(): Row {
@@ -191,7 +205,10 @@ const DONE: IteratorReturnResult<undefined> = { value: undefined, done: true }
 
 /** Bytes of rows that wait to be taken, beside what the socket's buffers hold. */
 const WAITING_BYTES_MAX = 1 << 20
-/** Bytes that are read and dropped for a stream that was left early; beyond it the connection is closed. */
+/**
+ * Bytes that are read and dropped for a stream that was left early; beyond it the connection is
+ * closed.
+ */
 const DROPPED_BYTES_MAX = 1 << 20
 
 const DATA_ROW = 0x44

@@ -1,10 +1,13 @@
 import { TaggedStatement, type Defaults, type Query } from './query'
-import type { Scope } from './statement'
+import type { Scope } from './scope'
 import { type Fragment, Identifier, Joined, templateOf } from './template'
 import { Json, type Value } from './values'
 import { Watch } from './watch'
 
-/** What may stand between the strings of a template: values, which are only ever sent as parameters, and fragments. */
+/**
+ * What may stand between the strings of a template: values, which are only ever sent as parameters,
+ * and fragments.
+ */
 export type Part = Value | Fragment
 
 /** A row of which nobody said what is in it. */
@@ -18,7 +21,10 @@ export interface Tag {
   id(...parts: readonly [string, ...string[]]): Fragment
   /** A value that is sent as JSON. */
   json(value: unknown): Json
-  /** Values or fragments with a fragment, or a comma, between each two. There has to be one at least. */
+  /**
+   * Values or fragments with a fragment, or a comma, between each two. There has to be one at
+   * least.
+   */
   join(parts: readonly Part[], separator?: Fragment): Fragment
 }
 

@@ -33,7 +33,10 @@ export class Draft {
   }
 }
 
-/** The strings of a template, and the text that they are where all that stands between them is values. */
+/**
+ * The strings of a template, and the text that they are where all that stands between them is
+ * values.
+ */
 export class Template {
   readonly strings: readonly string[]
   readonly #text: string
@@ -45,7 +48,11 @@ export class Template {
   }
 
   /** What is sent for it with these values. */
-  write(values: readonly unknown[]): { text: string; parameters: readonly Parameter[]; traits: number } {
+  write(values: readonly unknown[]): {
+    text: string
+    parameters: readonly Parameter[]
+    traits: number
+  } {
     const { length } = values
     const parameters = new Array<Parameter>(length)
     for (let i = 0; i < length; i++) {
@@ -73,7 +80,10 @@ export class Template {
   }
 }
 
-/** The template of strings that the language made for a tag. Others are refused: they may come from anywhere. */
+/**
+ * The template of strings that the language made for a tag. Others are refused: they may come from
+ * anywhere.
+ */
 export function templateOf(strings: unknown): Template {
   let template = templates.get(strings as object)
   if (template === undefined) {
@@ -89,10 +99,14 @@ const templates = new WeakMap<object, Template>()
 
 function check(strings: unknown): asserts strings is readonly string[] {
   if (!Array.isArray(strings) || !Object.hasOwn(strings, 'raw')) {
-    throw misuse('not_a_template', 'sql is a tag, not a function: write sql`select …`, without parentheses')
+    throw misuse(
+      'not_a_template',
+      'sql is a tag, not a function: write sql`select …`, without parentheses',
+    )
   }
   const raw = Object.getOwnPropertyDescriptor(strings, 'raw')
-  // The language makes both arrays, and freezes them (ECMAScript, GetTemplateObject). What was parsed or put together never is.
+  // The language makes both arrays, and freezes them (ECMAScript, GetTemplateObject). What was
+  // parsed or put together never is.
   const genuine =
     Object.isFrozen(strings) &&
     raw?.enumerable === false &&
@@ -100,7 +114,10 @@ function check(strings: unknown): asserts strings is readonly string[] {
     Object.isFrozen(raw.value) &&
     raw.value.length === strings.length
   if (!genuine) {
-    throw misuse('forged_template', 'this array was not made by the language for a template: sql takes no other')
+    throw misuse(
+      'forged_template',
+      'this array was not made by the language for a template: sql takes no other',
+    )
   }
   if (!strings.every((string) => typeof string === 'string')) {
     throw misuse('invalid_escape', 'the template has an escape sequence that is none')

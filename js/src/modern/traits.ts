@@ -24,7 +24,10 @@ export const Trait = {
 /** Where a statement is about to go. */
 export type Place = 'shared' | 'pipeline' | 'session' | 'transaction' | 'copy'
 
-/** Reads a text. What is in quotes and comments is not looked at; what the server would refuse may be anything. */
+/**
+ * Reads a text. What is in quotes and comments is not looked at; what the server would refuse may
+ * be anything.
+ */
 export function traitsOf(text: string): number {
   let traits = known.get(text)
   if (traits === undefined) {
@@ -60,9 +63,11 @@ const SESSION =
 const LOCAL =
   'SET LOCAL and SET CONSTRAINTS end with their transaction, which here is this one statement: use sql.begin or sql.pipeline'
 const ALONE = 'this statement commits by itself and can’t be part of a pipeline: send it alone'
-const CALL = 'CALL and DO may commit what came before them and can’t be part of a pipeline: send it alone'
+const CALL =
+  'CALL and DO may commit what came before them and can’t be part of a pipeline: send it alone'
 const SEVERAL = 'this text holds several statements, and a template is one: send them as a pipeline'
-const COPY = 'COPY FROM STDIN and TO STDOUT take the connection over: use sql.copyFrom and sql.copyTo'
+const COPY =
+  'COPY FROM STDIN and TO STDOUT take the connection over: use sql.copyFrom and sql.copyTo'
 
 function classify(given: string): number {
   const shown = given.replace(HIDDEN, hide).trim().toLowerCase()
@@ -136,19 +141,24 @@ const HEADS: { readonly [word: string]: number | ((text: string) => number) | un
   create: (text) => {
     if (/^create\s+(?:(?:local|global)\s+)?temp(?:orary)?\b/.test(text)) return Trait.SESSION
     if (/^create\s+or\s+replace\s+temp(?:orary)?\b/.test(text)) return Trait.SESSION
-    return /^create\s+(?:database|tablespace|subscription|(?:unique\s+)?index\s+concurrently)\b/.test(text)
+    return /^create\s+(?:database|tablespace|subscription|(?:unique\s+)?index\s+concurrently)\b/.test(
+      text,
+    )
       ? Trait.ALONE
       : 0
   },
   drop: (text) =>
-    /^drop\s+(?:database|tablespace|subscription|index\s+concurrently)\b/.test(text) ? Trait.ALONE : 0,
+    /^drop\s+(?:database|tablespace|subscription|index\s+concurrently)\b/.test(text)
+      ? Trait.ALONE
+      : 0,
   alter: (text) =>
     /^alter\s+(?:system|subscription)\b|^alter\s+database\b.*\bset\s+tablespace\b|\bdetach\s+partition\b.*\bconcurrently\b/s.test(
       text,
     )
       ? Trait.ALONE
       : 0,
-  reindex: (text) => (/\bconcurrently\b|\b(?:schema|database|system)\b/.test(text) ? Trait.ALONE : 0),
+  reindex: (text) =>
+    /\bconcurrently\b|\b(?:schema|database|system)\b/.test(text) ? Trait.ALONE : 0,
   cluster: (text) => (/^cluster\s*(?:verbose\s*)?;?$/.test(text) ? Trait.ALONE : 0),
 }
 
@@ -156,8 +166,10 @@ const HEADS: { readonly [word: string]: number | ((text: string) => number) | un
 function anywhere(text: string, word: string): number {
   if (/\bpg_temp(?:_\d+)?\s*\./.test(text)) return Trait.SESSION
   // What CREATE FUNCTION holds does not run.
-  if (word === 'create' && !/^create\s+(?:unlogged\s+)?(?:table|materialized)\b/.test(text)) return 0
-  if (/\bpg_(?:try_)?advisory_(?:lock|unlock)(?:_shared|_all)?\s*\(/.test(text)) return Trait.SESSION
+  if (word === 'create' && !/^create\s+(?:unlogged\s+)?(?:table|materialized)\b/.test(text))
+    return 0
+  if (/\bpg_(?:try_)?advisory_(?:lock|unlock)(?:_shared|_all)?\s*\(/.test(text))
+    return Trait.SESSION
   return /\binto\s+(?:local\s+|global\s+)?temp(?:orary)?\b/.test(text) ? Trait.SESSION : 0
 }
 

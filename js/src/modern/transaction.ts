@@ -1,35 +1,16 @@
-import { End, Flag, OUTCOMES } from '../engine/exports'
-import type { Receiver } from '../engine/link'
-import { memory } from '../engine/memory'
+import { Flag } from '../engine/exports'
+import { beginText, type TransactionOptions } from './begin'
 import type { Connection } from './connection'
-import { again, ended, isConflict, misuse, PostgresError, refused, serverError } from './error'
-import type { Keeper, Scope, Statement } from './statement'
+import { Control } from './control'
+import { again, isConflict, misuse, PostgresError } from './error'
+import type { Keeper, Scope } from './scope'
+import type { Statement } from './statement'
 import { refusal, Trait } from './traits'
 
-/** How a transaction begins. What is not said is left to the server's settings. */
-export interface TransactionOptions {
-  readonly isolation?: 'read uncommitted' | 'read committed' | 'repeatable read' | 'serializable' | undefined
-  readonly readOnly?: boolean | undefined
-  readonly deferrable?: boolean | undefined
-}
-
-export function beginText({ isolation, readOnly, deferrable }: TransactionOptions): string {
-  const modes: string[] = []
-  if (isolation !== undefined) {
-    if (!LEVELS.has(isolation)) throw misuse('isolation', `isolation is one of ${[...LEVELS].join(', ')}`)
-    modes.push(`isolation level ${isolation}`)
-  }
-  if (readOnly !== undefined) modes.push(readOnly ? 'read only' : 'read write')
-  if (deferrable !== undefined) modes.push(deferrable ? 'deferrable' : 'not deferrable')
-  return modes.length === 0 ? 'begin' : `begin ${modes.join(', ')}`
-}
-
-const LEVELS = new Set(['read uncommitted', 'read committed', 'repeatable read', 'serializable'])
-
 /**
- * A transaction on a connection of its own. Statements that are made in one turn share a sync point; BEGIN is in front of
- * the first of them, and where it fails they are skipped. What is made before it was answered waits for that, so
- * nothing can run outside of the transaction.
+ * A transaction on a connection of its own. Statements that are made in one turn share a sync
+ * point; BEGIN is in front of the first of them, and where it fails they are skipped. What is made
+ * before it was answered waits for that, so nothing can run outside of the transaction.
  */
 export class Transaction implements Keeper {
   /** A statement had a failure after which the transaction may succeed if it is run again. */
@@ -73,7 +54,10 @@ export class Transaction implements Keeper {
 
   #refusal(level: Level, statement: Statement): PostgresError | undefined {
     if (this.#state === 'over' || level.isOver) {
-      return misuse('transaction_over', 'the transaction or savepoint is over: its function has ended')
+      return misuse(
+        'transaction_over',
+        'the transaction or savepoint is over: its function has ended',
+      )
     }
     if (this.levels.at(-1) !== level) {
       return misuse('savepoint_open', 'a savepoint is open: use what its function was given')
@@ -107,7 +91,10 @@ export class Transaction implements Keeper {
     process.nextTick(() => this.#flush())
   }
 
-  /** Sends what waits, unless it waits for the answer to BEGIN. What is sent next is of another segment. */
+  /**
+   * Sends what waits, unless it waits for the answer to BEGIN. What is sent next is of another
+   * segment.
+   */
   #flush(): void {
     this.#isScheduled = false
     if (this.#state === 'beginning' || this.#state === 'over' || this.#queue.length === 0) return
@@ -150,7 +137,10 @@ export class Transaction implements Keeper {
   /** Sees that it has begun on the server, for what can't be of a segment with BEGIN. */
   async ready(level: Level): Promise<void> {
     if (this.#state === 'over' || level.isOver || this.levels.at(-1) !== level) {
-      throw misuse('transaction_over', 'the transaction or savepoint is over, or another one is open in it')
+      throw misuse(
+        'transaction_over',
+        'the transaction or savepoint is over, or another one is open in it',
+      )
     }
     this.#startLevels()
     if (this.#state === 'new' && this.#queue.length === 0) this.#queue.push(this.#beginning())
@@ -257,7 +247,10 @@ export class Transaction implements Keeper {
     return error
   }
 
-  /** Undoes all of it, unless it is over. It does not fail: where it can't be said, the connection is gone. */
+  /**
+   * Undoes all of it, unless it is over. It does not fail: where it can't be said, the connection
+   * is gone.
+   */
   async rollback(): Promise<void> {
     for (const level of this.levels) level.isOver = true
     const over = misuse('transaction_over', 'the transaction was rolled back before this was sent')
@@ -298,63 +291,12 @@ export class Level implements Scope {
 
 function rolledBack(cause: PostgresError | undefined): PostgresError {
   const why = cause === undefined ? 'a statement in it failed' : cause.message
-  return new PostgresError('rolled_back', 'Rejected', `rolled back, since it had failed: ${why}`, cause)
-}
-
-/** A statement of the client's own: its tag is all that is looked at. */
-export class Control implements Receiver {
-  readonly #text: string
-  readonly #connection: Connection
-  readonly #resolve: (tag: string) => void
-  readonly #reject: (error: PostgresError) => void
-  #tag = ''
-
-  constructor(
-    text: string,
-    resolve: (tag: string) => void,
-    reject: (error: PostgresError) => void,
-    connection: Connection,
-  ) {
-    this.#text = text
-    this.#resolve = resolve
-    this.#reject = reject
-    this.#connection = connection
-  }
-
-  /** Whether it was taken. */
-  _sendOn(connection: Connection, flags: number): boolean {
-    const place = connection.submit(this, flags, this.#text, [])
-    if (place < 0) this.#reject(refused(place))
-    return place >= 0
-  }
-
-  fail(error: PostgresError): void {
-    this.#reject(error)
-  }
-
-  received(start: number, end: number): void {
-    for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
-      const type = memory.bytes[at]
-      if (type === COMMAND_COMPLETE) this.#tag = memory.text(at + 5, at + memory.int32(at + 1))
-      else if (type === READY_FOR_QUERY) this.#connection.status(memory.bytes[at + 5] as number)
-    }
-  }
-
-  restarted(): void {}
-
-  ended(how: number, outcome: number, start: number, end: number): void {
-    const connection = this.#connection
-    // A sync point comes without its ReadyForQuery.
-    connection.ended(this.#tag === '' ? End.PROVISIONAL : how)
-    const known = OUTCOMES[outcome] ?? 'Unknown'
-    if (how <= End.PROVISIONAL) this.#resolve(this.#tag)
-    else if (how === End.SERVER) this.#reject(serverError(start, end, known))
-    else if (how === End.CLOSED) this.#reject(again(connection.why, known))
-    else this.#reject(ended(how, known))
-  }
+  return new PostgresError(
+    'rolled_back',
+    'Rejected',
+    `rolled back, since it had failed: ${why}`,
+    cause,
+  )
 }
 
 function noop(): void {}
-
-const COMMAND_COMPLETE = 0x43
-const READY_FOR_QUERY = 0x5a

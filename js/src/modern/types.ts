@@ -5,12 +5,16 @@ import { types as pgTypes, type Format, type Parser, type TypeSource } from '../
 /** Makes a value of the text that the server sends for it. */
 export type Decode = (text: string) => unknown
 
-/** How values of types are made, by the name of a type of PostgreSQL's own or by the number of any type. */
+/**
+ * How values of types are made, by the name of a type of PostgreSQL's own or by the number of any
+ * type.
+ */
 export type Types = { readonly [type: string | number]: Decode }
 
 /**
- * How values are made of texts, unless the configuration says otherwise: nothing is lost but, of `timestamptz`, the
- * microseconds. What is not named here is a string, and so are the elements of its arrays.
+ * How values are made of texts, unless the configuration says otherwise: nothing is lost but, of
+ * `timestamptz`, the microseconds. What is not named here is a string, and so are the elements of
+ * its arrays.
  */
 export class Values implements TypeSource {
   readonly #byNumber: Map<number, Parser>
@@ -19,7 +23,8 @@ export class Values implements TypeSource {
     this.#byNumber = new Map(DEFAULTS)
     for (const [type, decode] of Object.entries(given)) this.#register(type, decode)
     for (const [element, array] of Object.values(BUILT_IN)) {
-      if (!this.#byNumber.has(array)) this.#byNumber.set(array, arrayParser(this.#byNumber.get(element)))
+      if (!this.#byNumber.has(array))
+        this.#byNumber.set(array, arrayParser(this.#byNumber.get(element)))
     }
   }
 
@@ -28,7 +33,8 @@ export class Values implements TypeSource {
   }
 
   #register(type: string, decode: Decode): void {
-    if (typeof decode !== 'function') throw new TypeError(`types: what decodes ${type} is no function`)
+    if (typeof decode !== 'function')
+      throw new TypeError(`types: what decodes ${type} is no function`)
     const number = /^[0-9]+$/.test(type) ? Number(type) : BUILT_IN[type]?.[0]
     if (number === undefined) {
       throw new TypeError(`types: ${type} is no type of PostgreSQL's own: say its number`)
@@ -41,7 +47,9 @@ function arrayParser(element: Parser | undefined): Parser {
   return (text) => pgTypes.arrayParser.create(text, element).parse()
 }
 
-/** The parsers of pg-types as it makes them: they are read from memory without a text in between. */
+/**
+ * The parsers of pg-types as it makes them: they are read from memory without a text in between.
+ */
 const ORIGINAL = new Map<number, Parser>()
 textParsers.init((type, parse) => ORIGINAL.set(type, parse))
 

@@ -7,7 +7,8 @@ export class Json {
 
   constructor(value: unknown) {
     const text = JSON.stringify(value) as string | undefined
-    if (text === undefined) throw misuse('unencodable_parameter', `sql.json: a ${typeof value} has no JSON`)
+    if (text === undefined)
+      throw misuse('unencodable_parameter', `sql.json: a ${typeof value} has no JSON`)
     this.text = text
   }
 }

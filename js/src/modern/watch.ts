@@ -29,14 +29,23 @@ export class Watch {
   /** The signal's side of it. */
   handleEvent(): void {
     const reason: unknown = this.signal?.reason
-    const error = new PostgresError('ABORT_ERR', 'Unknown', 'the statement was aborted by its signal', reason)
+    const error = new PostgresError(
+      'ABORT_ERR',
+      'Unknown',
+      'the statement was aborted by its signal',
+      reason,
+    )
     Object.defineProperty(error, 'name', { value: 'AbortError', configurable: true })
     this.#statement?.abandon(error, false, true)
   }
 
   #late(): void {
     const message = `the statement was not answered within ${this.timeoutMs} ms`
-    this.#statement?.abandon(new PostgresError('timeout', 'Unknown', message), true, this.cancelsLate)
+    this.#statement?.abandon(
+      new PostgresError('timeout', 'Unknown', message),
+      true,
+      this.cancelsLate,
+    )
   }
 
   stop(): void {

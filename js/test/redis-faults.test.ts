@@ -19,7 +19,7 @@ class Scripted {
   readonly #server: NetServer
 
   constructor(answer: (chunk: string, socket: Socket, count: number) => void) {
-    this.#server = createServer((socket) => {
+    this.#server = createServer({ noDelay: true }, (socket) => {
       this.sockets.push(socket)
       socket.on('error', () => {})
       socket.on('data', (bytes) => {

@@ -96,7 +96,7 @@ export class Node implements Core, Listener {
   }
 
   disconnected(): void {
-    this.subscriptions.disconnected()
+    if (this.subscriptions.onShared) this.subscriptions.disconnected()
   }
 
   needed(): boolean {

@@ -7,10 +7,11 @@ type Make = (sql: Tag, values: readonly unknown[]) => Query<unknown[]>
  * this is one. Each parameter may stand once, in order.
  */
 export function statement(sql: Tag, text: string, values: readonly unknown[] = []): Query<unknown[]> {
-  const literal = text
+  const escaped = text
     .replace(/[\\`]|\$\{/g, '\\$&')
     .replaceAll('\r', '\\r')
-    .replace(/\$(\d+)/g, (_, number: string) => '${values[' + (Number(number) - 1) + ']}')
+  const hole = (_: string, number: string): string => '${values[' + (Number(number) - 1) + ']}'
+  const literal = values.length === 0 ? escaped : escaped.replace(/\$(\d+)/g, hole)
   const make = new Function('sql', 'values', `return sql\`${literal}\``) as Make
   return make(sql, values)
 }

@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { Boundaries, Messages } from '../src/pg/wire-frames'
+
+test('messages are cut from chunks that end anywhere, and their ends are counted', () => {
+  for (let size = 1; size < 40; size++) {
+    const messages = Array.from({ length: 60 }, (_, i) => {
+      const bytes = Buffer.alloc(5 + ((i * i) % 37), i)
+      bytes.writeUInt32BE(bytes.length - 1, 1)
+      return bytes
+    })
+    const all = Buffer.concat(messages)
+    const ends = new Set<number>([0])
+    let end = 0
+    for (const message of messages) ends.add((end += message.length))
+    const boundaries = new Boundaries()
+    const cut = new Messages()
+    const seen: Buffer[] = []
+    for (let at = 0; at < all.length; at += size) {
+      const chunk = all.subarray(at, at + size)
+      boundaries.pass(chunk)
+      assert.equal(boundaries.isBetween, ends.has(Math.min(at + size, all.length)))
+      cut.add(chunk)
+      for (let it = cut.next(); it !== undefined; it = cut.next()) seen.push(it)
+    }
+    assert.deepEqual(seen, messages)
+    assert.equal(cut.take().length, 0)
+  }
+})
+
+test('what is left behind a message is taken as it came, and lengths that can not be are refused', () => {
+  const messages = new Messages()
+  messages.add(Buffer.from([1, 0, 0, 0, 4, 2, 0]))
+  messages.add(Buffer.from([0, 0]))
+  messages.add(Buffer.from([9]))
+  assert.deepEqual(messages.next(), Buffer.from([1, 0, 0, 0, 4]))
+  assert.equal(messages.next(), undefined)
+  assert.deepEqual(messages.take(), Buffer.from([2, 0, 0, 0, 9]))
+  for (const length of [0, 3, 0x4000_0000, 0xffff_ffff]) {
+    const header = Buffer.alloc(5)
+    header.writeUInt32BE(length, 1)
+    const wrong = new Messages()
+    wrong.add(header)
+    assert.throws(() => wrong.next(), /whose length can not be/)
+  }
+})

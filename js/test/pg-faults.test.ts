@@ -2,7 +2,15 @@ import assert from 'node:assert/strict'
 import { createServer, connect, type AddressInfo, type Server, type Socket } from 'node:net'
 import { after, test } from 'node:test'
 
-import { Client, Query, type ClientConfig, type QueryError, type Result } from '../src/pg'
+import {
+  Client,
+  Query,
+  type ClientConfig,
+  type QueryConfig,
+  type QueryError,
+  type Result,
+} from '../src/pg'
+import type { TypeSource } from '../src/pg/types'
 import { both, bothAlone, connected, event, longQuery, settled, url, login } from './pg-both'
 import { listen as served } from './pg-served'
 
@@ -317,3 +325,59 @@ test('cancel ends a Query, sent or queued', LIMIT, async () => {
   assert.deepEqual([second?.message, second?.outcome], ['Query was cancelled', 'NotSent'])
   assert.deepEqual(((await client.query('select 2 a')) as Result).rows, [{ a: 2 }])
 })
+
+const THROWS = { getTypeParser: () => (): never => { throw new Error('unreadable') } }
+
+for (const pipeline of [false, true]) {
+  test(`each failure says what is known of its effect, once, pipeline: ${pipeline}`, LIMIT, async () => {
+    const { port, cut } = await proxy()
+    const client = new Client(at(port, { pipeline, pipelineMaxQueries: 4 }))
+    client.on('error', () => {})
+    await client.connect()
+    let settlements = 0
+    const outcome = async (config: string | QueryConfig): Promise<unknown> => {
+      const error = await settled(client.query(config).finally(() => settlements++))
+      return error instanceof Error ? (error as QueryError).outcome : 'none'
+    }
+    const known = await Promise.all([
+      outcome('select 1/0'),
+      outcome({ text: 'select 1 a', types: THROWS as unknown as TypeSource }),
+      outcome({ text: 'select $1::int a', values: [1], types: THROWS as unknown as TypeSource }),
+      outcome('select 1; select 1/0'),
+      outcome('call no_such()'),
+      outcome('select \0'),
+      outcome({ text: 'select 1', values: 5 }),
+      outcome('select 1'),
+    ])
+    const expected = ['Rejected', 'Applied', 'Applied', 'Unknown', 'Unknown', 'NotSent', 'NotSent', 'none']
+    assert.deepEqual(known, expected)
+    // All but the first wait, or all but four in a pipeline.
+    const texts = ["select repeat('x', 3000)", ...Array.from({ length: 6 }, () => 'select 1')]
+    const lost = texts.map(outcome)
+    const ended = event(client, 'end')
+    cut(61)
+    const sent = pipeline ? 4 : 1
+    assert.deepEqual(await Promise.all(lost), texts.map((_, i) => (i < sent ? 'Unknown' : 'NotSent')))
+    await ended
+    assert.equal(await outcome('select 1'), 'NotSent')
+    assert.equal(settlements, known.length + texts.length + 1)
+  })
+
+  test(`a cancelled query leaves its neighbours alone, pipeline: ${pipeline}`, LIMIT, async () => {
+    const client = await connected({ pipeline })
+    const other = new Client(url)
+    await client.query('create temp table kept (a int)')
+    for (let round = 0; round < 20; round++) {
+      const victim = new Query({ text: 'select pg_sleep(0.002)', query_timeout: round % 3 === 0 ? 1 : undefined })
+      const over = Promise.race([event(victim, 'end'), event(victim, 'error')])
+      client.query(victim)
+      const kept = client.query('insert into kept values ($1)', [round])
+      // At once, with the query on its way, or when it may be over.
+      if (round % 2 === 0) other.cancel(client, victim)
+      else setImmediate(() => other.cancel(client, victim))
+      await Promise.all([over, kept])
+    }
+    const { rows } = (await client.query('select count(*)::int from kept')) as Result
+    assert.deepEqual(rows, [{ count: 20 }])
+  })
+}

@@ -9,8 +9,28 @@ import { Session } from './session'
 import type { EngineOptions } from './settings'
 import { TypeOverrides, type TypeSource } from './types'
 
-/** A client's configuration: where to connect and as whom, and how. */
+/**
+ * A client's configuration: where to connect and as whom, and how. All keys of pg are taken. Two have no effect:
+ * `client_encoding`, since texts are UTF-8, and `connection`, since nobody else can make one.
+ */
 export interface ClientConfig extends ConnectionConfig, PipelineConfig {
+  /** What the server is told with the login: milliseconds of its timeouts, and more. False: nothing. */
+  statement_timeout?: number | string | false | undefined
+  lock_timeout?: number | string | false | undefined
+  idle_in_transaction_session_timeout?: number | string | false | undefined
+  application_name?: string | undefined
+  /** The same where no other is known. */
+  fallback_application_name?: string | undefined
+  /** Options of the command line of the server: `-c name=value`. */
+  options?: string | undefined
+  /** `true` or `database`: a connection of a standby, on which texts go by the simple protocol. */
+  replication?: string | boolean | undefined
+  /** Milliseconds after which a query fails, unless it says otherwise itself. False: never. */
+  query_timeout?: number | string | false | undefined
+  /** `direct`: TLS begins at once, as PostgreSQL 17 allows. */
+  sslnegotiation?: string | undefined
+  /** SCRAM is bound to TLS where the server can, so nobody in between can log in. Default false. */
+  enableChannelBinding?: boolean | undefined
   /** Parsers of this client's values. */
   types?: TypeSource | undefined
   /** A socket that is not connected, or what makes one. */
@@ -83,7 +103,7 @@ export class Life extends EventEmitter {
     const config: ClientConfig = typeof given === 'object' && given !== null ? given : {}
     this._Promise = config.Promise || Promise
     this._types = new TypeOverrides(config.types)
-    this.enableChannelBinding = Boolean(config['enableChannelBinding'])
+    this.enableChannelBinding = Boolean(config.enableChannelBinding)
     this.scramMaxIterations = numberOr(config.scramMaxIterations, SCRAM_ITERATIONS_MAX)
     const pipelining = pipeliningOf(config)
     this.pipeline = pipelining.on

@@ -1,7 +1,5 @@
 //! A connection to PostgreSQL: its login, its statements, and the requests that are on their way.
 
-use std::collections::VecDeque;
-
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
 use onetrip_engine::{CancelEnd, Connection, Time, Token, Wanted};
@@ -44,7 +42,7 @@ pub(crate) struct Postgres {
     /// How many were begun so.
     transactions: u64,
     /// Requests that wait until BEGIN was answered, and what came behind them.
-    delayed: VecDeque<Delayed>,
+    delayed: Delayed,
     /// Goodbye is said behind them.
     terminating: bool,
     /// The last request was a member: its segment goes on with the next one.
@@ -130,7 +128,7 @@ impl Postgres {
             hold_begin,
             opening: None,
             transactions: 0,
-            delayed: VecDeque::new(),
+            delayed: Delayed::new(),
             terminating: false,
             segment_open: false,
             live: 0,
@@ -208,7 +206,7 @@ impl Postgres {
     }
 
     pub(crate) fn deadline(&self) -> Time {
-        self.engine.poll_deadline().unwrap_or(Time::NEVER).min(self.delayed_deadline())
+        self.engine.poll_deadline().unwrap_or(Time::NEVER).min(self.delayed.deadline())
     }
 
     pub(crate) fn peer_closed(&mut self, to: &mut Completions) {
@@ -279,7 +277,7 @@ impl Postgres {
     }
 
     pub(crate) fn load(&self) -> Load {
-        let unanswered = self.engine.in_flight() + self.engine.queued() + self.delayed_len();
+        let unanswered = self.engine.in_flight() + self.engine.queued() + self.delayed.requests();
         Load {
             unanswered,
             unanswered_bytes: self.engine.in_flight_bytes() + self.engine.queued_bytes(),
@@ -294,7 +292,7 @@ impl Postgres {
     }
 
     pub(crate) fn queued(&self) -> usize {
-        self.engine.queued() + self.delayed_len()
+        self.engine.queued() + self.delayed.requests()
     }
 
     /// Whether a sync point would tell of a BEGIN that is held, unanswered or refused.

@@ -15,6 +15,18 @@ use crate::completion::{Completions, end, kind, outcome};
 /// What waits.
 #[derive(Debug)]
 pub(super) struct Delayed {
+    queue: VecDeque<Waiting>,
+    /// How many of them are requests, and their bytes.
+    requests: usize,
+    bytes: usize,
+    /// No deadline of one lies before this moment.
+    earliest: Time,
+    /// They are being submitted, each as if none waited.
+    released: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
     /// 0 for what concerns no request.
     token: u32,
     deadline: Time,
@@ -34,7 +46,7 @@ enum What {
     Left,
 }
 
-impl Delayed {
+impl Waiting {
     fn bytes(&self) -> usize {
         match &self.what {
             What::Statement { text, name, parameters, .. } => {
@@ -42,6 +54,77 @@ impl Delayed {
             }
             What::Sync | What::Left => 0,
         }
+    }
+}
+
+impl Delayed {
+    pub(super) fn new() -> Delayed {
+        let queue = VecDeque::new();
+        Delayed { queue, requests: 0, bytes: 0, earliest: Time::NEVER, released: false }
+    }
+
+    /// Whether what comes now has to wait behind others.
+    pub(super) fn is_ahead(&self) -> bool {
+        !self.queue.is_empty() && !self.released
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// How many requests wait.
+    pub(super) fn requests(&self) -> usize {
+        self.requests
+    }
+
+    /// When the first of them may be over.
+    pub(super) fn deadline(&self) -> Time {
+        self.earliest
+    }
+
+    fn push(&mut self, waiting: Waiting) {
+        self.requests += usize::from(waiting.token != 0);
+        self.bytes += waiting.bytes();
+        self.earliest = self.earliest.min(waiting.deadline);
+        match self.released {
+            // It has to wait again, and is still the first.
+            true => self.queue.push_front(waiting),
+            false => self.queue.push_back(waiting),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        let waiting = self.queue.pop_front()?;
+        self.took(&waiting);
+        Some(waiting)
+    }
+
+    fn took(&mut self, waiting: &Waiting) {
+        self.requests -= usize::from(waiting.token != 0);
+        self.bytes -= waiting.bytes();
+        if self.queue.is_empty() {
+            self.earliest = Time::NEVER;
+        }
+    }
+
+    /// Takes out what is over, and returns the tokens of requests.
+    fn take(&mut self, is_over: &dyn Fn(&Waiting) -> bool) -> Vec<u32> {
+        let (mut over, mut earliest, mut bytes) = (Vec::new(), Time::NEVER, 0);
+        self.queue.retain(|waiting| {
+            let ends = is_over(waiting);
+            match ends {
+                true if waiting.token != 0 => over.push(waiting.token),
+                true => {}
+                false => {
+                    earliest = earliest.min(waiting.deadline);
+                    bytes += waiting.bytes();
+                }
+            }
+            !ends
+        });
+        (self.earliest, self.bytes) = (earliest, bytes);
+        self.requests -= over.len();
+        over
     }
 }
 
@@ -65,50 +148,47 @@ impl Postgres {
             name: name.into(),
             parameters: parameters.into(),
         };
-        self.push_delayed(now, Delayed { token, deadline, what })
+        self.push_delayed(now, Waiting { token, deadline, what })
     }
 
     /// The same for a sync point of its own.
     pub(super) fn delay_sync(&mut self, now: Time, token: u32) -> Result<Ticket, Refused> {
-        self.push_delayed(now, Delayed { token, deadline: Time::NEVER, what: What::Sync })
+        self.push_delayed(now, Waiting { token, deadline: Time::NEVER, what: What::Sync })
     }
 
     /// Nobody goes on with the transaction behind what waits.
     pub(super) fn delay_leaving(&mut self) {
-        let left = Delayed { token: 0, deadline: Time::NEVER, what: What::Left };
-        self.delayed.push_back(left);
+        self.delayed.push(Waiting { token: 0, deadline: Time::NEVER, what: What::Left });
     }
 
-    fn push_delayed(&mut self, now: Time, delayed: Delayed) -> Result<Ticket, Refused> {
-        let bytes: usize = self.delayed.iter().map(Delayed::bytes).sum();
-        let is_full = self.queued() >= self.queue_max.0
-            || self.engine.queued_bytes() + bytes + delayed.bytes() > self.queue_max.1;
-        if is_full {
+    fn push_delayed(&mut self, now: Time, waiting: Waiting) -> Result<Ticket, Refused> {
+        let bytes = self.engine.queued_bytes() + self.delayed.bytes + waiting.bytes();
+        if self.queued() >= self.queue_max.0 || bytes > self.queue_max.1 {
             return Err(Refused::Full);
         }
         self.send_begin(now)?;
-        self.begin(delayed.token, 0, None, false, false);
-        self.delayed.push_back(delayed);
+        self.begin(waiting.token, 0, None, false, false);
+        self.delayed.push(waiting);
         Ok(Ticket::Sent)
     }
 
     /// Submits what waited, once BEGIN was answered.
     pub(super) fn release_delayed(&mut self, now: Time, to: &mut Completions) {
-        while !self.delayed.is_empty() && !self.opening.as_ref().is_some_and(Opening::is_in_doubt) {
-            // Unless it has to wait again, it must not wait behind the rest.
-            let mut rest = std::mem::take(&mut self.delayed);
-            let Some(first) = rest.pop_front() else { break };
+        self.delayed.released = true;
+        while !self.opening.as_ref().is_some_and(Opening::is_in_doubt)
+            && let Some(first) = self.delayed.pop()
+        {
             self.submit_delayed(now, first, to);
-            self.delayed.extend(rest);
         }
+        self.delayed.released = false;
         if self.delayed.is_empty() && std::mem::take(&mut self.terminating) {
             self.engine.terminate(now);
         }
         self.settle(to);
     }
 
-    fn submit_delayed(&mut self, now: Time, delayed: Delayed, to: &mut Completions) {
-        let Delayed { token, deadline, what } = delayed;
+    fn submit_delayed(&mut self, now: Time, waiting: Waiting, to: &mut Completions) {
+        let Waiting { token, deadline, what } = waiting;
         let result = match what {
             What::Left => return self.leave_transaction(now),
             What::Sync => {
@@ -130,42 +210,33 @@ impl Postgres {
 
     /// Ends those that wait and whose time is over.
     pub(super) fn expire_delayed(&mut self, now: Time, to: &mut Completions) {
-        self.end_delayed(end::DEADLINE, to, |delayed| delayed.deadline <= now);
+        if self.delayed.deadline() <= now {
+            self.end_delayed(end::DEADLINE, to, &|waiting| waiting.deadline <= now);
+        }
     }
 
     /// Takes one back that waits. Whether it did.
     pub(super) fn cancel_delayed(&mut self, token: u32, to: &mut Completions) -> bool {
-        let before = self.delayed.len();
-        self.end_delayed(end::CANCELLED, to, |delayed| delayed.token == token);
-        self.delayed.len() < before
+        self.end_delayed(end::CANCELLED, to, &|waiting| waiting.token == token) > 0
     }
 
     /// The connection has ended.
     pub(super) fn close_delayed(&mut self, to: &mut Completions) {
-        self.end_delayed(end::CLOSED, to, |_| true);
+        self.end_delayed(end::CLOSED, to, &|_| true);
     }
 
-    fn end_delayed(&mut self, how: u32, to: &mut Completions, is_over: impl Fn(&Delayed) -> bool) {
-        if self.delayed.is_empty() {
-            return;
+    fn end_delayed(
+        &mut self,
+        how: u32,
+        to: &mut Completions,
+        is_over: &dyn Fn(&Waiting) -> bool,
+    ) -> usize {
+        let over = self.delayed.take(is_over);
+        for token in &over {
+            self.forget(*token);
+            to.push(kind::END, *token, (0, how | outcome::NOT_SENT << 8), Bytes::new());
         }
-        let (over, rest): (VecDeque<_>, _) =
-            std::mem::take(&mut self.delayed).into_iter().partition(is_over);
-        self.delayed = rest;
-        for Delayed { token, .. } in over.into_iter().filter(|it| it.token != 0) {
-            self.forget(token);
-            to.push(kind::END, token, (0, how | outcome::NOT_SENT << 8), Bytes::new());
-        }
-    }
-
-    /// When the first of them is over.
-    pub(super) fn delayed_deadline(&self) -> Time {
-        self.delayed.iter().map(|it| it.deadline).min().unwrap_or(Time::NEVER)
-    }
-
-    /// How many requests wait.
-    pub(super) fn delayed_len(&self) -> usize {
-        self.delayed.iter().filter(|it| it.token != 0).count()
+        over.len()
     }
 
     /// Ends a request at once, since BEGIN was refused.

@@ -23,6 +23,7 @@ use onetrip_postgres::sql::Traits;
 
 use super::begin::{self, Control};
 use super::request::Submission;
+use super::submitting::enter;
 use super::{BEGIN, BEGIN_SYNC, Postgres, Refused};
 use crate::export::flag;
 
@@ -109,7 +110,7 @@ impl Opening {
 impl Postgres {
     /// What is to be done with a request.
     pub(super) fn course(&mut self, submission: &Submission<'_>) -> Course {
-        if !self.delayed.is_empty() {
+        if self.delayed.is_ahead() {
             return Course::Waits;
         }
         let is_idle = self.is_idle();
@@ -149,7 +150,7 @@ impl Postgres {
 
     /// What is to be done with a sync point of its own.
     pub(super) fn course_of_sync(&self) -> Course {
-        if !self.delayed.is_empty() {
+        if self.delayed.is_ahead() {
             return Course::Waits;
         }
         match self.opening.as_ref().filter(|it| !it.is_over).map(|it| &it.state) {
@@ -205,7 +206,7 @@ impl Postgres {
             pinned: true,
             ..Request::isolated(BEGIN, Expect::sync().parse().bind().execute())
         };
-        self.engine.submit(now, request, |out| opening.write(out))?;
+        enter(&mut self.engine, now, request, &mut |out| opening.write(out))?;
         opening.state = State::Sent;
         self.own_requests += 1;
         Ok(())

@@ -1,11 +1,11 @@
 //! How requests enter the connection: each with its statement, and in a transaction that may not have begun with what
 //! guards it.
 
-use bytes::BufMut;
-use onetrip_engine::{Request, SubmitError, SyncPoint, Ticket, Time, Token};
-use onetrip_postgres::Expect;
+use bytes::{BufMut, BytesMut};
+use onetrip_engine::{Connection, Request, SubmitError, SyncPoint, Ticket, Time, Token};
 use onetrip_postgres::message::{EncodeError, SYNC};
 use onetrip_postgres::sql::Traits;
+use onetrip_postgres::{Expect, Postgres as Protocol};
 
 use super::opening::Course;
 use super::request::{Submission, expect, expect_simple};
@@ -64,8 +64,8 @@ impl Postgres {
             in_order: true,
             ..Request::isolated(Token(token.into()), expect_simple(traits))
         };
-        let ticket =
-            self.engine.submit(now, request, |out| submission.write_simple(traits, out))?;
+        let write = &mut |out: &mut BytesMut| submission.write_simple(traits, out);
+        let ticket = enter(&mut self.engine, now, request, write)?;
         self.begin(token, 0, None, changes_status(traits), false);
         Ok(ticket)
     }
@@ -118,11 +118,11 @@ impl Postgres {
             )
         };
         let (engine, statements) = (&mut self.engine, &self.statements);
-        let submitted = engine.submit(now, request, |out| {
+        let write = &mut |out: &mut BytesMut| {
             guard.map_or(Ok(()), |opening| opening.write_guard(out))?;
             submission.write(&way, statements.name(number), close.as_deref(), out)
-        });
-        match submitted {
+        };
+        match enter(engine, now, request, write) {
             Ok(ticket) => {
                 self.segment_open = is_member;
                 let changes = leads || changes_status(traits);
@@ -179,11 +179,12 @@ impl Postgres {
             pinned: true,
             ..Request::isolated(token, if guard.is_some() { expect.guarded() } else { expect })
         };
-        self.engine.submit(now, request, |out| {
+        let write = &mut |out: &mut BytesMut| {
             guard.map_or(Ok(()), |opening| opening.write_guard(out))?;
             out.put_slice(&SYNC);
-            Ok::<(), EncodeError>(())
-        })
+            Ok(())
+        };
+        enter(&mut self.engine, now, request, write)
     }
 
     /// Ends a segment of members; or tells whether the transaction has begun.
@@ -265,6 +266,17 @@ impl Postgres {
         self.settle(to);
         taken_back
     }
+}
+
+/// Writes a request and submits it. One function for all kinds: the engine would be in the module once for each
+/// otherwise.
+pub(super) fn enter(
+    engine: &mut Connection<Protocol>,
+    now: Time,
+    request: Request<Expect>,
+    write: &mut dyn FnMut(&mut BytesMut) -> Result<(), EncodeError>,
+) -> Result<Ticket, SubmitError<EncodeError>> {
+    engine.submit(now, request, write)
 }
 
 impl From<SubmitError<EncodeError>> for Refused {

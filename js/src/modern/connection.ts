@@ -1,7 +1,7 @@
 import { Close, End } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
-import { sendCancel } from '../pg/cancel'
+import { Cancel } from '../pg/cancel'
 import { ColumnsCache } from '../pg/columns'
 import type { Connection as Transport } from '../pg/connect'
 import { notice } from '../pg/error'
@@ -39,6 +39,7 @@ export class Connection implements Owner, Reached {
   #endpoint: Endpoint = { host: '', port: 0 }
   #transport: Transport | undefined
   #link: Link | undefined
+  #cancel: Cancel | undefined
   #isReady = false
   #isOver = false
   #status = IDLE
@@ -101,6 +102,7 @@ export class Connection implements Owner, Reached {
 
   /** A request has ended. Not all ends come with a ReadyForQuery: for others `how` is not 0. */
   ended(how: number): void {
+    this.#cancel?.answered()
     if (how !== End.COMPLETE && this.#link !== undefined && !this.#isOver) {
       this.status(this.#link.status.charCodeAt(0))
     }
@@ -290,8 +292,11 @@ export class Connection implements Owner, Reached {
   drained(): void {}
 
   cancel(): void {
-    const { host, port } = this.#endpoint
-    if (this.#link && this.#transport) sendCancel(this.#link, this.#transport, port, host)
+    if (!this.#link || !this.#transport) return
+    this.#cancel = new Cancel(this.#link, this.#transport, this.#endpoint, (cancel) => {
+      if (this.#cancel === cancel) this.#cancel = undefined
+    })
+    this.#cancel.start()
   }
 
   astray(): void {

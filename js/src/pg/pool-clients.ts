@@ -89,6 +89,7 @@ export class Clients extends Members implements Opener {
     if (member === undefined) return undefined
     member.isLent = true
     if (member.isUnref) hold(member)
+    if (member.onData !== undefined) unlisten(member)
     this.tell('acquire', member.client)
     this.windUp()
     return member
@@ -127,7 +128,11 @@ export class Clients extends Members implements Opener {
     }
     // What its state will be is known when it has answered.
     if (this.shares) return this.#whenQuiet(member, () => this.#cleanse(member))
-    if (client.getTransactionStatus() !== 'I') flushBegin(client)
+    if (client.getTransactionStatus() !== 'I') {
+      flushBegin(client)
+      // Nobody else waits for the answer to that.
+      this.#listen(member)
+    }
     this.#free(member)
   }
 
@@ -141,6 +146,8 @@ export class Clients extends Members implements Opener {
   #free(member: Member): void {
     this.#rest(member)
     this.lender.release(member.number, Condition.CLEAN)
+    // The engine lends it when it has answered, and is to be told.
+    this.drained(member)
     // As in pg's pool: who is next has it before the release returns.
     this.lender.settle()
   }
@@ -169,24 +176,26 @@ export class Clients extends Members implements Opener {
     this.lender.opened(member.number, address)
   }
 
-  /** Nobody waits for an answer of it. */
+  /** Nobody waits for an answer of it; that to a query that timed out may still come. */
   readonly drained = (member: Member): void => {
-    if (!member.isOpen || member.isLent || member.isQuieting) return
-    if (member.client._session.isIdle) return this.#quiet(member)
-    member.isQuieting = true
-    this.#whenQuiet(member, () => {
-      member.isQuieting = false
-      this.#quiet(member)
-    })
-  }
-
-  #quiet(member: Member): void {
+    if (!member.isOpen || member.isLent) return
+    if (!member.client._session.isIdle) return this.#listen(member)
     if (this.shares) this.#rest(member)
     const matters = this.lender.waiting > 0 || member.isLeaving || this.pool.ending
     if (matters) this.lender.answered(member.number)
   }
 
-  /** When nothing is under way on it: the answer to a query that timed out comes though nobody waits for it. */
+  /** Has the engine look at it again whenever something comes, until it is lent. */
+  #listen(member: Member): void {
+    if (member.onData !== undefined) return
+    member.onData = () => {
+      if (this.shares && member.client._session.isIdle) unlisten(member)
+      this.drained(member)
+    }
+    member.client.connection.stream.on('data', member.onData)
+  }
+
+  /** When nothing is under way on it, not even the answer to a query that timed out. */
   #whenQuiet(member: Member, then: () => void): void {
     const { client } = member
     const { stream } = client.connection
@@ -216,6 +225,12 @@ export class Clients extends Members implements Opener {
 function hold(member: Member): void {
   member.isUnref = false
   member.client.ref()
+}
+
+function unlisten(member: Member): void {
+  const { onData, client } = member
+  member.onData = undefined
+  if (onData !== undefined) client.connection.stream.off('data', onData)
 }
 
 /** A BEGIN that waits for a statement belongs to who sent it. */

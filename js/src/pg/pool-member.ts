@@ -14,8 +14,8 @@ export class Member {
   isVerified: boolean
   /** The process may end though it is open. */
   isUnref = false
-  /** Nobody waits for an answer of it, but one is still to come. */
-  isQuieting = false
+  /** Listens while something is still to come for which nobody waits. */
+  onData: (() => void) | undefined
   /** When it was used last. */
   since = 0
   /** It was connected after an attempt had failed. */

@@ -1,21 +1,34 @@
-//! Runs a command beside a private PostgreSQL and, where there is one, a private Redis: for tests in other languages.
+//! Runs a command beside a private PostgreSQL and, where there is one, a private Redis: for tests and the demo in other
+//! languages.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
+use onetrip_lab::proxy::{Link, Proxy, ProxyConfig};
 use onetrip_lab::{postgres, redis};
 
 const USAGE: &str = "\
-usage: onetrip-private COMMAND [ARGUMENT…]
+usage: onetrip-private [--rtt MS] COMMAND [ARGUMENT…]
   runs COMMAND with ONETRIP_TEST_POSTGRES and ONETRIP_TEST_REDIS set to the URLs of servers that end with it;
-  the latter is not set where no Redis or Valkey is found";
+  the latter is not set where no Redis or Valkey is found; --rtt puts them so many milliseconds away";
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut arguments: Vec<String> = std::env::args().skip(1).collect();
+    let mut rtt = None;
+    if arguments.first().is_some_and(|it| it == "--rtt") {
+        rtt = arguments.get(1).and_then(|it| it.parse().ok()).map(Duration::from_millis);
+        if rtt.is_none() {
+            eprintln!("onetrip-private: --rtt takes a number of milliseconds\n{USAGE}");
+            return ExitCode::from(2);
+        }
+        arguments.drain(..2);
+    }
     let Some((program, arguments)) = arguments.split_first() else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
-    match run(program, arguments) {
+    match run(program, arguments, rtt) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("onetrip-private: {error}");
@@ -24,18 +37,41 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(program: &str, arguments: &[String]) -> Result<ExitCode, Box<dyn std::error::Error>> {
+fn run(
+    program: &str,
+    arguments: &[String],
+    rtt: Option<Duration>,
+) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let server = postgres::PrivatePostgres::start(postgres::Options::default())?;
+    let mut far = Vec::new();
     let mut command = Command::new(program);
-    command.args(arguments).env("ONETRIP_TEST_POSTGRES", server.url());
+    command
+        .args(arguments)
+        .env("ONETRIP_TEST_POSTGRES", away(server.url(), server.port(), rtt, &mut far)?);
     let redis = match redis::Installation::find() {
         Ok(_) => Some(redis::Server::start(redis::Settings::default())?),
         Err(_) => None,
     };
     if let Some(redis) = &redis {
-        command.env("ONETRIP_TEST_REDIS", redis.url());
+        command.env("ONETRIP_TEST_REDIS", away(redis.url(), redis.port(), rtt, &mut far)?);
     }
     let status = command.status().map_err(|error| format!("{program} can't be run: {error}"))?;
     server.stop()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The URL of a server as it is from afar: by way of a proxy, which is added to those that are kept.
+fn away(
+    url: String,
+    port: u16,
+    rtt: Option<Duration>,
+    proxies: &mut Vec<Proxy>,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let Some(rtt) = rtt else { return Ok(url) };
+    let mut config = ProxyConfig::new(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    (config.up, config.down) = Link::pair(rtt);
+    let proxy = Proxy::start(config)?;
+    let url = url.replace(&format!(":{port}"), &format!(":{}", proxy.addr().port()));
+    proxies.push(proxy);
+    Ok(url)
 }

@@ -37,7 +37,7 @@ async function bundleCore(shared) {
   const lines = ["export * from './pg'"]
   for (const [file, { field }] of shared) lines.push(`export * as ${field} from './${file}'`)
   const stdin = { contents: lines.join('\n'), resolveDir: source, sourcefile: 'core.ts', loader: 'ts' }
-  return output(await build({ ...common, stdin, plugins: [moduleInside, lazily] }))
+  return output(await build({ ...common, stdin, plugins: [moduleElsewhere, lazily] }))
 }
 
 /** The modern face, which takes the engine and what else it uses of the core from there. */
@@ -70,21 +70,44 @@ async function exportsOf(file) {
   return metafile.outputs['x.js'].exports
 }
 
-/** The module of the engine as JavaScript, so that no bundler and no server has to know of one more file. */
-function moduleFile() {
+/** The module of the engine, as small as it gets, for a file beside the others. */
+function compressedModule() {
   const bytes = readFileSync(join(root, 'wasm/onetrip.wasm'))
   const params = {
     [constants.BROTLI_PARAM_QUALITY]: 11,
     [constants.BROTLI_PARAM_LGWIN]: 22,
     [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
   }
-  const text = brotliCompressSync(bytes, { params }).toString('base64')
+  return brotliCompressSync(bytes, { params })
+}
+
+/** The same as JavaScript: a third larger, but no bundler and no server has to know of one more file. */
+function moduleInside(compressed) {
   return `'use strict'
 // The engine, compiled to WebAssembly and compressed; built of the sources in crates/.
 exports.moduleBytes = () =>
   require('node:zlib').brotliDecompressSync(Buffer.from(compressed, 'base64'))
 const compressed =
-  '${text}'
+  '${compressed.toString('base64')}'
+`
+}
+
+/** What reads it from the file beside this one. */
+function moduleBeside(name) {
+  return `'use strict'
+// The engine, compiled to WebAssembly and compressed, is in a file of its own.
+const { readFileSync } = require('node:fs')
+const { join } = require('node:path')
+exports.moduleBytes = () => {
+  let bytes
+  try {
+    bytes = readFileSync(join(__dirname, '${name}'))
+  } catch (cause) {
+    const hint = 'a bundler has to leave this package out of its bundle, or to copy that file'
+    throw new Error(\`onetrip does not find \${join(__dirname, '${name}')}: \${hint}\`, { cause })
+  }
+  return require('node:zlib').brotliDecompressSync(bytes)
+}
 `
 }
 
@@ -107,8 +130,8 @@ function named(text) {
   return text
 }
 
-const moduleInside = {
-  name: 'module-inside',
+const moduleElsewhere = {
+  name: 'module-elsewhere',
   setup(it) {
     it.onLoad({ filter: /engine\/module\.ts$/ }, () => ({
       contents: "export const moduleBytes = (): Uint8Array => require('./module.js').moduleBytes()",
@@ -171,4 +194,12 @@ function isOfCore(file) {
   return /^(engine|pg)\//.test(relative(source, file))
 }
 
-module.exports = { bundleCore, bundleFaces, exportsOf, moduleFile, sharedWith }
+module.exports = {
+  bundleCore,
+  bundleFaces,
+  compressedModule,
+  exportsOf,
+  moduleBeside,
+  moduleInside,
+  sharedWith,
+}

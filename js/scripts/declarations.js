@@ -11,8 +11,33 @@ function reachable(entries, options) {
   const checker = program.getTypeChecker()
   const folder = commonFolder(entries)
   const used = new Set()
+  const hidden = new Set()
 
   const isOurs = (node) => node.getSourceFile().fileName.startsWith(folder)
+
+  const exported = new Set()
+  for (const entry of entries) {
+    const module = checker.getSymbolAtLocation(program.getSourceFile(entry))
+    for (const symbol of checker.getExportsOfModule(module)) exported.add(resolved(symbol))
+  }
+
+  function resolved(symbol) {
+    return symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol
+  }
+
+  /** A constructor or a method that takes what users can't name is not for them. */
+  const isInner = (node) => {
+    let inner = false
+    const look = (it) => {
+      const symbol = ts.isIdentifier(it) && ts.isTypeReferenceNode(it.parent) && checker.getSymbolAtLocation(it)
+      const target = symbol && resolved(symbol)
+      const isType = target && target.flags & ts.SymbolFlags.Type & ~ts.SymbolFlags.TypeParameter
+      if (isType && !exported.has(target) && target.declarations?.some(isOurs)) inner = true
+      ts.forEachChild(it, look)
+    }
+    for (const parameter of node.parameters) look(parameter)
+    return inner
+  }
 
   const useSymbol = (symbol) => {
     for (const node of symbol?.declarations ?? []) if (isOurs(node)) use(node)
@@ -28,6 +53,7 @@ function reachable(entries, options) {
   }
 
   const visit = (node) => {
+    if (isMemberOfClass(node) && isInner(node)) return void hidden.add(node)
     if (ts.isIdentifier(node)) useSymbol(checker.getSymbolAtLocation(node))
     ts.forEachChild(node, visit)
   }
@@ -38,7 +64,7 @@ function reachable(entries, options) {
   }
   const files = program.getSourceFiles().filter((it) => it.fileName.startsWith(folder))
   // `export *` names nothing: it stays where there is something behind it.
-  const texts = files.map((file) => [file.fileName, file.statements.map((it) => textOf(it, used)).join('')])
+  const texts = files.map((file) => [file.fileName, file.statements.map((it) => textOf(it, used, hidden)).join('')])
   return new Map(texts.filter(([name, text]) => text.trim() !== '' || entries.includes(name)))
 }
 
@@ -53,16 +79,39 @@ function isListed(node) {
   return ts.isImportSpecifier(node) || ts.isExportSpecifier(node)
 }
 
-function textOf(statement, used) {
+function isMemberOfClass(node) {
+  return ts.isConstructorDeclaration(node) || (ts.isMethodDeclaration(node) && ts.isClassDeclaration(node.parent))
+}
+
+function textOf(statement, used, hidden) {
   const text = statement.getFullText()
   if (ts.isExportDeclaration(statement) && !statement.exportClause) return text
   const list = listOf(statement)
-  if (!list) return used.has(statement) ? text : ''
+  if (!list) return used.has(statement) ? narrow(withoutHidden(statement, hidden)) : ''
   const kept = list.elements.filter((it) => used.has(it)).map((it) => it.getText())
   if (kept.length === 0) return ''
   const names = kept.length > 3 ? `{\n  ${kept.join(',\n  ')},\n}` : `{ ${kept.join(', ')} }`
   const start = list.getStart() - statement.getFullStart()
   return text.slice(0, start) + names + text.slice(list.end - statement.getFullStart())
+}
+
+function withoutHidden(statement, hidden) {
+  let text = statement.getFullText()
+  const members = statement.members ?? []
+  for (const member of members.filter((it) => hidden.has(it)).reverse()) {
+    const start = member.getStart() - statement.getFullStart()
+    const isMethod = ts.isMethodDeclaration(member)
+    const end = member.end - statement.getFullStart()
+    // Where its comment begins.
+    const from = isMethod ? member.getFullStart() - statement.getFullStart() : start
+    text = text.slice(0, from) + (isMethod ? '' : 'private constructor();') + text.slice(end)
+  }
+  return text
+}
+
+/** The compiler indents by four blanks, which is a tenth of all. */
+function narrow(text) {
+  return text.replace(/^(?: {4})+/gm, (blanks) => ' '.repeat(blanks.length / 2))
 }
 
 function listOf(statement) {

@@ -7,8 +7,8 @@ const { transformSync } = require('esbuild')
 
 function minify(text) {
   const options = { target: 'node20', platform: 'node', lineLimit: 100, legalComments: 'none' }
-  const { code, map } = transformSync(text, { ...options, minifyWhitespace: true, minifyIdentifiers: true, sourcemap: 'external' })
-  const kept = new Set(Array.from(text.matchAll(/\b(?:class|function\*?) (\w+)/g), ([, name]) => name))
+  const { code, map } = transformSync(text, { ...options, minify: true, sourcemap: 'external' })
+  const kept = new Set(Array.from(text.matchAll(NAMED), ([, ...names]) => names.find(Boolean)))
   const { mappings, names } = JSON.parse(map)
   const lines = code.split('\n')
   let index = 0
@@ -22,7 +22,7 @@ function minify(text) {
       if (step === undefined) continue
       index += step
       const name = names[index]
-      if (!name.startsWith('#') && !kept.has(name)) continue
+      if (!kept.has(name)) continue
       const at = column + shift
       const short = /^#?\w+/.exec(line.slice(at))[0]
       line = line.slice(0, at) + name + line.slice(at + short.length)
@@ -48,6 +48,9 @@ function numbersOf(segment) {
   }
   return numbers
 }
+
+/** A class, a function, a private method, or a private field that is a function. */
+const NAMED = /\b(?:class|function\*?) (\w+)|^ +(?:async |static |get |set |\*)*(#\w+)(?:\(.*\) \{$| = .*=>)/gm
 
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 

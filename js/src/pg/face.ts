@@ -233,7 +233,8 @@ export interface PoolClient extends ClientBase {
   release(error?: Error | boolean): void
 }
 
-type Release = (error?: Error | boolean) => void
+/** Gives a client back to its pool. */
+export type Release = (error?: Error | boolean) => void
 
 /**
  * Clients that are lent to callers and come back.

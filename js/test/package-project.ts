@@ -58,8 +58,8 @@ export class Project {
     return JSON.parse(lines.at(-1) as string)
   }
 
-  async node(parameters: string[]): Promise<string> {
-    const options = { cwd: this.folder, timeout: TIMEOUT_MS }
+  async node(parameters: string[], environment: { [name: string]: string } = {}): Promise<string> {
+    const options = { cwd: this.folder, timeout: TIMEOUT_MS, env: { ...process.env, ...environment } }
     const { stdout } = await run(process.execPath, parameters, options)
     return stdout
   }

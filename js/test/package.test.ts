@@ -3,6 +3,8 @@ import { readFileSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { before, test } from 'node:test'
 
+import { build as bundle } from 'esbuild'
+
 import { instrumented } from './package-hooks'
 import { Project, pack, root } from './package-project'
 import { typed } from './package-types'
@@ -150,6 +152,61 @@ test('a cursor from npm finds the files of pg that it loads', LIMIT, async () =>
 test('what is not there is said by name when it is needed', LIMIT, async () => {
   const text = "try { require('onetrip/lib/core') } catch (error) { console.log(JSON.stringify(error.code)) }"
   assert.equal(await project.run('inside.js', text), 'ERR_PACKAGE_PATH_NOT_EXPORTED')
+})
+
+// --- what loading costs, and what is said where it can't work ---
+
+test('what loads the drop-in loads neither TLS nor the engine before there is a client', LIMIT, async () => {
+  const seen = await project.run(
+    'load.js',
+    `const pg = require('pg')
+    const loaded = () => [
+      Object.keys(require.cache).some((file) => file.endsWith('module.js')),
+      ['tls', 'dns', 'zlib'].filter((name) => process.moduleLoadList.includes('NativeModule ' + name)),
+    ]
+    const before = loaded()
+    new pg.Pool()
+    console.log(JSON.stringify([before, loaded()]))`,
+  )
+  assert.deepEqual(seen, [
+    [false, []],
+    [true, ['zlib']],
+  ])
+})
+
+test('a program with the drop-in in its bundle runs without the package', LIMIT, async () => {
+  const text = `require('pg').Client.prototype
+    const client = new (require('pg').Client)(${url})
+    client.connect().then(() => client.query('select 1 as one')).then(async ({ rows }) => {
+      await client.end()
+      console.log(JSON.stringify(rows))
+    })`
+  const outfile = join(project.folder, 'packages/bundled.js')
+  await bundle({ entryPoints: [project.write('to-bundle.js', text)], bundle: true, platform: 'node', outfile })
+  assert.deepEqual(JSON.parse(await project.node([outfile])), [{ one: 1 }])
+})
+
+test('without its engine beside it onetrip says what is missing, and what to do', LIMIT, async () => {
+  const seen = await project.run(
+    'missing.js',
+    `const fs = require('fs')
+    const read = fs.readFileSync
+    fs.readFileSync = (file, ...how) => read(String(file).endsWith('.br') ? '/nowhere' : file, ...how)
+    try { new (require('onetrip/pg').Pool)() } catch ({ message, cause }) {
+      console.log(JSON.stringify([message, cause.code]))
+    }`,
+  )
+  const [message, code] = seen as [string, string]
+  assert.match(message, /does not find .*onetrip\.wasm\.br: a bundler has to/)
+  assert.equal(code, 'ENOENT')
+})
+
+test('without WebAssembly the drop-in loads, and a client says what is missing', LIMIT, async () => {
+  const file = project.write(
+    'jitless.js',
+    "try { new (require('pg').Pool)() } catch ({ message }) { console.log(message) }",
+  )
+  assert.match(await project.node(['--jitless', file]), /needs WebAssembly/)
 })
 
 instrumented(project)

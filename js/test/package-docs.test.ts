@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer, type AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+
+import { transform } from 'esbuild'
+
+import { Client } from '../src/pg'
+import { Project, pack, root } from './package-project'
+
+/** The examples of what users read, run as they stand: each is a module in a project that has the packages. */
+const FILES = ['README.md', '../docs/node.md']
+
+const LIMIT = { timeout: 120_000 }
+const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
+/** What the examples are about; other tests know nothing of it. */
+const schema = `docs_${process.pid}`
+const TABLES = `
+  create schema ${schema};
+  set search_path = ${schema};
+  create table item (id int primary key, name text, price numeric);
+  create table account (id int primary key, balance int);
+  create table event (id int primary key);
+  create table users (id int); create table orders (id int);
+  insert into item values (1, 'nail', 0.10), (2, 'screw', 0.20), (7, 'hammer', 12);
+  insert into item values (3, 'nut', 0.30);
+  insert into account values (1, 100), (2, 100);
+  insert into event select generate_series(1, 1000)`
+
+const project = new Project()
+const environment: { [name: string]: string } = {}
+let server: ChildProcess | undefined
+
+before(async () => {
+  const client = new Client(url)
+  await client.connect()
+  await client.query(TABLES)
+  await client.end()
+  const options = encodeURIComponent(`-c search_path=${schema}`)
+  environment['DATABASE_URL'] = `${url}${url.includes('?') ? '&' : '?'}options=${options}`
+  environment['REDIS_URL'] = await redis()
+  const tarballs = await pack(project)
+  await project.install(tarballs['onetrip'] as string, 'onetrip')
+  await project.install(tarballs['onetrip-pg'] as string, 'pg')
+})
+
+after(async () => {
+  const ended = server && once(server, 'exit')
+  server?.kill()
+  await ended
+  const client = new Client(url)
+  await client.connect()
+  await client.query(`drop schema ${schema} cascade`)
+  await client.end()
+})
+
+for (const file of FILES) {
+  const text = readFileSync(join(root, file), 'utf8')
+  for (const { heading, language, code } of examplesOf(text)) {
+    test(`the example of ${file} under "${heading}" runs`, LIMIT, async (context) => {
+      if (code.includes('redis(') && environment['REDIS_URL'] === '') return context.skip('no redis-server here')
+      const name = `example-${file.replace(/\W/g, '-')}-${heading.replace(/\W/g, '-')}`
+      const module = /^import /m.test(code)
+      const source = await transform(code, { loader: language as 'ts', target: 'node20', format: module ? 'esm' : 'cjs' })
+      const path = project.write(`${name}${module ? '.mjs' : '.cjs'}`, source.code)
+      const printed = await project.node([path], environment)
+      for (const expected of expectedOf(code)) assert.ok(printed.includes(expected), `${expected}: ${printed}`)
+    })
+  }
+}
+
+interface Example {
+  heading: string
+  language: string
+  code: string
+}
+
+/** Blocks of code and what they stand under. One that is marked `no-run` is a part of a program. */
+function examplesOf(text: string): Example[] {
+  const examples: Example[] = []
+  let heading = ''
+  for (const [, title, language, mark, code] of text.matchAll(/^#+ (.*)$|^```(\w+)(.*)\n([^]*?)^```$/gm)) {
+    if (title !== undefined) heading = title
+    else if (/^[jt]s$/.test(language ?? '') && mark?.trim() !== 'no-run') {
+      examples.push({ heading, language: language as string, code: code as string })
+    }
+  }
+  return examples
+}
+
+/** What stands behind a `console.log` is what it prints. */
+function expectedOf(code: string): string[] {
+  return Array.from(code.matchAll(/console\.log\(.*\) *\}?\)? *\/\/ (.*)$/gm), ([, text]) => text as string).flatMap((text) => text.split(', '))
+}
+
+/** Starts a server for the time of these tests; the empty text where there is none to start. */
+async function redis(): Promise<string> {
+  const program = [process.env['ONETRIP_REDIS_SERVER'] ?? '', '/usr/bin/redis-server', '/usr/bin/valkey-server'].find(existsSync)
+  if (program === undefined) return ''
+  const port = await freePort()
+  server = spawn(program, ['--port', String(port), '--save', '', '--bind', '127.0.0.1'], { stdio: ['ignore', 'pipe', 'ignore'] })
+  for await (const chunk of server.stdout as NodeJS.ReadableStream) {
+    if (String(chunk).includes('Ready to accept connections')) break
+  }
+  return `redis://127.0.0.1:${port}`
+}
+
+async function freePort(): Promise<number> {
+  const listener = createServer().listen(0, '127.0.0.1')
+  await once(listener, 'listening')
+  const { port } = listener.address() as AddressInfo
+  listener.close()
+  await once(listener, 'close')
+  return port
+}

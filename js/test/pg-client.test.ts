@@ -94,6 +94,11 @@ for (const pipeline of [false, true]) {
     return [seen, await client.query('select name, statement from pg_prepared_statements order by 1')]
   }, { pipeline })
 }
+both('a query that was not sent leaves its name free', async (client) => {
+  const wrong = await settled(client.query({ name: 'n', text: 'select 1 a', values: 5 }))
+  const right = await client.query({ name: 'n', text: 'select 2 a' })
+  return [wrong, right, { ...client.connection.parsedStatements }]
+})
 both('a named statement and rows of several kinds', async (client) => {
   const run = (): Promise<Results> => client.query({ name: 'r', text: 'select 1 a', rowMode: 'array' })
   return [await run(), await run(), await client.query({ name: 'r', text: 'select 1 a', binary: true })]

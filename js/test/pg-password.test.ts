@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 import { TLSSocket } from 'node:tls'
 
-import type { ClientConfig } from '../src/pg'
+import { Client, type ClientConfig } from '../src/pg'
 import { hashOf } from '../src/pg/binding'
 import { ConnectionParameters, type ConnectionConfig } from '../src/pg/parameters'
 import { findPassword } from '../src/pg/password'
@@ -277,4 +277,15 @@ test('the hash that binds SCRAM to a certificate is the one that pg takes', () =
     assert.throws(() => hashOf(whole.subarray(0, length)), /malformed/)
   }
   assert.throws(() => hashOf(der(0x30, info, der(0x30, der(6, Buffer.from('2b6571', 'hex'))))), /unknown way/)
+})
+
+test('any limit of iterations is taken', { timeout: 20_000 }, async () => {
+  for (const scramMaxIterations of [0.5, -1, 1.5, 1e300, '', 'x', NaN, Infinity]) {
+    const port = await scram([], 'right', ['SCRAM-SHA-256'])
+    const client = new Client({ host: '127.0.0.1', port, user: 'me', password: 'right', scramMaxIterations })
+    const error = await settled(client.connect())
+    await client.end()
+    const isRefused = error instanceof Error && /exceeds scramMaxIterations of 1$/.test(error.message)
+    assert.equal(isRefused, Number(scramMaxIterations) < 2 && scramMaxIterations !== '', String(scramMaxIterations))
+  }
 })

@@ -6,8 +6,8 @@ import type { Connection } from './connect'
 const CANCEL_TIMEOUT_MS = 5000
 
 /**
- * How long a query may run on after a cancel before it is cancelled again. The server forgets a cancel that comes before
- * the query has begun.
+ * How long a query may run on after a cancel before it is cancelled again. A server forgets one that
+ * comes before the query has begun.
  */
 const PAUSES_MS = [100, 1000]
 

@@ -88,8 +88,8 @@ export class Client extends Life {
     const extended = Boolean(queryMode === 'extended' || name || rows)
     const text = config.text || (name && this._session.names.textOf(name)) || ''
     if (name) {
-      this._session.names.asked(name, text)
-      request.name = name
+      request.named = { name, text }
+      this._session.names.asked(request.named)
     }
     this.#start(request, text, name || '', values, extended, timeout)
   }
@@ -164,8 +164,8 @@ export class Client extends Life {
   }
 
   /**
-   * Called when a pool takes the client back. A BEGIN that waits for its first statement is sent, so whoever has the client
-   * next finds what it would with pg.
+   * Called when a pool takes the client back. A BEGIN that waits for its first statement is sent, so
+   * whoever has the client next finds what it would with pg.
    */
   _flushHeld(): void {
     this._session.leaveTransaction()

@@ -39,7 +39,11 @@ export interface ClientConfig extends ConnectionConfig, PipelineConfig {
   binary?: boolean | undefined
   /** Prepares a statement with values at its fifth use on a connection. Default true. */
   autoPrepare?: boolean | undefined
-  /** A plain BEGIN leaves with the first statement behind it, which saves a round trip. Default true. */
+  /**
+   * A plain BEGIN on a client that waits for nothing is answered at once, and leaves with the first statement behind it: a
+   * transaction costs a round trip less, and one in which nothing happens costs none. `now()` is the time of that
+   * statement. Where the server refuses BEGIN, the statements say so. Default true.
+   */
   holdBegin?: boolean | undefined
   /** Iterations of SCRAM that a server may ask for; 0: any number. Default 100,000. */
   scramMaxIterations?: number | string | undefined

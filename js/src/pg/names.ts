@@ -1,33 +1,40 @@
+/** A name that a query has for its text. */
+export interface Named {
+  readonly name: string
+  readonly text: string
+}
+
 /** Names that stand for prepared statements of one connection, and their texts. */
 export class Names {
   readonly #parsed: { [name: string]: string }
-  /** Of queries on their way, until the server has taken one. */
-  readonly #asked = new Map<string, string>()
+  /** Of queries on their way, with how many these are. */
+  readonly #asked = new Map<string, { text: string; queries: number }>()
 
+  /** `parsed`: those that the server has. */
   constructor(parsed: { [name: string]: string }) {
     this.#parsed = parsed
   }
 
   /** What a name stands for, or will if all goes well. */
   textOf(name: string): string | undefined {
-    return this.#parsed[name] ?? this.#asked.get(name)
+    return this.#parsed[name] ?? this.#asked.get(name)?.text
   }
 
   /** A query comes by this name. */
-  asked(name: string, text: string): void {
-    if (this.textOf(name) === undefined) this.#asked.set(name, text)
+  asked({ name, text }: Named): void {
+    const asked = this.#asked.get(name)
+    if (asked === undefined) this.#asked.set(name, { text, queries: 1 })
+    else if (asked.text === text) asked.queries++
   }
 
   /** The server has taken a text under this name. */
-  parsed(name: string): void {
-    const text = this.#asked.get(name)
-    if (text === undefined) return
+  parsed({ name, text }: Named): void {
     this.#parsed[name] ??= text
-    this.#asked.delete(name)
   }
 
-  /** A query by this name failed: unless the server has a statement of that name, it is free. */
-  failed(name: string): void {
-    this.#asked.delete(name)
+  /** A query by this name is over: unless the server has its statement, the name is free. */
+  over({ name, text }: Named): void {
+    const asked = this.#asked.get(name)
+    if (asked?.text === text && --asked.queries === 0) this.#asked.delete(name)
   }
 }

@@ -10,8 +10,9 @@ export interface PasswordOwner {
 }
 
 /**
- * The password of a client whose server asks for it: the one that is given, what a function that is given returns, or that
- * of the file `.pgpass`. What was found is kept in its place, as pg does. Null or undefined if there is none.
+ * The password of a client whose server asks for it: the one that is given, what a function that is
+ * given returns, or that of the file `.pgpass`. What was found is kept in its place, as pg does. Null
+ * or undefined if there is none.
  *
  * It fails with what the function fails with, and if that returns something else than a text.
  */

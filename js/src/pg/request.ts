@@ -5,7 +5,7 @@ import type { Abort } from './abort'
 import type { ColumnsCache, Columns, RowReader } from './columns'
 import { beginError } from './begin'
 import { databaseError } from './error'
-import type { Names } from './names'
+import type { Named, Names } from './names'
 import type { Query } from './query'
 import { Result } from './result'
 import type { TypeSource } from './types'
@@ -42,8 +42,8 @@ export class Request implements Receiver {
   callback: Callback | undefined = undefined
   query: Query | undefined = undefined
   abort: Abort | undefined = undefined
-  /** Of a prepared statement. */
-  name = ''
+  /** It runs a prepared statement. */
+  named: Named | undefined = undefined
   /** Whether values are to come in binary form. */
   readonly binary: boolean
   private readonly home: Home
@@ -84,7 +84,7 @@ export class Request implements Receiver {
       else if (tag === COMMAND_COMPLETE) this.complete(memory.text(at + 5, next - 1))
       else if (tag === READY_FOR_QUERY) this.home.status(memory.bytes[at + 5] as number)
       else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
-      else if (tag === PARSE_COMPLETE && this.name !== '') this.home.names.parsed(this.name)
+      else if (tag === PARSE_COMPLETE && this.named !== undefined) this.home.names.parsed(this.named)
       at = next
     }
   }
@@ -99,8 +99,9 @@ export class Request implements Receiver {
   ended(how: number, outcome: number, start: number, end: number): void {
     const { home } = this
     home.ending()
+    this.release()
     if (how <= End.PROVISIONAL) this.succeed()
-    else this.failed(how, outcome, start, end)
+    else this.fail(this.errorOf(how, start, end), OUTCOMES[outcome])
     home.ended(how)
   }
 
@@ -117,6 +118,8 @@ export class Request implements Receiver {
   fail(given: unknown, outcome: Outcome | undefined): void {
     const error = this.abort?.explain(given) ?? given
     this.abort?.forget()
+    // Nothing more comes of it.
+    if (outcome === 'NotSent') this.release()
     if (outcome !== undefined && error instanceof Error) (error as QueryError).outcome = outcome
     const { reject, callback, query } = this
     this.resolve = this.reject = this.callback = this.query = undefined
@@ -125,9 +128,10 @@ export class Request implements Receiver {
     else if (query !== undefined) guarded(emitError, query, error as Error)
   }
 
-  private failed(how: number, outcome: number, start: number, end: number): void {
-    if (this.name !== '') this.home.names.failed(this.name)
-    this.fail(this.errorOf(how, start, end), OUTCOMES[outcome])
+  private release(): void {
+    if (this.named === undefined) return
+    this.home.names.over(this.named)
+    this.named = undefined
   }
 
   private succeed(): void {

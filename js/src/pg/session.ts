@@ -142,8 +142,8 @@ export class Session implements Owner, Opener, Home, Lender {
   }
 
   /**
-   * For what goes another way than by `submit` and may belong to a transaction: sees that a BEGIN that was held is on the
-   * server. `done` hears of it, at once where none was held: of an error where the server refused it.
+   * For what goes another way than by `submit`: sees that a BEGIN that was held is on the server. `done`
+   * hears of that, at once where none was held; of an error where the server has refused it.
    */
   flushBegin(done: (error: Error | undefined) => void): void {
     const link = this.#link

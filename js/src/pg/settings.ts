@@ -11,7 +11,10 @@ export interface EngineOptions {
   scramMaxIterations: number
 }
 
-/** The settings of the engine for one connection. `secure`: nobody else can read it. `binding`: its `channelBinding`. */
+/**
+ * The settings of the engine for one connection. `secure`: nobody else can read it. `binding`: what binds SCRAM to it, if
+ * that is wanted.
+ */
 export function engineSettings(
   parameters: ConnectionParameters,
   secure: boolean,
@@ -24,7 +27,7 @@ export function engineSettings(
     ['ask_password', '1'],
     // As libpq and pg: who asks for it gets it.
     ['allow_cleartext', '1'],
-    ['scram_iterations_max', String(scramMaxIterations || UNLIMITED)],
+    ['scram_iterations_max', iterationsMax(scramMaxIterations)],
     ['in_flight_max', String(pipelining.window)],
     ['queue_max', String(QUEUE_MAX)],
     ['queue_bytes_max', String(QUEUE_BYTES_MAX)],
@@ -42,6 +45,12 @@ export function engineSettings(
     if (value.includes('\0')) throw new Error(`The parameter ${name} has a zero byte in it`)
   }
   return settings
+}
+
+/** 0 is any number. */
+function iterationsMax(iterations: number): string {
+  const max = iterations === 0 ? UNLIMITED : Math.floor(iterations)
+  return String(Math.min(Math.max(max, 1), UNLIMITED))
 }
 
 function* startupParameters(parameters: ConnectionParameters): Generator<[string, string]> {

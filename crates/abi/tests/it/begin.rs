@@ -321,6 +321,34 @@ fn one_at_a_time_begin_and_the_first_statement_share_a_trip_all_the_same() {
 }
 
 #[test]
+fn guards_let_a_transaction_through_that_has_begun_even_if_it_failed_since() {
+    let steps = [
+        ("select 1", "", ""),
+        ("select 1", "", ""),
+        ("select 'mine'", "mine", ""),
+        ("savepoint a", "", ""),
+        ("select 1 / 0", "", "22012"),
+        ("select 1", "", "25P02"),
+        ("rollback to a", "", ""),
+        ("select 'mine'", "mine", ""),
+        ("commit", "", ""),
+        ("select 'behind it'", "", ""),
+        ("savepoint a", "", "25P01"),
+    ];
+    for extra in ["", "prepare_threshold\x001\0", "in_flight_max\x001\0"] {
+        let mut host = Host::connect(&format!("hold_begin\x001\0{extra}"));
+        answered_here(&mut host, "begin");
+        let tokens = steps.map(|(text, name, _)| host.submit(0, text, name, &[]));
+        for (token, (text, _, code)) in std::iter::zip(tokens, steps) {
+            let answer = host.answer(token);
+            let seen = if answer.end == end::SERVER { answer.error(b'C') } else { String::new() };
+            assert_eq!(seen, code, "{text}, {extra}");
+        }
+        assert_eq!(status(&host), 'I');
+    }
+}
+
+#[test]
 fn a_pipeline_of_members_may_be_the_first_of_a_transaction() {
     let mut host = connect();
     answered_here(&mut host, "begin");

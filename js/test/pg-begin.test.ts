@@ -233,6 +233,7 @@ for (const config of [{}, { pipeline: true }] as ClientConfig[]) {
     await client.query('begin')
     const flushed = await new Promise((resolve) => client._session.flushBegin(resolve))
     assert.match(String(flushed), /BEGIN failed: cannot begin/)
+    assert.equal(client.getTransactionStatus(), 'E')
     // Whoever has the client next does not hear of it.
     client._flushHeld()
     assert.equal(client.getTransactionStatus(), 'I')

@@ -381,3 +381,33 @@ for (const pipeline of [false, true]) {
     assert.deepEqual(rows, [{ count: 20 }])
   })
 }
+
+for (const pipeline of [false, true]) {
+  test(`a transaction on a line that is cut is there or not, as its outcomes say, pipeline: ${pipeline}`, LIMIT, async () => {
+    const table = `onetrip_cut_${process.pid}_${pipeline}`
+    const keeper = await connected()
+    await keeper.query(`create table ${table} (a int)`)
+    try {
+      for (let after = 0; after < 140; after += 5) {
+        const { port, cut } = await proxy()
+        const client = new Client(at(port, { pipeline }))
+        client.on('error', () => {})
+        await client.connect()
+        const ended = event(client, 'end')
+        cut(after)
+        const texts = ['begin', `insert into ${table} values (${after})`, 'select 1; select 2', 'commit']
+        const settlements = await Promise.all(texts.map((text) => settled(client.query(text))))
+        await Promise.race([ended, client.end()])
+        const outcomes = settlements.map((it) => (it instanceof Error ? (it as QueryError).outcome : 'done'))
+        const { rows } = (await keeper.query(`select a from ${table} where a = ${after}`)) as Result
+        const commit = outcomes[3]
+        if (commit === 'done') assert.equal(rows.length, 1, String(outcomes))
+        else if (commit !== 'Unknown') assert.equal(rows.length, 0, String(outcomes))
+        // What is behind one that was not sent was not sent either.
+        assert.deepEqual(outcomes.lastIndexOf('done') < outcomes.indexOf('NotSent') || !outcomes.includes('NotSent'), true)
+      }
+    } finally {
+      await keeper.query(`drop table ${table}`)
+    }
+  })
+}

@@ -148,7 +148,11 @@ export class Session implements Owner, Opener, Home, Lender {
   flushBegin(done: (error: Error | undefined) => void): void {
     const link = this.#link
     if (link === undefined || !this.#isReady || !link.isOpening) return done(undefined)
-    const place = link.sync(new Opening(done, () => this.lost()))
+    const told = (error: Error | undefined): void => {
+      if (!this.#isGone) this.#client._txStatus = link.status
+      done(error)
+    }
+    const place = link.sync(new Opening(told, () => this.lost()))
     if (place < 0) done(this.#refusal(place, ''))
   }
 

@@ -62,8 +62,8 @@ pub mod kind {
     pub const CLOSED: u32 = 12;
     /// Nothing names this statement any more, nor will: what the host keeps of its columns can go. `a`: its number.
     pub const FORGOTTEN: u32 = 13;
-    /// The server asks for the password: `onetrip_postgres_password` says it. Only where the setting `ask_password` is 1. `a`:
-    /// how it asks: 3 in clear text, 5 by MD5, 10 by SASL.
+    /// The server asks for the password: `onetrip_postgres_password` says it. Only where the setting
+    /// `ask_password` is 1. `a`: how it asks: 3 in clear text, 5 by MD5, 10 by SASL.
     pub const PASSWORD: u32 = 14;
     /// A pool wants a connection. `a`: its number from now on. What becomes of it is told by `onetrip_pool_opened` or
     /// `onetrip_pool_open_failed`.

@@ -238,8 +238,8 @@ pub unsafe extern "C" fn onetrip_postgres_submit(
     place(connection.submit_postgres(now, (token, flags), lens, deadline(now, timeout)))
 }
 
-/// Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. For before a connection
-/// is lent to somebody else.
+/// Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. For before
+/// a connection is lent to somebody else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_flush(connection: *mut Connection, now: f64) {
     // SAFETY: the host's promise at the top.

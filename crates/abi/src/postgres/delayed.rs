@@ -1,5 +1,5 @@
-//! Requests that wait until BEGIN was answered, since the server would not skip them behind one that fails; and all that
-//! came behind them, in order.
+//! Requests that wait until BEGIN was answered, since the server would not skip them behind one that fails;
+//! and all that came behind them, in order.
 
 use std::collections::VecDeque;
 

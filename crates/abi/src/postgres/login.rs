@@ -48,7 +48,7 @@ impl Login {
     }
 }
 
-/// How the server asks for a password, if it does: the number of the request (AuthenticationCleartextPassword and so on).
+/// How the server asks for a password, if it does: the number of its request.
 fn asked_for(mut input: &[u8]) -> Option<u32> {
     while let Some((&[tag, a, b, c, d], body)) = input.split_first_chunk() {
         if let (backend::AUTHENTICATION, Some(code)) = (tag, body.first_chunk()) {

@@ -1,14 +1,14 @@
-//! A transaction whose BEGIN was answered here: it waits for the first statement and leaves with it in one segment, so it
-//! costs no trip.
+//! A transaction whose BEGIN was answered here: it waits for the first statement and leaves with it in one
+//! segment, so it costs no trip.
 //!
 //! **The guard.** Where the server refuses BEGIN it is outside of any transaction, and what was sent behind it would be
 //! committed, each statement by itself. So BEGIN runs as a portal with a name, which lives as long as its transaction
-//! (PostgreSQL documentation, "Extended Query"). Until its answer is known, each statement behind the first describes that
-//! portal in front, and the server skips it where there is none.
+//! (PostgreSQL documentation, "Extended Query"). Until its answer is known, each statement behind the first
+//! describes that portal in front, and the server skips it where there is none.
 //!
-//! A single statement of the simple protocol goes by the extended one meanwhile, which has the same results. What
-//! can't (several statements in a text or none, COPY, `$1` without a value, FETCH, whose form a cursor decides) waits until BEGIN is
-//! known to have succeeded, which costs a trip, and what is behind it waits with it.
+//! A single statement of the simple protocol goes by the extended one meanwhile, which has the same results.
+//! What can't (several statements in a text or none, COPY, `$1` without a value, FETCH, whose form a cursor
+//! decides) waits until BEGIN is known to have succeeded, which costs a trip, and what is behind it waits with it.
 //!
 //! Once BEGIN was refused, all statements up to the end of the transaction fail by the server's error to it. COMMIT and
 //! ROLLBACK are then answered by ROLLBACK, as the server answers them in a transaction that failed.
@@ -266,13 +266,18 @@ fn plain(submission: &Submission<'_>) -> bool {
 
 /// Whether a text of the simple protocol may be answered otherwise by the extended one.
 fn needs_simple(text: &str, traits: Traits) -> bool {
-    let bytes = text.as_bytes();
-    let fetches = || bytes.windows(5).any(|it| it.eq_ignore_ascii_case(b"fetch"));
     traits.several()
-        || bytes.contains(&b'$')
-        || traits.session_state() && fetches()
+        || text.as_bytes().contains(&b'$')
+        || traits.session_state() && has(text, b"fetch")
+        // What follows such a body is not seen to be a statement of its own.
+        || has(text, b"atomic")
         // The extended protocol refuses it in a transaction that failed.
         || begin::is_empty(text)
+}
+
+/// Whether this stands somewhere in a text, in whatever case.
+fn has(text: &str, part: &[u8]) -> bool {
+    text.as_bytes().windows(part.len()).any(|it| it.eq_ignore_ascii_case(part))
 }
 
 /// In front of the numbers of portals.

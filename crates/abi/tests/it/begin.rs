@@ -218,6 +218,7 @@ fn what_can_not_be_guarded_waits_for_the_answer_to_begin_and_what_is_behind_it_t
     let texts = [
         "select 1; select 2",
         "copy t from stdin",
+        "create function f() begin ATOMIC end; select 1",
         "select '$1'",
         "/* nothing */;",
         "commit and chain",

@@ -192,7 +192,9 @@ bool onetrip_cancel(onetrip_connection *connection, double now, double place);
 
 /* Asks for a request that was sent to be cancelled at the server, where that harms no other. */
 void onetrip_want_cancel(onetrip_connection *connection, double now, uint32_t token);
-/* What to send on a socket of its own, its length in the first four bytes; null if it is not to be sent after all. */
+/* What to send on a socket of its own, its length in the first four bytes; null if it is not to be sent after all. A server
+ * forgets a cancel that comes before the request has begun: the same may be sent again, each time on a new socket, while
+ * the request runs on; onetrip_cancel_ended follows the last. */
 const uint8_t *onetrip_begin_cancel(onetrip_connection *connection, double now);
 /* end: 0 if no byte of it was sent, 1 if the server closed its socket, 2 if nobody knows. */
 void onetrip_cancel_ended(onetrip_connection *connection, double now, uint32_t end);

@@ -28,6 +28,7 @@ mod input;
 mod memory;
 mod pool;
 mod postgres;
+mod protocol;
 #[cfg(feature = "redis")]
 mod redis;
 mod settings;

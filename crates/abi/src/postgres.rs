@@ -3,11 +3,11 @@
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
 use onetrip_engine::{CancelEnd, Connection, Time, Token, Wanted};
-use onetrip_postgres::Postgres as Protocol;
 use onetrip_postgres::message::{CancelRequest, Secret, TransactionStatus};
 use onetrip_postgres::startup::{NONCE_LEN, SecretKey, Startup};
 
 use crate::completion::{Completions, close, kind};
+use crate::protocol::Protocol;
 use crate::settings::{Invalid, Settings};
 
 mod begin;

@@ -6,10 +6,11 @@
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
 use onetrip_engine::{CloseReason, Connection, Output, Request, SubmitError, Ticket, Time, Token};
-use onetrip_redis::{Event, Redis as Protocol};
+use onetrip_redis::Event as Told;
 
 use crate::completion::{Completions, close, close_code, end_code, event, kind};
 use crate::postgres::{Refused, TOKEN_MAX};
+use crate::protocol::{Event, Protocol};
 
 mod login;
 pub(crate) mod look;
@@ -31,6 +32,8 @@ pub(crate) struct Redis {
     /// When it was asked something while it was idle, or has sent something last.
     since: Time,
     room: usize,
+    /// It takes nothing any more, and ends when all is answered. To close the connection says it all.
+    terminating: bool,
     closed: bool,
 }
 
@@ -43,10 +46,15 @@ impl Redis {
         let limits = settings.limits.clone();
         let mut connection = Redis {
             login: None,
-            engine: Connection::new(now, settings.protocol(), limits.clone()),
+            engine: Connection::new(
+                now,
+                Protocol::Redis(Box::new(settings.protocol())),
+                limits.clone(),
+            ),
             live: Vec::new(),
             since: now,
             room: limits.in_flight_max.saturating_add(limits.queue_max),
+            terminating: false,
             closed: false,
         };
         match invalid {
@@ -127,7 +135,8 @@ impl Redis {
     }
 
     pub(crate) fn terminate(&mut self, now: Time, to: &mut Completions) {
-        self.engine.terminate(now);
+        self.since = now;
+        self.terminating = true;
         self.settle(to);
     }
 
@@ -146,6 +155,9 @@ impl Redis {
         if token == 0 || token > TOKEN_MAX || self.live.get(index).copied().unwrap_or_default() {
             return Err(Refused::Malformed);
         }
+        if self.terminating {
+            return Err(Refused::Closed);
+        }
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.since = now;
         }
@@ -153,7 +165,7 @@ impl Redis {
             deadline,
             again: submission.is_script(),
             in_order: true,
-            ..Request::isolated(Token(token.into()), submission.expect())
+            ..Request::isolated(Token(token.into()), submission.expect().into())
         };
         let submitted = self.engine.submit(now, request, |out| {
             out.extend_from_slice(submission.commands);
@@ -183,8 +195,14 @@ impl Redis {
     // --- what happened ---
 
     fn settle(&mut self, to: &mut Completions) {
-        while let Some(output) = self.engine.poll_output() {
-            self.take(output, to);
+        loop {
+            while let Some(output) = self.engine.poll_output() {
+                self.take(output, to);
+            }
+            if !self.terminating || self.engine.is_closed() || !self.engine.is_idle() {
+                return;
+            }
+            self.engine.handle_closed();
         }
     }
 
@@ -202,10 +220,10 @@ impl Redis {
             Output::Restarted { token } => {
                 to.push(kind::RESTARTED, token.0 as u32, (0, 0), Bytes::new());
             }
-            Output::Event { event: Event::Push, block } => {
+            Output::Event { event: Event::Redis(Told::Push), block } => {
                 to.push(kind::EVENT, 0, (event::PUSH, 0), block);
             }
-            Output::Event { event: Event::ScriptLoaded, .. } => {}
+            Output::Event { .. } => {}
             Output::Full => to.push(kind::FULL, 0, (0, 0), Bytes::new()),
             Output::Drained => to.push(kind::DRAINED, 0, (0, 0), Bytes::new()),
             Output::Closed(reason) => self.note_closed(reason, to),

@@ -27,7 +27,7 @@ pub(crate) fn head(kind: u8, line: &[u8]) -> Result<Head, Violation> {
     match (kind, line) {
         (b'+' | b'-', _) => Ok(Head::Line),
         (b':', _) => checked(integer(line).is_some(), Head::Line, "an integer is none"),
-        (b',', _) => checked(double(line).is_some(), Head::Line, "a double is no number"),
+        (b',', _) => checked(is_double(line), Head::Line, "a double is no number"),
         (b'(', _) => checked(is_integer(line), Head::Line, "a big number is none"),
         (b'#', _) => checked(matches!(line, b"t" | b"f"), Head::Line, "a boolean is neither"),
         (b'_', _) => checked(line.is_empty(), Head::Nil, "a null has a value"),
@@ -110,8 +110,57 @@ pub(crate) fn double(line: &[u8]) -> Option<f64> {
     std::str::from_utf8(line).ok()?.parse().ok()
 }
 
+/// Whether [`double`] reads this, without doing so: a host that only looks for the end of a reply needs no tables of
+/// powers of five.
+fn is_double(line: &[u8]) -> bool {
+    let line = unsigned(line);
+    if [&b"inf"[..], b"infinity", b"nan"].iter().any(|word| line.eq_ignore_ascii_case(word)) {
+        return true;
+    }
+    let digits = |bytes: &[u8]| bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let whole = digits(line);
+    let rest = &line[whole..];
+    let (fraction, rest) = match rest.strip_prefix(b".") {
+        Some(rest) => (digits(rest), &rest[digits(rest)..]),
+        None => (0, rest),
+    };
+    let exponent = rest.strip_prefix(b"e").or(rest.strip_prefix(b"E")).map(unsigned);
+    let ends = match exponent {
+        Some(exponent) => !exponent.is_empty() && digits(exponent) == exponent.len(),
+        None => rest.is_empty(),
+    };
+    whole + fraction > 0 && ends
+}
+
+fn unsigned(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"-").or(line.strip_prefix(b"+")).unwrap_or(line)
+}
+
 /// Whether this is an integer of any length, which may have a sign.
 fn is_integer(line: &[u8]) -> bool {
-    let digits = line.strip_prefix(b"-").or(line.strip_prefix(b"+")).unwrap_or(line);
+    let digits = unsigned(line);
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_double_is_what_can_be_read_as_one() {
+        let parts = [
+            "", "-", "+", "0", "12", ".", "e", "E", "inf", "Infinity", "nan", "NaN", "x", " ", "_",
+        ];
+        for first in parts {
+            for second in parts {
+                for third in parts {
+                    for fourth in ["", "1", "-7", ".5", "e5", "e-3", "."] {
+                        let text = [first, second, third, fourth].concat();
+                        let line = text.as_bytes();
+                        assert_eq!(is_double(line), double(line).is_some(), "{text}");
+                    }
+                }
+            }
+        }
+    }
 }

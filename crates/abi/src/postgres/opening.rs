@@ -204,7 +204,7 @@ impl Postgres {
             sync: SyncPoint::Member,
             in_order: true,
             pinned: true,
-            ..Request::isolated(BEGIN, Expect::sync().parse().bind().execute())
+            ..Request::isolated(BEGIN, Expect::sync().parse().bind().execute().into())
         };
         enter(&mut self.engine, now, request, &mut |out| opening.write(out))?;
         opening.state = State::Sent;

@@ -2,13 +2,14 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
-use onetrip_postgres::Event;
+use onetrip_postgres::Event as Told;
 use onetrip_postgres::message::{ErrorResponse, error_response, tag::backend};
 
 use super::opening::Opening;
 use super::statements::Number;
 use super::{BEGIN, BEGIN_SYNC, Postgres};
 use crate::completion::{Completions, close_code, end, end_code, event, kind, outcome};
+use crate::protocol::Event;
 
 /// Memory that is taken at once for a message that a server announces; for more it has to send some first.
 const GATHER_AHEAD_MAX: usize = 1 << 20;
@@ -53,11 +54,11 @@ impl Postgres {
                 self.gathered = None;
                 to.push(kind::RESTARTED, token.0 as u32, (0, 0), Bytes::new());
             }
-            Output::Event { event, block } => {
+            Output::Event { event: Event::Postgres(event), block } => {
                 let which = match event {
-                    Event::Notice => event::NOTICE,
-                    Event::Notification => event::NOTIFICATION,
-                    Event::ParameterStatus => event::PARAMETER_STATUS,
+                    Told::Notice => event::NOTICE,
+                    Told::Notification => event::NOTIFICATION,
+                    Told::ParameterStatus => event::PARAMETER_STATUS,
                 };
                 to.push(kind::EVENT, 0, (which, 0), block);
             }
@@ -69,6 +70,8 @@ impl Postgres {
             }
             Output::Astray => to.push(kind::ASTRAY, 0, (0, 0), Bytes::new()),
             Output::Closed(reason) => self.note_closed(reason, to),
+            #[cfg(feature = "redis")]
+            Output::Event { event: Event::Redis(_), .. } => {}
             // No groups are opened here, and nobody waits for room.
             Output::Granted { .. } | Output::Room { .. } => {}
         }

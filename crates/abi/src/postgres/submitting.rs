@@ -62,7 +62,7 @@ impl Postgres {
         let request = Request {
             deadline,
             in_order: true,
-            ..Request::isolated(Token(token.into()), expect_simple(traits))
+            ..Request::isolated(Token(token.into()), expect_simple(traits).into())
         };
         let write = &mut |out: &mut BytesMut| submission.write_simple(traits, out);
         let ticket = enter(&mut self.engine, now, request, write)?;
@@ -114,7 +114,7 @@ impl Postgres {
             in_order: true,
             ..Request::isolated(
                 Token(token.into()),
-                if guard.is_some() { expect.guarded() } else { expect },
+                if guard.is_some() { expect.guarded() } else { expect }.into(),
             )
         };
         let (engine, statements) = (&mut self.engine, &self.statements);
@@ -177,7 +177,10 @@ impl Postgres {
             sync: SyncPoint::Only,
             in_order: true,
             pinned: true,
-            ..Request::isolated(token, if guard.is_some() { expect.guarded() } else { expect })
+            ..Request::isolated(
+                token,
+                if guard.is_some() { expect.guarded() } else { expect }.into(),
+            )
         };
         let write = &mut |out: &mut BytesMut| {
             guard.map_or(Ok(()), |opening| opening.write_guard(out))?;

@@ -2,8 +2,8 @@
 //! has no HELLO. PING comes last: a server that is loading its data takes all the others, and refuses that one.
 
 use bytes::{BufMut, Bytes, BytesMut};
+use onetrip_redis::Command;
 use onetrip_redis::scan::{Scan, ScanLimits, Scanner};
-use onetrip_redis::{Command, Reply};
 
 use super::settings::Settings;
 use crate::completion::close;
@@ -116,13 +116,8 @@ impl Login {
             // A user may not be allowed to send PING, and a script may be running.
             let counts = self.left > 0 || says_not_yet(&text);
             self.error = self.error.take().or(counts.then_some(text));
-        } else if self.fields.is_empty()
-            && let Ok((Reply::Map(pairs), _)) = Reply::read(frame)
-        {
-            for text in pairs.items().map(|item| shown(&item)) {
-                self.fields.put_slice(text.as_bytes());
-                self.fields.put_u8(0);
-            }
+        } else if kind == b'%' && self.fields.is_empty() {
+            put_fields(frame, &mut self.fields);
         }
     }
 
@@ -171,10 +166,13 @@ fn resp2(settings: &Settings) -> Vec<Command> {
 
 /// The text of an error: its code, a space, a message.
 fn error_text(frame: &Bytes) -> Bytes {
-    match Reply::read(frame) {
-        Ok((Reply::Error(error), _)) => Bytes::copy_from_slice(error.text()),
-        _ => frame.clone(),
-    }
+    let lines = frame.strip_suffix(b"\r\n").unwrap_or(frame);
+    let text = match lines.first() {
+        // Behind the line with its length.
+        Some(b'!') => lines.split_at(lines.iter().position(|byte| *byte == b'\n').unwrap_or(0)).1,
+        _ => lines,
+    };
+    Bytes::copy_from_slice(text.get(1..).unwrap_or_default())
 }
 
 /// Whether the server has no HELLO, or no RESP3: Redis before 6, and some that imitate it.
@@ -197,13 +195,24 @@ fn code(error: &[u8]) -> &[u8] {
     error.split(|byte| *byte == b' ').next().unwrap_or_default()
 }
 
-/// A name or a value of HELLO's reply; what is neither text nor number is left empty.
-fn shown(reply: &Reply<'_>) -> String {
-    let bytes = match reply {
-        Reply::Bulk(bytes) => bytes.to_vec(),
-        Reply::Simple(bytes) => bytes.to_vec(),
-        Reply::Int(number) => return number.to_string(),
-        _ => Vec::new(),
-    };
-    String::from_utf8_lossy(&bytes).replace('\0', "")
+/// Names and values of HELLO's reply, up to what is neither text nor number: its modules, which come last.
+fn put_fields(frame: &[u8], fields: &mut BytesMut) {
+    let mut lines = frame.split(|byte| *byte == b'\n').map(|line| line.trim_ascii_end()).skip(1);
+    let mut name: Option<&[u8]> = None;
+    while let Some(line) = lines.next() {
+        let item = match line.first() {
+            Some(b'$') => lines.next().unwrap_or_default(),
+            Some(b':' | b'+') => &line[1..],
+            _ => return,
+        };
+        match name.take() {
+            None => name = Some(item),
+            Some(name) => {
+                for text in [name, item] {
+                    fields.extend(text.iter().filter(|byte| byte.is_ascii_graphic()));
+                    fields.put_u8(0);
+                }
+            }
+        }
+    }
 }

@@ -257,7 +257,12 @@ enum {
     ONETRIP_REDIS_NO_MULTI = 16,   /* refused between MULTI and EXEC */
     ONETRIP_REDIS_KEYS_KNOWN = 32,
     ONETRIP_REDIS_DEPENDS = 64,    /* its place depends on its arguments */
-    ONETRIP_REDIS_PLACE_SHIFT = 8,
+    ONETRIP_REDIS_PLACE_SHIFT = 8, /* two bits: where it may go */
+    ONETRIP_REDIS_REQUEST_SHIFT = 12, /* four bits: in a cluster, without keys: 0 to any node, 1 to all nodes, 2 to all
+                                       * masters, 3 split by its keys, 4 to one that its caller names */
+    ONETRIP_REDIS_RESPONSE_SHIFT = 16, /* four bits: what is made of their replies: 0 one list, 1 the first that succeeded,
+                                        * 2 the first if all did, 3 the sum, 4 the least, 5 the greatest, 6 all, 7 any,
+                                        * 8 each by itself */
     ONETRIP_REDIS_SHARED = 0,      /* a place: it may share a connection */
     ONETRIP_REDIS_OWN = 1,         /* it may block: on a connection of its own */
     ONETRIP_REDIS_SESSION = 2,     /* it changes its connection, or depends on it */

@@ -1,6 +1,7 @@
 //! What is known of a command before it is sent, for a host that has to decide on which connection it goes.
 
 use onetrip_redis::slots::slot_of;
+use onetrip_redis::table::{RequestPolicy, ResponsePolicy};
 use onetrip_redis::{Command, Place, Spec};
 
 /// What is known of one command.
@@ -41,8 +42,14 @@ pub mod traits {
     pub const KEYS_KNOWN: u32 = 1 << 5;
     /// Where it may go depends on its arguments.
     pub const DEPENDS: u32 = 1 << 6;
-    /// By how many bits a place is shifted.
+    /// By how many bits a place is shifted, which has two.
     pub const PLACE: u32 = 8;
+    /// By how many bits is shifted to which nodes of a cluster it goes where it has no keys: the usual way, to all nodes, to
+    /// all masters, split by its keys, or to one that only its caller can name. Four bits.
+    pub const REQUEST: u32 = 12;
+    /// By how many bits is shifted what is made of the replies of several: the usual thing, the first that succeeded, the
+    /// first if all did, the sum, the least, the greatest, all, any, or each by itself. Four bits.
+    pub const RESPONSE: u32 = 16;
     /// It may share a connection.
     pub const SHARED: u32 = 0;
     /// It may block: on a connection of its own.
@@ -129,7 +136,32 @@ fn bits(spec: &Spec) -> u32 {
         (spec.refused_in_multi(), traits::NO_MULTI),
         (spec.keys_known(), traits::KEYS_KNOWN),
     ];
-    bits.into_iter().filter(|(holds, _)| *holds).fold(0, |bits, (_, bit)| bits | bit)
+    let bits = bits.into_iter().filter(|(holds, _)| *holds).fold(0, |bits, (_, bit)| bits | bit);
+    bits | request(spec) << traits::REQUEST | response(spec) << traits::RESPONSE
+}
+
+fn request(spec: &Spec) -> u32 {
+    match spec.request_policy() {
+        RequestPolicy::Usual => 0,
+        RequestPolicy::AllNodes => 1,
+        RequestPolicy::AllShards => 2,
+        RequestPolicy::MultiShard => 3,
+        RequestPolicy::Special => 4,
+    }
+}
+
+fn response(spec: &Spec) -> u32 {
+    match spec.response_policy() {
+        ResponsePolicy::Usual => 0,
+        ResponsePolicy::OneSucceeded => 1,
+        ResponsePolicy::AllSucceeded => 2,
+        ResponsePolicy::Sum => 3,
+        ResponsePolicy::Min => 4,
+        ResponsePolicy::Max => 5,
+        ResponsePolicy::And => 6,
+        ResponsePolicy::Or => 7,
+        ResponsePolicy::Special => 8,
+    }
 }
 
 /// A command out of its bytes on the wire; what is no whole argument ends it.
@@ -179,7 +211,7 @@ mod tests {
     }
 
     fn place(words: &[&str]) -> u32 {
-        traits_of(words).bits >> traits::PLACE
+        traits_of(words).bits >> traits::PLACE & 3
     }
 
     #[test]
@@ -206,6 +238,18 @@ mod tests {
         assert_eq!(traits_of(&["CLIENT", "INFO"]).bits & traits::DEPENDS, 0);
         assert!(!traits_of(&["SELECT", "1"]).advice.is_null());
         assert_eq!(traits_of(&["NOSUCH"]).bits, traits::LEAVES);
+    }
+
+    #[test]
+    fn the_way_through_a_cluster_is_that_of_the_table() {
+        let way = |words| {
+            let bits = traits_of(words).bits;
+            (bits >> traits::REQUEST & 15, bits >> traits::RESPONSE & 15)
+        };
+        assert_eq!(way(&["GET", "a"]), (0, 0));
+        assert_eq!(way(&["DBSIZE"]), (2, 3));
+        assert_eq!(way(&["MGET", "a"]), (3, 0));
+        assert_eq!(way(&["SCAN", "0"]), (4, 0));
     }
 
     #[test]

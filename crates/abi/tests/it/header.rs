@@ -118,6 +118,8 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("REDIS_KEYS_KNOWN", traits::KEYS_KNOWN),
         ("REDIS_DEPENDS", traits::DEPENDS),
         ("REDIS_PLACE_SHIFT", traits::PLACE),
+        ("REDIS_REQUEST_SHIFT", traits::REQUEST),
+        ("REDIS_RESPONSE_SHIFT", traits::RESPONSE),
         ("REDIS_SHARED", traits::SHARED),
         ("REDIS_OWN", traits::OWN),
         ("REDIS_SESSION", traits::SESSION),

@@ -153,10 +153,28 @@ export const Traits = {
   KEYS_KNOWN: 32,
   DEPENDS: 64,
   PLACE_SHIFT: 8,
+  REQUEST_SHIFT: 12,
+  RESPONSE_SHIFT: 16,
 } as const
 
 /** Where a command of Redis may go. */
 export const Place = { SHARED: 0, OWN: 1, SESSION: 2, NOWHERE: 3 } as const
+
+/** To which nodes of a cluster a command of Redis goes that has no keys. */
+export const Request = { USUAL: 0, ALL_NODES: 1, ALL_SHARDS: 2, MULTI_SHARD: 3, SPECIAL: 4 } as const
+
+/** What is made of the replies of several nodes. */
+export const Response = {
+  USUAL: 0,
+  ONE_SUCCEEDED: 1,
+  ALL_SUCCEEDED: 2,
+  SUM: 3,
+  MIN: 4,
+  MAX: 5,
+  AND: 6,
+  OR: 7,
+  SPECIAL: 8,
+} as const
 
 /** How a cancel ended: no byte of it was sent, the server closed its socket, or nobody knows. */
 export const CancelEnd = { NOT_SENT: 0, CLOSED: 1, LOST: 2 } as const

@@ -65,6 +65,13 @@ export class Atomic extends Call {
     return write(at, EXEC, [])
   }
 
+  override reset(): void {
+    super.reset()
+    this.#come = 0
+    this.#refused = undefined
+    this.#withoutMulti = this.#mayHaveRun = false
+  }
+
   override take(): void {
     const number = this.#come++
     const item = this.items[number - 1]

@@ -24,6 +24,12 @@ export interface ScriptText {
   readonly sha: string
 }
 
+/** Where a call is in a cluster: it is told when the call ends there, and may send it elsewhere. */
+export interface Route {
+  /** Without an error it was answered. Whether it goes on elsewhere. */
+  landed(error: RedisError | undefined): boolean
+}
+
 /** One command on its way, and who waits for its reply. */
 export class Call {
   readonly spec: Spec
@@ -48,6 +54,12 @@ export class Call {
   takeBack: (() => boolean) | undefined
   /** How often it was sent again. */
   repeats = 0
+  /** It was sent before, and nobody knows what became of that: it stays so, whatever comes of sending it again. */
+  wasUnknown = false
+  /** Where it is in a cluster. */
+  route: Route | undefined
+  /** ASKING goes in front of it. */
+  asking = false
 
   constructor(
     spec: Spec,
@@ -107,15 +119,34 @@ export class Call {
 
   resolve(value: unknown): void {
     if (this.#settled) return
+    this.route?.landed(undefined)
     this.#settle()
     this.#resolve(value)
   }
 
+  /** Resolves with what its caller makes of a reply. */
+  answer(reply: Reply): void {
+    this.resolve(this.#shape === undefined ? reply : this.#shape(reply, this.how.bytes))
+  }
+
   reject(error: RedisError): void {
     if (this.#settled) return
+    if (this.route !== undefined) {
+      const { done } = this
+      this.done = undefined
+      if (this.route.landed(error)) return done?.()
+      this.done = done
+    }
     this.failed = true
     this.#settle()
-    this.#reject(error)
+    const known = this.wasUnknown && error.outcome !== 'Unknown'
+    this.#reject(known ? error.with('Unknown', this.spec.name) : error)
+  }
+
+  /** It is sent anew. */
+  reset(): void {
+    this.replied = false
+    this.takeBack = undefined
   }
 
   /** It ends without a reply. */

@@ -133,7 +133,15 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     commands: Iterable<CommandWords> | AsyncIterable<CommandWords>,
     options: StreamOptions = {},
   ): AsyncGenerator<Reply | RedisError, void, undefined> {
-    return streamed(() => this.#core.borrow(undefined), commands, this.#how, options)
+    const core = this.#core
+    const send = (call: Call): boolean => {
+      core.send(call)
+      return true
+    }
+    // In a cluster there is no connection for all.
+    const roaming = { connection: { reason: undefined, send }, release: () => {} }
+    const borrow = core.config.cluster ? () => Promise.resolve(roaming) : () => core.borrow(undefined)
+    return streamed(borrow, commands, this.#how, options)
   }
 
   /** No new calls come; resolves when what was sent is answered and all connections are closed. */
@@ -190,11 +198,11 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   _runAtomic(items: readonly Item[], how: How): Promise<unknown[]> {
     return runAtomic(items, how, (call: Atomic) => {
       try {
-        const known = items.map(({ spec, args }) => ({ name: spec.name, ...placeOf(spec.with(args)) }))
-        const wrong = known.find(({ place }) => place >= Place.SESSION)
-        if (wrong !== undefined) return call.reject(misplaced(wrong.name, wrong))
+        const known = items.map(({ spec, args }) => ({ name: spec.name, known: spec.with(args) }))
+        const wrong = known.find((it) => it.known.place >= Place.SESSION)
+        if (wrong !== undefined) return call.reject(misplaced(wrong.name, wrong.known))
         // Where MULTI is forbidden each command runs by itself, and what blocks would.
-        if (known.some(({ place }) => place === Place.OWN)) return this.#core.sendOwn(call)
+        if (known.some((it) => it.known.place === Place.OWN)) return this.#core.sendOwn(call)
       } catch (error) {
         return call.reject(error as RedisError)
       }
@@ -203,8 +211,5 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   }
 }
 
-function placeOf({ readonly, leaves, place, advice }: Known): Known {
-  return { readonly, leaves, place, advice }
-}
 
 addCommands(Client)

@@ -5,11 +5,12 @@ import { memory } from '../engine/memory'
 import { RedisLink, type RedisOwner } from '../engine/redis-link'
 import { Atomic } from './atomic'
 import { Batch, type Mourner } from './batch'
-import { type Call, Confirmation } from './call'
+import { Call, Confirmation } from './call'
 import type { Config, Server } from './config'
 import { sizeOf, Words, write } from './encode'
 import { fromText, RedisError } from './error'
 import { nameOf, open } from './open'
+import { specOf } from './spec'
 
 /** Whom a connection serves. */
 export interface Seat {
@@ -40,6 +41,7 @@ export interface Purpose {
 /** A request is submitted when it has so many bytes: the window slides by whole requests. */
 const BATCH_BYTES = 64 * 1024
 
+const ASKING = new Words('ASKING')
 const EVAL = new Words('EVAL')
 const EVALSHA = new Words('EVALSHA')
 
@@ -102,7 +104,8 @@ export class Connection implements RedisOwner, Mourner {
     if (call instanceof Confirmation) {
       return this.#submitAlone(call, call.spec.words, call.args, CONFIRMED, call.replies)
     }
-    if (call instanceof Atomic) return this.#sendAtomic(call)
+    if (call instanceof Atomic && !call.asking) return this.#sendAtomic(call)
+    if (call.asking) return this.#sendAsking(call)
     if (call.script !== undefined || call.how.signal !== undefined) return this.#sendAlone(call)
     const { words, name } = call.spec
     let size: number
@@ -241,15 +244,31 @@ export class Connection implements RedisOwner, Mourner {
     return this.#submitRoom(call, flags, replies, textLen, end - room)
   }
 
+  /** Sends a call behind ASKING, in the same request; a script as a text, since nothing loads it there. */
+  #sendAsking(call: Call): boolean {
+    this.flush()
+    if (this.#isFull || !this.#isReady) return false
+    const room = (this.#link as RedisLink).room(call.size() + 64)
+    let end = write(room, ASKING, [])
+    if (call instanceof Atomic) end = call.write(end, () => false)
+    else if (call.script !== undefined) end = write(end, EVAL, [call.script.text, ...call.args])
+    else end = write(end, call.spec.words, call.args)
+    call.asking = false
+    const asked = new Call(specOf('ASKING'), [], call.how, undefined, nothing, nothing)
+    return this.#submitRoom(call, 0, call.replies + 1, 0, end - room, asked)
+  }
+
   /** Submits what was written for one call; its batch has a place for each of its replies. */
-  #submitRoom(call: Call, flags: number, replies: number, textLen: number, len: number): boolean {
+  #submitRoom(call: Call, flags: number, replies: number, textLen: number, len: number, first?: Call): boolean {
     const link = this.#link as RedisLink
     const batch = new Batch(this)
+    if (first !== undefined) batch.calls.push(first)
     for (let i = 0; i < call.replies; i++) batch.calls.push(call)
-    this.unanswered += call.replies
+    const { length } = batch.calls
+    this.unanswered += length
     const place = link.submit(batch, flags, replies, textLen, len, timeLeft(call))
     if (place < 0) {
-      this.unanswered -= call.replies
+      this.unanswered -= length
       if (place === Refused.FULL) this.#isFull = true
       else this.#isReady = false
       return false
@@ -375,6 +394,8 @@ export class Connection implements RedisOwner, Mourner {
     this.#seat.ended(this, this.reason, this.#permanent)
   }
 }
+
+const nothing = (): void => {}
 
 const LEAVES = 1
 const CONFIRMED = 2

@@ -34,8 +34,12 @@ export class Node implements Core, Listener {
   readonly #readonly: boolean
   #own: Own | undefined
 
-  constructor(config: Config, servers: readonly Server[], isReplica = false) {
+  readonly #lost: () => void
+
+  /** `lost` is told when its connection is lost, or can't be opened. */
+  constructor(config: Config, servers: readonly Server[], isReplica = false, lost: () => void = () => {}) {
     this.config = config
+    this.#lost = lost
     this.#server = servers[0] as Server
     this.#readonly = isReplica
     this.#line = new Line(config, servers, { readonly: isReplica }, this)
@@ -97,6 +101,11 @@ export class Node implements Core, Listener {
 
   disconnected(): void {
     if (this.subscriptions.onShared) this.subscriptions.disconnected()
+    this.#lost()
+  }
+
+  unreachable(): void {
+    this.#lost()
   }
 
   needed(): boolean {

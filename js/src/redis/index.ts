@@ -1,4 +1,5 @@
 import { Client } from './client'
+import { Cluster } from './cluster'
 import { configOf, type RedisOptions } from './config'
 import { Node } from './core'
 
@@ -36,7 +37,7 @@ export { Subscription } from './subscription'
  */
 export function redis(options?: string | RedisOptions): Client {
   const config = configOf(options)
-  const core = new Node(config, config.servers)
+  const core = config.cluster ? new Cluster(config) : new Node(config, config.servers)
   const how = { bytes: false, repeatable: false, timeout: config.requestTimeout, signal: undefined }
   return new Client<false>(core, how)
 }

@@ -11,6 +11,8 @@ export interface Listener {
   push(connection: Connection, start: number, end: number): void
   /** The connection is gone; another one is opened where somebody needs it. */
   disconnected(error: RedisError): void
+  /** No connection could be opened. */
+  unreachable(): void
   /** Whether another one is needed though nobody waits. */
   needed(): boolean
 }
@@ -80,14 +82,23 @@ export class Line implements Seat {
     if (this.#backoff === undefined) this.#open()
   }
 
+  /** Hands back what waits, to be sent elsewhere. */
+  takeWaiting(): Call[] {
+    this.#waitingBytes = 0
+    return this.#waiting.splice(0).map(({ call }) => {
+      call.takeBack = undefined
+      return call
+    })
+  }
+
   /** No new calls come: what was sent is still answered. Resolves when the connection is gone. */
   close(): Promise<void> {
     this.#isClosed = true
     clearTimeout(this.#backoff)
     this.#backoff = undefined
     const ended = new Promise<void>((resolve) => this.#closing.push(resolve))
+    if (this.#current === undefined && this.#opening === undefined) this.#failAll(closedError())
     if (this.#waiting.length === 0) this.#end()
-    else if (this.#current === undefined && this.#opening === undefined) this.#failAll(closedError())
     return ended
   }
 
@@ -246,6 +257,7 @@ export class Line implements Seat {
     const mayRepeat = call.how.repeatable || (this.#config.repeatReads && call.spec.readonly)
     if (outcome === 'Applied' || !mayRepeat || this.#isClosed || call.settled) return false
     if (++call.repeats >= this.#config.attemptsMax) return false
+    call.wasUnknown ||= outcome === 'Unknown'
     this.#wait(call)
     return true
   }
@@ -268,6 +280,7 @@ export class Line implements Seat {
       return this.#end()
     }
     if (wasThere) this.#listener.disconnected(error)
+    else this.#listener.unreachable()
     if (permanent) this.#failAll(error)
     this.#restart(wasThere)
   }

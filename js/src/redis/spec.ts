@@ -12,6 +12,11 @@ export interface Known {
   readonly place: number
   /** What to do instead where it can't be sent. */
   readonly advice: string
+  /** All of its keys are known. */
+  readonly keysKnown: boolean
+  /** One of `Request`, and of `Response`. */
+  readonly request: number
+  readonly response: number
 }
 
 /** Words of the traits of a command: bits, keys, first key, slot, other key, and the advice with its length in front. */
@@ -28,6 +33,9 @@ export class Spec implements Known {
   readonly leaves: boolean
   readonly place: number
   readonly advice: string
+  readonly keysKnown: boolean
+  readonly request: number
+  readonly response: number
   readonly #depends: boolean
 
   constructor(name: string) {
@@ -38,6 +46,9 @@ export class Spec implements Known {
     this.leaves = known.leaves
     this.place = known.place
     this.advice = known.advice
+    this.keysKnown = known.keysKnown
+    this.request = known.request
+    this.response = known.response
     this.#depends = (bits & Traits.DEPENDS) !== 0
   }
 
@@ -46,15 +57,32 @@ export class Spec implements Known {
     return this.#depends ? look(this.words, args, this.name).known : this
   }
 
-  /** The hash slot of its keys, and which argument lies in another one; undefined where it has none. */
-  slot(args: readonly Argument[]): { slot: number; first: number; other: number } | undefined {
+  /** Where its keys lie; undefined where it has none. */
+  keys(args: readonly Argument[]): Keys | undefined {
     look(this.words, args, this.name)
     const at = traits >>> 2
-    const [keys, first, slot, other] = memory.words.subarray(at + 1, at + 5)
-    if (!keys) return undefined
+    const [keys = 0, first = 0, slot = 0, other = 0] = memory.words.subarray(at + 1, at + 5)
+    if (keys === 0) return undefined
     const { count } = this.words
-    return { slot: slot ?? 0, first: (first ?? 0) - count, other: other ? other - count : -1 }
+    return { slot, first: first - count, other: other === 0 ? -1 : other - count }
   }
+}
+
+/** Where the keys of a command lie. */
+export interface Keys {
+  /** The hash slot of the first. */
+  readonly slot: number
+  /** Which argument it is. */
+  readonly first: number
+  /** Which argument is a key of another hash slot; -1 for none. */
+  readonly other: number
+}
+
+/** The hash slot of a key. */
+export function slotOf(key: Argument): number {
+  const bytes = key instanceof Uint8Array ? key : Buffer.from(`${key}`)
+  if (bytes.length === 0) return memory.engine.onetrip_redis_slot(0, 0)
+  return memory.lend(bytes, (start) => memory.engine.onetrip_redis_slot(start, bytes.length))
 }
 
 function look(words: Words, args: readonly Argument[], name: string): { bits: number; known: Known } {
@@ -71,8 +99,11 @@ function look(words: Words, args: readonly Argument[], name: string): { bits: nu
   const known = {
     readonly: (bits & Traits.READONLY) !== 0,
     leaves: (bits & Traits.LEAVES) !== 0,
-    place: bits >>> Traits.PLACE_SHIFT,
+    place: (bits >>> Traits.PLACE_SHIFT) & 3,
     advice: len === 0 ? '' : memory.text(advice, advice + len),
+    keysKnown: (bits & Traits.KEYS_KNOWN) !== 0,
+    request: (bits >>> Traits.REQUEST_SHIFT) & 15,
+    response: (bits >>> Traits.RESPONSE_SHIFT) & 15,
   }
   return { bits, known }
 }

@@ -1,7 +1,6 @@
 import { Call, type How } from './call'
 import type { Argument } from './encode'
 import { misuse, RedisError } from './error'
-import type { Lease } from './own'
 import type { Reply } from './reply'
 import { isShared, specOf } from './spec'
 import { misplaced } from './core'
@@ -17,6 +16,12 @@ export interface StreamOptions {
 /** A command: its name and its arguments. */
 export type CommandWords = readonly [name: string, ...args: Argument[]]
 
+/** Where commands leave. */
+export interface Outlet {
+  readonly connection: { readonly reason: RedisError | undefined; send(call: Call): boolean }
+  release(spoiled: boolean): void
+}
+
 interface Slot {
   readonly size: number
   readonly reply: Promise<Reply | RedisError>
@@ -27,7 +32,7 @@ interface Slot {
  * as replies are taken, so any number of commands needs the memory of a window.
  */
 export async function* streamed(
-  borrow: () => Promise<Lease>,
+  borrow: () => Promise<Outlet>,
   commands: Iterable<CommandWords> | AsyncIterable<CommandWords>,
   how: How,
   options: StreamOptions,
@@ -68,7 +73,7 @@ export async function* streamed(
   }
 }
 
-function send({ connection }: Lease, [name, ...args]: CommandWords, how: How): Slot {
+function send({ connection }: Outlet, [name, ...args]: CommandWords, how: How): Slot {
   const spec = specOf(name)
   let size = 0
   const reply = new Promise<Reply | RedisError>((resolve) => {

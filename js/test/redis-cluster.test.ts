@@ -1,0 +1,194 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+
+import { type Client, redis, type RedisError } from '../src/redis'
+import { slotOf } from '../src/redis/spec'
+import { type Server, startRedis } from './redis-server'
+
+const servers: Server[] = []
+const plain: Client[] = []
+const ids: string[] = []
+let url = ''
+
+/** Three masters that share the hash slots. */
+before(async () => {
+  for (let i = 0; i < 3; i++) {
+    servers.push(await startRedis(['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000']))
+    const client = redis((servers[i] as Server).url)
+    plain.push(client)
+    ids.push(await client.command<string>('CLUSTER MYID'))
+    await client.command('CLUSTER ADDSLOTSRANGE', Math.ceil((i * 16384) / 3), Math.ceil(((i + 1) * 16384) / 3) - 1)
+    if (i > 0) await client.command('CLUSTER MEET', '127.0.0.1', (servers[0] as Server).port)
+  }
+  for (const client of plain) {
+    for (;;) {
+      const info = await client.command<string>('CLUSTER INFO')
+      if (info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3')) break
+    }
+  }
+  url = `redis://127.0.0.1:${(servers[0] as Server).port}?cluster=1`
+})
+after(async () => {
+  plain.forEach((client) => client.destroy())
+  await Promise.all(servers.map((server) => server.stop()))
+})
+
+/** Who has a slot. */
+async function ownerOf(slot: number): Promise<number> {
+  const ranges = await (plain[0] as Client).command<[number, number, [string, number]][]>('CLUSTER SLOTS')
+  const range = ranges.find(([first, last]) => first <= slot && slot <= last)
+  return servers.findIndex(({ port }) => port === range?.[2][1])
+}
+
+async function beginMove(slot: number, from: number, to: number): Promise<void> {
+  await (plain[to] as Client).command('CLUSTER SETSLOT', slot, 'IMPORTING', ids[from] as string)
+  await (plain[from] as Client).command('CLUSTER SETSLOT', slot, 'MIGRATING', ids[to] as string)
+}
+
+async function finishMove(slot: number, from: number, to: number): Promise<void> {
+  for (;;) {
+    const keys = await (plain[from] as Client).command<string[]>('CLUSTER GETKEYSINSLOT', slot, 100)
+    if (keys.length === 0) break
+    await (plain[from] as Client).command('MIGRATE', '127.0.0.1', (servers[to] as Server).port, '', 0, 5000, 'KEYS', ...keys)
+  }
+  for (const client of [plain[to], plain[from], ...plain]) {
+    await (client as Client).command('CLUSTER SETSLOT', slot, 'NODE', ids[to] as string)
+  }
+}
+
+test('hash slots are those of the server', async () => {
+  for (const key of ['foo', '{user}.name', '', 'ü', '{}x', 'a{b}c{d}']) {
+    assert.equal(slotOf(key), await (plain[0] as Client).command('CLUSTER KEYSLOT', key))
+  }
+})
+
+test('commands go to the nodes of their keys and are answered in the order of the calls', async () => {
+  await using client = redis(url)
+  const keys = Array.from({ length: 300 }, (_, i) => `key:${i}`)
+  await Promise.all(keys.map((key, i) => client.set(key, i)))
+  assert.deepEqual(await Promise.all(keys.map((key) => client.get(key))), keys.map((_, i) => `${i}`))
+  const list = client.pipeline()
+  for (const key of keys) list.incr(key)
+  assert.deepEqual(await list.run(), keys.map((_, i) => i + 1))
+})
+
+test('commands of several slots are split and put together', async () => {
+  await using client = redis(url)
+  await client.mset({ a: 1, b: 2, c: 3, d: 4 })
+  assert.deepEqual(await client.mget('d', 'none', 'a', 'b', 'a'), ['4', null, '1', '2', '1'])
+  assert.equal(await client.exists('a', 'b', 'c', 'none'), 3)
+  assert.equal(await client.del('a', 'b', 'c', 'd'), 4)
+})
+
+test('keys of two hash slots are named', async () => {
+  await using client = redis(url)
+  for (const call of [client.rename('one', 'two'), client.atomic().set('one', 1).set('two', 2).run(), client.msetnx({ one: 1, two: 2 })]) {
+    await assert.rejects(call, (error: RedisError) => {
+      assert.deepEqual([error.code, error.outcome], ['cross_slot', 'NotSent'])
+      assert.match(error.message, /"one" \(hash slot \d+\).*"two" \(hash slot \d+\)/)
+      return true
+    })
+  }
+  assert.deepEqual(await client.atomic().set('{t}one', 1).incr('{t}one').run(), ['OK', 2])
+})
+
+test('commands for all nodes are sent to all, and their replies put together', async () => {
+  await using client = redis(url)
+  await client.flushall()
+  await Promise.all(Array.from({ length: 50 }, (_, i) => client.set(`all:${i}`, i)))
+  assert.equal(await client.dbsize(), 50)
+  assert.equal((await client.keys('all:*')).length, 50)
+  assert.match((await client.randomkey()) ?? '', /^all:/)
+  assert.equal(await client.ping(), 'PONG')
+  await assert.rejects(client.scan(0), { code: 'node_by_node', outcome: 'NotSent' })
+  await using session = await client.session('all:1')
+  assert.ok((await session.scan(0, { count: 1000 })).items.length > 0)
+})
+
+test('scripts, blocking commands and streams find their nodes', async () => {
+  await using client = redis(url)
+  const script = client.script<string>('return KEYS[1] .. ARGV[1]')
+  assert.deepEqual(await Promise.all(['x', 'y', 'z', 'x'].map((key) => script.run([key], ['!']))), ['x!', 'y!', 'z!', 'x!'])
+  const waiting = ['q1', 'q2', 'q3'].map((key) => client.blpop(key, 5))
+  await Promise.all(['q1', 'q2', 'q3'].map((key) => client.rpush(key, 'item')))
+  assert.deepEqual(await Promise.all(waiting), [['q1', 'item'], ['q2', 'item'], ['q3', 'item']])
+  let count = 0
+  function* commands(): Generator<[string, ...string[]]> {
+    for (let i = 0; i < 1_000; i++) yield ['SET', `s:${i}`, `${i}`]
+  }
+  for await (const reply of client.stream(commands(), { window: 50 })) {
+    assert.equal(reply, 'OK')
+    count++
+  }
+  assert.equal(count, 1_000)
+})
+
+test('messages published on any node arrive', async () => {
+  await using client = redis(url)
+  await using news = await client.subscribe('news')
+  await (plain[2] as Client).publish('news', 'hello')
+  assert.equal((await news.next()).value?.payload, 'hello')
+})
+
+test('a slot that moves loses nothing and keeps its order', async () => {
+  await using client = redis(url)
+  const key = 'moving'
+  const slot = slotOf(key)
+  await client.del(key)
+  const from = await ownerOf(slot)
+  const to = (from + 1) % 3
+  const lengths: Promise<number>[] = []
+  let going = true
+  let number = 0
+  const writing = (async () => {
+    while (going) {
+      for (let i = 0; i < 20; i++) lengths.push(client.rpush(key, number++))
+      await Promise.allSettled(lengths.slice(-20))
+    }
+  })()
+  for (const [one, other] of [[from, to], [to, from]] as const) {
+    await beginMove(slot, one, other)
+    await finishMove(slot, one, other)
+  }
+  going = false
+  await writing
+  assert.deepEqual(await Promise.all(lengths), lengths.map((_, i) => i + 1))
+  assert.deepEqual(await client.lrange(key, 0, -1), lengths.map((_, i) => `${i}`))
+})
+
+test('keys that are not there yet are asked for where their slot goes to', async () => {
+  await using client = redis(url)
+  const slot = slotOf('{ask}')
+  const from = await ownerOf(slot)
+  const to = (from + 1) % 3
+  await client.set('{ask}old', 1)
+  await beginMove(slot, from, to)
+  assert.equal(await client.set('{ask}new', 2), 'OK')
+  assert.deepEqual(await Promise.all([client.get('{ask}new'), client.get('{ask}old'), client.incr('{ask}new')]), ['2', '1', 3])
+  assert.equal(await client.script('return redis.call("GET", KEYS[1])').run(['{ask}new']), '3')
+  await finishMove(slot, from, to)
+  assert.deepEqual(await client.mget('{ask}new', '{ask}old'), ['3', '1'])
+})
+
+test('what no node has ends in time', async () => {
+  await using client = redis({ url, waitTimeout: 500 })
+  await client.set('k', 1)
+  await using nowhere = redis({ url: `redis://127.0.0.1:1?cluster=1`, waitTimeout: 300 })
+  await assert.rejects(nowhere.get('k'), { outcome: 'NotSent' })
+})
+
+test('a node that goes takes along only what was sent to it', async () => {
+  await using client = redis({ url, waitTimeout: 500 })
+  await client.command('PING')
+  const third = servers[2] as Server
+  const keys = Array.from({ length: 60 }, (_, i) => `gone:${i}`)
+  await Promise.all(keys.map((key) => client.set(key, 1)))
+  await third.stop()
+  const results = await Promise.allSettled(keys.map((key) => client.incr(key)))
+  for (const [i, result] of results.entries()) {
+    const isGone = slotOf(keys[i] as string) >= Math.ceil((2 * 16384) / 3)
+    if (result.status === 'fulfilled') assert.ok(!isGone && result.value === 2)
+    else assert.notEqual((result.reason as RedisError).outcome, 'Applied')
+  }
+  assert.ok(results.some(({ status }) => status === 'fulfilled'))
+})

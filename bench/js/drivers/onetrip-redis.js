@@ -4,8 +4,8 @@
 function over({ redis }, version) {
   async function open(url) {
     const client = redis(url)
-    await client.get('none')
-    return { get: (key) => client.get(key), close: () => client.end() }
+    await client.connect()
+    return { get: (key) => client.get(key), close: () => client.close() }
   }
   return { open, version }
 }

@@ -32,11 +32,11 @@ pub const GROUPS: [Group; 11] = [
     Group { names: &[package::NAME], run: package::run },
 ];
 
-/// Rows that are there where the machine has Node.
+/// Rows that are there where the machine has Node, and npm gets the peers.
 fn with_node(name: &str, run: impl FnOnce() -> Result<Vec<Row>>) -> Result<Vec<Row>> {
-    match setup::node_version() {
-        None => Ok(vec![Row::skipped(name, "there is no node, or no npm")]),
-        Some(_) => setup::prepare().and_then(|()| run()),
+    match setup::prepare() {
+        Err(error) => Ok(vec![Row::skipped(name, &format!("{error:#}"))]),
+        Ok(()) => run(),
     }
 }
 

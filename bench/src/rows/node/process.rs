@@ -44,6 +44,7 @@ pub struct Node {
 impl Node {
     pub fn start(task: &Task, url: &str) -> Result<Node> {
         let mut child = Command::new("node")
+            .args(std::env::var(NODE_ARGS).unwrap_or_default().split_whitespace())
             .arg(directory().join("child.js"))
             .arg(serde_json::to_string(task)?)
             .env("ONETRIP_BENCH_URL", url)
@@ -117,4 +118,8 @@ struct Cost {
     checksum: Option<u64>,
 }
 
+/// Options for Node, such as those of its profiler.
+const NODE_ARGS: &str = "ONETRIP_BENCH_NODE_ARGS";
+
+/// How long a process may take to end by itself.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -1,6 +1,6 @@
 //! What the rows for Node need before they run: Node itself, the peers from npm, and the package built.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
@@ -32,6 +32,7 @@ pub fn prepare() -> Result<()> {
 }
 
 fn all() -> Result<()> {
+    node_version().context("there is no node, or no npm")?;
     let package = package();
     install(&directory())?;
     install(&package)?;
@@ -45,7 +46,7 @@ fn all() -> Result<()> {
 }
 
 /// The package that is measured.
-pub fn package() -> std::path::PathBuf {
+pub fn package() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../js")
 }
 

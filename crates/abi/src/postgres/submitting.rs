@@ -3,9 +3,9 @@
 
 use bytes::{BufMut, BytesMut};
 use onetrip_engine::{Connection, Request, SubmitError, SyncPoint, Ticket, Time, Token};
+use onetrip_postgres::Expect;
 use onetrip_postgres::message::{EncodeError, SYNC};
 use onetrip_postgres::sql::Traits;
-use onetrip_postgres::{Expect, Postgres as Protocol};
 
 use super::opening::Course;
 use super::request::{Submission, expect, expect_simple};
@@ -13,6 +13,7 @@ use super::statements::{NameTaken, Number, Way};
 use super::{BEGIN_SYNC, Postgres, Refused, TOKEN_MAX, Use};
 use crate::completion::Completions;
 use crate::export::flag;
+use crate::protocol;
 
 impl Postgres {
     /// Takes a request. What it is answered comes under its token.
@@ -274,9 +275,9 @@ impl Postgres {
 /// Writes a request and submits it. One function for all kinds: the engine would be in the module once for each
 /// otherwise.
 pub(super) fn enter(
-    engine: &mut Connection<Protocol>,
+    engine: &mut Connection<protocol::Protocol>,
     now: Time,
-    request: Request<Expect>,
+    request: Request<protocol::Expect>,
     write: &mut dyn FnMut(&mut BytesMut) -> Result<(), EncodeError>,
 ) -> Result<Ticket, SubmitError<EncodeError>> {
     engine.submit(now, request, write)

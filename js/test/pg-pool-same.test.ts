@@ -189,7 +189,22 @@ bothPools('a Query emits its rows and its end, and the promise has the result', 
   query.on('end', (result: unknown) => told.push(result))
   const result = await pool.query(query)
   await turn()
-  return [told, result, counts(pool)]
+  const seen = [told, result, counts(pool)]
+  return [...seen, await settled(pool.query(new side.Client.Query('select 1/0')))]
+})
+
+bothPools('a Query with a callback of its own calls that', async (side) => {
+  const pool = side.pool({ max: 2 })
+  const ask = (text: string): Promise<unknown[]> =>
+    new Promise((resolve) => {
+      const callback = (...args: unknown[]): void => resolve(args)
+      void pool.query(new side.Client.Query({ text, callback }))
+    })
+  const results = [await ask('select 1 as a'), await ask('select 1/0')]
+  if (side.name === 'onetrip') assert.deepEqual(counts(pool), [1, 1, 0, 0])
+  // There the clients are never given back.
+  else for (const client of pool._clients) pool._remove(client)
+  return results
 })
 
 bothPools('clients are used from the one that came back last', async (side) => {

@@ -27,6 +27,8 @@ export class Errand implements PoolBorrower {
   #token = 0
   #signal: AbortSignal | undefined
   #member: Member | undefined
+  /** It runs, and whoever made it hears of its error by it. */
+  #tellsItself = false
 
   constructor(clients: Clients, task: Task, values: unknown, callback: QueryCallback, isShared = false) {
     this.#clients = clients
@@ -86,6 +88,7 @@ export class Errand implements PoolBorrower {
 
   #run(client: PoolClient): void {
     this.#signal?.removeEventListener('abort', this)
+    this.#tellsItself = isForeign(this.#task)
     this.#clients.pool.log('dispatching query')
     start(client, this.#task, this.#values, this.#done)
   }
@@ -100,7 +103,7 @@ export class Errand implements PoolBorrower {
     const member = this.#member
     this.#member = undefined
     if (member !== undefined) this.#clients.giveBack(member, error, isBroken)
-    this.#settle(error, results)
+    this.#settle(this.#tellsItself ? null : error, results)
   }
 
   #settle(error: Error | null, results?: Results): void {
@@ -119,10 +122,11 @@ export function runOnLent(pool: Pool, task: Task, values: unknown, callback: Que
     if (!client) return callback(error)
     // It is told by the query.
     client.on('error', ignore)
+    const tellsItself = isForeign(task)
     start(client, task, values, (failure, results) => {
       client.off('error', ignore)
       release(failure && isTainted(client, task) ? failure : undefined)
-      if (failure) callback(failure)
+      if (failure && !tellsItself) callback(failure)
       else callback(undefined, results)
     })
   })
@@ -159,7 +163,8 @@ function startForeign(client: PoolClient, task: Submittable, done: Callback): vo
   if (own) {
     task.callback = (error, results) => {
       over(error, results)
-      own(error, results)
+      if (error) own(error)
+      else own(error, results)
     }
   }
   client.on('drain', drained)

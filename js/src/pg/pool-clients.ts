@@ -63,13 +63,22 @@ export class Clients extends Members implements Opener {
     return this.total < this.max ? Infinity : timeout
   }
 
+  /**
+   * While not all clients are connected, a query that finds none, or only one with much to do, has one connected as in pg:
+   * otherwise the first connection would have to do all of a burst alone.
+   */
+  get isGrowing(): boolean {
+    return this.openCount < this.max && !this.#openings.isFailing
+  }
+
   /** The client on which a query goes next to others at once; undefined if it has to wait. */
   place(): PoolClient | undefined {
     for (;;) {
       const number = this.lender.place()
       if (number === 0) return undefined
       const client = this.enter(number)
-      if (client !== undefined) return client
+      if (client === undefined) continue
+      return this.isGrowing && client.pendingQueryCount >= MUCH ? undefined : client
     }
   }
 
@@ -172,6 +181,7 @@ export class Clients extends Members implements Opener {
   /** It may be lent from now on. */
   opened(member: Member, address: number): void {
     member.isOpen = true
+    this.openCount++
     this.#rest(member)
     this.lender.opened(member.number, address)
   }
@@ -247,6 +257,9 @@ const REFUSALS: { readonly [cause: number]: string } = {
   [PoolCause.CLOSED]: AFTER_END,
   [PoolCause.LINE_FULL]: 'Too many callers wait for a client',
 }
+
+/** Queries before one on its connection that make it worth to connect another. */
+const MUCH = 8
 
 /** pg's pool has no limit; this is one that only a runaway program meets. */
 const WAITING_MAX = 1_000_000

@@ -13,6 +13,8 @@ export abstract class Members {
   /** Queries share connections: they are pipelined. */
   abstract readonly shares: boolean
   readonly members = new Map<number, Member>()
+  /** Those that are connected. */
+  protected openCount = 0
   protected readonly idleLimit = new IdleLimit(this)
   /** Those that were removed and have not ended. */
   #closing = 0
@@ -83,6 +85,7 @@ export abstract class Members {
 
   forget(member: Member): void {
     this.members.delete(member.number)
+    if (member.isOpen) this.openCount--
     member.isOpen = false
     clearTimeout(member.lifetime)
   }

@@ -7,7 +7,7 @@ import { Member } from './pool-member'
 export class Openings {
   readonly #clients: Clients
   /** The last attempt failed. */
-  #isFailing = false
+  isFailing = false
 
   constructor(clients: Clients) {
     this.#clients = clients
@@ -18,7 +18,7 @@ export class Openings {
     const { pool, members } = clients
     try {
       const client = new pool.Client(pool.options) as PoolClient
-      const how = { isVerified: !pool.options.verify, isProbe: this.#isFailing }
+      const how = { isVerified: !pool.options.verify, isProbe: this.isFailing }
       const member = new Member(number, client, how, clients.failed)
       members.set(number, member)
       client.once('end', () => this.#ended(member))
@@ -83,7 +83,7 @@ export class Openings {
     const { _address: address } = member.client
     if (!clients.has(member)) return
     if (address === undefined) return this.#failed(member, new Error(NOT_OURS))
-    this.#isFailing = false
+    this.isFailing = false
     this.#limitLife(member)
     clients.opened(member, address)
   }
@@ -122,7 +122,7 @@ export class Openings {
   #refuse(number: number, attempts: number, error: Error): void {
     const clients = this.#clients
     const { lender, members } = clients
-    this.#isFailing = true
+    this.isFailing = true
     lender.openFailed(number, false)
     const nobodyServes = members.size === 0
     for (let left = attempts; left > 0; left--) {

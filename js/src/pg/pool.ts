@@ -17,7 +17,9 @@ export type { PoolClient, PoolConfig } from './pool-config'
  *
  * With `pipeline: true` a query of `pool.query` has no client for itself: it goes next to others' on a connection that they
  * share, without waiting for their answers; each has its own answer and its own error. What needs a session of its own
- * still gets it, which is all that is not one complete statement: BEGIN, SET, LISTEN, COPY, texts with several.
+ * still gets it, which is all that is not one complete statement: BEGIN, SET, LISTEN, COPY, texts with several. So do queries
+ * of a burst while not all clients are connected. A client that comes back in a transaction is rolled back then; without
+ * pipelining the next one finds the transaction, as with pg.
  *
  * Emits `connect` for each new client, `acquire` and `release` when one is lent and comes back, `remove` when one is
  * closed, and `error` when an idle one fails: with nobody listening, that is a warning.
@@ -90,10 +92,11 @@ export class Pool extends EventEmitter {
   query(task: Task, values?: unknown, callback?: QueryCallback): Promise<Results> | undefined {
     if (typeof task === 'function') return refuseFunction(task)
     if (typeof values === 'function') return this.query(task, undefined, values as QueryCallback) as undefined
-    const shares = this.#clients.shares && !this.ending && isShared(task)
+    let shares = this.#clients.shares && !this.ending && isShared(task)
     if (shares) {
       const client = this.#clients.place()
       if (client !== undefined) return shared(client, task, values, callback)
+      shares = !this.#clients.isGrowing
     }
     if (callback) return this.#run(task, values, callback, shares)
     return new this.Promise<Results>((resolve, reject) => {

@@ -6,7 +6,7 @@ import { Life } from './life'
 import { prepareValue } from './prepare'
 import { Query, type QueryConfig } from './query'
 import { Request, type Callback, type Results } from './request'
-import { later } from './session'
+import { later } from './refusal'
 import { lend, type Submittable } from './submittable'
 import type { Parser, TypeSource } from './types'
 

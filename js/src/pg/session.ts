@@ -1,4 +1,4 @@
-import { Close, Refused } from '../engine/exports'
+import { Close } from '../engine/exports'
 import { Link, type Owner, type Parameter } from '../engine/link'
 import { memory } from '../engine/memory'
 import { Opening } from './begin'
@@ -6,27 +6,27 @@ import { channelBinding } from './binding'
 import { Cancel } from './cancel'
 import { ColumnsCache } from './columns'
 import type { Connection, Opener } from './connect'
-import { databaseError, notice } from './error'
+import { databaseError } from './error'
+import { Herald } from './herald'
 import type { Life } from './life'
-import { pgText, readNotification, secretKeyIn } from './messages'
+import { pgText, secretKeyIn } from './messages'
 import { findPassword, passwordFor } from './password'
 import { Names } from './names'
 import { Lending, type Lender } from './raw'
+import { later, refusal } from './refusal'
 import { guarded, type Home, type Request } from './request'
 import { engineSettings } from './settings'
 import { Turn } from './submittable'
 import { Waiting } from './waiting'
 
 /** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
-export class Session implements Owner, Opener, Home, Lender {
+export class Session extends Herald implements Owner, Opener, Home, Lender {
   readonly columns = new ColumnsCache()
   readonly names: Names
   /** Requests that wait for the login. */
   readonly waiting: Waiting[] = []
   /** Who has the connection in place of the engine. */
   readonly lending: Lending
-  readonly #client: Life
-  readonly #connection: Connection
   #link: Link | undefined
   #isReady = false
   /** What came before the login was over. */
@@ -42,14 +42,13 @@ export class Session implements Owner, Opener, Home, Lender {
   #cancel: Cancel | undefined
 
   constructor(client: Life, connection: Connection) {
-    this.#client = client
-    this.#connection = connection
+    super(client, connection)
     this.lending = new Lending(this, connection)
     this.names = new Names(connection.parsedStatements)
   }
 
   open(): void {
-    this.#connection.open(this.#client.port, this.#client.host, this)
+    this.connection.open(this.client.port, this.client.host, this)
   }
 
   /** Requests that were sent and not answered. */
@@ -105,10 +104,10 @@ export class Session implements Owner, Opener, Home, Lender {
       return
     }
     const place = link.submit(request, flags, text, name, parameters, timeout)
-    if (place < 0) return later(request, this.#refusal(place, name))
+    if (place < 0) return later(request, refusal(this.client, place, name))
     request.place = place
     this.#pending++
-    this.#client.hasExecuted = true
+    this.client.hasExecuted = true
   }
 
   /** Those that waited have their turn. */
@@ -123,11 +122,7 @@ export class Session implements Owner, Opener, Home, Lender {
 
   starting(): void {
     this.#pending++
-    this.#client.hasExecuted = true
-  }
-
-  emit(name: 'notice' | 'notification', message: object): void {
-    this.#client.emit(name, message)
+    this.client.hasExecuted = true
   }
 
   /** Ends a request early, if that harms no other. */
@@ -149,11 +144,11 @@ export class Session implements Owner, Opener, Home, Lender {
     const link = this.#link
     if (link === undefined || !this.#isReady || !link.isOpening) return done(undefined)
     const told = (error: Error | undefined): void => {
-      if (!this.#isGone) this.#client._txStatus = link.status
+      if (!this.#isGone) this.client._txStatus = link.status
       done(error)
     }
     const place = link.sync(new Opening(told, () => this.lost()))
-    if (place < 0) done(this.#refusal(place, ''))
+    if (place < 0) done(refusal(this.client, place, ''))
   }
 
   /** Nobody goes on with the transaction: a BEGIN that was held is sent, and one that was refused is forgotten. */
@@ -162,25 +157,18 @@ export class Session implements Owner, Opener, Home, Lender {
     if (link === undefined || !this.#isReady || this.#isGone || !link.isOpening) return
     const isRefused = link.status === 'E'
     link.flushBegin()
-    if (isRefused) this.#client._txStatus = link.status
-  }
-
-  #refusal(place: number, name: string): Error {
-    if (place === Refused.NAME_TAKEN) return nameTaken(name)
-    if (place === Refused.FULL) return new Error('Too many queries wait on this client')
-    if (place === Refused.CLOSED) return this.#client._notQueryable()
-    return new Error('A query has a zero byte in its text or name, or is too large')
+    if (isRefused) this.client._txStatus = link.status
   }
 
   status(code: number): void {
-    this.#client._txStatus = STATUS[code] ?? null
+    this.client._txStatus = STATUS[code] ?? null
   }
 
   lost(): Error {
     const lastWords = this.#lastWords
     this.#lastWords = undefined
     if (lastWords !== undefined) return lastWords
-    const why = this.#why ?? this.#client._terminated()
+    const why = this.#why ?? this.client._terminated()
     // The properties of a system's error as well.
     return Object.assign(new Error(why.message), why)
   }
@@ -190,7 +178,7 @@ export class Session implements Owner, Opener, Home, Lender {
   }
 
   ended(how: number): void {
-    const client = this.#client
+    const client = this.client
     this.#cancel?.answered()
     if (how !== 0 && !this.#isGone && this.#link) client._txStatus = this.#link.status
     if (this.#pending === 0 && client._queryable && !this.#isGone && !this.lending.isClosed) {
@@ -202,8 +190,8 @@ export class Session implements Owner, Opener, Home, Lender {
   // --- the transport ---
 
   opened(): void {
-    const client = this.#client
-    const { stream } = this.#connection
+    const client = this.client
+    const { stream } = this.connection
     try {
       const binding = client.enableChannelBinding ? channelBinding(stream) : undefined
       const secure = Boolean(client.ssl)
@@ -215,7 +203,7 @@ export class Session implements Owner, Opener, Home, Lender {
   }
 
   password(how: number): void {
-    findPassword(this.#client)
+    findPassword(this.client)
       .then((password) => this.#link?.givePassword(passwordFor(how, password)))
       .catch((error: Error) => this.#refuse(error))
   }
@@ -229,20 +217,20 @@ export class Session implements Owner, Opener, Home, Lender {
 
   failed(error: Error): void {
     this.#why = error
-    this.#client._handleErrorEvent(error)
+    this.client._handleErrorEvent(error)
   }
 
   gone(): void {
     const link = this.#link
     this.#isGone = true
-    guarded(() => this.#client._handleEnd())
+    guarded(() => this.client._handleEnd())
     for (const waiting of this.waiting.splice(0)) {
       waiting.stop()
       waiting.call.request.fail(this.lost(), 'NotSent')
     }
     link?.peerClosed()
     this.lending.lost()
-    process.nextTick(() => this.#client.emit('end'))
+    process.nextTick(() => this.client.emit('end'))
     // Whoever walks its records has come to the end by then.
     setImmediate(() => {
       this.#link = undefined
@@ -251,71 +239,43 @@ export class Session implements Owner, Opener, Home, Lender {
   }
 
   #refuse(error: Error): void {
-    this.#client._handleErrorEvent(error)
-    this.#connection.end()
+    this.client._handleErrorEvent(error)
+    this.connection.end()
   }
 
   /** Says goodbye when all is answered. */
   terminate(): void {
-    this.#connection._ending = true
+    this.connection._ending = true
     if (this.lending.isClosed) this.#isTerminating = true
     else if (this.#link !== undefined && this.#isReady) this.#link.terminate()
-    else this.#connection.end()
+    else this.connection.end()
   }
 
   // --- what belongs to no request ---
 
   ready(process: number, settings: string[]): void {
-    const client = this.#client
+    const client = this.client
     this.#isReady = true
     client.processID = process | 0
     client.secretKey = secretKeyIn(Buffer.concat(this.#greeting.splice(0)))
     client._txStatus = 'I'
     for (let i = 0; i + 1 < settings.length; i += 2) {
-      this.#parameter(settings[i] as string, settings[i + 1] as string)
+      this.parameter(settings[i] as string, settings[i + 1] as string)
     }
     this.reopened()
     client._handleReady()
   }
 
-  notice(start: number, end: number): void {
-    guarded((message) => this.#client.emit('notice', message), notice(start, end))
-  }
-
-  notification(start: number, end: number): void {
-    const message = readNotification(start, end)
-    guarded(() => this.#client.emit('notification', message))
-  }
-
-  parameterStatus(start: number, end: number): void {
-    const [name, value] = memory.text(start + 5, end - 1).split('\0')
-    this.#parameter(name ?? '', value ?? '')
-  }
-
-  #parameter(parameterName: string, parameterValue: string): void {
-    const length = 6 + Buffer.byteLength(parameterName) + Buffer.byteLength(parameterValue)
-    const message = { length, parameterName, parameterValue, name: 'parameterStatus' }
-    guarded(() => this.#connection.emit('parameterStatus', message))
-  }
-
-  full(): void {
-    if (this.#client.pipeline) guarded(() => this.#client.emit('pipelineFull'))
-  }
-
-  drained(): void {
-    if (this.#client.pipeline) guarded(() => this.#client.emit('pipelineDrain'))
-  }
-
   cancel(): void {
     if (this.#link === undefined) return
-    this.#cancel = new Cancel(this.#link, this.#connection, this.#client, (cancel) => {
+    this.#cancel = new Cancel(this.#link, this.connection, this.client, (cancel) => {
       if (this.#cancel === cancel) this.#cancel = undefined
     })
     this.#cancel.start()
   }
 
   astray(): void {
-    this.#client._queryable = false
+    this.client._queryable = false
     this.#link?.terminate()
   }
 
@@ -325,37 +285,22 @@ export class Session implements Owner, Opener, Home, Lender {
 
   closed(why: number, start: number, end: number): void {
     if (this.#isGone) return
-    const client = this.#client
+    const client = this.client
     if (why === Close.HOST) {
       // The goodbye is written by then.
-      setImmediate(() => this.#connection.end())
+      setImmediate(() => this.connection.end())
     } else if (why === Close.SERVER) {
       const error = databaseError(start, end)
       client._queryable = false
       if (!this.#isReady || this.#pending === 0) client._handleErrorEvent(error)
       else this.#lastWords = error
-      this.#connection.stream.end()
+      this.connection.stream.end()
     } else {
       this.#why = new Error(why === Close.STALLED ? STALLED : pgText(memory.text(start, end)))
       client._handleErrorEvent(this.#why)
-      this.#connection.stream.destroy()
+      this.connection.stream.destroy()
     }
   }
-}
-
-/** Fails a request that was not taken, when who called has what the call returns. */
-export function later(request: Request, error: unknown): void {
-  process.nextTick(failUnsent, request, error)
-}
-
-function failUnsent(request: Request, error: unknown): void {
-  request.fail(error, 'NotSent')
-}
-
-export function nameTaken(name: string): Error {
-  return new Error(
-    `Prepared statements must be unique - '${name}' was used for a different statement`,
-  )
 }
 
 function emitDrain(client: Life): void {

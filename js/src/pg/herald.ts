@@ -1,0 +1,46 @@
+import { memory } from '../engine/memory'
+import type { Connection } from './connect'
+import { notice } from './error'
+import type { Life } from './life'
+import { readNotification } from './messages'
+import { guarded } from './request'
+
+/** Tells a client's listeners what comes on its connection and belongs to no query. */
+export abstract class Herald {
+  protected constructor(
+    protected readonly client: Life,
+    protected readonly connection: Connection,
+  ) {}
+
+  emit(name: 'notice' | 'notification', message: object): void {
+    this.client.emit(name, message)
+  }
+
+  notice(start: number, end: number): void {
+    guarded((message) => this.client.emit('notice', message), notice(start, end))
+  }
+
+  notification(start: number, end: number): void {
+    const message = readNotification(start, end)
+    guarded(() => this.client.emit('notification', message))
+  }
+
+  parameterStatus(start: number, end: number): void {
+    const [name, value] = memory.text(start + 5, end - 1).split('\0')
+    this.parameter(name ?? '', value ?? '')
+  }
+
+  protected parameter(parameterName: string, parameterValue: string): void {
+    const length = 6 + Buffer.byteLength(parameterName) + Buffer.byteLength(parameterValue)
+    const message = { length, parameterName, parameterValue, name: 'parameterStatus' }
+    guarded(() => this.connection.emit('parameterStatus', message))
+  }
+
+  full(): void {
+    if (this.client.pipeline) guarded(() => this.client.emit('pipelineFull'))
+  }
+
+  drained(): void {
+    if (this.client.pipeline) guarded(() => this.client.emit('pipelineDrain'))
+  }
+}

@@ -1,0 +1,26 @@
+import { Refused } from '../engine/exports'
+import type { Life } from './life'
+import type { Request } from './request'
+
+/** Why the engine did not take a query: by what it said in place of a place in the queue. */
+export function refusal(client: Life, why: number, name: string): Error {
+  if (why === Refused.NAME_TAKEN) return nameTaken(name)
+  if (why === Refused.FULL) return new Error('Too many queries wait on this client')
+  if (why === Refused.CLOSED) return client._notQueryable()
+  return new Error('A query has a zero byte in its text or name, or is too large')
+}
+
+/** Fails a request that was not taken, when who called has what the call returns. */
+export function later(request: Request, error: unknown): void {
+  process.nextTick(failUnsent, request, error)
+}
+
+function failUnsent(request: Request, error: unknown): void {
+  request.fail(error, 'NotSent')
+}
+
+function nameTaken(name: string): Error {
+  return new Error(
+    `Prepared statements must be unique - '${name}' was used for a different statement`,
+  )
+}

@@ -13,9 +13,10 @@ help: ## this list
 setup: ## get what is missing: rustfmt, clippy, PostgreSQL servers, PgBouncer, Redis
 	@scripts/setup
 
-demo: ## see the round trips disappear, in tables and in target/demo/report.html; ARGS="--help" for options
-	@scripts/setup build server redis
+demo: ## see the round trips disappear, in tables and in target/demo/report.html, and for Node; ARGS="--help" for options
+	@scripts/setup build server redis js
 	@cargo run --quiet --release -p onetrip-cli -- demo --out target/demo $(ARGS)
+	@$(if $(ARGS),,scripts/demo-node)
 
 test: ## every check and test; the last line says how many passed
 	@scripts/test

@@ -1,5 +1,6 @@
 'use strict'
-// The sources as a few files: what a program loads is one read, and names stay as they are, so that stack traces read well.
+// The sources as a few files: what a program loads is one read, and names stay as they are, so that
+// stack traces read well.
 
 const { brotliCompressSync, constants } = require('node:zlib')
 const { existsSync, readFileSync } = require('node:fs')
@@ -10,7 +11,10 @@ const { minify } = require('./minify')
 const root = resolve(__dirname, '..')
 const source = join(root, 'src')
 
-/** These take long to load, and not every program needs them: each is loaded when a function of it is called first. */
+/**
+ * These take long to load, and not every program needs them: each is loaded when a function of it
+ * is called first.
+ */
 const LAZY = ['node:crypto', 'node:dns', 'node:os', 'node:tls', 'pg-connection-string']
 
 const common = {
@@ -30,19 +34,26 @@ const common = {
 /**
  * The engine and the drop-in, as one file that has what `src/pg` exports.
  *
- * `shared`: modules that other bundles use too, with the names that they export. Each is a field of what is exported, so
- * that there is one of it for the whole process.
+ * `shared`: modules that other bundles use too, with the names that they export. Each is a field of
+ * what is exported, so that there is one of it for the whole process.
  */
 async function bundleCore(shared) {
   const lines = ["export * from './pg'"]
   for (const [file, { field }] of shared) lines.push(`export * as ${field} from './${file}'`)
-  const stdin = { contents: lines.join('\n'), resolveDir: source, sourcefile: 'core.ts', loader: 'ts' }
+  const stdin = {
+    contents: lines.join('\n'),
+    resolveDir: source,
+    sourcefile: 'core.ts',
+    loader: 'ts',
+  }
   return output(await build({ ...common, stdin, plugins: [moduleElsewhere, lazily] }))
 }
 
 /** The modern face, which takes the engine and what else it uses of the core from there. */
 async function bundleFaces(entry, shared) {
-  return output(await build({ ...common, entryPoints: [entry], plugins: [lazily, fromCore(shared)] }))
+  return output(
+    await build({ ...common, entryPoints: [entry], plugins: [lazily, fromCore(shared)] }),
+  )
 }
 
 /** The modules of engine/ and pg/ that the files behind an entry import, with what they export. */
@@ -66,7 +77,12 @@ async function sharedWith(entry) {
 }
 
 async function exportsOf(file) {
-  const { metafile } = await build({ ...common, format: 'esm', entryPoints: [file], outfile: 'x.js' })
+  const { metafile } = await build({
+    ...common,
+    format: 'esm',
+    entryPoints: [file],
+    outfile: 'x.js',
+  })
   return metafile.outputs['x.js'].exports
 }
 
@@ -81,7 +97,10 @@ function compressedModule() {
   return brotliCompressSync(bytes, { params })
 }
 
-/** The same as JavaScript: a third larger, but no bundler and no server has to know of one more file. */
+/**
+ * The same as JavaScript: a third larger, but no bundler and no server has to know of one more
+ * file.
+ */
 function moduleInside(compressed) {
   return `'use strict'
 // The engine, compiled to WebAssembly and compressed; built of the sources in crates/.
@@ -121,7 +140,10 @@ function output({ outputFiles, metafile }) {
   return { text: `'use strict'\n${minify(text)}`, packages, exports }
 }
 
-/** Classes that name themselves are called by another name in a bundle, which would be seen where an object is printed. */
+/**
+ * Classes that name themselves are called by another name in a bundle, which would be seen where an
+ * object is printed.
+ */
 function named(text) {
   for (const [, name] of text.matchAll(/^var (\w+) = class _\1\b/gm)) {
     if (new RegExp(`[.#]_${name}\\b`).test(text)) throw new Error(`_${name} is a property, too`)
@@ -149,7 +171,9 @@ const lazily = {
     it.onResolve({ filter: new RegExp(`^(${LAZY.join('|')})$`) }, ({ path, namespace }) =>
       namespace === 'lazily' ? { path, external: true } : { path, namespace: 'lazily' },
     )
-    it.onLoad({ filter: /./, namespace: 'lazily' }, ({ path }) => ({ contents: lazyFunctions(path) }))
+    it.onLoad({ filter: /./, namespace: 'lazily' }, ({ path }) => ({
+      contents: lazyFunctions(path),
+    }))
   },
 }
 
@@ -170,7 +194,10 @@ function fromCore(shared) {
   return {
     name: 'from-core',
     setup(it) {
-      it.onResolve({ filter: /^\.\/core\.js$/, namespace: 'core' }, ({ path }) => ({ path, external: true }))
+      it.onResolve({ filter: /^\.\/core\.js$/, namespace: 'core' }, ({ path }) => ({
+        path,
+        external: true,
+      }))
       it.onResolve({ filter: /^\./ }, (args) => {
         const file = fileOf(args)
         if (!isOfCore(file)) return undefined

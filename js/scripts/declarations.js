@@ -1,6 +1,7 @@
 'use strict'
-// The declarations that users' programs are checked against: of those that the compiler writes only what can be reached from
-// what a package exports. What is behind it takes as much room again, and is nobody's business.
+// The declarations that users' programs are checked against: of those that the compiler writes only
+// what can be reached from what a package exports. What is behind it takes as much room again, and
+// is nobody's business.
 
 const { readFileSync } = require('node:fs')
 const ts = require('typescript')
@@ -29,7 +30,8 @@ function reachable(entries, options) {
   const isInner = (node) => {
     let inner = false
     const look = (it) => {
-      const symbol = ts.isIdentifier(it) && ts.isTypeReferenceNode(it.parent) && checker.getSymbolAtLocation(it)
+      const symbol =
+        ts.isIdentifier(it) && ts.isTypeReferenceNode(it.parent) && checker.getSymbolAtLocation(it)
       const target = symbol && resolved(symbol)
       const isType = target && target.flags & ts.SymbolFlags.Type & ~ts.SymbolFlags.TypeParameter
       if (isType && !exported.has(target) && target.declarations?.some(isOurs)) inner = true
@@ -41,7 +43,8 @@ function reachable(entries, options) {
 
   const useSymbol = (symbol) => {
     for (const node of symbol?.declarations ?? []) if (isOurs(node)) use(node)
-    if (symbol && symbol.flags & ts.SymbolFlags.Alias) useSymbol(checker.getImmediateAliasedSymbol(symbol))
+    if (symbol && symbol.flags & ts.SymbolFlags.Alias)
+      useSymbol(checker.getImmediateAliasedSymbol(symbol))
   }
 
   /** What is declared at the top of a file, or a name in one of its lists. */
@@ -64,7 +67,10 @@ function reachable(entries, options) {
   }
   const files = program.getSourceFiles().filter((it) => it.fileName.startsWith(folder))
   // `export *` names nothing: it stays where there is something behind it.
-  const texts = files.map((file) => [file.fileName, file.statements.map((it) => textOf(it, used, hidden)).join('')])
+  const texts = files.map((file) => [
+    file.fileName,
+    file.statements.map((it) => textOf(it, used, hidden)).join(''),
+  ])
   return new Map(texts.filter(([name, text]) => text.trim() !== '' || entries.includes(name)))
 }
 
@@ -80,7 +86,10 @@ function isListed(node) {
 }
 
 function isMemberOfClass(node) {
-  return ts.isConstructorDeclaration(node) || (ts.isMethodDeclaration(node) && ts.isClassDeclaration(node.parent))
+  return (
+    ts.isConstructorDeclaration(node) ||
+    (ts.isMethodDeclaration(node) && ts.isClassDeclaration(node.parent))
+  )
 }
 
 function textOf(statement, used, hidden) {

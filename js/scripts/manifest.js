@@ -9,12 +9,14 @@ const PG = '8.23'
 const PG_POOL = '3.14'
 
 /**
- * Instrumentation and ORMs look at the version of what they find as `pg` (`>=8.0.3 <9`), so that of onetrip-pg begins as pg's
- * does, and its last number is onetrip's version: 0.1.0 is 8.23.100, 1.2.3 is 8.23.10203.
+ * Instrumentation and ORMs look at the version of what they find as `pg` (`>=8.0.3 <9`), so that of
+ * onetrip-pg begins as pg's does, and its last number is onetrip's version: 0.1.0 is 8.23.100,
+ * 1.2.3 is 8.23.10203.
  */
 function versionOn(base) {
   const [major, minor, patch] = own.version.split('.').map(Number)
-  if (![major, minor, patch].every((it) => it >= 0 && it < 100)) throw new Error(`version ${own.version}?`)
+  if (![major, minor, patch].every((it) => it >= 0 && it < 100))
+    throw new Error(`version ${own.version}?`)
   return `${base}.${major * 10_000 + minor * 100 + patch}`
 }
 
@@ -64,7 +66,13 @@ function onetripPg(dependencies) {
 
 /** As if it had come from npm: instrumentation of pools looks for this name and at its version. */
 function pgPool() {
-  return { name: 'pg-pool', version: versionOn(PG_POOL), license: own.license, main: './index.js', private: true }
+  return {
+    name: 'pg-pool',
+    version: versionOn(PG_POOL),
+    license: own.license,
+    main: './index.js',
+    private: true,
+  }
 }
 
 function entry(esm, cjs) {

@@ -1,7 +1,7 @@
 'use strict'
-// Less to read for a machine, and no less for a person who looks at a stack trace: blanks go, and variables within functions get
-// short names. Functions, classes and methods keep theirs, private ones too: where all of a name is put back, nothing clashes that
-// did not before.
+// Less to read for a machine, and no less for a person who looks at a stack trace: blanks go, and
+// variables within functions get short names. Functions, classes and methods keep theirs, private
+// ones too: where all of a name is put back, nothing clashes that did not before.
 
 const { transformSync } = require('esbuild')
 
@@ -33,7 +33,10 @@ function minify(text) {
   return lines.join('\n')
 }
 
-/** The numbers of a segment of a source map: base 64, five bits a character, the sign in the lowest bit. */
+/**
+ * The numbers of a segment of a source map: base 64, five bits a character, the sign in the lowest
+ * bit.
+ */
 function numbersOf(segment) {
   const numbers = []
   let value = 0
@@ -50,7 +53,8 @@ function numbersOf(segment) {
 }
 
 /** A class, a function, a private method, or a private field that is a function. */
-const NAMED = /\b(?:class|function\*?) (\w+)|^ +(?:async |static |get |set |\*)*(#\w+)(?:\(.*\) \{$| = .*=>)/gm
+const NAMED =
+  /\b(?:class|function\*?) (\w+)|^ +(?:async |static |get |set |\*)*(#\w+)(?:\(.*\) \{$| = .*=>)/gm
 
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
 

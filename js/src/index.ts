@@ -1,5 +1,6 @@
 /**
- * PostgreSQL and Redis without waiting for round trips. What was written for `pg` finds itself in `onetrip/pg`.
+ * PostgreSQL and Redis without waiting for round trips. What was written for `pg` finds itself in
+ * `onetrip/pg`.
  *
  * @module onetrip
  */

@@ -11,7 +11,10 @@ import { transform } from 'esbuild'
 import { Client } from '../src/pg'
 import { Project, pack, root } from './package-project'
 
-/** The examples of what users read, run as they stand: each is a module in a project that has the packages. */
+/**
+ * The examples of what users read, run as they stand: each is a module in a project that has the
+ * packages.
+ */
 const FILES = ['README.md', '../docs/node.md']
 
 const LIMIT = { timeout: 120_000 }
@@ -61,13 +64,19 @@ for (const file of FILES) {
   const text = readFileSync(join(root, file), 'utf8')
   for (const { heading, language, code } of examplesOf(text)) {
     test(`the example of ${file} under "${heading}" runs`, LIMIT, async (context) => {
-      if (code.includes('redis(') && environment['REDIS_URL'] === '') return context.skip('no redis-server here')
+      if (code.includes('redis(') && environment['REDIS_URL'] === '')
+        return context.skip('no redis-server here')
       const name = `example-${file.replace(/\W/g, '-')}-${heading.replace(/\W/g, '-')}`
       const module = /^import /m.test(code)
-      const source = await transform(code, { loader: language as 'ts', target: 'node20', format: module ? 'esm' : 'cjs' })
+      const source = await transform(code, {
+        loader: language as 'ts',
+        target: 'node20',
+        format: module ? 'esm' : 'cjs',
+      })
       const path = project.write(`${name}${module ? '.mjs' : '.cjs'}`, source.code)
       const printed = await project.node([path], environment)
-      for (const expected of expectedOf(code)) assert.ok(printed.includes(expected), `${expected}: ${printed}`)
+      for (const expected of expectedOf(code))
+        assert.ok(printed.includes(expected), `${expected}: ${printed}`)
     })
   }
 }
@@ -82,7 +91,9 @@ interface Example {
 function examplesOf(text: string): Example[] {
   const examples: Example[] = []
   let heading = ''
-  for (const [, title, language, mark, code] of text.matchAll(/^#+ (.*)$|^```(\w+)(.*)\n([^]*?)^```$/gm)) {
+  for (const [, title, language, mark, code] of text.matchAll(
+    /^#+ (.*)$|^```(\w+)(.*)\n([^]*?)^```$/gm,
+  )) {
     if (title !== undefined) heading = title
     else if (/^[jt]s$/.test(language ?? '') && mark?.trim() !== 'no-run') {
       examples.push({ heading, language: language as string, code: code as string })
@@ -93,15 +104,24 @@ function examplesOf(text: string): Example[] {
 
 /** What stands behind a `console.log` is what it prints. */
 function expectedOf(code: string): string[] {
-  return Array.from(code.matchAll(/console\.log\(.*\) *\}?\)? *\/\/ (.*)$/gm), ([, text]) => text as string).flatMap((text) => text.split(', '))
+  return Array.from(
+    code.matchAll(/console\.log\(.*\) *\}?\)? *\/\/ (.*)$/gm),
+    ([, text]) => text as string,
+  ).flatMap((text) => text.split(', '))
 }
 
 /** Starts a server for the time of these tests; the empty text where there is none to start. */
 async function redis(): Promise<string> {
-  const program = [process.env['ONETRIP_REDIS_SERVER'] ?? '', '/usr/bin/redis-server', '/usr/bin/valkey-server'].find(existsSync)
+  const program = [
+    process.env['ONETRIP_REDIS_SERVER'] ?? '',
+    '/usr/bin/redis-server',
+    '/usr/bin/valkey-server',
+  ].find(existsSync)
   if (program === undefined) return ''
   const port = await freePort()
-  server = spawn(program, ['--port', String(port), '--save', '', '--bind', '127.0.0.1'], { stdio: ['ignore', 'pipe', 'ignore'] })
+  server = spawn(program, ['--port', String(port), '--save', '', '--bind', '127.0.0.1'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
   for await (const chunk of server.stdout as NodeJS.ReadableStream) {
     if (String(chunk).includes('Ready to accept connections')) break
   }

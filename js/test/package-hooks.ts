@@ -7,8 +7,9 @@ const url = JSON.stringify(process.env['ONETRIP_TEST_POSTGRES'] ?? '')
 const LIMIT = { timeout: 120_000 }
 
 /**
- * Tells by its path of each file that is loaded, as the hooks of instrumentation do: `on(name, change)`, where a name is that
- * of a package for what it exports, or that of a package and the path of a file in it.
+ * Tells by its path of each file that is loaded, as the hooks of instrumentation do: `on(name,
+ * change)`, where a name is that of a package for what it exports, or that of a package and the
+ * path of a file in it.
  */
 const HOOKS = `
   const { Module } = require('node:module')
@@ -79,7 +80,8 @@ const WAYS: { [who: string]: string } = {
 export function instrumented(project: Project): void {
   for (const [index, [who, hooks]] of Object.entries(WAYS).entries()) {
     test(`instrumentation of ${who} sees the same calls as on pg`, LIMIT, async () => {
-      const program = (pg: string): string => `${HOOKS}\n${hooks}\nconst pg = require(${pg})\n${PROGRAM}`
+      const program = (pg: string): string =>
+        `${HOOKS}\n${hooks}\nconst pg = require(${pg})\n${PROGRAM}`
       const ours = await project.run(`hooks-${index}.js`, program("'pg'"))
       const real = JSON.stringify(require.resolve('pg'))
       const theirs = await project.run(`hooks-${index}-pg.js`, program(real))
@@ -87,10 +89,13 @@ export function instrumented(project: Project): void {
     })
   }
 
-  test('a class that takes the place of the one in a file is the one that is exported', LIMIT, async () => {
-    const seen = await project.run(
-      'replaced.js',
-      `const file = require.resolve('pg/lib/client')
+  test(
+    'a class that takes the place of the one in a file is the one that is exported',
+    LIMIT,
+    async () => {
+      const seen = await project.run(
+        'replaced.js',
+        `const file = require.resolve('pg/lib/client')
       class Mine extends require(file) {}
       require.cache[file].exports = Mine
       const pg = require('pg')
@@ -101,7 +106,8 @@ export function instrumented(project: Project): void {
         await pool.end()
         console.log(JSON.stringify([pg.Client === Mine, isMine]))
       })`,
-    )
-    assert.deepEqual(seen, [true, true])
-  })
+      )
+      assert.deepEqual(seen, [true, true])
+    },
+  )
 }

@@ -59,7 +59,11 @@ export class Project {
   }
 
   async node(parameters: string[], environment: { [name: string]: string } = {}): Promise<string> {
-    const options = { cwd: this.folder, timeout: TIMEOUT_MS, env: { ...process.env, ...environment } }
+    const options = {
+      cwd: this.folder,
+      timeout: TIMEOUT_MS,
+      env: { ...process.env, ...environment },
+    }
     const { stdout } = await run(process.execPath, parameters, options)
     return stdout
   }
@@ -77,7 +81,14 @@ export async function pack(project: Project): Promise<{ [name: string]: string }
   await project.node([join(root, 'scripts/packages'), out])
   const tarballs: { [name: string]: string } = {}
   for (const name of ['onetrip', 'onetrip-pg']) {
-    const parameters = ['pack', '--offline', '--json', '--loglevel=error', '--pack-destination', out]
+    const parameters = [
+      'pack',
+      '--offline',
+      '--json',
+      '--loglevel=error',
+      '--pack-destination',
+      out,
+    ]
     const { stdout } = await run('npm', parameters, { cwd: join(out, name), timeout: TIMEOUT_MS })
     const [packed] = JSON.parse(stdout) as { filename: string }[]
     tarballs[name] = join(out, packed?.filename ?? '')

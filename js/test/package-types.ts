@@ -94,10 +94,20 @@ export const query = async (): Promise<number> => {
 }
 `
 
-const OPTIONS = ['--strict', '--noEmit', '--exactOptionalPropertyTypes', '--skipLibCheck', '--target', 'es2022']
+const OPTIONS = [
+  '--strict',
+  '--noEmit',
+  '--exactOptionalPropertyTypes',
+  '--skipLibCheck',
+  '--target',
+  'es2022',
+]
 const LIBRARIES = ['--lib', 'es2023,esnext.disposable', '--types', 'node']
 
-/** Ways to find a package, and what its files end with: one asks for what is imported, the other for what is required. */
+/**
+ * Ways to find a package, and what its files end with: one asks for what is imported, the other for
+ * what is required.
+ */
 const RESOLVERS: { [way: string]: string[] } = {
   nodenext: ['.ts', '.mts'],
   bundler: ['.ts'],
@@ -107,19 +117,36 @@ const RESOLVERS: { [way: string]: string[] } = {
 export function typed(project: Project): void {
   const compiler = join(root, 'node_modules/typescript/bin/tsc')
   for (const [way, endings] of Object.entries(RESOLVERS)) {
-    test(`programs that were written for the types of pg compile with ours (${way})`, LIMIT, async () => {
-      const files: string[] = []
-      for (const name of ['pg', 'onetrip/pg']) {
-        const put = (file: string, text: string): void => {
-          files.push(project.write(`${way}-${name.replace('/', '-')}-${file}`, text.replaceAll('PACKAGE', name)))
+    test(
+      `programs that were written for the types of pg compile with ours (${way})`,
+      LIMIT,
+      async () => {
+        const files: string[] = []
+        for (const name of ['pg', 'onetrip/pg']) {
+          const put = (file: string, text: string): void => {
+            files.push(
+              project.write(
+                `${way}-${name.replace('/', '-')}-${file}`,
+                text.replaceAll('PACKAGE', name),
+              ),
+            )
+          }
+          for (const ending of endings) put(`names${ending}`, PROGRAM)
+          put(`default${endings.at(-1)}`, BY_DEFAULT)
         }
-        for (const ending of endings) put(`names${ending}`, PROGRAM)
-        put(`default${endings.at(-1)}`, BY_DEFAULT)
-      }
-      const module = way === 'bundler' ? 'esnext' : way
-      const parameters = [...OPTIONS, ...LIBRARIES, '--module', module, '--moduleResolution', way, ...files]
-      assert.equal(await compile(parameters), '')
-    })
+        const module = way === 'bundler' ? 'esnext' : way
+        const parameters = [
+          ...OPTIONS,
+          ...LIBRARIES,
+          '--module',
+          module,
+          '--moduleResolution',
+          way,
+          ...files,
+        ]
+        assert.equal(await compile(parameters), '')
+      },
+    )
   }
 
   async function compile(parameters: string[]): Promise<string> {

@@ -55,7 +55,10 @@ for (const name of ['onetrip', 'pg'] as const) {
     assert.deepEqual([scripts, gypfile], [undefined, undefined])
     assert.deepEqual([engines, license], [{ node: '>=20' }, 'MIT'])
     assert.ok(files.includes('LICENSE') && files.includes('README.md'), files.join(' '))
-    assert.deepEqual(files.filter((file) => /\.(node|map|gyp|ts)$/.test(file) && !/\.d\.m?ts$/.test(file)), [])
+    assert.deepEqual(
+      files.filter((file) => /\.(node|map|gyp|ts)$/.test(file) && !/\.d\.m?ts$/.test(file)),
+      [],
+    )
   })
 
   test(`every path that the package ${name} exports is there`, LIMIT, () => {
@@ -70,33 +73,52 @@ test('the version of the alias begins as that of pg, for those who look at it', 
   const real = require('pg/package.json') as Manifest
   assert.deepEqual(version.split('.').slice(0, 2), real.version.split('.').slice(0, 2))
   assert.ok(Number(version.split('.')[2]) >= 100)
-  assert.equal(await project.run('version.js', "console.log(JSON.stringify(require('pg/package.json').version))"), version)
+  assert.equal(
+    await project.run(
+      'version.js',
+      "console.log(JSON.stringify(require('pg/package.json').version))",
+    ),
+    version,
+  )
 })
 
 test('the module in a package is the committed one', LIMIT, async () => {
   const text = "const { moduleBytes } = require('./node_modules/pg/lib/module')\n"
   const hash = "require('crypto').createHash('sha256').update(moduleBytes()).digest('hex')"
   const [, committed] = readFileSync(join(root, 'wasm/onetrip.wasm.origin'), 'utf8').split('\n')
-  assert.equal(await project.run('module.js', `${text}console.log(JSON.stringify(${hash}))`), committed)
+  assert.equal(
+    await project.run('module.js', `${text}console.log(JSON.stringify(${hash}))`),
+    committed,
+  )
 })
 
 // --- by what paths it is loaded ---
 
-test('what pg exports is exported in the same order, and its classes have the same names', LIMIT, async () => {
-  const look = `
+test(
+  'what pg exports is exported in the same order, and its classes have the same names',
+  LIMIT,
+  async () => {
+    const look = `
     const names = Object.keys(pg).map((key) => [key, typeof pg[key], pg[key].name])
     const classes = ['Client', 'Pool', 'Query', 'Connection', 'Result', 'TypeOverrides', 'DatabaseError']
     console.log(JSON.stringify([names, classes.map((key) => pg[key].name), pg.native, Object.keys(pg.utils),
       Object.keys(pg.defaults), Object.getOwnPropertyDescriptor(pg, 'Client')?.writable]))`
-  const ours = await project.run('names.js', `const pg = require('pg')${look}`)
-  const theirs = await project.run('names-pg.js', `const pg = require(${JSON.stringify(require.resolve('pg'))})${look}`)
-  assert.deepEqual(ours, theirs)
-})
+    const ours = await project.run('names.js', `const pg = require('pg')${look}`)
+    const theirs = await project.run(
+      'names-pg.js',
+      `const pg = require(${JSON.stringify(require.resolve('pg'))})${look}`,
+    )
+    assert.deepEqual(ours, theirs)
+  },
+)
 
-test('the files of pg that others load are there, and are what the package exports', LIMIT, async () => {
-  const seen = await project.run(
-    'paths.js',
-    `const pg = require('pg')
+test(
+  'the files of pg that others load are there, and are what the package exports',
+  LIMIT,
+  async () => {
+    const seen = await project.run(
+      'paths.js',
+      `const pg = require('pg')
     const same = []
     for (const [path, value] of [
       ['pg/lib', pg], ['pg/lib/index.js', pg], ['pg/lib/client', pg.Client], ['pg/lib/client.js', pg.Client],
@@ -112,19 +134,23 @@ test('the files of pg that others load are there, and are what the package expor
       try { require(path) } catch (error) { same.push([path, error.code]) }
     }
     console.log(JSON.stringify(same.filter(([, it]) => it !== true)))`,
-  )
-  assert.deepEqual(seen, [
-    // No more does pg have it.
-    ['pg/lib', 'ERR_PACKAGE_PATH_NOT_EXPORTED'],
-    ['pg/lib/native', 'MODULE_NOT_FOUND'],
-    ['pg/lib/native/client.js', 'MODULE_NOT_FOUND'],
-  ])
-})
+    )
+    assert.deepEqual(seen, [
+      // No more does pg have it.
+      ['pg/lib', 'ERR_PACKAGE_PATH_NOT_EXPORTED'],
+      ['pg/lib/native', 'MODULE_NOT_FOUND'],
+      ['pg/lib/native/client.js', 'MODULE_NOT_FOUND'],
+    ])
+  },
+)
 
 for (const name of ['pg', 'onetrip/pg']) {
   test(`a module imports from ${name} what a script requires`, LIMIT, async () => {
     const theirs = `import * as all from ${JSON.stringify(join(root, 'node_modules/pg/esm/index.mjs'))}`
-    const keys = await project.run('keys.mjs', `${theirs}\nconsole.log(JSON.stringify(Object.keys(all)))`)
+    const keys = await project.run(
+      'keys.mjs',
+      `${theirs}\nconsole.log(JSON.stringify(Object.keys(all)))`,
+    )
     const names = JSON.stringify((keys as string[]).filter((it) => it !== 'default'))
     const seen = await project.run(
       'import.mjs',
@@ -143,23 +169,31 @@ for (const name of ['pg', 'onetrip/pg']) {
 }
 
 test('a cursor from npm finds the files of pg that it loads', LIMIT, async () => {
-  // Its own files are elsewhere, where the real pg is beside it; so it is loaded as if it were here.
+  // Its own files are elsewhere, where the real pg is beside it; so it is loaded as if it were
+  // here.
   const text = readFileSync(require.resolve('pg-cursor'), 'utf8')
   project.write('cursor.js', text)
-  assert.equal(await project.run('cursors.js', "console.log(JSON.stringify(require('./cursor.js').name))"), 'Cursor')
+  assert.equal(
+    await project.run('cursors.js', "console.log(JSON.stringify(require('./cursor.js').name))"),
+    'Cursor',
+  )
 })
 
 test('what is not there is said by name when it is needed', LIMIT, async () => {
-  const text = "try { require('onetrip/lib/core') } catch (error) { console.log(JSON.stringify(error.code)) }"
+  const text =
+    "try { require('onetrip/lib/core') } catch (error) { console.log(JSON.stringify(error.code)) }"
   assert.equal(await project.run('inside.js', text), 'ERR_PACKAGE_PATH_NOT_EXPORTED')
 })
 
 // --- what loading costs, and what is said where it can't work ---
 
-test('what loads the drop-in loads neither TLS nor the engine before there is a client', LIMIT, async () => {
-  const seen = await project.run(
-    'load.js',
-    `const pg = require('pg')
+test(
+  'what loads the drop-in loads neither TLS nor the engine before there is a client',
+  LIMIT,
+  async () => {
+    const seen = await project.run(
+      'load.js',
+      `const pg = require('pg')
     const loaded = () => [
       Object.keys(require.cache).some((file) => file.endsWith('module.js')),
       ['tls', 'dns', 'zlib'].filter((name) => process.moduleLoadList.includes('NativeModule ' + name)),
@@ -167,12 +201,13 @@ test('what loads the drop-in loads neither TLS nor the engine before there is a 
     const before = loaded()
     new pg.Pool()
     console.log(JSON.stringify([before, loaded()]))`,
-  )
-  assert.deepEqual(seen, [
-    [false, []],
-    [true, ['zlib']],
-  ])
-})
+    )
+    assert.deepEqual(seen, [
+      [false, []],
+      [true, ['zlib']],
+    ])
+  },
+)
 
 test('a program with the drop-in in its bundle runs without the package', LIMIT, async () => {
   const text = `require('pg').Client.prototype
@@ -182,32 +217,45 @@ test('a program with the drop-in in its bundle runs without the package', LIMIT,
       console.log(JSON.stringify(rows))
     })`
   const outfile = join(project.folder, 'packages/bundled.js')
-  await bundle({ entryPoints: [project.write('to-bundle.js', text)], bundle: true, platform: 'node', outfile })
+  await bundle({
+    entryPoints: [project.write('to-bundle.js', text)],
+    bundle: true,
+    platform: 'node',
+    outfile,
+  })
   assert.deepEqual(JSON.parse(await project.node([outfile])), [{ one: 1 }])
 })
 
-test('without its engine beside it onetrip says what is missing, and what to do', LIMIT, async () => {
-  const seen = await project.run(
-    'missing.js',
-    `const fs = require('fs')
+test(
+  'without its engine beside it onetrip says what is missing, and what to do',
+  LIMIT,
+  async () => {
+    const seen = await project.run(
+      'missing.js',
+      `const fs = require('fs')
     const read = fs.readFileSync
     fs.readFileSync = (file, ...how) => read(String(file).endsWith('.br') ? '/nowhere' : file, ...how)
     try { new (require('onetrip/pg').Pool)() } catch ({ message, cause }) {
       console.log(JSON.stringify([message, cause.code]))
     }`,
-  )
-  const [message, code] = seen as [string, string]
-  assert.match(message, /does not find .*onetrip\.wasm\.br: a bundler has to/)
-  assert.equal(code, 'ENOENT')
-})
+    )
+    const [message, code] = seen as [string, string]
+    assert.match(message, /does not find .*onetrip\.wasm\.br: a bundler has to/)
+    assert.equal(code, 'ENOENT')
+  },
+)
 
-test('without WebAssembly the drop-in loads, and a client says what is missing', LIMIT, async () => {
-  const file = project.write(
-    'jitless.js',
-    "try { new (require('pg').Pool)() } catch ({ message }) { console.log(message) }",
-  )
-  assert.match(await project.node(['--jitless', file]), /needs WebAssembly/)
-})
+test(
+  'without WebAssembly the drop-in loads, and a client says what is missing',
+  LIMIT,
+  async () => {
+    const file = project.write(
+      'jitless.js',
+      "try { new (require('pg').Pool)() } catch ({ message }) { console.log(message) }",
+    )
+    assert.match(await project.node(['--jitless', file]), /needs WebAssembly/)
+  },
+)
 
 instrumented(project)
 typed(project)

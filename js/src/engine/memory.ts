@@ -3,14 +3,14 @@ import { moduleBytes } from './module'
 import { textReader } from './text'
 
 /**
- * The module and views of its memory. There is one for the whole process: connections have nothing in common but
- * the memory that they lie in.
+ * The module and views of its memory. There is one for the whole process: connections have nothing
+ * in common but the memory that they lie in.
  *
- * It is compiled when the first connection or pool asks for `engine`, so that programs which only load this package,
- * as tests and tools do, don't wait for it.
+ * It is compiled when the first connection or pool asks for `engine`, so that programs which only
+ * load this package, as tests and tools do, don't wait for it.
  *
- * Memory grows, and then all views are views of nothing. So they are looked up here after each call that may
- * allocate, and never kept.
+ * Memory grows, and then all views are views of nothing. So they are looked up here after each call
+ * that may allocate, and never kept.
  */
 class Memory {
   /** The memory, for texts. */

@@ -5,9 +5,9 @@ export type ReadText = (bytes: Uint8Array, start: number, length: number) => str
 const SHORT = 24
 
 /**
- * Makes a reader: short texts of ASCII are made of their characters at once, which takes a third of the time of a call
- * into Node. That needs a place in the program for each length; where programs may not make code, Node does it all, as it
- * does for texts that are longer or not ASCII.
+ * Makes a reader: short texts of ASCII are made of their characters at once, which takes a third of
+ * the time of a call into Node. That needs a place in the program for each length; where programs
+ * may not make code, Node does it all, as it does for texts that are longer or not ASCII.
  */
 export function textReader(byNode: ReadText): ReadText {
   let code = 'switch (length) { case 0: return "";\n'
@@ -19,7 +19,11 @@ export function textReader(byNode: ReadText): ReadText {
   }
   code += '} return byNode(bytes, start, length)'
   try {
-    const make = new Function('characters', 'byNode', `return (bytes, start, length) => { ${code} }`)
+    const make = new Function(
+      'characters',
+      'byNode',
+      `return (bytes, start, length) => { ${code} }`,
+    )
     return make(String.fromCharCode, byNode) as ReadText
   } catch {
     return byNode

@@ -8,7 +8,10 @@ export interface CustomTypesConfig {
   getTypeParser(oid: number, format?: 'text' | 'binary'): any
 }
 
-/** Where to connect and as whom, and how. What is not here comes from the environment (`PGHOST` and so on), or is the default. */
+/**
+ * Where to connect and as whom, and how. What is not here comes from the environment (`PGHOST` and
+ * so on), or is the default.
+ */
 export interface ClientConfig {
   user?: string | undefined
   database?: string | undefined
@@ -48,7 +51,10 @@ export interface ClientConfig {
   types?: CustomTypesConfig | undefined
   /** Results in binary form, unless a query says otherwise. */
   binary?: boolean | undefined
-  /** Queries are sent at once, without waiting for those before them. Each fails alone. Default false. */
+  /**
+   * Queries are sent at once, without waiting for those before them. Each fails alone. Default
+   * false.
+   */
   pipeline?: boolean | undefined
   /** Another name for it. */
   pipelineMode?: boolean | undefined
@@ -65,14 +71,20 @@ export interface ClientConfig {
 /** Another name for it. */
 export type ConnectionConfig = ClientConfig
 
-/** What holds where a configuration says nothing. Fields may be assigned; they hold for what is made after. */
+/**
+ * What holds where a configuration says nothing. Fields may be assigned; they hold for what is made
+ * after.
+ */
 export interface Defaults extends ClientConfig {
   max?: number | undefined
   idleTimeoutMillis?: number | undefined
   rows?: number | undefined
   /** Dates as parameters are sent in UTC instead of local time with its offset. */
   parseInputDatesAsUTC?: boolean | undefined
-  /** `true`: int8 and arrays of it become numbers, in the whole process; `false`: texts again. Can't be read. */
+  /**
+   * `true`: int8 and arrays of it become numbers, in the whole process; `false`: texts again. Can't
+   * be read.
+   */
   parseInt8?: boolean | undefined
 }
 
@@ -90,7 +102,9 @@ export interface PoolConfig extends ClientConfig {
   maxLifetimeSeconds?: number | undefined
   /** Whether the process may end while clients are idle. Default false. */
   allowExitOnIdle?: boolean | undefined
-  /** Called with each new client before it is lent; what it rejects with is the error of the caller. */
+  /**
+   * Called with each new client before it is lent; what it rejects with is the error of the caller.
+   */
   onConnect?: ((client: PoolClient) => void | Promise<void>) | undefined
   /** Called with each new client; an error makes the pool close it. */
   verify?: ((client: PoolClient, done: (error?: Error) => void) => void) | undefined

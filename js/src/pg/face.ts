@@ -1,8 +1,9 @@
 /**
  * A drop-in for `pg`: its surface, as programs that were written for it use it.
  *
- * These declarations are what users' programs are checked against; what they declare is in the files beside this one. Rows
- * and values are `any` where nobody said otherwise, for so do programs expect them that were checked against the types of pg.
+ * These declarations are what users' programs are checked against; what they declare is in the
+ * files beside this one. Rows and values are `any` where nobody said otherwise, for so do programs
+ * expect them that were checked against the types of pg.
  *
  * @module pg
  */
@@ -22,116 +23,17 @@ import type {
   QueryConfigValues,
   Submittable,
 } from './face-config'
+import type {
+  NoticeMessage,
+  Notification,
+  QueryArrayResult,
+  QueryResult,
+  QueryResultRow,
+  ResultBuilder,
+} from './face-result'
 
 export type * from './face-config'
-
-/** What is known of the effect of a request that failed: no byte of it was sent; the server answered that it had none; it had its effect and only the answer could not be read; or nobody knows. */
-export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
-
-/** An error of a query says what is known of its effect. */
-export type QueryError = Error & { outcome?: Outcome }
-
-/** A column of a result. */
-export interface FieldDef {
-  name: string
-  /** 0 where it is no column of a table; so is `columnID`. */
-  tableID: number
-  columnID: number
-  dataTypeID: number
-  /** Negative for types of no fixed size. */
-  dataTypeSize: number
-  dataTypeModifier: number
-  format: string
-}
-
-/** What came of a statement, but for the rows. */
-export interface QueryResultBase {
-  /** The first word of what the server reports: `SELECT`, `INSERT`, … */
-  command: string
-  /** Rows that were returned or changed; null where the server counts none. */
-  rowCount: number | null
-  oid: number
-  fields: FieldDef[]
-}
-
-/** A row by the names of its columns. */
-export interface QueryResultRow {
-  [column: string]: any
-}
-
-/** What came of a statement. A text of several statements without values gives an array of these. */
-export interface QueryResult<R extends QueryResultRow = any> extends QueryResultBase {
-  rows: R[]
-}
-
-/** The same with rows as arrays. */
-export interface QueryArrayResult<R extends any[] = any[]> extends QueryResultBase {
-  rows: R[]
-}
-
-/** A result that is filled row by row. */
-export interface ResultBuilder<R extends QueryResultRow = any> extends QueryResult<R> {
-  addRow(row: R): void
-}
-
-/** What NOTIFY says. */
-export interface Notification {
-  processId: number
-  channel: string
-  payload?: string | undefined
-}
-
-/** What the server says of an error or a notice. */
-export interface NoticeOrError {
-  message: string | undefined
-  severity: string | undefined
-  /** The SQLSTATE. */
-  code: string | undefined
-  detail: string | undefined
-  hint: string | undefined
-  position: string | undefined
-  internalPosition: string | undefined
-  internalQuery: string | undefined
-  where: string | undefined
-  schema: string | undefined
-  table: string | undefined
-  column: string | undefined
-  dataType: string | undefined
-  constraint: string | undefined
-  file: string | undefined
-  line: string | undefined
-  routine: string | undefined
-}
-
-/** What the server says beside results. */
-export interface NoticeMessage extends NoticeOrError {
-  readonly name: 'notice'
-  readonly length: number
-}
-
-/** An error that the server reported. */
-export declare class DatabaseError extends Error implements NoticeOrError {
-  constructor(message: string, length: number, name: string)
-  readonly length: number
-  severity: string | undefined
-  code: string | undefined
-  detail: string | undefined
-  hint: string | undefined
-  position: string | undefined
-  internalPosition: string | undefined
-  internalQuery: string | undefined
-  where: string | undefined
-  schema: string | undefined
-  table: string | undefined
-  column: string | undefined
-  dataType: string | undefined
-  constraint: string | undefined
-  file: string | undefined
-  line: string | undefined
-  routine: string | undefined
-  /** What is known of the effect of the query that failed. Not there where there was no query. */
-  outcome?: Outcome
-}
+export * from './face-result'
 
 /**
  * The way to a server: a socket, and TLS on it.
@@ -165,10 +67,12 @@ export declare class ClientBase extends EventEmitter {
   connect(callback: (error: Error | null) => void): void
 
   /**
-   * Runs a query: a text with values, a configuration, or an object that runs itself, which is returned.
+   * Runs a query: a text with values, a configuration, or an object that runs itself, which is
+   * returned.
    *
-   * Without values a text may have several statements; what comes is then an array of results. It fails with a
-   * `DatabaseError` if the server refuses it. Each error has an `outcome`, which says what is known of its effect.
+   * Without values a text may have several statements; what comes is then an array of results. It
+   * fails with a `DatabaseError` if the server refuses it. Each error has an `outcome`, which says
+   * what is known of its effect.
    */
   query<T extends Submittable>(query: T): T
   query<R extends any[] = any[], I = any[]>(
@@ -202,7 +106,10 @@ export declare class ClientBase extends EventEmitter {
   /** Quotes a text as a literal. Values as parameters are safer. */
   escapeLiteral(text: string): string
 
-  on(event: 'drain' | 'end' | 'connect' | 'pipelineFull' | 'pipelineDrain', listener: () => void): this
+  on(
+    event: 'drain' | 'end' | 'connect' | 'pipelineFull' | 'pipelineDrain',
+    listener: () => void,
+  ): this
   on(event: 'error', listener: (error: Error) => void): this
   on(event: 'notice', listener: (notice: NoticeMessage) => void): this
   on(event: 'notification', listener: (message: Notification) => void): this
@@ -212,12 +119,16 @@ export declare class ClientBase extends EventEmitter {
 /**
  * One connection to a server.
  *
- * Emits `connect`, `end`, `error` (the connection failed; queries tell of their own errors), `notice`, `notification`,
- * and `drain` when no query waits for an answer. When it pipelines, also `pipelineFull` when a query has to wait for room
- * and, once for each of these, `pipelineDrain` when none waits and less than three quarters of the room is taken.
+ * Emits `connect`, `end`, `error` (the connection failed; queries tell of their own errors),
+ * `notice`, `notification`, and `drain` when no query waits for an answer. When it pipelines, also
+ * `pipelineFull` when a query has to wait for room and, once for each of these, `pipelineDrain`
+ * when none waits and less than three quarters of the room is taken.
  */
 export declare class Client extends ClientBase {
-  /** Ends a query of a client early: it is not sent, or the server is asked to cancel it if that harms no other. */
+  /**
+   * Ends a query of a client early: it is not sent, or the server is asked to cancel it if that
+   * harms no other.
+   */
   cancel(client: ClientBase, query: Query): void
   /** Ends the connection. A client that pipelines answers what it was asked before. */
   end(): Promise<void>
@@ -239,8 +150,9 @@ export type Release = (error?: Error | boolean) => void
 /**
  * Clients that are lent to callers and come back.
  *
- * Emits `connect` for each new client, `acquire` and `release` when one is lent and comes back, `remove` when one is
- * closed, and `error` when an idle one fails: with nobody listening, that is a warning.
+ * Emits `connect` for each new client, `acquire` and `release` when one is lent and comes back,
+ * `remove` when one is closed, and `error` when an idle one fails: with nobody listening, that is a
+ * warning.
  */
 export declare class Pool extends EventEmitter {
   constructor(config?: PoolConfig)
@@ -266,7 +178,10 @@ export declare class Pool extends EventEmitter {
   end(): Promise<void>
   end(callback: () => void): void
 
-  /** Runs one query, on a client that is lent for it or, with `pipeline: true`, next to the queries of others. */
+  /**
+   * Runs one query, on a client that is lent for it or, with `pipeline: true`, next to the queries
+   * of others.
+   */
   query<T extends Submittable>(query: T): T
   query<R extends any[] = any[], I = any[]>(
     config: QueryArrayConfig<I>,
@@ -297,7 +212,8 @@ export declare class Pool extends EventEmitter {
 }
 
 /**
- * A query as an object that emits `row` (with the row and the result), `end` (with what came) and `error`.
+ * A query as an object that emits `row` (with the row and the result), `end` (with what came) and
+ * `error`.
  *
  * Rows are kept in the result unless somebody listens to `row` and there is no callback.
  */
@@ -313,16 +229,6 @@ export declare class Query<R extends QueryResultRow = any, I = any>
   on(event: string | symbol, listener: (...args: any[]) => void): this
 }
 
-/** What came of a statement, as `query` makes it. */
-export declare class Result<R extends QueryResultRow = any> implements QueryResult<R> {
-  constructor(rowMode?: string, types?: CustomTypesConfig)
-  command: string
-  rowCount: number | null
-  oid: number
-  fields: FieldDef[]
-  rows: R[]
-}
-
 /** Parsers of one client: its own, and those of its source for all other types. */
 export declare class TypeOverrides implements CustomTypesConfig {
   constructor(types?: CustomTypesConfig)
@@ -330,7 +236,10 @@ export declare class TypeOverrides implements CustomTypesConfig {
   getTypeParser: typeof pgTypes.getTypeParser
 }
 
-/** The parsers of the package `pg-types`, the very object: what is registered here holds for the whole process. */
+/**
+ * The parsers of the package `pg-types`, the very object: what is registered here holds for the
+ * whole process.
+ */
 export declare const types: typeof pgTypes
 export declare const defaults: Defaults
 /** Quotes a name, so that it stands for itself in a statement. */

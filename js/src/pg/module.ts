@@ -19,10 +19,11 @@ export const utils = {
 }
 
 /**
- * What `require('pg')` gives: an object of these fields, in this order. All may be assigned, and instrumentation does.
+ * What `require('pg')` gives: an object of these fields, in this order. All may be assigned, and
+ * instrumentation does.
  *
- * The classes are given to it, since they may be others by then: whoever loads `pg/lib/client.js` or `pg-pool` first can
- * have them changed.
+ * The classes are given to it, since they may be others by then: whoever loads `pg/lib/client.js`
+ * or `pg-pool` first can have them changed.
  */
 export class PG {
   defaults = defaults
@@ -38,7 +39,10 @@ export class PG {
   escapeLiteral = escapeLiteral
   Result = Result
   utils = utils
-  /** There is no client over libpq. pg says so by null, too, where the package `pg-native` is missing. */
+  /**
+   * There is no client over libpq. pg says so by null, too, where the package `pg-native` is
+   * missing.
+   */
   declare readonly native: null
 
   constructor(ClientClass: typeof Client, PoolClass: typeof Pool) {

@@ -2,7 +2,7 @@ import { End, OUTCOMES, type Outcome } from '../engine/exports'
 import type { RedisReceiver } from '../engine/redis-link'
 import type { Call } from './call'
 import { RedisError } from './error'
-import { begin, position } from './reply'
+import { begin, position, skip } from './reply'
 
 /** Whom to tell of calls that ended without a reply. */
 export interface Mourner {
@@ -28,15 +28,21 @@ export class Batch implements RedisReceiver {
 
   received(start: number, end: number): void {
     const { calls } = this
-    const before = this.#next
+    const first = this.#next
     begin(start)
     while (position() < end) {
       const call = calls[this.#next++]
       if (call === undefined) break
-      call.take()
+      const before = position()
+      try {
+        call.take()
+      } catch (cause) {
+        begin(skip(before))
+        call.spoil(cause)
+      }
       if (call.script !== undefined && call.failed) this.#mourner.doubtScripts()
     }
-    this.#mourner.answered(this.#next - before)
+    this.#mourner.answered(this.#next - first)
   }
 
   ended(how: number, outcome: number, start: number, end: number): void {

@@ -1,7 +1,7 @@
 import type { Outcome } from '../engine/exports'
 import { type Argument, sizeOf } from './encode'
 import { aborted, RedisError } from './error'
-import { begin, next, position, type Reply, skip } from './reply'
+import { next, type Reply } from './reply'
 import type { Spec } from './spec'
 
 /** What is made of a reply for its caller. */
@@ -100,21 +100,16 @@ export class Call {
 
   /** Takes the reply that comes next. */
   take(): void {
-    const start = position()
     this.replied = true
-    let reply: Reply
-    try {
-      reply = next(this.how.bytes, this.leaves, this.spec.name)
-      if (this.#shape !== undefined && !(reply instanceof RedisError)) {
-        return this.resolve(this.#shape(reply, this.how.bytes))
-      }
-    } catch (cause) {
-      begin(skip(start))
-      const message = `the reply to ${this.spec.name} can't be read: ${(cause as Error).message}`
-      return this.reject(new RedisError(message, 'unreadable', 'Applied', this.spec.name, cause))
-    }
+    const reply = next(this.how.bytes, this.leaves, this.spec.name)
     if (reply instanceof RedisError) this.reject(reply)
-    else this.resolve(reply)
+    else this.answer(reply)
+  }
+
+  /** Its reply came, and can't be read: it is longer than a string may be, say. */
+  spoil(cause: unknown): void {
+    const message = `the reply to ${this.spec.name} can't be read: ${(cause as Error).message}`
+    this.reject(new RedisError(message, 'unreadable', 'Applied', this.spec.name, cause))
   }
 
   resolve(value: unknown): void {

@@ -39,7 +39,10 @@ export class Own {
       open: (number) => this.#open(number),
       reset: () => {},
       close: (number) => this.#close(number),
-      closed: () => this.#closing.splice(0).forEach((resolve) => resolve()),
+      closed: () => {
+        this.#lender.free()
+        for (const resolve of this.#closing.splice(0)) resolve()
+      },
     })
   }
 

@@ -1,0 +1,40 @@
+import { Close } from '../engine/exports'
+import type { Server } from './config'
+import { fromText, RedisError } from './error'
+import { nameOf } from './open'
+
+/** Why a connection ended, by what the engine says of it; undefined where only the socket knows. */
+export function endOf(server: Server, why: number, isFinal: boolean, text: string): RedisError | undefined {
+  const name = nameOf(server)
+  if (why === Close.SERVER) {
+    const { code, message } = fromText(text.replace(/^[-!]/, '').trimEnd(), 'NotSent')
+    return new RedisError(`${name} refused the connection: ${message}`, code, 'NotSent')
+  }
+  if (why === Close.LOGIN) {
+    return new RedisError(`${name}: ${text}`, isFinal ? 'not_redis' : 'connect_failed', 'NotSent')
+  }
+  if (why === Close.VIOLATION) {
+    return new RedisError(`${name} broke the protocol: ${text}`, 'protocol_violation', 'Unknown')
+  }
+  if (why === Close.STALLED) {
+    return new RedisError(`${name} took no bytes for too long`, 'stalled', 'Unknown')
+  }
+  return undefined
+}
+
+/** The error of a call on what this program has closed. */
+export function closed(): RedisError {
+  return new RedisError('the connection was closed by this program', 'connection_ended', 'NotSent')
+}
+
+/** The error of a connection that was lost. */
+export function lost(server: Server, cause?: Error): RedisError {
+  const why = cause === undefined ? 'the server closed it' : cause.message
+  const message = `the connection to ${nameOf(server)} was lost: ${why}`
+  return new RedisError(message, 'connection_ended', 'Unknown', undefined, cause)
+}
+
+/** The error of a server that does not answer the login. */
+export function silent(server: Server): RedisError {
+  return new RedisError(`${nameOf(server)} did not answer the login in time`, 'connect_timeout', 'NotSent')
+}

@@ -1,0 +1,204 @@
+import { RedisFlag, Refused } from '../engine/exports'
+import { memory } from '../engine/memory'
+import type { RedisLink } from '../engine/redis-link'
+import { Atomic } from './atomic'
+import { Batch, type Mourner } from './batch'
+import { Call, Confirmation } from './call'
+import { sizeOf, Words, write } from './encode'
+import type { RedisError } from './error'
+import { specOf } from './spec'
+
+/** A request is submitted when it has so many bytes: the window slides by whole requests. */
+const BATCH_BYTES = 64 * 1024
+
+const ASKING = new Words('ASKING')
+const EVAL = new Words('EVAL')
+const EVALSHA = new Words('EVALSHA')
+
+/** Programs have some dozens of scripts. One that makes them up as it goes is not helped by hashes. */
+const SCRIPTS_MAX = 1024
+
+/** Calls on their way into the engine: those of one turn share requests, which are written where the engine reads them. */
+export class Outbox {
+  /** It takes calls. */
+  isOpen = false
+  /** The engine has no room for more. */
+  isFull = false
+  /** Replies that are to come. */
+  unanswered = 0
+  readonly #link: RedisLink
+  readonly #mourner: Mourner
+  readonly #returned: (calls: readonly Call[]) => void
+  #batch: Batch | undefined
+  /** Where the room of the batch begins, where the next command goes, and where the room ends. */
+  #start = 0
+  #at = 0
+  #limit = 0
+  /** Scripts that were sent as texts, so that the server knows them by their hashes. */
+  readonly #scripts = new Set<string>()
+
+  /** `returned`: the engine took no more, and has sent nothing of these calls. */
+  constructor(link: RedisLink, mourner: Mourner, returned: (calls: readonly Call[]) => void) {
+    this.#link = link
+    this.#mourner = mourner
+    this.#returned = returned
+  }
+
+  /** Sends a call, behind what was sent before. False if there is no room for it: then it was not taken. */
+  send(call: Call): boolean {
+    if (this.isFull || !this.isOpen) return false
+    try {
+      if (call.asking) return this.#sendAsking(call)
+      if (call instanceof Confirmation) return this.#sendConfirmed(call)
+      if (call instanceof Atomic) return this.#sendAtomic(call)
+      if (call.script !== undefined) return this.#sendScript(call)
+      if (call.how.signal !== undefined) return this.#sendAlone(call)
+      return this.#sendWithOthers(call)
+    } catch (error) {
+      // It can't be sent at all: nothing of it was written.
+      call.reject(error as RedisError)
+      return true
+    }
+  }
+
+  #sendWithOthers(call: Call): boolean {
+    const { words, name } = call.spec
+    const batch = this.#batchFor(sizeOf(words, call.args, name), call)
+    if (batch === undefined) return false
+    memory.refresh()
+    this.#at = write(this.#at, words, call.args)
+    batch.calls.push(call)
+    this.unanswered++
+    return true
+  }
+
+  #batchFor(size: number, call: Call): Batch | undefined {
+    let batch = this.#batch
+    const fits = this.#at + size <= this.#limit
+    if (batch !== undefined && fits && sameDeadline(batch.calls[0], call)) return batch
+    if (batch !== undefined && !this.#flushed()) return undefined
+    const room = Math.max(size, BATCH_BYTES)
+    this.#start = this.#at = this.#link.room(room)
+    this.#limit = this.#start + room
+    batch = this.#batch = new Batch(this.#mourner)
+    this.#link.schedule()
+    return batch
+  }
+
+  /** Submits what was written, before anything else is. Whether more may be sent. */
+  #flushed(): boolean {
+    this.flush()
+    return this.isOpen && !this.isFull
+  }
+
+  /** Submits what was written. */
+  flush(): void {
+    const batch = this.#batch
+    this.#batch = undefined
+    const [first] = batch?.calls ?? []
+    if (batch === undefined || first === undefined) return
+    const { calls } = batch
+    const len = this.#at - this.#start
+    const place = this.#link.submit(batch, 0, calls.length, 0, len, timeLeft(first))
+    if (place >= 0) return
+    this.#refused(place, calls.length)
+    this.#returned(calls)
+  }
+
+  #refused(why: number, replies: number): void {
+    this.unanswered -= replies
+    if (why === Refused.FULL) this.isFull = true
+    else this.isOpen = false
+  }
+
+  // --- what has a request of its own ---
+
+  /** One whose caller may give it up. */
+  #sendAlone(call: Call): boolean {
+    if (!this.#flushed()) return false
+    const { words } = call.spec
+    const room = this.#link.room(call.size())
+    const end = write(room, words, call.args)
+    return this.#submit(call, call.leaves ? RedisFlag.LEAVES : 0, 0, 0, end - room)
+  }
+
+  #sendConfirmed(call: Confirmation): boolean {
+    if (!this.#flushed()) return false
+    const room = this.#link.room(call.size())
+    const end = write(room, call.spec.words, call.args)
+    return this.#submit(call, RedisFlag.CONFIRMED, call.replies, 0, end - room)
+  }
+
+  /** A script: its text the first time, and its hash from then on, with the text for the engine to load it if need be. */
+  #sendScript(call: Call): boolean {
+    const { script } = call
+    if (script === undefined || !this.#flushed()) return false
+    call.leaves = true
+    const room = this.#link.room(2 * call.size())
+    if (this.#scripts.has(script.sha)) {
+      const textLen = memory.writeText(script.text, room)
+      const end = write(room + textLen, EVALSHA, [script.sha, ...call.args])
+      return this.#submit(call, RedisFlag.LEAVES, 0, textLen, end - room)
+    }
+    const end = write(room, EVAL, [script.text, ...call.args])
+    const sent = this.#submit(call, RedisFlag.LEAVES, 0, 0, end - room)
+    if (sent && this.#scripts.size >= SCRIPTS_MAX) this.#scripts.clear()
+    if (sent) this.#scripts.add(script.sha)
+    return sent
+  }
+
+  /** A call with scripts failed: the server may have forgotten them, or never learned them. */
+  doubtScripts(): void {
+    this.#scripts.clear()
+  }
+
+  /** A list that runs as a whole: all of it leaves, or nothing. */
+  #sendAtomic(call: Atomic): boolean {
+    if (!this.#flushed()) return false
+    const room = this.#link.room(call.size())
+    const end = call.write(room, (sha) => this.#scripts.has(sha))
+    return this.#submit(call, 0, call.replies, 0, end - room)
+  }
+
+  /** A call behind ASKING, in the same request; a script as a text, since nothing loads it there. */
+  #sendAsking(call: Call): boolean {
+    if (!this.#flushed()) return false
+    const room = this.#link.room(call.size() + 64)
+    let end = write(room, ASKING, [])
+    if (call instanceof Atomic) end = call.write(end, () => false)
+    else if (call.script !== undefined) end = write(end, EVAL, [call.script.text, ...call.args])
+    else end = write(end, call.spec.words, call.args)
+    const asked = new Call(specOf('ASKING'), [], call.how, undefined, nothing, nothing)
+    const sent = this.#submit(call, 0, call.replies + 1, 0, end - room, asked)
+    if (sent) call.asking = false
+    return sent
+  }
+
+  /** Submits what was written for one call; its batch has a place for each of its replies. */
+  #submit(call: Call, flags: number, replies: number, textLen: number, len: number, first?: Call): boolean {
+    const batch = new Batch(this.#mourner)
+    if (first !== undefined) batch.calls.push(first)
+    for (let i = 0; i < call.replies; i++) batch.calls.push(call)
+    const { length } = batch.calls
+    this.unanswered += length
+    const place = this.#link.submit(batch, flags, replies, textLen, len, timeLeft(call))
+    if (place < 0) {
+      this.#refused(place, length)
+      return false
+    }
+    call.takeBack = place > 0 ? () => this.#link.takeBack(place) : undefined
+    return true
+  }
+}
+
+const nothing = (): void => {}
+
+function sameDeadline(one: Call | undefined, other: Call): boolean {
+  // Those of one turn are a moment apart.
+  return one === undefined || one.deadline === other.deadline || Math.abs(one.deadline - other.deadline) < 1
+}
+
+/** In milliseconds; 0 for no end. */
+function timeLeft(call: Call): number {
+  return call.deadline === Infinity ? 0 : Math.max(call.deadline - performance.now(), 0.001)
+}

@@ -1,12 +1,11 @@
 'use strict'
-// The sources as a few files: what a program loads is one read, and names stay as they are, so that
-// stack traces read well.
+// The sources as a few files: what a program loads is one read. They are minified; functions and
+// classes keep their names, so that stack traces read well, and maps lead to the sources.
 
 const { brotliCompressSync, constants } = require('node:zlib')
 const { existsSync, readFileSync } = require('node:fs')
 const { dirname, join, relative, resolve } = require('node:path')
 const { build } = require('esbuild')
-const { minify } = require('./minify')
 
 const root = resolve(__dirname, '..')
 const source = join(root, 'src')
@@ -22,11 +21,14 @@ const common = {
   bundle: true,
   charset: 'utf8',
   format: 'cjs',
+  keepNames: true,
   legalComments: 'none',
   logLevel: 'warning',
   metafile: true,
+  minify: true,
   packages: 'external',
   platform: 'node',
+  sourcemap: 'external',
   target: 'node20',
   write: false,
 }
@@ -46,13 +48,19 @@ async function bundleCore(shared) {
     sourcefile: 'core.ts',
     loader: 'ts',
   }
-  return output(await build({ ...common, stdin, plugins: [moduleElsewhere, lazily] }))
+  const outfile = join(root, 'lib/core.js')
+  return output(await build({ ...common, stdin, outfile, plugins: [moduleElsewhere, lazily] }))
 }
 
 /** The modern face, which takes the engine and what else it uses of the core from there. */
 async function bundleFaces(entry, shared) {
   return output(
-    await build({ ...common, entryPoints: [entry], plugins: [lazily, fromCore(shared)] }),
+    await build({
+      ...common,
+      entryPoints: [entry],
+      outfile: join(root, 'lib/index.js'),
+      plugins: [lazily, fromCore(shared)],
+    }),
   )
 }
 
@@ -71,7 +79,7 @@ async function sharedWith(entry) {
       })
     },
   }
-  await build({ ...common, entryPoints: [entry], plugins: [found] })
+  await build({ ...common, sourcemap: false, entryPoints: [entry], plugins: [found] })
   for (const it of shared.values()) it.names = await exportsOf(it.file)
   return new Map([...shared].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
@@ -79,6 +87,7 @@ async function sharedWith(entry) {
 async function exportsOf(file) {
   const { metafile } = await build({
     ...common,
+    sourcemap: false,
     format: 'esm',
     entryPoints: [file],
     outfile: 'x.js',
@@ -131,25 +140,15 @@ exports.moduleBytes = () => {
 }
 
 function output({ outputFiles, metafile }) {
-  const [{ imports, exports }] = Object.values(metafile.outputs)
+  const entry = Object.values(metafile.outputs).find((it) => it.entryPoint)
   const packages = new Set()
-  for (const { path } of imports) {
+  for (const { path } of entry.imports) {
     if (!path.startsWith('node:') && !path.startsWith('.')) packages.add(path.split('/')[0])
   }
-  const text = named(outputFiles[0].text.replace(/^"use strict";\n/, ''))
-  return { text: `'use strict'\n${minify(text)}`, packages, exports }
-}
-
-/**
- * Classes that name themselves are called by another name in a bundle, which would be seen where an
- * object is printed.
- */
-function named(text) {
-  for (const [, name] of text.matchAll(/^var (\w+) = class _\1\b/gm)) {
-    if (new RegExp(`[.#]_${name}\\b`).test(text)) throw new Error(`_${name} is a property, too`)
-    text = text.replaceAll(new RegExp(`\\b_${name}\\b`, 'g'), name)
-  }
-  return text
+  const [text, map] = ['.js', '.js.map'].map(
+    (end) => outputFiles.find((it) => it.path.endsWith(end)).text,
+  )
+  return { text, map, packages, exports: entry.exports }
 }
 
 const moduleElsewhere = {

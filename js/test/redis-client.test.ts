@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 
 import { redis, RedisError } from '../src/redis'
-import { type Server, startRedis } from './redis-server'
+import { type Server, startRedis, until } from './redis-server'
 
 let server: Server
 after(() => server.stop())
@@ -153,7 +153,10 @@ test('what blocks waits on a connection of its own', async () => {
   // It is sent before this, on another connection: entries are added until it has one.
   let read: unknown
   void entry.then((streams) => (read = streams))
-  while (read === undefined) await client.xadd('stream', '*', { a: 1 })
+  await until(async () => {
+    await client.xadd('stream', '*', { a: 1 })
+    return read !== undefined
+  })
 })
 
 test('the database, the name and a Unix socket of the settings are used', async () => {

@@ -3,7 +3,7 @@ import { after, before, test } from 'node:test'
 
 import { type Client, redis, type RedisError } from '../src/redis'
 import { slotOf } from '../src/redis/spec'
-import { type Server, startRedis } from './redis-server'
+import { type Server, startRedis, until } from './redis-server'
 
 const servers: Server[] = []
 const plain: Client[] = []
@@ -21,10 +21,10 @@ before(async () => {
     if (i > 0) await client.command('CLUSTER MEET', '127.0.0.1', (servers[0] as Server).port)
   }
   for (const client of plain) {
-    for (;;) {
+    await until(async () => {
       const info = await client.command<string>('CLUSTER INFO')
-      if (info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3')) break
-    }
+      return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3')
+    })
   }
   url = `redis://127.0.0.1:${(servers[0] as Server).port}?cluster=1`
 })

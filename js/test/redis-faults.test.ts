@@ -4,7 +4,7 @@ import { createServer, type Server as NetServer, type Socket } from 'node:net'
 import { after, before, test } from 'node:test'
 
 import { redis, RedisError } from '../src/redis'
-import { type Server, startRedis } from './redis-server'
+import { type Server, startRedis, until } from './redis-server'
 
 let server: Server
 before(async () => {
@@ -181,10 +181,10 @@ test('a blocked call that is given up leaves its connection to nobody', async ()
   await using client = redis(server.url)
   const abort = new AbortController()
   const call = client.with({ signal: abort.signal }).blpop('nothing', 0)
-  while (!/cmd=blpop/.test(await client.command<string>('CLIENT LIST'))) await client.ping()
+  await until(async () => /cmd=blpop/.test(await client.command<string>('CLIENT LIST')))
   abort.abort()
   await assert.rejects(call, { code: 'ABORT_ERR', outcome: 'Unknown' })
-  while (/cmd=blpop/.test(await client.command<string>('CLIENT LIST'))) await client.ping()
+  await until(async () => !/cmd=blpop/.test(await client.command<string>('CLIENT LIST')))
 })
 
 test('replies that come in any pieces are the same', async () => {

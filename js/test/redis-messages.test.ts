@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 
 import { type Message, redis, type Subscription } from '../src/redis'
-import { type Server, startRedis } from './redis-server'
+import { type Server, startRedis, until } from './redis-server'
 
 let server: Server
 before(async () => {
@@ -47,7 +47,7 @@ for (const protocol of [3, 2] as const) {
       const id = /id=(\d+)/.exec(line)?.[1] ?? ''
       await other.command('CLIENT KILL', 'ID', id)
     }
-    while ((await other.publish('again', 'back')) === 0);
+    await until(async () => (await other.publish('again', 'back')) > 0)
     assert.equal((await next(news)).payload, 'back')
     assert.equal(news.reconnects, 1)
   })

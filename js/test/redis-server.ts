@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -52,4 +53,11 @@ export async function startRedis(settings: string[] = [], fixed?: number): Promi
     }))
 
   return { port, socket, url: `redis://127.0.0.1:${port}`, stop }
+}
+
+/** Asks until it holds, for half a minute at most. */
+export async function until(holds: () => Promise<boolean>): Promise<void> {
+  const end = performance.now() + 30_000
+  while (performance.now() < end) if (await holds()) return
+  assert.fail('it never held')
 }

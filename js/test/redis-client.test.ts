@@ -25,7 +25,11 @@ test('calls of one turn are answered each with its own reply', async () => {
 
 test('an error belongs to its command and says that nothing happened', async () => {
   await using client = redis(server.url)
-  const [, wrong, right] = await Promise.allSettled([client.set('text', 'x'), client.lpush('text', 1), client.get('text')])
+  const [, wrong, right] = await Promise.allSettled([
+    client.set('text', 'x'),
+    client.lpush('text', 1),
+    client.get('text'),
+  ])
   assert.equal(right.status === 'fulfilled' && right.value, 'x')
   assert.ok(wrong.status === 'rejected')
   const error = wrong.reason as RedisError
@@ -35,7 +39,17 @@ test('an error belongs to its command and says that nothing happened', async () 
 
 test('arguments of all kinds arrive as they are', async () => {
   await using client = redis(server.url)
-  const texts = ['', 'a', 'ü', '漢字'.repeat(40), 'x'.repeat(41), 'é'.repeat(70_000), '😀'.repeat(3), '\r\n$3\r\n', 'y'.repeat(1_000_000)]
+  const texts = [
+    '',
+    'a',
+    'ü',
+    '漢字'.repeat(40),
+    'x'.repeat(41),
+    'é'.repeat(70_000),
+    '😀'.repeat(3),
+    '\r\n$3\r\n',
+    'y'.repeat(1_000_000),
+  ]
   for (const text of texts) {
     assert.equal(await client.set('k', text), 'OK')
     assert.equal(await client.get('k'), text)
@@ -46,9 +60,19 @@ test('arguments of all kinds arrive as they are', async () => {
   const numbers = [0, -1, 1.5, 1e21, 2 ** 53, 123456789012345678901234567890n, -7n]
   for (const number of numbers) {
     await client.set('k', number)
-    assert.equal(await client.get('k'), typeof number === 'bigint' ? `${number}` : number === 1e21 ? '1000000000000000000000' : `${number}`)
+    assert.equal(
+      await client.get('k'),
+      typeof number === 'bigint'
+        ? `${number}`
+        : number === 1e21
+          ? '1000000000000000000000'
+          : `${number}`,
+    )
   }
-  await client.zadd('z', [[Infinity, 'a'], [-Infinity, 'b']])
+  await client.zadd('z', [
+    [Infinity, 'a'],
+    [-Infinity, 'b'],
+  ])
   assert.deepEqual(await client.zrange_withscores('z', 0, -1), [
     { value: 'b', score: -Infinity },
     { value: 'a', score: Infinity },
@@ -71,27 +95,48 @@ for (const protocol of [3, 2] as const) {
     await client.flushdb()
     assert.equal(await client.hset('h', { a: 1, ['__proto__']: 2 }), 2)
     const all = await client.hgetall('h')
-    assert.deepEqual(Object.entries(all).sort(), [['__proto__', '2'], ['a', '1']])
-    assert.deepEqual([...(await client.buffers.hgetall('h')).values()].map(String).sort(), ['1', '2'])
+    assert.deepEqual(Object.entries(all).sort(), [
+      ['__proto__', '2'],
+      ['a', '1'],
+    ])
+    assert.deepEqual([...(await client.buffers.hgetall('h')).values()].map(String).sort(), [
+      '1',
+      '2',
+    ])
     assert.equal(await client.sadd('s', 'x', 'y'), 2)
     assert.deepEqual(await client.smembers('s'), new Set(['x', 'y']))
     assert.equal(await client.sismember('s', 'x'), true)
     assert.deepEqual(await client.smismember('s', 'x', 'z'), [true, false])
-    assert.equal(await client.zadd('z', [[1.5, 'a'], [2, 'b']]), 2)
+    assert.equal(
+      await client.zadd('z', [
+        [1.5, 'a'],
+        [2, 'b'],
+      ]),
+      2,
+    )
     assert.equal(await client.zscore('z', 'a'), 1.5)
     assert.equal(await client.zscore('z', 'none'), null)
     assert.equal(await client.zincrby('z', 1, 'a'), 2.5)
-    assert.deepEqual(await client.zrange_withscores('z', 0, -1), [{ value: 'b', score: 2 }, { value: 'a', score: 2.5 }])
+    assert.deepEqual(await client.zrange_withscores('z', 0, -1), [
+      { value: 'b', score: 2 },
+      { value: 'a', score: 2.5 },
+    ])
     assert.deepEqual(await client.zpopmin('z'), [{ value: 'b', score: 2 }])
     assert.equal(await client.incrbyfloat('f', 1.25), 1.25)
     assert.deepEqual(await client.mget('none', 'f'), [null, '1.25'])
     const id = await client.xadd('x', '1-1', { field: 'value' })
     assert.equal(id, '1-1')
-    const entry = { id: '1-1', fields: Object.assign(Object.create(null), { field: 'value' }) as { field: string } }
+    const entry = {
+      id: '1-1',
+      fields: Object.assign(Object.create(null), { field: 'value' }) as { field: string },
+    }
     assert.deepEqual(await client.xrange('x', '-', '+'), [entry])
     assert.deepEqual((await client.xread({ x: '0' }))?.['x'], [entry])
     assert.equal(await client.xread({ x: '1-1' }), null)
-    assert.deepEqual(await client.scan(0, { match: 'h*', count: 1000 }), { cursor: '0', items: ['h'] })
+    assert.deepEqual(await client.scan(0, { match: 'h*', count: 1000 }), {
+      cursor: '0',
+      items: ['h'],
+    })
     assert.deepEqual((await client.hscan('h', 0)).items['a'], '1')
     assert.equal(await client.expire('h', 100), true)
     assert.equal(await client.set('n', 1, { nx: true, ex: 10 }), 'OK')
@@ -103,8 +148,25 @@ for (const protocol of [3, 2] as const) {
 
 test('every type of RESP3 is read', async () => {
   await using client = redis(server.url)
-  const types = ['string', 'integer', 'double', 'null', 'array', 'set', 'map', 'attrib', 'bignum', 'true', 'false', 'verbatim']
-  const replies = await Promise.all(types.map((type) => client.command('DEBUG', 'PROTOCOL', type).catch((error: Error) => error.message)))
+  const types = [
+    'string',
+    'integer',
+    'double',
+    'null',
+    'array',
+    'set',
+    'map',
+    'attrib',
+    'bignum',
+    'true',
+    'false',
+    'verbatim',
+  ]
+  const replies = await Promise.all(
+    types.map((type) =>
+      client.command('DEBUG', 'PROTOCOL', type).catch((error: Error) => error.message),
+    ),
+  )
   if (String(replies[0]).includes('DEBUG command not allowed')) return
   assert.deepEqual(replies, [
     'Hello World',
@@ -134,7 +196,14 @@ test('integers beyond what a number holds are bigints', async () => {
 
 test('what would harm a shared connection is refused with what to use instead', async () => {
   await using client = redis(server.url)
-  for (const [name, ...args] of [['WATCH', 'k'], ['SELECT', '1'], ['SUBSCRIBE', 'c'], ['CLIENT', 'REPLY', 'OFF'], ['MONITOR'], ['client reply', 'off']]) {
+  for (const [name, ...args] of [
+    ['WATCH', 'k'],
+    ['SELECT', '1'],
+    ['SUBSCRIBE', 'c'],
+    ['CLIENT', 'REPLY', 'OFF'],
+    ['MONITOR'],
+    ['client reply', 'off'],
+  ]) {
     await assert.rejects(client.command(name as string, ...args), (error: RedisError) => {
       assert.deepEqual([error.code, error.outcome], ['wrong_place', 'NotSent'])
       return true
@@ -177,10 +246,18 @@ test('a list answers in order, with an error for each command that failed', asyn
 test('an atomic list runs as a whole or not at all', async () => {
   await using client = redis(server.url)
   await client.set('n', 1)
-  const [incremented, wrong, members] = await client.atomic().incr('n').lpush('n', 1).sadd('as', 'a').run()
+  const [incremented, wrong, members] = await client
+    .atomic()
+    .incr('n')
+    .lpush('n', 1)
+    .sadd('as', 'a')
+    .run()
   assert.deepEqual([incremented, members], [2, 1])
   assert.ok(wrong instanceof RedisError && wrong.outcome === 'Rejected')
-  await assert.rejects(client.atomic().incr('n').command('GET').run(), { outcome: 'Rejected', command: 'GET' })
+  await assert.rejects(client.atomic().incr('n').command('GET').run(), {
+    outcome: 'Rejected',
+    command: 'GET',
+  })
   assert.equal(await client.get('n'), '2')
 })
 
@@ -190,7 +267,10 @@ test('an atomic list of a session that watches does not run where a key was chan
   await client.set('stock', 5)
   await session.watch('stock')
   await client.decr('stock')
-  await assert.rejects(session.atomic().set('stock', 9).run(), { code: 'watched_key_changed', outcome: 'Rejected' })
+  await assert.rejects(session.atomic().set('stock', 9).run(), {
+    code: 'watched_key_changed',
+    outcome: 'Rejected',
+  })
   await session.watch('stock')
   assert.deepEqual(await session.atomic().set('stock', 9).run(), ['OK'])
   assert.equal(await client.get('stock'), '9')
@@ -216,17 +296,25 @@ test('a script is sent as a text once and healed when the server forgets it', as
   await client.script_flush()
   assert.equal(await script.run(['visits'], [7]), 21)
   await client.script_flush()
-  const [first, second] = await Promise.allSettled([script.run(['visits'], [1]), client.get('visits')])
+  const [first, second] = await Promise.allSettled([
+    script.run(['visits'], [1]),
+    client.get('visits'),
+  ])
   assert.ok(first.status === 'rejected' && (first.reason as RedisError).code === 'NOSCRIPT')
   assert.equal((first.reason as RedisError).outcome, 'Rejected')
   assert.ok(second.status === 'fulfilled' && second.value === '21')
-  assert.deepEqual(await client.pipeline().call(script, ['visits'], [1]).call(script, ['visits'], [1]).run(), [22, 23])
+  assert.deepEqual(
+    await client.pipeline().call(script, ['visits'], [1]).call(script, ['visits'], [1]).run(),
+    [22, 23],
+  )
   assert.deepEqual(await client.atomic().call(script, ['visits'], [1]).run(), [24])
 })
 
 test('the error of a script leaves its outcome unknown', async () => {
   await using client = redis(server.url)
-  const script = client.script("redis.call('SET', KEYS[1], 'left'); return redis.call('LPUSH', KEYS[1], 1)")
+  const script = client.script(
+    "redis.call('SET', KEYS[1], 'left'); return redis.call('LPUSH', KEYS[1], 1)",
+  )
   await assert.rejects(script.run(['effect']), { outcome: 'Unknown', code: 'WRONGTYPE' })
   assert.equal(await client.get('effect'), 'left')
 })
@@ -250,5 +338,8 @@ test('ten thousand calls in flight come back in order', async () => {
   await using client = redis(server.url)
   await client.del('many')
   const replies = await Promise.all(Array.from({ length: 10_000 }, () => client.incr('many')))
-  assert.deepEqual(replies, Array.from({ length: 10_000 }, (_, i) => i + 1))
+  assert.deepEqual(
+    replies,
+    Array.from({ length: 10_000 }, (_, i) => i + 1),
+  )
 })

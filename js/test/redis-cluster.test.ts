@@ -17,7 +17,11 @@ before(async () => {
     const client = redis((servers[i] as Server).url)
     plain.push(client)
     ids.push(await client.command<string>('CLUSTER MYID'))
-    await client.command('CLUSTER ADDSLOTSRANGE', Math.ceil((i * 16384) / 3), Math.ceil(((i + 1) * 16384) / 3) - 1)
+    await client.command(
+      'CLUSTER ADDSLOTSRANGE',
+      Math.ceil((i * 16384) / 3),
+      Math.ceil(((i + 1) * 16384) / 3) - 1,
+    )
     if (i > 0) await client.command('CLUSTER MEET', '127.0.0.1', (servers[0] as Server).port)
   }
   for (const client of plain) {
@@ -35,7 +39,9 @@ after(async () => {
 
 /** Who has a slot. */
 async function ownerOf(slot: number): Promise<number> {
-  const ranges = await (plain[0] as Client).command<[number, number, [string, number]][]>('CLUSTER SLOTS')
+  const ranges = await (plain[0] as Client).command<[number, number, [string, number]][]>(
+    'CLUSTER SLOTS',
+  )
   const range = ranges.find(([first, last]) => first <= slot && slot <= last)
   return servers.findIndex(({ port }) => port === range?.[2][1])
 }
@@ -49,7 +55,16 @@ async function finishMove(slot: number, from: number, to: number): Promise<void>
   for (;;) {
     const keys = await (plain[from] as Client).command<string[]>('CLUSTER GETKEYSINSLOT', slot, 100)
     if (keys.length === 0) break
-    await (plain[from] as Client).command('MIGRATE', '127.0.0.1', (servers[to] as Server).port, '', 0, 5000, 'KEYS', ...keys)
+    await (plain[from] as Client).command(
+      'MIGRATE',
+      '127.0.0.1',
+      (servers[to] as Server).port,
+      '',
+      0,
+      5000,
+      'KEYS',
+      ...keys,
+    )
   }
   for (const client of [plain[to], plain[from], ...plain]) {
     await (client as Client).command('CLUSTER SETSLOT', slot, 'NODE', ids[to] as string)
@@ -66,10 +81,16 @@ test('commands go to the nodes of their keys and are answered in the order of th
   await using client = redis(url)
   const keys = Array.from({ length: 300 }, (_, i) => `key:${i}`)
   await Promise.all(keys.map((key, i) => client.set(key, i)))
-  assert.deepEqual(await Promise.all(keys.map((key) => client.get(key))), keys.map((_, i) => `${i}`))
+  assert.deepEqual(
+    await Promise.all(keys.map((key) => client.get(key))),
+    keys.map((_, i) => `${i}`),
+  )
   const list = client.pipeline()
   for (const key of keys) list.incr(key)
-  assert.deepEqual(await list.run(), keys.map((_, i) => i + 1))
+  assert.deepEqual(
+    await list.run(),
+    keys.map((_, i) => i + 1),
+  )
 })
 
 test('commands of several slots are split and put together', async () => {
@@ -82,7 +103,11 @@ test('commands of several slots are split and put together', async () => {
 
 test('keys of two hash slots are named', async () => {
   await using client = redis(url)
-  for (const call of [client.rename('one', 'two'), client.atomic().set('one', 1).set('two', 2).run(), client.msetnx({ one: 1, two: 2 })]) {
+  for (const call of [
+    client.rename('one', 'two'),
+    client.atomic().set('one', 1).set('two', 2).run(),
+    client.msetnx({ one: 1, two: 2 }),
+  ]) {
     await assert.rejects(call, (error: RedisError) => {
       assert.deepEqual([error.code, error.outcome], ['cross_slot', 'NotSent'])
       assert.match(error.message, /"one" \(hash slot \d+\).*"two" \(hash slot \d+\)/)
@@ -108,10 +133,19 @@ test('commands for all nodes are sent to all, and their replies put together', a
 test('scripts, blocking commands and streams find their nodes', async () => {
   await using client = redis(url)
   const script = client.script<string>('return KEYS[1] .. ARGV[1]')
-  assert.deepEqual(await Promise.all(['x', 'y', 'z', 'x'].map((key) => script.run([key], ['!']))), ['x!', 'y!', 'z!', 'x!'])
+  assert.deepEqual(await Promise.all(['x', 'y', 'z', 'x'].map((key) => script.run([key], ['!']))), [
+    'x!',
+    'y!',
+    'z!',
+    'x!',
+  ])
   const waiting = ['q1', 'q2', 'q3'].map((key) => client.blpop(key, 5))
   await Promise.all(['q1', 'q2', 'q3'].map((key) => client.rpush(key, 'item')))
-  assert.deepEqual(await Promise.all(waiting), [['q1', 'item'], ['q2', 'item'], ['q3', 'item']])
+  assert.deepEqual(await Promise.all(waiting), [
+    ['q1', 'item'],
+    ['q2', 'item'],
+    ['q3', 'item'],
+  ])
   let count = 0
   function* commands(): Generator<[string, ...string[]]> {
     for (let i = 0; i < 1_000; i++) yield ['SET', `s:${i}`, `${i}`]
@@ -146,14 +180,23 @@ test('a slot that moves loses nothing and keeps its order', async () => {
       await Promise.allSettled(lengths.slice(-20))
     }
   })()
-  for (const [one, other] of [[from, to], [to, from]] as const) {
+  for (const [one, other] of [
+    [from, to],
+    [to, from],
+  ] as const) {
     await beginMove(slot, one, other)
     await finishMove(slot, one, other)
   }
   going = false
   await writing
-  assert.deepEqual(await Promise.all(lengths), lengths.map((_, i) => i + 1))
-  assert.deepEqual(await client.lrange(key, 0, -1), lengths.map((_, i) => `${i}`))
+  assert.deepEqual(
+    await Promise.all(lengths),
+    lengths.map((_, i) => i + 1),
+  )
+  assert.deepEqual(
+    await client.lrange(key, 0, -1),
+    lengths.map((_, i) => `${i}`),
+  )
 })
 
 test('keys that are not there yet are asked for where their slot goes to', async () => {
@@ -164,7 +207,10 @@ test('keys that are not there yet are asked for where their slot goes to', async
   await client.set('{ask}old', 1)
   await beginMove(slot, from, to)
   assert.equal(await client.set('{ask}new', 2), 'OK')
-  assert.deepEqual(await Promise.all([client.get('{ask}new'), client.get('{ask}old'), client.incr('{ask}new')]), ['2', '1', 3])
+  assert.deepEqual(
+    await Promise.all([client.get('{ask}new'), client.get('{ask}old'), client.incr('{ask}new')]),
+    ['2', '1', 3],
+  )
   assert.equal(await client.script('return redis.call("GET", KEYS[1])').run(['{ask}new']), '3')
   await finishMove(slot, from, to)
   assert.deepEqual(await client.mget('{ask}new', '{ask}old'), ['3', '1'])

@@ -33,7 +33,10 @@ before(async () => {
 })
 after(() => server.stop())
 
-/** A reply as the cases write it. `like` tells a set from a list, as RESP2 doesn't, and gives a set its order. */
+/**
+ * A reply as the cases write it. `like` tells a set from a list, as RESP2 doesn't, and gives a set
+ * its order.
+ */
 function jsonOf(reply: unknown, like: Json | undefined): Json {
   if (reply === 'OK') return { ok: true }
   if (reply === 'PONG') return { pong: true }
@@ -43,8 +46,13 @@ function jsonOf(reply: unknown, like: Json | undefined): Json {
   }
   const wanted = typeof like === 'object' && like !== null && !Array.isArray(like) ? like : {}
   if (reply instanceof Map || (Array.isArray(reply) && 'map' in wanted)) {
-    const pairs = reply instanceof Map ? [...reply] : reply.flatMap((key, i) => (i % 2 === 0 ? [[key, reply[i + 1]]] : []))
-    return { map: Object.fromEntries(pairs.map(([key, value]) => [String(key), jsonOf(value, null)])) }
+    const pairs =
+      reply instanceof Map
+        ? [...reply]
+        : reply.flatMap((key, i) => (i % 2 === 0 ? [[key, reply[i + 1]]] : []))
+    return {
+      map: Object.fromEntries(pairs.map(([key, value]) => [String(key), jsonOf(value, null)])),
+    }
   }
   if (Array.isArray(wanted['set']) && (reply instanceof Set || Array.isArray(reply))) {
     const order = wanted['set']
@@ -70,11 +78,20 @@ function argument(text: Text, key: string): string | Buffer {
   return typeof text === 'string' ? text.replaceAll('{k}', key) : Buffer.from(text.base64, 'base64')
 }
 
-async function run(client: Client<true>, how: string, all: readonly Asked[], refused: boolean, key: string): Promise<void> {
+async function run(
+  client: Client<true>,
+  how: string,
+  all: readonly Asked[],
+  refused: boolean,
+  key: string,
+): Promise<void> {
   const words = all.map(({ command }) => command.map((text) => argument(text, key)))
   if (how === 'one by one') {
     for (const [i, [name, ...args]] of words.entries()) {
-      check(all[i] as Asked, await client.command(String(name), ...args).catch((error: unknown) => error))
+      check(
+        all[i] as Asked,
+        await client.command(String(name), ...args).catch((error: unknown) => error),
+      )
     }
     return
   }

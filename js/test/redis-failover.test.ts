@@ -10,20 +10,40 @@ const plain: Client[] = []
 /** Three masters, the first with a replica. */
 before(async () => {
   for (let i = 0; i < 4; i++) {
-    servers.push(await startRedis(['--cluster-enabled', 'yes', '--cluster-node-timeout', '500', '--repl-diskless-sync-delay', '0']))
+    servers.push(
+      await startRedis([
+        '--cluster-enabled',
+        'yes',
+        '--cluster-node-timeout',
+        '500',
+        '--repl-diskless-sync-delay',
+        '0',
+      ]),
+    )
     const client = redis((servers[i] as Server).url)
     plain.push(client)
     if (i < 3) {
-      await client.command('CLUSTER ADDSLOTSRANGE', Math.ceil((i * 16384) / 3), Math.ceil(((i + 1) * 16384) / 3) - 1)
+      await client.command(
+        'CLUSTER ADDSLOTSRANGE',
+        Math.ceil((i * 16384) / 3),
+        Math.ceil(((i + 1) * 16384) / 3) - 1,
+      )
     }
     if (i > 0) await client.command('CLUSTER MEET', '127.0.0.1', (servers[0] as Server).port)
   }
   await until(async () => {
     const infos = await Promise.all(plain.map((client) => client.command<string>('CLUSTER INFO')))
-    return infos.every((info) => /cluster_known_nodes:4/.test(info) && /cluster_state:ok/.test(info))
+    return infos.every(
+      (info) => /cluster_known_nodes:4/.test(info) && /cluster_state:ok/.test(info),
+    )
   })
-  await (plain[3] as Client).command('CLUSTER REPLICATE', await (plain[0] as Client).command<string>('CLUSTER MYID'))
-  await until(async () => /master_link_status:up/.test(await (plain[3] as Client).info('replication')))
+  await (plain[3] as Client).command(
+    'CLUSTER REPLICATE',
+    await (plain[0] as Client).command<string>('CLUSTER MYID'),
+  )
+  await until(async () =>
+    /master_link_status:up/.test(await (plain[3] as Client).info('replication')),
+  )
   await until(async () => {
     const slots = await (plain[1] as Client).command<unknown[][]>('CLUSTER SLOTS')
     return slots.some((range) => range.length === 4)
@@ -61,7 +81,9 @@ test('a replica that took over is found, and what was acknowledged stands', asyn
     }
   }
   for (let i = 0; i < 100; i++) await count()
-  await until(async () => (await (plain[3] as Client).command<string[]>('CLUSTER GETKEYSINSLOT', 3300, 10)).includes(key))
+  await until(async () =>
+    (await (plain[3] as Client).command<string[]>('CLUSTER GETKEYSINSLOT', 3300, 10)).includes(key),
+  )
   const before = client.incr(key).catch(() => 0)
   await (servers[0] as Server).stop()
   await before

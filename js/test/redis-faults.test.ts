@@ -25,7 +25,9 @@ class Scripted {
       socket.on('data', (bytes) => {
         let chunk = bytes.toString('latin1')
         if (chunk.includes('HELLO')) {
-          socket.write('%0\r\n+OK\r\n+PONG\r\n'.replace(chunk.includes('SELECT') ? '' : '+OK\r\n', ''))
+          socket.write(
+            '%0\r\n+OK\r\n+PONG\r\n'.replace(chunk.includes('SELECT') ? '' : '+OK\r\n', ''),
+          )
           chunk = chunk.slice(chunk.indexOf('PING\r\n') + 6)
           if (chunk === '') return
         }
@@ -71,7 +73,10 @@ test('what was sent to a server that goes is unknown, and the next call finds an
   assert.deepEqual(first, { status: 'fulfilled', value: 1 })
   assert.ok(second.status === 'rejected')
   const error = second.reason as RedisError
-  assert.deepEqual([error.outcome, error.code, error.command], ['Unknown', 'connection_ended', 'INCR'])
+  assert.deepEqual(
+    [error.outcome, error.code, error.command],
+    ['Unknown', 'connection_ended', 'INCR'],
+  )
   assert.equal(await client.incr('a'), 7)
   client.destroy()
   scripted.close()
@@ -150,7 +155,10 @@ test('a deadline ends a call, and its late reply goes to nobody else', async () 
     else socket.write('$1\r\na\r\n$1\r\nb\r\n')
   })
   const client = redis(await scripted.listen())
-  await assert.rejects(client.with({ timeout: 20 }).get('a'), { code: 'deadline', outcome: 'Unknown' })
+  await assert.rejects(client.with({ timeout: 20 }).get('a'), {
+    code: 'deadline',
+    outcome: 'Unknown',
+  })
   assert.ok(late !== undefined)
   assert.equal(await client.get('b'), 'b')
   client.destroy()
@@ -164,9 +172,15 @@ test('a signal ends a call that was sent as unknown and one that waits as not se
   })
   const abort = new AbortController()
   const client = redis(await scripted.listen())
-  await assert.rejects(client.with({ signal: abort.signal }).get('a'), { code: 'ABORT_ERR', outcome: 'Unknown' })
+  await assert.rejects(client.with({ signal: abort.signal }).get('a'), {
+    code: 'ABORT_ERR',
+    outcome: 'Unknown',
+  })
   assert.equal(await client.get('b'), 'b')
-  await assert.rejects(client.with({ signal: abort.signal }).get('a'), { code: 'ABORT_ERR', outcome: 'NotSent' })
+  await assert.rejects(client.with({ signal: abort.signal }).get('a'), {
+    code: 'ABORT_ERR',
+    outcome: 'NotSent',
+  })
   client.destroy()
   scripted.close()
   const nowhere = redis({ port: 1, waitTimeout: 10_000 })
@@ -191,7 +205,16 @@ test('replies that come in any pieces are the same', async () => {
   const reply =
     '*8\r\n$5\r\nhello\r\n:12\r\n*2\r\n+OK\r\n$-1\r\n,1.5\r\n#t\r\n(123456789012345678901\r\n%1\r\n+k\r\n~1\r\n:1\r\n=7\r\ntxt:a\r\n\r\n'
   const bytes = Buffer.from(reply)
-  const expected = ['hello', 12, ['OK', null], 1.5, true, 123456789012345678901n, { k: new Set([1]) }, 'a\r\n']
+  const expected = [
+    'hello',
+    12,
+    ['OK', null],
+    1.5,
+    true,
+    123456789012345678901n,
+    { k: new Set([1]) },
+    'a\r\n',
+  ]
   let cut = 0
   const scripted = new Scripted((_, socket) => {
     socket.write(bytes.subarray(0, cut))
@@ -220,19 +243,32 @@ test('more than the connection takes waits in order for room', async () => {
   await using client = redis({ url: server.url, inFlightBytesMax: 10_000, queueBytesMax: 10_000 })
   await client.del('full')
   const text = 'x'.repeat(1_000)
-  const lengths = await Promise.all(Array.from({ length: 3_000 }, () => client.append('full', text)))
-  assert.deepEqual(lengths, Array.from({ length: 3_000 }, (_, i) => (i + 1) * 1_000))
+  const lengths = await Promise.all(
+    Array.from({ length: 3_000 }, () => client.append('full', text)),
+  )
+  assert.deepEqual(
+    lengths,
+    Array.from({ length: 3_000 }, (_, i) => (i + 1) * 1_000),
+  )
 })
 
 test('more than may wait is refused', async () => {
-  await using client = redis({ url: server.url, inFlightBytesMax: 1_000, queueBytesMax: 1_000, waitingBytesMax: 50_000 })
+  await using client = redis({
+    url: server.url,
+    inFlightBytesMax: 1_000,
+    queueBytesMax: 1_000,
+    waitingBytesMax: 50_000,
+  })
   await client.ping()
   const calls = Array.from({ length: 1_000 }, () => client.set('k', 'x'.repeat(1_000)))
   const results = await Promise.allSettled(calls)
   const refused = results.filter((result) => result.status === 'rejected')
   assert.ok(refused.length > 0 && refused.length < 1_000, `${refused.length}`)
   for (const { reason } of refused as PromiseRejectedResult[]) {
-    assert.deepEqual([(reason as RedisError).code, (reason as RedisError).outcome], ['queue_full', 'NotSent'])
+    assert.deepEqual(
+      [(reason as RedisError).code, (reason as RedisError).outcome],
+      ['queue_full', 'NotSent'],
+    )
   }
 })
 
@@ -254,7 +290,9 @@ test('long values go both ways among others', async () => {
   const others = Array.from({ length: 100 }, () => client.incr('among'))
   await Promise.all(calls)
   assert.equal((await Promise.all(others)).length, 100)
-  const back = await Promise.all(Array.from({ length: 5 }, (_, i) => client.buffers.get(`long${i}`)))
+  const back = await Promise.all(
+    Array.from({ length: 5 }, (_, i) => client.buffers.get(`long${i}`)),
+  )
   for (const value of back) assert.ok(value !== null && long.equals(value))
   assert.equal((await client.get('long0'))?.length, long.length)
 })

@@ -76,7 +76,16 @@ test('a loop over messages ends with its client', async () => {
 
 test('a subscription that is refused leaves nothing behind', async () => {
   await using client = redis(server.url)
-  await client.command('ACL SETUSER', 'limited', 'on', 'nopass', '+@all', '~*', 'resetchannels', '&allowed')
+  await client.command(
+    'ACL SETUSER',
+    'limited',
+    'on',
+    'nopass',
+    '+@all',
+    '~*',
+    'resetchannels',
+    '&allowed',
+  )
   await using limited = redis(server.url.replace('//', '//limited:x@'))
   await assert.rejects(limited.subscribe('forbidden'), { code: 'NOPERM', outcome: 'Rejected' })
   await using allowed = await limited.subscribe('allowed')
@@ -95,12 +104,45 @@ test('TLS verifies the certificate unless it is told otherwise', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'onetrip-redis-tls-'))
   t.after(() => rmSync(folder, { recursive: true, force: true }))
   const [key, cert] = [join(folder, 'key'), join(folder, 'cert')]
-  execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes', '-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost', '-days', '1', '-keyout', key, '-out', cert], { stdio: 'ignore' })
+  execFileSync(
+    'openssl',
+    [
+      'req',
+      '-x509',
+      '-newkey',
+      'ec',
+      '-pkeyopt',
+      'ec_paramgen_curve:prime256v1',
+      '-nodes',
+      '-subj',
+      '/CN=localhost',
+      '-addext',
+      'subjectAltName=DNS:localhost',
+      '-days',
+      '1',
+      '-keyout',
+      key,
+      '-out',
+      cert,
+    ],
+    { stdio: 'ignore' },
+  )
   const probe = await startRedis()
   await probe.stop()
   let secure: Server
   try {
-    secure = await startRedis(['--tls-port', `${probe.port}`, '--tls-cert-file', cert, '--tls-key-file', key, '--tls-ca-cert-file', cert, '--tls-auth-clients', 'no'])
+    secure = await startRedis([
+      '--tls-port',
+      `${probe.port}`,
+      '--tls-cert-file',
+      cert,
+      '--tls-key-file',
+      key,
+      '--tls-ca-cert-file',
+      cert,
+      '--tls-auth-clients',
+      'no',
+    ])
   } catch {
     return t.skip('this redis-server has no TLS')
   }
@@ -113,7 +155,9 @@ test('TLS verifies the certificate unless it is told otherwise', async (t) => {
   await using unverified = redis(`${url}?sslmode=require`)
   assert.equal(await unverified.ping(), 'PONG')
   const wrong = redis({ url, waitTimeout: 300 })
-  await assert.rejects(wrong.ping(), (error: Error) => /self-signed|self signed/.test(error.message))
+  await assert.rejects(wrong.ping(), (error: Error) =>
+    /self-signed|self signed/.test(error.message),
+  )
   await wrong.close()
   const plain = redis({ port: probe.port, waitTimeout: 300 })
   await assert.rejects(plain.ping(), { outcome: 'NotSent' })
@@ -126,5 +170,11 @@ test('URLs are read, and what is wrong with them is said', () => {
   assert.throws(() => redis('redis://h/first'), /database is to be a number/)
   assert.throws(() => redis('redis://h?colour=blue'), /colour is no setting/)
   assert.throws(() => redis('unix:relative'), /the path of a socket/)
-  for (const url of ['redis://', 'redis://u:p%40@[::1]:7000/3?client_name=a', 'valkeys://h', 'redis://a:1,b:2']) redis(url)
+  for (const url of [
+    'redis://',
+    'redis://u:p%40@[::1]:7000/3?client_name=a',
+    'valkeys://h',
+    'redis://a:1,b:2',
+  ])
+    redis(url)
 })

@@ -29,7 +29,19 @@ export async function startRedis(settings: string[] = [], fixed?: number): Promi
   const program = process.env['ONETRIP_REDIS_SERVER'] ?? 'redis-server'
   const process_ = spawn(
     program,
-    ['--port', `${port}`, '--unixsocket', socket, '--dir', folder, '--save', '', '--appendonly', 'no', ...settings],
+    [
+      '--port',
+      `${port}`,
+      '--unixsocket',
+      socket,
+      '--dir',
+      folder,
+      '--save',
+      '',
+      '--appendonly',
+      'no',
+      ...settings,
+    ],
     { stdio: ['ignore', 'pipe', 'inherit'] },
   )
   await new Promise<void>((resolve, reject) => {

@@ -4,18 +4,24 @@ import { Event, Kind } from './exports'
 import { memory } from './memory'
 
 /**
- * Who waits for the replies of one request. Addresses are valid for the time of the call: what is to live longer is copied.
+ * Who waits for the replies of one request. Addresses are valid for the time of the call: what is
+ * to live longer is copied.
  */
 export interface RedisReceiver {
   /** Whole replies came. */
   received(start: number, end: number): void
-  /** It is over, once. `how` is one of `End`; for `End.SERVER` the error lies from `start` to `end`. */
+  /**
+   * It is over, once. `how` is one of `End`; for `End.SERVER` the error lies from `start` to `end`.
+   */
   ended(how: number, outcome: number, start: number, end: number): void
 }
 
 /** Who wants to know what belongs to no request. */
 export interface RedisOwner {
-  /** The login is over. `protocol`: 2 or 3. `fields`: what the server says of itself, names and values in turn. */
+  /**
+   * The login is over. `protocol`: 2 or 3. `fields`: what the server says of itself, names and
+   * values in turn.
+   */
   ready(protocol: number, fields: string[]): void
   /** The turn is over: what is to leave with it is submitted now. */
   flush(): void
@@ -33,9 +39,11 @@ const clock = (): number => performance.now()
 const RECORD = 6
 
 /**
- * One connection to Redis of the engine, on a socket of Node's: bytes in, bytes out, and who waits for which replies.
+ * One connection to Redis of the engine, on a socket of Node's: bytes in, bytes out, and who waits
+ * for which replies.
  *
- * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write.
+ * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves,
+ * leaves in one write.
  */
 export class RedisLink {
   readonly #connection: number
@@ -51,7 +59,9 @@ export class RedisLink {
   #armed = Infinity
   #isFree = false
 
-  /** On a socket that is open, with the settings of `onetrip_redis_new`. The login leaves at once. */
+  /**
+   * On a socket that is open, with the settings of `onetrip_redis_new`. The login leaves at once.
+   */
   constructor(socket: Duplex, settings: Iterable<readonly [string, string]>, owner: RedisOwner) {
     let text = ''
     for (const [name, value] of settings) text += `${name}\0${value}\0`
@@ -70,7 +80,10 @@ export class RedisLink {
     this.schedule()
   }
 
-  /** Room for so many bytes of requests. It stays where it is until it is submitted or asked for again. */
+  /**
+   * Room for so many bytes of requests. It stays where it is until it is submitted or asked for
+   * again.
+   */
   room(len: number): number {
     const room = memory.engine.onetrip_request(this.#connection, len)
     memory.refresh()
@@ -78,8 +91,9 @@ export class RedisLink {
   }
 
   /**
-   * Submits what was written to the room, behind a script's text of `textLen` bytes. `replies`: how many come; 0 for one
-   * command whose error ends it. Returns its place in the queue, 0 if it was sent, or why it was refused.
+   * Submits what was written to the room, behind a script's text of `textLen` bytes. `replies`: how
+   * many come; 0 for one command whose error ends it. Returns its place in the queue, 0 if it was
+   * sent, or why it was refused.
    */
   submit(
     receiver: RedisReceiver,
@@ -161,7 +175,10 @@ export class RedisLink {
     process.nextTick(this.#flush)
   }
 
-  /** Gives the memory back. What is called after it does nothing or fails. Not to be called by a receiver. */
+  /**
+   * Gives the memory back. What is called after it does nothing or fails. Not to be called by a
+   * receiver.
+   */
   free(): void {
     if (this.#isFree) return
     this.#isFree = true
@@ -197,7 +214,10 @@ export class RedisLink {
     this.#arm()
   }
 
-  /** Sees that there is a timer for the next deadline. One that is set too early costs a turn; setting it anew each time costs more. */
+  /**
+   * Sees that there is a timer for the next deadline. One that is set too early costs a turn;
+   * setting it anew each time costs more.
+   */
   #arm(): void {
     const deadline = memory.engine.onetrip_deadline(this.#connection)
     if (deadline >= this.#armed) return

@@ -18,7 +18,10 @@ const EXEC = new Words('EXEC')
 const EVAL = new Words('EVAL')
 const EVALSHA = new Words('EVALSHA')
 
-/** A list that the server runs one command behind the other, with nobody's between: MULTI, the commands, EXEC, in one request. */
+/**
+ * A list that the server runs one command behind the other, with nobody's between: MULTI, the
+ * commands, EXEC, in one request.
+ */
 export class Atomic extends Call {
   readonly items: readonly Item[]
   readonly #bytes: boolean
@@ -54,7 +57,10 @@ export class Atomic extends Call {
     return size
   }
 
-  /** Writes all of it. Scripts go as texts unless they are known: whether EXEC will run them nobody knows. */
+  /**
+   * Writes all of it. Scripts go as texts unless they are known: whether EXEC will run them nobody
+   * knows.
+   */
   write(start: number, knows: (sha: string) => boolean): number {
     let at = write(start, MULTI, [])
     for (const { spec, args, script } of this.items) {
@@ -99,13 +105,15 @@ export class Atomic extends Call {
   }
 
   #shaped({ spec, shape, script }: Item, reply: Reply): unknown {
-    if (!(reply instanceof RedisError)) return shape === undefined ? reply : shape(reply, this.#bytes)
+    if (!(reply instanceof RedisError))
+      return shape === undefined ? reply : shape(reply, this.#bytes)
     // What a script wrote before its error stands.
     return reply.with(spec.leaves || script !== undefined ? 'Unknown' : reply.outcome, spec.name)
   }
 }
 
 function changed(): RedisError {
-  const message = 'a key that the session watches was changed, so none of it ran: read again, and try again'
+  const message =
+    'a key that the session watches was changed, so none of it ran: read again, and try again'
   return new RedisError(message, 'watched_key_changed', 'Rejected', 'EXEC')
 }

@@ -16,7 +16,10 @@ export interface Mourner {
   answered(count: number): void
 }
 
-/** Calls that share a request of the engine: what one turn has made. Each has a reply of its own, errors among them. */
+/**
+ * Calls that share a request of the engine: what one turn has made. Each has a reply of its own,
+ * errors among them.
+ */
 export class Batch implements RedisReceiver {
   readonly calls: Call[] = []
   readonly #mourner: Mourner
@@ -52,7 +55,8 @@ export class Batch implements RedisReceiver {
     if (this.#next >= calls.length) return
     const known = OUTCOMES[outcome] ?? 'Unknown'
     this.#mourner.answered(calls.length - this.#next)
-    for (; this.#next < calls.length; this.#next++) this.#lost(calls[this.#next] as Call, how, known)
+    for (; this.#next < calls.length; this.#next++)
+      this.#lost(calls[this.#next] as Call, how, known)
   }
 
   #lost(call: Call, how: number, outcome: Outcome): void {

@@ -54,7 +54,10 @@ export class Call {
   takeBack: (() => boolean) | undefined
   /** How often it was sent again. */
   repeats = 0
-  /** It was sent before, and nobody knows what became of that: it stays so, whatever comes of sending it again. */
+  /**
+   * It was sent before, and nobody knows what became of that: it stays so, whatever comes of
+   * sending it again.
+   */
   wasUnknown = false
   /** Where it is in a cluster. */
   route: Route | undefined

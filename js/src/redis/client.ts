@@ -25,8 +25,9 @@ export interface CallOptions {
 export interface Client<B extends boolean = false> extends Promised<B> {}
 
 /**
- * A client of Redis or Valkey. The commands of all callers share one connection and pipeline by themselves: what one turn
- * of the event loop makes leaves in one write, and nothing waits for replies.
+ * A client of Redis or Valkey. The commands of all callers share one connection and pipeline by
+ * themselves: what one turn of the event loop makes leaves in one write, and nothing waits for
+ * replies.
  */
 export class Client<B extends boolean = false> implements Sender, Runner {
   readonly #core: Core
@@ -45,7 +46,10 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     return new Client<true>(this.#core, { ...this.#how, bytes: true })
   }
 
-  /** The same client, for commands of which you say that they may run twice: they are sent again where a connection was lost. */
+  /**
+   * The same client, for commands of which you say that they may run twice: they are sent again
+   * where a connection was lost.
+   */
   repeatable(): Client<B> {
     return new Client<B>(this.#core, { ...this.#how, repeatable: true })
   }
@@ -83,15 +87,29 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   }
 
   /** Calls a script that another client has made. */
-  call<R = Reply>(script: Script<R>, keys: readonly Key[] = [], args: readonly Argument[] = []): Promise<R> {
+  call<R = Reply>(
+    script: Script<R>,
+    keys: readonly Key[] = [],
+    args: readonly Argument[] = [],
+  ): Promise<R> {
     return this.#call(script, scriptArguments(keys, args))
   }
 
   #call<R>(script: Script<R>, args: Argument[]): Promise<R> {
-    return promised(specOf('EVAL'), args, this.#how, undefined, this.#sendCall, script) as Promise<R>
+    return promised(
+      specOf('EVAL'),
+      args,
+      this.#how,
+      undefined,
+      this.#sendCall,
+      script,
+    ) as Promise<R>
   }
 
-  /** A connection of one's own, for WATCH and what changes its connection; in a cluster to the node that has this key. */
+  /**
+   * A connection of one's own, for WATCH and what changes its connection; in a cluster to the node
+   * that has this key.
+   */
   async session(key?: Key): Promise<Session<B>> {
     return new Session<B>(await this.#core.borrow(key), this.#how)
   }
@@ -113,7 +131,8 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   /** Subscribes to sharded channels (Redis 7); not in a cluster, whose slots move. */
   async ssubscribe(...channels: Key[]): Promise<Subscription<B extends true ? Buffer : string>> {
     if (this.#core.config.cluster) {
-      const message = "a client of a cluster does not follow sharded channels: connect one to the channel's node"
+      const message =
+        "a client of a cluster does not follow sharded channels: connect one to the channel's node"
       throw misuse('sharded_in_cluster', message, 'SSUBSCRIBE')
     }
     const made = this.#subscription()
@@ -122,12 +141,16 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   }
 
   #subscription(): Subscription<B extends true ? Buffer : string> {
-    return new Subscription<B extends true ? Buffer : string>(this.#core.subscriptions, this.#how.bytes)
+    return new Subscription<B extends true ? Buffer : string>(
+      this.#core.subscriptions,
+      this.#how.bytes,
+    )
   }
 
   /**
-   * Sends any number of commands on a connection of their own: an iterator of names with arguments becomes one of replies, in
-   * order, the error of a command in its place. The next are taken as replies are taken.
+   * Sends any number of commands on a connection of their own: an iterator of names with arguments
+   * becomes one of replies, in order, the error of a command in its place. The next are taken as
+   * replies are taken.
    */
   stream(
     commands: Iterable<CommandWords> | AsyncIterable<CommandWords>,
@@ -140,7 +163,9 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     }
     // In a cluster there is no connection for all.
     const roaming = { connection: { reason: undefined, send }, release: () => {} }
-    const borrow = core.config.cluster ? () => Promise.resolve(roaming) : () => core.borrow(undefined)
+    const borrow = core.config.cluster
+      ? () => Promise.resolve(roaming)
+      : () => core.borrow(undefined)
     return streamed(borrow, commands, this.#how, options)
   }
 
@@ -210,6 +235,5 @@ export class Client<B extends boolean = false> implements Sender, Runner {
     })
   }
 }
-
 
 addCommands(Client)

@@ -14,10 +14,16 @@ import { slotOf, specOf } from './spec'
 import type { Subscriptions } from './subscriptions'
 import { NodeMap } from './node-map'
 
-/** Where commands of a cluster go: each to the node that has its keys, and in the order of the calls for each hash slot. */
+/**
+ * Where commands of a cluster go: each to the node that has its keys, and in the order of the calls
+ * for each hash slot.
+ */
 export class Cluster implements Core {
   readonly config: Config
-  /** The servers of the configuration: they are asked for the topology at first, and carry the subscriptions. */
+  /**
+   * The servers of the configuration: they are asked for the topology at first, and carry the
+   * subscriptions.
+   */
   readonly #home: Node
   readonly #map: NodeMap
   readonly #lanes: Lanes
@@ -59,7 +65,10 @@ export class Cluster implements Core {
     this.#keyless(call, own)
   }
 
-  /** The one hash slot of all keys; undefined where there are none. Throws where they lie in several. */
+  /**
+   * The one hash slot of all keys; undefined where there are none. Throws where they lie in
+   * several.
+   */
   #slot(call: Call): number | undefined {
     if (call instanceof Atomic) return slotOfAll(call)
     const { script, spec, args } = call
@@ -120,7 +129,11 @@ export class Cluster implements Core {
     const slot = key === undefined ? this.#map.anySlot() : slotOf(key)
     const node = this.#map.masterOf(slot)
     if (node !== undefined) return node.borrow()
-    throw new RedisError('no node of the cluster has the hash slot of the key', 'unserved_slot', 'NotSent')
+    throw new RedisError(
+      'no node of the cluster has the hash slot of the key',
+      'unserved_slot',
+      'NotSent',
+    )
   }
 
   async close(): Promise<void> {

@@ -5,7 +5,8 @@ import type { Reply } from './reply'
 export type Key = string | Uint8Array
 
 /** Fields with values: an object, or pairs. */
-export type Fields = { readonly [field: string]: Argument } | readonly (readonly [Argument, Argument])[]
+export type Fields =
+  { readonly [field: string]: Argument } | readonly (readonly [Argument, Argument])[]
 
 /** Options of SET. */
 export interface SetOptions {
@@ -84,8 +85,8 @@ export interface XReadOptions {
 export type Streams<T = string> = { [stream: string]: Entry<T>[] }
 
 /**
- * Commands as methods, each called as its command. Several keys, members or values are given one behind the other, or in
- * an array. What is not here is sent with `command`.
+ * Commands as methods, each called as its command. Several keys, members or values are given one
+ * behind the other, or in an array. What is not here is sent with `command`.
  */
 export interface Commands {
   // --- strings ---
@@ -94,7 +95,10 @@ export interface Commands {
   set(key: Key, value: Argument, options?: SetOptions): 'OK' | null
   getset(key: Key, value: Argument): string | null
   getdel(key: Key): string | null
-  getex(key: Key, options: Pick<SetOptions, 'ex' | 'px' | 'exat' | 'pxat'> & { readonly persist?: boolean }): string | null
+  getex(
+    key: Key,
+    options: Pick<SetOptions, 'ex' | 'px' | 'exat' | 'pxat'> & { readonly persist?: boolean },
+  ): string | null
   setnx(key: Key, value: Argument): boolean
   setex(key: Key, seconds: number, value: Argument): 'OK'
   psetex(key: Key, milliseconds: number, value: Argument): 'OK'
@@ -146,7 +150,11 @@ export interface Commands {
   hvals(key: Key): string[]
   hlen(key: Key): number
   hstrlen(key: Key, field: Argument): number
-  hscan(key: Key, cursor: string | number, options?: ScanOptions): Scanned<{ [field: string]: string }>
+  hscan(
+    key: Key,
+    cursor: string | number,
+    options?: ScanOptions,
+  ): Scanned<{ [field: string]: string }>
   // --- lists ---
   lpush(key: Key, ...values: (Argument | readonly Argument[])[]): number
   rpush(key: Key, ...values: (Argument | readonly Argument[])[]): number
@@ -166,7 +174,13 @@ export interface Commands {
   /** Waits on a connection of its own. `timeout` in seconds; 0 for ever. The key and the value. */
   blpop(keys: Key | readonly Key[], timeout: number): [string, string] | null
   brpop(keys: Key | readonly Key[], timeout: number): [string, string] | null
-  blmove(from: Key, to: Key, take: 'LEFT' | 'RIGHT', put: 'LEFT' | 'RIGHT', timeout: number): string | null
+  blmove(
+    from: Key,
+    to: Key,
+    take: 'LEFT' | 'RIGHT',
+    put: 'LEFT' | 'RIGHT',
+    timeout: number,
+  ): string | null
   // --- sets ---
   sadd(key: Key, ...members: (Argument | readonly Argument[])[]): number
   srem(key: Key, ...members: (Argument | readonly Argument[])[]): number
@@ -195,7 +209,12 @@ export interface Commands {
   zrank(key: Key, member: Argument): number | null
   zrevrank(key: Key, member: Argument): number | null
   zrange(key: Key, start: string | number, stop: string | number, options?: ZRangeOptions): string[]
-  zrange_withscores(key: Key, start: string | number, stop: string | number, options?: ZRangeOptions): Scored[]
+  zrange_withscores(
+    key: Key,
+    start: string | number,
+    stop: string | number,
+    options?: ZRangeOptions,
+  ): Scored[]
   zremrangebyrank(key: Key, start: number, stop: number): number
   zremrangebyscore(key: Key, min: string | number, max: string | number): number
   zpopmin(key: Key, count?: number): Scored[]
@@ -214,7 +233,12 @@ export interface Commands {
     streams: { readonly [stream: string]: string },
     options?: XReadOptions & { readonly noack?: boolean },
   ): Streams | null
-  xgroup_create(key: Key, group: string, id: string, options?: { readonly mkstream?: boolean }): 'OK'
+  xgroup_create(
+    key: Key,
+    group: string,
+    id: string,
+    options?: { readonly mkstream?: boolean },
+  ): 'OK'
   xack(key: Key, group: string, ...ids: (string | readonly string[])[]): number
   // --- bitmaps, HyperLogLog ---
   getbit(key: Key, offset: number): number
@@ -242,9 +266,7 @@ export interface Commands {
 }
 
 /** What a command answers where strings are bytes. */
-export type InBytes<R> = [Reply] extends [R]
-  ? R
-  : InBytesOf<R>
+export type InBytes<R> = [Reply] extends [R] ? R : InBytesOf<R>
 
 type InBytesOf<R> = R extends string
   ? string extends R

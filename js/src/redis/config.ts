@@ -5,7 +5,10 @@ import { misuse } from './error'
 
 /** How to reach a server, and what to bound. Times are in milliseconds. */
 export interface RedisOptions {
-  /** `redis://user:password@host:port/database`, `rediss://…` for TLS, or `unix:/path/of/socket`. Options beside it win. */
+  /**
+   * `redis://user:password@host:port/database`, `rediss://…` for TLS, or `unix:/path/of/socket`.
+   * Options beside it win.
+   */
   url?: string | undefined
   /** Default 127.0.0.1. */
   host?: string | undefined
@@ -21,13 +24,19 @@ export interface RedisOptions {
   clientName?: string | undefined
   /** 3 (the default) speaks RESP2 where the server has nothing better; 2 speaks nothing better. */
   protocol?: 2 | 3 | undefined
-  /** True, or the options of `tls.connect`. The server's certificate and name are verified unless those say otherwise. */
+  /**
+   * True, or the options of `tls.connect`. The server's certificate and name are verified unless
+   * those say otherwise.
+   */
   tls?: boolean | ConnectionOptions | undefined
   /** The servers are nodes of a cluster. */
   cluster?: boolean | undefined
   /** In a cluster: replicas answer what only reads, and may be behind. Default false. */
   replicaReads?: boolean | undefined
-  /** Commands that only read may be sent again by themselves where a connection was lost. Default false. */
+  /**
+   * Commands that only read may be sent again by themselves where a connection was lost. Default
+   * false.
+   */
   repeatReads?: boolean | undefined
   /** How long a server may take to become a usable connection. Default 10 s. */
   connectTimeout?: number | undefined
@@ -45,9 +54,15 @@ export interface RedisOptions {
   inFlightBytesMax?: number | undefined
   /** Bytes of commands that wait for that window. Default 16 MiB. */
   queueBytesMax?: number | undefined
-  /** Bytes of commands that wait for the queue, or for a connection. More are refused. Default 1 GiB. */
+  /**
+   * Bytes of commands that wait for the queue, or for a connection. More are refused. Default 1
+   * GiB.
+   */
   waitingBytesMax?: number | undefined
-  /** Bytes of one reply, which is kept until it is whole. A longer one ends the connection. Default 513 MiB. */
+  /**
+   * Bytes of one reply, which is kept until it is whole. A longer one ends the connection. Default
+   * 513 MiB.
+   */
   replyBytesMax?: number | undefined
   /** How often a command that may be repeated is sent. Default 5. */
   attemptsMax?: number | undefined
@@ -89,7 +104,8 @@ const MIB = 1024 * 1024
 /** Reads a URL, options, or a URL within options. Throws where something is wrong with them. */
 export function configOf(given: string | RedisOptions = {}): Config {
   const direct = typeof given === 'string' ? { url: given } : given
-  const options: RedisOptions = direct.url === undefined ? direct : merge(fromUrl(direct.url), direct)
+  const options: RedisOptions =
+    direct.url === undefined ? direct : merge(fromUrl(direct.url), direct)
   const servers = (options as { servers?: Server[] }).servers
   const tls = options.tls
   return {
@@ -121,7 +137,12 @@ export function configOf(given: string | RedisOptions = {}): Config {
 function serversOf(options: RedisOptions, named: Server[] | undefined): Server[] {
   if (options.path !== undefined) return [{ path: options.path }]
   const first = named?.[0]
-  if (named !== undefined && first !== undefined && options.host === undefined && options.port === undefined) {
+  if (
+    named !== undefined &&
+    first !== undefined &&
+    options.host === undefined &&
+    options.port === undefined
+  ) {
     return named
   }
   const other = first !== undefined && 'host' in first ? first : { host: '127.0.0.1', port: PORT }
@@ -162,19 +183,22 @@ function fromUrl(url: string): RedisOptions {
   const [, scheme = '', slashes, rest = '', query = ''] =
     /^([a-z+]+):(\/\/)?([^?]*)(?:\?(.*))?$/is.exec(url) ?? []
   const kind = SCHEMES[scheme.toLowerCase()]
-  if (kind === undefined) throw invalid('the scheme of the URL is none of redis://, rediss:// and unix:')
+  if (kind === undefined)
+    throw invalid('the scheme of the URL is none of redis://, rediss:// and unix:')
   if (kind !== 'unix' && slashes === undefined) throw invalid(`behind ${scheme}: stands //`)
   const options: RedisOptions & { servers?: Server[] } = {}
   const at = rest.lastIndexOf('@')
   readLogin(options, at < 0 ? '' : rest.slice(0, at))
   const place = rest.slice(at + 1)
   if (kind === 'unix') {
-    if (!place.startsWith('/')) throw invalid('behind unix: stands the path of a socket, from the root')
+    if (!place.startsWith('/'))
+      throw invalid('behind unix: stands the path of a socket, from the root')
     options.path = decode(place)
   } else {
     const [hosts = '', database] = place.split('/')
     options.servers = hosts.split(',').map(readServer)
-    if (database !== undefined && database !== '') options.database = numberOf('database', decode(database))
+    if (database !== undefined && database !== '')
+      options.database = numberOf('database', decode(database))
   }
   if (kind === 'tls') options.tls = true
   for (const pair of query.split('&').filter(Boolean)) readPair(options, pair)
@@ -189,7 +213,12 @@ function readLogin(options: RedisOptions, login: string): void {
 }
 
 function readServer(text: string): Server {
-  const [, bracketed, plain = '', port] = /^(?:\[([^\]]*)\]|([^:]*))(?::(.*))?$/.exec(text) ?? [undefined, undefined, undefined, 'x']
+  const [, bracketed, plain = '', port] = /^(?:\[([^\]]*)\]|([^:]*))(?::(.*))?$/.exec(text) ?? [
+    undefined,
+    undefined,
+    undefined,
+    'x',
+  ]
   const host = bracketed ?? decode(plain)
   return { host: host === '' ? '127.0.0.1' : host, port: portOf(port ? Number(port) : PORT) }
 }
@@ -226,7 +255,8 @@ function readPair(options: RedisOptions, pair: string): void {
   if (number !== undefined) set[number] = numberOf(key, value)
   else if (flag !== undefined) set[flag] = flagOf(key, value)
   else if (key === 'client_name') options.clientName = value
-  else if (key === 'protocol' && (value === '2' || value === '3')) options.protocol = value === '2' ? 2 : 3
+  else if (key === 'protocol' && (value === '2' || value === '3'))
+    options.protocol = value === '2' ? 2 : 3
   else if (key === 'sslmode') readSslMode(options, value)
   else if (key === 'sslrootcert') readCertificate(options, 'ca', value)
   else if (key === 'sslcert') readCertificate(options, 'cert', value)

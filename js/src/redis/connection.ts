@@ -37,7 +37,10 @@ export interface Purpose {
   readonly readonly?: boolean
 }
 
-/** One connection to a server, from the moment it is wanted to its end. Calls of one turn leave in one write. */
+/**
+ * One connection to a server, from the moment it is wanted to its end. Calls of one turn leave in
+ * one write.
+ */
 export class Connection implements RedisOwner, Mourner {
   readonly server: Server
   reason: RedisError | undefined
@@ -82,7 +85,10 @@ export class Connection implements RedisOwner, Mourner {
     return this.#link?.address ?? 0
   }
 
-  /** Sends a call, behind what was sent before. False if there is no room for it: then it was not taken. */
+  /**
+   * Sends a call, behind what was sent before. False if there is no room for it: then it was not
+   * taken.
+   */
   send(call: Call): boolean {
     return this.#outbox?.send(call) === true
   }

@@ -37,7 +37,12 @@ export class Node implements Core, Listener {
   readonly #lost: () => void
 
   /** `lost` is told when its connection is lost, or can't be opened. */
-  constructor(config: Config, servers: readonly Server[], isReplica = false, lost: () => void = () => {}) {
+  constructor(
+    config: Config,
+    servers: readonly Server[],
+    isReplica = false,
+    lost: () => void = () => {},
+  ) {
     this.config = config
     this.#lost = lost
     this.#server = servers[0] as Server
@@ -60,7 +65,8 @@ export class Node implements Core, Listener {
     call.takeBack = this.#pool().borrow(
       timeout,
       (lease) => sendOn(lease, call),
-      (error) => (call.deadline <= performance.now() ? call.expire('NotSent') : call.fail(error, 'NotSent')),
+      (error) =>
+        call.deadline <= performance.now() ? call.expire('NotSent') : call.fail(error, 'NotSent'),
     )
   }
 
@@ -120,18 +126,26 @@ function sendOn(lease: Lease, call: Call): void {
   // Of one whose caller has gone nobody knows when it is answered.
   call.done = () => lease.release(!call.replied)
   if (!lease.connection.send(call)) {
-    call.fail(lease.connection.reason ?? misuse('connection_ended', 'the connection has ended'), 'NotSent')
+    call.fail(
+      lease.connection.reason ?? misuse('connection_ended', 'the connection has ended'),
+      'NotSent',
+    )
   }
 }
 
 /** What can't be sent here, by name. */
 export function misplaced(name: string, { place, advice }: Known): RedisError {
-  const why = place === Place.NOWHERE ? "can't be sent as a command" : "can't go over the shared connection"
+  const why =
+    place === Place.NOWHERE ? "can't be sent as a command" : "can't go over the shared connection"
   return misuse('wrong_place', `${name} ${why}: ${advice}`, name)
 }
 
 /** Sends commands one behind the other, and waits for all. */
-export function runEach(items: readonly Item[], how: How, send: (call: Call, item: Item) => void): Promise<unknown[]> {
+export function runEach(
+  items: readonly Item[],
+  how: How,
+  send: (call: Call, item: Item) => void,
+): Promise<unknown[]> {
   return new Promise((resolve) => {
     const results = new Array<unknown>(items.length)
     let left = items.length
@@ -141,14 +155,19 @@ export function runEach(items: readonly Item[], how: How, send: (call: Call, ite
         if (--left === 0) resolve(results)
       }
       const call = new Call(item.spec, item.args, how, item.shape, done, done, item.script)
-      if (how.signal?.aborted === true) call.fail(misuse('ABORT_ERR', 'the operation was aborted'), 'NotSent')
+      if (how.signal?.aborted === true)
+        call.fail(misuse('ABORT_ERR', 'the operation was aborted'), 'NotSent')
       else send(call, item)
     })
   })
 }
 
 /** Sends commands as one. */
-export function runAtomic(items: readonly Item[], how: How, send: (call: Atomic) => void): Promise<unknown[]> {
+export function runAtomic(
+  items: readonly Item[],
+  how: How,
+  send: (call: Atomic) => void,
+): Promise<unknown[]> {
   return new Promise((resolve, reject) => {
     send(new Atomic(items, how, resolve as (value: unknown) => void, reject))
   })

@@ -1,7 +1,9 @@
 import { memory } from '../engine/memory'
 import { misuse } from './error'
 
-/** What can be one argument of a command: strings as UTF-8, bytes as they are, numbers in decimal. */
+/**
+ * What can be one argument of a command: strings as UTF-8, bytes as they are, numbers in decimal.
+ */
 export type Argument = string | number | bigint | Uint8Array
 
 /** The longest command name and array length with what stands around them. */
@@ -29,7 +31,9 @@ export class Words {
   constructor(name: string) {
     const words = name.split(' ')
     this.count = words.length
-    this.bytes = Buffer.from(words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join(''))
+    this.bytes = Buffer.from(
+      words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join(''),
+    )
   }
 
   /** All in front of so many arguments. */
@@ -42,7 +46,10 @@ export class Words {
   }
 }
 
-/** At most so many bytes does a command need. UTF-8 has at most three for each unit of UTF-16. Refuses what can't be sent. */
+/**
+ * At most so many bytes does a command need. UTF-8 has at most three for each unit of UTF-16.
+ * Refuses what can't be sent.
+ */
 export function sizeOf(words: Words, args: readonly Argument[], name: string): number {
   let size = HEAD_MAX + words.bytes.length
   for (let i = 0; i < args.length; i++) {
@@ -70,7 +77,8 @@ function check(args: readonly Argument[], name: string): void {
     throw misuse('too_many_arguments', message, name)
   }
   for (const arg of args) {
-    const len = typeof arg === 'string' ? Buffer.byteLength(arg) : arg instanceof Uint8Array ? arg.length : 0
+    const len =
+      typeof arg === 'string' ? Buffer.byteLength(arg) : arg instanceof Uint8Array ? arg.length : 0
     if (len > ARGUMENT_BYTES_MAX) {
       const message = `an argument of ${len} bytes is longer than the ${ARGUMENT_BYTES_MAX} that servers take of one`
       throw misuse('argument_too_large', message, name)
@@ -120,7 +128,9 @@ function writeText(bytes: Uint8Array, at: number, text: string): number {
   return writeLongText(bytes, at, text)
 }
 
-/** Writes the text where it lies if it is as long in bytes as in characters, and moves it otherwise. */
+/**
+ * Writes the text where it lies if it is as long in bytes as in characters, and moves it otherwise.
+ */
 function writeLongText(bytes: Uint8Array, at: number, text: string): number {
   const guess = writeLength(bytes, at, text.length)
   const len = memory.buffer.utf8Write(text, guess)

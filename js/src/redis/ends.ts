@@ -4,7 +4,12 @@ import { fromText, RedisError } from './error'
 import { nameOf } from './open'
 
 /** Why a connection ended, by what the engine says of it; undefined where only the socket knows. */
-export function endOf(server: Server, why: number, isFinal: boolean, text: string): RedisError | undefined {
+export function endOf(
+  server: Server,
+  why: number,
+  isFinal: boolean,
+  text: string,
+): RedisError | undefined {
   const name = nameOf(server)
   if (why === Close.SERVER) {
     const { code, message } = fromText(text.replace(/^[-!]/, '').trimEnd(), 'NotSent')
@@ -36,5 +41,9 @@ export function lost(server: Server, cause?: Error): RedisError {
 
 /** The error of a server that does not answer the login. */
 export function silent(server: Server): RedisError {
-  return new RedisError(`${nameOf(server)} did not answer the login in time`, 'connect_timeout', 'NotSent')
+  return new RedisError(
+    `${nameOf(server)} did not answer the login in time`,
+    'connect_timeout',
+    'NotSent',
+  )
 }

@@ -4,8 +4,9 @@ import type { Outcome } from '../engine/exports'
 export class RedisError extends Error {
   override readonly name = 'RedisError'
   /**
-   * What programs tell errors apart by: the first word of a server's error (`WRONGTYPE`, `ERR`, …), in capitals; or in small
-   * letters what happened on this side (`connection_ended`, `deadline`, `queue_full`, …).
+   * What programs tell errors apart by: the first word of a server's error (`WRONGTYPE`, `ERR`, …),
+   * in capitals; or in small letters what happened on this side (`connection_ended`, `deadline`,
+   * `queue_full`, …).
    */
   readonly code: string
   /** What is known of the effect: the same four words in every language. */

@@ -33,13 +33,20 @@ export function gather<T>(
   })
 }
 
-function finish(call: Call, replies: Reply[], combine: (replies: Reply[]) => Reply, firstWins: boolean): void {
+function finish(
+  call: Call,
+  replies: Reply[],
+  combine: (replies: Reply[]) => Reply,
+  firstWins: boolean,
+): void {
   const good = replies.filter((reply) => !(reply instanceof RedisError))
   const [bad] = replies.filter((reply) => reply instanceof RedisError)
   if (bad !== undefined && !(firstWins && good.length > 0)) {
     // Some took effect, others did not.
     const mixed = good.length > 0 && !call.spec.readonly
-    const differ = replies.some((reply) => reply instanceof RedisError && reply.outcome !== bad.outcome)
+    const differ = replies.some(
+      (reply) => reply instanceof RedisError && reply.outcome !== bad.outcome,
+    )
     return call.reject(mixed || differ ? bad.with('Unknown', call.spec.name) : bad)
   }
   try {
@@ -52,11 +59,17 @@ function finish(call: Call, replies: Reply[], combine: (replies: Reply[]) => Rep
 }
 
 /** What is made of the replies of all nodes, by what the table says of the command. */
-export function combined(name: string, policy: number, nodes: readonly string[], replies: Reply[]): Reply {
+export function combined(
+  name: string,
+  policy: number,
+  nodes: readonly string[],
+  replies: Reply[],
+): Reply {
   if (name === 'RANDOMKEY') return replies.find((reply) => reply !== null) ?? null
   const fold = FOLDS[policy]
   if (fold !== undefined) return replies.reduce((one, other) => folded(one, other, fold))
-  if (policy === Response.ONE_SUCCEEDED || policy === Response.ALL_SUCCEEDED) return replies[0] as Reply
+  if (policy === Response.ONE_SUCCEEDED || policy === Response.ALL_SUCCEEDED)
+    return replies[0] as Reply
   if (policy === Response.USUAL) return replies.flatMap((reply) => reply as Reply[])
   const made = Object.create(null) as { [node: string]: Reply }
   nodes.forEach((node, i) => (made[node] = replies[i] as Reply))
@@ -67,7 +80,9 @@ type Fold = (one: number | bigint, other: number | bigint) => number | bigint
 
 const FOLDS: { readonly [policy: number]: Fold | undefined } = {
   [Response.SUM]: (one, other) =>
-    typeof one === 'number' && typeof other === 'number' ? one + other : BigInt(one) + BigInt(other),
+    typeof one === 'number' && typeof other === 'number'
+      ? one + other
+      : BigInt(one) + BigInt(other),
   [Response.MIN]: (one, other) => (one < other ? one : other),
   [Response.MAX]: (one, other) => (one > other ? one : other),
   [Response.AND]: (one, other) => (one && other ? 1 : 0),
@@ -88,7 +103,10 @@ function isNumber(reply: Reply): reply is number | bigint {
 }
 
 /** A command split by the hash slots of its keys, and the part and place of each key. */
-export function split(name: string, args: readonly Argument[]): { parts: Part<number>[]; order: [number, number][] } {
+export function split(
+  name: string,
+  args: readonly Argument[],
+): { parts: Part<number>[]; order: [number, number][] } {
   const step = name.startsWith('MSET') ? 2 : 1
   const parts: { to: number; args: Argument[] }[] = []
   const partOf = new Map<number, number>()

@@ -32,8 +32,8 @@ export type { Message } from './subscription'
 export { Subscription } from './subscription'
 
 /**
- * A client of Redis or Valkey: by a URL (`redis://`, `rediss://` for TLS, `unix:`), or by options. It connects when the
- * first command is sent.
+ * A client of Redis or Valkey: by a URL (`redis://`, `rediss://` for TLS, `unix:`), or by options.
+ * It connects when the first command is sent.
  */
 export function redis(options?: string | RedisOptions): Client {
   const config = configOf(options)

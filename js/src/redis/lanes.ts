@@ -9,12 +9,22 @@ import { readRedirect } from './topology'
 const LATER = new Set(['TRYAGAIN', 'CLUSTERDOWN', 'MASTERDOWN', 'LOADING'])
 
 /** Errors of this side behind which a command is tried on the node that has its slot by then. */
-const ELSEWHERE = new Set(['connect_failed', 'connect_timeout', 'no_connection', 'connection_ended', 'node_gone', 'stalled'])
+const ELSEWHERE = new Set([
+  'connect_failed',
+  'connect_timeout',
+  'no_connection',
+  'connection_ended',
+  'node_gone',
+  'stalled',
+])
 
 /** How often a command is sent that nodes can't take for a while. */
 const ATTEMPTS_MAX = 20
 
-/** What is held back of a hash slot, so that it does not overtake what was sent to the node that had it. */
+/**
+ * What is held back of a hash slot, so that it does not overtake what was sent to the node that had
+ * it.
+ */
 interface Lane {
   /** What is unanswered there, or waits to be sent again. */
   before: number
@@ -49,8 +59,9 @@ class Flight implements Route {
 }
 
 /**
- * Commands of one hash slot reach a node in the order in which they were called, as long as one node has the slot. What a node refuses
- * with a redirect is sent to the new one at once, in that order; what comes later waits until nothing of the slot is unanswered at the old one.
+ * Commands of one hash slot reach a node in the order in which they were called, as long as one
+ * node has the slot. What a node refuses with a redirect is sent to the new one at once, in that
+ * order; what comes later waits until nothing of the slot is unanswered at the old one.
  */
 export class Lanes {
   readonly #config: Config
@@ -82,7 +93,8 @@ export class Lanes {
   #depart(flight: Flight): void {
     const { call, slot } = flight
     if (call.settled) return this.#released(flight)
-    const reads = this.#config.replicaReads && call.spec.readonly && !flight.own && flight.attempts === 0
+    const reads =
+      this.#config.replicaReads && call.spec.readonly && !flight.own && flight.attempts === 0
     const node = reads ? this.#map.readerOf(slot) : this.#map.masterOf(slot)
     if (node === undefined) return this.#ground(flight, this.#map.version + 1)
     this.#fly(flight, node)
@@ -133,7 +145,10 @@ export class Lanes {
       this.#fly(flight, target)
     } else {
       // One that was sent before the slot moved can know less than we do.
-      if (this.#map.masterOf(flight.slot) === node || this.#map.masterOf(flight.slot) === undefined) {
+      if (
+        this.#map.masterOf(flight.slot) === node ||
+        this.#map.masterOf(flight.slot) === undefined
+      ) {
         this.#map.give(flight.slot, target)
       }
       this.#depart(flight)
@@ -144,7 +159,11 @@ export class Lanes {
   /** Sends it again after a pause, unless that was done often enough. */
   #later(flight: Flight): boolean {
     const { call } = flight
-    if (flight.attempts >= ATTEMPTS_MAX || performance.now() - flight.since > this.#config.waitTimeout) return false
+    if (
+      flight.attempts >= ATTEMPTS_MAX ||
+      performance.now() - flight.since > this.#config.waitTimeout
+    )
+      return false
     const pause = Math.min(10 * 2 ** flight.attempts++, 1_000) * (0.5 + Math.random() / 2)
     this.#map.want()
     this.#block(flight)
@@ -163,7 +182,10 @@ export class Lanes {
     return true
   }
 
-  /** What comes later waits until this, and all that is unanswered of its slot, has arrived somewhere. */
+  /**
+   * What comes later waits until this, and all that is unanswered of its slot, has arrived
+   * somewhere.
+   */
   #block(flight: Flight): void {
     if (flight.own) return
     const lane = this.#lanes.get(flight.slot) ?? { before: 0, held: [] }
@@ -203,12 +225,14 @@ export class Lanes {
     this.#grounded.add(flight)
     call.takeBack = () => this.#grounded.delete(flight)
     this.#map.want()
-    if (!this.#map.isKnown) this.#map.ready().catch((error: RedisError) => this.#failGrounded(error))
+    if (!this.#map.isKnown)
+      this.#map.ready().catch((error: RedisError) => this.#failGrounded(error))
     this.#arm()
   }
 
   #failGrounded(error: RedisError): void {
-    for (const flight of [...this.#grounded]) if (flight.needs < Infinity) flight.call.fail(error, 'NotSent')
+    for (const flight of [...this.#grounded])
+      if (flight.needs < Infinity) flight.call.fail(error, 'NotSent')
   }
 
   /** The topology came, and these slots have another owner than before. */
@@ -259,7 +283,8 @@ export class Lanes {
   }
 
   #look(): void {
-    if (this.#empty.length === 0 || this.#flying.size + this.#grounded.size + this.#lanes.size > 0) return
+    if (this.#empty.length === 0 || this.#flying.size + this.#grounded.size + this.#lanes.size > 0)
+      return
     clearTimeout(this.#timer)
     for (const resolve of this.#empty.splice(0)) resolve()
   }
@@ -267,7 +292,8 @@ export class Lanes {
   /** Ends all that is not on its way. */
   fail(error: RedisError): void {
     for (const flight of [...this.#grounded]) flight.call.fail(error, 'NotSent')
-    for (const lane of this.#lanes.values()) for (const held of lane.held.splice(0)) held.call.fail(error, 'NotSent')
+    for (const lane of this.#lanes.values())
+      for (const held of lane.held.splice(0)) held.call.fail(error, 'NotSent')
   }
 }
 

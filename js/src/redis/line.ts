@@ -28,7 +28,10 @@ interface Waiting {
 const BACKOFF_MIN = 50
 const BACKOFF_MAX = 5_000
 
-/** The one connection that all share: opened when it is needed and again after it was lost, with who waits for it in order. */
+/**
+ * The one connection that all share: opened when it is needed and again after it was lost, with who
+ * waits for it in order.
+ */
 export class Line implements Seat {
   readonly #config: Config
   readonly #servers: readonly Server[]
@@ -197,7 +200,13 @@ export class Line implements Seat {
     if (why === undefined) {
       return new RedisError('no connection could be opened in time', 'no_connection', 'NotSent')
     }
-    return new RedisError(`no connection could be opened in time: ${why.message}`, why.code, 'NotSent', undefined, why)
+    return new RedisError(
+      `no connection could be opened in time: ${why.message}`,
+      why.code,
+      'NotSent',
+      undefined,
+      why,
+    )
   }
 
   #failAll(error: RedisError): void {
@@ -297,7 +306,8 @@ export class Line implements Seat {
     this.#attempts++
     const rounds = Math.floor((this.#attempts - 1) / this.#servers.length)
     const max = Math.min(BACKOFF_MIN * 2 ** rounds, BACKOFF_MAX)
-    const pause = this.#attempts % this.#servers.length === 0 || wasThere ? max * (0.5 + Math.random() / 2) : 0
+    const pause =
+      this.#attempts % this.#servers.length === 0 || wasThere ? max * (0.5 + Math.random() / 2) : 0
     this.#backoff = setTimeout(() => {
       this.#backoff = undefined
       if (this.#waiting.length > 0 || this.#listener.needed()) this.want()

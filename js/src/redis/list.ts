@@ -26,8 +26,8 @@ type Chain<T extends unknown[], B extends boolean> = {
 }
 
 /**
- * Commands that are sent together, when `run` is called. Each is for itself: an error is the result of its command and
- * concerns no other. `atomic` has them run as a whole.
+ * Commands that are sent together, when `run` is called. Each is for itself: an error is the result
+ * of its command and concerns no other. `atomic` has them run as a whole.
  */
 export interface List<T extends unknown[] = [], B extends boolean = false> extends Chain<T, B> {}
 
@@ -49,14 +49,24 @@ export class List<T extends unknown[] = [], B extends boolean = false> implement
   }
 
   /** Calls a script. */
-  call<R = Reply>(script: Script<R>, keys: readonly Key[] = [], args: readonly Argument[] = []): List<[...T, R], B> {
-    this.#items.push({ spec: specOf('EVAL'), args: scriptArguments(keys, args), shape: undefined, script })
+  call<R = Reply>(
+    script: Script<R>,
+    keys: readonly Key[] = [],
+    args: readonly Argument[] = [],
+  ): List<[...T, R], B> {
+    this.#items.push({
+      spec: specOf('EVAL'),
+      args: scriptArguments(keys, args),
+      shape: undefined,
+      script,
+    })
     return this as unknown as List<[...T, R], B>
   }
 
   /**
-   * Has them run one behind the other with nobody's between: MULTI and EXEC in one flight. If the server refuses one of
-   * them before it begins, none runs; one that fails while it runs is an error of its own, and the others take effect.
+   * Has them run one behind the other with nobody's between: MULTI and EXEC in one flight. If the
+   * server refuses one of them before it begins, none runs; one that fails while it runs is an
+   * error of its own, and the others take effect.
    */
   atomic(): this {
     this.#isAtomic = true

@@ -21,7 +21,10 @@ const PAUSE = 100
 
 const NOBODY = -1
 
-/** Which nodes a cluster has, and whose each hash slot is. It is asked for when it is needed, and never twice at a time. */
+/**
+ * Which nodes a cluster has, and whose each hash slot is. It is asked for when it is needed, and
+ * never twice at a time.
+ */
 export class NodeMap {
   readonly #config: Config
   readonly #home: Node
@@ -75,7 +78,12 @@ export class NodeMap {
   /** A slot that somebody has, for what may go to any node. */
   anySlot(): number {
     const slot = Math.floor(Math.random() * SLOTS)
-    return this.#owners[slot] === NOBODY ? Math.max(this.#owners.findIndex((owner) => owner !== NOBODY), 0) : slot
+    return this.#owners[slot] === NOBODY
+      ? Math.max(
+          this.#owners.findIndex((owner) => owner !== NOBODY),
+          0,
+        )
+      : slot
   }
 
   /** The node at an address; a replica may have become a master. */
@@ -107,7 +115,9 @@ export class NodeMap {
   /** All masters that have slots, and where it is said their replicas. */
   all(replicas: boolean): Member[] {
     const shards = [...new Set(this.#owners)].flatMap((number) => this.#shards[number] ?? [])
-    return shards.flatMap(({ master, replicas: others }) => (replicas ? [master, ...others] : [master]))
+    return shards.flatMap(({ master, replicas: others }) =>
+      replicas ? [master, ...others] : [master],
+    )
   }
 
   // --- asking ---
@@ -120,10 +130,13 @@ export class NodeMap {
       return
     }
     const due = this.#askedAt + PAUSE * (1 + Math.random())
-    this.#timer = setTimeout(() => {
-      this.#timer = undefined
-      this.#ask()
-    }, Math.max(0, due - performance.now()))
+    this.#timer = setTimeout(
+      () => {
+        this.#timer = undefined
+        this.#ask()
+      },
+      Math.max(0, due - performance.now()),
+    )
   }
 
   #ask(): void {
@@ -134,12 +147,17 @@ export class NodeMap {
     this.#askedAt = performance.now()
     const how = { bytes: false, repeatable: true, timeout: ASK_TIMEOUT, signal: undefined }
     const answered = (reply: unknown): void => this.#answered(node, member?.address, reply as Reply)
-    node.send(new Call(specOf('CLUSTER SLOTS'), [], how, undefined, answered, (error) => this.#failed(error)))
+    node.send(
+      new Call(specOf('CLUSTER SLOTS'), [], how, undefined, answered, (error) =>
+        this.#failed(error),
+      ),
+    )
   }
 
   #answered(node: Node, address: Address | undefined, reply: Reply): void {
     const server = node.line.current?.server
-    const asked = address?.host ?? (server !== undefined && 'host' in server ? server.host : '127.0.0.1')
+    const asked =
+      address?.host ?? (server !== undefined && 'host' in server ? server.host : '127.0.0.1')
     let shards: Shard[]
     try {
       shards = readTopology(reply, asked)
@@ -188,7 +206,10 @@ export class NodeMap {
     return changed
   }
 
-  /** Closes nodes that are part of the cluster no more, when they have answered. What waits for them goes elsewhere. */
+  /**
+   * Closes nodes that are part of the cluster no more, when they have answered. What waits for them
+   * goes elsewhere.
+   */
   #drop(used: ReadonlySet<string>): void {
     for (const members of [this.#masters, this.#replicas]) {
       for (const [id, { node }] of members) {
@@ -222,7 +243,8 @@ export class NodeMap {
     clearTimeout(this.#timer)
     for (const { reject } of this.#waiting.splice(0)) reject(error)
     this.#home.destroy(error)
-    for (const { node } of [...this.#masters.values(), ...this.#replicas.values()]) node.destroy(error)
+    for (const { node } of [...this.#masters.values(), ...this.#replicas.values()])
+      node.destroy(error)
   }
 }
 

@@ -8,7 +8,9 @@ import { RedisError } from './error'
 /** How a server is called in messages. */
 export function nameOf(server: Server): string {
   if ('path' in server) return server.path
-  return server.host.includes(':') ? `[${server.host}]:${server.port}` : `${server.host}:${server.port}`
+  return server.host.includes(':')
+    ? `[${server.host}]:${server.port}`
+    : `${server.host}:${server.port}`
 }
 
 /** Opens a socket, and TLS on it if there is to be TLS. Returns what gives it up. */

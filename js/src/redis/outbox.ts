@@ -15,10 +15,15 @@ const ASKING = new Words('ASKING')
 const EVAL = new Words('EVAL')
 const EVALSHA = new Words('EVALSHA')
 
-/** Programs have some dozens of scripts. One that makes them up as it goes is not helped by hashes. */
+/**
+ * Programs have some dozens of scripts. One that makes them up as it goes is not helped by hashes.
+ */
 const SCRIPTS_MAX = 1024
 
-/** Calls on their way into the engine: those of one turn share requests, which are written where the engine reads them. */
+/**
+ * Calls on their way into the engine: those of one turn share requests, which are written where the
+ * engine reads them.
+ */
 export class Outbox {
   /** It takes calls. */
   isOpen = false
@@ -44,7 +49,10 @@ export class Outbox {
     this.#returned = returned
   }
 
-  /** Sends a call, behind what was sent before. False if there is no room for it: then it was not taken. */
+  /**
+   * Sends a call, behind what was sent before. False if there is no room for it: then it was not
+   * taken.
+   */
   send(call: Call): boolean {
     if (this.isFull || !this.isOpen) return false
     try {
@@ -129,7 +137,10 @@ export class Outbox {
     return this.#submit(call, RedisFlag.CONFIRMED, call.replies, 0, end - room)
   }
 
-  /** A script: its text the first time, and its hash from then on, with the text for the engine to load it if need be. */
+  /**
+   * A script: its text the first time, and its hash from then on, with the text for the engine to
+   * load it if need be.
+   */
   #sendScript(call: Call): boolean {
     const { script } = call
     if (script === undefined || !this.#flushed()) return false
@@ -160,7 +171,9 @@ export class Outbox {
     return this.#submit(call, 0, call.replies, 0, end - room)
   }
 
-  /** A call behind ASKING, in the same request; a script as a text, since nothing loads it there. */
+  /**
+   * A call behind ASKING, in the same request; a script as a text, since nothing loads it there.
+   */
   #sendAsking(call: Call): boolean {
     if (!this.#flushed()) return false
     const room = this.#link.room(call.size() + 64)
@@ -175,7 +188,14 @@ export class Outbox {
   }
 
   /** Submits what was written for one call; its batch has a place for each of its replies. */
-  #submit(call: Call, flags: number, replies: number, textLen: number, len: number, first?: Call): boolean {
+  #submit(
+    call: Call,
+    flags: number,
+    replies: number,
+    textLen: number,
+    len: number,
+    first?: Call,
+  ): boolean {
     const batch = new Batch(this.#mourner)
     if (first !== undefined) batch.calls.push(first)
     for (let i = 0; i < call.replies; i++) batch.calls.push(call)
@@ -195,7 +215,11 @@ const nothing = (): void => {}
 
 function sameDeadline(one: Call | undefined, other: Call): boolean {
   // Those of one turn are a moment apart.
-  return one === undefined || one.deadline === other.deadline || Math.abs(one.deadline - other.deadline) < 1
+  return (
+    one === undefined ||
+    one.deadline === other.deadline ||
+    Math.abs(one.deadline - other.deadline) < 1
+  )
 }
 
 /** In milliseconds; 0 for no end. */

@@ -12,7 +12,10 @@ export interface Lease {
   release(spoiled: boolean): void
 }
 
-/** Connections that are lent to one caller at a time: to sessions, to what blocks, to streams. The pool of the engine says which. */
+/**
+ * Connections that are lent to one caller at a time: to sessions, to what blocks, to streams. The
+ * pool of the engine says which.
+ */
 export class Own {
   readonly #config: Config
   readonly #server: Server
@@ -46,8 +49,15 @@ export class Own {
     })
   }
 
-  /** A connection to oneself, at once or when there is one. Returns what gives up waiting; undefined if it is too late. */
-  borrow(timeout: number, served: (lease: Lease) => void, failed: (error: RedisError) => void): () => boolean {
+  /**
+   * A connection to oneself, at once or when there is one. Returns what gives up waiting; undefined
+   * if it is too late.
+   */
+  borrow(
+    timeout: number,
+    served: (lease: Lease) => void,
+    failed: (error: RedisError) => void,
+  ): () => boolean {
     if (this.#isClosed) {
       failed(closedError())
       return () => false
@@ -103,7 +113,9 @@ export class Own {
       again: () => false,
       returned: (calls) => {
         const error = misuse('queue_full', 'the connection takes no more: wait for replies')
-        calls.forEach((call) => call.fail(this.#connections.get(number)?.reason ?? error, 'NotSent'))
+        calls.forEach((call) =>
+          call.fail(this.#connections.get(number)?.reason ?? error, 'NotSent'),
+        )
       },
       answered: () => {},
       ended: (connection, error, permanent) => this.#ended(number, connection, error, permanent),
@@ -130,7 +142,8 @@ export class Own {
   #failure(cause: number): RedisError {
     if (cause === PoolCause.OPEN_FAILED && this.#lastError !== undefined) return this.#lastError
     if (cause === PoolCause.CLOSED) return closedError()
-    if (cause === PoolCause.LINE_FULL) return misuse('queue_full', 'too many callers wait for a connection')
+    if (cause === PoolCause.LINE_FULL)
+      return misuse('queue_full', 'too many callers wait for a connection')
     const message = `no connection was free in time: ${this.#config.connectionsMax} are lent (connectionsMax)`
     return new RedisError(message, 'no_connection', 'NotSent')
   }

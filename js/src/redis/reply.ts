@@ -3,9 +3,10 @@ import { memory } from '../engine/memory'
 import { fromText, RedisError } from './error'
 
 /**
- * What a server answers: strings as texts, or as bytes where they are asked for; integers as numbers, and as bigints where a
- * number does not hold them; big numbers as bigints; arrays; sets as `Set`; maps as objects without a prototype, and as `Map`
- * where bytes are asked for. An error inside of an array is an item.
+ * What a server answers: strings as texts, or as bytes where they are asked for; integers as
+ * numbers, and as bigints where a number does not hold them; big numbers as bigints; arrays; sets
+ * as `Set`; maps as objects without a prototype, and as `Map` where bytes are asked for. An error
+ * inside of an array is an item.
  */
 export type Reply =
   | string
@@ -45,7 +46,10 @@ export function position(): number {
   return at
 }
 
-/** Reads the next reply, to this command, which leaves effects behind an error or does not. An error is returned, not thrown. */
+/**
+ * Reads the next reply, to this command, which leaves effects behind an error or does not. An error
+ * is returned, not thrown.
+ */
 export function next(bytes: boolean, mayLeave: boolean, name: string): Reply {
   asBytes = bytes
   leaves = mayLeave

@@ -6,9 +6,10 @@ import type { Key } from './commands'
 import type { Reply } from './reply'
 
 /**
- * A Lua script. It is sent as a text the first time on each connection, and by its hash from then on. If the server has
- * forgotten it, it is loaded and called again by itself, unless something was sent behind it; an error that comes from
- * within a script leaves what it wrote before, so its outcome is `Unknown`.
+ * A Lua script. It is sent as a text the first time on each connection, and by its hash from then
+ * on. If the server has forgotten it, it is loaded and called again by itself, unless something was
+ * sent behind it; an error that comes from within a script leaves what it wrote before, so its
+ * outcome is `Unknown`.
  */
 export class Script<R = Reply> implements ScriptText {
   readonly text: string

@@ -3,7 +3,9 @@ import type { Argument } from './encode'
 import { type Spec, specOf } from './spec'
 import { type Row, TABLE, unfold } from './table'
 
-/** What commands are sent through: a client, a session, a list. What a method answers is up to it. */
+/**
+ * What commands are sent through: a client, a session, a list. What a method answers is up to it.
+ */
 export interface Sender {
   /** Not for callers: sends a command, or adds it to a list. */
   _send(spec: Spec, args: readonly Argument[], shape: Shape | undefined): unknown
@@ -20,7 +22,8 @@ export function addCommands(target: { readonly prototype: object }): void {
 }
 
 function methodOf({ name, shape, build }: Row): Method {
-  // What is known of a command is asked for when it is used first: the module may not be loaded before.
+  // What is known of a command is asked for when it is used first: the module may not be loaded
+  // before.
   let spec: Spec | undefined
   if (build !== undefined) {
     return function (...args) {

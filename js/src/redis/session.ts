@@ -15,8 +15,8 @@ import { type Spec, specOf } from './spec'
 export interface Session<B extends boolean = false> extends Promised<B> {}
 
 /**
- * A connection of one's own, until it is closed: for WATCH, and for what changes the state of a connection. Its
- * commands are pipelined like those of a client.
+ * A connection of one's own, until it is closed: for WATCH, and for what changes the state of a
+ * connection. Its commands are pipelined like those of a client.
  */
 export class Session<B extends boolean = false> implements Sender, Runner {
   readonly #lease: Lease
@@ -31,7 +31,9 @@ export class Session<B extends boolean = false> implements Sender, Runner {
     this.#how = how
   }
 
-  /** Any command, by its name; also those that a client refuses since they change their connection. */
+  /**
+   * Any command, by its name; also those that a client refuses since they change their connection.
+   */
   command<R = Reply>(name: string, ...args: Argument[]): Promise<R> {
     return this._send(specOf(name), args, undefined) as Promise<R>
   }
@@ -46,7 +48,10 @@ export class Session<B extends boolean = false> implements Sender, Runner {
     return this._send(specOf('UNWATCH'), [], undefined) as Promise<'OK'>
   }
 
-  /** Waits until so many replicas have what this session wrote, for so many milliseconds at most. Returns how many have it. */
+  /**
+   * Waits until so many replicas have what this session wrote, for so many milliseconds at most.
+   * Returns how many have it.
+   */
   wait(replicas: number, milliseconds: number): Promise<number> {
     return this._send(specOf('WAIT'), [replicas, milliseconds], undefined) as Promise<number>
   }
@@ -64,14 +69,32 @@ export class Session<B extends boolean = false> implements Sender, Runner {
   /** A Lua script. */
   script<R = Reply>(text: string): Script<R> {
     return new Script<R>(text, (script, args) => {
-      return promised(specOf('EVAL'), args, this.#how, undefined, (call) => this.#submit(call), script) as Promise<R>
+      return promised(
+        specOf('EVAL'),
+        args,
+        this.#how,
+        undefined,
+        (call) => this.#submit(call),
+        script,
+      ) as Promise<R>
     })
   }
 
   /** Calls a script. */
-  call<R = Reply>(script: Script<R>, keys: readonly Key[] = [], args: readonly Argument[] = []): Promise<R> {
+  call<R = Reply>(
+    script: Script<R>,
+    keys: readonly Key[] = [],
+    args: readonly Argument[] = [],
+  ): Promise<R> {
     const words = scriptArguments(keys, args)
-    return promised(specOf('EVAL'), words, this.#how, undefined, (call) => this.#submit(call), script) as Promise<R>
+    return promised(
+      specOf('EVAL'),
+      words,
+      this.#how,
+      undefined,
+      (call) => this.#submit(call),
+      script,
+    ) as Promise<R>
   }
 
   /** Gives the connection back, when all is answered. */
@@ -124,7 +147,10 @@ export class Session<B extends boolean = false> implements Sender, Runner {
     if (this.#isOver) return call.fail(misuse('closed', 'the session is closed'), 'NotSent')
     const { connection } = this.#lease
     if (connection.send(call)) return
-    call.fail(connection.reason ?? misuse('queue_full', 'the connection takes no more: wait for replies'), 'NotSent')
+    call.fail(
+      connection.reason ?? misuse('queue_full', 'the connection takes no more: wait for replies'),
+      'NotSent',
+    )
   }
 }
 

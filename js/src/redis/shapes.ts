@@ -34,7 +34,8 @@ export const scored: Shaped = (reply) => {
   const items = reply as Reply[]
   const made: Scored<Reply>[] = []
   if (Array.isArray(items[0])) {
-    for (const [value, score] of items as Reply[][]) made.push({ value: value as Reply, score: number(score as Reply) })
+    for (const [value, score] of items as Reply[][])
+      made.push({ value: value as Reply, score: number(score as Reply) })
   } else {
     for (let i = 0; i < items.length; i += 2) {
       made.push({ value: items[i] as Reply, score: number(items[i + 1] as Reply) })
@@ -53,7 +54,8 @@ function scanned(reply: Reply, shape: (items: Reply[]) => unknown): Scanned<unkn
 }
 
 /** Entries of a stream. One that was deleted has no fields. */
-export const entries: Shaped = (reply, bytes) => (reply as Reply[][]).map((entry) => entryOf(entry, bytes))
+export const entries: Shaped = (reply, bytes) =>
+  (reply as Reply[][]).map((entry) => entryOf(entry, bytes))
 
 function entryOf([id, fields]: readonly Reply[], bytes: boolean): Entry<unknown> {
   const shaped = map((fields ?? []) as Reply[], bytes)
@@ -63,7 +65,9 @@ function entryOf([id, fields]: readonly Reply[], bytes: boolean): Entry<unknown>
 /** Entries by stream: a map, or of RESP2 pairs. */
 export const streams: Shaped = (reply, bytes) => {
   if (reply === null) return null
-  const made = bytes ? new Map<Reply, unknown>() : (Object.create(null) as { [stream: string]: unknown })
+  const made = bytes
+    ? new Map<Reply, unknown>()
+    : (Object.create(null) as { [stream: string]: unknown })
   for (const [stream, list] of listOf(reply)) {
     const shaped = entries(list, bytes)
     if (made instanceof Map) made.set(stream, shaped)

@@ -19,7 +19,10 @@ export interface Known {
   readonly response: number
 }
 
-/** Words of the traits of a command: bits, keys, first key, slot, other key, and the advice with its length in front. */
+/**
+ * Words of the traits of a command: bits, keys, first key, slot, other key, and the advice with its
+ * length in front.
+ */
 const WORDS = 7
 
 /** Where it lies for the time of a call. */
@@ -85,7 +88,11 @@ export function slotOf(key: Argument): number {
   return memory.lend(bytes, (start) => memory.engine.onetrip_redis_slot(start, bytes.length))
 }
 
-function look(words: Words, args: readonly Argument[], name: string): { bits: number; known: Known } {
+function look(
+  words: Words,
+  args: readonly Argument[],
+  name: string,
+): { bits: number; known: Known } {
   const { engine } = memory
   if (traits === 0) traits = engine.onetrip_alloc(WORDS * 4)
   const size = sizeOf(words, args, name)
@@ -110,7 +117,10 @@ function look(words: Words, args: readonly Argument[], name: string): { bits: nu
 
 const specs = new Map<string, Spec>()
 
-/** Programs have few names of commands. One that makes them up as it goes is not helped by knowing them. */
+/**
+ * Programs have few names of commands. One that makes them up as it goes is not helped by knowing
+ * them.
+ */
 const SPECS_MAX = 4096
 
 /** What is known of a command by its name, in any case. */

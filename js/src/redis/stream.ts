@@ -28,8 +28,9 @@ interface Slot {
 }
 
 /**
- * Sends what an iterator yields, and yields the replies in order; the error of a command in its place. The next are taken
- * as replies are taken, so any number of commands needs the memory of a window.
+ * Sends what an iterator yields, and yields the replies in order; the error of a command in its
+ * place. The next are taken as replies are taken, so any number of commands needs the memory of a
+ * window.
  */
 export async function* streamed(
   borrow: () => Promise<Outlet>,
@@ -39,14 +40,21 @@ export async function* streamed(
 ): AsyncGenerator<Reply | RedisError, void, undefined> {
   const { window = 10_000, windowBytes = 4 * 1024 * 1024 } = options
   const lease = await borrow()
-  const source = Symbol.asyncIterator in commands ? commands[Symbol.asyncIterator]() : commands[Symbol.iterator]()
+  const source =
+    Symbol.asyncIterator in commands
+      ? commands[Symbol.asyncIterator]()
+      : commands[Symbol.iterator]()
   let slots: Slot[] = []
   let first = 0
   let bytes = 0
   let more = true
   try {
     for (;;) {
-      while (more && slots.length - first < window && (bytes < windowBytes || first === slots.length)) {
+      while (
+        more &&
+        slots.length - first < window &&
+        (bytes < windowBytes || first === slots.length)
+      ) {
         const taken = source.next()
         const { value, done } = taken instanceof Promise ? await taken : taken
         if (done === true) {
@@ -88,7 +96,10 @@ function send({ connection }: Outlet, [name, ...args]: CommandWords, how: How): 
       return call.reject(error as RedisError)
     }
     if (!connection.send(call)) {
-      call.fail(connection.reason ?? misuse('queue_full', 'the connection takes no more'), 'NotSent')
+      call.fail(
+        connection.reason ?? misuse('queue_full', 'the connection takes no more'),
+        'NotSent',
+      )
     }
   })
   return { size, reply }

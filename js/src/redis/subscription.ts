@@ -14,11 +14,13 @@ export interface Message<T = string> {
 const MESSAGES_MAX = 1024
 
 /**
- * Messages published on channels, one after the other: `for await (const message of subscription)`. Leaving the loop ends it.
+ * Messages published on channels, one after the other: `for await (const message of subscription)`.
+ * Leaving the loop ends it.
  *
- * Redis keeps no message for anybody: what is published while no connection is subscribed is lost. After a lost connection
- * its channels are subscribed again by themselves, and `reconnects` counts how often messages may have been missed so. Up to
- * 1,024 messages wait for a reader that is slow; then the oldest go, and `dropped` counts them.
+ * Redis keeps no message for anybody: what is published while no connection is subscribed is lost.
+ * After a lost connection its channels are subscribed again by themselves, and `reconnects` counts
+ * how often messages may have been missed so. Up to 1,024 messages wait for a reader that is slow;
+ * then the oldest go, and `dropped` counts them.
  */
 export class Subscription<T = string> implements AsyncIterableIterator<Message<T>>, Reader {
   /** How many messages were dropped, since they were not read in time. */
@@ -39,7 +41,9 @@ export class Subscription<T = string> implements AsyncIterableIterator<Message<T
     this.#bytes = bytes
   }
 
-  /** Adds channels. Resolves when the server has confirmed them: from then on no message is missed. */
+  /**
+   * Adds channels. Resolves when the server has confirmed them: from then on no message is missed.
+   */
   subscribe(...channels: (string | Uint8Array)[]): Promise<void> {
     return this.#add('channel', channels)
   }
@@ -54,7 +58,9 @@ export class Subscription<T = string> implements AsyncIterableIterator<Message<T
     return this.#add('shard', channels)
   }
 
-  /** Ends the subscription to these channels or patterns, by whichever of the above they were added. */
+  /**
+   * Ends the subscription to these channels or patterns, by whichever of the above they were added.
+   */
   unsubscribe(...channels: (string | Uint8Array)[]): void {
     const names = new Set(channels.map((channel) => Buffer.from(channel).toString('latin1')))
     for (const [id, [family, name]] of this.#names) {
@@ -68,7 +74,8 @@ export class Subscription<T = string> implements AsyncIterableIterator<Message<T
     const names = channels.map((channel) => Buffer.from(channel))
     const fresh = names.filter((name) => !this.#names.has(`${family}:${name.toString('latin1')}`))
     await this.#hub.add(this, family, fresh)
-    for (const name of fresh) this.#names.set(`${family}:${name.toString('latin1')}`, [family, name])
+    for (const name of fresh)
+      this.#names.set(`${family}:${name.toString('latin1')}`, [family, name])
   }
 
   /** The next message; done when it was ended, or its client closed. */

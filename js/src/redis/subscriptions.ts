@@ -32,7 +32,10 @@ interface Channel {
   readonly readers: Set<Reader>
 }
 
-/** Which channels a client is subscribed to: on the shared connection, or with RESP2 on one that is there for that. */
+/**
+ * Which channels a client is subscribed to: on the shared connection, or with RESP2 on one that is
+ * there for that.
+ */
 export class Subscriptions {
   readonly #config: Config
   readonly #servers: readonly Server[]
@@ -93,7 +96,8 @@ export class Subscriptions {
   #leave(reader: Reader, family: Family, name: Buffer): boolean {
     const id = idOf(family, name)
     const channel = this.#channels.get(id)
-    if (channel === undefined || !channel.readers.delete(reader) || channel.readers.size > 0) return false
+    if (channel === undefined || !channel.readers.delete(reader) || channel.readers.size > 0)
+      return false
     return this.#channels.delete(id)
   }
 
@@ -102,13 +106,18 @@ export class Subscriptions {
     if (this.#own !== undefined) return this.#own
     if (this.#shared.current === undefined) await this.#settled()
     if (this.#shared.current?.protocol !== 2) return this.#shared
-    const own = (this.#own ??= new Line(this.#config, this.#servers, { subscriber: true }, {
-      connected: (connection) => this.#resubscribe(connection),
-      push: (_, start) => this.push(start),
-      disconnected: () => this.disconnected(),
-      unreachable: () => {},
-      needed: () => this.#channels.size > 0,
-    }))
+    const own = (this.#own ??= new Line(
+      this.#config,
+      this.#servers,
+      { subscriber: true },
+      {
+        connected: (connection) => this.#resubscribe(connection),
+        push: (_, start) => this.push(start),
+        disconnected: () => this.disconnected(),
+        unreachable: () => {},
+        needed: () => this.#channels.size > 0,
+      },
+    ))
     return own
   }
 
@@ -131,7 +140,8 @@ export class Subscriptions {
   #resubscribe(connection: Connection): void {
     for (const family of Object.keys(VERBS) as Family[]) {
       const names: Buffer[] = []
-      for (const channel of this.#channels.values()) if (channel.family === family) names.push(channel.name)
+      for (const channel of this.#channels.values())
+        if (channel.family === family) names.push(channel.name)
       // Each by itself: a server may refuse one of them, as a sharded channel that is elsewhere.
       for (const name of names) {
         connection.send(new Confirmation(specOf(VERBS[family][0]), [name], HOW, nothing, nothing))
@@ -155,10 +165,16 @@ export class Subscriptions {
     else if (word === 'smessage') this.#message('shard', rest[0], rest[0], rest[1])
   }
 
-  #message(family: Family, by: Buffer | undefined, channel: Buffer | undefined, payload: Buffer | undefined): void {
+  #message(
+    family: Family,
+    by: Buffer | undefined,
+    channel: Buffer | undefined,
+    payload: Buffer | undefined,
+  ): void {
     if (by === undefined || channel === undefined || payload === undefined) return
     const readers = this.#channels.get(idOf(family, by))?.readers
-    for (const reader of readers ?? []) reader.take(channel, family === 'pattern' ? by : undefined, payload)
+    for (const reader of readers ?? [])
+      reader.take(channel, family === 'pattern' ? by : undefined, payload)
   }
 
   close(): void {

@@ -23,38 +23,55 @@ export interface Row {
 
 type Table = { readonly [K in keyof Commands]: Row }
 
-function row<A extends unknown[]>(name: string, shape?: Shape, build?: (...args: A) => Argument[]): Row {
+function row<A extends unknown[]>(
+  name: string,
+  shape?: Shape,
+  build?: (...args: A) => Argument[],
+): Row {
   return build === undefined ? { name, shape } : { name, shape, build }
 }
 
 const { bool, bools, float, set, map, scored, scan, scanPairs, entries, streams } = shapes
 
 /** Words of options that are said or not, and of such with a value. */
-function options(given: { readonly [option: string]: unknown } | undefined, names: readonly string[]): Argument[] {
+function options(
+  given: { readonly [option: string]: unknown } | undefined,
+  names: readonly string[],
+): Argument[] {
   const words: Argument[] = []
   if (given === undefined) return words
   for (const name of names) {
     const value = given[name]
     if (value === true) words.push(name.toUpperCase())
-    else if (typeof value === 'number' || typeof value === 'string') words.push(name.toUpperCase(), value)
+    else if (typeof value === 'number' || typeof value === 'string')
+      words.push(name.toUpperCase(), value)
   }
   return words
 }
 
 const EXPIRY = ['ex', 'px', 'exat', 'pxat']
-const scanWords = (given?: ScanOptions): Argument[] => options({ ...given }, ['match', 'count', 'type'])
+const scanWords = (given?: ScanOptions): Argument[] =>
+  options({ ...given }, ['match', 'count', 'type'])
 
 /** Arrays, maps and objects unfolded. */
 export function unfold(args: readonly unknown[], into: Argument[] = []): Argument[] {
   for (const arg of args) {
-    if (typeof arg !== 'object' || arg === null || arg instanceof Uint8Array) into.push(arg as Argument)
+    if (typeof arg !== 'object' || arg === null || arg instanceof Uint8Array)
+      into.push(arg as Argument)
     else if (Symbol.iterator in arg) unfold([...(arg as Iterable<unknown>)], into)
-    else for (const field of Object.keys(arg)) into.push(field, (arg as { [field: string]: Argument })[field] as Argument)
+    else
+      for (const field of Object.keys(arg))
+        into.push(field, (arg as { [field: string]: Argument })[field] as Argument)
   }
   return into
 }
 
-function zrange(key: Key, start: string | number, stop: string | number, given: ZRangeOptions | undefined): Argument[] {
+function zrange(
+  key: Key,
+  start: string | number,
+  stop: string | number,
+  given: ZRangeOptions | undefined,
+): Argument[] {
   const args: Argument[] = [key, start, stop]
   if (given?.by !== undefined) args.push(given.by === 'score' ? 'BYSCORE' : 'BYLEX')
   if (given?.rev === true) args.push('REV')
@@ -62,7 +79,10 @@ function zrange(key: Key, start: string | number, stop: string | number, given: 
   return args
 }
 
-function reading(given: XReadOptions | undefined, from: { readonly [stream: string]: string }): Argument[] {
+function reading(
+  given: XReadOptions | undefined,
+  from: { readonly [stream: string]: string },
+): Argument[] {
   const keys = Object.keys(from)
   const ids = keys.map((key) => from[key] as string)
   return [...options({ ...given }, ['count', 'block', 'noack']), 'STREAMS', ...keys, ...ids]
@@ -72,11 +92,16 @@ function reading(given: XReadOptions | undefined, from: { readonly [stream: stri
 export const TABLE: Table = {
   get: row('GET'),
   set: row('SET', undefined, (key: Key, value: Argument, given?: SetOptions) =>
-    given === undefined ? [key, value] : [key, value, ...options({ ...given }, [...EXPIRY, 'keepttl', 'nx', 'xx'])],
+    given === undefined
+      ? [key, value]
+      : [key, value, ...options({ ...given }, [...EXPIRY, 'keepttl', 'nx', 'xx'])],
   ),
   getset: row('GETSET'),
   getdel: row('GETDEL'),
-  getex: row('GETEX', undefined, (key: Key, given: object) => [key, ...options({ ...given }, [...EXPIRY, 'persist'])]),
+  getex: row('GETEX', undefined, (key: Key, given: object) => [
+    key,
+    ...options({ ...given }, [...EXPIRY, 'persist']),
+  ]),
   setnx: row('SETNX', bool),
   setex: row('SETEX'),
   psetex: row('PSETEX'),
@@ -109,7 +134,10 @@ export const TABLE: Table = {
   copy: row('COPY', bool),
   keys: row('KEYS'),
   randomkey: row('RANDOMKEY'),
-  scan: row('SCAN', scan, (cursor: string | number, given?: ScanOptions) => [cursor, ...scanWords(given)]),
+  scan: row('SCAN', scan, (cursor: string | number, given?: ScanOptions) => [
+    cursor,
+    ...scanWords(given),
+  ]),
   dump: row('DUMP'),
   hget: row('HGET'),
   hset: row('HSET'),
@@ -199,7 +227,9 @@ export const TABLE: Table = {
   xadd: row('XADD', undefined, (key: Key, id: string, fields: Fields, given?: XAddOptions) => [
     key,
     ...(given?.nomkstream === true ? ['NOMKSTREAM'] : []),
-    ...(given?.maxlen === undefined ? [] : ['MAXLEN', given.exact === true ? '=' : '~', given.maxlen]),
+    ...(given?.maxlen === undefined
+      ? []
+      : ['MAXLEN', given.exact === true ? '=' : '~', given.maxlen]),
     id,
     ...unfold([fields]),
   ]),
@@ -207,18 +237,20 @@ export const TABLE: Table = {
   xrange: row('XRANGE', entries, ranged),
   xrevrange: row('XREVRANGE', entries, ranged),
   xdel: row('XDEL'),
-  xread: row('XREAD', streams, (from: { readonly [stream: string]: string }, given?: XReadOptions) =>
-    reading(given, from),
+  xread: row(
+    'XREAD',
+    streams,
+    (from: { readonly [stream: string]: string }, given?: XReadOptions) => reading(given, from),
   ),
   xreadgroup: row(
     'XREADGROUP',
     streams,
-    (group: string, consumer: string, from: { readonly [stream: string]: string }, given?: XReadOptions) => [
-      'GROUP',
-      group,
-      consumer,
-      ...reading(given, from),
-    ],
+    (
+      group: string,
+      consumer: string,
+      from: { readonly [stream: string]: string },
+      given?: XReadOptions,
+    ) => ['GROUP', group, consumer, ...reading(given, from)],
   ),
   xgroup_create: row(
     'XGROUP CREATE',
@@ -237,12 +269,16 @@ export const TABLE: Table = {
   pfadd: row('PFADD', bool),
   pfcount: row('PFCOUNT'),
   pfmerge: row('PFMERGE'),
-  fcall: row('FCALL', undefined, (name: string, keys: readonly Key[], args: readonly Argument[] = []) => [
-    name,
-    keys.length,
-    ...keys,
-    ...args,
-  ]),
+  fcall: row(
+    'FCALL',
+    undefined,
+    (name: string, keys: readonly Key[], args: readonly Argument[] = []) => [
+      name,
+      keys.length,
+      ...keys,
+      ...args,
+    ],
+  ),
   script_flush: row('SCRIPT FLUSH'),
   publish: row('PUBLISH'),
   spublish: row('SPUBLISH'),

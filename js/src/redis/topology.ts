@@ -19,7 +19,10 @@ export interface Shard {
 /** A name or an address as redirects and topologies have them, and nothing else. */
 const HOST = /^[A-Za-z0-9._:%-]{1,253}$/
 
-/** Reads an address; one without a host is at the host that answered. Undefined where it can't be one. */
+/**
+ * Reads an address; one without a host is at the host that answered. Undefined where it can't be
+ * one.
+ */
 export function addressOf(host: string, port: number, asked: string): Address | undefined {
   const bare = host.replace(/^\[(.*)\]$/, '$1')
   const name = bare === '' || bare === '?' ? asked : bare
@@ -33,15 +36,25 @@ export function idOf(address: Address): string {
 }
 
 /**
- * Reads what a node answers to CLUSTER SLOTS. Names of users, passwords and of certificates are the client's settings: nothing of them is
- * taken from it. Throws where it is anything else than slots with their nodes.
+ * Reads what a node answers to CLUSTER SLOTS. Names of users, passwords and of certificates are the
+ * client's settings: nothing of them is taken from it. Throws where it is anything else than slots
+ * with their nodes.
  */
 export function readTopology(reply: Reply, asked: string): Shard[] {
   if (!Array.isArray(reply)) throw new Error('an answer to CLUSTER SLOTS is no list')
   const taken = new Uint8Array(SLOTS)
   return reply.map((range) => {
-    const [first, last, ...nodes] = (Array.isArray(range) ? range : []) as [number, number, ...Reply[]]
-    const fits = Number.isInteger(first) && Number.isInteger(last) && first >= 0 && first <= last && last < SLOTS
+    const [first, last, ...nodes] = (Array.isArray(range) ? range : []) as [
+      number,
+      number,
+      ...Reply[],
+    ]
+    const fits =
+      Number.isInteger(first) &&
+      Number.isInteger(last) &&
+      first >= 0 &&
+      first <= last &&
+      last < SLOTS
     if (!fits) throw new Error('a cluster has a slot that there is not')
     for (let slot = first; slot <= last; slot++) {
       if (taken[slot] === 1) throw new Error('a slot of a cluster belongs to two shards')
@@ -69,7 +82,8 @@ function ipOf(other: Reply): string {
     const at = other.indexOf('ip')
     return at < 0 ? '' : String(other[at + 1])
   }
-  const ip = typeof other === 'object' && other !== null ? (other as { ip?: unknown }).ip : undefined
+  const ip =
+    typeof other === 'object' && other !== null ? (other as { ip?: unknown }).ip : undefined
   return typeof ip === 'string' ? ip : ''
 }
 
@@ -81,10 +95,15 @@ export interface Redirect {
   readonly address: Address
 }
 
-/** Reads the text of an error, as the node that sent it meant it. Undefined for everything that is not exactly a redirect. */
+/**
+ * Reads the text of an error, as the node that sent it meant it. Undefined for everything that is
+ * not exactly a redirect.
+ */
 export function readRedirect(text: string, asked: string): Redirect | undefined {
   const [, kind, slot, host, port] = /^(MOVED|ASK) (\d{1,5}) (\S*):(\d{1,5})$/.exec(text) ?? []
   if (kind === undefined || Number(slot) >= SLOTS) return undefined
   const address = addressOf(host ?? '', Number(port), asked)
-  return address === undefined ? undefined : { moved: kind === 'MOVED', slot: Number(slot), address }
+  return address === undefined
+    ? undefined
+    : { moved: kind === 'MOVED', slot: Number(slot), address }
 }

@@ -1,6 +1,7 @@
 'use strict'
-// The sources as a few files: what a program loads is one read. They are minified; functions and
-// classes keep their names, so that stack traces read well, and maps lead to the sources.
+// The sources as a few files: what a program loads is one read. They are minified, and maps lead to
+// the sources. In the drop-in functions and classes keep their names, since others look at these and
+// stack traces read well; of the other faces, for which there is no room with all, what is exported.
 
 const { brotliCompressSync, constants } = require('node:zlib')
 const { existsSync, readFileSync } = require('node:fs')
@@ -52,17 +53,23 @@ async function bundleCore(shared) {
   return output(await build({ ...common, stdin, outfile, plugins: [moduleElsewhere, lazily] }))
 }
 
-/** The modern face, which takes the engine and what else it uses of the core from there. */
+/** The other faces, which take the engine and what else they use of the core from there. */
 async function bundleFaces(entry, shared) {
   return output(
     await build({
       ...common,
+      keepNames: false,
+      footer: { js: NAMES_OF_EXPORTS },
       entryPoints: [entry],
       outfile: join(root, 'lib/index.js'),
       plugins: [lazily, fromCore(shared)],
     }),
   )
 }
+
+/** Run at the end of a bundle. Errors and objects are printed with the names of their classes. */
+const NAMES_OF_EXPORTS =
+  "for(const[name,value]of Object.entries(module.exports))Object.defineProperty(value,'name',{value:name,configurable:true});"
 
 /** The modules of engine/ and pg/ that the files behind an entry import, with what they export. */
 async function sharedWith(entry) {

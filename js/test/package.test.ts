@@ -57,7 +57,7 @@ for (const name of ['onetrip', 'pg'] as const) {
     assert.deepEqual([engines, license], [{ node: '>=20' }, 'MIT'])
     assert.ok(files.includes('LICENSE') && files.includes('README.md'), files.join(' '))
     assert.deepEqual(
-      files.filter((file) => /\.(node|map|gyp|ts)$/.test(file) && !/\.d\.m?ts$/.test(file)),
+      files.filter((file) => /\.(node|gyp|ts)$/.test(file) && !/\.d\.m?ts$/.test(file)),
       [],
     )
   })

@@ -103,7 +103,7 @@ export class Client extends Life {
     extended: boolean,
     timeout: number | false,
   ): void {
-    if (!this._queryable || this._ending || this._session.isGone) {
+    if (!this._takesQueries) {
       return later(request, this._notQueryable())
     }
     if (values && !Array.isArray(values)) {

@@ -239,6 +239,12 @@ export class Life extends EventEmitter {
     return new Error(this._ending ? 'Connection terminated' : 'Connection terminated unexpectedly')
   }
 
+  /** Whether queries are taken: they run, or fail when the connection has closed. */
+  get _takesQueries(): boolean {
+    const session = this._session
+    return (this._queryable || session.isParting) && !this._ending && !session.isGone
+  }
+
   /** Why queries are not taken. */
   _notQueryable(): Error {
     const isClosed = this._ending && this._queryable && !this._connectionError

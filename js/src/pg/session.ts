@@ -32,6 +32,8 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   /** What came before the login was over. */
   #greeting: Buffer[] = []
   #isGone = false
+  /** The server ended it, and said so to the query that it ran; the transport is not closed yet. */
+  #isParting = false
   /** It says goodbye when it is its own again. */
   #isTerminating = false
   /** Requests that the engine has. */
@@ -72,7 +74,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   }
 
   get openLink(): Link | undefined {
-    return this.#isReady ? this.#link : undefined
+    return this.#isReady && !this.#isParting ? this.#link : undefined
   }
 
   get isReady(): boolean {
@@ -81,6 +83,14 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
 
   get isGone(): boolean {
     return this.#isGone
+  }
+
+  /**
+   * Whether requests are taken though none will run: they hear of it behind the client's `error`, when the connection has
+   * closed. Whoever keeps clients and learns of their loss by events would hand it out again and again if they failed at once.
+   */
+  get isParting(): boolean {
+    return this.#isParting && !this.#isGone
   }
 
   /** Where the engine has the connection, once it is ready. */
@@ -98,8 +108,8 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     parameters: readonly Parameter[],
     timeout: number,
   ): void {
-    const link = this.#link
-    if (link === undefined || !this.#isReady || this.lending.isClosed) {
+    const link = this.openLink
+    if (link === undefined || this.lending.isClosed) {
       this.waiting.push(new Waiting(this, { request, flags, text, name, parameters, timeout }))
       return
     }
@@ -292,9 +302,14 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     } else if (why === Close.SERVER) {
       const error = databaseError(start, end)
       client._queryable = false
-      if (!this.#isReady || this.#pending === 0) client._handleErrorEvent(error)
-      else this.#lastWords = error
-      this.connection.stream.end()
+      if (!this.#isReady || this.#pending === 0) {
+        client._handleErrorEvent(error)
+      } else {
+        this.#lastWords = error
+        this.#isParting = true
+      }
+      // The server says no more, and is not waited for.
+      this.connection.stream.destroy()
     } else {
       this.#why = new Error(why === Close.STALLED ? STALLED : pgText(memory.text(start, end)))
       client._handleErrorEvent(this.#why)

@@ -45,7 +45,7 @@ export function lend(client: Life, query: Submittable & SubmittableParts): void 
   if (query._result && !query._result._types) query._result._types = client._types
   const turn = new Turn(query, client.connection)
   const session = client._session
-  if (!client._queryable || client._ending || session.isGone) {
+  if (!client._takesQueries) {
     return turn.fail(client._notQueryable(), 'NotSent')
   }
   const timeout = Number(query.query_timeout || client.connectionParameters.query_timeout) || 0

@@ -89,9 +89,11 @@ export class Pool extends EventEmitter {
   query(config: string | QueryConfig, values?: unknown): Promise<Results>
   query(config: string | QueryConfig | Submittable, values: unknown, callback: QueryCallback): void
   query(config: string | QueryConfig | Submittable, callback: QueryCallback): void
-  query(task: Task, values?: unknown, callback?: QueryCallback): Promise<Results> | undefined {
+  query(task: Task, given?: unknown, last?: QueryCallback): Promise<Results> | undefined {
     if (typeof task === 'function') return refuseFunction(task)
-    if (typeof values === 'function') return this.query(task, undefined, values as QueryCallback) as undefined
+    const isCallback = typeof given === 'function'
+    const values = isCallback ? undefined : given
+    const callback = isCallback ? (given as QueryCallback) : last
     let shares = this.#clients.shares && !this.ending && isShared(task)
     if (shares) {
       const client = this.#clients.place()
@@ -164,6 +166,13 @@ export class Pool extends EventEmitter {
 
   _isAboveMin(): boolean {
     return this.#clients.isAboveMin
+  }
+
+  /** Serves who waits, as far as that is possible; it happens by itself. */
+  _pulseQueue(): void {
+    if (this.ended) return
+    this.#clients.windUp()
+    this.#clients.lender.settle()
   }
 
   /** Closes a client, whoever has it. */

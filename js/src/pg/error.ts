@@ -22,7 +22,7 @@ export class DatabaseError extends Error {
   declare file: string | undefined
   declare line: string | undefined
   declare routine: string | undefined
-  /** What is known of the effect of the request that failed. Not there where there was no request. */
+  /** What is known of the effect of the request that failed; not enumerable. Not there where there was no request. */
   declare outcome?: Outcome
 
   constructor(message: string | undefined, length: number, name: string) {
@@ -30,6 +30,21 @@ export class DatabaseError extends Error {
     this.length = length
     this.name = name
   }
+}
+
+/**
+ * Says what is known of the effect of the request that failed. It is not enumerable, so that errors are printed, copied and
+ * compared as those of pg.
+ */
+export function tellOutcome(error: Error, outcome: Outcome): void {
+  // Parsers of values may throw errors that are frozen.
+  if (!Object.isExtensible(error)) return
+  Object.defineProperty(error, 'outcome', {
+    configurable: true,
+    enumerable: false,
+    writable: true,
+    value: outcome,
+  })
 }
 
 /** What the server says beside results: the fields of an error, in an object that is none. */

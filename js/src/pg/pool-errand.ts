@@ -1,5 +1,6 @@
 import { AbortError } from './abort'
 import type { Submittable } from './client'
+import { tellOutcome } from './error'
 import type { Pool } from './pool'
 import type { Clients, PoolBorrower } from './pool-clients'
 import type { PoolClient } from './pool-config'
@@ -74,7 +75,7 @@ export class Errand implements PoolBorrower {
   }
 
   refused(error: QueryError): void {
-    error.outcome ??= 'NotSent'
+    if (error.outcome === undefined) tellOutcome(error, 'NotSent')
     this.#settle(error)
   }
 

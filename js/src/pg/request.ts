@@ -4,7 +4,7 @@ import { memory } from '../engine/memory'
 import type { Abort } from './abort'
 import type { ColumnsCache, Columns, RowReader } from './columns'
 import { beginError } from './begin'
-import { databaseError } from './error'
+import { databaseError, tellOutcome } from './error'
 import type { Named, Names } from './names'
 import type { Query } from './query'
 import { Result } from './result'
@@ -120,7 +120,7 @@ export class Request implements Receiver {
     this.abort?.forget()
     // Nothing more comes of it.
     if (outcome === 'NotSent') this.release()
-    if (outcome !== undefined && error instanceof Error) (error as QueryError).outcome = outcome
+    if (outcome !== undefined && error instanceof Error) tellOutcome(error, outcome)
     const { reject, callback, query } = this
     this.resolve = this.reject = this.callback = this.query = undefined
     if (reject !== undefined) reject(error)

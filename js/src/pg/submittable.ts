@@ -1,5 +1,6 @@
 import type { Outcome } from '../engine/exports'
 import type { Connection } from './connect'
+import { tellOutcome } from './error'
 import type { Life } from './life'
 import { guarded, type Callback } from './request'
 import type {
@@ -81,7 +82,7 @@ export class Turn {
   }
 
   failNow(error: unknown, outcome: Outcome): void {
-    if (error instanceof Error) Object.assign(error, { outcome })
+    if (error instanceof Error) tellOutcome(error, outcome)
     const { query } = this
     guarded(() => query.handleError?.(error as Error, this.#connection))
   }

@@ -6,7 +6,7 @@ import { ConnectionParameters, type ConnectionConfig, type Password } from './pa
 import { pipeliningOf, type PipelineConfig } from './pipeline'
 import { guarded } from './request'
 import { Session } from './session'
-import type { EngineOptions } from './settings'
+import { startupConf, type EngineOptions, type StartupConf } from './settings'
 import { TypeOverrides, type TypeSource } from './types'
 
 /**
@@ -187,6 +187,11 @@ export class Life extends EventEmitter {
     return new this._Promise((resolve) => {
       this.connection.once('end', resolve)
     })
+  }
+
+  /** What the server is told at the login. */
+  getStartupConf(): StartupConf {
+    return startupConf(this.connectionParameters)
   }
 
   /** Where the engine has the connection, for a pool. */

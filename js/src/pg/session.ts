@@ -205,7 +205,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     try {
       const binding = client.enableChannelBinding ? channelBinding(stream) : undefined
       const secure = Boolean(client.ssl)
-      const settings = engineSettings(client.connectionParameters, secure, binding, client._engineOptions)
+      const settings = engineSettings(client.getStartupConf(), secure, binding, client._engineOptions)
       this.#link = new Link(stream, settings, this)
     } catch (error) {
       this.#refuse(error as Error)

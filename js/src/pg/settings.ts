@@ -11,18 +11,26 @@ export interface EngineOptions {
   scramMaxIterations: number
 }
 
+/** Parameters of the login by their names: those that the server knows as settings, and three of its own. */
+export interface StartupConf {
+  user: string | undefined
+  database: string | undefined
+  [parameter: string]: string | undefined
+}
+
 /**
  * The settings of the engine for one connection. `secure`: nobody else can read it. `binding`: what binds SCRAM to it, if
  * that is wanted.
  */
 export function engineSettings(
-  parameters: ConnectionParameters,
+  startup: StartupConf,
   secure: boolean,
   binding: string | undefined,
   { pipelining, autoPrepare, holdBegin, scramMaxIterations }: EngineOptions,
 ): [string, string][] {
+  const { user, database, ...parameters } = startup
   const settings: [string, string][] = [
-    ['user', parameters.user ?? ''],
+    ['user', user ?? ''],
     ['secure_channel', secure ? '1' : '0'],
     ['ask_password', '1'],
     // As libpq and pg: who asks for it gets it.
@@ -33,13 +41,13 @@ export function engineSettings(
     ['queue_bytes_max', String(QUEUE_BYTES_MAX)],
     ['stall_timeout_ms', String(STALL_TIMEOUT_MS)],
   ]
-  if (parameters.database) settings.push(['database', parameters.database])
+  if (database) settings.push(['database', database])
   if (binding !== undefined) settings.push(['channel_binding', binding])
   if (!autoPrepare) settings.push(['prepare_threshold', '0'])
   // A server that replicates knows no extended protocol.
-  if (holdBegin && !parameters.replication) settings.push(['hold_begin', '1'])
-  for (const [name, value] of startupParameters(parameters)) {
-    settings.push([`parameter.${name}`, value])
+  if (holdBegin && !parameters['replication']) settings.push(['hold_begin', '1'])
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== undefined) settings.push([`parameter.${name}`, String(value)])
   }
   for (const [name, value] of settings) {
     if (value.includes('\0')) throw new Error(`The parameter ${name} has a zero byte in it`)
@@ -53,14 +61,18 @@ function iterationsMax(iterations: number): string {
   return String(Math.min(Math.max(max, 1), UNLIMITED))
 }
 
-function* startupParameters(parameters: ConnectionParameters): Generator<[string, string]> {
+/** What a client tells the server at its login. */
+export function startupConf(parameters: ConnectionParameters): StartupConf {
+  const { user, database } = parameters
+  const startup: StartupConf = { user, database }
   const name = parameters.application_name || parameters.fallback_application_name
-  if (name) yield ['application_name', name]
-  if (parameters.replication) yield ['replication', String(parameters.replication)]
+  if (name) startup['application_name'] = name
+  if (parameters.replication) startup['replication'] = String(parameters.replication)
   for (const timeout of TIMEOUTS) {
-    if (parameters[timeout]) yield [timeout, String(parseInt(String(parameters[timeout]), 10))]
+    if (parameters[timeout]) startup[timeout] = String(parseInt(String(parameters[timeout]), 10))
   }
-  if (parameters.options) yield ['options', parameters.options]
+  if (parameters.options) startup['options'] = parameters.options
+  return startup
 }
 
 const TIMEOUTS = [

@@ -30,7 +30,8 @@ async function exported({ see }: Stage): Promise<void> {
   if (utils) for (const [name, type] of Object.entries(shape(utils))) see(`utils.${name}`, type)
   const client = ['connect', 'query', 'end', 'cancel', 'escapeIdentifier', 'escapeLiteral', 'getTransactionStatus', 'getTypeParser', 'setTypeParser', 'getStartupConf', 'ref', 'unref']
   see('methods of Client', client.map((name) => [name, typeof loose(pg.Client.prototype)[name]]))
-  see('methods of Pool', ['connect', 'query', 'end', 'newClient', '_pulseQueue', '_isFull', '_remove'].map((name) => [name, typeof loose(pg.Pool.prototype)[name]]))
+  // `newClient` is not among them: when one is connected, and for whom, is decided by the engine.
+  see('methods of Pool', ['connect', 'query', 'end', '_pulseQueue', '_isFull', '_remove'].map((name) => [name, typeof loose(pg.Pool.prototype)[name]]))
   const counts = ['totalCount', 'idleCount', 'waitingCount', 'expiredCount']
   see('getters of Pool', counts.map((name) => [name, Object.getOwnPropertyDescriptor(poolClass().prototype, name)?.get !== undefined]))
   see('methods of Result', methods(pg.Result))

@@ -49,9 +49,8 @@ function plainFields(value: object): { [key: string]: Plain } {
   return fields
 }
 
-/** All that can be seen of an error, but for where it was made, and but for `outcome`, which only ours has. */
+/** All that is printed of an error, but for where it was made. */
 function plainError(error: Error): Plain {
-  const { outcome: _, stack: __, ...fields } = error as Error & { outcome?: string }
   const cause = error.cause === undefined ? {} : { cause: plain(error.cause) }
-  return { $error: error.constructor.name, name: error.name, message: error.message, ...plainFields(fields), ...cause }
+  return { $error: error.constructor.name, name: error.name, message: error.message, ...plainFields(error), ...cause }
 }

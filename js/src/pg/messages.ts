@@ -24,8 +24,12 @@ export function readNotification(start: number, end: number): NotificationMessag
 
 /** The key of a BackendKeyData; the engine keeps it to itself, and pg shows it. */
 export function secretKeyIn(messages: Buffer): number | null {
-  for (let at = 0; at + 13 <= messages.length; at += 1 + messages.readInt32BE(at + 1)) {
+  for (let at = 0; at + 13 <= messages.length; ) {
     if (messages[at] === BACKEND_KEY_DATA) return messages.readInt32BE(at + 9)
+    const len = messages.readInt32BE(at + 1)
+    // What came behind the login may be anything: with such a length this would never end.
+    if (len < 4) return null
+    at += 1 + len
   }
   return null
 }

@@ -31,6 +31,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   #isReady = false
   /** What came before the login was over. */
   #greeting: Buffer[] = []
+  #greetingLen = 0
   #isGone = false
   /** The server ended it, and said so to the query that it ran; the transport is not closed yet. */
   #isParting = false
@@ -220,9 +221,16 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
 
   received(chunk: Buffer): void {
     if (this.lending.takes(chunk)) return
-    if (!this.#isReady) this.#greeting.push(chunk)
+    if (!this.#isReady) this.#greet(chunk)
     this.#link?.receive(chunk)
     this.lending.proceed()
+  }
+
+  /** The key comes early; a server that goes on without end fills no memory. */
+  #greet(chunk: Buffer): void {
+    if (this.#greetingLen >= GREETING_MAX) return
+    this.#greetingLen += chunk.length
+    this.#greeting.push(chunk)
   }
 
   failed(error: Error): void {
@@ -323,5 +331,8 @@ function emitDrain(client: Life): void {
 }
 
 const STATUS: { readonly [code: number]: string } = { 0x49: 'I', 0x54: 'T', 0x45: 'E' }
+
+/** Bytes of a login that are kept until it is over. */
+const GREETING_MAX = 64 << 10
 
 const STALLED = 'Connection terminated: the server took no bytes for too long'

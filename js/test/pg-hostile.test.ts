@@ -3,6 +3,8 @@ import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
 import { test } from 'node:test'
 
+import { connected, settled } from './pg-both'
+
 const limits = { timeout: 30_000 }
 
 /** Runs a program that might never end, or run out of memory. */
@@ -20,4 +22,25 @@ test('what comes behind a login and has no length stops no process', limits, () 
     console.log(secretKeyIn(Buffer.from([${ready}, 0x58, 255, 255, 255, 255, ...Buffer.alloc(20)])))
     console.log(secretKeyIn(Buffer.from([${ready}, 0x4b, 0, 0, 0, 12, 0, 0, 0, 1, 0, 0, 0, 2])))`)
   assert.equal(out, 'null\n2\n')
+})
+
+test('who looks for parsers and throws fails its own query, and no other', limits, async () => {
+  const client = await connected({ pipeline: true })
+  let fails = false
+  const types = {
+    getTypeParser: () => {
+      if (fails) throw new Error('no parsers today')
+      return (text: unknown) => text
+    },
+  }
+  const query = { text: 'select $1::text as a', values: ['1'], types }
+  // From the fifth use on it is prepared, and its columns are known before the reply comes.
+  for (let i = 0; i < 7; i++) await client.query(query)
+  fails = true
+  const own = settled(client.query(query))
+  const others = [client.query('select $1::text as a', ['2']), client.query('select 3 as a')]
+  assert.match(String(await own), /no parsers today/)
+  const rows = (await Promise.all(others)).map((result) => ('rows' in result ? result.rows : []))
+  assert.deepEqual(rows, [[{ a: '2' }], [{ a: 3 }]])
+  await client.end()
 })

@@ -321,7 +321,14 @@ export class Link {
       if (count === 0) return
       memory.refresh()
       const first = engine.onetrip_completions(this.#connection) >>> 2
-      for (let i = 0; i < count; i++) this.#completion(first + i * RECORD)
+      for (let i = 0; i < count; i++) {
+        try {
+          this.#completion(first + i * RECORD)
+        } catch (error) {
+          // It is the host's, and the others are to hear what is theirs.
+          process.nextTick(rethrow, error)
+        }
+      }
     }
   }
 
@@ -341,8 +348,11 @@ export class Link {
       const b = words[at + 3] as number
       const how = b & 0xff
       this.#release(token)
-      if (how <= End.PROVISIONAL && end > start) receiver?.received(start, end, a)
-      receiver?.ended(how, b >>> 8, start, end)
+      try {
+        if (how <= End.PROVISIONAL && end > start) receiver?.received(start, end, a)
+      } finally {
+        receiver?.ended(how, b >>> 8, start, end)
+      }
     } else if (kind === Kind.RESTARTED) {
       receiver?.restarted()
     } else if (kind === Kind.NOT_CANCELLED) {
@@ -369,6 +379,10 @@ export class Link {
     else if (kind === Kind.FORGOTTEN) owner.forgotten(a)
     else if (kind === Kind.CLOSED) owner.closed(a, start, end)
   }
+}
+
+function rethrow(error: unknown): never {
+  throw error
 }
 
 /** At most so many bytes does a request need. UTF-8 has at most three for each unit of UTF-16. */

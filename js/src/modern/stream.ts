@@ -103,7 +103,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
       const tag = memory.bytes[at] as number
       if (tag === DATA_ROW) this.#row(at)
       else if (tag === ROW_DESCRIPTION)
-        this.#describe(this.#loan?.connection.columns.read(at, statement))
+        this.#describeAt(at, statement)
       else if (tag === READY_FOR_QUERY)
         this.#loan?.connection.status(memory.bytes[at + 5] as number)
     }
@@ -111,6 +111,14 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     if (this.#bytes > WAITING_BYTES_MAX && this.#next < this.#rows.length && !this.#isPaused) {
       this.#isPaused = true
       this.#loan?.connection.pause()
+    }
+  }
+
+  #describeAt(at: number, statement: number): void {
+    try {
+      this.#describe(this.#loan?.connection.columns.read(at, statement))
+    } catch (error) {
+      this.#error ??= unreadable(error)
     }
   }
 
@@ -126,13 +134,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     try {
       row = this.#read(at) as Row
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error)
-      this.#error = new PostgresError(
-        'conversion',
-        'Applied',
-        `a value could not be read: ${why}`,
-        error,
-      )
+      this.#error = unreadable(error)
       return
     }
     const waiter = this.#waiters.shift()
@@ -199,6 +201,11 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     this.#error = undefined
     return error === undefined ? Promise.resolve(DONE) : Promise.reject(error as Error)
   }
+}
+
+function unreadable(error: unknown): PostgresError {
+  const why = error instanceof Error ? error.message : String(error)
+  return new PostgresError('conversion', 'Applied', `a value could not be read: ${why}`, error)
 }
 
 const DONE: IteratorReturnResult<undefined> = { value: undefined, done: true }

@@ -75,7 +75,7 @@ export class Request implements Receiver {
     let at = start
     if (statement !== 0 && this.read === undefined && memory.bytes[at] !== ROW_DESCRIPTION) {
       const columns = this.home.columns.of(statement)
-      if (columns !== undefined) this.describe(columns)
+      if (columns !== undefined) this.describeAs(columns)
     }
     while (at < end) {
       const tag = memory.bytes[at] as number
@@ -158,6 +158,15 @@ export class Request implements Receiver {
     try {
       const columns = this.home.columns.read(at, statement)
       this.describe(columns, statement !== 0)
+    } catch (error) {
+      this.break(error)
+    }
+  }
+
+  /** Who looks for parsers is the caller's, and may throw. */
+  private describeAs(columns: Columns): void {
+    try {
+      this.describe(columns)
     } catch (error) {
       this.break(error)
     }

@@ -44,3 +44,15 @@ test('who looks for parsers and throws fails its own query, and no other', limit
   assert.deepEqual(rows, [[{ a: '2' }], [{ a: 3 }]])
   await client.end()
 })
+
+test('a query larger than the server takes is refused, and its neighbours go on', limits, async () => {
+  const client = await connected({ pipeline: true })
+  // More than 4 GiB by the most that texts may take: as a number of 32 bits it would be little.
+  const text = 'x'.repeat(95_450_000)
+  const large = settled(client.query('select 1', new Array(15).fill(text)))
+  const other = client.query('select 42 as a')
+  assert.match(String(await large), /too large/)
+  const result = await other
+  assert.deepEqual('rows' in result && result.rows, [{ a: 42 }])
+  await client.end()
+})

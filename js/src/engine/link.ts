@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 
-import { type CancelEnd, End, Event, Kind } from './exports'
+import { type CancelEnd, End, Event, Kind, Refused } from './exports'
 import { memory } from './memory'
 
 /**
@@ -95,8 +95,11 @@ export class Link {
     timeout: number,
   ): number {
     const { engine } = memory
+    const size = sizeOf(text, name, parameters)
+    // As a number of the module it would be another, and what is written would lie beside the room.
+    if (size > SIZE_MAX) return Refused.MALFORMED
     const token = this.#free.pop() ?? this.#receivers.length
-    const room = engine.onetrip_request(this.#connection, sizeOf(text, name, parameters))
+    const room = engine.onetrip_request(this.#connection, size) >>> 0
     memory.refresh()
     const textLen = memory.writeText(text, room)
     const nameLen = name === '' ? 0 : memory.writeText(name, room + textLen)
@@ -149,7 +152,7 @@ export class Link {
   receive(chunk: Uint8Array): void {
     const { engine } = memory
     const now = this.#time()
-    const room = engine.onetrip_input(this.#connection, chunk.length)
+    const room = engine.onetrip_input(this.#connection, chunk.length) >>> 0
     memory.refresh()
     memory.bytes.set(chunk, room)
     engine.onetrip_received(this.#connection, now, chunk.length)
@@ -225,7 +228,7 @@ export class Link {
   /** What to send on the socket of a cancel, once that is open; undefined if it is not to be sent after all. */
   beginCancel(): Buffer | undefined {
     if (this.#isFree) return undefined
-    const start = memory.engine.onetrip_begin_cancel(this.#connection, this.#time())
+    const start = memory.engine.onetrip_begin_cancel(this.#connection, this.#time()) >>> 0
     memory.refresh()
     this.#schedule()
     if (start === 0) return undefined
@@ -286,7 +289,7 @@ export class Link {
     const { engine } = memory
     const len = this.#blocked ? 0 : engine.onetrip_transmit_len(this.#connection)
     if (len > 0 && this.#socket.writable) {
-      const start = engine.onetrip_transmit(this.#connection)
+      const start = engine.onetrip_transmit(this.#connection) >>> 0
       memory.refresh()
       const bytes = Buffer.allocUnsafe(len)
       memory.buffer.copy(bytes, 0, start, start + len)
@@ -392,8 +395,24 @@ function sizeOf(text: string, name: string, parameters: readonly Parameter[]): n
     if (typeof parameter === 'string') size += 3 * parameter.length
     else if (parameter !== null) size += parameter.length
   }
+  return size > ROUGH_MAX ? exactSizeOf(text, name, parameters) : size
+}
+
+/** So many bytes does a request need, where that is to be known well. */
+function exactSizeOf(text: string, name: string, parameters: readonly Parameter[]): number {
+  let size = Buffer.byteLength(text) + Buffer.byteLength(name) + 6 * parameters.length + 4
+  for (const parameter of parameters) {
+    if (typeof parameter === 'string') size += Buffer.byteLength(parameter)
+    else if (parameter !== null) size += parameter.length
+  }
   return size
 }
+
+/** So much room is asked for though a third of it may do: memory that has grown stays. */
+const ROUGH_MAX = 1 << 20
+
+/** PostgreSQL takes no longer messages. */
+const SIZE_MAX = 0x3fff_ffff
 
 /** Writes formats and values as they stand in a Bind, and returns where they end. */
 function writeParameters(parameters: readonly Parameter[], start: number): number {

@@ -10,7 +10,8 @@ import { textReader } from './text'
  * load this package, as tests and tools do, don't wait for it.
  *
  * Memory grows, and then all views are views of nothing. So they are looked up here after each call
- * that may allocate, and never kept.
+ * that may allocate, and never kept. What returns an address returns it with a sign: beyond 2 GiB
+ * it is one only behind `>>> 0`.
  */
 class Memory {
   /** The memory, for texts. */
@@ -40,7 +41,7 @@ class Memory {
 
   /** Bytes of the module that hold these, for the time of a call. */
   lend<T>(bytes: Uint8Array, use: (start: number) => T): T {
-    const start = this.engine.onetrip_alloc(bytes.length)
+    const start = this.engine.onetrip_alloc(bytes.length) >>> 0
     this.refresh()
     this.bytes.set(bytes, start)
     try {
@@ -53,14 +54,19 @@ class Memory {
   /** Writes a text as UTF-8, for which there is room, and returns its length in bytes. */
   writeText(text: string, at: number): number {
     const { length } = text
-    if (length > SHORT) return this.buffer.utf8Write(text, at)
+    if (length > SHORT) return this.writeByNode(text, at)
     const { bytes } = this
     for (let i = 0; i < length; i++) {
       const code = text.charCodeAt(i)
-      if (code > 0x7f) return this.buffer.utf8Write(text, at)
+      if (code > 0x7f) return this.writeByNode(text, at)
       bytes[at + i] = code
     }
     return length
+  }
+
+  /** The same by Node, which writes nothing where it is left 2 GiB or more of room. */
+  writeByNode(text: string, at: number): number {
+    return this.buffer.utf8Write(text, at, 3 * text.length)
   }
 
   /** Reads UTF-8. */

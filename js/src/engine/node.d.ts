@@ -2,7 +2,7 @@
 interface Buffer {
   utf8Slice(start: number, end: number): string
   latin1Slice(start: number, end: number): string
-  utf8Write(text: string, at: number): number
+  utf8Write(text: string, at: number, max: number): number
 }
 
 // What is used of WebAssembly; its types are part of a browser's and not of Node's.

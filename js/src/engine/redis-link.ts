@@ -85,7 +85,7 @@ export class RedisLink {
    * again.
    */
   room(len: number): number {
-    const room = memory.engine.onetrip_request(this.#connection, len)
+    const room = memory.engine.onetrip_request(this.#connection, len) >>> 0
     memory.refresh()
     return room
   }
@@ -124,7 +124,7 @@ export class RedisLink {
   receive(chunk: Uint8Array): void {
     const { engine } = memory
     const now = this.#time()
-    const room = engine.onetrip_input(this.#connection, chunk.length)
+    const room = engine.onetrip_input(this.#connection, chunk.length) >>> 0
     memory.refresh()
     memory.bytes.set(chunk, room)
     engine.onetrip_received(this.#connection, now, chunk.length)
@@ -203,7 +203,7 @@ export class RedisLink {
     const { engine } = memory
     const len = this.#blocked ? 0 : engine.onetrip_transmit_len(this.#connection)
     if (len > 0 && this.#socket.writable) {
-      const start = engine.onetrip_transmit(this.#connection)
+      const start = engine.onetrip_transmit(this.#connection) >>> 0
       memory.refresh()
       const bytes = Buffer.allocUnsafe(len)
       memory.buffer.copy(bytes, 0, start, start + len)

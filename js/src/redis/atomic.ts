@@ -1,6 +1,6 @@
 import type { Outcome } from '../engine/exports'
 import { Call, type How, type ScriptText, type Shape } from './call'
-import { type Argument, sizeOf, Words, write } from './encode'
+import { type Argument, COMMAND_BYTES_MAX, sizeOf, tooLarge, Words, write } from './encode'
 import { RedisError } from './error'
 import { next, type Reply } from './reply'
 import { type Spec, specOf } from './spec'
@@ -54,6 +54,7 @@ export class Atomic extends Call {
       size += sizeOf(spec.words, args, spec.name)
       if (script !== undefined) size += 3 * script.text.length + 128
     }
+    if (size > COMMAND_BYTES_MAX) throw tooLarge(size, 'MULTI')
     return size
   }
 

@@ -18,6 +18,9 @@ const SHORT = 40
 /** Servers take no longer arguments, unless they are told otherwise. */
 const ARGUMENT_BYTES_MAX = 512 * 1024 * 1024
 
+/** What is written lies in the module's memory as a whole, which has no more than 4 GiB. */
+export const COMMAND_BYTES_MAX = 0x7fff_ffff
+
 /** Servers before 7.0 take no more arguments. */
 const ARGUMENTS_MAX = 1024 * 1024
 
@@ -60,6 +63,7 @@ export function sizeOf(words: Words, args: readonly Argument[], name: string): n
     else if (typeof arg === 'bigint') size += LINES_MAX + arg.toString().length
     else throw wrongArgument(arg, i, name)
   }
+  if (size > COMMAND_BYTES_MAX) throw tooLarge(size, name)
   if (size > ARGUMENT_BYTES_MAX || args.length + words.count > ARGUMENTS_MAX) check(args, name)
   return size
 }
@@ -68,6 +72,11 @@ function wrongArgument(arg: unknown, index: number, name: string): Error {
   const kind = arg === null ? 'null' : Array.isArray(arg) ? 'an array' : `of type ${typeof arg}`
   const message = `argument ${index + 1} of ${name} is ${kind}: use a string, a number, a bigint or bytes`
   return misuse('wrong_argument', message, name)
+}
+
+export function tooLarge(size: number, name: string): Error {
+  const message = `the arguments of ${name} may take ${size} bytes, more than the ${COMMAND_BYTES_MAX} of one command`
+  return misuse('command_too_large', message, name)
 }
 
 /** Refuses what a server would end the connection for. */
@@ -133,7 +142,7 @@ function writeText(bytes: Uint8Array, at: number, text: string): number {
  */
 function writeLongText(bytes: Uint8Array, at: number, text: string): number {
   const guess = writeLength(bytes, at, text.length)
-  const len = memory.buffer.utf8Write(text, guess)
+  const len = memory.writeByNode(text, guess)
   if (len !== text.length) {
     const body = at + 3 + digits(len)
     if (body !== guess) bytes.copyWithin(body, guess, guess + len)

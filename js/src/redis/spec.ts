@@ -94,9 +94,9 @@ function look(
   name: string,
 ): { bits: number; known: Known } {
   const { engine } = memory
-  if (traits === 0) traits = engine.onetrip_alloc(WORDS * 4)
+  if (traits === 0) traits = engine.onetrip_alloc(WORDS * 4) >>> 0
   const size = sizeOf(words, args, name)
-  const start = engine.onetrip_alloc(size)
+  const start = engine.onetrip_alloc(size) >>> 0
   memory.refresh()
   const end = write(start, words, args)
   engine.onetrip_redis_look(start, end - start, traits)

@@ -249,6 +249,8 @@ export class Link {
 
   /** Requests that were sent and not answered. */
   get inFlight(): number {
+    // A cancel may outlive its connection.
+    if (this.#isFree) return 0
     return memory.engine.onetrip_in_flight(this.#connection)
   }
 

@@ -243,7 +243,14 @@ export class RedisLink {
       if (count === 0) return
       memory.refresh()
       const first = engine.onetrip_completions(this.#connection) >>> 2
-      for (let i = 0; i < count; i++) this.#completion(first + i * RECORD)
+      for (let i = 0; i < count; i++) {
+        try {
+          this.#completion(first + i * RECORD)
+        } catch (error) {
+          // It is the host's, and the others are to hear what is theirs.
+          process.nextTick(rethrow, error)
+        }
+      }
     }
   }
 
@@ -277,6 +284,10 @@ export class RedisLink {
     else if (kind === Kind.DRAINED) owner.drained()
     else if (kind === Kind.CLOSED) owner.closed(a, b !== 0, start, end)
   }
+}
+
+function rethrow(error: unknown): never {
+  throw error
 }
 
 /** Node takes no longer timers. One that comes too early costs a turn. */

@@ -157,8 +157,9 @@ export class Subscriptions {
   push(start: number): void {
     begin(start)
     const items = next(true, false, 'SUBSCRIBE')
-    if (!Array.isArray(items)) return
-    const [kind, ...rest] = items as Buffer[]
+    // What is no message is nothing to anybody; a server may send what it likes.
+    if (!Array.isArray(items) || !items.every(Buffer.isBuffer)) return
+    const [kind, ...rest] = items
     const word = String(kind)
     if (word === 'message') this.#message('channel', rest[0], rest[0], rest[1])
     else if (word === 'pmessage') this.#message('pattern', rest[0], rest[1], rest[2])

@@ -154,3 +154,34 @@ export interface QueryArrayConfig<I = any[]> extends QueryConfig<I> {
 export interface Submittable {
   submit(connection: Connection): void
 }
+
+/** A statement to be prepared; the empty name stands for the one that is forgotten at the next. */
+export interface QueryParse {
+  name: string
+  text: string
+  types: string[]
+}
+
+/** Values for a statement, under the name of a portal. */
+export interface BindConfig {
+  portal?: string | undefined
+  statement?: string | undefined
+  binary?: string | undefined
+  values?: (Buffer | string | null | undefined)[] | undefined
+  valueMapper?: ((value: any, index: number) => any) | undefined
+}
+
+/** Runs a portal, for so many rows. */
+export interface ExecuteConfig {
+  portal?: string | undefined
+  rows?: string | undefined
+}
+
+/** A statement (`S`) or portal (`P`) by its name. */
+export interface MessageConfig {
+  type: string
+  name?: string | undefined
+}
+
+/** `I` (idle), `T` (in a transaction) or `E` (in one that failed); null before the login. */
+export type TransactionStatus = 'I' | 'T' | 'E' | null

@@ -13,15 +13,20 @@ import type { ConnectionOptions } from 'node:tls'
 import type * as pgTypes from 'pg-types'
 
 import type {
+  BindConfig,
   ClientConfig,
   CustomTypesConfig,
   Defaults,
+  ExecuteConfig,
+  MessageConfig,
   PoolConfig,
   PoolOptions,
   QueryArrayConfig,
   QueryConfig,
   QueryConfigValues,
+  QueryParse,
   Submittable,
+  TransactionStatus,
 } from './face-config'
 import type {
   NoticeMessage,
@@ -43,6 +48,17 @@ export * from './face-result'
 export declare class Connection extends EventEmitter {
   readonly stream: Socket
   readonly ssl: boolean | ConnectionOptions
+
+  // What queries that run themselves say; each while it has the connection.
+  parse(query: QueryParse, more?: boolean): void
+  bind(config: BindConfig | null, more?: boolean): void
+  describe(message: MessageConfig, more?: boolean): void
+  execute(config: ExecuteConfig | null, more?: boolean): void
+  close(message: MessageConfig, more?: boolean): void
+  query(text: string): void
+  flush(): void
+  sync(): void
+  end(): void
 }
 
 /** What runs queries: a client that a program made, or one that a pool lent. */
@@ -98,7 +114,7 @@ export declare class ClientBase extends EventEmitter {
   ): void
 
   /** `I`, `T` (in a transaction) or `E` (in one that failed); null before it is connected. */
-  getTransactionStatus(): 'I' | 'T' | 'E' | null
+  getTransactionStatus(): TransactionStatus
   setTypeParser: typeof pgTypes.setTypeParser
   getTypeParser: typeof pgTypes.getTypeParser
   /** Quotes a name, so that it stands for itself in a statement. */
@@ -139,7 +155,7 @@ export declare class Client extends ClientBase {
 }
 
 /** A client that a pool lent. */
-export interface PoolClient extends ClientBase {
+export interface PoolClient extends Client {
   /** Gives it back; with an error or `true` it is closed. Once. */
   release(error?: Error | boolean): void
 }

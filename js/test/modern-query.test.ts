@@ -19,6 +19,14 @@ test('a template returns its rows, with what the server said about them', async 
   assert.equal(Array.isArray(rows), true)
 })
 
+test('settings may stand behind a URL, and nowhere else', async () => {
+  await using sql = postgres(url, { applicationName: 'behind' })
+  const [row] = await sql<{ name: string }>`select current_setting('application_name') as name`
+  assert.equal(row?.name, 'behind')
+  assert.throws(() => postgres({}, {}), /behind a URL/)
+  assert.throws(() => postgres(url, { url }), /without one/)
+})
+
 test('values are sent as they are, whatever is in them', async () => {
   const sql = client()
   const evil = `'; drop table x; -- " \\ $1 \u{1f600}`

@@ -106,11 +106,11 @@ export interface Sql extends Tag, Begins, Streams, AsyncDisposable {
  * A client of a database. It connects when it is first needed, and wants to be ended: by `end`, or
  * `await using`.
  *
- * `config` is a URL or an object; what they don't say is taken from the environment (`PGHOST` and
- * so on).
+ * `config` is a URL, an object, or a URL with an object behind it; what they don't say is taken
+ * from the environment (`PGHOST` and so on).
  */
-export function postgres(config?: string | Config): Sql {
-  const settings = new Settings(config)
+export function postgres(config?: string | Config, more?: Config): Sql {
+  const settings = new Settings(more === undefined ? config : withUrl(config, more))
   const pool = new Pool(settings)
   const defaults: Defaults = {
     timeoutMs: settings.number('request_timeout_ms', 0),
@@ -131,6 +131,11 @@ export function postgres(config?: string | Config): Sql {
     ...streamsOn(scope),
     [ASYNC_DISPOSE]: () => end(),
   }) as unknown as Sql
+}
+
+function withUrl(url: string | Config | undefined, more: Config): Config {
+  if (typeof url === 'string' && more.url === undefined) return { ...more, url }
+  throw new TypeError('postgres: what stands behind a URL is an object without one')
 }
 
 function pipelineOn(pool: Pool, defaults: Defaults) {

@@ -116,9 +116,12 @@ test('a client that is lost while it is lent fails its caller, and is not lent a
   const other = pool({ max: 1 })
   const client = await one.connect()
   client.on('error', () => undefined)
-  const running = client.query('select pg_sleep(100)')
+  const failed = assert.rejects(
+    client.query('select pg_sleep(100)') as Promise<unknown>,
+    (error: Error & { outcome?: string }) => error.outcome === 'Unknown',
+  )
   await other.query('select pg_terminate_backend($1)', [client.processID])
-  await assert.rejects(running, (error: Error & { outcome?: string }) => error.outcome === 'Unknown')
+  await failed
   client.release()
   const next = await one.connect()
   assert.notEqual(next, client)

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream'
 
 import { type CancelEnd, End, Event, Kind, Refused } from './exports'
 import { memory } from './memory'
+import { Wire } from './wire'
 
 /**
  * Who waits for a reply. Addresses are valid for the time of the call: what is to live longer is copied.
@@ -41,48 +42,18 @@ export interface Owner {
 /** A parameter as it is sent: text, bytes in binary form, or NULL. */
 export type Parameter = string | Uint8Array | null
 
-/** The time that all deadlines are in: milliseconds since the process began. */
-const clock = (): number => performance.now()
-
-/** Words of a completion. */
-const RECORD = 6
-
-/**
- * One connection of the engine on a socket of Node's: bytes in, bytes out, and who waits for which reply.
- *
- * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write.
- */
-export class Link {
-  readonly #connection: number
-  readonly #socket: Duplex
+/** One connection to PostgreSQL. */
+export class Link extends Wire<Receiver> {
   readonly #owner: Owner
-  readonly #receivers: (Receiver | undefined)[] = [undefined]
-  readonly #free: number[] = []
-  readonly #flush = (): void => this.#write()
-  #scheduled = false
-  #blocked = false
-  #now = clock()
-  #timer: NodeJS.Timeout | undefined
-  #armed = Infinity
-  #isFree = false
 
   /** On a socket that is open, with the settings of `onetrip_postgres_new`. The login leaves at once. */
   constructor(socket: Duplex, settings: Iterable<readonly [string, string]>, owner: Owner) {
-    let text = ''
-    for (const [name, value] of settings) text += `${name}\0${value}\0`
-    this.#socket = socket
-    this.#owner = owner
-    const bytes = Buffer.from(text)
-    this.#connection = memory.lend(bytes, (start) =>
+    super(socket, settings, (now, start, len) =>
       memory.lend(randomBytes(18), (nonce) =>
-        memory.engine.onetrip_postgres_new(this.#now, start, bytes.length, nonce),
+        memory.engine.onetrip_postgres_new(now, start, len, nonce),
       ),
     )
-    socket.on('drain', () => {
-      this.#blocked = false
-      this.#write()
-    })
-    this.#schedule()
+    this.#owner = owner
   }
 
   /** Submits a text with parameters. Returns its place in the queue, 0 if it was sent, or why it was refused. */
@@ -98,17 +69,16 @@ export class Link {
     const size = sizeOf(text, name, parameters)
     // As a number of the module it would be another, and what is written would lie beside the room.
     if (size > SIZE_MAX) return Refused.MALFORMED
-    const token = this.#free.pop() ?? this.#receivers.length
-    const room = engine.onetrip_request(this.#connection, size) >>> 0
+    const room = engine.onetrip_request(this.address, size) >>> 0
     memory.refresh()
     const textLen = memory.writeText(text, room)
     const nameLen = name === '' ? 0 : memory.writeText(name, room + textLen)
     const end = writeParameters(parameters, room + textLen + nameLen)
-    if (!this.#scheduled) this.#time()
-    this.#receivers[token] = receiver
+    if (!this.isScheduled) this.time()
+    const token = this.tokenOf(receiver)
     const place = engine.onetrip_postgres_submit(
-      this.#connection,
-      this.#now,
+      this.address,
+      this.now,
       token,
       flags,
       textLen,
@@ -116,77 +86,57 @@ export class Link {
       end - room,
       timeout,
     )
-    if (place < 0) this.#release(token)
-    this.#schedule()
+    if (place < 0) this.release(token)
+    this.schedule()
     return place
   }
 
   /** Ends a segment of members; or, where a transaction `isOpening`, tells whether it has begun. */
   sync(receiver: Receiver): number {
-    const token = this.#free.pop() ?? this.#receivers.length
-    this.#receivers[token] = receiver
-    const place = memory.engine.onetrip_postgres_sync(this.#connection, this.#time(), token)
-    if (place < 0) this.#release(token)
-    this.#schedule()
+    const token = this.tokenOf(receiver)
+    const place = memory.engine.onetrip_postgres_sync(this.address, this.time(), token)
+    if (place < 0) this.release(token)
+    this.schedule()
     return place
   }
 
   /** Says the password that `Owner.password` has asked for; undefined if there is none. */
   givePassword(password: string | undefined): void {
-    if (this.#isFree) return
+    if (this.isFree) return
     const bytes = Buffer.from(password ?? '')
-    const now = this.#time()
+    const now = this.time()
     const given = password === undefined ? 0 : 1
     memory.lend(bytes, (start) => {
-      memory.engine.onetrip_postgres_password(this.#connection, now, given, start, bytes.length)
+      memory.engine.onetrip_postgres_password(this.address, now, given, start, bytes.length)
       memory.refresh()
       // It is not to lie about longer than it has to.
       memory.bytes.fill(0, start, start + bytes.length)
     })
     bytes.fill(0)
-    this.#walk()
-    this.#schedule()
+    this.walk()
+    this.schedule()
   }
 
   /** Bytes came from the peer. */
   receive(chunk: Uint8Array): void {
-    const { engine } = memory
-    const now = this.#time()
-    const room = engine.onetrip_input(this.#connection, chunk.length) >>> 0
-    memory.refresh()
-    memory.bytes.set(chunk, room)
-    engine.onetrip_received(this.#connection, now, chunk.length)
-    this.#walk()
-    this.#schedule()
-  }
-
-  /** The peer has gone. */
-  peerClosed(): void {
-    memory.engine.onetrip_peer_closed(this.#connection)
-    this.#walk()
-  }
-
-  /** Takes no more requests and says goodbye when all is answered. */
-  terminate(): void {
-    memory.engine.onetrip_terminate(this.#connection, this.#time())
-    this.#schedule()
+    this.take(chunk)
+    this.schedule()
   }
 
   /** Whether a BEGIN is held, unanswered or refused, and its transaction goes on. */
   get isOpening(): boolean {
-    return memory.engine.onetrip_postgres_is_opening(this.#connection) !== 0
+    return memory.engine.onetrip_postgres_is_opening(this.address) !== 0
   }
 
   /** Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. */
   flushBegin(): void {
-    memory.engine.onetrip_postgres_flush(this.#connection, this.#time())
-    this.#schedule()
+    memory.engine.onetrip_postgres_flush(this.address, this.time())
+    this.schedule()
   }
 
   /** Whether nothing is on its way and nothing waits to be sent. */
   get isQuiet(): boolean {
-    const unsent = memory.engine.onetrip_transmit_len(this.#connection)
-    return this.inFlight === 0 && this.queued === 0 && unsent === 0
+    return this.inFlight === 0 && this.queued === 0 && !this.hasUnsent
   }
 
   /**
@@ -198,20 +148,8 @@ export class Link {
     const place = this.sync(receiver)
     if (place !== 0) return place
     const { engine } = memory
-    engine.onetrip_written(this.#connection, this.#now, engine.onetrip_transmit_len(this.#connection))
+    engine.onetrip_written(this.address, this.now, engine.onetrip_transmit_len(this.address))
     return place
-  }
-
-  /** Where the connection lies in the module, for a pool. */
-  get address(): number {
-    return this.#connection
-  }
-
-  /** Takes a request back that still waits in its place. */
-  takeBack(place: number): boolean {
-    const done = memory.engine.onetrip_cancel(this.#connection, this.#time(), place) !== 0
-    this.#schedule()
-    return done
   }
 
   /**
@@ -219,125 +157,35 @@ export class Link {
    * neither if it ends before.
    */
   wantCancel(receiver: Receiver): void {
-    const token = this.#receivers.indexOf(receiver)
-    if (this.#isFree || token < 0) return
-    memory.engine.onetrip_want_cancel(this.#connection, this.#time(), token)
-    this.#schedule()
+    const token = this.receivers.indexOf(receiver)
+    if (this.isFree || token < 0) return
+    memory.engine.onetrip_want_cancel(this.address, this.time(), token)
+    this.schedule()
   }
 
   /** What to send on the socket of a cancel, once that is open; undefined if it is not to be sent after all. */
   beginCancel(): Buffer | undefined {
-    if (this.#isFree) return undefined
-    const start = memory.engine.onetrip_begin_cancel(this.#connection, this.#time()) >>> 0
+    if (this.isFree) return undefined
+    const start = memory.engine.onetrip_begin_cancel(this.address, this.time()) >>> 0
     memory.refresh()
-    this.#schedule()
+    this.schedule()
     if (start === 0) return undefined
     return Buffer.from(memory.bytes.slice(start, start + memory.int32(start)))
   }
 
   /** What became of a cancel that `Owner.cancel` asked for. */
   cancelEnded(end: CancelEnd): void {
-    if (this.#isFree) return
-    memory.engine.onetrip_cancel_ended(this.#connection, this.#time(), end)
-    this.#schedule()
+    if (this.isFree) return
+    memory.engine.onetrip_cancel_ended(this.address, this.time(), end)
+    this.schedule()
   }
 
   /** `I`, `T` or `E`, as the server told last. */
   get status(): string {
-    return String.fromCharCode(memory.engine.onetrip_postgres_status(this.#connection))
+    return String.fromCharCode(memory.engine.onetrip_postgres_status(this.address))
   }
 
-  /** Requests that were sent and not answered. */
-  get inFlight(): number {
-    // A cancel may outlive its connection.
-    if (this.#isFree) return 0
-    return memory.engine.onetrip_in_flight(this.#connection)
-  }
-
-  /** Requests that wait for the window. */
-  get queued(): number {
-    return memory.engine.onetrip_queued(this.#connection)
-  }
-
-  /** Gives the memory back. What is called after it does nothing or fails. Not to be called by a receiver. */
-  free(): void {
-    if (this.#isFree) return
-    this.#isFree = true
-    clearTimeout(this.#timer)
-    memory.engine.onetrip_connection_free(this.#connection)
-  }
-
-  /** The time, for a call that may come long after the last. */
-  #time(): number {
-    this.#now = clock()
-    return this.#now
-  }
-
-  #release(token: number): void {
-    this.#receivers[token] = undefined
-    this.#free.push(token)
-  }
-
-  /** Has what is unsent written when the current turn and all that it resolved has run. */
-  #schedule(): void {
-    if (this.#scheduled) return
-    this.#scheduled = true
-    process.nextTick(this.#flush)
-  }
-
-  #write(): void {
-    if (this.#isFree) return
-    this.#scheduled = false
-    const { engine } = memory
-    const len = this.#blocked ? 0 : engine.onetrip_transmit_len(this.#connection)
-    if (len > 0 && this.#socket.writable) {
-      const start = engine.onetrip_transmit(this.#connection) >>> 0
-      memory.refresh()
-      const bytes = Buffer.allocUnsafe(len)
-      memory.buffer.copy(bytes, 0, start, start + len)
-      this.#blocked = !this.#socket.write(bytes)
-      engine.onetrip_written(this.#connection, this.#now, len)
-    }
-    this.#walk()
-    this.#arm()
-  }
-
-  /** Sees that there is a timer for the next deadline. One that is set too early costs a turn; setting it anew each time costs more. */
-  #arm(): void {
-    const deadline = memory.engine.onetrip_deadline(this.#connection)
-    if (deadline >= this.#armed) return
-    this.#armed = deadline
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#tick(), Math.min(Math.max(1, Math.ceil(deadline - clock())), LONGEST))
-    this.#timer.unref()
-  }
-
-  #tick(): void {
-    this.#armed = Infinity
-    memory.engine.onetrip_time(this.#connection, this.#time())
-    this.#walk()
-    this.#schedule()
-  }
-
-  #walk(): void {
-    const { engine } = memory
-    for (;;) {
-      const count = engine.onetrip_take(this.#connection)
-      if (count === 0) return
-      memory.refresh()
-      const first = engine.onetrip_completions(this.#connection) >>> 2
-      for (let i = 0; i < count; i++) {
-        try {
-          this.#completion(first + i * RECORD)
-        } catch (error) {
-          // It is the host's, and the others are to hear what is theirs.
-          process.nextTick(rethrow, error)
-        }
-      }
-    }
-  }
-
-  #completion(at: number): void {
+  protected override completion(at: number): void {
     // What was called for the record before may have let memory grow.
     memory.refresh()
     const { words } = memory
@@ -346,13 +194,13 @@ export class Link {
     const a = words[at + 2] as number
     const start = words[at + 5] as number
     const end = start + (words[at + 4] as number)
-    const receiver = this.#receivers[token]
+    const receiver = this.receivers[token]
     if (kind === Kind.DATA || kind === Kind.PIECE) {
       receiver?.received(start, end, a)
     } else if (kind === Kind.END) {
       const b = words[at + 3] as number
       const how = b & 0xff
-      this.#release(token)
+      this.release(token)
       try {
         if (how <= End.PROVISIONAL && end > start) receiver?.received(start, end, a)
       } finally {
@@ -384,10 +232,6 @@ export class Link {
     else if (kind === Kind.FORGOTTEN) owner.forgotten(a)
     else if (kind === Kind.CLOSED) owner.closed(a, start, end)
   }
-}
-
-function rethrow(error: unknown): never {
-  throw error
 }
 
 /** At most so many bytes does a request need. UTF-8 has at most three for each unit of UTF-16. */
@@ -452,6 +296,3 @@ function writeFormats(parameters: readonly Parameter[], start: number): number {
   }
   return at
 }
-
-/** Node takes no longer timers. One that comes too early costs a turn. */
-const LONGEST = 0x7fffffff

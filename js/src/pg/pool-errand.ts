@@ -89,7 +89,7 @@ export class Errand implements PoolBorrower {
 
   #run(client: PoolClient): void {
     this.#signal?.removeEventListener('abort', this)
-    this.#tellsItself = isForeign(this.#task)
+    this.#tellsItself = hasCallback(this.#task)
     this.#clients.pool.log('dispatching query')
     start(client, this.#task, this.#values, this.#done)
   }
@@ -123,7 +123,7 @@ export function runOnLent(pool: Pool, task: Task, values: unknown, callback: Que
     if (!client) return callback(error)
     // It is told by the query.
     client.on('error', ignore)
-    const tellsItself = isForeign(task)
+    const tellsItself = hasCallback(task)
     start(client, task, values, (failure, results) => {
       client.off('error', ignore)
       release(failure && isTainted(client, task) ? failure : undefined)
@@ -140,6 +140,11 @@ function start(client: PoolClient, task: Task, values: unknown, done: Callback):
   } catch (error) {
     done(error as Error)
   }
+}
+
+/** Whether it tells of its errors where nobody of ours hears of them. */
+function hasCallback(task: Task): boolean {
+  return isForeign(task) && task.callback !== undefined
 }
 
 /** Whether it may not call back as we are to: it has a callback of its own, or calls none. */

@@ -1,0 +1,207 @@
+import type { Duplex } from 'node:stream'
+
+import { memory } from './memory'
+
+/** Words of a completion. */
+const RECORD = 6
+
+/** The time that all deadlines are in: milliseconds since the process began. */
+const clock = (): number => performance.now()
+
+/**
+ * One connection of the engine on a socket of Node's: bytes in, bytes out, who waits under which token, and when the
+ * engine wants to be woken. What it speaks is its subclasses'.
+ *
+ * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write.
+ */
+export abstract class Wire<Receiver> {
+  /** Where the connection lies in the module, for a pool. */
+  readonly address: number
+  /** Who waits, by token. The first is nobody's. */
+  protected readonly receivers: (Receiver | undefined)[] = [undefined]
+  protected isScheduled = false
+  protected isFree = false
+  /** When the engine was told the time last. */
+  protected now = clock()
+  readonly #socket: Duplex
+  readonly #tokens: number[] = []
+  readonly #flush = (): void => this.#write()
+  #isBlocked = false
+  #timer: NodeJS.Timeout | undefined
+  #armed = Infinity
+
+  /** On a socket that is open. `make` is given settings that lie in the module. The login leaves at once. */
+  protected constructor(
+    socket: Duplex,
+    settings: Iterable<readonly [string, string]>,
+    make: (now: number, start: number, len: number) => number,
+  ) {
+    let text = ''
+    for (const [name, value] of settings) text += `${name}\0${value}\0`
+    this.#socket = socket
+    const bytes = Buffer.from(text)
+    const { now } = this
+    this.address =
+      bytes.length === 0 ? make(now, 0, 0) : memory.lend(bytes, (start) => make(now, start, bytes.length))
+    socket.on('drain', () => {
+      this.#isBlocked = false
+      this.#write()
+    })
+    this.schedule()
+  }
+
+  /** What happened: the record whose first word is at this index of the memory's words. */
+  protected abstract completion(at: number): void
+
+  /** The turn is over: what is to leave with it is submitted now. */
+  protected leaving(): void {}
+
+  /** A token for one who waits. */
+  protected tokenOf(receiver: Receiver): number {
+    const token = this.#tokens.pop() ?? this.receivers.length
+    this.receivers[token] = receiver
+    return token
+  }
+
+  protected release(token: number): void {
+    this.receivers[token] = undefined
+    this.#tokens.push(token)
+  }
+
+  /** The time, for a call that may come long after the last. */
+  protected time(): number {
+    this.now = clock()
+    return this.now
+  }
+
+  /** Hands bytes of the peer over, and tells what came of them. */
+  protected take(chunk: Uint8Array): void {
+    const { engine } = memory
+    const now = this.time()
+    const room = engine.onetrip_input(this.address, chunk.length) >>> 0
+    memory.refresh()
+    memory.bytes.set(chunk, room)
+    engine.onetrip_received(this.address, now, chunk.length)
+    this.walk()
+  }
+
+  /** The peer has gone. */
+  peerClosed(): void {
+    if (this.isFree) return
+    memory.engine.onetrip_peer_closed(this.address)
+    this.walk()
+  }
+
+  /** Takes no more requests, says goodbye where the protocol has one, and ends when all is answered. */
+  terminate(): void {
+    if (this.isFree) return
+    this.leaving()
+    memory.engine.onetrip_terminate(this.address, this.time())
+    this.schedule()
+  }
+
+  /** Takes a request back that still waits in its place. */
+  takeBack(place: number): boolean {
+    if (this.isFree) return false
+    const done = memory.engine.onetrip_cancel(this.address, this.time(), place) !== 0
+    this.schedule()
+    return done
+  }
+
+  /** Requests that were sent and not answered. */
+  get inFlight(): number {
+    // A cancel may outlive its connection.
+    return this.isFree ? 0 : memory.engine.onetrip_in_flight(this.address)
+  }
+
+  /** Requests that wait for the window. */
+  get queued(): number {
+    return this.isFree ? 0 : memory.engine.onetrip_queued(this.address)
+  }
+
+  /** Whether bytes wait to be written. */
+  protected get hasUnsent(): boolean {
+    return memory.engine.onetrip_transmit_len(this.address) > 0
+  }
+
+  /** Has what is unsent written when the current turn and all that it resolved has run. */
+  schedule(): void {
+    if (this.isScheduled) return
+    this.isScheduled = true
+    process.nextTick(this.#flush)
+  }
+
+  /** Gives the memory back. What is called after it does nothing or fails. Not to be called by a receiver. */
+  free(): void {
+    if (this.isFree) return
+    this.isFree = true
+    clearTimeout(this.#timer)
+    memory.engine.onetrip_connection_free(this.address)
+  }
+
+  #write(): void {
+    if (this.isFree) return
+    this.leaving()
+    this.isScheduled = false
+    const { engine } = memory
+    const len = this.#isBlocked ? 0 : engine.onetrip_transmit_len(this.address)
+    if (len > 0 && this.#socket.writable) {
+      const start = engine.onetrip_transmit(this.address) >>> 0
+      memory.refresh()
+      const bytes = Buffer.allocUnsafe(len)
+      memory.buffer.copy(bytes, 0, start, start + len)
+      this.#isBlocked = !this.#socket.write(bytes)
+      engine.onetrip_written(this.address, this.now, len)
+    }
+    this.walk()
+    this.#arm()
+  }
+
+  /**
+   * Sees that there is a timer for the next deadline. One that is set too early costs a turn; setting it anew each time
+   * costs more.
+   */
+  #arm(): void {
+    const deadline = memory.engine.onetrip_deadline(this.address)
+    if (deadline >= this.#armed) return
+    this.#armed = deadline
+    clearTimeout(this.#timer)
+    const wait = Math.min(Math.max(1, Math.ceil(deadline - clock())), LONGEST)
+    this.#timer = setTimeout(() => this.#tick(), wait)
+    this.#timer.unref()
+  }
+
+  #tick(): void {
+    this.#armed = Infinity
+    memory.engine.onetrip_time(this.address, this.time())
+    this.walk()
+    this.schedule()
+  }
+
+  /** Tells all that happened. */
+  protected walk(): void {
+    const { engine } = memory
+    for (;;) {
+      if (this.isFree) return
+      const count = engine.onetrip_take(this.address)
+      if (count === 0) return
+      memory.refresh()
+      const first = engine.onetrip_completions(this.address) >>> 2
+      for (let i = 0; i < count; i++) {
+        try {
+          this.completion(first + i * RECORD)
+        } catch (error) {
+          // It is the host's, and the others are to hear what is theirs.
+          process.nextTick(rethrow, error)
+        }
+      }
+    }
+  }
+}
+
+function rethrow(error: unknown): never {
+  throw error
+}
+
+/** Node takes no longer timers. One that comes too early costs a turn. */
+const LONGEST = 0x7fffffff

@@ -41,7 +41,7 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             let size = Spread::of([unpacked(&packages.join(name))? / 1000.0]);
             let name = format!("{NAME}.{}.unpacked", name.replace('-', "_"));
             let row = Row::alone(&name, "kB", size, Some(UNPACKED_MAX));
-            rows.push(row.note("as npm packs it, without what it depends on"));
+            rows.push(row.note("as npm packs it, without maps and without what it depends on"));
         }
         rows.extend(imports(plan, progress, &packages)?);
         Ok(rows)
@@ -79,19 +79,25 @@ fn imports(plan: Plan, progress: &Progress, packages: &Path) -> Result<Vec<Row>>
     Ok(rows.collect())
 }
 
-/// Bytes of all files.
+/// Bytes of all files but the maps, which only debuggers read.
 fn unpacked(package: &Path) -> Result<f64> {
     let mut npm = Command::new("npm");
     npm.args(["pack", "--dry-run", "--json", "--ignore-scripts"]).current_dir(package);
     let said = setup::said(&mut npm).context("npm cannot pack")?;
     let packed: Vec<Packed> = serde_json::from_str(&said).context("cannot read what npm packed")?;
-    Ok(packed.first().context("npm packed nothing")?.unpacked_size)
+    let files = &packed.first().context("npm packed nothing")?.files;
+    Ok(files.iter().filter(|it| !it.path.ends_with(".map")).map(|it| it.size).sum())
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
 struct Packed {
-    unpacked_size: f64,
+    files: Vec<File>,
+}
+
+#[derive(Deserialize)]
+struct File {
+    path: String,
+    size: f64,
 }
 
 fn import_ms(file: &Path) -> Result<f64> {

@@ -120,7 +120,7 @@ export class Link extends Wire<Receiver> {
   /** Bytes came from the peer. */
   receive(chunk: Uint8Array): void {
     this.take(chunk)
-    this.schedule()
+    this.settle()
   }
 
   /** Whether a BEGIN is held, unanswered or refused, and its transaction goes on. */

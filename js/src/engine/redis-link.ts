@@ -88,8 +88,7 @@ export class RedisLink extends Wire<RedisReceiver> {
   /** Bytes came from the peer. */
   receive(chunk: Uint8Array): void {
     this.take(chunk)
-    // What was waiting for the window may leave now.
-    if (this.hasUnsent) this.schedule()
+    this.settle()
   }
 
   protected override leaving(): void {

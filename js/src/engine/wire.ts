@@ -85,6 +85,16 @@ export abstract class Wire<Receiver> {
     this.walk()
   }
 
+  /**
+   * After bytes of the peer: what waited for the window may leave now. Those who were answered go on later in this turn, and
+   * what they submit has itself written.
+   */
+  protected settle(): void {
+    if (this.isScheduled || this.isFree) return
+    if (this.hasUnsent) this.schedule()
+    else this.#arm()
+  }
+
   /** The peer has gone. */
   peerClosed(): void {
     if (this.isFree) return

@@ -112,7 +112,8 @@ export class CopyingIn extends Writable {
       this.#message(bytes[0] as number, bytes.subarray(0, end))
       bytes = bytes.subarray(end)
     }
-    this.#rest = bytes
+    // What came is valid for the time of the call.
+    this.#rest = Buffer.from(bytes)
   }
 
   #message(type: number, message: Buffer): void {

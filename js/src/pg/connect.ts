@@ -1,7 +1,8 @@
 import { EventEmitter } from 'node:events'
-import { Socket, isIP } from 'node:net'
+import { isIP, Socket } from 'node:net'
 import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls'
 
+import { InletSocket } from '../engine/socket'
 import * as wire from './wire-write'
 
 /** How a transport is made: a part of a client's configuration. */
@@ -23,6 +24,7 @@ export interface TransportOptions {
 export interface Opener {
   /** The transport is there, with TLS if there is to be TLS. */
   opened(): void
+  /** Valid for the time of the call: what is to live longer is copied. */
   received(chunk: Buffer): void
   failed(error: Error): void
   gone(): void
@@ -68,9 +70,15 @@ export class Connection extends EventEmitter {
     super()
     this.#options = options
     const { stream } = options
-    this.stream = typeof stream === 'function' ? stream(options) : (stream ?? new Socket())
+    this.stream =
+      typeof stream === 'function' ? stream(options) : (stream ?? this.#socket(options))
     this.ssl = options.ssl
     this.sslNegotiation = options.sslNegotiation
+  }
+
+  /** TLS reads its socket in a way of its own. */
+  #socket({ ssl }: TransportOptions): Socket {
+    return ssl ? new Socket() : new InletSocket(this.#onData)
   }
 
   /** Another one to the same server; undefined where the one stream that was given is in use. */

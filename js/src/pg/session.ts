@@ -230,7 +230,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   #greet(chunk: Buffer): void {
     if (this.#greetingLen >= GREETING_MAX) return
     this.#greetingLen += chunk.length
-    this.#greeting.push(chunk)
+    this.#greeting.push(Buffer.from(chunk))
   }
 
   failed(error: Error): void {

@@ -48,7 +48,9 @@ export class Messages {
   #more: Buffer[] = []
   #moreLen = 0
 
-  add(chunk: Buffer): void {
+  /** Messages are cut from a copy, since who gets them may keep them. */
+  add(bytes: Buffer): void {
+    const chunk = Buffer.from(bytes)
     if (this.#at === this.#bytes.length) {
       this.#bytes = chunk
       this.#at = 0

@@ -49,6 +49,7 @@ export class Connection implements RedisOwner, Mourner {
   readonly #config: Config
   readonly #seat: Seat
   readonly #purpose: Purpose
+  readonly #received = (chunk: Buffer): void => this.#link?.receive(chunk)
   #socket: Socket | undefined
   #link: RedisLink | undefined
   #outbox: Outbox | undefined
@@ -65,6 +66,7 @@ export class Connection implements RedisOwner, Mourner {
     this.#giveUp = open(
       config,
       server,
+      this.#received,
       (socket) => this.#opened(socket),
       (error) => this.#ended(error),
     )
@@ -120,7 +122,7 @@ export class Connection implements RedisOwner, Mourner {
     const link = new RedisLink(socket, this.#settings(), this)
     this.#link = link
     this.#outbox = new Outbox(link, this, (calls) => this.#seat.returned(calls))
-    socket.on('data', (chunk: Buffer) => link.receive(chunk))
+    socket.on('data', this.#received)
     socket.on('error', (cause) => (this.reason ??= lost(this.server, cause)))
     socket.on('close', () => this.#gone())
     this.#timer = setTimeout(() => this.abort(silent(this.server)), this.#config.connectTimeout)

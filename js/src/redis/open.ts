@@ -1,7 +1,7 @@
-import { connect, type Socket } from 'node:net'
-import { connect as connectTls } from 'node:tls'
-import { isIP } from 'node:net'
+import { isIP, type Socket } from 'node:net'
+import { connect } from 'node:tls'
 
+import { InletSocket } from '../engine/socket'
 import type { Config, Server } from './config'
 import { RedisError } from './error'
 
@@ -13,14 +13,18 @@ export function nameOf(server: Server): string {
     : `${server.host}:${server.port}`
 }
 
-/** Opens a socket, and TLS on it if there is to be TLS. Returns what gives it up. */
+/**
+ * Opens a socket, and TLS on it if there is to be TLS. Returns what gives it up. `received` is for the listener of `data`
+ * that the socket will have.
+ */
 export function open(
   config: Config,
   server: Server,
+  received: (chunk: Buffer) => void,
   opened: (socket: Socket) => void,
   failed: (error: RedisError) => void,
 ): () => void {
-  const socket = begin(config, server)
+  const socket = begin(config, server, received)
   const end = (error: RedisError | undefined): void => {
     clearTimeout(timer)
     socket.removeAllListeners()
@@ -47,16 +51,20 @@ export function open(
   return () => end(undefined)
 }
 
-function begin(config: Config, server: Server): Socket {
-  if ('path' in server) return connect({ path: server.path })
+function begin(config: Config, server: Server, received: (chunk: Buffer) => void): Socket {
+  if ('path' in server) return new InletSocket(received).connect(server.path)
   const { host, port } = server
-  const transport = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: 60_000 }
-  if (config.tls === undefined) return connect(transport)
+  if (config.tls === undefined) return tuned(new InletSocket(received)).connect(port, host)
   // An address is no name (RFC 6066, section 3).
   const name = isIP(host) === 0 ? { servername: host } : {}
-  const socket = connectTls({ ...name, ...config.tls, ...transport })
-  return socket.setNoDelay(true)
+  return tuned(connect({ ...name, ...config.tls, host, port }))
 }
+
+function tuned(socket: Socket): Socket {
+  return socket.setNoDelay(true).setKeepAlive(true, KEEPALIVE_DELAY_MS)
+}
+
+const KEEPALIVE_DELAY_MS = 60_000
 
 function tooSlow(config: Config, server: Server): RedisError {
   const tls = config.tls === undefined ? ', does it have TLS (redis:// is without)' : ''

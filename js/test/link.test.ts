@@ -91,18 +91,47 @@ test('replies go to those who asked, in the order in which they asked', async ()
   )
 })
 
-test('what is submitted in one turn leaves in one write', async () => {
-  const { link, socket } = await open()
-  await submit(link, 'select 1').done
+/** Counts the writes to a socket from here on. */
+function countWrites(socket: Socket): () => number {
   let writes = 0
   const write = socket.write.bind(socket)
   socket.write = ((bytes: Uint8Array) => {
     writes++
     return write(bytes)
   }) as typeof socket.write
+  return () => writes
+}
+
+test('what is submitted in one turn leaves in one write', async () => {
+  const { link, socket } = await open()
+  await submit(link, 'select 1').done
+  const writes = countWrites(socket)
   const asked = Array.from({ length: 50 }, () => submit(link, 'select 1'))
+  assert.equal(writes(), 0)
   await Promise.all(asked.map((answer) => answer.done))
-  assert.equal(writes, 1)
+  assert.equal(writes(), 1)
+})
+
+test('the server has the begin of much that is submitted in one turn before the turn ends', async () => {
+  const { link, socket } = await open()
+  await submit(link, 'select $1::text', ['']).done
+  const writes = countWrites(socket)
+  const value = 'x'.repeat(100)
+  const asked = Array.from({ length: 300 }, () => submit(link, 'select $1::text', [value]))
+  assert.ok(writes() > 1)
+  const answers = await Promise.all(asked.map((answer) => answer.done))
+  for (const { values } of answers) assert.deepEqual(values, [value])
+})
+
+test('the texts of statements that the server knows do not count for a write before a turn ends', async () => {
+  const { link, socket } = await open()
+  const text = `select 1 /* ${'long '.repeat(100)} */`
+  // How often it takes until it is prepared is the engine's to know.
+  for (let i = 0; i < 10; i++) await submit(link, text).done
+  const writes = countWrites(socket)
+  const asked = Array.from({ length: 50 }, () => submit(link, text))
+  assert.equal(writes(), 0)
+  await Promise.all(asked.map((answer) => answer.done))
 })
 
 test('texts and bytes of any length arrive as they were sent', async () => {

@@ -88,6 +88,7 @@ export class Link extends Wire<Receiver> {
     )
     if (place < 0) this.release(token)
     this.schedule()
+    this.grew(end - room + FRAMES)
     return place
   }
 
@@ -233,6 +234,9 @@ export class Link extends Wire<Receiver> {
     else if (kind === Kind.CLOSED) owner.closed(a, start, end)
   }
 }
+
+/** The fixed parts of a Bind, an Execute and a Sync, and names. */
+const FRAMES = 50
 
 /** At most so many bytes does a request need. UTF-8 has at most three for each unit of UTF-16. */
 function sizeOf(text: string, name: string, parameters: readonly Parameter[]): number {

@@ -12,7 +12,8 @@ const clock = (): number => performance.now()
  * One connection of the engine on a socket of Node's: bytes in, bytes out, who waits under which token, and when the
  * engine wants to be woken. What it speaks is its subclasses'.
  *
- * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write.
+ * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write; if it is
+ * much, in some.
  */
 export abstract class Wire<Receiver> {
   /** Where the connection lies in the module, for a pool. */
@@ -27,6 +28,8 @@ export abstract class Wire<Receiver> {
   readonly #tokens: number[] = []
   readonly #flush = (): void => this.#write()
   #isBlocked = false
+  /** Bytes that were submitted since the last write, or more: texts of statements that the server knows are not sent. */
+  #grown = 0
   #timer: NodeJS.Timeout | undefined
   #armed = Infinity
 
@@ -153,18 +156,30 @@ export abstract class Wire<Receiver> {
     if (this.isFree) return
     this.leaving()
     this.isScheduled = false
-    const { engine } = memory
-    const len = this.#isBlocked ? 0 : engine.onetrip_transmit_len(this.address)
-    if (len > 0 && this.#socket.writable) {
-      const start = engine.onetrip_transmit(this.address) >>> 0
-      memory.refresh()
-      const bytes = Buffer.allocUnsafe(len)
-      memory.buffer.copy(bytes, 0, start, start + len)
-      this.#isBlocked = !this.#socket.write(bytes)
-      engine.onetrip_written(this.address, this.now, len)
-    }
+    this.#transmit()
     this.walk()
     this.#arm()
+  }
+
+  /** At most so many bytes more are to be written. A turn that submits much has the server begin before it ends. */
+  protected grew(bytes: number): void {
+    this.#grown += bytes
+    if (this.#grown < EARLY) return
+    this.#grown = memory.engine.onetrip_transmit_len(this.address)
+    if (this.#grown >= EARLY) this.#transmit()
+  }
+
+  #transmit(): void {
+    this.#grown = 0
+    const { engine } = memory
+    const len = this.#isBlocked ? 0 : engine.onetrip_transmit_len(this.address)
+    if (len === 0 || !this.#socket.writable) return
+    const start = engine.onetrip_transmit(this.address) >>> 0
+    memory.refresh()
+    const bytes = Buffer.allocUnsafe(len)
+    memory.buffer.copy(bytes, 0, start, start + len)
+    this.#isBlocked = !this.#socket.write(bytes)
+    engine.onetrip_written(this.address, this.now, len)
   }
 
   /**
@@ -212,6 +227,9 @@ export abstract class Wire<Receiver> {
 function rethrow(error: unknown): never {
   throw error
 }
+
+/** PostgreSQL reads so many bytes at a time (`PQ_RECV_BUFFER_SIZE` in its pqcomm.c). */
+const EARLY = 8192
 
 /** Node takes no longer timers. One that comes too early costs a turn. */
 const LONGEST = 0x7fffffff

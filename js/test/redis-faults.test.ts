@@ -201,6 +201,22 @@ test('a blocked call that is given up leaves its connection to nobody', async ()
   await until(async () => !/cmd=blpop/.test(await client.command<string>('CLIENT LIST')))
 })
 
+test('a blocked call whose deadline is over leaves its connection to nobody', async () => {
+  await using client = redis(server.url)
+  const late = { code: 'deadline', outcome: 'Unknown' }
+  await assert.rejects(client.with({ timeout: 50 }).blpop('nothing', 0), late)
+  await until(async () => !/cmd=blpop/.test(await client.command<string>('CLIENT LIST')))
+  const session = await client.session()
+  const id = await session.command('CLIENT ID')
+  await session.close()
+  const again = await client.with({ timeout: 50 }).session()
+  assert.equal(await again.command('CLIENT ID'), id)
+  await assert.rejects(again.blpop('nothing', 0), late)
+  await again.close()
+  await using other = await client.session()
+  assert.notEqual(await other.command('CLIENT ID'), id)
+})
+
 test('replies that come in any pieces are the same', async () => {
   const reply =
     '*8\r\n$5\r\nhello\r\n:12\r\n*2\r\n+OK\r\n$-1\r\n,1.5\r\n#t\r\n(123456789012345678901\r\n%1\r\n+k\r\n~1\r\n:1\r\n=7\r\ntxt:a\r\n\r\n'

@@ -77,9 +77,9 @@ export class Connection implements RedisOwner, Mourner {
     return this.#outbox?.isOpen === true
   }
 
-  /** Replies that are to come. */
+  /** Replies that are to come, also those that nobody waits for any more. */
   get unanswered(): number {
-    return this.#outbox?.unanswered ?? 0
+    return Math.max(this.#outbox?.unanswered ?? 0, this.#link?.unanswered ?? 0)
   }
 
   /** Where it lies in the module, for a pool. */

@@ -9,13 +9,13 @@ import { after, before, test } from 'node:test'
 import { transform } from 'esbuild'
 
 import { Client } from '../src/pg'
-import { Project, pack, root } from './package-project'
+import { compile, Project, pack, root } from './package-project'
 
 /**
  * The examples of what users read, run as they stand: each is a module in a project that has the
- * packages.
+ * packages. One that asks for nothing itself goes on with the client of its page.
  */
-const FILES = ['README.md', '../docs/node.md']
+const FILES = ['README.md', '../docs/node.md', '../docs/modern.md', '../docs/node-redis.md']
 
 const LIMIT = { timeout: 120_000 }
 const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
@@ -45,6 +45,7 @@ before(async () => {
   const options = encodeURIComponent(`-c search_path=${schema}`)
   environment['DATABASE_URL'] = `${url}${url.includes('?') ? '&' : '?'}options=${options}`
   environment['REDIS_URL'] = await redis()
+  project.write('items.csv', '8,saw,15\n')
   const tarballs = await pack(project)
   await project.install(tarballs['onetrip'] as string, 'onetrip')
   await project.install(tarballs['onetrip-pg'] as string, 'pg')
@@ -61,8 +62,9 @@ after(async () => {
 })
 
 for (const file of FILES) {
-  const text = readFileSync(join(root, file), 'utf8')
-  for (const { heading, language, code } of examplesOf(text)) {
+  const examples = examplesOf(readFileSync(join(root, file), 'utf8'))
+  for (const { heading, language, code, runs } of examples) {
+    if (!runs) continue
     test(`the example of ${file} under "${heading}" runs`, LIMIT, async (context) => {
       if (code.includes('redis(') && environment['REDIS_URL'] === '')
         return context.skip('no redis-server here')
@@ -79,25 +81,37 @@ for (const file of FILES) {
         assert.ok(printed.includes(expected), `${expected}: ${printed}`)
     })
   }
+
+  test(`the examples of ${file} compile where TypeScript is strict`, LIMIT, async () => {
+    const files = examples
+      .filter(({ language }) => language === 'ts')
+      .map(({ code }, i) => project.write(`strict-${file.replace(/\W/g, '-')}-${i}.mts`, code))
+    assert.equal(await compile(project, ['--module', 'nodenext', ...files]), '')
+  })
 }
 
 interface Example {
   heading: string
   language: string
   code: string
+  /** Whether it is a program, and not a part of one. */
+  runs: boolean
 }
 
 /** Blocks of code and what they stand under. One that is marked `no-run` is a part of a program. */
 function examplesOf(text: string): Example[] {
   const examples: Example[] = []
   let heading = ''
-  for (const [, title, language, mark, code] of text.matchAll(
+  let opening = ''
+  for (const [, title, language = '', mark, block = ''] of text.matchAll(
     /^#+ (.*)$|^```(\w+)(.*)\n([^]*?)^```$/gm,
   )) {
     if (title !== undefined) heading = title
-    else if (/^[jt]s$/.test(language ?? '') && mark?.trim() !== 'no-run') {
-      examples.push({ heading, language: language as string, code: code as string })
-    }
+    if (title !== undefined || !/^[jt]s$/.test(language)) continue
+    if (opening === '') opening = (block.match(/^(?:import|await using) .*\n/gm) ?? []).join('')
+    const isWhole = /^import |require\(/m.test(block)
+    const code = isWhole ? block : opening + block
+    examples.push({ heading, language, code, runs: mark?.trim() !== 'no-run' })
   }
   return examples
 }

@@ -75,6 +75,29 @@ export class Project {
   }
 }
 
+/** As strict as it gets, but for what others have declared. */
+const STRICT = [
+  '--strict',
+  '--noEmit',
+  '--exactOptionalPropertyTypes',
+  '--skipLibCheck',
+  '--target',
+  'es2022',
+  '--lib',
+  'es2023,esnext.disposable',
+  '--types',
+  'node',
+]
+
+/** What TypeScript has to say about programs: nothing where they are right. */
+export async function compile(project: Project, parameters: string[]): Promise<string> {
+  try {
+    return await project.node([join(root, 'node_modules/typescript/bin/tsc'), ...STRICT, ...parameters])
+  } catch (error) {
+    return (error as { stdout: string }).stdout
+  }
+}
+
 /** Builds both packages and packs them; the tarballs by name. */
 export async function pack(project: Project): Promise<{ [name: string]: string }> {
   const out = join(project.folder, 'packages')

@@ -68,16 +68,7 @@ export class Session<B extends boolean = false> implements Sender, Runner {
 
   /** A Lua script. */
   script<R = Reply>(text: string): Script<R> {
-    return new Script<R>(text, (script, args) => {
-      return promised(
-        specOf('EVAL'),
-        args,
-        this.#how,
-        undefined,
-        (call) => this.#submit(call),
-        script,
-      ) as Promise<R>
-    })
+    return new Script<R>(text, (script, args) => this.#call(script, args))
   }
 
   /** Calls a script. */
@@ -86,15 +77,12 @@ export class Session<B extends boolean = false> implements Sender, Runner {
     keys: readonly Key[] = [],
     args: readonly Argument[] = [],
   ): Promise<R> {
-    const words = scriptArguments(keys, args)
-    return promised(
-      specOf('EVAL'),
-      words,
-      this.#how,
-      undefined,
-      (call) => this.#submit(call),
-      script,
-    ) as Promise<R>
+    return this.#call(script, scriptArguments(keys, args))
+  }
+
+  #call<R>(script: Script<R>, args: Argument[]): Promise<R> {
+    const submit = (call: Call): void => this.#submit(call)
+    return promised(specOf('EVAL'), args, this.#how, undefined, submit, script) as Promise<R>
   }
 
   /** Gives the connection back, when all is answered. */

@@ -1,26 +1,22 @@
 import assert from 'node:assert/strict'
-import { createHash, createHmac, pbkdf2Sync, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
-import { TLSSocket } from 'node:tls'
 
 import { Client, type ClientConfig } from '../src/pg'
 import { hashOf } from '../src/pg/binding'
 import { ConnectionParameters, type ConnectionConfig } from '../src/pg/parameters'
 import { findPassword } from '../src/pg/password'
 import { bothAlone, settled } from './pg-both'
-import { failure, message, ready } from './pg-served'
-import { cert, key } from './pg-tls-files'
+import { ask, CLEARTEXT, login, MD5, scram, WELCOME } from './pg-login-servers'
+import { failure } from './pg-served'
+import { cert } from './pg-tls-files'
 
 const directory = mkdtempSync(join(tmpdir(), 'onetrip-pgpass-'))
 const file = join(directory, 'pgpass')
 const environment = { ...process.env }
-
-const servers: Server[] = []
-const sockets = new Set<Socket>()
 
 before(() => {
   writeFileSync(file, 'other:*:*:*:no\nhost:5433:database:user:se\\:cret\n*:*:*:someone:theirs\n')
@@ -32,8 +28,6 @@ after(() => {
   rmSync(directory, { recursive: true })
   delete process.env['PGPASSFILE']
   Object.assign(process.env, environment)
-  for (const socket of sockets) socket.destroy()
-  for (const server of servers) server.close()
 })
 
 async function find(config: ConnectionConfig | string): Promise<unknown> {
@@ -72,62 +66,8 @@ test('a password file that is not there is none', async () => {
 
 // --- what the server gets ---
 
-/** Messages of a client, one after the other; the first has no type. */
-type Next = () => Promise<Buffer>
-
-/** A server that leads one login as this says, in TLS if it is to; returns its port. */
-async function login(lead: (next: Next, write: (reply: Buffer) => void) => Promise<void>): Promise<number> {
-  const talk = (socket: Socket): void => {
-    let rest = Buffer.alloc(0)
-    let wake = (): void => {}
-    const next = async (): Promise<Buffer> => {
-      for (;;) {
-        const start = rest[0] === 0 ? 0 : 1
-        const end = rest.length < start + 4 ? Infinity : start + rest.readInt32BE(start)
-        if (rest.length >= end) {
-          const body = rest.subarray(start + 4, end)
-          rest = rest.subarray(end)
-          return body
-        }
-        await new Promise<void>((resolve) => (wake = resolve))
-      }
-    }
-    socket.on('data', (chunk) => {
-      rest = Buffer.concat([rest, chunk])
-      wake()
-    })
-    void lead(next, (reply) => void socket.write(reply))
-  }
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    socket.on('error', () => {})
-    socket.once('data', (first) => {
-      if (first.readInt32BE(4) !== 80877103) {
-        talk(socket)
-        return socket.unshift(first)
-      }
-      socket.write('S')
-      const inner = new TLSSocket(socket, { isServer: true, cert, key })
-      inner.on('error', () => {})
-      talk(inner)
-    })
-  })
-  servers.push(server)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return (server.address() as AddressInfo).port
-}
-
-const ask = (code: number, more: Buffer | string = ''): Buffer => {
-  return message('R', Buffer.concat([Buffer.from([0, 0, 0, code]), Buffer.from(more)]))
-}
-
-const WELCOME = Buffer.concat([ask(0), ready()])
-
 /** Characters that SASLprep changes. */
 const ODD = 'Ⅸ\u00a0\u00adﬁ'
-
-const CLEARTEXT = ask(3)
-const MD5 = ask(5, 'salt')
 
 const SENT: readonly [string, unknown, readonly Buffer[]][] = [
   ['plain', 'plain', [CLEARTEXT, MD5]],
@@ -178,31 +118,8 @@ bothAlone('nobody is asked for a password that the server does not ask for', asy
 })
 
 /** A server that does SCRAM. Notes what the client chose, and whether its proof is right. */
-async function scram(seen: unknown[], password: string, mechanisms: string[], iterations = 4096): Promise<number> {
-  return login(async (next, write) => {
-    await next()
-    write(ask(10, `${mechanisms.join('\0')}\0\0`))
-    const initial = await next()
-    const [mechanism = ''] = initial.toString().split('\0')
-    const first = initial.subarray(mechanism.length + 5).toString()
-    const [, header = '', bare = ''] = /^([^,]*,[^,]*,)(.*)$/.exec(first) ?? []
-    const salt = Buffer.from('saltsaltsalt')
-    const serverFirst = `${bare.slice(bare.indexOf('r='))}more,s=${salt.toString('base64')},i=${iterations}`
-    write(ask(11, serverFirst))
-    const final = (await next()).toString()
-    const [withoutProof = '', proof = ''] = final.split(',p=')
-    const hash = (text: Buffer): Buffer => createHash('sha256').update(text).digest()
-    const mac = (of: Buffer, text: string): Buffer => createHmac('sha256', of).update(text).digest()
-    const salted = pbkdf2Sync(password, salt, iterations, 32, 'sha256')
-    const clientKey = mac(salted, 'Client Key')
-    const auth = `${bare},${serverFirst},${withoutProof}`
-    const signature = mac(hash(clientKey), auth)
-    const right = clientKey.map((byte, i) => byte ^ (signature[i] as number))
-    seen.push(mechanism, header, /c=([^,]*)/.exec(final)?.[1])
-    if (proof !== Buffer.from(right).toString('base64')) return write(failure('28P01', 'wrong', 'FATAL'))
-    write(ask(12, `v=${mac(mac(salted, 'Server Key'), auth).toString('base64')}`))
-    write(WELCOME)
-  })
+function scramming(seen: unknown[], password: string, mechanisms: string[], iterations?: number): Promise<number> {
+  return login(async (next, write) => void (await scram(next, write, seen, password, mechanisms, iterations)))
 }
 
 const SCRAMS: readonly [string, string[], ClientConfig][] = [
@@ -217,7 +134,7 @@ const SCRAMS: readonly [string, string[], ClientConfig][] = [
 for (const [name, mechanisms, config] of SCRAMS) {
   bothAlone(`SCRAM ${name}`, async (side) => {
     const seen: unknown[] = []
-    const port = await scram(seen, ODD.normalize('NFKC').replace('\u00ad', ''), mechanisms)
+    const port = await scramming(seen, ODD.normalize('NFKC').replace('\u00ad', ''), mechanisms)
     const client = new side.Client({ host: 'localhost', port, user: 'me', database: 'd', password: ODD, ...config })
     const error = await settled(client.connect())
     await client.end()
@@ -230,7 +147,7 @@ for (const [name, mechanisms, config] of SCRAMS) {
 bothAlone('SCRAM with a wrong password, with none, and with too many iterations', async (side) => {
   const seen: unknown[] = []
   const connect = async (password: unknown, config: ClientConfig = {}, iterations = 4096): Promise<unknown> => {
-    const port = await scram([], 'right', ['SCRAM-SHA-256'], iterations)
+    const port = await scramming([], 'right', ['SCRAM-SHA-256'], iterations)
     const client = new side.Client({ host: '127.0.0.1', port, user: 'me', database: 'd', password, ...config })
     const error = await settled(client.connect())
     await client.end()
@@ -281,7 +198,7 @@ test('the hash that binds SCRAM to a certificate is the one that pg takes', () =
 
 test('any limit of iterations is taken', { timeout: 20_000 }, async () => {
   for (const scramMaxIterations of [0.5, -1, 1.5, 1e300, '', 'x', NaN, Infinity]) {
-    const port = await scram([], 'right', ['SCRAM-SHA-256'])
+    const port = await scramming([], 'right', ['SCRAM-SHA-256'])
     const client = new Client({ host: '127.0.0.1', port, user: 'me', password: 'right', scramMaxIterations })
     const error = await settled(client.connect())
     await client.end()

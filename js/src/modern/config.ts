@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { userInfo } from 'node:os'
 import type { ConnectionOptions } from 'node:tls'
 
+import { bindingIfAny } from '../pg/binding'
 import { passwordOfFile } from '../pg/pgpass'
 import { saslprep } from '../pg/saslprep'
 import { checked, KEYWORDS, known, readUrl, type Keyword, type Name, type Texts } from './keywords'
@@ -122,8 +124,13 @@ export class Settings {
     return this.tls === undefined && (this.text('sslmode') ?? 'prefer') === 'prefer'
   }
 
-  /** What the engine is told of one connection. */
-  ofEngine(password: string | undefined, host: string, secure: boolean): [string, string][] {
+  /** What the engine is told of one connection. `secure`: the server was verified. */
+  ofEngine(
+    password: string | undefined,
+    host: string,
+    secure: boolean,
+    stream: Socket,
+  ): [string, string][] {
     const isLocal = host.startsWith('/') || /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/.test(host)
     const settings: [string, string][] = [
       ['user', this.user],
@@ -133,6 +140,8 @@ export class Settings {
       ['statements_max', this.text('prepared_max') ?? '256'],
     ]
     if (password !== undefined) settings.push(['password', saslprep(password)])
+    const binding = this.text('channel_binding') === 'disable' ? undefined : bindingIfAny(stream)
+    if (binding !== undefined) settings.push(['channel_binding', binding])
     for (const name of OF_ENGINE) {
       const text = this.text(name)
       if (text !== undefined) settings.push([name, text])

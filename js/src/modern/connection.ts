@@ -212,8 +212,9 @@ export class Connection implements Owner, Reached {
   #logIn(transport: Transport, password: string | undefined, secure: boolean): void {
     if (this.#isOver) return
     try {
-      const settings = this.#settings.ofEngine(password, this.#endpoint.host, secure)
-      this.#link = new Link(transport.stream, settings, this)
+      const { stream } = transport
+      const settings = this.#settings.ofEngine(password, this.#endpoint.host, secure, stream)
+      this.#link = new Link(stream, settings, this)
     } catch (error) {
       this.#fail(new PostgresError('config', 'NotSent', (error as Error).message, error))
     }

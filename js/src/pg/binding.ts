@@ -12,6 +12,19 @@ export function channelBinding(stream: Socket): string | undefined {
   return raw && createHash(hashOf(raw)).update(raw).digest('hex')
 }
 
+/**
+ * The same for whoever binds where that can be: without what nothing can be bound to. Of that is Ed25519, for which
+ * PostgreSQL knows no hash function.
+ */
+export function bindingIfAny(stream: Socket): string | undefined {
+  try {
+    const binding = channelBinding(stream)
+    return binding && (stream as TLSSocket).getPeerCertificate().raw.includes(ED25519) ? undefined : binding
+  } catch {
+    return undefined
+  }
+}
+
 /** The hash function with which a certificate is signed, as `node:crypto` calls it. */
 export function hashOf(certificate: Buffer): string {
   const whole = new Der(certificate).enter(SEQUENCE)
@@ -63,6 +76,9 @@ const SEQUENCE = 0x30
 const OID = 0x06
 /** The first field of a set of optional ones. */
 const FIRST = 0xa0
+
+/** 1.3.101.112 (RFC 8410), with its type and length in front. */
+const ED25519 = Buffer.from('06032b6570', 'hex')
 
 /** 1.2.840.113549.1.1.10 (RFC 4055): the parameters name the hash. */
 const RSA_PSS = '2a864886f70d01010a'

@@ -154,15 +154,44 @@ test('TLS verifies the certificate unless it is told otherwise', async (t) => {
   assert.equal(await also.ping(), 'PONG')
   await using unverified = redis(`${url}?sslmode=require`)
   assert.equal(await unverified.ping(), 'PONG')
-  const wrong = redis({ url, waitTimeout: 300 })
-  await assert.rejects(wrong.ping(), (error: Error) =>
-    /self-signed|self signed/.test(error.message),
-  )
-  await wrong.close()
+  const there = encodeURIComponent(cert)
+  const byAddress = url.replace('localhost', '127.0.0.1')
+  await using another = redis(`${byAddress}?sslmode=verify-ca&sslrootcert=${there}`)
+  assert.equal(await another.ping(), 'PONG')
+  for (const [where, why] of [
+    [url, /self-signed|self signed/],
+    [`${byAddress}?sslrootcert=${there}`, /does not match certificate's altnames/],
+  ] as const) {
+    const wrong = redis({ url: where, waitTimeout: 300 })
+    const expected = { code: 'connect_failed', outcome: 'NotSent', message: why }
+    await assert.rejects(wrong.ping(), expected)
+    await wrong.close()
+  }
+  await right.command('ACL SETUSER', 'ann', 'on', '>secret', '+@all', '~*')
+  await using ann = redis(`${url.replace('//', '//ann:secret@')}?sslrootcert=${there}`)
+  assert.equal(await ann.command('ACL WHOAMI'), 'ann')
   const plain = redis({ port: probe.port, waitTimeout: 300 })
   await assert.rejects(plain.ping(), { outcome: 'NotSent' })
   await plain.close()
 })
+
+for (const protocol of [3, 2] as const) {
+  test(`a user of the server's own logs in by name and password on RESP${protocol}`, async () => {
+    await using client = redis(server.url)
+    const rules = ['on', '>p@ss:/word', '+get', '+hello', '+ping', '+acl', '~*']
+    await client.command('ACL SETUSER', 'bob', ...rules)
+    const login = { url: server.url, user: 'bob', protocol }
+    await using bob = redis({ ...login, password: 'p@ss:/word' })
+    assert.equal(await bob.command('ACL WHOAMI'), 'bob')
+    await assert.rejects(bob.set('a', 1), { code: 'NOPERM', outcome: 'Rejected', command: 'SET' })
+    await using byUrl = redis({ url: server.url.replace('//', '//bob:p%40ss%3A%2Fword@'), protocol })
+    assert.equal(await byUrl.command('ACL WHOAMI'), 'bob')
+    // It is an answer: nothing is waited for.
+    const wrong = redis({ ...login, password: 'wrong', waitTimeout: 60_000 })
+    await assert.rejects(wrong.ping(), { code: 'WRONGPASS', outcome: 'NotSent' })
+    await wrong.close()
+  })
+}
 
 test('URLs are read, and what is wrong with them is said', () => {
   assert.throws(() => redis('http://x'), /the scheme of the URL is none of/)

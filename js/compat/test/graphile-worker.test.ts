@@ -1,0 +1,3 @@
+import { compare } from '../support/compare'
+
+compare('graphile-worker')

@@ -57,6 +57,8 @@ function reachable(entries, options) {
 
   const visit = (node) => {
     if (isMemberOfClass(node) && isInner(node)) return void hidden.add(node)
+    // What a class implements it has; of what is left of it here the compiler may not find so.
+    if (isImplements(node)) return
     if (ts.isIdentifier(node)) useSymbol(checker.getSymbolAtLocation(node))
     ts.forEachChild(node, visit)
   }
@@ -92,6 +94,10 @@ function isMemberOfClass(node) {
   )
 }
 
+function isImplements(node) {
+  return ts.isHeritageClause(node) && node.token === ts.SyntaxKind.ImplementsKeyword
+}
+
 function textOf(statement, used, hidden) {
   const text = statement.getFullText()
   if (ts.isExportDeclaration(statement) && !statement.exportClause) return text
@@ -114,6 +120,10 @@ function withoutHidden(statement, hidden) {
     // Where its comment begins.
     const from = isMethod ? member.getFullStart() - statement.getFullStart() : start
     text = text.slice(0, from) + (isMethod ? '' : 'private constructor();') + text.slice(end)
+  }
+  for (const clause of (statement.heritageClauses ?? []).filter(isImplements)) {
+    const [from, end] = [clause.pos, clause.end].map((at) => at - statement.getFullStart())
+    text = text.slice(0, from) + text.slice(end)
   }
   return text
 }

@@ -75,12 +75,11 @@ export class Project {
   }
 }
 
-/** As strict as it gets, but for what others have declared. */
+/** As strict as it gets, what others have declared included. */
 const STRICT = [
   '--strict',
   '--noEmit',
   '--exactOptionalPropertyTypes',
-  '--skipLibCheck',
   '--target',
   'es2022',
   '--lib',

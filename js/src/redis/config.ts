@@ -64,7 +64,7 @@ export interface RedisOptions {
    * 513 MiB.
    */
   replyBytesMax?: number | undefined
-  /** How often a command that may be repeated is sent. Default 5. */
+  /** How often a command that may be repeated is sent. Default 3. */
   attemptsMax?: number | undefined
   /** How often a command of a cluster is sent elsewhere. Default 5. */
   redirectsMax?: number | undefined
@@ -129,7 +129,7 @@ export function configOf(given: string | RedisOptions = {}): Config {
     queueBytesMax: whole('queueBytesMax', options.queueBytesMax, 16 * MIB),
     waitingBytesMax: whole('waitingBytesMax', options.waitingBytesMax, 1024 * MIB),
     replyBytesMax: whole('replyBytesMax', options.replyBytesMax, 513 * MIB),
-    attemptsMax: whole('attemptsMax', options.attemptsMax, 5),
+    attemptsMax: whole('attemptsMax', options.attemptsMax, 3),
     redirectsMax: whole('redirectsMax', options.redirectsMax, 5),
   }
 }

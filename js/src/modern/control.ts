@@ -2,7 +2,8 @@ import { End, OUTCOMES } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import type { Connection } from './connection'
-import { again, ended, type PostgresError, refused, serverError } from './error'
+import { again, type PostgresError } from './error'
+import { ended, refused, serverError } from './failure'
 
 /** A statement of the client's own: its tag is all that is looked at. */
 export class Control implements Receiver {

@@ -1,7 +1,8 @@
 import { Writable } from 'node:stream'
 import type { Socket } from 'node:net'
 
-import { again, PostgresError, serverErrorOf } from './error'
+import { again, PostgresError } from './error'
+import { serverErrorOf } from './failure'
 import type { LendingScope, Loan } from './lending'
 import { countIn } from './copy'
 

@@ -1,6 +1,7 @@
 import { End } from '../engine/exports'
 import type { Receiver } from '../engine/link'
-import { databaseError, type DatabaseError } from './error'
+import type { DatabaseError } from './error'
+import { databaseError } from './report'
 
 /** The error of a statement that did not run because the server refused the BEGIN of its transaction. */
 export function beginError(start: number, end: number): DatabaseError {

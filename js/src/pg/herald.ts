@@ -1,8 +1,8 @@
 import { memory } from '../engine/memory'
 import type { Connection } from './connect'
-import { notice } from './error'
 import type { Life } from './life'
 import { readNotification } from './messages'
+import { notice } from './report'
 import { guarded } from './request'
 
 /** Tells a client's listeners what comes on its connection and belongs to no query. */

@@ -2,7 +2,7 @@ import { Condition, PoolCause } from '../engine/exports'
 import { Lender, type Borrower, type Opener } from '../engine/lender'
 import { pipeliningOf } from './pipeline'
 import type { Pool } from './pool'
-import { clientsMax, type PoolClient } from './pool-config'
+import { AFTER_END, clientsMax, type PoolClient } from './pool-config'
 import type { Member } from './pool-member'
 import { Members } from './pool-members'
 import { Openings } from './pool-openings'
@@ -251,7 +251,6 @@ function flushBegin(client: PoolClient & { _flushHeld?(): void }): void {
 function ignore(): void {}
 
 const WAITED_TOO_LONG = 'timeout exceeded when trying to connect'
-export const AFTER_END = 'Cannot use a pool after calling end on the pool'
 
 const REFUSALS: { readonly [cause: number]: string } = {
   [PoolCause.CLOSED]: AFTER_END,

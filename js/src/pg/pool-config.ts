@@ -80,6 +80,9 @@ function hide(of: object, key: string, value: unknown): void {
   })
 }
 
+/** Why an ended pool takes nobody. */
+export const AFTER_END = 'Cannot use a pool after calling end on the pool'
+
 const MAX = 10
 const IDLE_TIMEOUT_MS = 10_000
 

@@ -1,8 +1,14 @@
 import { EventEmitter } from 'node:events'
 
 import { Client, type Submittable } from './client'
-import { AFTER_END, Clients } from './pool-clients'
-import { poolOptions, type PoolClient, type PoolConfig, type PoolOptions } from './pool-config'
+import { Clients } from './pool-clients'
+import {
+  AFTER_END,
+  poolOptions,
+  type PoolClient,
+  type PoolConfig,
+  type PoolOptions,
+} from './pool-config'
 import { Errand, runOnLent, type QueryCallback, type Task } from './pool-errand'
 import { Loan, noRelease, type ConnectCallback } from './pool-loan'
 import { isShareable } from './pool-text'

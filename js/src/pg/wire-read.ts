@@ -1,7 +1,8 @@
 import { memory } from '../engine/memory'
-import { databaseError, notice, type DatabaseError, type NoticeMessage } from './error'
+import type { DatabaseError, NoticeMessage } from './error'
 import { readFields, type Field } from './fields'
 import { readNotification, type NotificationMessage } from './messages'
+import { databaseError, notice } from './report'
 
 /** A message that is nothing but its name. */
 export interface BareMessage {

@@ -1,0 +1,39 @@
+// Why requests fail: what the server says, or the engine.
+
+import { End, Refused, type Outcome } from '../engine/exports'
+import { memory } from '../engine/memory'
+import { databaseError } from '../pg/report'
+import { FIELDS, misuse, PostgresError } from './error'
+
+/** The error of an ErrorResponse in memory. */
+export function serverError(start: number, end: number, outcome: Outcome): PostgresError {
+  const said = databaseError(start, end)
+  const code = said.code ?? 'server_error'
+  const error = new PostgresError(code, outcome, `${said.message} (${code})`, undefined, said.code)
+  for (const name of FIELDS) if (said[name] !== undefined) error[name] = said[name]
+  if (said.position !== undefined) error.position = Number(said.position)
+  return error
+}
+
+/** The same of one that is not in the module's memory. */
+export function serverErrorOf(message: Buffer, outcome: Outcome): PostgresError {
+  return memory.lend(message, (start) => serverError(start, start + message.length, outcome))
+}
+
+/** Why the engine did not take a request. */
+export function refused(place: number): PostgresError {
+  if (place === Refused.FULL)
+    return misuse('queue_full', 'too many statements wait on this connection')
+  if (place === Refused.CLOSED)
+    return misuse('connection_lost', 'the connection was gone before the statement was sent')
+  return misuse('unencodable', 'the statement has a zero byte in its text, or is too large')
+}
+
+/** Why a request ended, where it was not by an error of the server or with its connection. */
+export function ended(how: number, outcome: Outcome): PostgresError {
+  if (how === End.ABORTED) {
+    const message = 'skipped, since an earlier statement of the same pipeline or transaction failed'
+    return new PostgresError('aborted', outcome, message)
+  }
+  return new PostgresError('cancelled', outcome, 'the statement was taken back')
+}

@@ -9,10 +9,11 @@ import { knownKinds, rowReader } from '../src/pg/decode'
 import { defaults } from '../src/pg/defaults'
 import { Field, readFields } from '../src/pg/fields'
 import { Result } from '../src/pg/result'
-import { TypeOverrides, types, type Format, type Parser, type TypeSource } from '../src/pg/types'
+import { TypeOverrides, pgTypes, type Format, type Parser, type TypeSource } from '../src/pg/types'
 import { pg, rowBody, seeded, withMessage } from './pg/ask'
 
 const MODES = ['object', 'array'] as const
+const types = pgTypes()
 
 function fieldsOf(columns: readonly (readonly [string, number, Format?])[]): Field[] {
   return columns.map(([name, oid, format]) => new Field(name, 0, 0, oid, 4, -1, format ?? 'text'))
@@ -200,6 +201,8 @@ test('defaults.parseInt8 makes numbers of int8 and back', () => {
   ])
   defaults.parseInt8 = true
   assert.deepEqual(readRow(fields, ['12', '{1,-2}']), { a: 12, b: [1, -2] })
+  types.setTypeParser(20, BigInt)
+  assert.deepEqual(readRow(fields, ['12', '{1,-2}']), { a: 12n, b: [1, -2] })
   defaults.parseInt8 = false
   assert.deepEqual(readRow(fields, ['12', '{1,-2}']), { a: '12', b: ['1', '-2'] })
 })

@@ -3,7 +3,8 @@ import { once } from 'node:events'
 import type { Readable } from 'node:stream'
 import { test } from 'node:test'
 
-import { Pool, types, type Client, type Result } from '../src/pg'
+import { Pool, type Client, type Result } from '../src/pg'
+import { pgTypes } from '../src/pg/types'
 import { both, bothAlone, connected, event, plain, settled, url, type Side } from './pg-both'
 import { behind, closed, Cursor, noted, QueryStream, readAll } from './pg-submit-kit'
 
@@ -43,7 +44,7 @@ both('a cursor has results by callback, rows as arrays and types of its own', as
   const seen = [await read(arrays), await arrays.close()]
   const own = client.query(new Cursor('select 1 as a, $1::text as b', ['x'], { types: upper }))
   seen.push(await read(own), await own.close())
-  client.setTypeParser(types.builtins['INT4'] as number, (text) => `int ${text}`)
+  client.setTypeParser(pgTypes().builtins['INT4'] as number, (text) => `int ${text}`)
   const ofClient = client.query(new Cursor('select 1 as a'))
   seen.push(await read(ofClient), await ofClient.close())
   return [seen, await behind(client)]

@@ -1,6 +1,4 @@
-import textParsers = require('pg-types/lib/textParsers')
-
-import { types as pgTypes, type Format, type Parser, type TypeSource } from '../pg/types'
+import { originalParsers, pgTypes, type Format, type Parser, type TypeSource } from '../pg/types'
 
 /** Makes a value of the text that the server sends for it. */
 export type Decode = (text: string) => unknown
@@ -44,17 +42,15 @@ export class Values implements TypeSource {
 }
 
 function arrayParser(element: Parser | undefined): Parser {
-  return (text) => pgTypes.arrayParser.create(text, element).parse()
+  const { arrayParser: parser } = pgTypes()
+  return (text) => parser.create(text, element).parse()
 }
 
-/**
- * The parsers of pg-types as it makes them: they are read from memory without a text in between.
- */
-const ORIGINAL = new Map<number, Parser>()
-textParsers.init((type, parse) => ORIGINAL.set(type, parse))
+/** These are read from memory without a text in between. */
+const ORIGINAL = originalParsers()
 
 /** Leaves the text. */
-const TEXT = pgTypes.getTypeParser(0, 'none' as 'text')
+const TEXT = pgTypes().getTypeParser(0, 'none' as 'text')
 
 const INTEGER = ORIGINAL.get(23) as Parser
 const FLOAT = ORIGINAL.get(701) as Parser

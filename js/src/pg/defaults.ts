@@ -1,4 +1,4 @@
-import { types } from './types'
+import { originalParsers, pgTypes, type Parser } from './types'
 
 /** What holds where a configuration says nothing. Fields may be assigned; they hold for what is made after. */
 export interface Defaults {
@@ -48,9 +48,6 @@ const INT4_ARRAY = 1007
 const INT8 = 20
 const INT8_ARRAY = 1016
 
-const parseInt8 = types.getTypeParser(INT8, 'text')
-const parseInt8Array = types.getTypeParser(INT8_ARRAY, 'text')
-
 const values: Omit<Defaults, 'parseInt8'> = {
   host: 'localhost',
   user: systemUser(),
@@ -83,8 +80,13 @@ export const defaults: Defaults = Object.defineProperty(values, 'parseInt8', {
   configurable: true,
   enumerable: true,
   set(numbers: boolean) {
-    types.setTypeParser(INT8, 'text', numbers ? types.getTypeParser(INT4, 'text') : parseInt8)
-    const array = numbers ? types.getTypeParser(INT4_ARRAY, 'text') : parseInt8Array
-    types.setTypeParser(INT8_ARRAY, 'text', array)
+    const types = pgTypes()
+    for (const [type, number] of [
+      [INT8, INT4],
+      [INT8_ARRAY, INT4_ARRAY],
+    ] as const) {
+      const parse = numbers ? types.getTypeParser(number, 'text') : originalParsers().get(type)
+      types.setTypeParser(type, 'text', parse as Parser)
+    }
   },
 }) as Defaults

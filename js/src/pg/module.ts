@@ -7,7 +7,7 @@ import { Pool, type PoolConfig } from './pool'
 import { normalizeQueryConfig, prepareValue } from './prepare'
 import { Query } from './query'
 import { Result } from './result'
-import { TypeOverrides, types } from './types'
+import { TypeOverrides, pgTypes, type Types } from './types'
 
 /** What `require('pg/lib/utils')` gives, which cursors and ORMs use. */
 export const utils = {
@@ -32,7 +32,8 @@ export class PG {
   Pool: typeof Pool
   _pools: unknown[] = []
   Connection = Connection
-  types = types
+  /** Here is its place among the fields; it is loaded when it is first looked at. */
+  types = undefined as unknown as Types
   DatabaseError = DatabaseError
   TypeOverrides = TypeOverrides
   escapeIdentifier = escapeIdentifier
@@ -54,6 +55,10 @@ export class PG {
       }
     }
     this.Pool = BoundPool
+    Object.defineProperty(this, 'types', {
+      get: pgTypes,
+      set: (value) => Object.defineProperty(this, 'types', { value, writable: true }),
+    })
     Object.defineProperty(this, 'native', { configurable: true, enumerable: false, value: null })
   }
 }

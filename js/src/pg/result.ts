@@ -1,5 +1,5 @@
 import type { Field } from './fields'
-import { types, type Parser, type TypeSource } from './types'
+import { pgTypes, type Parser, type TypeSource } from './types'
 
 /** A row: an object by the names of the columns, or an array. */
 export type Row = { [name: string]: unknown } | unknown[]
@@ -54,7 +54,7 @@ export class Result {
   addFields(fields: Field[]): void {
     this.fields = fields
     if (fields.length > 0) this._parsers = new Array<Parser>(fields.length)
-    const source = this._types || types
+    const source = this._types || pgTypes()
     const row: { [name: string]: null } = {}
     for (let i = 0; i < fields.length; i++) {
       const { name, dataTypeID, format } = fields[i] as Field

@@ -1,8 +1,6 @@
-import textParsers = require('pg-types/lib/textParsers')
-
 import { dateReader } from './dates'
 import { readText } from './text'
-import { types, type Parser } from './types'
+import { originalParsers, pgTypes, type Parser } from './types'
 
 /** Makes a value of `length` bytes from `start`, of the memory whose bytes are given too. */
 export type Read = (bytes: Uint8Array, start: number, length: number) => unknown
@@ -18,7 +16,7 @@ export interface Direct {
  * whatever a user registers is called.
  */
 export function directOf(parse: Parser): Direct | undefined {
-  return DIRECT.get(parse)
+  return (direct ??= directParsers()).get(parse)
 }
 
 function readInteger(bytes: Uint8Array, start: number, length: number): number {
@@ -76,15 +74,20 @@ const TRUE = 0x74
 const EXACT_DIGITS = 15
 const POWERS = Array.from({ length: EXACT_DIGITS + 1 }, (_, digits) => 10 ** digits)
 
-/** By the parser. They are taken from where pg-types makes them, since by now others may be registered. */
-const DIRECT = new Map<Parser, Direct>()
-textParsers.init((oid, parse) => {
+let direct: ReadonlyMap<Parser, Direct> | undefined
+
+/** They are taken from where pg-types makes them, since by now others may be registered. */
+function directParsers(): ReadonlyMap<Parser, Direct> {
+  const parsers = originalParsers()
+  const of = (type: number): Parser => parsers.get(type) as Parser
   // One type stands for all that share a parser.
-  if (oid === 16) DIRECT.set(parse, { letter: 'b', read: boolReader(parse) })
-  else if (oid === 20) DIRECT.set(parse, TEXT)
-  else if (oid === 23) DIRECT.set(parse, { letter: 'i', read: readInteger })
-  else if (oid === 701) DIRECT.set(parse, { letter: 'f', read: readFloat })
-  else if (oid === 1184) DIRECT.set(parse, { letter: 'd', read: dateReader(parse) })
-})
-// The parser of types that have none, which all types are in a format that there is not.
-DIRECT.set(types.getTypeParser(0, 'none' as 'text'), TEXT)
+  return new Map<Parser, Direct>([
+    [of(16), { letter: 'b', read: boolReader(of(16)) }],
+    [of(20), TEXT],
+    [of(23), { letter: 'i', read: readInteger }],
+    [of(701), { letter: 'f', read: readFloat }],
+    [of(1184), { letter: 'd', read: dateReader(of(1184)) }],
+    // The parser of types that have none, which all types are in a format that there is not.
+    [pgTypes().getTypeParser(0, 'none' as 'text'), TEXT],
+  ])
+}

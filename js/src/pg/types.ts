@@ -1,4 +1,4 @@
-import pgTypes = require('pg-types')
+import type TextParsers = require('pg-types/lib/textParsers')
 
 /** Makes a JavaScript value of what the server sent: a text, or the bytes of the binary format. */
 export type Parser = (value: string) => unknown
@@ -25,9 +25,26 @@ export interface Types extends TypeSource {
 
 /**
  * The parsers of the package `pg-types`, the very object: what is registered here holds for everything
- * in the process that uses that package, and the reverse.
+ * in the process that uses that package, and the reverse. It is loaded when it is first asked for,
+ * since that takes as long as all the rest.
  */
-export const types = pgTypes as unknown as Types
+export function pgTypes(): Types {
+  return (loaded ??= require('pg-types') as Types)
+}
+
+let loaded: Types | undefined
+
+/** Its parsers of texts as it makes them, whatever is registered by now. */
+export function originalParsers(): ReadonlyMap<number, Parser> {
+  if (originals === undefined) {
+    originals = new Map<number, Parser>()
+    const { init } = require('pg-types/lib/textParsers') as typeof TextParsers
+    init((type, parse) => originals?.set(type, parse))
+  }
+  return originals
+}
+
+let originals: Map<number, Parser> | undefined
 
 /** Parsers by the number of their type. */
 type Parsers = { [oid: number]: Parser }
@@ -39,7 +56,7 @@ export class TypeOverrides implements TypeSource {
   binary: Parsers
 
   constructor(source?: TypeSource | null) {
-    this._types = source || types
+    this._types = source || pgTypes()
     this.text = {}
     this.binary = {}
   }

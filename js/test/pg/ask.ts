@@ -9,7 +9,7 @@ import type { DatabaseError, NoticeMessage } from '../../src/pg/error'
 import { readFields, type Field } from '../../src/pg/fields'
 import { databaseError, notice } from '../../src/pg/report'
 import { Result } from '../../src/pg/result'
-import { types, type TypeSource } from '../../src/pg/types'
+import { pgTypes, type TypeSource } from '../../src/pg/types'
 
 /** What these tests use of the real `pg`. */
 export interface Pg {
@@ -137,7 +137,7 @@ class Answer implements Receiver {
   #describe(fields: Field[]): void {
     const { rowMode, types: source } = this.#asking
     this.#result.addFields(fields)
-    this.#read = rowReader(fields, source ?? types, rowMode ?? 'object', this.#result._parsers)
+    this.#read = rowReader(fields, source ?? pgTypes(), rowMode ?? 'object', this.#result._parsers)
   }
 
   restarted(): void {

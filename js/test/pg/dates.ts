@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 
 import { memory } from '../../src/engine/memory'
 import { directOf } from '../../src/pg/scalars'
-import { types } from '../../src/pg/types'
+import { pgTypes } from '../../src/pg/types'
 import { seeded } from './ask'
 
-const parse = types.getTypeParser(1184)
+const parse = pgTypes().getTypeParser(1184)
 const direct = directOf(parse)
 
 /** Compares what is read from memory with what the parser of pg-types makes of the same text. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 
 import { rowReader } from '../../src/pg/decode'
 import { Field } from '../../src/pg/fields'
-import { types } from '../../src/pg/types'
+import { pgTypes } from '../../src/pg/types'
 import { rowBody, withMessage } from './ask'
 
 // Run where code can't be made of texts.
@@ -19,7 +19,7 @@ if (process.argv[2] === 'run') {
     'a longer text with an é in it',
   ])
   const read = (mode: 'object' | 'array'): unknown =>
-    withMessage('D', body, (start) => rowReader(fields, types, mode)(start))
+    withMessage('D', body, (start) => rowReader(fields, pgTypes(), mode)(start))
   const at = new Date('2020-01-01T00:00:00.5Z')
   const text = 'a longer text with an é in it'
   assert.deepStrictEqual(read('array'), [12, 'x', 1.5, at, text])

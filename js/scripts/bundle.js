@@ -188,13 +188,20 @@ function lazyFunctions(id) {
   const lines = ["'use strict'"]
   for (const [name, value] of Object.entries(require(id))) {
     if (typeof value !== 'function' || !/^\w+$/.test(name)) continue
-    const isClass = /^[A-Z]/.test(name)
-    const make = `new Proxy(class {}, { construct: (_, given) => new (require('${id}').${name})(...given) })`
-    const call = `(...given) => require('${id}').${name}(...given)`
-    lines.push(`export const ${name} = /* @__PURE__ */ ${isClass ? `(() => ${make})()` : call}`)
+    const real = `require('${id}').${name}`
+    const make = /^[A-Z]/.test(name)
+      ? `/* @__PURE__ */ lazyClass(() => ${real})`
+      : `(...given) => ${real}(...given)`
+    lines.push(`export const ${name} = ${make}`)
   }
-  return lines.join('\n')
+  return [...lines, LAZY_CLASS].join('\n')
 }
+
+/** An object that is one of the class is one of what stands for it. */
+const LAZY_CLASS = `function lazyClass(real) {
+  const make = function (...given) { return new (real())(...given) }
+  return Object.defineProperty(make, Symbol.hasInstance, { value: (it) => it instanceof real() })
+}`
 
 function fromCore(shared) {
   return {

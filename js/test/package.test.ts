@@ -6,6 +6,7 @@ import { before, test } from 'node:test'
 import { build as bundle } from 'esbuild'
 
 import { instrumented } from './package-hooks'
+import { loading } from './package-loading'
 import { Project, pack, root } from './package-project'
 import { typed } from './package-types'
 
@@ -259,4 +260,5 @@ test(
 )
 
 instrumented(project)
+loading(project)
 typed(project)

@@ -1,28 +1,35 @@
 'use strict'
-// The sources as a few files: what a program loads is one read. They are minified, and maps lead to
-// the sources. In the drop-in functions and classes keep their names, since others look at these and
-// stack traces read well; of the other faces, for which there is no room with all, what is exported.
+// The sources as a few files (`chunks.js` says which): what a program loads is one read. They are
+// minified, and maps lead to the sources. In the drop-in functions and classes keep their names, since
+// others look at these and stack traces read well; of the other faces, for which there is no room with
+// all, what is exported.
 
 const { brotliCompressSync, constants } = require('node:zlib')
-const { existsSync, readFileSync } = require('node:fs')
-const { dirname, join, relative, resolve } = require('node:path')
+const { readFileSync } = require('node:fs')
+const { join, relative, resolve, sep } = require('node:path')
 const { build } = require('esbuild')
+const { CHUNKS, Crossings, chunkOf, moduleAt, source } = require('./chunks')
 
 const root = resolve(__dirname, '..')
-const source = join(root, 'src')
 
 /**
  * These take long to load, and not every program needs them: each is loaded when a function of it
  * is called first.
  */
-const LAZY = ['node:crypto', 'node:dns', 'node:os', 'node:tls', 'pg-connection-string']
+const LAZY = [
+  'node:crypto',
+  'node:dns',
+  'node:net',
+  'node:os',
+  'node:tls',
+  'pg-connection-string',
+]
 
 const common = {
   absWorkingDir: root,
   bundle: true,
   charset: 'utf8',
   format: 'cjs',
-  keepNames: true,
   legalComments: 'none',
   logLevel: 'warning',
   metafile: true,
@@ -34,73 +41,32 @@ const common = {
   write: false,
 }
 
-/**
- * The engine and the drop-in, as one file that has what `src/pg` exports.
- *
- * `shared`: modules that other bundles use too, with the names that they export. Each is a field of
- * what is exported, so that there is one of it for the whole process.
- */
-async function bundleCore(shared) {
-  const lines = ["export * from './pg'"]
-  for (const [file, { field }] of shared) lines.push(`export * as ${field} from './${file}'`)
-  const stdin = {
-    contents: lines.join('\n'),
-    resolveDir: source,
-    sourcefile: 'core.ts',
-    loader: 'ts',
-  }
-  const outfile = join(root, 'lib/core.js')
-  return output(await build({ ...common, stdin, outfile, plugins: [moduleElsewhere, lazily] }))
-}
-
-/** The other faces, which take the engine and what else they use of the core from there. */
-async function bundleFaces(entry, shared) {
-  return output(
-    await build({
+/** The text of files, the map of each and what packages it loads; by the names of `chunks.js`. */
+async function bundle(chunks) {
+  const crossings = new Crossings(chunks)
+  const files = new Map()
+  for (const chunk of chunks) {
+    const keepNames = CHUNKS[chunk].keepNames ?? false
+    const built = await build({
       ...common,
-      keepNames: false,
-      footer: { js: NAMES_OF_EXPORTS },
-      entryPoints: [entry],
-      outfile: join(root, 'lib/index.js'),
-      plugins: [lazily, fromCore(shared)],
-    }),
-  )
+      keepNames,
+      footer: { js: keepNames ? '' : NAMES_OF_EXPORTS },
+      stdin: {
+        contents: crossings.entry(chunk),
+        resolveDir: source,
+        sourcefile: `exports-of-${chunk}.js`,
+      },
+      outfile: join(root, `lib/${chunk}.js`),
+      plugins: [moduleElsewhere, lazily, acrossFiles(chunk, crossings)],
+    })
+    files.set(chunk, output(built))
+  }
+  return files
 }
 
 /** Run at the end of a bundle. Errors and objects are printed with the names of their classes. */
 const NAMES_OF_EXPORTS =
   "for(const[name,value]of Object.entries(module.exports))Object.defineProperty(value,'name',{value:name,configurable:true});"
-
-/** The modules of engine/ and pg/ that the files behind an entry import, with what they export. */
-async function sharedWith(entry) {
-  const shared = new Map()
-  const found = {
-    name: 'found',
-    setup(it) {
-      it.onResolve({ filter: /^\./ }, (args) => {
-        const file = fileOf(args)
-        if (!isOfCore(file)) return undefined
-        const name = relative(source, file).replace(/\.ts$/, '')
-        shared.set(name, { field: name.replace(/\W/g, '_'), file })
-        return { path: file, external: true }
-      })
-    },
-  }
-  await build({ ...common, sourcemap: false, entryPoints: [entry], plugins: [found] })
-  for (const it of shared.values()) it.names = await exportsOf(it.file)
-  return new Map([...shared].sort(([a], [b]) => (a < b ? -1 : 1)))
-}
-
-async function exportsOf(file) {
-  const { metafile } = await build({
-    ...common,
-    sourcemap: false,
-    format: 'esm',
-    entryPoints: [file],
-    outfile: 'x.js',
-  })
-  return metafile.outputs['x.js'].exports
-}
 
 /** The module of the engine, as small as it gets, for a file beside the others. */
 function compressedModule() {
@@ -155,7 +121,7 @@ function output({ outputFiles, metafile }) {
   const [text, map] = ['.js', '.js.map'].map(
     (end) => outputFiles.find((it) => it.path.endsWith(end)).text,
   )
-  return { text, map, packages, exports: entry.exports }
+  return { text, map, packages }
 }
 
 const moduleElsewhere = {
@@ -165,9 +131,6 @@ const moduleElsewhere = {
       contents: "export const moduleBytes = (): Uint8Array => require('./module.js').moduleBytes()",
       loader: 'ts',
     }))
-    it.onResolve({ filter: /^\.\/module\.js$/ }, ({ kind, path }) =>
-      kind === 'require-call' ? { path, external: true } : undefined,
-    )
   },
 }
 
@@ -203,43 +166,27 @@ const LAZY_CLASS = `function lazyClass(real) {
   return Object.defineProperty(make, Symbol.hasInstance, { value: (it) => it instanceof real() })
 }`
 
-function fromCore(shared) {
+/** A source of another file is not taken in: something stands for it that knows that file. */
+function acrossFiles(chunk, crossings) {
   return {
-    name: 'from-core',
+    name: 'across-files',
     setup(it) {
-      it.onResolve({ filter: /^\.\/core\.js$/, namespace: 'core' }, ({ path }) => ({
-        path,
-        external: true,
+      it.onResolve({ filter: /^\.\/\w+\.js$/ }, ({ kind, path }) =>
+        kind === 'require-call' ? { path, external: true } : { path, namespace: 'loaded' },
+      )
+      it.onLoad({ filter: /./, namespace: 'loaded' }, ({ path }) => ({
+        contents: `export const from = require('${path}')`,
       }))
-      it.onResolve({ filter: /^\./ }, (args) => {
-        const file = fileOf(args)
-        if (!isOfCore(file)) return undefined
-        return { path: relative(source, file).replace(/\.ts$/, ''), namespace: 'core' }
+      it.onResolve({ filter: /^\./ }, ({ path, resolveDir }) => {
+        const file = relative(source, resolve(resolveDir, path))
+        const module = moduleAt(file.split(sep).join('/'))
+        return chunkOf(module) === chunk ? undefined : { path: module, namespace: 'elsewhere' }
       })
-      it.onLoad({ filter: /./, namespace: 'core' }, ({ path }) => {
-        const { field, names } = shared.get(path)
-        const list = names.map((name) => `export const ${name} = from.${name}`)
-        return { contents: [`const from = require('./core.js').${field}`, ...list].join('\n') }
-      })
+      it.onLoad({ filter: /./, namespace: 'elsewhere' }, ({ path }) => ({
+        contents: crossings.standIn(chunk, path),
+      }))
     },
   }
 }
 
-function fileOf({ path, importer, resolveDir }) {
-  const base = resolve(resolveDir || dirname(importer), path)
-  return [`${base}.ts`, join(base, 'index.ts')].find(existsSync) ?? base
-}
-
-function isOfCore(file) {
-  return /^(engine|pg)\//.test(relative(source, file))
-}
-
-module.exports = {
-  bundleCore,
-  bundleFaces,
-  compressedModule,
-  exportsOf,
-  moduleBeside,
-  moduleInside,
-  sharedWith,
-}
+module.exports = { bundle, compressedModule, moduleBeside, moduleInside }

@@ -5,7 +5,8 @@
  * @module onetrip
  */
 export type { Outcome } from './engine/exports'
-export { postgres, PostgresError } from './modern'
+export { PostgresError } from './modern/error'
+export { postgres } from './modern/sql'
 export type {
   BeginOptions,
   Column,
@@ -31,16 +32,12 @@ export type {
   Types,
   Value,
 } from './modern'
-export {
-  Client as RedisClient,
-  redis,
-  RedisError,
-  Session as RedisSession,
-  Subscription,
-} from './redis'
+export { redis } from './redis'
+export { RedisError } from './redis/error'
 export type {
   Argument,
   CallOptions,
+  Client as RedisClient,
   Commands,
   CommandWords,
   Entry,
@@ -55,9 +52,11 @@ export type {
   Scanned,
   Scored,
   Script,
+  Session as RedisSession,
   SetOptions,
   StreamOptions,
   Streams,
+  Subscription,
   XAddOptions,
   XReadOptions,
   ZAddOptions,

@@ -153,7 +153,7 @@ for (const name of ['pg', 'onetrip/pg']) {
       'keys.mjs',
       `${theirs}\nconsole.log(JSON.stringify(Object.keys(all)))`,
     )
-    const names = JSON.stringify((keys as string[]).filter((it) => it !== 'default'))
+    const names = JSON.stringify((keys as string[]).filter((it) => it !== 'default' && it !== 'types'))
     const seen = await project.run(
       'import.mjs',
       `import { createRequire } from 'node:module'
@@ -189,44 +189,35 @@ test('what is not there is said by name when it is needed', LIMIT, async () => {
 
 // --- what loading costs, and what is said where it can't work ---
 
-test(
-  'what loads the drop-in loads neither TLS nor the engine before there is a client',
-  LIMIT,
-  async () => {
-    const seen = await project.run(
-      'load.js',
-      `const pg = require('pg')
-    const loaded = () => [
-      Object.keys(require.cache).some((file) => file.endsWith('module.js')),
-      ['tls', 'dns', 'zlib'].filter((name) => process.moduleLoadList.includes('NativeModule ' + name)),
-    ]
-    const before = loaded()
-    new pg.Pool()
-    console.log(JSON.stringify([before, loaded()]))`,
-    )
-    assert.deepEqual(seen, [
-      [false, []],
-      [true, ['zlib']],
-    ])
-  },
-)
+const BUNDLED: { [way: string]: string } = {
+  script: "const pg = require('pg')\nconst { types } = pg",
+  module: "import pg, { types } from 'pg'",
+}
 
-test('a program with the drop-in in its bundle runs without the package', LIMIT, async () => {
-  const text = `require('pg').Client.prototype
-    const client = new (require('pg').Client)(${url})
-    client.connect().then(() => client.query('select 1 as one')).then(async ({ rows }) => {
-      await client.end()
-      console.log(JSON.stringify(rows))
-    })`
-  const outfile = join(project.folder, 'packages/bundled.js')
-  await bundle({
-    entryPoints: [project.write('to-bundle.js', text)],
-    bundle: true,
-    platform: 'node',
-    outfile,
+for (const [way, start] of Object.entries(BUNDLED)) {
+  test(`a ${way} with the drop-in in its bundle runs without the package`, LIMIT, async () => {
+    const text = `${start}
+      const one = (value) => \`\${value}!\`
+      const client = new pg.Client(${url})
+      types.setTypeParser(23, one)
+      const pool = new pg.Pool({ connectionString: ${url}, max: 1, pipeline: true })
+      client.connect().then(() => client.query('select 1 as one')).then(async ({ rows }) => {
+        await client.end()
+        const error = await pool.query('select nothing').catch((error) => error)
+        await pool.end()
+        console.log(JSON.stringify([rows, error instanceof pg.DatabaseError]))
+      })`
+    const outfile = join(project.folder, `packages/bundled-${way}.js`)
+    const ending = way === 'module' ? 'mjs' : 'js'
+    await bundle({
+      entryPoints: [project.write(`to-bundle.${ending}`, text)],
+      bundle: true,
+      platform: 'node',
+      outfile,
+    })
+    assert.deepEqual(JSON.parse(await project.node([outfile])), [[{ one: '1!' }], true])
   })
-  assert.deepEqual(JSON.parse(await project.node([outfile])), [{ one: 1 }])
-})
+}
 
 test(
   'without its engine beside it onetrip says what is missing, and what to do',

@@ -31,8 +31,8 @@ export type {
   Tx,
   Types,
   Value,
-} from './modern'
-export { redis } from './redis'
+} from './modern/index'
+export { redis } from './redis/index'
 export { RedisError } from './redis/error'
 export type {
   Argument,
@@ -61,4 +61,4 @@ export type {
   XReadOptions,
   ZAddOptions,
   ZRangeOptions,
-} from './redis'
+} from './redis/index'

@@ -36,7 +36,7 @@ export const WELCOME = Buffer.concat([message('R', Buffer.alloc(4)), message('K'
  */
 export async function listen(
   serve: (tag: string, body: Buffer, socket: Socket) => void,
-  welcome = WELCOME,
+  welcome: Buffer | (() => Buffer) = WELCOME,
 ): Promise<number> {
   const server = createServer((socket) => {
     sockets.add(socket)
@@ -51,7 +51,7 @@ export async function listen(
         const end = start + rest.readInt32BE(start)
         if (rest.length < end) return
         if (isFirst && rest.readInt32BE(4) === CANCEL) serve('cancel', rest.subarray(8, end), socket)
-        else if (isFirst) socket.write(welcome)
+        else if (isFirst) socket.write(typeof welcome === 'function' ? welcome() : welcome)
         else serve(String.fromCharCode(rest[0] as number), rest.subarray(5, end), socket)
         isFirst = false
         rest = rest.subarray(end)

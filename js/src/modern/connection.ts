@@ -9,7 +9,7 @@ import { readNotification } from '../pg/messages'
 import type { Endpoint, Settings } from './config'
 import { PostgresError } from './error'
 import { serverError } from './failure'
-import { closedBy, isPermanent, LOST, lost } from './loss'
+import { closedBy, isPermanent, LOST, lost, unreached } from './loss'
 import { Opening, type Reached } from './opening'
 import { guarded } from './guarded'
 import type { Host } from './host'
@@ -232,21 +232,14 @@ export class Connection implements Owner, Reached {
     this.#host.answered(this)
   }
 
-  unreachable(error: Error): void {
-    if (this.why === LOST)
-      this.why = new PostgresError('connect_failed', 'NotSent', error.message, error)
+  unreachable(why: PostgresError): void {
+    if (this.why === LOST) this.why = why
     this.#over(false)
   }
 
   gone(error: Error | undefined): void {
-    if (this.why === LOST && error !== undefined) this.why = lost(error.message, error)
-    else if (this.why === LOST && !this.#isReady) {
-      this.why = new PostgresError(
-        'connect_failed',
-        'NotSent',
-        'the server closed the connection during the login',
-      )
-    }
+    if (this.why === LOST && !this.#isReady) this.why = unreached('the login failed', error)
+    else if (this.why === LOST && error !== undefined) this.why = lost(error.message, error)
     this.#over(!this.#isReady && isPermanent(this.why))
   }
 

@@ -2,6 +2,8 @@ import type { ConnectionOptions } from 'node:tls'
 
 import { Connection as Transport, type Opener } from '../pg/connect'
 import type { Endpoint, Settings } from './config'
+import { PostgresError } from './error'
+import { unreached } from './loss'
 
 /**
  * What became of one attempt to reach a server. `gone` is the last call, and comes once where
@@ -11,7 +13,7 @@ export interface Reached {
   reached(transport: Transport, endpoint: Endpoint, secure: boolean): void
   received(chunk: Buffer): void
   /** None of the servers could be reached. */
-  unreachable(error: Error): void
+  unreachable(why: PostgresError): void
   gone(error: Error | undefined): void
 }
 
@@ -64,7 +66,9 @@ export class Opening implements Opener {
   }
 
   #late(seconds: number): void {
-    this.#transport?.stream.destroy(new Error(`the server did not answer within ${seconds} s`))
+    const { host, port } = this.#endpoint
+    const message = `${host}:${port} did not answer within ${seconds} s (connect_timeout)`
+    this.#transport?.stream.destroy(new PostgresError('connect_timeout', 'NotSent', message))
   }
 
   opened(): void {
@@ -85,16 +89,11 @@ export class Opening implements Opener {
   gone(): void {
     const error = this.#error
     this.#error = undefined
-    if (this.#isReached) {
-      clearTimeout(this.#timer)
-      return this.#to.gone(error)
-    }
     clearTimeout(this.#timer)
+    if (this.#isReached) return this.#to.gone(error)
     if (!this.#isOver && this.#next < this.#settings.endpoints.length) return this.#open()
     const { host, port } = this.#endpoint
-    const why =
-      error?.message || (error as { code?: string } | undefined)?.code || 'it closed the connection'
-    this.#to.unreachable(new Error(`${host}:${port} can't be reached: ${why}`, { cause: error }))
+    this.#to.unreachable(unreached(`${host}:${port} can't be reached`, error))
   }
 }
 

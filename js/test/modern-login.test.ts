@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict'
+import { createServer, type AddressInfo } from 'node:net'
+import { test } from 'node:test'
+
+import { client, failure, url } from './modern/client'
+import { failure as fatal, listen, message, ready, WELCOME } from './pg-served'
+
+const limits = { timeout: 20_000 }
+
+/** A server that says this to the first who logs in, and takes all others; and how many came. */
+async function refusing(code: string, text: string): Promise<{ url: string; came: () => number }> {
+  let came = 0
+  const port = await listen(
+    (tag, _, socket) => {
+      if (tag === 'S') socket.write(Buffer.concat([...ANSWER, ready()]))
+    },
+    () => (came++ === 0 ? fatal(code, text, 'FATAL') : WELCOME),
+  )
+  return { url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`, came: () => came }
+}
+
+const ANSWER = [message('1'), message('2'), message('n'), message('C', Buffer.from('SELECT 0\0'))]
+
+test('a setting that the server refuses is told at once', limits, async () => {
+  for (const options of ['-c nonsense=1', '-c work_mem=much', '-c session_preload_libraries=none']) {
+    const error = await failure(client({ options })`select 1`)
+    assert.equal(error.outcome, 'NotSent')
+    assert.match(error.message, /nonsense|work_mem|none/)
+  }
+})
+
+test('what time does not mend at a login is told at once, and tried by nobody again', limits, async () => {
+  for (const [code, text] of [
+    ['28000', 'no entry in pg_hba.conf'],
+    ['42704', 'unrecognized configuration parameter "nonsense"'],
+    ['22023', 'invalid value for parameter "work_mem"'],
+    ['55000', 'the database takes no connections'],
+    ['58P01', 'could not access file "nonsense"'],
+    ['0A000', 'unsupported frontend protocol'],
+    ['08P01', 'unsupported startup parameter: nonsense'],
+  ] as const) {
+    const server = await refusing(code, text)
+    const sql = client({ url: server.url })
+    const error = await failure(sql`select 1`)
+    assert.deepEqual([error.code, error.outcome, error.message], [code, 'NotSent', `${text} (${code})`])
+    assert.equal(server.came(), 1)
+  }
+})
+
+test('what holds for now at a login is tried again, and nobody is told', limits, async () => {
+  for (const [code, text] of [
+    ['57P03', 'the database system is starting up'],
+    ['57P01', 'terminating connection due to administrator command'],
+    ['53300', 'sorry, too many clients already'],
+    ['08P01', 'no more connections allowed (max_client_conn)'],
+    ['58030', 'could not read file'],
+    ['XX000', 'could not fork'],
+  ] as const) {
+    const server = await refusing(code, text)
+    const sql = client({ url: server.url })
+    assert.equal((await sql`select`).count, 0)
+    assert.equal(server.came(), 2)
+  }
+})
+
+test('a server that does not answer in time has a code of its own', limits, async () => {
+  // The second time it has begun to answer.
+  for (const welcome of [Buffer.alloc(0), WELCOME.subarray(0, 9)]) {
+    const port = await listen(() => undefined, welcome)
+    const sql = client({
+      url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`,
+      connectTimeout: 1,
+      waitTimeoutMs: 1500,
+    })
+    const error = await failure(sql`select 1`)
+    assert.deepEqual([error.code, error.outcome], ['connect_timeout', 'NotSent'])
+    assert.equal(
+      error.message,
+      `127.0.0.1:${port} did not answer within 1 s (connect_timeout)`,
+    )
+  }
+})
+
+test('a connection that ends during the login could not be opened', limits, async () => {
+  const server = createServer((socket) => socket.once('data', () => socket.end()))
+  server.unref()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const sql = client({ url, host: '127.0.0.1', port, sslmode: 'disable', waitTimeoutMs: 100 })
+  const error = await failure(sql`select 1`)
+  assert.deepEqual([error.code, error.outcome], ['connect_failed', 'NotSent'])
+})

@@ -237,7 +237,6 @@ export class Connection extends EventEmitter {
       if (answer.length === 1 && answer[0] === 0x53) return this.#secure(host)
       const refused = answer.length === 1 && answer[0] === 0x4e
       if (refused && this.#options.allowsPlain) return this.#opened()
-      this.stream.end()
       this.#failed(
         new Error(
           refused
@@ -245,6 +244,8 @@ export class Connection extends EventEmitter {
             : 'There was an error establishing an SSL connection',
         ),
       )
+      // A server that does not close its side would keep the process alive.
+      this.stream.destroy()
     })
     this.stream.write(SSL_REQUEST)
   }

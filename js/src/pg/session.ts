@@ -258,7 +258,9 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
 
   #refuse(error: Error): void {
     this.client._handleErrorEvent(error)
-    this.connection.end()
+    this.connection._ending = true
+    // A server that does not close its side would keep the process alive.
+    this.connection.stream.destroy()
   }
 
   /** Says goodbye when all is answered. */

@@ -211,6 +211,9 @@ export class Line implements Seat {
 
   #failAll(error: RedisError): void {
     this.#waitingBytes = 0
+    // It would keep the process alive, for nobody.
+    clearTimeout(this.#timer)
+    this.#armed = Infinity
     for (const { call } of this.#waiting.splice(0)) call.fail(error, 'NotSent')
   }
 

@@ -232,6 +232,11 @@ export class Connection implements Owner, Reached {
     this.#host.answered(this)
   }
 
+  /** A message that belongs to no request came while bytes go past the engine. */
+  receivedBeside(message: Buffer): void {
+    this.#link?.receive(message)
+  }
+
   unreachable(why: PostgresError): void {
     if (this.why === LOST) this.why = why
     this.#over(false)

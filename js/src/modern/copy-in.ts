@@ -3,6 +3,7 @@ import type { Socket } from 'node:net'
 
 import { again, PostgresError } from './error'
 import { serverErrorOf } from './failure'
+import { guarded } from './guarded'
 import type { LendingScope, Loan } from './lending'
 import { countIn } from './copy'
 
@@ -83,7 +84,8 @@ export class CopyingIn extends Writable {
   #goOn(error?: Error): void {
     const tell = this.#whenReady
     this.#whenReady = undefined
-    tell?.(error)
+    // The code of the caller is called by it.
+    if (tell !== undefined) guarded(() => tell(error))
   }
 
   override _final(callback: Callback): void {
@@ -110,8 +112,10 @@ export class CopyingIn extends Writable {
       const end = 1 + bytes.readInt32BE(1)
       if (end < HEADER || end > ANSWER_MAX) return this.#loan?.connection.destroy(violation())
       if (bytes.length < end) break
-      this.#message(bytes[0] as number, bytes.subarray(0, end))
+      const message = bytes.subarray(0, end)
       bytes = bytes.subarray(end)
+      if (message[0] === READY_FOR_QUERY) return this.#over(message[HEADER] as number, bytes)
+      this.#message(message[0] as number, message)
     }
     // What came is valid for the time of the call.
     this.#rest = Buffer.from(bytes)
@@ -127,14 +131,16 @@ export class CopyingIn extends Writable {
       if (this.#state !== 'ended') this.#state = 'ended'
     } else if (type === COMMAND_COMPLETE) {
       this.count = countIn(message.toString('utf8', HEADER, message.length - 1))
-    } else if (type === READY_FOR_QUERY) this.#over(message[HEADER] as number)
+    } else if (BESIDE.includes(type)) this.#loan?.connection.receivedBeside(message)
   }
 
-  #over(status: number): void {
+  /** What came behind it, be it whole or not, is the engine's. */
+  #over(status: number, rest: Buffer): void {
     const loan = this.#loan as Loan
     this.#state = 'over'
     loan.connection.giveBack()
     loan.connection.status(status)
+    if (rest.length > 0) loan.connection.received(rest)
     if (this.#error !== undefined) loan.failed(this.#error)
     loan.release()
     this.#tell()
@@ -145,7 +151,7 @@ export class CopyingIn extends Writable {
     this.#goOn(error)
     const tell = this.#whenOver
     this.#whenOver = undefined
-    if (tell !== undefined) return tell(error)
+    if (tell !== undefined) return guarded(() => tell(error))
     if (error !== undefined && !this.destroyed) this.destroy(error)
   }
 
@@ -194,3 +200,5 @@ const COPY_IN_RESPONSE = 0x47
 const ERROR_RESPONSE = 0x45
 const COMMAND_COMPLETE = 0x43
 const READY_FOR_QUERY = 0x5a
+/** Notices, notifications and settings belong to no request. */
+const BESIDE = [0x4e, 0x41, 0x53]

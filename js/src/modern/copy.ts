@@ -5,6 +5,7 @@ import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import { misuse, again, PostgresError } from './error'
 import { ended, refused, serverError } from './failure'
+import { guarded } from './guarded'
 import type { LendingScope, Loan } from './lending'
 import { CopyingIn } from './copy-in'
 import { Draft, templateOf } from './template'
@@ -97,7 +98,9 @@ class CopyingOut extends Readable implements Receiver {
       const tag = memory.bytes[at]
       const stop = at + 1 + memory.int32(at + 1)
       if (tag === COPY_DATA && !this.destroyed) {
-        goesOn = this.push(Buffer.from(memory.bytes.subarray(at + 5, stop)))
+        const chunk = Buffer.from(memory.bytes.subarray(at + 5, stop))
+        // Listeners are called by it.
+        guarded(() => (goesOn = this.push(chunk)))
       } else if (tag === COMMAND_COMPLETE) this.count = countIn(memory.text(at + 5, stop - 1))
       else if (tag === READY_FOR_QUERY)
         this.#loan?.connection.status(memory.bytes[at + 5] as number)

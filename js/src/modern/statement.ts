@@ -139,7 +139,7 @@ export class Statement extends Fragment implements Receiver {
       if (tag === READY_FOR_QUERY) this.connection?.status(memory.bytes[at + 5] as number)
       else if (tag === COMMAND_COMPLETE) {
         this.connection?.tag(memory.text(at + 5, at + memory.int32(at + 1)), this.traits)
-      } else if (tag === ROW_DESCRIPTION) this.connection?.columns.read(at, statement)
+      } else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
     }
   }
 
@@ -257,7 +257,8 @@ export class Statement extends Fragment implements Receiver {
   }
 
   private row(at: number): void {
-    if (this.read === undefined || this.fault !== undefined) return
+    if (this.fault !== undefined) return
+    if (this.read === undefined) return this.break(new Error('its columns are not known'))
     if (this.bytes > (this.connection as Connection).resultBytesMax) return this.overflow()
     try {
       this.rows.push(this.read(at))

@@ -1,0 +1,154 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { test } from 'node:test'
+
+import { client, failure, url } from './modern/client'
+import { failure as said, listen, message, ready } from './pg-served'
+
+const limits = { timeout: 20_000 }
+
+const complete = (tag: string): Buffer => message('C', Buffer.from(`${tag}\0`))
+const notice = (text: string): Buffer => message('N', Buffer.from(`SNOTICE\0C00000\0M${text}\0\0`))
+const ANSWER = Buffer.concat([message('1'), message('2'), message('n'), complete('SELECT 0'), ready()])
+const COPY_IN = message('G', Buffer.alloc(3))
+
+/** Runs a program with a client, in a process that lives on where a listener throws. */
+function run(program: string): string {
+  const module = JSON.stringify(join(__dirname, '../src/modern'))
+  const before = `
+    process.on('uncaughtException', (error) => console.log('thrown', error.message))
+    const sql = require(${module}).postgres({ url: ${JSON.stringify(url)}, connectionsMax: 1 })
+    async function main() { ${program}; await sql.end() }
+    main()`
+  const { stdout, stderr, signal } = spawnSync(process.execPath, ['-e', before], {
+    timeout: 10_000,
+    encoding: 'utf8',
+  })
+  assert.equal(signal, null, `it did not end: ${stdout}${stderr}`)
+  return stdout + stderr
+}
+
+test('what comes behind the end of a COPY in the same bytes is read, be it whole or not', limits, async () => {
+  const cut = notice('behind')
+  const port = await listen((tag, _, socket) => {
+    if (tag === 'Q') socket.write(COPY_IN)
+    if (tag === 'c') socket.write(Buffer.concat([complete('COPY 1'), ready(), cut.subarray(0, 9)]))
+    if (tag === 'S') socket.write(Buffer.concat([cut.subarray(9), ANSWER]))
+  })
+  const heard: string[] = []
+  const sql = client({
+    url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`,
+    connectionsMax: 1,
+    onNotice: ({ message: text }) => heard.push(text),
+  })
+  const into = sql.copyFrom`copy t from stdin`
+  await pipeline(Readable.from(['1\n']), into)
+  assert.equal(into.count, 1)
+  assert.equal((await sql`select`).count, 0)
+  assert.deepEqual(heard, ['behind'])
+})
+
+test('a server that ends behind a COPY is not asked again', limits, async () => {
+  const ended = new Set<unknown>()
+  let asked = 0
+  const port = await listen((tag, _, socket) => {
+    if (tag === 'Q') socket.write(COPY_IN)
+    const last = said('57P01', 'terminating connection', 'FATAL')
+    if (tag === 'c') socket.write(Buffer.concat([complete('COPY 1'), ready(), last]))
+    if (tag === 'c') ended.add(socket)
+    if (tag === 'S' && ended.has(socket)) asked++
+    if (tag === 'S') socket.write(ANSWER)
+  })
+  const sql = client({ url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`, connectionsMax: 1 })
+  await pipeline(Readable.from(['1\n']), sql.copyFrom`copy t from stdin`)
+  assert.equal((await sql`select`).count, 0)
+  assert.equal(asked, 0)
+})
+
+test('notices that come while a COPY is fed are heard', limits, async () => {
+  const heard: string[] = []
+  const sql = client({ onNotice: ({ message: text }) => heard.push(text) })
+  await sql.begin(async (tx) => {
+    await tx`create temp table modern_noticed (n int) on commit drop`
+    await tx`
+      create function pg_temp.notice_it() returns trigger language plpgsql as $$
+      begin raise notice 'row %', new.n; return new; end $$`
+    await tx`
+      create trigger t before insert on modern_noticed
+      for each row execute function pg_temp.notice_it()`
+    await pipeline(Readable.from(['1\n2\n']), tx.copyFrom`copy modern_noticed from stdin`)
+  })
+  assert.deepEqual(heard, ['row 1', 'row 2'])
+})
+
+test('a listener of a COPY out that throws loses none of what comes behind', limits, () => {
+  const out = run(`
+    let lines = 0, first = true
+    const out = sql.copyTo\`copy (select generate_series(1, 1000)) to stdout\`
+    out.on('data', (chunk) => {
+      lines += chunk.toString().split('\\n').length - 1
+      if (!first) return
+      first = false
+      throw new Error('ours')
+    })
+    await new Promise((resolve) => out.on('end', resolve))
+    console.log(lines, out.count, (await sql\`select\`).count)`)
+  assert.equal(out, 'thrown ours\n1000 1000 1\n')
+})
+
+test('a callback of a COPY in that throws when its connection is lost lets it end', limits, () => {
+  const out = run(`
+    const other = require(${JSON.stringify(join(__dirname, '../src/modern'))}).postgres(${JSON.stringify(url)})
+    const begun = sql.begin(async (tx) => {
+      await tx\`create temp table slow (n int) on commit drop\`
+      await tx\`create function pg_temp.slow() returns trigger language plpgsql as $$
+        begin perform pg_sleep(100); return new; end $$\`
+      await tx\`create trigger t before insert on slow for each row execute function pg_temp.slow()\`
+      const { p } = await tx\`select pg_backend_pid() as p\`.one()
+      const into = tx.copyFrom\`copy slow from stdin\`
+      into.on('error', (error) => console.log(error.code))
+      const closed = new Promise((resolve) => into.on('close', resolve))
+      // More than the server and the buffers of the system take.
+      into.write('2\\n'.repeat(16 << 20), () => { throw new Error('ours') })
+      const sleeps = () => other\`
+        select from pg_stat_activity where pid = \${p} and wait_event = 'PgSleep'\`
+      for (let i = 0; i < 5000 && (await sleeps()).count === 0; i++);
+      await other\`select pg_terminate_backend(\${p}, 5000)\`
+      await closed
+    })
+    await begun.catch((error) => console.log('begin', error.code))
+    await other.end()`)
+  assert.match(out, /^thrown ours\n57P01\nbegin /)
+})
+
+test('a broken description of columns that nobody waits for ends no process', limits, async () => {
+  const broken = message('T', Buffer.from([0, 9, 0x61]))
+  let late: (() => void) | undefined
+  const port = await listen((tag, _, socket) => {
+    if (tag === 'S' && late === undefined) {
+      const answer = [message('1'), message('2'), broken, complete('SELECT 0'), ready('T')]
+      late = () => socket.write(Buffer.concat(answer))
+    } else if (tag === 'S') socket.write(ANSWER)
+    if (tag !== 'cancel') return
+    late?.()
+    socket.end()
+  })
+  const sql = client({ url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`, connectionsMax: 1 })
+  const error = await failure(sql`select 1`.timeout(50))
+  assert.equal(error.code, 'timeout')
+  assert.equal((await sql`select`).count, 0)
+})
+
+test('rows without columns are an error, and never no rows', limits, async () => {
+  const row = message('D', Buffer.from([0, 0]))
+  const port = await listen((tag, _, socket) => {
+    const answer = [message('1'), message('2'), message('n'), row, complete('SELECT 1'), ready()]
+    if (tag === 'S') socket.write(Buffer.concat(answer))
+  })
+  const sql = client({ url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable` })
+  const error = await failure(sql`select 1`)
+  assert.equal(error.outcome === 'Applied' ? error.code : error.outcome, 'conversion')
+})

@@ -1,3 +1,4 @@
+import { heed, heedNoMore } from '../engine/signal'
 import { PostgresError } from './error'
 import type { Statement } from './statement'
 
@@ -15,7 +16,7 @@ export class Watch {
     const { signal, timeoutMs } = this
     this.#statement = statement
     if (signal?.aborted) return this.handleEvent()
-    signal?.addEventListener('abort', this)
+    if (signal !== undefined) heed(signal, this)
     if (timeoutMs <= 0) return
     this.#deadline = performance.now() + timeoutMs
     this.#timer = setTimeout(() => this.#late(), timeoutMs)
@@ -50,6 +51,6 @@ export class Watch {
 
   stop(): void {
     clearTimeout(this.#timer)
-    this.signal?.removeEventListener('abort', this)
+    if (this.signal !== undefined) heedNoMore(this.signal, this)
   }
 }

@@ -1,3 +1,4 @@
+import { heed, heedNoMore } from '../engine/signal'
 import type { Request } from './request'
 
 /** Why a query ended early that has a signal. */
@@ -21,7 +22,7 @@ export class Abort {
     this.#signal = signal
     this.#request = request
     this.#cancel = cancel
-    signal.addEventListener('abort', this)
+    heed(signal, this)
   }
 
   handleEvent(): void {
@@ -36,7 +37,7 @@ export class Abort {
 
   forget(): void {
     clearTimeout(this.#timer)
-    this.#signal.removeEventListener('abort', this)
+    heedNoMore(this.#signal, this)
   }
 
   error(cause: unknown = this.#signal.reason): AbortError {

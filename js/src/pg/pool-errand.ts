@@ -1,3 +1,4 @@
+import { heed, heedNoMore } from '../engine/signal'
 import { AbortError } from './abort'
 import type { Submittable } from './client'
 import { tellOutcome } from './error'
@@ -44,7 +45,7 @@ export class Errand implements PoolBorrower {
     if (signal) {
       if (signal.aborted) return process.nextTick(() => this.handleEvent())
       this.#signal = signal
-      signal.addEventListener('abort', this)
+      heed(signal, this)
     }
     this.#ask()
   }
@@ -88,7 +89,7 @@ export class Errand implements PoolBorrower {
   }
 
   #run(client: PoolClient): void {
-    this.#signal?.removeEventListener('abort', this)
+    if (this.#signal) heedNoMore(this.#signal, this)
     this.#tellsItself = hasCallback(this.#task)
     this.#clients.pool.log('dispatching query')
     start(client, this.#task, this.#values, this.#done)
@@ -110,7 +111,7 @@ export class Errand implements PoolBorrower {
   #settle(error: Error | null, results?: Results): void {
     const callback = this.#callback
     this.#callback = undefined
-    this.#signal?.removeEventListener('abort', this)
+    if (this.#signal) heedNoMore(this.#signal, this)
     if (callback === undefined) return
     if (error) guarded(callback, error)
     else guarded(callback, undefined, results)

@@ -1,4 +1,5 @@
 import type { Outcome } from '../engine/exports'
+import { heed, heedNoMore } from '../engine/signal'
 import { type Argument, sizeOf } from './encode'
 import { aborted, RedisError } from './error'
 import { next, type Reply } from './reply'
@@ -49,7 +50,6 @@ export class Call {
   failed = false
   /** Is told when it has ended. */
   done: (() => void) | undefined
-  #abort: (() => void) | undefined
   /** Takes it back from where it is, if no byte of it was sent. */
   takeBack: (() => boolean) | undefined
   /** How often it was sent again. */
@@ -82,7 +82,7 @@ export class Call {
     this.#shape = shape
     this.#resolve = resolve
     this.#reject = reject
-    if (how.signal !== undefined) this.#listen(how.signal)
+    if (how.signal !== undefined) heed(how.signal, this)
   }
 
   /** Its caller has its answer. */
@@ -160,18 +160,15 @@ export class Call {
 
   #settle(): void {
     this.#settled = true
-    this.#abort?.()
+    const { signal } = this.how
+    if (signal !== undefined) heedNoMore(signal, this)
     this.done?.()
   }
 
-  #listen(signal: AbortSignal): void {
-    const give = (): void => {
-      if (this.#settled) return
-      const outcome = this.takeBack?.() === true ? 'NotSent' : 'Unknown'
-      this.reject(aborted(signal, outcome, this.spec.name))
-    }
-    signal.addEventListener('abort', give)
-    this.#abort = () => signal.removeEventListener('abort', give)
+  /** Its signal was aborted. */
+  handleEvent(): void {
+    const outcome = this.takeBack?.() === true ? 'NotSent' : 'Unknown'
+    this.reject(aborted(this.how.signal as AbortSignal, outcome, this.spec.name))
   }
 }
 

@@ -1,0 +1,33 @@
+/** Who is told when a signal is aborted. */
+export interface Heeder {
+  handleEvent(): void
+}
+
+/**
+ * Who heeds a signal, behind one listener. Node warns of more than ten, and a program may well stop
+ * a hundred queries by one signal; how many it is to have is said by whoever made it.
+ */
+class Heeders extends Set<Heeder> {
+  handleEvent(): void {
+    for (const heeder of this) heeder.handleEvent()
+  }
+}
+
+const signals = new WeakMap<AbortSignal, Heeders>()
+
+export function heed(signal: AbortSignal, heeder: Heeder): void {
+  let heeders = signals.get(signal)
+  if (heeders === undefined) {
+    signals.set(signal, (heeders = new Heeders()))
+    signal.addEventListener('abort', heeders)
+  }
+  heeders.add(heeder)
+}
+
+export function heedNoMore(signal: AbortSignal, heeder: Heeder): void {
+  const heeders = signals.get(signal)
+  heeders?.delete(heeder)
+  if (heeders?.size !== 0) return
+  signals.delete(signal)
+  signal.removeEventListener('abort', heeders)
+}

@@ -50,7 +50,9 @@ export interface PoolOptions extends PoolConfig {
 /** Secrets are not seen where the options are printed. */
 export function poolOptions(given: PoolConfig | null | undefined): PoolOptions {
   const options: PoolConfig = { ...given }
-  if (given && 'password' in given) hide(options, 'password', given.password)
+  for (const key of ['password', 'connectionString'] as const) {
+    if (given && key in given) hide(options, key, given[key])
+  }
   const { ssl } = options
   if (typeof ssl === 'object' && ssl !== null && 'key' in ssl && ssl.key) hide(ssl, 'key', ssl.key)
   return Object.assign(options, {

@@ -97,3 +97,13 @@ test('a broken connection makes way for another', async () => {
   assert.notEqual(next, mine)
   assert.equal(echoes.opened.length, 2)
 })
+
+test('settings that are wrong are an error at once', () => {
+  assert.throws(() => begin([['nonsense', 1]]), /nonsense/)
+})
+
+test('connections that are always to be there are opened before anybody asks', async () => {
+  const { lender, echoes } = begin([['connections_min', 2]])
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.deepEqual([echoes.opened.length, lender.connections], [2, 2])
+})

@@ -62,7 +62,8 @@ export class Lender<B extends Borrower = Borrower> {
         : memory.lend(bytes, (start) =>
             memory.engine.onetrip_pool_new(performance.now(), start, bytes.length, seed),
           )
-    this.#schedule()
+    // Otherwise the first connection is opened in the turn of who asks for it, and so in its context.
+    if (this.#take()) this.#schedule()
   }
 
   /** Asks for a connection of one's own. `timeout` in milliseconds; infinity for no end. Returns what `giveUp` takes. */

@@ -7,6 +7,8 @@ export interface Named {
 /** Names that stand for prepared statements of one connection, and their texts. */
 export class Names {
   readonly #parsed: { [name: string]: string }
+  /** Of those, what queries that run themselves have not prepared: the engine knows them. */
+  readonly #own = new Set<string>()
   /** Of queries on their way, with how many these are. */
   readonly #asked = new Map<string, { text: string; queries: number }>()
 
@@ -30,6 +32,17 @@ export class Names {
   /** The server has taken a text under this name. */
   parsed({ name, text }: Named): void {
     this.#parsed[name] ??= text
+    this.#own.add(name)
+  }
+
+  /** The text of a name that a query that runs itself has prepared. */
+  strangeTextOf(name: string): string | undefined {
+    return this.#own.has(name) ? undefined : this.#parsed[name]
+  }
+
+  /** The engine prepares it from now on. */
+  own(name: string): void {
+    this.#own.add(name)
   }
 
   /** A query by this name is over: unless the server has its statement, the name is free. */

@@ -4,6 +4,7 @@ import type { Connection } from './connect'
 import { Conversation, type Host } from './conversation'
 import type { NoticeMessage } from './error'
 import type { NotificationMessage } from './messages'
+import type { Names } from './names'
 import { guarded } from './request'
 import { Turn, type Submittable } from './submittable'
 import { Waiting } from './waiting'
@@ -83,6 +84,23 @@ export class Lending implements Receiver, Host {
     this.#link = link
     this.#isBegun = false
     this.proceed()
+  }
+
+  /**
+   * Sees that the engine can prepare a text under a name. Where a query that runs itself has prepared that, the engine
+   * does not know of it: the server is made to forget it. False if the name stands for another text.
+   */
+  frees(name: string, text: string, names: Names): boolean {
+    const strange = names.strangeTextOf(name)
+    if (strange === undefined || strange !== text) return strange === undefined
+    if (this.#lender.openLink === undefined || this.isClosed) return true
+    names.own(name)
+    const submit = (connection: Connection): void => {
+      connection.close({ type: 'S', name })
+      connection.sync()
+    }
+    this.lend(new Turn({ submit }, this.#connection))
+    return true
   }
 
   /** Takes a query from the queue, or asks the server to cancel it: of that it hears. */

@@ -1,4 +1,4 @@
-import { Close } from '../engine/exports'
+import { Close, Refused } from '../engine/exports'
 import { Link, type Owner, type Parameter } from '../engine/link'
 import { memory } from '../engine/memory'
 import { Opening } from './begin'
@@ -110,6 +110,9 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     timeout: number,
   ): void {
     const link = this.openLink
+    if (name !== '' && !this.lending.frees(name, text, this.names)) {
+      return later(request, refusal(this.client, Refused.NAME_TAKEN, name))
+    }
     if (link === undefined || this.lending.isClosed) {
       this.waiting.push(new Waiting(this, { request, flags, text, name, parameters, timeout }))
       return
@@ -258,7 +261,6 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
 
   #refuse(error: Error): void {
     this.client._handleErrorEvent(error)
-    this.connection._ending = true
     // A server that does not close its side would keep the process alive.
     this.connection.stream.destroy()
   }
@@ -306,25 +308,22 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   closed(why: number, start: number, end: number): void {
     if (this.#isGone) return
     const client = this.client
-    if (why === Close.HOST) {
-      // The goodbye is written by then.
-      setImmediate(() => this.connection.end())
-    } else if (why === Close.SERVER) {
+    // The goodbye is written by then.
+    if (why === Close.HOST) return void setImmediate(() => this.connection.end())
+    if (why === Close.SERVER) {
       const error = databaseError(start, end)
       client._queryable = false
-      if (!this.#isReady || this.#pending === 0) {
-        client._handleErrorEvent(error)
-      } else {
+      if (!this.#isReady || this.#pending === 0) client._handleErrorEvent(error)
+      else {
         this.#lastWords = error
         this.#isParting = true
       }
-      // The server says no more, and is not waited for.
-      this.connection.stream.destroy()
     } else {
       this.#why = new Error(why === Close.STALLED ? STALLED : pgText(memory.text(start, end)))
       client._handleErrorEvent(this.#why)
-      this.connection.stream.destroy()
     }
+    // The server says no more, and is not waited for.
+    this.connection.stream.destroy()
   }
 }
 

@@ -1,75 +1,20 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 
-import { type Client, redis, type RedisError } from '../src/redis'
+import { redis, type Client, type RedisError } from '../src/redis'
 import { slotOf } from '../src/redis/spec'
-import { type Server, startRedis, until } from './redis-server'
+import { startCluster, type TestCluster } from './redis-cluster-kit'
+import type { Server } from './redis-server'
 
-const servers: Server[] = []
-const plain: Client[] = []
-const ids: string[] = []
+let cluster: TestCluster
+let plain: Client[] = []
 let url = ''
 
-/** Three masters that share the hash slots. */
 before(async () => {
-  for (let i = 0; i < 3; i++) {
-    servers.push(await startRedis(['--cluster-enabled', 'yes', '--cluster-node-timeout', '1000']))
-    const client = redis((servers[i] as Server).url)
-    plain.push(client)
-    ids.push(await client.command<string>('CLUSTER MYID'))
-    await client.command(
-      'CLUSTER ADDSLOTSRANGE',
-      Math.ceil((i * 16384) / 3),
-      Math.ceil(((i + 1) * 16384) / 3) - 1,
-    )
-    if (i > 0) await client.command('CLUSTER MEET', '127.0.0.1', (servers[0] as Server).port)
-  }
-  for (const client of plain) {
-    await until(async () => {
-      const info = await client.command<string>('CLUSTER INFO')
-      return info.includes('cluster_state:ok') && info.includes('cluster_known_nodes:3')
-    })
-  }
-  url = `redis://127.0.0.1:${(servers[0] as Server).port}?cluster=1`
+  cluster = await startCluster()
+  ;({ plain, url } = cluster)
 })
-after(async () => {
-  plain.forEach((client) => client.destroy())
-  await Promise.all(servers.map((server) => server.stop()))
-})
-
-/** Who has a slot. */
-async function ownerOf(slot: number): Promise<number> {
-  const ranges = await (plain[0] as Client).command<[number, number, [string, number]][]>(
-    'CLUSTER SLOTS',
-  )
-  const range = ranges.find(([first, last]) => first <= slot && slot <= last)
-  return servers.findIndex(({ port }) => port === range?.[2][1])
-}
-
-async function beginMove(slot: number, from: number, to: number): Promise<void> {
-  await (plain[to] as Client).command('CLUSTER SETSLOT', slot, 'IMPORTING', ids[from] as string)
-  await (plain[from] as Client).command('CLUSTER SETSLOT', slot, 'MIGRATING', ids[to] as string)
-}
-
-async function finishMove(slot: number, from: number, to: number): Promise<void> {
-  for (;;) {
-    const keys = await (plain[from] as Client).command<string[]>('CLUSTER GETKEYSINSLOT', slot, 100)
-    if (keys.length === 0) break
-    await (plain[from] as Client).command(
-      'MIGRATE',
-      '127.0.0.1',
-      (servers[to] as Server).port,
-      '',
-      0,
-      5000,
-      'KEYS',
-      ...keys,
-    )
-  }
-  for (const client of [plain[to], plain[from], ...plain]) {
-    await (client as Client).command('CLUSTER SETSLOT', slot, 'NODE', ids[to] as string)
-  }
-}
+after(() => cluster.stop())
 
 test('hash slots are those of the server', async () => {
   for (const key of ['foo', '{user}.name', '', 'ü', '{}x', 'a{b}c{d}']) {
@@ -169,7 +114,7 @@ test('a slot that moves loses nothing and keeps its order', async () => {
   const key = 'moving'
   const slot = slotOf(key)
   await client.del(key)
-  const from = await ownerOf(slot)
+  const from = await cluster.ownerOf(slot)
   const to = (from + 1) % 3
   const lengths: Promise<number>[] = []
   let going = true
@@ -184,8 +129,8 @@ test('a slot that moves loses nothing and keeps its order', async () => {
     [from, to],
     [to, from],
   ] as const) {
-    await beginMove(slot, one, other)
-    await finishMove(slot, one, other)
+    await cluster.beginMove(slot, one, other)
+    await cluster.finishMove(slot, one, other)
   }
   going = false
   await writing
@@ -202,17 +147,17 @@ test('a slot that moves loses nothing and keeps its order', async () => {
 test('keys that are not there yet are asked for where their slot goes to', async () => {
   await using client = redis(url)
   const slot = slotOf('{ask}')
-  const from = await ownerOf(slot)
+  const from = await cluster.ownerOf(slot)
   const to = (from + 1) % 3
   await client.set('{ask}old', 1)
-  await beginMove(slot, from, to)
+  await cluster.beginMove(slot, from, to)
   assert.equal(await client.set('{ask}new', 2), 'OK')
   assert.deepEqual(
     await Promise.all([client.get('{ask}new'), client.get('{ask}old'), client.incr('{ask}new')]),
     ['2', '1', 3],
   )
   assert.equal(await client.script('return redis.call("GET", KEYS[1])').run(['{ask}new']), '3')
-  await finishMove(slot, from, to)
+  await cluster.finishMove(slot, from, to)
   assert.deepEqual(await client.mget('{ask}new', '{ask}old'), ['3', '1'])
 })
 
@@ -226,7 +171,7 @@ test('what no node has ends in time', async () => {
 test('a node that goes takes along only what was sent to it', async () => {
   await using client = redis({ url, waitTimeout: 500 })
   await client.command('PING')
-  const third = servers[2] as Server
+  const third = cluster.servers[2] as Server
   const keys = Array.from({ length: 60 }, (_, i) => `gone:${i}`)
   await Promise.all(keys.map((key) => client.set(key, 1)))
   await third.stop()

@@ -312,3 +312,14 @@ test('long values go both ways among others', async () => {
   for (const value of back) assert.ok(value !== null && long.equals(value))
   assert.equal((await client.get('long0'))?.length, long.length)
 })
+
+test('a connection whose blocking command was answered is lent again', async () => {
+  await using client = redis(server.url)
+  const opened = async (): Promise<unknown> =>
+    /total_connections_received:\d+/.exec(await client.command<string>('INFO', 'stats'))?.[0]
+  await client.rpush('lent', 1, 2)
+  assert.deepEqual(await client.blpop('lent', 0), ['lent', '1'])
+  const before = await opened()
+  assert.deepEqual(await client.blpop('lent', 0), ['lent', '2'])
+  assert.equal(await opened(), before)
+})

@@ -48,8 +48,8 @@ export class Call {
   replied = false
   /** It ended with an error. */
   failed = false
-  /** Is told when it has ended. */
-  done: (() => void) | undefined
+  /** Is told when it has ended where it is, and whether its connection is as good as before. */
+  done: ((replied: boolean) => void) | undefined
   /** Takes it back from where it is, if no byte of it was sent. */
   takeBack: (() => boolean) | undefined
   /** How often it was sent again. */
@@ -129,10 +129,12 @@ export class Call {
 
   reject(error: RedisError): void {
     if (this.#settled) return
+    // A node that becomes a replica says so to what it blocks, and closes the connection.
+    if (error.code === 'UNBLOCKED') this.replied = false
     if (this.route !== undefined) {
-      const { done } = this
+      const { done, replied } = this
       this.done = undefined
-      if (this.route.landed(error)) return done?.()
+      if (this.route.landed(error)) return done?.(replied)
       this.done = done
     }
     this.failed = true
@@ -162,7 +164,7 @@ export class Call {
     this.#settled = true
     const { signal } = this.how
     if (signal !== undefined) heedNoMore(signal, this)
-    this.done?.()
+    this.done?.(this.replied)
   }
 
   /** Its signal was aborted. */

@@ -85,9 +85,10 @@ export class Node implements Core, Listener {
     this.#line.want()
   }
 
-  async close(): Promise<void> {
+  /** `why` is the error of those who wait for a connection of their own. */
+  async close(why?: RedisError): Promise<void> {
     this.subscriptions.close()
-    await Promise.all([this.#line.close(), this.#own?.close()])
+    await Promise.all([this.#line.close(), this.#own?.close(why)])
   }
 
   destroy(error: RedisError): void {
@@ -124,7 +125,8 @@ function sendOn(lease: Lease, call: Call): void {
   call.takeBack = undefined
   if (call.settled) return lease.release(false)
   // Of one whose caller has gone nobody knows when it is answered.
-  call.done = () => lease.release(!call.replied)
+  // In the next tick: its connection counts it as answered only then.
+  call.done = (replied) => process.nextTick(() => lease.release(!replied))
   if (!lease.connection.send(call)) {
     call.fail(
       lease.connection.reason ?? misuse('connection_ended', 'the connection has ended'),

@@ -8,6 +8,9 @@ import { readRedirect } from './topology'
 /** What nodes answer that can't take a command for a while. */
 const LATER = new Set(['TRYAGAIN', 'CLUSTERDOWN', 'MASTERDOWN', 'LOADING'])
 
+/** What blocks is told so by a node that becomes a replica. By CLIENT UNBLOCK it is told otherwise. */
+const DEMOTED = 'UNBLOCKED force'
+
 /** Errors of this side behind which a command is tried on the node that has its slot by then. */
 const ELSEWHERE = new Set([
   'connect_failed',
@@ -36,7 +39,8 @@ class Flight implements Route {
   readonly call: Call
   readonly slot: number
   readonly own: boolean
-  readonly since = performance.now()
+  /** When it was called; of what blocks, when it was last refused: it may have been blocked for long. */
+  since = performance.now()
   readonly #lanes: Lanes
   node: Node | undefined
   redirects = 0
@@ -131,7 +135,8 @@ export class Lanes {
     if (node === undefined) return false
     if (error.outcome === 'NotSent' && ELSEWHERE.has(error.code)) return this.#later(flight)
     if (error.outcome !== 'Rejected') return false
-    if (LATER.has(error.code)) return this.#later(flight)
+    if (flight.own) flight.since = performance.now()
+    if (LATER.has(error.code) || error.message.startsWith(DEMOTED)) return this.#later(flight)
     const redirect = readRedirect(error.message, this.#map.hostOf(node))
     if (redirect === undefined || redirect.slot !== flight.slot) return false
     if (++flight.redirects > this.#config.redirectsMax) return false
@@ -239,7 +244,7 @@ export class Lanes {
   follow(changed: readonly number[]): void {
     for (const slot of changed) {
       // Sent to the node that had it, or waiting for it: what comes later is not to overtake that.
-      const [first] = this.#flying.get(slot) ?? []
+      const first = [...(this.#flying.get(slot) ?? [])].find(({ own }) => !own)
       if (first !== undefined) this.#block(first)
     }
     for (const flight of [...this.#grounded]) {

@@ -216,7 +216,7 @@ export class NodeMap {
         if (used.has(id)) continue
         members.delete(id)
         for (const call of node.line.takeWaiting()) call.fail(GONE, 'NotSent')
-        void node.close()
+        void node.close(GONE)
       }
     }
   }

@@ -24,6 +24,7 @@ export class Own {
   readonly #purpose: { readonly readonly?: boolean }
   #lastError: RedisError | undefined
   #isClosed = false
+  #why: RedisError | undefined
   #closing: (() => void)[] = []
 
   constructor(config: Config, server: Server, purpose: { readonly readonly?: boolean }) {
@@ -92,8 +93,9 @@ export class Own {
   }
 
   /** Closes what nobody uses, and the others when they come back. */
-  close(): Promise<void> {
+  close(why = closedError()): Promise<void> {
     this.#isClosed = true
+    this.#why = why
     return new Promise((resolve) => {
       this.#closing.push(resolve)
       this.#lender.close()
@@ -141,7 +143,7 @@ export class Own {
 
   #failure(cause: number): RedisError {
     if (cause === PoolCause.OPEN_FAILED && this.#lastError !== undefined) return this.#lastError
-    if (cause === PoolCause.CLOSED) return closedError()
+    if (cause === PoolCause.CLOSED) return this.#why ?? closedError()
     if (cause === PoolCause.LINE_FULL)
       return misuse('queue_full', 'too many callers wait for a connection')
     const message = `no connection was free in time: ${this.#config.connectionsMax} are lent (connectionsMax)`

@@ -1,0 +1,187 @@
+import assert from 'node:assert/strict'
+import { after, before, test } from 'node:test'
+
+import { redis, type Client } from '../src/redis'
+import { Call } from '../src/redis/call'
+import { configOf } from '../src/redis/config'
+import { Node } from '../src/redis/core'
+import { RedisError } from '../src/redis/error'
+import { Lanes } from '../src/redis/lanes'
+import type { NodeMap } from '../src/redis/node-map'
+import { slotOf, specOf } from '../src/redis/spec'
+import { startCluster, type TestCluster } from './redis-cluster-kit'
+import { until } from './redis-server'
+
+const limits = { timeout: 30_000 }
+let cluster: TestCluster
+
+before(async () => {
+  cluster = await startCluster(2)
+})
+after(() => cluster.stop())
+
+/** A number of a server's INFO. */
+async function infoOf(node: number, name: string): Promise<number> {
+  const info = await (cluster.plain[node] as Client).command<string>('INFO')
+  return Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1])
+}
+
+/** Waits until so many callers are blocked at a node. */
+function blocked(node: number, count: number): Promise<void> {
+  return until(async () => (await infoOf(node, 'blocked_clients')) === count)
+}
+
+/** A key's slot, who has it, and who is to get it. */
+async function moveOf(key: string): Promise<[slot: number, from: number, to: number]> {
+  const slot = slotOf(key)
+  const from = await cluster.ownerOf(slot)
+  return [slot, from, (from + 1) % 3]
+}
+
+test('what blocks follows its slot, be it sent before, while or after that moves', limits, async () => {
+  await using client = redis(cluster.url)
+  const [slot, from, to] = await moveOf('{a}')
+  const before = client.blpop('{a}', 0)
+  await blocked(from, 1)
+  await cluster.beginMove(slot, from, to)
+  const meanwhile = client.blpop('{a}', 0)
+  await blocked(to, 1)
+  await cluster.finishMove(slot, from, to)
+  const behind = client.blpop('{a}', 0)
+  await blocked(to, 3)
+  await client.rpush('{a}', '1', '2', '3')
+  const items = await Promise.all([before, meanwhile, behind])
+  assert.deepEqual(items.map((it) => it?.[1]).sort(), ['1', '2', '3'])
+  assert.equal(await client.llen('{a}'), 0)
+})
+
+test('what blocks takes each item once while its slot moves back and forth', limits, async () => {
+  await using client = redis(cluster.url)
+  const [slot, from, to] = await moveOf('{b}')
+  const [taken, count] = [[] as string[], 200]
+  const taking = Array.from({ length: 4 }, async () => {
+    for (;;) {
+      const item = (await client.blpop('{b}', 0))?.[1]
+      if (item === undefined || item === 'end') return
+      taken.push(item)
+    }
+  })
+  const moving = (async () => {
+    for (const [one, other] of [[from, to], [to, from]] as const) {
+      await cluster.beginMove(slot, one, other)
+      await cluster.finishMove(slot, one, other)
+    }
+  })()
+  for (let i = 0; i < count; i++) await client.rpush('{b}', i)
+  await moving
+  await client.rpush('{b}', ...taking.map(() => 'end'))
+  await Promise.all(taking)
+  assert.deepEqual(
+    taken.map(Number).sort((a, b) => a - b),
+    Array.from({ length: count }, (_, i) => i),
+  )
+})
+
+test('a connection whose command was sent elsewhere is lent again', limits, async () => {
+  await using client = redis(cluster.url)
+  const [slot, from, to] = await moveOf('{c}')
+  const blocking = client.blpop('{c}', 0)
+  await blocked(from, 1)
+  const before = await infoOf(from, 'total_connections_received')
+  await cluster.beginMove(slot, from, to)
+  await cluster.finishMove(slot, from, to)
+  await blocked(to, 1)
+  await client.rpush('{c}', 1)
+  assert.deepEqual(await blocking, ['{c}', '1'])
+  await cluster.beginMove(slot, to, from)
+  await cluster.finishMove(slot, to, from)
+  const again = client.blpop('{c}', 0)
+  await blocked(from, 1)
+  const then = await infoOf(from, 'total_connections_received')
+  await client.rpush('{c}', 2)
+  assert.deepEqual(await again, ['{c}', '2'])
+  assert.equal(then, before)
+})
+
+test('what waits for a connection to a node that leaves goes elsewhere', limits, async () => {
+  await using client = redis({ url: cluster.url, connectionsMax: 1 })
+  const [slot, home] = await moveOf('{d}')
+  await cluster.beginMove(slot, home, 3)
+  await cluster.finishMove(slot, home, 3)
+  const blocking = [client.blpop('{d}', 0), client.blpop('{d}', 0)]
+  await blocked(3, 1)
+  // It has no slot then, so it is no part of the topology.
+  await cluster.beginMove(slot, 3, home)
+  await cluster.finishMove(slot, 3, home)
+  await client.rpush('{d}', 1, 2)
+  assert.deepEqual((await Promise.all(blocking)).map((it) => it?.[1]).sort(), ['1', '2'])
+})
+
+test('what was blocked for longer than anything waits otherwise goes elsewhere all the same', limits, async () => {
+  await using client = redis({ url: cluster.url, waitTimeout: 300 })
+  const [slot, home] = await moveOf('{e}')
+  await cluster.beginMove(slot, home, 4)
+  await cluster.finishMove(slot, home, 4)
+  const blocking = client.blpop('{e}', 0)
+  await blocked(4, 1)
+  const since = performance.now()
+  await until(() => Promise.resolve(performance.now() - since > 300))
+  // A master that loses its last slot becomes a replica, and says so to what it blocks.
+  await cluster.beginMove(slot, 4, home)
+  await cluster.finishMove(slot, 4, home)
+  await client.rpush('{e}', 1)
+  assert.deepEqual(await blocking, ['{e}', '1'])
+})
+
+test('what a user unblocks is told so', limits, async () => {
+  await using client = redis(cluster.url)
+  const [, from] = await moveOf('{f}')
+  const told = client.blpop('{f}', 0).then(
+    () => 'served',
+    (error: Error) => error.message,
+  )
+  await blocked(from, 1)
+  const node = cluster.plain[from] as Client
+  const list = await node.command<string>('CLIENT LIST')
+  const [, id] = /^id=(\d+) .* cmd=blpop /m.exec(list) ?? []
+  await node.command('CLIENT UNBLOCK', id as string, 'ERROR')
+  assert.equal(await told, 'UNBLOCKED client unblocked via CLIENT UNBLOCK')
+})
+
+const HOW = { bytes: false, repeatable: false, timeout: 0, signal: undefined }
+const ignore = (): void => undefined
+
+test('who waits for a connection to a node that is dropped hears that, and not that all is over', limits, async () => {
+  const config = configOf('redis://127.0.0.1:1')
+  const node = new Node(config, config.servers)
+  const waiting = new Promise((_, reject) => {
+    node.sendOwn(new Call(specOf('BLPOP'), ['k', 0], HOW, undefined, ignore, reject))
+  })
+  const told = assert.rejects(waiting, { code: 'node_gone', outcome: 'NotSent' })
+  await node.close(new RedisError('it has left', 'node_gone', 'NotSent'))
+  await told
+})
+
+test('what blocks keeps no other command of its slot from its order', () => {
+  const sent: string[] = []
+  const nodeOf = (name: string): Node => {
+    const send = (call: Call): void => void sent.push(`${name} ${String(call.args[0])}`)
+    return { send, sendOwn: send } as unknown as Node
+  }
+  const nodes = [nodeOf('old'), nodeOf('new')]
+  let owner = 0
+  const map = { version: 1, isKnown: true, masterOf: () => nodes[owner] } as unknown as NodeMap
+  const lanes = new Lanes(configOf('redis://localhost'), map)
+  const call = (key: string): Call =>
+    new Call(specOf('GET'), [key], HOW, undefined, ignore, ignore)
+  const [first, blocking] = [call('first'), call('blocking')]
+  lanes.send(blocking, 1, true)
+  lanes.send(first, 1, false)
+  owner = 1
+  lanes.follow([1])
+  lanes.send(call('second'), 1, false)
+  assert.deepEqual(sent, ['old blocking', 'old first'])
+  first.resolve(null)
+  assert.deepEqual(sent, ['old blocking', 'old first', 'new second'])
+  blocking.resolve(null)
+})

@@ -89,7 +89,8 @@ enum {
     ONETRIP_CLOSE_SERVER = 2,    /* the server said so; the block is its error */
     ONETRIP_CLOSE_VIOLATION = 3, /* a message that the state can't explain; the block says which */
     ONETRIP_CLOSE_STALLED = 4,   /* the peer took no bytes for too long */
-    ONETRIP_CLOSE_LOGIN = 5      /* the login failed on this side; the block says why */
+    ONETRIP_CLOSE_LOGIN = 5,     /* the login failed on this side; the block says why */
+    ONETRIP_CLOSE_NO_MEMORY = 6  /* there is no memory for what came or is to be sent; the block says what to do */
 };
 
 /* Why a caller got no connection: a of ONETRIP_POOL_FAILED. */
@@ -102,6 +103,7 @@ enum {
 
 /* --- memory --- */
 
+/* Null where there is not so much. */
 uint8_t *onetrip_alloc(size_t len);
 void onetrip_free(uint8_t *start, size_t len);
 
@@ -119,6 +121,7 @@ onetrip_connection *onetrip_echo_new(void);
  *   in_flight_max (1024 requests), in_flight_bytes_max (1 MiB), queue_max (16384 requests), queue_bytes_max (16 MiB),
  *   stall_timeout_ms (30000); prepare_threshold (5: the use at which a text is prepared; 0: never), statements_max (256);
  *   pieces (0: a row or a part of a COPY that is longer than 128 KiB is put together; 1: it comes as ONETRIP_PIECE);
+ *   message_bytes_max (1 GiB: what is put together is no longer than this);
  *   hold_begin (0; 1: a plain BEGIN outside of a transaction is answered at once, and leaves with the first statement
  *   behind it; with a COMMIT or ROLLBACK behind it nothing is sent. Where the server refuses it, all up to the end of
  *   the transaction ends as ONETRIP_END_BEGIN. With an in_flight_max of 1 the two are one)
@@ -134,6 +137,7 @@ void onetrip_connection_free(onetrip_connection *connection);
 
 /* --- bytes of the peer --- */
 
+/* Null where there is no memory: then the connection has ended. */
 uint8_t *onetrip_input(onetrip_connection *connection, size_t len);
 void onetrip_received(onetrip_connection *connection, double now, size_t len);
 size_t onetrip_transmit_len(onetrip_connection *connection);
@@ -164,7 +168,9 @@ enum {
 #define ONETRIP_REFUSED_FULL (-2.0)
 #define ONETRIP_REFUSED_MALFORMED (-3.0)
 #define ONETRIP_REFUSED_NAME_TAKEN (-4.0)
+#define ONETRIP_REFUSED_NO_MEMORY (-5.0)
 
+/* Null where there is no memory. */
 uint8_t *onetrip_request(onetrip_connection *connection, size_t len);
 bool onetrip_echo_submit(onetrip_connection *connection, uint32_t token, size_t len);
 
@@ -269,8 +275,8 @@ enum {
     ONETRIP_REDIS_NOWHERE = 3      /* it is not answered by one reply */
 };
 
-/* The command as it goes onto the wire. */
-void onetrip_redis_look(const uint8_t *command, size_t len, onetrip_redis_traits *traits);
+/* The command as it goes onto the wire. False if there is no memory to look at one so long. */
+bool onetrip_redis_look(const uint8_t *command, size_t len, onetrip_redis_traits *traits);
 /* The hash slot of a key. */
 uint32_t onetrip_redis_slot(const uint8_t *key, size_t len);
 /* What an error among replies says of the effect of its command: an outcome. */

@@ -138,6 +138,9 @@ pub mod close {
     pub const STALLED: u32 = 4;
     /// The login failed on this side. Block: why, as text.
     pub const LOGIN: u32 = 5;
+    /// There is no memory for what is to be sent or was received, or it is longer than a setting allows. Block: which, and
+    /// what to do, as text.
+    pub const NO_MEMORY: u32 = 6;
 }
 
 /// Why a caller got no connection.
@@ -222,7 +225,17 @@ pub(crate) fn close_code(reason: CloseReason) -> (u32, Bytes) {
         CloseReason::Server(block) => (close::SERVER, block),
         CloseReason::Violation(why) => (close::VIOLATION, Bytes::from_static(why.0.as_bytes())),
         CloseReason::Stalled => (close::STALLED, Bytes::new()),
+        CloseReason::NoMemory => (close::NO_MEMORY, Bytes::from_static(NO_MEMORY.as_bytes())),
     }
+}
+
+const NO_MEMORY: &str = "there is no memory to send on what waits: let fewer large requests wait";
+
+/// The block of an end by a reply of which so many bytes have come, and for so many more there is no room.
+pub(crate) fn too_long(come: usize, more: usize) -> Bytes {
+    Bytes::from(format!(
+        "there is no room for {more} more bytes of a reply, {come} of which have come: ask for less at once"
+    ))
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! One connection as the host holds it: what is on the other end, what arrived, what happened.
 
+use std::ptr;
+
 use bytes::BytesMut;
 use onetrip_engine::pool::Load;
-use onetrip_engine::{CancelEnd, Ticket, Time};
+use onetrip_engine::{CancelEnd, Ticket, Time, memory};
 
-use crate::completion::{Completion, Completions};
+use crate::completion::{Completion, Completions, close, too_long};
 use crate::echo::Echo;
 use crate::input::Input;
 use crate::postgres::Postgres;
@@ -33,7 +35,6 @@ enum Peer {
 }
 
 /// Room that is kept for the next request. What was needed once for a long value is given back.
-#[cfg(feature = "redis")]
 const ROOM_KEPT_MAX: usize = 1 << 20;
 
 impl Connection {
@@ -64,12 +65,33 @@ impl Connection {
         }
     }
 
-    /// Room for a request of so many bytes.
+    /// Room for a request of so many bytes. Null if there is no memory for it.
     pub(crate) fn room(&mut self, len: usize) -> *mut u8 {
         if self.request.len() < len {
-            self.request.resize(len, 0);
+            if !memory::is_there(len) {
+                return ptr::null_mut();
+            }
+            // What was written to it is another request's.
+            self.request = vec![0; len];
         }
         self.request.as_mut_ptr()
+    }
+
+    /// Room for so many bytes that arrived. Null if there is no memory for them: then the connection has ended.
+    pub(crate) fn input_room(&mut self, len: usize) -> *mut u8 {
+        if let Some(room) = self.input.room(len) {
+            return room;
+        }
+        let why = too_long(self.input.bytes().len(), len);
+        self.input = Input::default();
+        let to = &mut self.completions;
+        match &mut self.peer {
+            Peer::Echo(_) => {}
+            Peer::Postgres(postgres) => postgres.end(close::NO_MEMORY, why, to),
+            #[cfg(feature = "redis")]
+            Peer::Redis(redis) => redis.end((close::NO_MEMORY, false), why, to),
+        }
+        ptr::null_mut()
     }
 
     /// The input has grown.
@@ -159,10 +181,12 @@ impl Connection {
         let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {
             return Err(Refused::Malformed);
         };
-        let request = request.get(..len).ok_or(Refused::Malformed)?;
-        let submission = Submission::read(flags, request, text_len, name_len);
+        let written = request.get(..len).ok_or(Refused::Malformed)?;
+        let submission = Submission::read(flags, written, text_len, name_len);
         let submission = submission.ok_or(Refused::Malformed)?;
-        postgres.submit(now, token, submission, deadline, completions)
+        let result = postgres.submit(now, token, submission, deadline, completions);
+        keep_little(request);
+        result
     }
 
     /// Takes commands that the host has written, behind the text of a script if there is one.
@@ -181,9 +205,7 @@ impl Connection {
         let submission = redis::submission::Submission::read(flags, replies, written, text_len);
         let submission = submission.ok_or(Refused::Malformed)?;
         let result = redis.submit(now, token, &submission, deadline, completions);
-        if request.capacity() > ROOM_KEPT_MAX {
-            *request = Vec::new();
-        }
+        keep_little(request);
         result
     }
 
@@ -287,5 +309,11 @@ impl Connection {
             Peer::Postgres(postgres) => act(postgres, &mut self.completions),
             _ => otherwise,
         }
+    }
+}
+
+fn keep_little(request: &mut Vec<u8>) {
+    if request.capacity() > ROOM_KEPT_MAX {
+        *request = Vec::new();
     }
 }

@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
+use onetrip_engine::memory::is_there;
 use onetrip_engine::{CancelEnd, Ticket};
 
 use crate::completion::Completion;
@@ -40,6 +41,8 @@ pub mod refused {
     pub const MALFORMED: f64 = -3.0;
     /// The name stands for another text.
     pub const NAME_TAKEN: f64 = -4.0;
+    /// There is no memory for it.
+    pub const NO_MEMORY: f64 = -5.0;
 }
 
 /// The version of this interface. It changes with what a host would have to change for.
@@ -50,8 +53,8 @@ pub extern "C" fn onetrip_abi_version() -> u32 {
 
 // --- memory ---
 
-/// Memory of the module for the host to write to: zeroed, and null for no bytes. It is the host's
-/// until [`onetrip_free`].
+/// Memory of the module for the host to write to: zeroed, and null for no bytes or where there is not so much. It is the
+/// host's until [`onetrip_free`].
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_alloc(len: usize) -> *mut u8 {
     memory::alloc(len)
@@ -70,12 +73,13 @@ pub unsafe extern "C" fn onetrip_free(start: *mut u8, len: usize) {
 /// arrives comes out as it came.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_echo_new() -> *mut Connection {
-    Box::into_raw(Box::new(Connection::echo()))
+    made(Connection::echo)
 }
 
 /// A connection to PostgreSQL over a socket that is open, and through TLS if there is to be TLS. The login is to be
 /// sent at once; requests may be submitted at once, and follow it. `settings`: pairs of name and value, each ended by a
 /// zero byte. `nonce`: 18 fresh random bytes. Wrong settings come out as a `CLOSED` that says what is wrong.
+/// Null if there is no memory for another connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_new(
     now: f64,
@@ -89,8 +93,19 @@ pub unsafe extern "C" fn onetrip_postgres_new(
     if given.len() == fresh.len() {
         fresh.copy_from_slice(given);
     }
-    Box::into_raw(Box::new(Connection::postgres(time(now), settings, fresh)))
+    made(|| Connection::postgres(time(now), settings, fresh))
 }
+
+/// What a host is to have, unless there is no memory for it.
+pub(crate) fn made<T>(make: impl FnOnce() -> T) -> *mut T {
+    match is_there(MADE_BYTES) {
+        true => Box::into_raw(Box::new(make())),
+        false => std::ptr::null_mut(),
+    }
+}
+
+/// More than a connection has before anything is asked of it.
+const MADE_BYTES: usize = 64 << 10;
 
 /// Says the password that a `PASSWORD` has asked for; not `given`: there is none.
 #[unsafe(no_mangle)]
@@ -126,11 +141,12 @@ unsafe fn of<'a>(connection: *mut Connection) -> &'a mut Connection {
 
 // --- bytes of the peer ---
 
-/// Room for so many bytes that arrived. Valid until [`onetrip_received`], or until it is asked for anew.
+/// Room for so many bytes that arrived. Valid until [`onetrip_received`], or until it is asked for anew. Null if there is no
+/// memory for them: then the connection has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_input(connection: *mut Connection, len: usize) -> *mut u8 {
     // SAFETY: the host's promise at the top.
-    unsafe { of(connection) }.input.room(len)
+    unsafe { of(connection) }.input_room(len)
 }
 
 /// The host has written so many bytes to the room; they are framed, and replies may end.
@@ -198,7 +214,8 @@ pub unsafe extern "C" fn onetrip_time(connection: *mut Connection, now: f64) {
 
 // --- requests ---
 
-/// Room in which a request is written. Valid until it is submitted, or until room is asked for anew.
+/// Room in which a request is written. Valid until it is submitted, or until room is asked for anew. Null if there is no
+/// memory for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_request(connection: *mut Connection, len: usize) -> *mut u8 {
     // SAFETY: the host's promise at the top.
@@ -312,6 +329,7 @@ pub(crate) fn place(submitted: Result<Ticket, Refused>) -> f64 {
         Err(Refused::Full) => refused::FULL,
         Err(Refused::Malformed) => refused::MALFORMED,
         Err(Refused::NameTaken) => refused::NAME_TAKEN,
+        Err(Refused::NoMemory) => refused::NO_MEMORY,
     }
 }
 

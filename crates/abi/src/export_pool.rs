@@ -12,6 +12,7 @@ use onetrip_engine::pool::Condition;
 
 use crate::completion::Completion;
 use crate::connection::Connection;
+use crate::export::made;
 use crate::handle::Handle;
 use crate::memory;
 use crate::pool::Pool;
@@ -31,7 +32,7 @@ pub mod condition {
 
 /// A pool without connections. `settings`: pairs of name and value, each ended by a zero byte; a wrong one comes out
 /// as a `CLOSED` that says what is wrong. `seed`: any number, another one for each pool, for the jitter of
-/// pauses and lifetimes.
+/// pauses and lifetimes. Null if there is no memory for a pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_new(
     now: f64,
@@ -41,7 +42,7 @@ pub unsafe extern "C" fn onetrip_pool_new(
 ) -> *mut Pool {
     // SAFETY: the host's promise at the top.
     let settings = unsafe { memory::bytes(settings, len) };
-    Box::into_raw(Box::new(Pool::new(time(now), settings, seed.to_bits())))
+    made(|| Pool::new(time(now), settings, seed.to_bits()))
 }
 
 /// Frees a pool. Its connections are the host's.

@@ -12,7 +12,7 @@ use onetrip_redis::slots::slot_of;
 
 use crate::completion::outcome_code;
 use crate::connection::Connection;
-use crate::export::place;
+use crate::export::{made, place};
 use crate::memory;
 use crate::time::{deadline, time};
 
@@ -30,7 +30,7 @@ pub mod flag {
 
 /// A connection to Redis over a socket that is open, and through TLS if there is to be TLS. The login is to be sent at once;
 /// commands may be submitted at once, and follow it. `settings`: pairs of name and value, each ended by a zero byte.
-/// Wrong settings come out as a `CLOSED` that says what is wrong.
+/// Wrong settings come out as a `CLOSED` that says what is wrong. Null if there is no memory for another connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_redis_new(
     now: f64,
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn onetrip_redis_new(
 ) -> *mut Connection {
     // SAFETY: the host's promise at the top.
     let settings = unsafe { memory::bytes(settings, len) };
-    Box::into_raw(Box::new(Connection::redis(time(now), settings)))
+    made(|| Connection::redis(time(now), settings))
 }
 
 /// Submits commands as they go onto the wire: `len` bytes of the room, of which the first `text_len` are the text of the
@@ -64,15 +64,21 @@ pub unsafe extern "C" fn onetrip_redis_submit(
     place(connection.submit_redis(now, (token, flags, replies), (text_len, len), deadline))
 }
 
-/// What is known of a command, as it goes onto the wire. The advice in it lives as long as the module.
+/// What is known of a command, as it goes onto the wire. The advice in it lives as long as the module. False if there is no
+/// memory to look at one so long.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn onetrip_redis_look(command: *const u8, len: usize, traits: *mut Traits) {
+pub unsafe extern "C" fn onetrip_redis_look(
+    command: *const u8,
+    len: usize,
+    traits: *mut Traits,
+) -> bool {
     // SAFETY: the host's promise at the top.
     let known = Traits::of(unsafe { memory::bytes(command, len) });
-    if !traits.is_null() {
+    if let Some(known) = known.filter(|_| !traits.is_null()) {
         // SAFETY: the host's promise at the top.
         unsafe { traits.write(known) }
     }
+    known.is_some()
 }
 
 /// The hash slot of a key.

@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use bytes::{BufMut, BytesMut};
+use onetrip_engine::memory;
 
 /// What arrived and is not framed yet, with room behind it.
 #[derive(Debug, Default)]
@@ -13,11 +14,15 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    /// Room for so many bytes. It stays where it is until they are [received](Self::received).
-    pub(crate) fn room(&mut self, len: usize) -> *mut u8 {
-        self.bytes.reserve(len);
+    /// Room for so many bytes. It stays where it is until they are [received](Self::received). None if there is no memory
+    /// for them.
+    pub(crate) fn room(&mut self, len: usize) -> Option<*mut u8> {
+        self.room = 0;
+        if !memory::make_room(&mut self.bytes, len) {
+            return None;
+        }
         self.room = len;
-        self.bytes.spare_capacity_mut().as_mut_ptr().cast()
+        Some(self.bytes.spare_capacity_mut().as_mut_ptr().cast())
     }
 
     /// The host has written so many bytes of the room; no more than it asked for count.

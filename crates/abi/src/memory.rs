@@ -2,9 +2,11 @@
 
 #![allow(unsafe_code)]
 
-/// Bytes of the module that the host may write to. Null for none.
+use onetrip_engine::memory::is_there;
+
+/// Bytes of the module that the host may write to. Null for none, and where there are not so many.
 pub(crate) fn alloc(len: usize) -> *mut u8 {
-    if len == 0 {
+    if len == 0 || !is_there(len) {
         return std::ptr::null_mut();
     }
     Box::into_raw(vec![0_u8; len].into_boxed_slice()).cast()

@@ -34,7 +34,9 @@ pub(crate) struct Postgres {
     /// What is known of the requests on their way, by token.
     uses: Vec<Use>,
     /// What has come of a long message, where the host does not take pieces.
-    gathered: Option<(Token, BytesMut)>,
+    gathered: Option<(Token, Vec<u8>)>,
+    /// The longest message that is put together.
+    message_bytes_max: usize,
     pieces: bool,
     hold_begin: bool,
     /// A transaction that may not have begun, or that did not.
@@ -86,6 +88,7 @@ pub(crate) enum Refused {
     /// It is no request: lengths, flags, a NUL, a token that is on its way or above the limit.
     Malformed,
     NameTaken,
+    NoMemory,
 }
 
 /// The token of a BEGIN that was held: no host has it.
@@ -124,6 +127,7 @@ impl Postgres {
             statements: Statements::new(threshold, max),
             uses: Vec::new(),
             gathered: None,
+            message_bytes_max: settings.as_ref().map_or(0, |it| it.message_bytes_max),
             pieces: settings.as_ref().is_some_and(|it| it.pieces),
             hold_begin,
             opening: None,
@@ -158,7 +162,7 @@ impl Postgres {
     }
 
     /// The connection has ended for a reason that the engine does not know.
-    fn end(&mut self, reason: u32, block: Bytes, to: &mut Completions) {
+    pub(crate) fn end(&mut self, reason: u32, block: Bytes, to: &mut Completions) {
         if !std::mem::replace(&mut self.closed, true) {
             to.push(kind::CLOSED, 0, (reason, 0), block);
         }

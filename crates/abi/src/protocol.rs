@@ -130,6 +130,16 @@ impl Speaks for Protocol {
         }
     }
 
+    fn heal_len(&self, expect: &Expect) -> usize {
+        match (self, expect) {
+            (Protocol::Postgres(postgres), Expect::Postgres(expect)) => postgres.heal_len(expect),
+            #[cfg(feature = "redis")]
+            (Protocol::Redis(redis), Expect::Redis(expect)) => redis.heal_len(expect),
+            #[cfg(feature = "redis")]
+            _ => unreachable!("{MIXED}"),
+        }
+    }
+
     fn restart(&mut self, expect: &mut Expect) {
         match (self, expect) {
             (Protocol::Postgres(postgres), Expect::Postgres(expect)) => postgres.restart(expect),

@@ -5,7 +5,7 @@
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
-use onetrip_engine::{CloseReason, Connection, Output, Request, SubmitError, Ticket, Time, Token};
+use onetrip_engine::{CloseReason, Connection, Output, Request, Ticket, Time, Token, memory};
 use onetrip_redis::Event as Told;
 
 use crate::completion::{Completions, close, close_code, end_code, event, kind};
@@ -65,7 +65,12 @@ impl Redis {
     }
 
     /// The connection has ended for a reason that the engine does not know, for good or until it is tried again.
-    fn end(&mut self, (reason, is_final): (u32, bool), block: Bytes, to: &mut Completions) {
+    pub(crate) fn end(
+        &mut self,
+        (reason, is_final): (u32, bool),
+        block: Bytes,
+        to: &mut Completions,
+    ) {
         if !std::mem::replace(&mut self.closed, true) {
             to.push(kind::CLOSED, 0, (reason, is_final.into()), block);
         }
@@ -158,6 +163,9 @@ impl Redis {
         if self.terminating {
             return Err(Refused::Closed);
         }
+        let more = (index + 1).saturating_sub(self.live.len());
+        self.live.try_reserve(more).map_err(|_| Refused::NoMemory)?;
+        let expect = submission.expect().ok_or(Refused::NoMemory)?;
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.since = now;
         }
@@ -165,11 +173,14 @@ impl Redis {
             deadline,
             again: submission.is_script(),
             in_order: true,
-            ..Request::isolated(Token(token.into()), submission.expect().into())
+            ..Request::isolated(Token(token.into()), expect.into())
         };
         let submitted = self.engine.submit(now, request, |out| {
-            out.extend_from_slice(submission.commands);
-            Ok::<(), std::convert::Infallible>(())
+            let fits = memory::make_room(out, submission.commands.len());
+            if fits {
+                out.extend_from_slice(submission.commands);
+            }
+            fits.then_some(()).ok_or(Refused::NoMemory)
         });
         if submitted.is_ok() {
             if self.live.len() <= index {
@@ -178,12 +189,7 @@ impl Redis {
             self.live[index] = true;
         }
         self.settle(to);
-        submitted.map_err(|error| match error {
-            SubmitError::Closed => Refused::Closed,
-            SubmitError::QueueFull => Refused::Full,
-            SubmitError::NotGranted => Refused::Malformed,
-            SubmitError::Encode(never) => match never {},
-        })
+        submitted.map_err(Refused::from)
     }
 
     pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket, to: &mut Completions) -> bool {

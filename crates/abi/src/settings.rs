@@ -17,6 +17,8 @@ pub(crate) struct Settings {
     pub(crate) statements_max: usize,
     /// Whether a message that is too long to be read in one go is handed over in pieces. Default: it is put together.
     pub(crate) pieces: bool,
+    /// Bytes of such a message, where it is put together. Default 1 GiB, the most that the protocol has.
+    pub(crate) message_bytes_max: usize,
     /// Whether the host is asked for the password when the server asks. Default: it is a setting, or there is none.
     pub(crate) ask_password: bool,
     /// Whether a plain BEGIN waits for the first statement behind it. Default: it does not.
@@ -34,6 +36,7 @@ impl Settings {
             prepare_threshold: 5,
             statements_max: 256,
             pieces: false,
+            message_bytes_max: 1 << 30,
             ask_password: false,
             hold_begin: false,
         };
@@ -66,6 +69,7 @@ impl Settings {
             "prepare_threshold" => self.prepare_threshold = number(name, value)?,
             "hold_begin" => self.hold_begin = flag(name, value)?,
             "ask_password" => self.ask_password = flag(name, value)?,
+            "message_bytes_max" => self.message_bytes_max = number(name, value)?,
             "pieces" => self.pieces = flag(name, value)?,
             "statements_max" => self.statements_max = number(name, value)?,
             _ => match name.strip_prefix("parameter.") {
@@ -77,10 +81,16 @@ impl Settings {
     }
 }
 
+/// They are copied some times. PostgreSQL takes 10,000 bytes of them (MAX_STARTUP_PACKET_LENGTH in libpq/pqcomm.h).
+const SETTINGS_BYTES_MAX: usize = 1 << 20;
+
 /// Names and values.
 pub(crate) fn pairs(bytes: &[u8]) -> Result<Vec<(&str, &str)>, Invalid> {
     if bytes.is_empty() {
         return Ok(Vec::new());
+    }
+    if bytes.len() > SETTINGS_BYTES_MAX {
+        return Err(format!("the settings have more than {SETTINGS_BYTES_MAX} bytes"));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| "the settings are not UTF-8")?;
     let Some(text) = text.strip_suffix('\0') else {

@@ -890,6 +890,7 @@ impl Core {
                 ),
             ),
             CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
+            CloseReason::NoMemory => self.lost("there is no memory to send what waits"),
         };
         self.ended.get_or_insert(error);
     }

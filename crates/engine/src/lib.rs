@@ -33,6 +33,7 @@ mod connection;
 mod jitter;
 mod limits;
 mod line;
+pub mod memory;
 mod outcome;
 mod output;
 pub mod pool;

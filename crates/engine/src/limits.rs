@@ -9,7 +9,8 @@ use std::time::Duration;
 /// 100 bytes for each of `in_flight_max + 2 * queue_max` requests, and the replies that callers
 /// have not taken yet. For an open group those close the window at `in_flight_bytes_max`, so that
 /// no more come than the replies to what was on its way then. Buffers keep up to twice
-/// of what they held, but none keeps more than 4 MiB when it is empty. A single request or reply
+/// of what they held, but none keeps more than 4 MiB when it is empty. Where there is no memory for a buffer to
+/// grow, the connection ends ([`CloseReason::NoMemory`](crate::CloseReason::NoMemory)). A single request or reply
 /// may be larger than a byte limit; it then travels alone. What one caller submits as
 /// [`reserved`](crate::Request::reserved), or as the rest of a segment, may exceed the queue once.
 #[derive(Clone, Debug)]

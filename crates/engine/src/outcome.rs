@@ -67,4 +67,6 @@ pub enum CloseReason {
     /// Bytes lay unsent for [`Limits::stall_timeout`](crate::Limits::stall_timeout) and the peer
     /// neither took nor sent any.
     Stalled,
+    /// There is no memory to send on what waited for the window.
+    NoMemory,
 }

@@ -44,6 +44,11 @@ pub trait Protocol {
     /// what has to go before it, and says anew what to expect.
     fn heal(&mut self, expect: &mut Self::Expect, out: &mut BytesMut);
 
+    /// So many bytes does [`heal`](Self::heal) write at most: there has to be memory for them.
+    fn heal_len(&self, _: &Self::Expect) -> usize {
+        0
+    }
+
     /// This request was undone with another one's, or instead of it, and is about to be sent again as
     /// it was, whatever came of its reply: says anew what to expect.
     fn restart(&mut self, expect: &mut Self::Expect);

@@ -258,6 +258,12 @@ impl Protocol for Postgres {
         expect.failed = false;
     }
 
+    fn heal_len(&self, expect: &Expect) -> usize {
+        let Some(StatementId(index)) = expect.statement else { return 0 };
+        let heal = self.statements.get(index as usize);
+        heal.and_then(Option::as_ref).map_or(0, |heal| heal.len())
+    }
+
     fn restart(&mut self, expect: &mut Expect) {
         expect.pending = expect.sent;
         expect.failed = false;

@@ -17,6 +17,10 @@ impl Control {
     /// The control that a text is, if it is nothing else: one statement without names or values. Comments are as good
     /// as blanks, since some tools sign each statement by one.
     pub(crate) fn of(text: &str) -> Option<Control> {
+        // It may be kept.
+        if text.len() > LEN_MAX {
+            return None;
+        }
         let first = Words(text).next()?;
         if !FIRST.iter().any(|word| first.eq_ignore_ascii_case(word)) {
             return None;
@@ -107,6 +111,9 @@ const FURTHER: [&str; 19] = [
     ",",
     ";",
 ];
+
+/// With comments: a text that is longer is none of ours.
+const LEN_MAX: usize = 64 << 10;
 
 /// The longest BEGIN that makes sense has 16, and some semicolons may follow.
 const WORDS_MAX: usize = 24;

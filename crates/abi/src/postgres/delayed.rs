@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use onetrip_engine::memory::is_there;
 use onetrip_engine::{Ticket, Time};
 use onetrip_postgres::message::tag::backend;
 
@@ -141,6 +142,9 @@ impl Postgres {
         // It could not be written.
         if text.contains('\0') || name.contains('\0') {
             return Err(Refused::Malformed);
+        }
+        if !is_there(text.len() + name.len() + parameters.len()) {
+            return Err(Refused::NoMemory);
         }
         let what = What::Statement {
             flags,
@@ -285,6 +289,7 @@ fn refusal(refused: Refused) -> Bytes {
         Refused::Full => ("53400", "too many queries wait"),
         Refused::Closed => ("08003", "the connection takes no more queries"),
         Refused::Malformed => ("08P01", "the query can't be sent"),
+        Refused::NoMemory => ("53200", "there is no memory for a query this large"),
     };
     let mut body = BytesMut::new();
     for (field, text) in [(b'S', "ERROR"), (b'V', "ERROR"), (b'C', code), (b'M', message)] {

@@ -94,6 +94,10 @@ impl Opening {
         self.is_over = true;
     }
 
+    fn text_len(&self) -> usize {
+        self.text.len()
+    }
+
     /// Writes BEGIN without a Sync: what follows is of its segment.
     fn write(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         parse::write(out, "", &self.text, &[])?;
@@ -206,7 +210,8 @@ impl Postgres {
             pinned: true,
             ..Request::isolated(BEGIN, Expect::sync().parse().bind().execute().into())
         };
-        enter(&mut self.engine, now, request, &mut |out| opening.write(out))?;
+        let size = opening.text_len();
+        enter(&mut self.engine, now, request, size, &mut |out| opening.write(out))?;
         opening.state = State::Sent;
         self.own_requests += 1;
         Ok(())

@@ -1,6 +1,7 @@
 //! What the engine tells, as records for the host; and what it tells of statements.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
+use onetrip_engine::memory::is_there;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
 use onetrip_postgres::Event as Told;
 use onetrip_postgres::message::{ErrorResponse, error_response, tag::backend};
@@ -8,7 +9,9 @@ use onetrip_postgres::message::{ErrorResponse, error_response, tag::backend};
 use super::opening::Opening;
 use super::statements::Number;
 use super::{BEGIN, BEGIN_SYNC, Postgres};
-use crate::completion::{Completions, close_code, end, end_code, event, kind, outcome};
+use crate::completion::{
+    Completions, close, close_code, end, end_code, event, kind, outcome, too_long,
+};
 use crate::protocol::Event;
 
 /// Memory that is taken at once for a message that a server announces; for more it has to send some first.
@@ -79,18 +82,20 @@ impl Postgres {
 
     /// Puts a long message together. Another one begins only when the last has come, or its request has ended.
     fn gather(&mut self, token: Token, block: Bytes, left: usize, to: &mut Completions) {
-        let (_, mut message) = match self.gathered.take().filter(|(of, _)| *of == token) {
-            Some(begun) => begun,
-            None => (token, BytesMut::with_capacity(block.len() + left.min(GATHER_AHEAD_MAX))),
-        };
-        message.put_slice(&block);
+        let begun = self.gathered.take().filter(|(of, _)| *of == token);
+        let (_, mut message) = begun.unwrap_or_else(|| (token, Vec::new()));
+        let more = block.len() + left;
+        if message.len() + more > self.message_bytes_max || !fits(&mut message, block.len(), left) {
+            return self.end(close::NO_MEMORY, too_long(message.len(), more), to);
+        }
+        message.extend_from_slice(&block);
         if left > 0 {
             self.gathered = Some((token, message));
             return;
         }
         let token = token.0 as u32;
         let statement = self.note(token, &[]);
-        to.push(kind::DATA, token, (statement, 0), message.freeze());
+        to.push(kind::DATA, token, (statement, 0), Bytes::from(message));
     }
 
     fn note_closed(&mut self, reason: CloseReason, to: &mut Completions) {
@@ -139,6 +144,19 @@ impl Postgres {
             self.statements.ended(self.engine.protocol_mut(), number, !used.parsed);
         }
     }
+}
+
+/// Sees that a message takes so many bytes more, and of those that are still to come some: as many again as it has, if there
+/// is memory for them. False if there is none at all.
+fn fits(message: &mut Vec<u8>, len: usize, left: usize) -> bool {
+    let size = message.len() + len;
+    if size <= message.capacity() {
+        return true;
+    }
+    let ahead = left.min(size.max(GATHER_AHEAD_MAX));
+    let mut sizes = [len + ahead, len].into_iter().filter(|more| is_there(message.len() + more));
+    let more = sizes.next();
+    more.is_some_and(|more| message.try_reserve_exact(more).is_ok())
 }
 
 /// Whether a ParseComplete stands in front, or behind the answers to a guard and to a Close.

@@ -50,6 +50,12 @@ impl<'a> Submission<'a> {
         self.flags & flag != 0
     }
 
+    /// So many bytes does it have at most, beside the frames of messages; `close` is a name that goes with it.
+    pub(crate) fn size_max(&self, close: &str) -> usize {
+        // A name may stand in Close, Parse, Describe and Bind.
+        self.text.len() + 4 * self.name.len() + self.parameters.len() + close.len()
+    }
+
     /// Writes a simple query.
     pub(crate) fn write_simple(
         &self,

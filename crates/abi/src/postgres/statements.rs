@@ -117,7 +117,7 @@ impl Statements {
         let (clock, threshold) = (self.clock, self.threshold);
         let Some(found) = self.texts.get_mut(text) else {
             let traits = classify(text);
-            if threshold == 0 || self.max == 0 {
+            if threshold == 0 || self.max == 0 || text.len() > COUNTED_BYTES_MAX {
                 return Ok((Way::Unnamed, traits));
             }
             self.make_room(protocol);
@@ -302,6 +302,9 @@ impl Statements {
         had.for_each(|known| known.state = State::Stale);
     }
 }
+
+/// Longer texts are not counted: they are rarely the same twice, and each that is counted is kept.
+const COUNTED_BYTES_MAX: usize = 64 << 10;
 
 /// In front of the numbers of statements that were prepared by counting.
 const NAME_PREFIX: &str = "onetrip_";

@@ -2,7 +2,7 @@
 //! guards it.
 
 use bytes::{BufMut, BytesMut};
-use onetrip_engine::{Connection, Request, SubmitError, SyncPoint, Ticket, Time, Token};
+use onetrip_engine::{Connection, Request, SubmitError, SyncPoint, Ticket, Time, Token, memory};
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::{EncodeError, SYNC};
 use onetrip_postgres::sql::Traits;
@@ -66,7 +66,7 @@ impl Postgres {
             ..Request::isolated(Token(token.into()), expect_simple(traits).into())
         };
         let write = &mut |out: &mut BytesMut| submission.write_simple(traits, out);
-        let ticket = enter(&mut self.engine, now, request, write)?;
+        let ticket = enter(&mut self.engine, now, request, submission.size_max(""), write)?;
         self.begin(token, 0, None, changes_status(traits), false);
         Ok(ticket)
     }
@@ -119,11 +119,12 @@ impl Postgres {
             )
         };
         let (engine, statements) = (&mut self.engine, &self.statements);
+        let size = submission.size_max(close.as_deref().unwrap_or_default());
         let write = &mut |out: &mut BytesMut| {
             guard.map_or(Ok(()), |opening| opening.write_guard(out))?;
             submission.write(&way, statements.name(number), close.as_deref(), out)
         };
-        match enter(engine, now, request, write) {
+        match enter(engine, now, request, size, write) {
             Ok(ticket) => {
                 self.segment_open = is_member;
                 let changes = leads || changes_status(traits);
@@ -147,6 +148,10 @@ impl Postgres {
         let protocol = self.engine.protocol_mut();
         let text = submission.text;
         if !submission.name.is_empty() {
+            // It is kept: to compare it with others, and as what prepares it anew.
+            if !memory::is_there(3 * text.len()) {
+                return Err(Refused::NoMemory);
+            }
             let way = self.statements.named(protocol, submission.name, text)?;
             return way.map_err(|NameTaken| Refused::NameTaken);
         }
@@ -171,7 +176,7 @@ impl Postgres {
         now: Time,
         token: Token,
         course: Course,
-    ) -> Result<Ticket, SubmitError<EncodeError>> {
+    ) -> Result<Ticket, SubmitError<Refused>> {
         let guard = self.opening.as_ref().filter(|_| course == Course::Guarded);
         let expect = Expect::sync();
         let request = Request {
@@ -188,7 +193,7 @@ impl Postgres {
             out.put_slice(&SYNC);
             Ok(())
         };
-        enter(&mut self.engine, now, request, write)
+        enter(&mut self.engine, now, request, 0, write)
     }
 
     /// Ends a segment of members; or tells whether the transaction has begun.
@@ -227,15 +232,16 @@ impl Postgres {
     }
 
     /// Whether a token can be given to a request.
-    fn check(&self, token: u32) -> Result<(), Refused> {
+    fn check(&mut self, token: u32) -> Result<(), Refused> {
         if self.terminating {
             return Err(Refused::Closed);
         }
         let is_live = self.uses.get(token as usize).is_some_and(|it| it.is_live);
-        match token == 0 || token > TOKEN_MAX || is_live {
-            true => Err(Refused::Malformed),
-            false => Ok(()),
+        if token == 0 || token > TOKEN_MAX || is_live {
+            return Err(Refused::Malformed);
         }
+        let more = (token as usize + 1).saturating_sub(self.uses.len());
+        self.uses.try_reserve(more).map_err(|_| Refused::NoMemory)
     }
 
     /// A request is on its way, or waits. `changes`: after it the status may be another one. `guarded`: it is skipped
@@ -272,23 +278,31 @@ impl Postgres {
     }
 }
 
-/// Writes a request and submits it. One function for all kinds: the engine would be in the module once for each
-/// otherwise.
+/// Writes a request of at most so many bytes and submits it. One function for all kinds: the engine would be in the module
+/// once for each otherwise.
 pub(super) fn enter(
     engine: &mut Connection<protocol::Protocol>,
     now: Time,
     request: Request<protocol::Expect>,
+    size_max: usize,
     write: &mut dyn FnMut(&mut BytesMut) -> Result<(), EncodeError>,
-) -> Result<Ticket, SubmitError<EncodeError>> {
-    engine.submit(now, request, write)
+) -> Result<Ticket, SubmitError<Refused>> {
+    engine.submit(now, request, |out| match memory::make_room(out, size_max + FRAMES_MAX) {
+        true => write(out).map_err(Refused::from),
+        false => Err(Refused::NoMemory),
+    })
 }
 
-impl From<SubmitError<EncodeError>> for Refused {
-    fn from(error: SubmitError<EncodeError>) -> Refused {
+/// More than all messages of a request take beside what is in them.
+const FRAMES_MAX: usize = 256;
+
+impl From<SubmitError<Refused>> for Refused {
+    fn from(error: SubmitError<Refused>) -> Refused {
         match error {
             SubmitError::Closed => Refused::Closed,
             SubmitError::QueueFull => Refused::Full,
-            SubmitError::NotGranted | SubmitError::Encode(_) => Refused::Malformed,
+            SubmitError::NotGranted => Refused::Malformed,
+            SubmitError::Encode(refused) => refused,
         }
     }
 }

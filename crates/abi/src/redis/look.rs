@@ -1,5 +1,6 @@
 //! What is known of a command before it is sent, for a host that has to decide on which connection it goes.
 
+use onetrip_engine::memory::is_there;
 use onetrip_redis::slots::slot_of;
 use onetrip_redis::table::{RequestPolicy, ResponsePolicy};
 use onetrip_redis::{Command, Place, Spec};
@@ -61,8 +62,12 @@ pub mod traits {
 }
 
 impl Traits {
-    /// What is known of this command, as it goes onto the wire.
-    pub(crate) fn of(bytes: &[u8]) -> Traits {
+    /// What is known of this command, as it goes onto the wire. None if there is no memory to look at it.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Traits> {
+        // Its arguments are copied, to a buffer that grows.
+        if !is_there(bytes.len().saturating_mul(3)) {
+            return None;
+        }
         let command = command(bytes);
         let mut known = Traits {
             bits: traits::LEAVES,
@@ -81,7 +86,7 @@ impl Traits {
             known.take_place(spec.place(&command));
             known.take_keys(spec, &command);
         }
-        known
+        Some(known)
     }
 
     fn take_place(&mut self, place: Place) {
@@ -207,7 +212,7 @@ mod tests {
     }
 
     fn traits_of(words: &[&str]) -> Traits {
-        Traits::of(&encoded(words))
+        Traits::of(&encoded(words)).unwrap()
     }
 
     fn place(words: &[&str]) -> u32 {

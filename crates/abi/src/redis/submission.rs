@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use onetrip_engine::memory;
 use onetrip_redis::Expect;
 
 use super::look;
@@ -47,16 +48,20 @@ impl<'a> Submission<'a> {
         !self.script.is_empty()
     }
 
-    pub(crate) fn expect(&self) -> Expect {
+    /// What it is answered by. None if there is no memory to keep its script.
+    pub(crate) fn expect(&self) -> Option<Expect> {
         if self.flags & flag::CONFIRMED != 0 {
             let name = look::arguments(self.commands).next().unwrap_or_default();
-            return Expect::confirmations(self.replies).of(name);
+            return Some(Expect::confirmations(self.replies).of(name));
         }
-        match self.replies {
+        if !memory::is_there(self.script.len()) {
+            return None;
+        }
+        Some(match self.replies {
             0 if self.is_script() => Expect::reply().script(Arc::from(self.script)),
             0 if self.flags & flag::LEAVES != 0 => Expect::reply().leaving(),
             0 => Expect::reply(),
             replies => Expect::replies(replies),
-        }
+        })
     }
 }

@@ -104,6 +104,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("CLOSE_VIOLATION", close::VIOLATION),
         ("CLOSE_STALLED", close::STALLED),
         ("CLOSE_LOGIN", close::LOGIN),
+        ("CLOSE_NO_MEMORY", close::NO_MEMORY),
         ("SIMPLE", flag::SIMPLE),
         ("BINARY", flag::BINARY),
         ("MEMBER", flag::MEMBER),
@@ -138,6 +139,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("FULL", refused::FULL),
         ("MALFORMED", refused::MALFORMED),
         ("NAME_TAKEN", refused::NAME_TAKEN),
+        ("NO_MEMORY", refused::NO_MEMORY),
     ] {
         let line = format!("#define ONETRIP_REFUSED_{name} ({number:.1})\n");
         assert!(HEADER.contains(&line), "{line}");

@@ -12,6 +12,7 @@ mod echo;
 mod header;
 mod host;
 mod login;
+mod memory;
 mod pool;
 mod redis;
 mod requests;

@@ -2,6 +2,8 @@
 
 use bytes::{Buf, BytesMut};
 
+use crate::memory;
+
 /// A buffer that grew beyond this is given back when it is empty, instead of being kept.
 const KEEP_MAX: usize = 4 << 20;
 
@@ -43,6 +45,11 @@ impl Buffer {
         Ok(len)
     }
 
+    /// Sees that so many more bytes fit; false if there is no memory for them.
+    pub(super) fn make_room(&mut self, len: usize) -> bool {
+        memory::make_room(&mut self.bytes, len)
+    }
+
     pub(super) fn extend(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.peak = self.peak.max(self.bytes.len());
@@ -62,7 +69,7 @@ impl Buffer {
     /// Drops what is behind `len`. The rest moves to less memory where it needs so much less.
     pub(super) fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
-        if self.peak > KEEP_MAX && len < self.peak / 4 {
+        if self.peak > KEEP_MAX && len < self.peak / 4 && memory::is_there(len) {
             let mut fitting = Buffer::new();
             fitting.extend(&self.bytes);
             *self = fitting;

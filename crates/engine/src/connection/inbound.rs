@@ -8,7 +8,7 @@ use super::wire::{Slot, Want};
 use super::{Connection, HeadFailure};
 use crate::{
     Cause, CloseReason, End, Failure, Group, Outcome, Output, Protocol, Step, SyncPoint, Time,
-    Token, Violation,
+    Token, Violation, memory,
 };
 
 impl<P: Protocol> Connection<P> {
@@ -213,16 +213,26 @@ impl<P: Protocol> Connection<P> {
             Some(failed) if failed.never_started && again && unwanted => {
                 self.end_head(Bytes::new(), End::Failed(NOT_SENT_AGAIN));
             }
-            Some(failed) if failed.never_started && again => self.prepare_again(),
-            Some(failed) if order_stays && self.is_head_hit(&failed) => self.prepare_restart(),
+            Some(failed) if failed.never_started && again => match self.front_copied() {
+                Some(bytes) => self.prepare_again(bytes),
+                None => self.end_head(failed.block, End::Failed(failed.failure)),
+            },
+            Some(failed) if order_stays && self.is_head_hit(&failed) => match self.front_copied() {
+                Some(bytes) => self.prepare_restart(bytes),
+                None => self.end_head(failed.block, End::Failed(failed.failure)),
+            },
             Some(failed) => self.end_head(failed.block, End::Failed(failed.failure)),
         }
         self.update_window();
     }
 
+    /// What is to be sent again, if there is memory to keep it.
+    fn front_copied(&self) -> Option<Bytes> {
+        memory::copy(self.wire.front_bytes())
+    }
+
     /// Takes the head off the wire to send it again, this once.
-    fn prepare_again(&mut self) {
-        let bytes = Bytes::copy_from_slice(self.wire.front_bytes());
+    fn prepare_again(&mut self, bytes: Bytes) {
         if let Some(mut slot) = self.wire.answered() {
             slot.again = false;
             slot.joins = false;
@@ -233,8 +243,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Takes the head off the wire to send it again as it was.
-    fn prepare_restart(&mut self) {
-        let bytes = Bytes::copy_from_slice(self.wire.front_bytes());
+    fn prepare_restart(&mut self, bytes: Bytes) {
         if let Some(slot) = self.wire.answered() {
             self.restart(slot, bytes);
         }

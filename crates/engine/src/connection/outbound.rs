@@ -112,6 +112,9 @@ impl<P: Protocol> Connection<P> {
                 break;
             }
         }
+        if self.life == Life::Closed {
+            return;
+        }
         self.grant();
         self.offer_room();
         self.announce_drained();
@@ -147,19 +150,22 @@ impl<P: Protocol> Connection<P> {
         };
     }
 
-    /// Moves the next request onto the wire; false if there is none that may be.
+    /// Moves the next request onto the wire; false if there is none that may be, or no memory for it.
     fn send_next(&mut self, now: Time) -> bool {
         let queue = match self.floor {
             Some(_) => &mut self.group_queue,
             None if !self.healing.is_empty() && !self.wire.mid_segment => {
-                self.send_again(now);
-                return true;
+                return self.send_again(now);
             }
             None => &mut self.queue,
         };
         let Some(Entry::Request { slot, .. }) = queue.first() else { return false };
-        let sync = slot.sync;
+        let (sync, len) = (slot.sync, slot.len);
         let doomed = self.is_doomed(sync);
+        if !doomed && !self.wire.make_room(len) {
+            self.close(CloseReason::NoMemory);
+            return false;
+        }
         let queue = if self.floor.is_some() { &mut self.group_queue } else { &mut self.queue };
         self.wire.begin(now, &mut self.last_progress);
         let entry = queue.pop(|_, bytes| {
@@ -176,8 +182,14 @@ impl<P: Protocol> Connection<P> {
         true
     }
 
-    fn send_again(&mut self, now: Time) {
-        let Some((mut slot, bytes)) = self.healing.pop_front() else { return };
+    fn send_again(&mut self, now: Time) -> bool {
+        let Some((slot, bytes)) = self.healing.front() else { return false };
+        let heal_len = if slot.heals { self.protocol.heal_len(&slot.expect) } else { 0 };
+        if !self.wire.make_room(bytes.len().saturating_add(heal_len)) {
+            self.close(CloseReason::NoMemory);
+            return false;
+        }
+        let Some((mut slot, bytes)) = self.healing.pop_front() else { return false };
         self.wire.begin(now, &mut self.last_progress);
         let heal = |out: &mut BytesMut| {
             if slot.heals {
@@ -191,6 +203,7 @@ impl<P: Protocol> Connection<P> {
         // Its bytes are those that heal it from now on.
         slot.heals = false;
         self.push(slot);
+        true
     }
 
     #[inline(always)]

@@ -337,6 +337,11 @@ impl<X> Wire<X> {
         self.buffer.encode(encode)
     }
 
+    /// Sees that so many more bytes fit; false if there is no memory for them.
+    pub(super) fn make_room(&mut self, len: usize) -> bool {
+        self.buffer.make_room(len)
+    }
+
     /// Writes bytes that were encoded before.
     pub(super) fn extend(&mut self, bytes: &[u8]) {
         self.buffer.extend(bytes);

@@ -441,6 +441,7 @@ impl World {
                     self.book.complain(format!("the server did nothing wrong: {reason:?}"));
                 }
             }
+            CloseReason::NoMemory => self.book.complain(format!("there is memory: {reason:?}")),
             CloseReason::Stalled => {
                 self.book.report.count("closed: stalled");
                 let silent = self.now.since(self.last_moved);

@@ -50,7 +50,10 @@ impl Settings {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Invalid> {
-        let (startup, limits) = (&mut self.startup, &mut self.limits);
+        if set_limit(&mut self.limits, name, value)? {
+            return Ok(());
+        }
+        let startup = &mut self.startup;
         match name {
             "user" => startup.user = value.into(),
             "database" => startup.database = Some(value.into()),
@@ -59,13 +62,6 @@ impl Settings {
             "allow_cleartext" => startup.allow_cleartext = flag(name, value)?,
             "channel_binding" => startup.channel_binding = Some(hex(name, value)?),
             "scram_iterations_max" => startup.scram_iterations_max = number(name, value)?,
-            "in_flight_max" => limits.in_flight_max = number(name, value)?,
-            "in_flight_bytes_max" => limits.in_flight_bytes_max = number(name, value)?,
-            "queue_max" => limits.queue_max = number(name, value)?,
-            "queue_bytes_max" => limits.queue_bytes_max = number(name, value)?,
-            "stall_timeout_ms" => {
-                limits.stall_timeout = Duration::from_millis(number(name, value)?);
-            }
             "prepare_threshold" => self.prepare_threshold = number(name, value)?,
             "hold_begin" => self.hold_begin = flag(name, value)?,
             "ask_password" => self.ask_password = flag(name, value)?,
@@ -79,6 +75,19 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Sets a limit that connections of all protocols have. Whether it is one.
+pub(crate) fn set_limit(limits: &mut Limits, name: &str, value: &str) -> Result<bool, Invalid> {
+    match name {
+        "in_flight_max" => limits.in_flight_max = number(name, value)?,
+        "in_flight_bytes_max" => limits.in_flight_bytes_max = number(name, value)?,
+        "queue_max" => limits.queue_max = number(name, value)?,
+        "queue_bytes_max" => limits.queue_bytes_max = number(name, value)?,
+        "stall_timeout_ms" => limits.stall_timeout = Duration::from_millis(number(name, value)?),
+        _ => return Ok(false),
+    }
+    Ok(true)
 }
 
 /// They are copied some times. PostgreSQL takes 10,000 bytes of them (MAX_STARTUP_PACKET_LENGTH in libpq/pqcomm.h).

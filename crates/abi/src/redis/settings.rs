@@ -1,12 +1,10 @@
 //! The settings of a connection to Redis: pairs of name and value, each ended by a zero byte.
 
-use std::time::Duration;
-
 use onetrip_engine::Limits;
 use onetrip_redis::Redis as Protocol;
 use onetrip_redis::scan::ScanLimits;
 
-use crate::settings::{Invalid, flag, number, pairs};
+use crate::settings::{Invalid, flag, number, pairs, set_limit};
 
 /// What a connection to Redis is told.
 pub(super) struct Settings {
@@ -65,7 +63,9 @@ impl Settings {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), Invalid> {
-        let limits = &mut self.limits;
+        if set_limit(&mut self.limits, name, value)? {
+            return Ok(());
+        }
         match name {
             "user" => self.user = Some(value.into()),
             "password" => self.password = Some(value.into()),
@@ -80,13 +80,6 @@ impl Settings {
             "subscriber" => self.subscriber = flag(name, value)?,
             "readonly" => self.readonly = flag(name, value)?,
             "reply_bytes_max" => self.reply_bytes_max = number(name, value)?,
-            "in_flight_max" => limits.in_flight_max = number(name, value)?,
-            "in_flight_bytes_max" => limits.in_flight_bytes_max = number(name, value)?,
-            "queue_max" => limits.queue_max = number(name, value)?,
-            "queue_bytes_max" => limits.queue_bytes_max = number(name, value)?,
-            "stall_timeout_ms" => {
-                limits.stall_timeout = Duration::from_millis(number(name, value)?);
-            }
             _ => return Err(format!("{name} is no setting")),
         }
         Ok(())

@@ -170,6 +170,25 @@ enum {
 #define ONETRIP_REFUSED_NAME_TAKEN (-4.0)
 #define ONETRIP_REFUSED_NO_MEMORY (-5.0)
 
+/* What the text of a statement shows. */
+enum {
+    ONETRIP_SHOWS_CONTROL = 1,       /* it begins, ends or divides a transaction */
+    ONETRIP_SHOWS_LOCAL = 2,         /* it ends with its transaction: SET LOCAL, SET CONSTRAINTS */
+    ONETRIP_SHOWS_SESSION = 4,       /* it makes, uses or drops something that lives in the session */
+    ONETRIP_SHOWS_ALONE = 8,         /* it commits by itself and can't be part of a transaction */
+    ONETRIP_SHOWS_COPY = 16,         /* COPY FROM STDIN or TO STDOUT */
+    ONETRIP_SHOWS_CALL = 32,         /* CALL or DO: it may commit in between */
+    ONETRIP_SHOWS_SEVERAL = 64,      /* more than one statement; it shows what any of them does */
+    ONETRIP_SHOWS_READ = 128,        /* one read that shows no writing */
+    ONETRIP_SHOWS_SAVEPOINT = 256,   /* control that leaves the transaction open */
+    ONETRIP_SHOWS_COMMIT = 512,      /* COMMIT or END */
+    ONETRIP_SHOWS_COPY_IN = 1024,    /* COPY FROM STDIN */
+    ONETRIP_SHOWS_QUERY = 2048,      /* SELECT and its like, INSERT, UPDATE, DELETE, MERGE, SHOW */
+    ONETRIP_SHOWS_SHAREABLE = 65536  /* it may run next to others': one query that shows nothing of the session */
+};
+
+uint32_t onetrip_postgres_classify(const uint8_t *text, size_t len);
+
 /* Null where there is no memory. */
 uint8_t *onetrip_request(onetrip_connection *connection, size_t len);
 bool onetrip_echo_submit(onetrip_connection *connection, uint32_t token, size_t len);

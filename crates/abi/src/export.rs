@@ -10,6 +10,7 @@
 
 use onetrip_engine::memory::is_there;
 use onetrip_engine::{CancelEnd, Ticket};
+use onetrip_postgres::sql::{classify, is_shareable};
 
 use crate::completion::Completion;
 use crate::connection::Connection;
@@ -28,6 +29,36 @@ pub mod flag {
     /// It is never prepared by counting.
     pub const UNPREPARED: u32 = 1 << 3;
     pub(crate) const ALL: u32 = SIMPLE | BINARY | MEMBER | UNPREPARED;
+}
+
+/// What the text of a statement shows, as bits.
+pub mod shows {
+    /// It begins, ends or divides a transaction.
+    pub const CONTROL: u32 = 1;
+    /// It ends with its transaction: SET LOCAL, SET CONSTRAINTS.
+    pub const LOCAL: u32 = 1 << 1;
+    /// It makes, uses or drops something that lives in the session.
+    pub const SESSION: u32 = 1 << 2;
+    /// It commits by itself and can't be part of a transaction.
+    pub const ALONE: u32 = 1 << 3;
+    /// COPY FROM STDIN or TO STDOUT.
+    pub const COPY: u32 = 1 << 4;
+    /// CALL or DO: it may commit in between.
+    pub const CALL: u32 = 1 << 5;
+    /// More than one statement.
+    pub const SEVERAL: u32 = 1 << 6;
+    /// One read that shows no writing.
+    pub const READ: u32 = 1 << 7;
+    /// Control that leaves the transaction open.
+    pub const SAVEPOINT: u32 = 1 << 8;
+    /// COMMIT or END.
+    pub const COMMIT: u32 = 1 << 9;
+    /// COPY FROM STDIN.
+    pub const COPY_IN: u32 = 1 << 10;
+    /// It is a SELECT or its like, an INSERT, UPDATE, DELETE, MERGE or SHOW.
+    pub const QUERY: u32 = 1 << 11;
+    /// It may run next to others': one query that shows nothing of the session.
+    pub const SHAREABLE: u32 = 1 << 16;
 }
 
 /// Why a request was not taken. Nothing of it was sent, and nothing comes under its token.
@@ -231,6 +262,16 @@ pub unsafe extern "C" fn onetrip_echo_submit(
 ) -> bool {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.submit_echo(token, len)
+}
+
+/// What a text shows: bits of [`shows`]. One that is not UTF-8 shows nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_classify(text: *const u8, len: usize) -> u32 {
+    // SAFETY: the host's promise at the top.
+    let Ok(text) = str::from_utf8(unsafe { memory::bytes(text, len) }) else { return 0 };
+    let traits = classify(text);
+    let shareable = if is_shareable(text, traits) { shows::SHAREABLE } else { 0 };
+    u32::from(traits.bits()) | shareable
 }
 
 /// Submits a statement: `len` bytes of the room, which are its text, its name if it has one, and its parameters as they

@@ -37,6 +37,7 @@ impl Traits {
     const SAVEPOINT: Traits = Traits(1 << 8);
     const COMMIT: Traits = Traits(1 << 9);
     const COPY_IN: Traits = Traits(1 << 10);
+    const QUERY: Traits = Traits(1 << 11);
 
     /// Begins, ends or divides a transaction: BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK,
     /// ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET TRANSACTION. (COMMIT PREPARED and
@@ -127,6 +128,19 @@ impl Traits {
         self.has(Self::READ_ONLY_SELECT)
     }
 
+    /// SELECT, VALUES, TABLE, WITH, INSERT, UPDATE, DELETE, MERGE, EXPLAIN of one of these, or SHOW. Of several
+    /// statements, one of them.
+    #[must_use]
+    pub fn query(self) -> bool {
+        self.has(Self::QUERY)
+    }
+
+    /// As a number, for those that know the bits by the C ABI.
+    #[must_use]
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
     /// A failure of it can leave effects behind: [`call`](Self::call),
     /// [`stand_alone`](Self::stand_alone) or [`several`](Self::several).
     #[must_use]
@@ -160,7 +174,7 @@ impl BitOrAssign for Traits {
 
 impl fmt::Debug for Traits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(Traits, &str); 11] = [
+        const NAMES: [(Traits, &str); 12] = [
             (Traits::TRANSACTION_CONTROL, "transaction_control"),
             (Traits::TRANSACTION_LOCAL, "transaction_local"),
             (Traits::SESSION_STATE, "session_state"),
@@ -172,6 +186,7 @@ impl fmt::Debug for Traits {
             (Traits::SAVEPOINT, "savepoint"),
             (Traits::COMMIT, "commit"),
             (Traits::COPY_IN, "copy_in"),
+            (Traits::QUERY, "query"),
         ];
         let set = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| name);
         f.debug_set().entries(set).finish()
@@ -188,6 +203,17 @@ pub fn classify(sql: &str) -> Traits {
         traits.remove(Traits::READ_ONLY_SELECT);
     }
     traits
+}
+
+/// Whether a text may run next to others' without anybody having said that it may: it is one
+/// [`query`](Traits::query), shows nothing of the session, and nowhere in it, be it in a string, stands `set_config`.
+/// It errs to `false`.
+#[must_use]
+pub fn is_shareable(sql: &str, traits: Traits) -> bool {
+    const SETS: &[u8] = b"set_config";
+    let not = Traits::SEVERAL | Traits::SESSION_STATE | Traits::TRANSACTION_CONTROL;
+    let sets = || sql.as_bytes().windows(SETS.len()).any(|word| word.eq_ignore_ascii_case(SETS));
+    traits.query() && !traits.has(not) && !sets()
 }
 
 /// Reads one statement up to its semicolon, or the end; `None` where no further one stands.
@@ -235,8 +261,10 @@ enum Rest {
 fn head(word: &[u8], ahead: Lexer<'_>) -> (Traits, Rest) {
     let mut buffer = [0; 12];
     match lower(word, &mut buffer) {
-        b"select" | b"values" | b"table" | b"with" => (Traits::READ_ONLY_SELECT, Rest::Query),
-        b"insert" | b"update" | b"delete" | b"merge" => (Traits::NONE, Rest::Plain),
+        b"select" | b"values" | b"table" | b"with" => {
+            (Traits::READ_ONLY_SELECT | Traits::QUERY, Rest::Query)
+        }
+        b"insert" | b"update" | b"delete" | b"merge" | b"show" => (Traits::QUERY, Rest::Plain),
         b"begin" | b"start" | b"abort" => (Traits::TRANSACTION_CONTROL, Rest::Plain),
         b"savepoint" | b"release" => (Traits::TRANSACTION_CONTROL | Traits::SAVEPOINT, Rest::Plain),
         b"commit" | b"rollback" if ahead.is(b"prepared") => (Traits::STAND_ALONE, Rest::Plain),

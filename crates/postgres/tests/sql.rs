@@ -1,7 +1,7 @@
 //! Classification of statement text, table by table, and what each place refuses.
 #![allow(clippy::unwrap_used)]
 
-use onetrip_postgres::sql::{Place, Refusal, Traits, classify, refusal};
+use onetrip_postgres::sql::{Place, Refusal, Traits, classify, is_shareable, refusal};
 
 type Trait = fn(Traits) -> bool;
 
@@ -344,6 +344,46 @@ fn plain_reads_are_hinted() {
             "show x",
         ],
     );
+}
+
+#[test]
+fn what_is_shareable_is_one_query_that_shows_nothing_of_the_session() {
+    let yes = [
+        "select 1",
+        "  SELECT ';' ; ",
+        "(select 1) union (select 2)",
+        "/* /* begin */ */ select 1 -- ; commit",
+        "with a as (select 1) select * from a",
+        "insert into t values (1)",
+        "merge into t using s on true when matched then delete",
+        "explain (analyze) update t set a = 1",
+        "show search_path",
+        "select pg_advisory_xact_lock(1)",
+    ];
+    let no = [
+        "",
+        ";",
+        "begin",
+        "select 1; begin",
+        "select 1; select 2",
+        "select 1 into temp t",
+        "explain analyze create temp table t as select 1",
+        "explain analyze execute p",
+        "select pg_advisory_lock(1)",
+        "select * from pg_temp.t",
+        "select SET_CONFIG('a', 'b', false)",
+        "set a = 1",
+        "create table t ()",
+        "do $$ begin end $$",
+        "copy t from stdin",
+        "selection",
+    ];
+    for text in yes {
+        assert!(is_shareable(text, classify(text)), "{text}");
+    }
+    for text in no {
+        assert!(!is_shareable(text, classify(text)), "{text}");
+    }
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use onetrip_abi::completion::{Completion, close, end, event, kind, outcome, pool_cause};
-use onetrip_abi::export::{flag, refused};
+use onetrip_abi::export::{flag, refused, shows};
 use onetrip_abi::export_pool::condition;
 use onetrip_abi::export_redis::{flag as redis_flag, traits};
 
@@ -105,6 +105,19 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("CLOSE_STALLED", close::STALLED),
         ("CLOSE_LOGIN", close::LOGIN),
         ("CLOSE_NO_MEMORY", close::NO_MEMORY),
+        ("SHOWS_CONTROL", shows::CONTROL),
+        ("SHOWS_LOCAL", shows::LOCAL),
+        ("SHOWS_SESSION", shows::SESSION),
+        ("SHOWS_ALONE", shows::ALONE),
+        ("SHOWS_COPY", shows::COPY),
+        ("SHOWS_CALL", shows::CALL),
+        ("SHOWS_SEVERAL", shows::SEVERAL),
+        ("SHOWS_READ", shows::READ),
+        ("SHOWS_SAVEPOINT", shows::SAVEPOINT),
+        ("SHOWS_COMMIT", shows::COMMIT),
+        ("SHOWS_COPY_IN", shows::COPY_IN),
+        ("SHOWS_QUERY", shows::QUERY),
+        ("SHOWS_SHAREABLE", shows::SHAREABLE),
         ("SIMPLE", flag::SIMPLE),
         ("BINARY", flag::BINARY),
         ("MEMBER", flag::MEMBER),

@@ -8,6 +8,7 @@
 )]
 
 mod begin;
+mod classify;
 mod echo;
 mod header;
 mod host;

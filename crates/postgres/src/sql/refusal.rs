@@ -108,7 +108,7 @@ impl fmt::Display for Refusal {
 #[must_use]
 pub fn refusal(traits: Traits, place: Place) -> Option<Refusal> {
     // The usual case in one test: a statement that shows nothing.
-    if !traits.has(Traits(!Traits::READ_ONLY_SELECT.0)) {
+    if !traits.has(Traits(!(Traits::READ_ONLY_SELECT.0 | Traits::QUERY.0))) {
         return None;
     }
     let shared = !matches!(place, Place::Session { .. });

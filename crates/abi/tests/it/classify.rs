@@ -1,0 +1,32 @@
+//! What a host is told of a text.
+
+use onetrip_abi::export::{onetrip_postgres_classify, shows};
+
+fn classify(text: &[u8]) -> u32 {
+    // SAFETY: the text is as long as it is.
+    unsafe { onetrip_postgres_classify(text.as_ptr(), text.len()) }
+}
+
+#[test]
+fn each_bit_is_told_of_a_text_that_shows_it() {
+    let cases = [
+        ("savepoint a", shows::CONTROL | shows::SAVEPOINT),
+        ("commit", shows::CONTROL | shows::COMMIT),
+        ("set local a = 1", shows::LOCAL),
+        ("listen a", shows::SESSION),
+        ("vacuum", shows::ALONE),
+        ("copy t to stdout", shows::COPY),
+        ("copy t from stdin", shows::COPY | shows::COPY_IN),
+        ("call p()", shows::CALL),
+        ("select ';'", shows::READ | shows::QUERY | shows::SHAREABLE),
+        ("select 1; select 2", shows::QUERY | shows::SEVERAL),
+        ("select set_Config('a', 'b', true)", shows::READ | shows::QUERY),
+        ("update t set a = 1", shows::QUERY | shows::SHAREABLE),
+        ("create table t ()", 0),
+        ("", 0),
+    ];
+    for (text, bits) in cases {
+        assert_eq!(classify(text.as_bytes()), bits, "{text}");
+    }
+    assert_eq!(classify(b"select '\xff'"), 0);
+}

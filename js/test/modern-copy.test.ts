@@ -51,6 +51,45 @@ test('what comes behind the end of a COPY in the same bytes is read, be it whole
   assert.deepEqual(heard, ['behind'])
 })
 
+test('a COPY in begins when a message that has begun has come whole', limits, async () => {
+  const cut = notice('in two')
+  let rest: (() => void) | undefined
+  const port = await listen((tag, _, socket) => {
+    if (tag === 'S') socket.write(Buffer.concat([ANSWER, cut.subarray(0, 9)]))
+    if (tag === 'S') rest = () => socket.write(cut.subarray(9))
+    if (tag === 'Q') socket.write(COPY_IN)
+    if (tag === 'c') socket.write(Buffer.concat([complete('COPY 1'), ready()]))
+  })
+  const heard: string[] = []
+  const sql = client({
+    url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`,
+    connectionsMax: 1,
+    onNotice: ({ message: text }) => heard.push(text),
+  })
+  await sql`select`
+  const into = sql.copyFrom`copy t from stdin`
+  const fed = pipeline(Readable.from(['1\n']), into)
+  setImmediate(() => rest?.())
+  await fed
+  assert.equal(into.count, 1)
+  assert.deepEqual(heard, ['in two'])
+})
+
+test('a COPY in that waits for the rest of a message ends with its connection', limits, async () => {
+  const cut = notice('never whole')
+  let end: (() => void) | undefined
+  const port = await listen((tag, _, socket) => {
+    if (tag === 'S') socket.write(Buffer.concat([ANSWER, cut.subarray(0, 9)]))
+    end = () => socket.destroy()
+  })
+  const sql = client({ url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`, connectionsMax: 1 })
+  await sql`select`
+  const into = sql.copyFrom`copy t from stdin`
+  const fed = pipeline(Readable.from(['1\n']), into)
+  setImmediate(() => end?.())
+  await assert.rejects(fed, { outcome: 'NotSent' })
+})
+
 test('a server that ends behind a COPY is not asked again', limits, async () => {
   const ended = new Set<unknown>()
   let asked = 0

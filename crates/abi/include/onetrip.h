@@ -140,6 +140,10 @@ void onetrip_connection_free(onetrip_connection *connection);
 /* Null where there is no memory: then the connection has ended. */
 uint8_t *onetrip_input(onetrip_connection *connection, size_t len);
 void onetrip_received(onetrip_connection *connection, double now, size_t len);
+
+/* Whether what was received ends with the end of a message, so that what comes next is the begin of another one. For
+ * before the bytes of a connection without requests are read by somebody else. */
+bool onetrip_is_between(onetrip_connection *connection);
 size_t onetrip_transmit_len(onetrip_connection *connection);
 const uint8_t *onetrip_transmit(onetrip_connection *connection);
 void onetrip_written(onetrip_connection *connection, double now, size_t len);

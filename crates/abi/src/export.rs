@@ -192,6 +192,14 @@ pub unsafe extern "C" fn onetrip_received(connection: *mut Connection, now: f64,
     connection.received(time(now));
 }
 
+/// Whether what was received ends with the end of a message, so that what comes next is the begin of another one. For
+/// before the bytes of a connection without requests are read by somebody else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_is_between(connection: *mut Connection) -> bool {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.input.is_empty()
+}
+
 /// How many bytes are to be sent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_transmit_len(connection: *mut Connection) -> usize {

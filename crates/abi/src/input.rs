@@ -35,6 +35,11 @@ impl Input {
         unsafe { self.bytes.advance_mut(len) };
     }
 
+    /// Whether all that was received was taken off the front.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// What was received and not taken off the front.
     pub(crate) fn bytes(&mut self) -> &mut BytesMut {
         &mut self.bytes

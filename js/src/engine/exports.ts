@@ -16,6 +16,7 @@ export interface Exports {
   onetrip_connection_free(connection: number): void
   onetrip_input(connection: number, len: number): number
   onetrip_received(connection: number, now: number, len: number): void
+  onetrip_is_between(connection: number): number
   onetrip_transmit_len(connection: number): number
   onetrip_transmit(connection: number): number
   onetrip_written(connection: number, now: number, len: number): void

@@ -135,9 +135,14 @@ export class Link extends Wire<Receiver> {
     this.schedule()
   }
 
-  /** Whether nothing is on its way and nothing waits to be sent. */
+  /** Whether nothing is on its way, nothing waits to be sent, and what comes next is the begin of a message. */
   get isQuiet(): boolean {
-    return this.inFlight === 0 && this.queued === 0 && !this.hasUnsent
+    return this.inFlight === 0 && this.queued === 0 && !this.hasUnsent && this.isBetween
+  }
+
+  /** Whether what came ends with the end of a message. */
+  get isBetween(): boolean {
+    return this.isFree || memory.engine.onetrip_is_between(this.address) !== 0
   }
 
   /**

@@ -109,14 +109,23 @@ export class Connection implements Owner, Reached {
     }
     if (--this.pending > 0) return
     if (this.isShared) this.#transport?.unref()
-    for (const tell of this.#whenIdle.splice(0)) tell()
+    this.#tellIdle()
   }
 
-  /** When all that was sent is answered. */
+  /** When all that was sent is answered, and what comes next is the begin of a message. */
   whenIdle(): Promise<void> {
-    return this.pending === 0
+    return this.#isIdle
       ? Promise.resolve()
       : new Promise((resolve) => this.#whenIdle.push(resolve))
+  }
+
+  get #isIdle(): boolean {
+    return this.pending === 0 && (this.#isOver || (this.#link?.isBetween ?? true))
+  }
+
+  #tellIdle(): void {
+    if (this.#whenIdle.length === 0 || !this.#isIdle) return
+    for (const tell of this.#whenIdle.splice(0)) tell()
   }
 
   takeBack(place: number): boolean {
@@ -173,7 +182,7 @@ export class Connection implements Owner, Reached {
    * end before that.
    */
   takeOver(received: (chunk: Buffer) => void, lost: () => void): Transport['stream'] | undefined {
-    if (this.#isOver || this.#transport === undefined || this.pending > 0) return undefined
+    if (this.#isOver || this.#transport === undefined || !this.#isIdle) return undefined
     this.#raw = received
     this.#rawLost = lost
     this.#began()
@@ -229,6 +238,7 @@ export class Connection implements Owner, Reached {
   received(chunk: Buffer): void {
     if (this.#raw !== undefined) return this.#raw(chunk)
     this.#link?.receive(chunk)
+    this.#tellIdle()
     this.#host.answered(this)
   }
 
@@ -264,6 +274,7 @@ export class Connection implements Owner, Reached {
     if (this.#isOver) return
     this.#isOver = true
     this.#host.gone(this, permanent)
+    this.#tellIdle()
   }
 
   // --- what belongs to no request ---

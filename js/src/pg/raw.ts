@@ -8,7 +8,7 @@ import type { Names } from './names'
 import { guarded } from './request'
 import { Turn, type Submittable } from './submittable'
 import { Waiting } from './waiting'
-import { Boundaries, Messages } from './wire-frames'
+import { Messages } from './wire-frames'
 
 /** What lending needs of the session. */
 export interface Lender {
@@ -42,7 +42,6 @@ export interface Lender {
 export class Lending implements Receiver, Host {
   readonly #lender: Lender
   readonly #connection: Connection
-  readonly #boundaries = new Boundaries()
   readonly #messages = new Messages()
   #link: Link | undefined
   /** Whose turn it is, or will be when it is quiet. */
@@ -130,13 +129,13 @@ export class Lending implements Receiver, Host {
     const turn = this.#turn
     const link = this.#link
     if (turn === undefined || link === undefined || this.#isAsked) return
-    // A message that has begun is the engine's.
-    if (this.#lender.pending > 0 || !this.#boundaries.isBetween) return
+    if (this.#lender.pending > 0) return
     if (turn.isGone) {
       turn.callBack(new Error('The query was destroyed before its turn'))
       return this.#drop()
     }
     if (!this.#isBegun) return this.#openTransaction(turn)
+    // A message that has begun is the engine's.
     if (!link.isQuiet) return
     this.#status = link.status
     this.#isAsked = true
@@ -174,10 +173,7 @@ export class Lending implements Receiver, Host {
   /** Whether these bytes are not the engine's. */
   takes(chunk: Buffer): boolean {
     const conversation = this.#conversation
-    if (conversation === undefined) {
-      this.#boundaries.pass(chunk)
-      return false
-    }
+    if (conversation === undefined) return false
     const messages = this.#messages
     messages.add(chunk)
     this.#isReading = true
@@ -203,7 +199,6 @@ export class Lending implements Receiver, Host {
     this.#turn = undefined
     this.#connection.lend(undefined)
     const rest = this.#messages.take()
-    this.#boundaries.pass(rest)
     this.#link?.receive(Buffer.concat([READY, Buffer.from(this.#status), rest]))
   }
 

@@ -4,9 +4,9 @@ use std::net::Shutdown;
 
 use onetrip_abi::completion::{close, end, event, kind, outcome};
 use onetrip_abi::export::{
-    flag, onetrip_cancel, onetrip_deadline, onetrip_in_flight, onetrip_peer_closed,
-    onetrip_postgres_status, onetrip_queued, onetrip_terminate, onetrip_time, onetrip_transmit_len,
-    refused,
+    flag, onetrip_cancel, onetrip_deadline, onetrip_in_flight, onetrip_is_between,
+    onetrip_peer_closed, onetrip_postgres_status, onetrip_queued, onetrip_terminate, onetrip_time,
+    onetrip_transmit_len, refused,
 };
 
 use crate::host::{Host, parameters};
@@ -34,6 +34,22 @@ fn requests_that_leave_together_are_answered_each_by_its_own_reply() {
     }
     let told: Vec<u32> = host.happened.iter().map(|it| it.kind).collect();
     assert_eq!(told, [kind::FULL, kind::DRAINED]);
+}
+
+#[test]
+fn a_message_that_has_begun_is_told_until_it_has_come_whole() {
+    let mut host = Host::connect("");
+    let notice = [&b"N\0\0\0\x0dMlate\0\0\0\0"[..], &b"N\0\0\0\x05\0"[..]].concat();
+    let between: Vec<bool> = notice
+        .iter()
+        .map(|&byte| {
+            host.receive(&[byte]);
+            // SAFETY: the connection lives.
+            unsafe { onetrip_is_between(host.connection) }
+        })
+        .collect();
+    let ends: Vec<usize> = (0..notice.len()).filter(|&at| between[at]).collect();
+    assert_eq!(ends, [13, 19]);
 }
 
 #[test]

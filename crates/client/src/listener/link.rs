@@ -149,7 +149,9 @@ impl Link {
                 None => self.lost("the server ended the session"),
             },
             CloseReason::Violation(violation) => self.lost(&violation.to_string()),
-            CloseReason::Host | CloseReason::Stalled | CloseReason::NoMemory => self.lost("it was closed"),
+            CloseReason::Host | CloseReason::Stalled | CloseReason::NoMemory => {
+                self.lost("it was closed")
+            }
         }
     }
 

@@ -8,7 +8,7 @@ const { brotliCompressSync, constants } = require('node:zlib')
 const { readFileSync } = require('node:fs')
 const { join, relative, resolve, sep } = require('node:path')
 const { build } = require('esbuild')
-const { CHUNKS, Crossings, chunkOf, moduleAt, source } = require('./chunks')
+const { CHUNKS, Crossings, chunkOf, isOfAll, moduleAt, source } = require('./chunks')
 
 const root = resolve(__dirname, '..')
 
@@ -180,7 +180,8 @@ function acrossFiles(chunk, crossings) {
       it.onResolve({ filter: /^\./ }, ({ path, resolveDir }) => {
         const file = relative(source, resolve(resolveDir, path))
         const module = moduleAt(file.split(sep).join('/'))
-        return chunkOf(module) === chunk ? undefined : { path: module, namespace: 'elsewhere' }
+        const isHere = chunkOf(module) === chunk || isOfAll(module)
+        return isHere ? undefined : { path: module, namespace: 'elsewhere' }
       })
       it.onLoad({ filter: /./, namespace: 'elsewhere' }, ({ path }) => ({
         contents: crossings.standIn(chunk, path),

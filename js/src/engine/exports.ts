@@ -1,3 +1,5 @@
+// Numbers are const enums, which stand where they are used: nothing is looked up, and packages have no tables of them.
+
 /** What the module exports: the functions of `crates/abi/include/onetrip.h`. Pointers and lengths are numbers. */
 export interface Exports {
   readonly memory: WebAssembly.Memory
@@ -36,6 +38,7 @@ export interface Exports {
     len: number,
     timeout: number,
   ): number
+  onetrip_postgres_classify(text: number, len: number): number
   onetrip_postgres_flush(connection: number, now: number): void
   onetrip_postgres_is_opening(connection: number): number
   onetrip_postgres_sync(connection: number, now: number, token: number): number
@@ -59,7 +62,7 @@ export interface Exports {
     len: number,
     timeout: number,
   ): number
-  onetrip_redis_look(command: number, len: number, traits: number): void
+  onetrip_redis_look(command: number, len: number, traits: number): number
   onetrip_redis_slot(key: number, len: number): number
   onetrip_redis_outcome(error: number, len: number, leaves: number): number
   onetrip_pool_new(now: number, settings: number, len: number, seed: number): number
@@ -87,102 +90,133 @@ export interface Exports {
 /** The version of the interface that this package was written against. */
 export const ABI_VERSION = 1
 
+/** Words of a completion. */
+export const RECORD = 6
+
 /** Kinds of completions. */
-export const Kind = {
-  READY: 1,
-  DATA: 2,
-  PIECE: 3,
-  END: 4,
-  RESTARTED: 5,
-  EVENT: 6,
-  FULL: 7,
-  DRAINED: 8,
-  CANCEL: 9,
-  NOT_CANCELLED: 10,
-  ASTRAY: 11,
-  CLOSED: 12,
-  FORGOTTEN: 13,
-  PASSWORD: 14,
-  POOL_OPEN: 32,
-  POOL_GRANTED: 33,
-  POOL_PLACED: 34,
-  POOL_FAILED: 35,
-  POOL_RESET: 36,
-  POOL_CLOSE: 37,
-} as const
+export const enum Kind {
+  READY = 1,
+  DATA = 2,
+  PIECE = 3,
+  END = 4,
+  RESTARTED = 5,
+  EVENT = 6,
+  FULL = 7,
+  DRAINED = 8,
+  CANCEL = 9,
+  NOT_CANCELLED = 10,
+  ASTRAY = 11,
+  CLOSED = 12,
+  FORGOTTEN = 13,
+  PASSWORD = 14,
+  POOL_OPEN = 32,
+  POOL_GRANTED = 33,
+  POOL_PLACED = 34,
+  POOL_FAILED = 35,
+  POOL_RESET = 36,
+  POOL_CLOSE = 37,
+}
 
 /** How a request ended. */
-export const End = {
-  COMPLETE: 0,
-  PROVISIONAL: 1,
-  SERVER: 2,
-  ABORTED: 3,
-  DEADLINE: 4,
-  CANCELLED: 5,
-  CLOSED: 6,
-  BEGIN: 7,
-} as const
+export const enum End {
+  COMPLETE = 0,
+  PROVISIONAL = 1,
+  SERVER = 2,
+  ABORTED = 3,
+  DEADLINE = 4,
+  CANCELLED = 5,
+  CLOSED = 6,
+  BEGIN = 7,
+}
 
-/** Why a caller got no connection. */
-export const PoolCause = { LINE_FULL: 1, DEADLINE: 2, OPEN_FAILED: 3, CLOSED: 4 } as const
+/** Why a caller got no connection. That the module failed is said on this side alone. */
+export const enum PoolCause { LINE_FULL = 1, DEADLINE = 2, OPEN_FAILED = 3, CLOSED = 4, LOST = 5 }
 
 /** In which condition a connection comes back to its pool. */
-export const Condition = { CLEAN: 0, DIRTY: 1, DIRTY_HOLDING: 2, BROKEN: 3 } as const
+export const enum Condition { CLEAN = 0, DIRTY = 1, DIRTY_HOLDING = 2, BROKEN = 3 }
 
 /** How the server asks for a password. */
-export const PasswordRequest = { CLEARTEXT: 3, MD5: 5, SASL: 10 } as const
+export const enum PasswordRequest { CLEARTEXT = 3, MD5 = 5, SASL = 10 }
 
 /** Messages that belong to no request. */
-export const Event = { NOTICE: 1, NOTIFICATION: 2, PARAMETER_STATUS: 3, PUSH: 4 } as const
+export const enum Event { NOTICE = 1, NOTIFICATION = 2, PARAMETER_STATUS = 3, PUSH = 4 }
 
-/** Why a connection ended. */
-export const Close = { HOST: 1, SERVER: 2, VIOLATION: 3, STALLED: 4, LOGIN: 5 } as const
+/** Why a connection ended. That the module failed is said on this side alone. */
+export const enum Close {
+  HOST = 1,
+  SERVER = 2,
+  VIOLATION = 3,
+  STALLED = 4,
+  LOGIN = 5,
+  NO_MEMORY = 6,
+  LOST = 7,
+}
 
 /** What a request is. */
-export const Flag = { SIMPLE: 1, BINARY: 2, MEMBER: 4, UNPREPARED: 8 } as const
+export const enum Flag { SIMPLE = 1, BINARY = 2, MEMBER = 4, UNPREPARED = 8 }
+
+/** What the text of a statement shows. */
+export const enum Trait {
+  CONTROL = 1,
+  LOCAL = 2,
+  SESSION = 4,
+  ALONE = 8,
+  COPY = 16,
+  CALL = 32,
+  SEVERAL = 64,
+  SAVEPOINT = 256,
+  COPY_IN = 1024,
+  SHAREABLE = 0x10000,
+}
 
 /** What commands of Redis are. */
-export const RedisFlag = { LEAVES: 1, CONFIRMED: 2 } as const
+export const enum RedisFlag { LEAVES = 1, CONFIRMED = 2 }
 
 /** What is known of a command of Redis, and by how many bits its place is shifted. */
-export const Traits = {
-  KNOWN: 1,
-  READONLY: 2,
-  WRITE: 4,
-  LEAVES: 8,
-  NO_MULTI: 16,
-  KEYS_KNOWN: 32,
-  DEPENDS: 64,
-  PLACE_SHIFT: 8,
-  REQUEST_SHIFT: 12,
-  RESPONSE_SHIFT: 16,
-} as const
+export const enum Traits {
+  KNOWN = 1,
+  READONLY = 2,
+  WRITE = 4,
+  LEAVES = 8,
+  NO_MULTI = 16,
+  KEYS_KNOWN = 32,
+  DEPENDS = 64,
+  PLACE_SHIFT = 8,
+  REQUEST_SHIFT = 12,
+  RESPONSE_SHIFT = 16,
+}
 
 /** Where a command of Redis may go. */
-export const Place = { SHARED: 0, OWN: 1, SESSION: 2, NOWHERE: 3 } as const
+export const enum Place { SHARED = 0, OWN = 1, SESSION = 2, NOWHERE = 3 }
 
 /** To which nodes of a cluster a command of Redis goes that has no keys. */
-export const Request = { USUAL: 0, ALL_NODES: 1, ALL_SHARDS: 2, MULTI_SHARD: 3, SPECIAL: 4 } as const
+export const enum Request { USUAL = 0, ALL_NODES = 1, ALL_SHARDS = 2, MULTI_SHARD = 3, SPECIAL = 4 }
 
 /** What is made of the replies of several nodes. */
-export const Response = {
-  USUAL: 0,
-  ONE_SUCCEEDED: 1,
-  ALL_SUCCEEDED: 2,
-  SUM: 3,
-  MIN: 4,
-  MAX: 5,
-  AND: 6,
-  OR: 7,
-  SPECIAL: 8,
-} as const
+export const enum Response {
+  USUAL = 0,
+  ONE_SUCCEEDED = 1,
+  ALL_SUCCEEDED = 2,
+  SUM = 3,
+  MIN = 4,
+  MAX = 5,
+  AND = 6,
+  OR = 7,
+  SPECIAL = 8,
+}
 
 /** How a cancel ended: no byte of it was sent, the server closed its socket, or nobody knows. */
-export const CancelEnd = { NOT_SENT: 0, CLOSED: 1, LOST: 2 } as const
-export type CancelEnd = (typeof CancelEnd)[keyof typeof CancelEnd]
+export const enum CancelEnd { NOT_SENT = 0, CLOSED = 1, LOST = 2 }
 
-/** Why a request was not taken. */
-export const Refused = { CLOSED: -1, FULL: -2, MALFORMED: -3, NAME_TAKEN: -4 } as const
+/** Why a request was not taken. That it is longer than a message can be is said on this side alone. */
+export const enum Refused {
+  CLOSED = -1,
+  FULL = -2,
+  MALFORMED = -3,
+  NAME_TAKEN = -4,
+  NO_MEMORY = -5,
+  TOO_LONG = -6,
+}
 
 /** What is known of the effect of a request that failed; the same four words in every language. */
 export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'

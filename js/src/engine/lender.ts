@@ -1,5 +1,7 @@
-import { Close, Kind, PoolCause } from './exports'
-import { memory } from './memory'
+import { timeUntil } from './clock'
+import { Close, Kind, PoolCause, RECORD, type Exports } from './exports'
+import { rethrow, safely } from './guard'
+import { memory, NO_MEMORY, type Tenant } from './memory'
 
 /** One who waits for a connection. */
 export interface Borrower {
@@ -24,17 +26,20 @@ export interface Opener {
 /** Deep enough for all but a flood, which is served in turn. */
 const DEPTH_MAX = 100
 
-/** Words of a completion. */
-const RECORD = 6
-
 /**
  * The policy of a pool in the module: which connection, when one more, who waits and who is next, what expires. It
  * knows connections by number, and looks at their work by itself.
  *
  * Whoever is served or refused is told in the next tick, or by `settle`; never in the call that asked.
  */
-export class Lender<B extends Borrower = Borrower> {
-  readonly #pool: number
+export class Lender<B extends Borrower = Borrower> implements Tenant {
+  engine: Exports = memory.engine
+  #pool = 0
+  readonly #settings: Buffer
+  /** The last number of a connection, and the last of those that were lost with the module. */
+  #last = 0
+  #base = 0
+  #isClosing = false
   readonly #opener: Opener
   readonly #borrowers = new Map<number, B>()
   readonly #walkLater = (): void => this.#walk()
@@ -54,23 +59,48 @@ export class Lender<B extends Borrower = Borrower> {
     let text = ''
     for (const [name, value] of settings) text += `${name}\0${value}\0`
     this.#opener = opener
-    const bytes = Buffer.from(text)
+    this.#settings = Buffer.from(text)
+    this.#begin()
+  }
+
+  #begin(): void {
+    const now = performance.now()
     const seed = Math.random()
+    const { length } = this.#settings
+    this.engine = memory.engine
     this.#pool =
-      bytes.length === 0
-        ? memory.engine.onetrip_pool_new(performance.now(), 0, 0, seed)
-        : memory.lend(bytes, (start) =>
-            memory.engine.onetrip_pool_new(performance.now(), start, bytes.length, seed),
+      length === 0
+        ? this.engine.onetrip_pool_new(now, 0, 0, seed)
+        : memory.lend(this.#settings, (start) =>
+            this.engine.onetrip_pool_new(now, start, length, seed),
           )
+    if (this.#pool === 0 && !memory.isLost) throw new RangeError(NO_MEMORY)
+    memory.tenants.add(this)
     // Otherwise the first connection is opened in the turn of who asks for it, and so in its context.
     if (this.#take()) this.#schedule()
+  }
+
+  /**
+   * The module failed, and its connections with it: who waits is told, and the pool goes on without them. What was opened or
+   * lent before is ignored when it comes back.
+   */
+  evicted(): void {
+    if (this.#over) return
+    const borrowers = [...this.#borrowers.values()]
+    this.#borrowers.clear()
+    this.#records.length = this.#at = 0
+    this.#base = this.#last
+    this.#armed = Infinity
+    safely(() => this.#begin())
+    if (this.#isClosing) this.close()
+    for (const borrower of borrowers) safely(() => borrower.failed(PoolCause.LOST))
   }
 
   /** Asks for a connection of one's own. `timeout` in milliseconds; infinity for no end. Returns what `giveUp` takes. */
   checkout(borrower: B, timeout: number): number {
     const token = this.#next(borrower)
     if (this.#over) return this.#tooLate(token)
-    memory.engine.onetrip_pool_checkout(this.#pool, performance.now(), token, timeout)
+    this.engine.onetrip_pool_checkout(this.#pool, performance.now(), token, timeout)
     this.#schedule()
     return token
   }
@@ -78,16 +108,21 @@ export class Lender<B extends Borrower = Borrower> {
   /** The connection on which a shared request goes at once; 0 if it has to wait. */
   place(): number {
     if (this.#over) return 0
-    const connection = memory.engine.onetrip_pool_place(this.#pool, performance.now())
+    let connection = 0
+    try {
+      connection = this.engine.onetrip_pool_place(this.#pool, performance.now())
+    } catch (error) {
+      memory.failed(error)
+    }
     this.#schedule()
-    return connection
+    return connection === 0 ? 0 : connection + this.#base
   }
 
   /** Keeps the place in line of a shared request for which `place` found nothing. */
   waitShared(borrower: B, timeout: number): number {
     const token = this.#next(borrower)
     if (this.#over) return this.#tooLate(token)
-    memory.engine.onetrip_pool_wait_shared(this.#pool, performance.now(), token, timeout)
+    this.engine.onetrip_pool_wait_shared(this.#pool, performance.now(), token, timeout)
     this.#schedule()
     return token
   }
@@ -95,7 +130,7 @@ export class Lender<B extends Borrower = Borrower> {
   /** A caller no longer waits. False if it has been served already: then it has to release what it got. */
   giveUp(token: number): boolean {
     if (this.#over) return this.#borrowers.delete(token)
-    const gone = memory.engine.onetrip_pool_give_up(this.#pool, performance.now(), token) !== 0
+    const gone = this.engine.onetrip_pool_give_up(this.#pool, performance.now(), token) !== 0
     if (gone) this.#borrowers.delete(token)
     this.#schedule()
     return gone
@@ -115,67 +150,76 @@ export class Lender<B extends Borrower = Borrower> {
 
   /** A connection comes back, in one of the `Condition`s. */
   release(connection: number, condition: number): void {
-    if (this.#over) return
-    memory.engine.onetrip_pool_release(this.#pool, performance.now(), connection, condition)
+    if (this.#over || this.#isStale(connection)) return
+    const number = connection - this.#base
+    this.engine.onetrip_pool_release(this.#pool, performance.now(), number, condition)
     this.#schedule()
   }
 
   /** A connection is open and logged in; `address` is that of its link, which is not freed before the pool has let go of it. */
   opened(connection: number, address: number): void {
     if (this.#over) return
-    memory.engine.onetrip_pool_opened(this.#pool, performance.now(), connection, address)
+    if (this.#isStale(connection)) return process.nextTick(() => this.#opener.close(connection))
+    const number = connection - this.#base
+    this.engine.onetrip_pool_opened(this.#pool, performance.now(), number, address)
     this.#schedule()
   }
 
   /** It could not be opened. `permanent`: time does not mend it, as a wrong password. */
   openFailed(connection: number, permanent: boolean): void {
-    if (this.#over) return
-    const { engine } = memory
-    engine.onetrip_pool_open_failed(this.#pool, performance.now(), connection, permanent ? 1 : 0)
+    if (this.#over || this.#isStale(connection)) return
+    const number = connection - this.#base
+    this.engine.onetrip_pool_open_failed(this.#pool, performance.now(), number, permanent ? 1 : 0)
     this.#schedule()
   }
 
   /** A connection is broken. */
   lost(connection: number): void {
-    if (this.#over) return
-    memory.engine.onetrip_pool_lost(this.#pool, performance.now(), connection)
+    if (this.#over || this.#isStale(connection)) return
+    this.engine.onetrip_pool_lost(this.#pool, performance.now(), connection - this.#base)
     this.#schedule()
   }
 
   /** Takes a connection out of use, when it has answered what it has. */
   retire(connection: number): void {
-    if (this.#over) return
-    memory.engine.onetrip_pool_retire(this.#pool, performance.now(), connection)
+    if (this.#over || this.#isStale(connection)) return
+    this.engine.onetrip_pool_retire(this.#pool, performance.now(), connection - this.#base)
     this.#schedule()
   }
 
   /** Replies have come on a connection: somebody who waits may have a place now. */
   answered(connection: number): void {
-    if (this.#over) return
-    memory.engine.onetrip_pool_answered(this.#pool, performance.now(), connection)
+    if (this.#over || this.#isStale(connection)) return
+    this.engine.onetrip_pool_answered(this.#pool, performance.now(), connection - this.#base)
     this.#schedule()
   }
 
   /** Ends the pool: who waits is refused, idle connections are closed, others when they come back. */
   close(): void {
     if (this.#over) return
-    memory.engine.onetrip_pool_close(this.#pool, performance.now())
+    this.#isClosing = true
+    this.engine.onetrip_pool_close(this.#pool, performance.now())
     this.#schedule()
   }
 
   /** Connections of any state. */
   get connections(): number {
-    return this.#over ? 0 : memory.engine.onetrip_pool_connections(this.#pool)
+    return this.#over ? 0 : this.engine.onetrip_pool_connections(this.#pool)
   }
 
   /** Connections that nobody uses. */
   get idle(): number {
-    return this.#over ? 0 : memory.engine.onetrip_pool_idle(this.#pool)
+    return this.#over ? 0 : this.engine.onetrip_pool_idle(this.#pool)
   }
 
   /** Callers that wait. */
   get waiting(): number {
     return this.#borrowers.size
+  }
+
+  /** Whether it was lost with the module. */
+  #isStale(connection: number): boolean {
+    return connection <= this.#base
   }
 
   #next(borrower: B): number {
@@ -217,7 +261,7 @@ export class Lender<B extends Borrower = Borrower> {
 
   /** False if there is nothing. */
   #take(): boolean {
-    const { engine } = memory
+    const { engine } = this
     const records = this.#records
     this.#scheduled = false
     records.length = this.#at = 0
@@ -242,11 +286,13 @@ export class Lender<B extends Borrower = Borrower> {
   }
 
   #completion(kind: number, token: number, a: number): void {
-    if (kind === Kind.POOL_OPEN) this.#opener.open(a)
-    else if (kind === Kind.POOL_RESET) this.#opener.reset(a)
-    else if (kind === Kind.POOL_CLOSE) this.#opener.close(a)
+    if (kind === Kind.POOL_FAILED) return this.#tell(kind, token, a)
+    const connection = a === 0 ? 0 : a + this.#base
+    if (kind === Kind.POOL_OPEN) this.#opener.open((this.#last = connection))
+    else if (kind === Kind.POOL_RESET) this.#opener.reset(connection)
+    else if (kind === Kind.POOL_CLOSE) this.#opener.close(connection)
     else if (kind === Kind.CLOSED) this.#opener.closed()
-    else this.#tell(kind, token, a)
+    else this.#tell(kind, token, connection)
   }
 
   #tell(kind: number, token: number, a: number): void {
@@ -257,12 +303,11 @@ export class Lender<B extends Borrower = Borrower> {
   }
 
   #arm(): void {
-    const deadline = memory.engine.onetrip_pool_deadline(this.#pool)
+    const deadline = this.engine.onetrip_pool_deadline(this.#pool)
     if (deadline < this.#armed) {
       this.#armed = deadline
       clearTimeout(this.#timer)
-      const wait = Math.min(Math.max(1, Math.ceil(deadline - performance.now())), LONGEST)
-      this.#timer = setTimeout(() => this.#tick(), wait)
+      this.#timer = setTimeout(() => this.#tick(), timeUntil(deadline))
     }
     // The process lives on for those who wait, and not for what would only be closed some time.
     if (this.#borrowers.size > 0) this.#timer?.ref()
@@ -273,7 +318,7 @@ export class Lender<B extends Borrower = Borrower> {
     if (this.#over) return
     this.#armed = Infinity
     this.#timer = undefined
-    memory.engine.onetrip_pool_time(this.#pool, performance.now())
+    this.engine.onetrip_pool_time(this.#pool, performance.now())
     this.#schedule()
   }
 
@@ -283,7 +328,8 @@ export class Lender<B extends Borrower = Borrower> {
     this.#over = true
     clearTimeout(this.#timer)
     // Its records may be walked just now.
-    process.nextTick(() => memory.engine.onetrip_pool_free(this.#pool))
+    memory.tenants.delete(this)
+    process.nextTick(() => this.engine.onetrip_pool_free(this.#pool))
   }
 
   #tooLate(token: number): number {
@@ -291,10 +337,3 @@ export class Lender<B extends Borrower = Borrower> {
     return token
   }
 }
-
-function rethrow(error: unknown): never {
-  throw error
-}
-
-/** Node takes no longer timers. One that comes too early costs a turn. */
-const LONGEST = 0x7fffffff

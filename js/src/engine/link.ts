@@ -65,37 +65,44 @@ export class Link extends Wire<Receiver> {
     parameters: readonly Parameter[],
     timeout: number,
   ): number {
-    const { engine } = memory
     const size = sizeOf(text, name, parameters)
-    // As a number of the module it would be another, and what is written would lie beside the room.
-    if (size > SIZE_MAX) return Refused.MALFORMED
-    const room = engine.onetrip_request(this.address, size) >>> 0
-    memory.refresh()
+    if (size > SIZE_MAX) return Refused.TOO_LONG
+    const room = this.roomFor(size)
+    if (room === 0) return this.noRoom
     const textLen = memory.writeText(text, room)
     const nameLen = name === '' ? 0 : memory.writeText(name, room + textLen)
     const end = writeParameters(parameters, room + textLen + nameLen)
     if (!this.isScheduled) this.time()
     const token = this.tokenOf(receiver)
-    const place = engine.onetrip_postgres_submit(
-      this.address,
-      this.now,
-      token,
-      flags,
-      textLen,
-      nameLen,
-      end - room,
-      timeout,
-    )
+    let place: number = Refused.CLOSED
+    try {
+      place = this.engine.onetrip_postgres_submit(
+        this.address,
+        this.now,
+        token,
+        flags,
+        textLen,
+        nameLen,
+        end - room,
+        timeout,
+      )
+    } catch (error) {
+      memory.failed(error)
+    }
     if (place < 0) this.release(token)
     this.schedule()
     this.grew(end - room + FRAMES)
     return place
   }
 
+  protected override closed(why: number): void {
+    this.#owner.closed(why, 0, 0)
+  }
+
   /** Ends a segment of members; or, where a transaction `isOpening`, tells whether it has begun. */
   sync(receiver: Receiver): number {
     const token = this.tokenOf(receiver)
-    const place = memory.engine.onetrip_postgres_sync(this.address, this.time(), token)
+    const place = this.engine.onetrip_postgres_sync(this.address, this.time(), token)
     if (place < 0) this.release(token)
     this.schedule()
     return place
@@ -108,7 +115,7 @@ export class Link extends Wire<Receiver> {
     const now = this.time()
     const given = password === undefined ? 0 : 1
     memory.lend(bytes, (start) => {
-      memory.engine.onetrip_postgres_password(this.address, now, given, start, bytes.length)
+      this.engine.onetrip_postgres_password(this.address, now, given, start, bytes.length)
       memory.refresh()
       // It is not to lie about longer than it has to.
       memory.bytes.fill(0, start, start + bytes.length)
@@ -126,12 +133,12 @@ export class Link extends Wire<Receiver> {
 
   /** Whether a BEGIN is held, unanswered or refused, and its transaction goes on. */
   get isOpening(): boolean {
-    return memory.engine.onetrip_postgres_is_opening(this.address) !== 0
+    return this.engine.onetrip_postgres_is_opening(this.address) !== 0
   }
 
   /** Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. */
   flushBegin(): void {
-    memory.engine.onetrip_postgres_flush(this.address, this.time())
+    this.engine.onetrip_postgres_flush(this.address, this.time())
     this.schedule()
   }
 
@@ -142,7 +149,7 @@ export class Link extends Wire<Receiver> {
 
   /** Whether what came ends with the end of a message. */
   get isBetween(): boolean {
-    return this.isFree || memory.engine.onetrip_is_between(this.address) !== 0
+    return this.isFree || this.engine.onetrip_is_between(this.address) !== 0
   }
 
   /**
@@ -153,7 +160,7 @@ export class Link extends Wire<Receiver> {
   lend(receiver: Receiver): number {
     const place = this.sync(receiver)
     if (place !== 0) return place
-    const { engine } = memory
+    const { engine } = this
     engine.onetrip_written(this.address, this.now, engine.onetrip_transmit_len(this.address))
     return place
   }
@@ -165,14 +172,14 @@ export class Link extends Wire<Receiver> {
   wantCancel(receiver: Receiver): void {
     const token = this.receivers.indexOf(receiver)
     if (this.isFree || token < 0) return
-    memory.engine.onetrip_want_cancel(this.address, this.time(), token)
+    this.engine.onetrip_want_cancel(this.address, this.time(), token)
     this.schedule()
   }
 
   /** What to send on the socket of a cancel, once that is open; undefined if it is not to be sent after all. */
   beginCancel(): Buffer | undefined {
     if (this.isFree) return undefined
-    const start = memory.engine.onetrip_begin_cancel(this.address, this.time()) >>> 0
+    const start = this.engine.onetrip_begin_cancel(this.address, this.time()) >>> 0
     memory.refresh()
     this.schedule()
     if (start === 0) return undefined
@@ -182,13 +189,13 @@ export class Link extends Wire<Receiver> {
   /** What became of a cancel that `Owner.cancel` asked for. */
   cancelEnded(end: CancelEnd): void {
     if (this.isFree) return
-    memory.engine.onetrip_cancel_ended(this.address, this.time(), end)
+    this.engine.onetrip_cancel_ended(this.address, this.time(), end)
     this.schedule()
   }
 
   /** `I`, `T` or `E`, as the server told last. */
   get status(): string {
-    return String.fromCharCode(memory.engine.onetrip_postgres_status(this.address))
+    return String.fromCharCode(this.engine.onetrip_postgres_status(this.address))
   }
 
   protected override completion(at: number): void {

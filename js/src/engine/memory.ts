@@ -1,6 +1,14 @@
-import { ABI_VERSION, type Exports } from './exports'
+import { ABI_VERSION, Close, type Exports } from './exports'
+import { guarded, isFailure, lifeless, safely } from './guard'
 import { moduleBytes } from './module'
 import { textReader } from './text'
+
+/** Who has something in the module, and loses it when the module fails. */
+export interface Tenant {
+  engine: Exports
+  /** What it had is gone. It is told when nothing else runs, and a fresh instance of the module is there. */
+  evicted(): void
+}
 
 /**
  * The module and views of its memory. There is one for the whole process: connections have nothing
@@ -12,6 +20,9 @@ import { textReader } from './text'
  * Memory grows, and then all views are views of nothing. So they are looked up here after each call
  * that may allocate, and never kept. What returns an address returns it with a sign: beyond 2 GiB
  * it is one only behind `>>> 0`.
+ *
+ * Once a function of it has failed, nothing that it holds can be trusted. From then on none does
+ * anything, in the next tick all tenants are told, and those who come later have a fresh instance.
  */
 class Memory {
   /** The memory, for texts. */
@@ -21,13 +32,52 @@ class Memory {
   /** The same, for records. */
   words = new Uint32Array(0)
 
+  /** Who has something in it. */
+  readonly tenants = new Set<Tenant>()
+  /** It has failed, and tenants have not been told. */
+  isLost = false
+  #module: WebAssembly.Module | undefined
+
   /** The functions of the module. */
   get engine(): Exports {
-    const engine = instantiate()
-    // From here on a property like others, which costs nothing to read.
-    Object.defineProperty(this, 'engine', { value: engine, enumerable: true })
+    return this.#begin()
+  }
+
+  /** From here on they are a property like others, which costs nothing to read. */
+  #begin(): Exports {
+    this.#module ??= compile()
+    const { exports } = new WebAssembly.Instance(this.#module, {})
+    this.#set(guarded(exports, (error) => this.failed(error)))
+    checkVersion(this.engine)
     this.refresh()
-    return engine
+    return this.engine
+  }
+
+  #set(value: Exports): void {
+    const how = { value, enumerable: true, configurable: true, writable: true }
+    Object.defineProperty(this, 'engine', how)
+  }
+
+  /** A function of the module has thrown this. What is no failure of the module is thrown again. */
+  failed(error: unknown): void {
+    if (!isFailure(error)) throw error
+    if (this.isLost) return
+    process.nextTick(() => this.#evict())
+    this.isLost = true
+    const engine = lifeless(this.engine)
+    this.#set(engine)
+    for (const tenant of this.tenants) tenant.engine = engine
+  }
+
+  #evict(): void {
+    const tenants = [...this.tenants]
+    this.tenants.clear()
+    this.isLost = false
+    try {
+      this.#begin()
+    } finally {
+      for (const tenant of tenants) safely(() => tenant.evicted())
+    }
   }
 
   /** Sees that the views are of the memory as it is. */
@@ -42,6 +92,7 @@ class Memory {
   /** Bytes of the module that hold these, for the time of a call. */
   lend<T>(bytes: Uint8Array, use: (start: number) => T): T {
     const start = this.engine.onetrip_alloc(bytes.length) >>> 0
+    if (start === 0 && bytes.length > 0 && !this.isLost) throw new RangeError(NO_MEMORY)
     this.refresh()
     this.bytes.set(bytes, start)
     try {
@@ -110,15 +161,31 @@ export const readText = textReader((_bytes, start, length) =>
   memory.buffer.utf8Slice(start, start + length),
 )
 
-function instantiate(): Exports {
+/** Why a connection ended, where no message of the server says it. */
+export function reason(why: number, start: number, end: number): string {
+  if (end > start) return memory.text(start, end)
+  if (why === Close.STALLED) return 'the server took no bytes for too long'
+  return why === Close.LOST ? ENGINE_LOST : NO_MEMORY
+}
+
+/** What is said where the module has no memory for something. */
+export const NO_MEMORY =
+  'there is no memory for it: the engine has 4 GiB for all connections of this process'
+
+/** What is said of what the module took along when it failed. */
+export const ENGINE_LOST =
+  'the engine of this process failed, and all its connections were lost; new ones can be opened'
+
+function compile(): WebAssembly.Module {
   if (typeof WebAssembly === 'undefined') {
     throw new Error('onetrip needs WebAssembly, which this process was started without (--jitless)')
   }
-  const module = new WebAssembly.Module(moduleBytes())
-  const engine = new WebAssembly.Instance(module, {}).exports as unknown as Exports
+  return new WebAssembly.Module(moduleBytes())
+}
+
+function checkVersion(engine: Exports): void {
   const version = engine.onetrip_abi_version()
   if (version !== ABI_VERSION) {
     throw new Error(`The module has version ${version} of the interface instead of ${ABI_VERSION}`)
   }
-  return engine
 }

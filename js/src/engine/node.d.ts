@@ -10,11 +10,13 @@ declare namespace WebAssembly {
   class Module {
     constructor(bytes: Uint8Array)
   }
+  class RuntimeError extends Error {}
   class Instance {
     constructor(module: Module, imports: object)
     readonly exports: object
   }
   interface Memory {
     readonly buffer: ArrayBuffer
+    grow(pages: number): number
   }
 }

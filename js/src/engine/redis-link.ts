@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 
-import { Event, Kind } from './exports'
+import { Event, Kind, Refused } from './exports'
 import { memory } from './memory'
 import { Wire } from './wire'
 
@@ -48,12 +48,15 @@ export class RedisLink extends Wire<RedisReceiver> {
 
   /**
    * Room for so many bytes of requests. It stays where it is until it is submitted or asked for
-   * again.
+   * again. 0 if there is no memory for it.
    */
   room(len: number): number {
-    const room = memory.engine.onetrip_request(this.address, len) >>> 0
-    memory.refresh()
-    return room
+    // As a number of the module it would be another.
+    return len > LENGTH_MAX ? 0 : this.roomFor(len)
+  }
+
+  protected override closed(why: number): void {
+    this.#owner.closed(why, false, 0, 0)
   }
 
   /**
@@ -70,16 +73,21 @@ export class RedisLink extends Wire<RedisReceiver> {
     timeout: number,
   ): number {
     const token = this.tokenOf(receiver)
-    const place = memory.engine.onetrip_redis_submit(
-      this.address,
-      this.time(),
-      token,
-      flags,
-      replies,
-      textLen,
-      len,
-      timeout,
-    )
+    let place: number = Refused.CLOSED
+    try {
+      place = this.engine.onetrip_redis_submit(
+        this.address,
+        this.time(),
+        token,
+        flags,
+        replies,
+        textLen,
+        len,
+        timeout,
+      )
+    } catch (error) {
+      memory.failed(error)
+    }
     if (place < 0) this.release(token)
     this.schedule()
     return place
@@ -131,3 +139,6 @@ export class RedisLink extends Wire<RedisReceiver> {
     else if (kind === Kind.CLOSED) owner.closed(a, b !== 0, start, end)
   }
 }
+
+/** Lengths of the module have 32 bits. */
+const LENGTH_MAX = 0xffff_ffff

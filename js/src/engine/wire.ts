@@ -1,12 +1,17 @@
 import type { Duplex } from 'node:stream'
 
-import { memory } from './memory'
+import { clock, timeUntil } from './clock'
+import { Close, End, RECORD, Refused, type Exports } from './exports'
+import { lifeless, rethrow, safely } from './guard'
+import { memory, type Tenant } from './memory'
 
-/** Words of a completion. */
-const RECORD = 6
+/** Who waits for a reply is told how it ended. */
+interface Ending {
+  ended(how: number, outcome: number, start: number, end: number): void
+}
 
-/** The time that all deadlines are in: milliseconds since the process began. */
-const clock = (): number => performance.now()
+/** What was on its way when the module failed: the number of `Unknown`. */
+const UNKNOWN = 4
 
 /**
  * One connection of the engine on a socket of Node's: bytes in, bytes out, who waits under which token, and when the
@@ -15,7 +20,9 @@ const clock = (): number => performance.now()
  * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write; if it is
  * much, in some.
  */
-export abstract class Wire<Receiver> {
+export abstract class Wire<Receiver extends Ending> implements Tenant {
+  /** The functions of the module in which it lies. */
+  engine: Exports = memory.engine
   /** Where the connection lies in the module, for a pool. */
   readonly address: number
   /** Who waits, by token. The first is nobody's. */
@@ -30,6 +37,8 @@ export abstract class Wire<Receiver> {
   #isBlocked = false
   /** Bytes that were submitted since the last write, or more: texts of statements that the server knows are not sent. */
   #grown = 0
+  /** The index of the first word of the records that were taken. */
+  #first = 0
   #timer: NodeJS.Timeout | undefined
   #armed = Infinity
 
@@ -43,14 +52,41 @@ export abstract class Wire<Receiver> {
     for (const [name, value] of settings) text += `${name}\0${value}\0`
     this.#socket = socket
     const bytes = Buffer.from(text)
-    const { now } = this
-    this.address =
-      bytes.length === 0 ? make(now, 0, 0) : memory.lend(bytes, (start) => make(now, start, bytes.length))
+    this.address = placed(() =>
+      bytes.length === 0
+        ? make(this.now, 0, 0)
+        : memory.lend(bytes, (start) => make(this.now, start, bytes.length)),
+    )
+    if (this.address === 0) this.#homeless()
+    memory.tenants.add(this)
     socket.on('drain', () => {
       this.#isBlocked = false
       this.#write()
     })
     this.schedule()
+  }
+
+  /** There is no place for it in the module. */
+  #homeless(): void {
+    const why = memory.isLost ? Close.LOST : Close.NO_MEMORY
+    this.engine = lifeless(this.engine)
+    process.nextTick(() => this.#end(why))
+  }
+
+  /** The connection ended for a reason of this side. */
+  protected abstract closed(why: number): void
+
+  evicted(): void {
+    this.#end(Close.LOST)
+  }
+
+  #end(why: number): void {
+    if (this.isFree) return
+    this.free()
+    safely(() => this.closed(why))
+    for (const receiver of this.receivers.splice(1)) {
+      if (receiver) safely(() => receiver.ended(End.CLOSED, UNKNOWN, 0, 0))
+    }
   }
 
   /** What happened: the record whose first word is at this index of the memory's words. */
@@ -77,14 +113,37 @@ export abstract class Wire<Receiver> {
     return this.now
   }
 
+  /** Room for so many bytes of requests, which stays where it is until it is asked for again; 0 if there is none. */
+  protected roomFor(len: number): number {
+    try {
+      const room = this.engine.onetrip_request(this.address, len) >>> 0
+      memory.refresh()
+      return room
+    } catch (error) {
+      memory.failed(error)
+      return 0
+    }
+  }
+
+  /** Why there is no room for a request. */
+  protected get noRoom(): number {
+    return this.isFree || memory.isLost ? Refused.CLOSED : Refused.NO_MEMORY
+  }
+
   /** Hands bytes of the peer over, and tells what came of them. */
   protected take(chunk: Uint8Array): void {
-    const { engine } = memory
+    const { engine } = this
     const now = this.time()
-    const room = engine.onetrip_input(this.address, chunk.length) >>> 0
-    memory.refresh()
-    memory.bytes.set(chunk, room)
-    engine.onetrip_received(this.address, now, chunk.length)
+    try {
+      const room = engine.onetrip_input(this.address, chunk.length) >>> 0
+      if (room !== 0) {
+        memory.refresh()
+        memory.bytes.set(chunk, room)
+        engine.onetrip_received(this.address, now, chunk.length)
+      }
+    } catch (error) {
+      memory.failed(error)
+    }
     this.walk()
   }
 
@@ -94,14 +153,18 @@ export abstract class Wire<Receiver> {
    */
   protected settle(): void {
     if (this.isScheduled || this.isFree) return
-    if (this.hasUnsent) this.schedule()
-    else this.#arm()
+    try {
+      if (this.hasUnsent) this.schedule()
+      else this.#arm()
+    } catch (error) {
+      memory.failed(error)
+    }
   }
 
   /** The peer has gone. */
   peerClosed(): void {
     if (this.isFree) return
-    memory.engine.onetrip_peer_closed(this.address)
+    this.engine.onetrip_peer_closed(this.address)
     this.walk()
   }
 
@@ -109,14 +172,14 @@ export abstract class Wire<Receiver> {
   terminate(): void {
     if (this.isFree) return
     this.leaving()
-    memory.engine.onetrip_terminate(this.address, this.time())
+    this.engine.onetrip_terminate(this.address, this.time())
     this.schedule()
   }
 
   /** Takes a request back that still waits in its place. */
   takeBack(place: number): boolean {
     if (this.isFree) return false
-    const done = memory.engine.onetrip_cancel(this.address, this.time(), place) !== 0
+    const done = this.engine.onetrip_cancel(this.address, this.time(), place) !== 0
     this.schedule()
     return done
   }
@@ -124,17 +187,17 @@ export abstract class Wire<Receiver> {
   /** Requests that were sent and not answered. */
   get inFlight(): number {
     // A cancel may outlive its connection.
-    return this.isFree ? 0 : memory.engine.onetrip_in_flight(this.address)
+    return this.isFree ? 0 : this.engine.onetrip_in_flight(this.address)
   }
 
   /** Requests that wait for the window. */
   get queued(): number {
-    return this.isFree ? 0 : memory.engine.onetrip_queued(this.address)
+    return this.isFree ? 0 : this.engine.onetrip_queued(this.address)
   }
 
   /** Whether bytes wait to be written. */
   protected get hasUnsent(): boolean {
-    return memory.engine.onetrip_transmit_len(this.address) > 0
+    return this.engine.onetrip_transmit_len(this.address) > 0
   }
 
   /** Has what is unsent written when the current turn and all that it resolved has run. */
@@ -149,29 +212,38 @@ export abstract class Wire<Receiver> {
     if (this.isFree) return
     this.isFree = true
     clearTimeout(this.#timer)
-    memory.engine.onetrip_connection_free(this.address)
+    memory.tenants.delete(this)
+    this.engine.onetrip_connection_free(this.address)
   }
 
   #write(): void {
     if (this.isFree) return
     this.leaving()
     this.isScheduled = false
-    this.#transmit()
-    this.walk()
-    this.#arm()
+    try {
+      this.#transmit()
+      this.walk()
+      this.#arm()
+    } catch (error) {
+      memory.failed(error)
+    }
   }
 
   /** At most so many bytes more are to be written. A turn that submits much has the server begin before it ends. */
   protected grew(bytes: number): void {
     this.#grown += bytes
     if (this.#grown < EARLY) return
-    this.#grown = memory.engine.onetrip_transmit_len(this.address)
-    if (this.#grown >= EARLY) this.#transmit()
+    try {
+      this.#grown = this.engine.onetrip_transmit_len(this.address)
+      if (this.#grown >= EARLY) this.#transmit()
+    } catch (error) {
+      memory.failed(error)
+    }
   }
 
   #transmit(): void {
     this.#grown = 0
-    const { engine } = memory
+    const { engine } = this
     const len = this.#isBlocked ? 0 : engine.onetrip_transmit_len(this.address)
     if (len === 0 || !this.#socket.writable) return
     const start = engine.onetrip_transmit(this.address) >>> 0
@@ -187,31 +259,42 @@ export abstract class Wire<Receiver> {
    * costs more.
    */
   #arm(): void {
-    const deadline = memory.engine.onetrip_deadline(this.address)
-    if (deadline >= this.#armed) return
+    const deadline = this.engine.onetrip_deadline(this.address)
+    if (deadline >= this.#armed || this.isFree) return
     this.#armed = deadline
     clearTimeout(this.#timer)
-    const wait = Math.min(Math.max(1, Math.ceil(deadline - clock())), LONGEST)
-    this.#timer = setTimeout(() => this.#tick(), wait)
+    this.#timer = setTimeout(() => this.#tick(), timeUntil(deadline))
     this.#timer.unref()
   }
 
   #tick(): void {
     this.#armed = Infinity
-    memory.engine.onetrip_time(this.address, this.time())
+    this.engine.onetrip_time(this.address, this.time())
     this.walk()
     this.schedule()
   }
 
+  /** Takes the records of what happened, and says how many. */
+  #take(): number {
+    const { engine } = this
+    try {
+      const count = engine.onetrip_take(this.address)
+      if (count > 0) this.#first = engine.onetrip_completions(this.address) >>> 2
+      return count
+    } catch (error) {
+      memory.failed(error)
+      return 0
+    }
+  }
+
   /** Tells all that happened. */
   protected walk(): void {
-    const { engine } = memory
     for (;;) {
       if (this.isFree) return
-      const count = engine.onetrip_take(this.address)
+      const count = this.#take()
       if (count === 0) return
       memory.refresh()
-      const first = engine.onetrip_completions(this.address) >>> 2
+      const first = this.#first
       for (let i = 0; i < count; i++) {
         try {
           this.completion(first + i * RECORD)
@@ -224,12 +307,15 @@ export abstract class Wire<Receiver> {
   }
 }
 
-function rethrow(error: unknown): never {
-  throw error
+/** Where a connection lies; 0 if there is no memory for it. */
+function placed(make: () => number): number {
+  try {
+    return make()
+  } catch (error) {
+    if (error instanceof RangeError) return 0
+    throw error
+  }
 }
 
 /** PostgreSQL reads so many bytes at a time (`PQ_RECV_BUFFER_SIZE` in its pqcomm.c). */
 const EARLY = 8192
-
-/** Node takes no longer timers. One that comes too early costs a turn. */
-const LONGEST = 0x7fffffff

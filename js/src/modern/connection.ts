@@ -1,6 +1,6 @@
 import { Close, End } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
-import { memory } from '../engine/memory'
+import { reason } from '../engine/memory'
 import { Cancel } from '../pg/cancel'
 import { ColumnsCache } from '../pg/columns'
 import type { Connection as Transport } from '../pg/connect'
@@ -327,13 +327,18 @@ export class Connection implements Owner, Reached {
       return
     }
     if (why === Close.SERVER) this.why = closedBy(serverError(start, end, 'Unknown'), this.#isReady)
-    else if (why === Close.LOGIN)
-      this.why = new PostgresError('login', 'NotSent', memory.text(start, end))
-    else if (why === Close.STALLED) this.why = lost('the server took no bytes for too long')
-    else this.why = new PostgresError('violation', 'Unknown', memory.text(start, end))
+    else this.why = endedBy(why, reason(why, start, end))
     if (this.#isReady) this.#tell(false)
     this.#transport?.stream.destroy()
   }
+}
+
+/** What the engine or this side says of the end of a connection. */
+function endedBy(why: number, text: string): PostgresError {
+  if (why === Close.LOGIN) return new PostgresError('login', 'NotSent', text)
+  if (why === Close.VIOLATION) return new PostgresError('violation', 'Unknown', text)
+  if (why === Close.NO_MEMORY) return new PostgresError('no_memory', 'Unknown', text)
+  return lost(text)
 }
 
 const IDLE = 0x49

@@ -1,7 +1,7 @@
 // Why requests fail: what the server says, or the engine.
 
 import { End, Refused, type Outcome } from '../engine/exports'
-import { memory } from '../engine/memory'
+import { memory, NO_MEMORY } from '../engine/memory'
 import { databaseError } from '../pg/report'
 import { FIELDS, misuse, PostgresError } from './error'
 
@@ -26,6 +26,9 @@ export function refused(place: number): PostgresError {
     return misuse('queue_full', 'too many statements wait on this connection')
   if (place === Refused.CLOSED)
     return misuse('connection_lost', 'the connection was gone before the statement was sent')
+  if (place === Refused.NO_MEMORY) return misuse('no_memory', NO_MEMORY)
+  if (place === Refused.TOO_LONG)
+    return misuse('unencodable', 'the statement has more than 1 GiB, and PostgreSQL takes no more')
   return misuse('unencodable', 'the statement has a zero byte in its text, or is too large')
 }
 

@@ -1,5 +1,6 @@
 import { Condition, PoolCause, type Outcome } from '../engine/exports'
 import { Lender, type Borrower, type Opener } from '../engine/lender'
+import { ENGINE_LOST } from '../engine/memory'
 import type { Settings } from './config'
 import { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
@@ -167,6 +168,7 @@ export class Pool implements Opener, Host, Scope {
 
   #noConnection(cause: number): PostgresError {
     if (cause === PoolCause.CLOSED) return closed()
+    if (cause === PoolCause.LOST) return misuse('connection_lost', ENGINE_LOST)
     if (cause === PoolCause.LINE_FULL)
       return misuse('waiting_full', 'too many callers wait for a connection')
     const last = this.#lastError

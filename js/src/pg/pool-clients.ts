@@ -1,5 +1,6 @@
 import { Condition, PoolCause } from '../engine/exports'
 import { Lender, type Borrower, type Opener } from '../engine/lender'
+import { ENGINE_LOST } from '../engine/memory'
 import { pipeliningOf } from './pipeline'
 import type { Pool } from './pool'
 import { AFTER_END, clientsMax, type PoolClient } from './pool-config'
@@ -255,6 +256,7 @@ const WAITED_TOO_LONG = 'timeout exceeded when trying to connect'
 const REFUSALS: { readonly [cause: number]: string } = {
   [PoolCause.CLOSED]: AFTER_END,
   [PoolCause.LINE_FULL]: 'Too many callers wait for a client',
+  [PoolCause.LOST]: ENGINE_LOST,
 }
 
 /** Queries before one on its connection that make it worth to connect another. */

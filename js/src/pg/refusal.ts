@@ -1,4 +1,5 @@
 import { Refused } from '../engine/exports'
+import { NO_MEMORY } from '../engine/memory'
 import type { Life } from './life'
 import type { Request } from './request'
 
@@ -7,6 +8,8 @@ export function refusal(client: Life, why: number, name: string): Error {
   if (why === Refused.NAME_TAKEN) return nameTaken(name)
   if (why === Refused.FULL) return new Error('Too many queries wait on this client')
   if (why === Refused.CLOSED) return client._notQueryable()
+  if (why === Refused.NO_MEMORY) return new Error(`A query is too large: ${NO_MEMORY}`)
+  if (why === Refused.TOO_LONG) return new Error('A query is too large: it has more than 1 GiB')
   return new Error('A query has a zero byte in its text or name, or is too large')
 }
 

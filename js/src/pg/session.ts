@@ -1,6 +1,6 @@
 import { Close, Refused } from '../engine/exports'
 import { Link, type Owner, type Parameter } from '../engine/link'
-import { memory } from '../engine/memory'
+import { reason } from '../engine/memory'
 import { Opening } from './begin'
 import { channelBinding } from './binding'
 import { Cancel } from './cancel'
@@ -319,7 +319,9 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
         this.#isParting = true
       }
     } else {
-      this.#why = new Error(why === Close.STALLED ? STALLED : pgText(memory.text(start, end)))
+      const text = reason(why, start, end)
+      const isTold = why === Close.LOGIN || why === Close.VIOLATION
+      this.#why = new Error(isTold ? pgText(text) : `Connection terminated: ${text}`)
       client._handleErrorEvent(this.#why)
     }
     // The server says no more, and is not waited for.
@@ -335,5 +337,3 @@ const STATUS: { readonly [code: number]: string } = { 0x49: 'I', 0x54: 'T', 0x45
 
 /** Bytes of a login that are kept until it is over. */
 const GREETING_MAX = 64 << 10
-
-const STALLED = 'Connection terminated: the server took no bytes for too long'

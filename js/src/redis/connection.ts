@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net'
 
 import type { Outcome } from '../engine/exports'
-import { memory } from '../engine/memory'
+import { reason } from '../engine/memory'
 import { RedisLink, type RedisOwner } from '../engine/redis-link'
 import type { Mourner } from './batch'
 import type { Call } from './call'
@@ -182,7 +182,7 @@ export class Connection implements RedisOwner, Mourner {
   closed(why: number, isFinal: boolean, start: number, end: number): void {
     this.#shut()
     this.#permanent = isFinal
-    this.reason ??= endOf(this.server, why, isFinal, end > start ? memory.text(start, end) : '')
+    this.reason ??= endOf(this.server, why, isFinal, reason(why, start, end))
     // The ends of what was on its way come first.
     setImmediate(() => this.#gone())
     this.#socket?.end()

@@ -1,6 +1,7 @@
 import { Close } from '../engine/exports'
+import { memory, reason } from '../engine/memory'
 import type { Server } from './config'
-import { fromText, RedisError } from './error'
+import { fromText, misuse, RedisError } from './error'
 import { nameOf } from './open'
 
 /** Why a connection ended, by what the engine says of it; undefined where only the socket knows. */
@@ -21,10 +22,14 @@ export function endOf(
   if (why === Close.VIOLATION) {
     return new RedisError(`${name} broke the protocol: ${text}`, 'protocol_violation', 'Unknown')
   }
-  if (why === Close.STALLED) {
-    return new RedisError(`${name} took no bytes for too long`, 'stalled', 'Unknown')
-  }
-  return undefined
+  const code = CODES[why]
+  return code === undefined ? undefined : new RedisError(`${name}: ${text}`, code, 'Unknown')
+}
+
+const CODES: { readonly [why: number]: string } = {
+  [Close.STALLED]: 'stalled',
+  [Close.NO_MEMORY]: 'no_memory',
+  [Close.LOST]: 'connection_ended',
 }
 
 /** The error of a call on what this program has closed. */
@@ -46,4 +51,11 @@ export function silent(server: Server): RedisError {
     'connect_timeout',
     'NotSent',
   )
+}
+
+/** The module has no memory for a command, or has just failed. */
+export function noMemory(command: string): RedisError {
+  const { isLost } = memory
+  const why = reason(isLost ? Close.LOST : Close.NO_MEMORY, 0, 0)
+  return misuse(isLost ? 'connection_ended' : 'no_memory', `${command} was not sent: ${why}`, command)
 }

@@ -5,6 +5,7 @@ import { Atomic } from './atomic'
 import { Batch, type Mourner } from './batch'
 import { Call, Confirmation } from './call'
 import { sizeOf, Words, write } from './encode'
+import { noMemory } from './ends'
 import type { RedisError } from './error'
 import { specOf } from './spec'
 
@@ -86,11 +87,17 @@ export class Outbox {
     if (batch !== undefined && fits && sameDeadline(batch.calls[0], call)) return batch
     if (batch !== undefined && !this.#flushed()) return undefined
     const room = Math.max(size, BATCH_BYTES)
-    this.#start = this.#at = this.#link.room(room)
+    this.#start = this.#at = this.#room(room, call)
     this.#limit = this.#start + room
     batch = this.#batch = new Batch(this.#mourner)
     this.#link.schedule()
     return batch
+  }
+
+  #room(size: number, call: Call): number {
+    const room = this.#link.room(size)
+    if (room === 0) throw noMemory(call.spec.name)
+    return room
   }
 
   /** Submits what was written, before anything else is. Whether more may be sent. */
@@ -110,13 +117,14 @@ export class Outbox {
     const place = this.#link.submit(batch, 0, calls.length, 0, len, timeLeft(first))
     if (place >= 0) return
     this.#refused(place, calls.length)
-    this.#returned(calls)
+    if (place !== Refused.NO_MEMORY) return this.#returned(calls)
+    for (const call of calls) call.fail(noMemory(call.spec.name), 'NotSent')
   }
 
   #refused(why: number, replies: number): void {
     this.unanswered -= replies
     if (why === Refused.FULL) this.isFull = true
-    else this.isOpen = false
+    else if (why !== Refused.NO_MEMORY) this.isOpen = false
   }
 
   // --- what has a request of its own ---
@@ -125,14 +133,14 @@ export class Outbox {
   #sendAlone(call: Call): boolean {
     if (!this.#flushed()) return false
     const { words } = call.spec
-    const room = this.#link.room(call.size())
+    const room = this.#room(call.size(), call)
     const end = write(room, words, call.args)
     return this.#submit(call, call.leaves ? RedisFlag.LEAVES : 0, 0, 0, end - room)
   }
 
   #sendConfirmed(call: Confirmation): boolean {
     if (!this.#flushed()) return false
-    const room = this.#link.room(call.size())
+    const room = this.#room(call.size(), call)
     const end = write(room, call.spec.words, call.args)
     return this.#submit(call, RedisFlag.CONFIRMED, call.replies, 0, end - room)
   }
@@ -145,7 +153,7 @@ export class Outbox {
     const { script } = call
     if (script === undefined || !this.#flushed()) return false
     call.leaves = true
-    const room = this.#link.room(2 * call.size())
+    const room = this.#room(2 * call.size(), call)
     if (this.#scripts.has(script.sha)) {
       const textLen = memory.writeText(script.text, room)
       const end = write(room + textLen, EVALSHA, [script.sha, ...call.args])
@@ -166,7 +174,7 @@ export class Outbox {
   /** A list that runs as a whole: all of it leaves, or nothing. */
   #sendAtomic(call: Atomic): boolean {
     if (!this.#flushed()) return false
-    const room = this.#link.room(call.size())
+    const room = this.#room(call.size(), call)
     const end = call.write(room, (sha) => this.#scripts.has(sha))
     return this.#submit(call, 0, call.replies, 0, end - room)
   }
@@ -176,7 +184,7 @@ export class Outbox {
    */
   #sendAsking(call: Call): boolean {
     if (!this.#flushed()) return false
-    const room = this.#link.room(call.size() + 64)
+    const room = this.#room(call.size() + 64, call)
     let end = write(room, ASKING, [])
     if (call instanceof Atomic) end = call.write(end, () => false)
     else if (call.script !== undefined) end = write(end, EVAL, [call.script.text, ...call.args])
@@ -204,6 +212,7 @@ export class Outbox {
     const place = this.#link.submit(batch, flags, replies, textLen, len, timeLeft(call))
     if (place < 0) {
       this.#refused(place, length)
+      if (place === Refused.NO_MEMORY) throw noMemory(call.spec.name)
       return false
     }
     call.takeBack = place > 0 ? () => this.#link.takeBack(place) : undefined

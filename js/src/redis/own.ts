@@ -1,5 +1,6 @@
 import { Condition, PoolCause } from '../engine/exports'
 import { Lender } from '../engine/lender'
+import { ENGINE_LOST } from '../engine/memory'
 import type { Config, Server } from './config'
 import { Connection, type Seat } from './connection'
 import { closedError } from './line'
@@ -144,6 +145,7 @@ export class Own {
   #failure(cause: number): RedisError {
     if (cause === PoolCause.OPEN_FAILED && this.#lastError !== undefined) return this.#lastError
     if (cause === PoolCause.CLOSED) return this.#why ?? closedError()
+    if (cause === PoolCause.LOST) return misuse('connection_ended', ENGINE_LOST)
     if (cause === PoolCause.LINE_FULL)
       return misuse('queue_full', 'too many callers wait for a connection')
     const message = `no connection was free in time: ${this.#config.connectionsMax} are lent (connectionsMax)`

@@ -1,6 +1,7 @@
 import { Place, Traits } from '../engine/exports'
 import { memory } from '../engine/memory'
 import { type Argument, sizeOf, Words, write } from './encode'
+import { noMemory } from './ends'
 
 /** What is known of a command before it is sent: the table of the engine says so. */
 export interface Known {
@@ -25,9 +26,6 @@ export interface Known {
  */
 const WORDS = 7
 
-/** Where it lies for the time of a call. */
-let traits = 0
-
 /** A command by its name, in capitals; a subcommand stands behind a space. */
 export class Spec implements Known {
   readonly name: string
@@ -44,7 +42,7 @@ export class Spec implements Known {
   constructor(name: string) {
     this.name = name
     this.words = new Words(name)
-    const { bits, known } = look(this.words, [], name)
+    const { traits, known } = look(this.words, [], name)
     this.readonly = known.readonly
     this.leaves = known.leaves
     this.place = known.place
@@ -52,7 +50,7 @@ export class Spec implements Known {
     this.keysKnown = known.keysKnown
     this.request = known.request
     this.response = known.response
-    this.#depends = (bits & Traits.DEPENDS) !== 0
+    this.#depends = ((traits[0] as number) & Traits.DEPENDS) !== 0
   }
 
   /** The same with its arguments, where those matter. */
@@ -62,9 +60,7 @@ export class Spec implements Known {
 
   /** Where its keys lie; undefined where it has none. */
   keys(args: readonly Argument[]): Keys | undefined {
-    look(this.words, args, this.name)
-    const at = traits >>> 2
-    const [keys = 0, first = 0, slot = 0, other = 0] = memory.words.subarray(at + 1, at + 5)
+    const [, keys = 0, first = 0, slot = 0, other = 0] = look(this.words, args, this.name).traits
     if (keys === 0) return undefined
     const { count } = this.words
     return { slot, first: first - count, other: other === 0 ? -1 : other - count }
@@ -92,17 +88,19 @@ function look(
   words: Words,
   args: readonly Argument[],
   name: string,
-): { bits: number; known: Known } {
+): { traits: Uint32Array; known: Known } {
   const { engine } = memory
-  if (traits === 0) traits = engine.onetrip_alloc(WORDS * 4) >>> 0
-  const size = sizeOf(words, args, name)
-  const start = engine.onetrip_alloc(size) >>> 0
+  const size = WORDS * 4 + sizeOf(words, args, name)
+  const place = engine.onetrip_alloc(size) >>> 0
+  if (place === 0) throw noMemory(name)
   memory.refresh()
-  const end = write(start, words, args)
-  engine.onetrip_redis_look(start, end - start, traits)
-  engine.onetrip_free(start, size)
+  const start = place + WORDS * 4
+  const seen = engine.onetrip_redis_look(start, write(start, words, args) - start, place) !== 0
   memory.refresh()
-  const [bits = 0, , , , , len = 0, advice = 0] = memory.words.subarray(traits >>> 2)
+  const traits = memory.words.slice(place >>> 2, start >>> 2)
+  engine.onetrip_free(place, size)
+  if (!seen) throw noMemory(name)
+  const [bits = 0, , , , , len = 0, advice = 0] = traits
   const known = {
     readonly: (bits & Traits.READONLY) !== 0,
     leaves: (bits & Traits.LEAVES) !== 0,
@@ -112,7 +110,7 @@ function look(
     request: (bits >>> Traits.REQUEST_SHIFT) & 15,
     response: (bits >>> Traits.RESPONSE_SHIFT) & 15,
   }
-  return { bits, known }
+  return { traits, known }
 }
 
 const specs = new Map<string, Spec>()

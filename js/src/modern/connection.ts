@@ -1,4 +1,4 @@
-import { Close, End } from '../engine/exports'
+import { Close, End, Trait } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
 import { reason } from '../engine/memory'
 import { Cancel } from '../pg/cancel'
@@ -14,7 +14,6 @@ import { Opening, type Reached } from './opening'
 import { guarded } from './guarded'
 import type { Host } from './host'
 import { reset } from './reset'
-import { Trait } from './traits'
 import type { Values } from './types'
 
 /** One connection to the server: the engine's link on a transport. */

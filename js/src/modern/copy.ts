@@ -1,6 +1,6 @@
 import { Readable, Writable } from 'node:stream'
 
-import { End, Flag, OUTCOMES } from '../engine/exports'
+import { End, Flag, OUTCOMES, Trait } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import { misuse, again, PostgresError } from './error'
@@ -9,7 +9,7 @@ import { guarded } from './guarded'
 import type { LendingScope, Loan } from './lending'
 import { CopyingIn } from './copy-in'
 import { Draft, templateOf } from './template'
-import { Trait, traitsOf } from './traits'
+import { shownBy } from './traits'
 
 /** What a COPY … FROM STDIN takes. `finish` comes when the server has confirmed it. */
 export interface CopyIn extends Writable {
@@ -46,7 +46,8 @@ function textOf(strings: unknown, values: readonly unknown[], way: 'stdin' | 'st
     )
   }
   const { text } = draft
-  const isCopy = (traitsOf(text) & Trait.COPY) !== 0 && new RegExp(`\\b${way}\\b`, 'i').test(text)
+  const expected = way === 'stdin' ? Trait.COPY | Trait.COPY_IN : Trait.COPY
+  const isCopy = (shownBy(text) & (Trait.COPY | Trait.COPY_IN)) === expected
   if (!isCopy)
     throw misuse('copy', `a COPY ${way === 'stdin' ? 'FROM STDIN' : 'TO STDOUT'} was expected`)
   return text

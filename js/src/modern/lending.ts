@@ -1,10 +1,11 @@
+import { Trait } from '../engine/exports'
 import type { Connection } from './connection'
 import type { Lease } from './lease'
 import type { Pool } from './pool'
 import { misuse, type PostgresError } from './error'
 import type { Scope } from './scope'
 import type { Statement } from './statement'
-import { refusal, Trait, type Place } from './traits'
+import { refusal, type Place } from './traits'
 import type { Level } from './transaction'
 
 /** A connection for the time of a stream or a COPY. */

@@ -1,6 +1,6 @@
 import type { Parameter } from '../engine/link'
 import { misuse } from './error'
-import { traitsOf } from './traits'
+import { shownBy } from './traits'
 import { encode } from './values'
 
 /** A piece of a statement: what can stand in a template and is no value. Only `sql` makes them. */
@@ -63,7 +63,7 @@ export class Template {
       parameters[i] = encode(value, i + 1)
     }
     if (length > PARAMETERS_MAX) throw tooMany(length)
-    this.#traits ??= traitsOf(this.#text)
+    this.#traits ??= shownBy(this.#text)
     return { text: this.#text, parameters, traits: this.#traits }
   }
 
@@ -76,7 +76,7 @@ export class Template {
     draft.add(this.strings, values)
     const { text, parameters } = draft
     if (parameters.length > PARAMETERS_MAX) throw tooMany(parameters.length)
-    return { text, parameters, traits: traitsOf(text) }
+    return { text, parameters, traits: shownBy(text) }
   }
 }
 

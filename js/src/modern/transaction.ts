@@ -1,11 +1,11 @@
-import { Flag } from '../engine/exports'
+import { Flag, Trait } from '../engine/exports'
 import { beginText, type TransactionOptions } from './begin'
 import type { Connection } from './connection'
 import { Control } from './control'
 import { again, isConflict, misuse, PostgresError } from './error'
 import type { Keeper, Scope } from './scope'
 import type { Statement } from './statement'
-import { refusal, Trait } from './traits'
+import { refusal } from './traits'
 
 /**
  * A transaction on a connection of its own. Statements that are made in one turn share a sync

@@ -163,8 +163,9 @@ impl Redis {
         if self.terminating {
             return Err(Refused::Closed);
         }
-        let more = (index + 1).saturating_sub(self.live.len());
-        self.live.try_reserve(more).map_err(|_| Refused::NoMemory)?;
+        if self.live.len() <= index && !memory::is_there(2 * index) {
+            return Err(Refused::NoMemory);
+        }
         let expect = submission.expect().ok_or(Refused::NoMemory)?;
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.since = now;

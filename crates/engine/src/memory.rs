@@ -16,6 +16,7 @@ const SMALL: usize = 1 << 20;
 
 /// Whether so many bytes can be had in one piece.
 #[must_use]
+#[inline(never)]
 pub fn is_there(len: usize) -> bool {
     #[cfg(target_family = "wasm")]
     {
@@ -31,7 +32,7 @@ pub fn is_there(len: usize) -> bool {
 /// Sees that so many more bytes fit into a buffer. False if there is no memory for them: then it is as it was.
 #[must_use]
 pub fn make_room(buffer: &mut BytesMut, len: usize) -> bool {
-    buffer.try_reclaim(len) || grow(buffer, len)
+    buffer.capacity() - buffer.len() >= len || grow(buffer, len)
 }
 
 /// These bytes once more, if there is memory for them.
@@ -42,7 +43,11 @@ pub fn copy(bytes: &[u8]) -> Option<Bytes> {
 
 /// To twice its length if that can be had, so that it is rarely done.
 #[cold]
+#[inline(never)]
 fn grow(buffer: &mut BytesMut, len: usize) -> bool {
+    if buffer.try_reclaim(len) {
+        return true;
+    }
     let Some(least) = buffer.len().checked_add(len) else { return false };
     let ample = buffer.len().saturating_mul(2);
     let sizes = [least.max(ample), least];

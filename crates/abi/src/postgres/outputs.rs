@@ -154,9 +154,10 @@ fn fits(message: &mut Vec<u8>, len: usize, left: usize) -> bool {
         return true;
     }
     let ahead = left.min(size.max(GATHER_AHEAD_MAX));
-    let mut sizes = [len + ahead, len].into_iter().filter(|more| is_there(message.len() + more));
-    let more = sizes.next();
-    more.is_some_and(|more| message.try_reserve_exact(more).is_ok())
+    let sizes = [len + ahead, len];
+    let more = sizes.into_iter().find(|more| is_there(message.len() + more));
+    message.reserve_exact(more.unwrap_or_default());
+    more.is_some()
 }
 
 /// Whether a ParseComplete stands in front, or behind the answers to a guard and to a Close.

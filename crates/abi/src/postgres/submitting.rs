@@ -240,8 +240,11 @@ impl Postgres {
         if token == 0 || token > TOKEN_MAX || is_live {
             return Err(Refused::Malformed);
         }
-        let more = (token as usize + 1).saturating_sub(self.uses.len());
-        self.uses.try_reserve(more).map_err(|_| Refused::NoMemory)
+        let len = token as usize + 1;
+        if self.uses.len() < len && !memory::is_there(2 * len * size_of::<Use>()) {
+            return Err(Refused::NoMemory);
+        }
+        Ok(())
     }
 
     /// A request is on its way, or waits. `changes`: after it the status may be another one. `guarded`: it is skipped

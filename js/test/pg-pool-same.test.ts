@@ -369,11 +369,11 @@ bothPools('a client that fails while it is lent tells who has it, and goes when 
   const diary = new Diary(pool)
   const client = await pool.connect()
   const told = new Promise((resolve) => client.once('error', resolve))
+  const ended = new Promise((resolve) => client.once('end', resolve))
   // pg may tell of it twice.
   client.on('error', () => undefined)
   await side.pool({ max: 1 }).query('select pg_terminate_backend($1)', [client.processID])
   await told
-  const ended = new Promise((resolve) => client.once('end', resolve))
   await ended
   const removed = events(pool, 'remove')
   client.release()

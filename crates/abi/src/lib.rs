@@ -11,6 +11,7 @@
 //! * `pool`: the policy of a pool over the host's connections.
 //! * `postgres`: login, statements, requests.
 //! * `redis`, with `export_redis`: login and commands.
+//! * `fuzzing`: a host without pointers, for the fuzzer.
 //! * `echo`: an engine without a server, to test how bytes cross.
 //!
 //! Deliberately absent: sockets, clocks, randomness, threads, and values: a row is decoded by the host.
@@ -20,6 +21,8 @@ pub mod export;
 pub mod export_pool;
 #[cfg(feature = "redis")]
 pub mod export_redis;
+#[cfg(all(feature = "fuzzing", feature = "redis"))]
+pub mod fuzzing;
 
 mod connection;
 mod echo;

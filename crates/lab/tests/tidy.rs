@@ -24,7 +24,14 @@ const GRAPH: [Allowed; 10] = [
     ("measure", &["onetrip", "onetrip-lab"], None),
     (
         "fuzz-targets",
-        &["onetrip-engine", "onetrip-postgres", "onetrip-redis", "onetrip", "onetrip-lab"],
+        &[
+            "onetrip-abi",
+            "onetrip-engine",
+            "onetrip-postgres",
+            "onetrip-redis",
+            "onetrip",
+            "onetrip-lab",
+        ],
         None,
     ),
 ];

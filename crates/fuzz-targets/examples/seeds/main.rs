@@ -3,6 +3,7 @@
 //! `cargo run -p onetrip-fuzz-targets --example seeds`. Inputs that came otherwise stay where they are; what
 //! a server says differs in its salt and the like, so that a second run changes some files.
 
+mod abi;
 mod made;
 mod recorded;
 mod redis;
@@ -18,6 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     recorded::write(&mut corpus)?;
     redis::write(&mut corpus)?;
     made::write(&mut corpus)?;
+    abi::write(&mut corpus)?;
     println!("{} files, {} bytes", corpus.written.len(), corpus.bytes);
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! The targets, one file each.
 
+mod abi;
+mod abi_postgres;
+mod abi_redis;
 mod backend;
 mod catalog;
 mod config;
@@ -28,8 +31,11 @@ use crate::{Memory, Target};
 /// (`rows`), a pair of JSON in seven becomes a map of 600, and a `numeric` of ten bytes has up to 131,072
 /// digits where another number is made of it (`rows`, `values`). The input of `startup` may say that it
 /// comes again and again, until it is longer than anything a stranger may say. The peer of `resp_peer` makes room for 64 KiB
-/// of items before it looks for them, at each level.
+/// of items before it looks for them, at each level. `abi_postgres` puts a message together that was announced, for which up
+/// to a MiB is taken ahead.
 pub const TARGETS: &[Target] = &[
+    target("abi_postgres", abi_postgres::run, 2 << 20, 512),
+    target("abi_redis", abi_redis::run, 64 << 10, 512),
     target("backend", backend::run, 4 << 10, 24),
     target("catalog", catalog::run, 64 << 10, 256),
     target("config", config::run, 64 << 10, 64),

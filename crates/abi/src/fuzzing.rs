@@ -1,0 +1,241 @@
+//! A host that keeps the rules of `MEMORY.md` whatever it is told to do, for the fuzzer: all of it goes through the
+//! exported functions.
+
+#![allow(unsafe_code)]
+
+use crate::completion::Completion;
+use crate::connection::Connection;
+use crate::export::*;
+use crate::export_redis::*;
+
+/// A connection of the host's.
+#[derive(Debug)]
+pub struct Host(*mut Connection);
+
+/// A record with a copy of its block.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// One of [`kind`](crate::completion::kind).
+    pub kind: u32,
+    /// Whose it is.
+    pub token: u32,
+    /// See [`kind`](crate::completion::kind).
+    pub a: u32,
+    /// See [`kind`](crate::completion::kind).
+    pub b: u32,
+    /// What the block held.
+    pub block: Vec<u8>,
+}
+
+/// What a request is beside its bytes: the arguments of the functions that submit.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Its number.
+    pub token: u32,
+    /// Its flags.
+    pub flags: u32,
+    /// Of Redis: how many replies come.
+    pub replies: u32,
+    /// The lengths of the parts in front.
+    pub lens: (usize, usize),
+    /// In milliseconds.
+    pub timeout: f64,
+}
+
+impl Host {
+    /// A connection to Redis with these settings.
+    #[must_use]
+    pub fn redis(settings: &[u8]) -> Host {
+        // SAFETY: the settings are as long as they are.
+        Host(unsafe { onetrip_redis_new(0.0, settings.as_ptr(), settings.len()) })
+    }
+
+    /// A connection to PostgreSQL with these settings.
+    #[must_use]
+    pub fn postgres(settings: &[u8]) -> Host {
+        let nonce = [7_u8; 18];
+        // SAFETY: both are as long as they are.
+        let connection =
+            unsafe { onetrip_postgres_new(0.0, settings.as_ptr(), settings.len(), nonce.as_ptr()) };
+        Host(connection)
+    }
+
+    /// Submits commands.
+    pub fn submit_redis(&mut self, now: f64, asked: Asked, bytes: &[u8]) -> f64 {
+        let Asked { token, flags, replies, lens: (text_len, _), timeout } = asked;
+        self.write_request(bytes);
+        let len = bytes.len();
+        // SAFETY: the connection lives.
+        unsafe { onetrip_redis_submit(self.0, now, token, flags, replies, text_len, len, timeout) }
+    }
+
+    /// Submits a statement.
+    pub fn submit_postgres(&mut self, now: f64, asked: Asked, bytes: &[u8]) -> f64 {
+        let Asked { token, flags, lens: (text_len, name_len), timeout, .. } = asked;
+        self.write_request(bytes);
+        let len = bytes.len();
+        // SAFETY: the connection lives.
+        unsafe {
+            onetrip_postgres_submit(self.0, now, token, flags, text_len, name_len, len, timeout)
+        }
+    }
+
+    fn write_request(&mut self, bytes: &[u8]) {
+        // SAFETY: the connection lives, and there is room for as many bytes as were asked for.
+        unsafe {
+            let room = onetrip_request(self.0, bytes.len());
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), room, bytes.len());
+        }
+    }
+
+    /// Ends a segment.
+    pub fn sync(&mut self, now: f64, token: u32) -> f64 {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_postgres_sync(self.0, now, token) }
+    }
+
+    /// Leaves a transaction to nobody.
+    pub fn flush(&mut self, now: f64) {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_postgres_flush(self.0, now) }
+    }
+
+    /// Says a password.
+    pub fn password(&mut self, now: f64, password: &[u8]) {
+        // SAFETY: the connection lives, and the password is as long as it is.
+        unsafe {
+            onetrip_postgres_password(self.0, now, true, password.as_ptr(), password.len());
+        }
+    }
+
+    /// Bytes arrive, in room of which more was asked for than they need.
+    pub fn receive(&mut self, now: f64, bytes: &[u8], more: usize) {
+        // SAFETY: the connection lives, and there is room for as many bytes as were asked for.
+        unsafe {
+            let room = onetrip_input(self.0, bytes.len() + more);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), room, bytes.len());
+            onetrip_received(self.0, now, bytes.len());
+        }
+    }
+
+    /// What is to be sent.
+    #[must_use]
+    pub fn transmit(&self) -> Vec<u8> {
+        // SAFETY: the connection lives, and nothing is called in between.
+        unsafe {
+            let len = onetrip_transmit_len(self.0);
+            std::slice::from_raw_parts(onetrip_transmit(self.0), len).to_vec()
+        }
+    }
+
+    /// So much of it was written, or was said to be.
+    pub fn written(&mut self, now: f64, len: usize) {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_written(self.0, now, len) }
+    }
+
+    /// It is so late.
+    pub fn time(&mut self, now: f64) {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_time(self.0, now) }
+    }
+
+    /// When that is to be said next.
+    #[must_use]
+    pub fn deadline(&self) -> f64 {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_deadline(self.0) }
+    }
+
+    /// Takes back what waits there.
+    pub fn cancel(&mut self, now: f64, place: f64) -> bool {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_cancel(self.0, now, place) }
+    }
+
+    /// Wants a request to be cancelled at the server, and does what is to be done for that.
+    pub fn want_cancel(&mut self, now: f64, token: u32, end: u32) {
+        // SAFETY: the connection lives.
+        unsafe {
+            onetrip_want_cancel(self.0, now, token);
+            if !onetrip_begin_cancel(self.0, now).is_null() {
+                onetrip_cancel_ended(self.0, now, end);
+            }
+        }
+    }
+
+    /// Says goodbye.
+    pub fn terminate(&mut self, now: f64) {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_terminate(self.0, now) }
+    }
+
+    /// The peer has gone.
+    pub fn peer_closed(&mut self) {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_peer_closed(self.0) }
+    }
+
+    /// Requests on their way, and those that wait.
+    #[must_use]
+    pub fn pending(&self) -> (usize, usize) {
+        // SAFETY: the connection lives.
+        unsafe { (onetrip_in_flight(self.0), onetrip_queued(self.0)) }
+    }
+
+    /// What happened.
+    pub fn take(&mut self) -> Vec<Record> {
+        // SAFETY: the connection lives, and nothing is called before all is copied.
+        unsafe {
+            let count = onetrip_take(self.0);
+            if count == 0 {
+                return Vec::new();
+            }
+            let records = std::slice::from_raw_parts(onetrip_completions(self.0), count);
+            records.iter().map(|record| copy(record)).collect()
+        }
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // SAFETY: nobody uses it after this.
+        unsafe { onetrip_connection_free(self.0) }
+    }
+}
+
+/// # Safety
+/// The record was taken last.
+unsafe fn copy(record: &Completion) -> Record {
+    let Completion { kind, token, a, b, len, block } = *record;
+    let block = match block.is_null() {
+        true => Vec::new(),
+        // SAFETY: a block lives until the next take.
+        false => unsafe { std::slice::from_raw_parts(block, len) }.to_vec(),
+    };
+    Record { kind, token, a, b, block }
+}
+
+/// What is known of a command. Whatever stands there, it does not fail.
+pub fn look(command: &[u8]) -> Option<Traits> {
+    let mut traits = std::mem::MaybeUninit::uninit();
+    // SAFETY: both are as long as they are, and where it was seen the traits were written.
+    unsafe {
+        onetrip_redis_look(command.as_ptr(), command.len(), traits.as_mut_ptr())
+            .then(|| traits.assume_init())
+    }
+}
+
+/// What an error says of its effect.
+#[must_use]
+pub fn outcome(error: &[u8], leaves: bool) -> u32 {
+    // SAFETY: it is as long as it is.
+    unsafe { onetrip_redis_outcome(error.as_ptr(), error.len(), leaves) }
+}
+
+/// What a text shows.
+#[must_use]
+pub fn classify(text: &[u8]) -> u32 {
+    // SAFETY: it is as long as it is.
+    unsafe { onetrip_postgres_classify(text.as_ptr(), text.len()) }
+}

@@ -134,6 +134,9 @@ test('what shows one complete statement is shared, and nothing else is', () => {
     'show search_path',
     'select pg_advisory_xact_lock(1)',
     'select 1 /* traceparent=0 */',
+    "select ';'",
+    '/* /* nested */ */ select 1',
+    'select "into temp t"',
   ]
   const no = [
     '',

@@ -262,9 +262,12 @@ test(
     const sql = client({ connectionsMax: 1 })
     await sql`select 1`
     const stop = new AbortController()
-    const running = failure(sql`select pg_sleep(100)`.signal(stop.signal))
+    const running = failure(sql`select pg_sleep(100.25)`.signal(stop.signal))
     const behind = sql`select 1`
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    const other = client()
+    const sleeping = (): PromiseLike<{ count: number }> => other`
+      select from pg_stat_activity where query = 'select pg_sleep(100.25)' and wait_event = 'PgSleep'`
+    while ((await sleeping()).count === 0);
     stop.abort(new Error('enough'))
     const error = await running
     assert.deepEqual(

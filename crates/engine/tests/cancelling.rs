@@ -543,6 +543,19 @@ fn the_end_of_the_connection_is_the_end_of_the_cancel() {
 }
 
 #[test]
+fn a_goodbye_is_the_end_of_the_cancel() {
+    let mut pair = sent(1..=1);
+    pair.cancel(1);
+    pair.client.terminate(pair.now);
+    pair.reply(&done(1));
+    pair.take();
+    assert!(pair.client.is_closed());
+    pair.lose();
+    pair.end(CancelEnd::Lost);
+    assert_eq!((pair.take(), pair.client.poll_deadline()), (vec![], None));
+}
+
+#[test]
 fn one_that_was_hit_and_waits_to_be_sent_again_was_rejected() {
     let mut pair = sent(1..=2);
     pair.cancel(1);

@@ -3,6 +3,7 @@
 
 use bytes::BytesMut;
 
+use super::cancelling::Cancelling;
 use super::feed::Feeding;
 use super::queue::Entry;
 use super::wire::Slot;
@@ -301,6 +302,8 @@ impl<P: Protocol> Connection<P> {
             self.wire.begin(now, &mut self.last_progress);
             self.wire.append_unanswered(P::TERMINATE);
             self.enter_closed(CloseReason::Host);
+            // Nobody is left whom one on its way could hit.
+            self.cancelling = Cancelling::default();
         }
     }
 }

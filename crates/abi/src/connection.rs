@@ -252,6 +252,10 @@ impl Connection {
             && postgres.begin_cancel(now, &mut self.completions)
         {
             postgres.cancel_message(&mut self.cancel);
+            // The server gave no key: nothing is sent, and nobody would say that it has ended.
+            if self.cancel.is_empty() {
+                postgres.cancel_ended(now, CancelEnd::NotSent, &mut self.completions);
+            }
         }
         &self.cancel
     }

@@ -1,12 +1,12 @@
 //! What requests are answered, and how they end.
 
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener, TcpStream};
 
 use onetrip_abi::completion::{close, end, event, kind, outcome};
 use onetrip_abi::export::{
-    flag, onetrip_cancel, onetrip_deadline, onetrip_in_flight, onetrip_is_between,
-    onetrip_peer_closed, onetrip_postgres_status, onetrip_queued, onetrip_terminate, onetrip_time,
-    onetrip_transmit_len, refused,
+    flag, onetrip_begin_cancel, onetrip_cancel, onetrip_deadline, onetrip_in_flight,
+    onetrip_is_between, onetrip_peer_closed, onetrip_postgres_status, onetrip_queued,
+    onetrip_terminate, onetrip_time, onetrip_transmit_len, onetrip_want_cancel, refused,
 };
 
 use crate::host::{Host, parameters};
@@ -301,4 +301,22 @@ fn a_long_row_of_which_nobody_waits_any_more_is_not_mixed_into_the_next() {
     assert_eq!(host.answer(late).end, end::DEADLINE);
     let values = host.answer(next).values();
     assert!(values[0].len() == 300_000 && values[0].bytes().all(|byte| byte == b'y'));
+}
+
+#[test]
+fn a_server_that_gave_no_key_is_asked_for_no_cancel_and_holds_nothing_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut host = Host::on(socket, "user\0me\0");
+    host.write();
+    host.receive(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");
+    let token = host.submit(0, "select 1", "", &[]);
+    host.write();
+    // SAFETY: the connection lives.
+    unsafe {
+        onetrip_want_cancel(host.connection, 0.0, token);
+        assert!(onetrip_begin_cancel(host.connection, 0.0).is_null());
+        assert_eq!(onetrip_deadline(host.connection), f64::INFINITY);
+    }
+    assert_eq!(host.wait_for(kind::NOT_CANCELLED).token, token);
 }

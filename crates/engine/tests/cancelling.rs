@@ -543,6 +543,18 @@ fn the_end_of_the_connection_is_the_end_of_the_cancel() {
 }
 
 #[test]
+fn nobody_is_told_of_a_cancel_that_is_not_made_of_a_request_that_has_ended() {
+    let mut pair = Pair::new(Limits::default());
+    pair.until(1, pair.now.after(seconds(1)));
+    pair.lose();
+    pair.cancel(1);
+    pair.later(seconds(1));
+    assert_eq!(pair.take(), [Out::Ended(1, failure(Outcome::Unknown, Cause::Deadline))]);
+    pair.end(CancelEnd::NotSent);
+    assert_eq!(pair.take(), []);
+}
+
+#[test]
 fn a_goodbye_is_the_end_of_the_cancel() {
     let mut pair = sent(1..=1);
     pair.cancel(1);

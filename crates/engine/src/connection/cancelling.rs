@@ -234,10 +234,17 @@ impl<P: Protocol> Connection<P> {
                 self.outputs.push_back(Output::Cancel);
             }
             Verdict::Never { victim } => {
-                let token = self.wire.want(victim, Want::Over);
-                self.outputs.push_back(Output::NotCancelled { token });
+                self.not_cancelled(victim);
             }
             Verdict::Later => {}
+        }
+    }
+
+    /// Tells who wanted the request at this place cancelled, unless it has ended for its caller.
+    fn not_cancelled(&mut self, at: usize) {
+        let token = self.wire.want(at, Want::Over);
+        if token != Token::DISCARD {
+            self.outputs.push_back(Output::NotCancelled { token });
         }
     }
 
@@ -294,8 +301,7 @@ impl<P: Protocol> Connection<P> {
             |slot: &Slot<P::Expect>| slot.want.is_open() || tried && slot.want == Want::Over;
         let victim = self.wire.slots().take(end + 1).position(wanted);
         if let Some(at) = victim {
-            let token = self.wire.want(at, Want::Over);
-            self.outputs.push_back(Output::NotCancelled { token });
+            self.not_cancelled(at);
         }
     }
 

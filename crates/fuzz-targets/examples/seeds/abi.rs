@@ -4,13 +4,14 @@ use std::io;
 
 use super::Corpus;
 
-/// Submits under the token behind it; writes all; says what has this number; takes back; lets time pass.
+/// Submits under the token behind it; writes all; says what has this number; takes back; lets time pass; says goodbye.
 const ASK: u8 = 0;
 const WRITE: u8 = 7;
 const SAY: u8 = 8;
 const BYTES: u8 = 10;
 const TAKE_BACK: u8 = 11;
 const TIME: u8 = 12;
+const GOODBYE: u8 = 13;
 const OTHER: u8 = 15;
 
 pub(super) fn write(corpus: &mut Corpus) -> io::Result<()> {
@@ -49,7 +50,7 @@ const REDIS: [(&str, &[u8]); 7] = [
     ),
 ];
 
-const POSTGRES: [(&str, &[u8]); 7] = [
+const POSTGRES: [(&str, &[u8]); 9] = [
     ("answered", &[0, 1, ASK, 0, 0, 0, WRITE, SAY, 13, 0]),
     (
         "prepared",
@@ -72,4 +73,12 @@ const POSTGRES: [(&str, &[u8]); 7] = [
     ),
     ("segment", &[0, 1, ASK, 0, 4, 0, ASK, 1, 4, 1, OTHER, 1, 7, WRITE, SAY, 0, 0, SAY, 16, 0]),
     ("long_row", &[128, 1, ASK, 0, 0, 0, WRITE, SAY, 0, 0, SAY, 24, 0, BYTES, 3, 1, 2, 3, 0]),
+    (
+        "goodbye_behind_a_cancel",
+        &[0, 1, ASK, 0, 0, 0, OTHER, 4, 1, 0, WRITE, GOODBYE, 0, SAY, 13, 0],
+    ),
+    (
+        "late_and_not_cancelled",
+        &[0, 1, ASK, 64, 0, 0, OTHER, 4, 1, 0, TIME, 0, 100, WRITE, OTHER, 4, 0, 0],
+    ),
 ];

@@ -50,9 +50,7 @@ export interface PoolOptions extends PoolConfig {
 /** Secrets are not seen where the options are printed. */
 export function poolOptions(given: PoolConfig | null | undefined): PoolOptions {
   const options: PoolConfig = { ...given }
-  for (const key of ['password', 'connectionString'] as const) {
-    if (given && key in given) hide(options, key, given[key])
-  }
+  if (given && 'password' in given) hide(options, 'password', given.password)
   const { ssl } = options
   if (typeof ssl === 'object' && ssl !== null && 'key' in ssl && ssl.key) hide(ssl, 'key', ssl.key)
   return Object.assign(options, {

@@ -26,7 +26,8 @@ export async function startRedis(settings: string[] = [], fixed?: number): Promi
   const port = fixed ?? (await freePort())
   const folder = mkdtempSync(join(tmpdir(), 'onetrip-redis-'))
   const socket = join(folder, 's')
-  const program = process.env['ONETRIP_REDIS_SERVER'] ?? 'redis-server'
+  const program = process.env['ONETRIP_REDIS_SERVER']
+  if (!program) throw new Error('ONETRIP_REDIS_SERVER does not name a program: `make test` sets it')
   const process_ = spawn(
     program,
     [

@@ -11,7 +11,8 @@ use onetrip_lab::{postgres, redis};
 const USAGE: &str = "\
 usage: onetrip-private [--rtt MS] COMMAND [ARGUMENT…]
   runs COMMAND with ONETRIP_TEST_POSTGRES and ONETRIP_TEST_REDIS set to the URLs of servers that end with it;
-  the latter is not set where no Redis or Valkey is found; --rtt puts them so many milliseconds away";
+  the latter is not set where no Redis or Valkey is found; --rtt puts them so many milliseconds away;
+  ONETRIP_REDIS_SERVER names the program of that, for commands that start servers of their own";
 
 fn main() -> ExitCode {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,7 +50,11 @@ fn run(
         .args(arguments)
         .env("ONETRIP_TEST_POSTGRES", away(server.url(), server.port(), rtt, &mut far)?);
     let redis = match redis::Installation::find() {
-        Ok(_) => Some(redis::Server::start(redis::Settings::default())?),
+        Ok(found) => {
+            // The command may go to another directory.
+            command.env(redis::REDIS_SERVER_VARIABLE, std::path::absolute(found.path())?);
+            Some(redis::Server::start(redis::Settings::default())?)
+        }
         Err(_) => None,
     };
     if let Some(redis) = &redis {

@@ -153,6 +153,24 @@ test(
 )
 
 test(
+  'a COMMIT that leaves with its BEGIN is Unknown where the answers to both are lost',
+  { timeout: 20_000 },
+  async () => {
+    const way = await proxy()
+    const sql = client({ url: way.url, connectionsMax: 1 })
+    await sql`select 1`
+    const all = failure(sql.begin((tx) => [tx`select 1`, tx`select pg_sleep(100)`]))
+    await new Promise((resolve) => setImmediate(resolve))
+    way.cut()
+    const error = await all
+    way.close()
+    assert.deepEqual([error.code, error.outcome], ['connection_lost', 'Unknown'])
+    assert.match(error.message, /^the connection was lost/)
+    await sql.end()
+  },
+)
+
+test(
   'where BEGIN fails nothing of its transaction runs, whenever it was sent',
   { timeout: 20_000 },
   async () => {

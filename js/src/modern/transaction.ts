@@ -241,7 +241,9 @@ export class Transaction implements Keeper {
   /** What a failed COMMIT comes from. */
   #notCommitted(error: PostgresError): PostgresError {
     if (!this.connection.isInTransaction) this.#state = 'over'
-    if (this.#beginError !== undefined) return again(this.#beginError, 'Rejected')
+    const begin = this.#beginError
+    // Where its answer was lost, COMMIT may have run all the same.
+    if (begin?.outcome === 'Rejected') return again(begin, 'Rejected')
     if (error.code === 'aborted' && this.#failure !== undefined) return this.#failure
     this._failed(error)
     return error

@@ -55,6 +55,17 @@ test('queries in flight share the connections of a pool, and each has its own an
   }
 })
 
+test('queries whose shared connection is lost hear that nobody wanted it', limits, async () => {
+  const pool = shared({ max: 1 })
+  await pool.query('select 1')
+  const asked = [1, 2].map((n) => settled(pool.query('select pg_sleep(100), $1::int', [n])))
+  await turn()
+  pool._clients[0]?.connection.stream.destroy()
+  for (const error of await Promise.all(asked)) {
+    assert.equal((error as QueryError).message, 'Connection terminated unexpectedly')
+  }
+})
+
 test('a query that fails leaves its neighbours alone', limits, async () => {
   const pool = shared({ max: 2 })
   const asked = Array.from({ length: 90 }, (_, i) =>

@@ -244,6 +244,8 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   gone(): void {
     const link = this.#link
     this.#isGone = true
+    // A pool that hears of it ends the client, which is no reason then.
+    this.#why ??= this.client._terminated()
     guarded(() => this.client._handleEnd())
     for (const waiting of this.waiting.splice(0)) {
       waiting.stop()

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
 import { afterEach, test } from 'node:test'
 
 import { Pool, type PoolConfig } from '../src/pg'
@@ -61,6 +62,16 @@ for (const pipeline of [false, true]) {
     assert.equal(await over, failed)
     await one.query('select 1')
     assert.deepEqual(counts(one), [1, 1, 0, 0])
+  })
+
+  test(`a client that is given up with a cursor open is closed, ${way}`, limits, async () => {
+    const one = pool({ pipeline })
+    const client = await one.connect()
+    await client.query(new Cursor(SERIES)).read(1)
+    const removed = once(one, 'remove')
+    client.release(true)
+    await removed
+    assert.deepEqual(counts(one), [0, 0, 0, 0])
   })
 
   test(`a stream on a client that was lent leaves it as it was, ${way}`, limits, async () => {

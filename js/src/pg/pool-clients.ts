@@ -134,6 +134,8 @@ export class Clients extends Members implements Opener {
     const isLast = pool.ending && this.lender.waiting === 0
     if (isBroken || isUsedUp || isLast || member.isLeaving || !member.isUsable) {
       this.lender.release(member.number, Condition.BROKEN)
+      // Who gives it up leaves a cursor open that would keep it from ending.
+      if (isBroken && client._session.lending.isClosed) client.connection.stream.destroy()
       return this.remove(member)
     }
     // What its state will be is known when it has answered.

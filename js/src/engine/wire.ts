@@ -35,6 +35,8 @@ export abstract class Wire<Receiver extends Ending> implements Tenant {
   readonly #tokens: number[] = []
   readonly #flush = (): void => this.#write()
   #isBlocked = false
+  /** Somebody is being told. */
+  #isWalking = false
   /** Bytes that were submitted since the last write, or more: texts of statements that the server knows are not sent. */
   #grown = 0
   /** The index of the first word of the records that were taken. */
@@ -250,8 +252,9 @@ export abstract class Wire<Receiver extends Ending> implements Tenant {
     memory.refresh()
     const bytes = Buffer.allocUnsafe(len)
     memory.buffer.copy(bytes, 0, start, start + len)
-    this.#isBlocked = !this.#socket.write(bytes)
+    // Before: a stream of the caller's may have its answer in the same call.
     engine.onetrip_written(this.address, this.now, len)
+    this.#isBlocked = !this.#socket.write(bytes)
   }
 
   /**
@@ -287,12 +290,13 @@ export abstract class Wire<Receiver extends Ending> implements Tenant {
     }
   }
 
-  /** Tells all that happened. */
+  /** Tells all that happened. What a stream answers while somebody is told comes behind the rest, which it would let go of. */
   protected walk(): void {
+    if (this.#isWalking) return
+    this.#isWalking = true
     for (;;) {
-      if (this.isFree) return
-      const count = this.#take()
-      if (count === 0) return
+      const count = this.isFree ? 0 : this.#take()
+      if (count === 0) break
       memory.refresh()
       const first = this.#first
       for (let i = 0; i < count; i++) {
@@ -304,6 +308,7 @@ export abstract class Wire<Receiver extends Ending> implements Tenant {
         }
       }
     }
+    this.#isWalking = false
   }
 }
 

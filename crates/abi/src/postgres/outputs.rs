@@ -37,9 +37,9 @@ impl Postgres {
     fn take(&mut self, output: Output<Event>, to: &mut Completions) {
         match output {
             // Of a BEGIN only its end is looked at.
-            Output::Data { token: BEGIN, .. } => {}
+            Output::Data { token: BEGIN | BEGIN_SYNC, .. }
+            | Output::Piece { token: BEGIN | BEGIN_SYNC, .. } => {}
             Output::Ended { token: BEGIN, block, end } => self.begun(block, end),
-            Output::Data { token: BEGIN_SYNC, .. } => {}
             Output::Ended { token: BEGIN_SYNC, .. } => self.own_requests -= 1,
             Output::Data { token, block } => {
                 let token = token.0 as u32;

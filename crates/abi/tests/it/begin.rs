@@ -456,3 +456,19 @@ fn begin_is_not_held_unless_that_was_asked_for() {
     let simple = host.submit(flag::SIMPLE, "rollback", "", &[]);
     assert_eq!(host.answer(simple).end, end::COMPLETE);
 }
+
+#[test]
+fn a_row_that_answers_a_begin_is_nobodys() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let mut host = Host::on(socket, "user\0me\0hold_begin\x001\0pieces\x001\0");
+    host.write();
+    host.receive(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I");
+    let begin = host.submit(0, "begin", "", &[]);
+    let first = host.submit(0, "select 1", "", &[]);
+    host.write();
+    host.receive(b"1\0\0\0\x042\0\0\0\x04D\0\x04\0\0\0\x01");
+    host.take();
+    let mut tokens = host.happened.iter().map(|it| it.token);
+    assert!(tokens.all(|token| [0, begin, first].contains(&token)));
+}

@@ -50,7 +50,11 @@ const REDIS: [(&str, &[u8]); 7] = [
     ),
 ];
 
-const POSTGRES: [(&str, &[u8]); 9] = [
+const POSTGRES: [(&str, &[u8]); 10] = [
+    (
+        "begin_answered_by_a_row",
+        &[33, 1, ASK, 0, 0, 3, ASK, 1, 0, 0, WRITE, SAY, 0, 0, SAY, 1, 0, SAY, 24, 0],
+    ),
     ("answered", &[0, 1, ASK, 0, 0, 0, WRITE, SAY, 13, 0]),
     (
         "prepared",

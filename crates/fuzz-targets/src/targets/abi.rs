@@ -3,7 +3,7 @@
 //! What has to hold for both protocols: a request that was taken ends once and nothing comes for it before it began
 //! or after its end; a connection ends once and takes nothing afterwards; and when it ends, all end.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use onetrip_abi::completion::{end, kind, outcome};
 use onetrip_abi::export::refused;
@@ -30,15 +30,15 @@ pub(super) struct Test<'a> {
     pub(super) host: Host,
     speech: &'a Speech,
     pub(super) now: f64,
-    /// By token: the place in the queue, and whether anything may come for it.
-    live: BTreeMap<u32, f64>,
+    /// The tokens of requests that were taken and have not ended.
+    live: BTreeSet<u32>,
     closed: bool,
     wrote: bool,
 }
 
 impl Test<'_> {
     pub(super) fn new(host: Host, speech: &Speech) -> Test<'_> {
-        Test { host, speech, now: 0.0, live: BTreeMap::new(), closed: false, wrote: false }
+        Test { host, speech, now: 0.0, live: BTreeSet::new(), closed: false, wrote: false }
     }
 
     /// Does what the input says, and ends.
@@ -104,7 +104,7 @@ impl Test<'_> {
             return assert!((refused::NAME_TAKEN..=refused::CLOSED).contains(&place), "{place}");
         }
         assert!(!self.closed, "{token} was taken by a connection that has ended");
-        assert!(self.live.insert(token, place).is_none(), "{token} is two requests");
+        assert!(self.live.insert(token), "{token} is two requests");
     }
 
     fn write(&mut self, len: usize) {
@@ -124,23 +124,24 @@ impl Test<'_> {
         self.host.receive(self.now, bytes, more);
     }
 
+    /// Takes back what is at a place, whether or not that was ever said: whoever it is ends by it.
     fn cancel(&mut self, number: u8) {
-        let place = f64::from(number);
-        let was_queued = self.live.values().any(|it| *it == place && place > 0.0);
-        let done = self.host.cancel(self.now, place);
-        assert!(was_queued || !done, "nobody was at {place}");
+        let before = self.live.len();
+        let done = self.host.cancel(self.now, number.into());
+        self.take();
+        assert!(!done || self.live.len() < before, "nobody was at {number}");
     }
 
     /// Takes note of what happened.
     fn take(&mut self) {
         for record in self.host.take() {
-            let is_live = self.live.contains_key(&record.token);
+            let is_live = self.live.contains(&record.token);
             match record.kind {
                 kind::DATA | kind::PIECE | kind::RESTARTED | kind::NOT_CANCELLED => {
                     assert!(is_live, "{record:?} is nobody's");
                 }
                 kind::END => {
-                    assert!(self.live.remove(&record.token).is_some(), "{record:?} is nobody's");
+                    assert!(self.live.remove(&record.token), "{record:?} is nobody's");
                     let (how, known) = (record.b & 0xff, record.b >> 8);
                     assert_eq!(how <= end::PROVISIONAL, known == outcome::NONE, "{record:?}");
                     // One whose time is over while it lies here may be sent yet.

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { runInNewContext } from 'node:vm'
 
 import { client, failure, url } from './modern/client'
 import { postgres } from '../src/modern'
@@ -293,4 +294,10 @@ test('wrong settings are refused by name, and never shown', () => {
     )
   }
   assert.ok(url)
+})
+
+test('a Date of another realm is a Date', async () => {
+  const moment = runInNewContext('new Date(0)') as Date
+  const row = await client()`select ${moment}::timestamptz as a, ${[moment]}::timestamptz[] as b`.one()
+  assert.deepEqual(row, { a: new Date(0), b: [new Date(0)] })
 })

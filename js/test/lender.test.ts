@@ -99,7 +99,9 @@ test('a broken connection makes way for another', async () => {
 })
 
 test('settings that are wrong are an error at once', () => {
+  const before = memory.tenants.size
   assert.throws(() => begin([['nonsense', 1]]), /nonsense/)
+  assert.equal(memory.tenants.size, before)
 })
 
 test('connections that are always to be there are opened before anybody asks', async () => {

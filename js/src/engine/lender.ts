@@ -279,8 +279,9 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
     return true
   }
 
-  /** What is wrong with the settings. */
+  /** What is wrong with the settings: there is no pool with them. */
   #invalid(at: number): Error {
+    this.free()
     const start = memory.words[at + 5] as number
     return new Error(memory.text(start, start + (memory.words[at + 4] as number)))
   }

@@ -182,8 +182,8 @@ function checkLate(importer, module, name) {
   const why = (it) => new Error(`${importer} takes ${name} of ${module} late: ${it}`)
   if (!isClass(module, name) && !isFunction.test(textOf(module)))
     throw why('it is neither a function nor a class')
-  if (new RegExp(`\\bextends ${name}\\b|[^.\\w'"]${name}\\.`).test(codeOf(importer)))
-    throw why('nothing of a class is there before an object is made of it')
+  if (new RegExp(`\\b(?:extends|instanceof) ${name}\\b|[^.\\w'"]${name}\\.`).test(codeOf(importer)))
+    throw why('nothing of a class, nor the class itself, is there before an object is made of it')
 }
 
 function isClass(module, name) {

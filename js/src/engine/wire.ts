@@ -129,7 +129,8 @@ export abstract class Wire<Receiver extends Ending> implements Tenant {
 
   /** Why there is no room for a request. */
   protected get noRoom(): number {
-    return this.isFree || memory.isLost ? Refused.CLOSED : Refused.NO_MEMORY
+    // Others may have been told already, and ask for more, when a fresh module is there.
+    return this.isFree || this.engine !== memory.engine ? Refused.CLOSED : Refused.NO_MEMORY
   }
 
   /** Hands bytes of the peer over, and tells what came of them. */

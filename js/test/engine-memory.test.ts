@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { afterEach, after, before, test } from 'node:test'
 
+import { Refused } from '../src/engine/exports'
 import { memory } from '../src/engine/memory'
-import { postgres } from '../src/modern'
+import { postgres, type PostgresError } from '../src/modern'
 import type { Client, ClientConfig, QueryError } from '../src/pg'
 import { redis } from '../src/redis'
 import { connected, settled, url } from './pg-both'
@@ -40,10 +41,11 @@ function leave(mib: number): void {
 const PAGE = 64 << 10
 const PAGES_MAX = 65_535
 
-afterEach(() => {
+afterEach(async () => {
   for (const [start, size] of pieces.splice(0)) memory.engine.onetrip_free(start, size)
   // A fresh module has all its memory before it.
   memory.failed(new WebAssembly.RuntimeError('the test is over'))
+  await new Promise((resolve) => setImmediate(resolve))
 })
 
 async function open(config: ClientConfig = {}): Promise<Client> {
@@ -140,4 +142,43 @@ test('a connection for which there is no memory is not opened', limits, async ()
   for (let size = MIB / 2; size >= 4096; size /= 2) while (take(size));
   assert.match((await failed(open())).message, /no memory/)
   assert.deepEqual(await seven(neighbour), [{ n: 7 }])
+})
+
+test('a session for whose reset there is no memory serves nobody else', limits, async () => {
+  const sql = postgres({ url, connectionsMax: 1 })
+  const session = await sql.session()
+  await session`set application_name = 'mine'`
+  await session[Symbol.asyncDispose]()
+  for (const tenant of memory.tenants) {
+    const { engine } = tenant
+    const onetrip_postgres_submit = (): number => {
+      tenant.engine = engine
+      return Refused.NO_MEMORY
+    }
+    tenant.engine = { ...engine, onetrip_postgres_submit }
+  }
+  const name = async (): Promise<unknown> => (await sql`show application_name`)[0]
+  const wasLost = await name().catch((error: PostgresError) => error.code)
+  assert.equal(wasLost, 'connection_lost')
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.notDeepEqual(await name(), { application_name: 'mine' })
+  await sql.end()
+})
+
+test('an error of a COPY for which there is no memory fails that and no more', limits, async () => {
+  const sql = postgres({ url, connectionsMax: 1 })
+  await sql`drop table if exists no_memory`
+  await sql`create table no_memory (n int)`
+  const copy = sql.copyFrom`copy no_memory from stdin`
+  const told = new Promise<PostgresError>((resolve) => copy.once('error', resolve))
+  await new Promise((resolve) => copy.write('1\n', resolve))
+  leave(1)
+  for (let size = MIB / 2; size >= 16; size /= 2) while (take(size));
+  copy.end('nonsense\n')
+  const { code, outcome } = await told
+  assert.deepEqual([code, outcome], ['no_memory', 'Rejected'])
+  for (const [start, size] of pieces.splice(0)) memory.engine.onetrip_free(start, size)
+  assert.deepEqual([...(await sql`select count(*)::int as n from no_memory`)], [{ n: 0 }])
+  await sql`drop table no_memory`
+  await sql.end()
 })

@@ -81,7 +81,7 @@ export class Connection implements Owner, Reached {
   ): number {
     const link = this.#link
     if (link === undefined || this.#isOver) return CLOSED
-    if (this.owesReset) reset(this)
+    if (this.owesReset && !reset(this)) return CLOSED
     const place = link.submit(receiver, flags, text, '', parameters, 0)
     if (place >= 0) this.#began()
     return place
@@ -204,6 +204,7 @@ export class Connection implements Owner, Reached {
   destroy(why: PostgresError): void {
     if (this.#isOver) return
     this.why = why
+    if (this.#isReady) this.#tell(false)
     this.#opening.stop()
   }
 

@@ -17,7 +17,11 @@ export function serverError(start: number, end: number, outcome: Outcome): Postg
 
 /** The same of one that is not in the module's memory. */
 export function serverErrorOf(message: Buffer, outcome: Outcome): PostgresError {
-  return memory.lend(message, (start) => serverError(start, start + message.length, outcome))
+  try {
+    return memory.lend(message, (start) => serverError(start, start + message.length, outcome))
+  } catch {
+    return new PostgresError('no_memory', outcome, `what the server said can't be read: ${NO_MEMORY}`)
+  }
 }
 
 /** Why the engine did not take a request. */

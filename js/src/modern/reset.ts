@@ -8,12 +8,14 @@ import { PostgresError } from './error'
  * Makes a session as it was when it was opened. It leaves with what comes next, and costs no trip.
  *
  * Where it fails the connection goes: whatever was sent behind it may have met another one's
- * session.
+ * session. Whether it leaves: there may be no memory for it.
  */
-export function reset(connection: Connection): void {
+export function reset(connection: Connection): boolean {
   connection.owesReset = false
   const text = connection.isInTransaction ? `rollback; ${RESET}` : RESET
-  connection.submit(new Reset(connection), Flag.SIMPLE, text, [])
+  const isTaken = connection.submit(new Reset(connection), Flag.SIMPLE, text, []) >= 0
+  if (!isTaken) connection.destroy(notReset())
+  return isTaken
 }
 
 class Reset implements Receiver {
@@ -35,9 +37,12 @@ class Reset implements Receiver {
   ended(how: number): void {
     this.#connection.ended(how)
     if (how === End.COMPLETE) return
-    const message = 'the session of a user before could not be reset'
-    this.#connection.destroy(new PostgresError('reset', 'Unknown', message))
+    this.#connection.destroy(notReset())
   }
+}
+
+function notReset(): PostgresError {
+  return new PostgresError('reset', 'Unknown', 'the session of a user before could not be reset')
 }
 
 /**

@@ -4,6 +4,7 @@ import { afterEach, test } from 'node:test'
 import { Client, Pool, type PoolClient, type PoolConfig, type QueryError, type Results } from '../src/pg'
 import { isShareable } from '../src/pg/pool-text'
 import { settled, url } from './pg-both'
+import { listen, message, ready } from './pg-served'
 import { counts, Diary, events, turn } from './pg-pools'
 
 const pools: Pool[] = []
@@ -380,6 +381,50 @@ test('a query that times out leaves those behind it alone', limits, async () => 
   const behind = numbered(pool, 10)
   assert.match(String(await settled(slow)), /Query read timeout/)
   await behind
+})
+
+/** A server that answers logins, and queries only on the connections that come after the first. */
+async function muteAtFirst(): Promise<{ config: PoolConfig; asked: () => number }> {
+  const seen: unknown[] = []
+  const port = await listen((tag, _, socket) => {
+    if (!seen.includes(socket)) seen.push(socket)
+    if (seen.indexOf(socket) === 0) return
+    const complete = message('C', Buffer.from('SELECT 0\0'))
+    if (tag === 'Q') socket.write(Buffer.concat([complete, ready()]))
+    else if (tag === 'S') socket.write(Buffer.concat([message('1'), message('2'), message('n'), complete, ready()]))
+  })
+  const config = { connectionString: undefined, host: '127.0.0.1', port, user: 'me', database: 'd', max: 1 }
+  return { config, asked: () => seen.length }
+}
+
+test('a connection on which a query timed out takes no other, and is closed where no answer comes', limits, async () => {
+  // The second has a client for itself, since it could begin a transaction.
+  for (const text of ['select 1', 'select 1; select 1']) {
+    const { config, asked } = await muteAtFirst()
+    const pool = shared(config)
+    const late = await settled(pool.query({ text, query_timeout: 20 }))
+    assert.match(String(late), /Query read timeout/)
+    assert.equal(((await pool.query(text)) as { rowCount: number }).rowCount, 0)
+    assert.equal(asked(), 2)
+    await pool.end()
+  }
+})
+
+test('a pool ends though a server owes answers for which nobody waits', limits, async () => {
+  const { config } = await muteAtFirst()
+  const pool = shared(config)
+  const late = await settled(pool.query({ text: 'select 1', query_timeout: 20 }))
+  assert.match(String(late), /Query read timeout/)
+  await pool.end()
+})
+
+test('a client ends though a server owes the answer to a query that timed out', limits, async () => {
+  const { config } = await muteAtFirst()
+  const client = new Client({ ...config, pipeline: true })
+  await client.connect()
+  const late = client.query({ text: 'select 1', query_timeout: 20 })
+  assert.match(String(await settled(late)), /Query read timeout/)
+  await client.end()
 })
 
 test('those who patch a client see what is asked of the pool', limits, async () => {

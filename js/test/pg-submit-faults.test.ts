@@ -20,7 +20,7 @@ async function kill(client: Client): Promise<void> {
 function words(seen: unknown[]): unknown {
   const all = seen.map((it) => (it as unknown[]).map((part) => (part instanceof Error ? part.message : part)))
   // It depends on what was sent to a server that had gone already.
-  return all.filter((it) => it[1] !== 'read ECONNRESET' && it[1] !== 'write EPIPE')
+  return all.filter((it) => !/^(read ECONNRESET|write EPIPE|write ECONNRESET)$/.test(String(it[1])))
 }
 
 /** Queries that stand in the middle when something befalls the connection. Each returns what it saw. */

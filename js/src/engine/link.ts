@@ -302,13 +302,18 @@ function writeParameters(parameters: readonly Parameter[], start: number): numbe
 function writeFormats(parameters: readonly Parameter[], start: number): number {
   const { bytes } = memory
   let at = start
-  const binary = parameters.some((parameter) => parameter instanceof Uint8Array)
+  const binary = parameters.some(isBytes)
   const count = binary ? parameters.length : 0
   bytes[at++] = count >>> 8
   bytes[at++] = count
   for (let i = 0; i < count; i++) {
     bytes[at++] = 0
-    bytes[at++] = parameters[i] instanceof Uint8Array ? 1 : 0
+    bytes[at++] = isBytes(parameters[i] as Parameter) ? 1 : 0
   }
   return at
+}
+
+/** They may be of another realm, whose `Uint8Array` is another class. */
+function isBytes(parameter: Parameter): boolean {
+  return typeof parameter === 'object' && parameter !== null
 }

@@ -192,10 +192,30 @@ export class Clients extends Members implements Opener {
   /** Nobody waits for an answer of it; that to a query that timed out may still come. */
   readonly drained = (member: Member): void => {
     if (!member.isOpen || member.isLent) return
-    if (!member.client._session.isIdle) return this.#listen(member)
+    if (!member.client._session.isIdle) {
+      this.#limit(member)
+      return this.#listen(member)
+    }
     if (this.shares) this.#rest(member)
     const matters = this.lender.waiting > 0 || member.isLeaving || this.pool.ending
     if (matters) this.lender.answered(member.number)
+  }
+
+  /**
+   * A query's time is over, and its client goes, as in pg's pool: whoever came next would wait behind that query. Those who
+   * are there already stay.
+   */
+  late(member: Member): void {
+    if (member.isOpen && !member.isLent) this.dismiss(member)
+  }
+
+  /** The answers for which nobody waits may come, of a query that is being cancelled or of a server that is slow; or never. */
+  #limit(member: Member): void {
+    if (member.patience !== undefined || !member.client._session.isAbandoned) return
+    member.patience = setTimeout(() => {
+      member.patience = undefined
+      if (this.has(member) && !member.isLent && member.client._session.isAbandoned) this.lost(member)
+    }, PATIENCE_MS).unref()
   }
 
   /** Has the engine look at it again whenever something comes, until it is lent. */
@@ -260,6 +280,9 @@ const REFUSALS: { readonly [cause: number]: string } = {
   [PoolCause.LINE_FULL]: 'Too many callers wait for a client',
   [PoolCause.LOST]: ENGINE_LOST,
 }
+
+/** So long may a server take to answer what nobody waits for. */
+const PATIENCE_MS = 500
 
 /** Queries before one on its connection that make it worth to connect another. */
 const MUCH = 8

@@ -21,6 +21,8 @@ export class Member {
   /** It was connected after an attempt had failed. */
   readonly isProbe: boolean
   lifetime: NodeJS.Timeout | undefined
+  /** Until when the server may take to answer what nobody waits for. */
+  patience: NodeJS.Timeout | undefined
   /** Listens while nobody has it. */
   readonly onError: (error: Error) => void
 

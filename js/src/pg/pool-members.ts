@@ -88,6 +88,7 @@ export abstract class Members {
     if (member.isOpen) this.openCount--
     member.isOpen = false
     clearTimeout(member.lifetime)
+    clearTimeout(member.patience)
   }
 
   /** It goes at once, whoever has it. */

@@ -23,6 +23,7 @@ export class Openings {
       members.set(number, member)
       client.once('end', () => this.#ended(member))
       client.on('drain', () => clients.drained(member))
+      if (clients.shares) client._session.onLate = () => clients.late(member)
       this.#connect(member)
     } catch (error) {
       const member = members.get(number)

@@ -23,7 +23,7 @@ export interface Lender {
   failed(error: Error): void
   /** The engine has one request more; it is over: before it is told, and after. */
   starting(): void
-  ending(): void
+  ending(how: number): void
   ended(how: number): void
   /** Sees that a BEGIN that was held is on the server; `done` is told of an error, at once where there was none. */
   flushBegin?(done: (error: Error | undefined) => void): void
@@ -210,7 +210,7 @@ export class Lending implements Receiver, Host {
   ended(how: number): void {
     const lender = this.#lender
     this.#isAsked = false
-    lender.ending()
+    lender.ending(how)
     if (how > End.PROVISIONAL) {
       this.lost()
       lender.ended(how)

@@ -29,7 +29,7 @@ export interface Home {
   /** Why requests end with the connection. A new error each time, for each has an outcome of its own. */
   lost(): Error
   /** One that was sent or queued is over: before it is told, and after. */
-  ending(): void
+  ending(how: number): void
   ended(how: number): void
 }
 
@@ -99,7 +99,7 @@ export class Request implements Receiver {
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const { home } = this
-    home.ending()
+    home.ending(how)
     this.release()
     if (how <= End.PROVISIONAL) this.succeed()
     else this.fail(this.errorOf(how, start, end), OUTCOMES[outcome])

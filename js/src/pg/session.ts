@@ -1,4 +1,4 @@
-import { Close, Refused } from '../engine/exports'
+import { Close, End, Refused } from '../engine/exports'
 import { Link, type Owner, type Parameter } from '../engine/link'
 import { reason } from '../engine/memory'
 import { Opening } from './begin'
@@ -43,6 +43,10 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   /** What the server said when it ended the connection: the error of the query that it ran. */
   #lastWords: Error | undefined
   #cancel: Cancel | undefined
+  /** A request ended for its caller while the server still owed the answer, and may owe it still. */
+  #isLate = false
+  /** Hears of a request whose time was over before it was answered. */
+  onLate: (() => void) | undefined
 
   constructor(client: Life, connection: Connection) {
     super(client, connection)
@@ -57,6 +61,11 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   /** Requests that were sent and not answered. */
   get inFlight(): number {
     return this.#link?.inFlight ?? 0
+  }
+
+  /** Whether answers are owed for which nobody waits any more. */
+  get isAbandoned(): boolean {
+    return this.#isLate && this.#pending === 0 && this.inFlight > 0
   }
 
   /** Requests that wait to be sent. */
@@ -187,8 +196,11 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     return Object.assign(new Error(why.message), why)
   }
 
-  ending(): void {
+  ending(how: number): void {
     this.#pending--
+    if (how !== End.DEADLINE && how !== End.CANCELLED) return
+    this.#isLate = true
+    if (how === End.DEADLINE) this.onLate?.()
   }
 
   ended(how: number): void {
@@ -226,6 +238,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     if (this.lending.takes(chunk)) return
     if (!this.#isReady) this.#greet(chunk)
     this.#link?.receive(chunk)
+    if (this.#isLate && this.inFlight === 0) this.#isLate = false
     this.lending.proceed()
   }
 
@@ -267,10 +280,11 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     this.connection.stream.destroy()
   }
 
-  /** Says goodbye when all is answered. */
+  /** Says goodbye when all is answered for which somebody waits. */
   terminate(): void {
     this.connection._ending = true
-    if (this.lending.isClosed) this.#isTerminating = true
+    if (this.isAbandoned) this.connection.stream.destroy()
+    else if (this.lending.isClosed) this.#isTerminating = true
     else if (this.#link !== undefined && this.#isReady) this.#link.terminate()
     else this.connection.end()
   }

@@ -1,4 +1,4 @@
-import { Recent } from '../pg/recent'
+import { Recent } from './recent'
 import { ENGINE_LOST, memory } from './memory'
 
 /** What the text of a statement shows, as the engine reads it: bits of `Trait`. */

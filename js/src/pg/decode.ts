@@ -1,5 +1,5 @@
 import type { Field } from './fields'
-import { Recent } from './recent'
+import { Recent } from '../engine/recent'
 import type { Row } from './result'
 import { generate, interpret, type Bind } from './readers'
 import { directOf, type Direct } from './scalars'

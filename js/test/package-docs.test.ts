@@ -1,8 +1,5 @@
 import assert from 'node:assert/strict'
-import { spawn, type ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
-import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { after, before, test } from 'node:test'
 
@@ -10,6 +7,7 @@ import { transform } from 'esbuild'
 
 import { Client } from '../src/pg'
 import { compile, Project, pack, root } from './package-project'
+import { type Server, startRedis } from './redis-server'
 
 /**
  * The examples of what users read, run as they stand: each is a module in a project that has the
@@ -35,7 +33,7 @@ const TABLES = `
 
 const project = new Project()
 const environment: { [name: string]: string } = {}
-let server: ChildProcess | undefined
+let server: Server | undefined
 
 before(async () => {
   const client = new Client(url)
@@ -44,7 +42,8 @@ before(async () => {
   await client.end()
   const options = encodeURIComponent(`-c search_path=${schema}`)
   environment['DATABASE_URL'] = `${url}${url.includes('?') ? '&' : '?'}options=${options}`
-  environment['REDIS_URL'] = await redis()
+  if (process.env['ONETRIP_REDIS_SERVER']) server = await startRedis()
+  environment['REDIS_URL'] = server?.url ?? ''
   project.write('items.csv', '8,saw,15\n')
   const tarballs = await pack(project)
   await project.install(tarballs['onetrip'] as string, 'onetrip')
@@ -52,9 +51,7 @@ before(async () => {
 })
 
 after(async () => {
-  const ended = server && once(server, 'exit')
-  server?.kill()
-  await ended
+  await server?.stop()
   const client = new Client(url)
   await client.connect()
   await client.query(`drop schema ${schema} cascade`)
@@ -122,27 +119,4 @@ function expectedOf(code: string): string[] {
     code.matchAll(/console\.log\(.*\) *\}?\)? *\/\/ (.*)$/gm),
     ([, text]) => text as string,
   ).flatMap((text) => text.split(', '))
-}
-
-/** Starts a server for the time of these tests; the empty text where there is none to start. */
-async function redis(): Promise<string> {
-  const program = process.env['ONETRIP_REDIS_SERVER']
-  if (!program) return ''
-  const port = await freePort()
-  server = spawn(program, ['--port', String(port), '--save', '', '--bind', '127.0.0.1'], {
-    stdio: ['ignore', 'pipe', 'ignore'],
-  })
-  for await (const chunk of server.stdout as NodeJS.ReadableStream) {
-    if (String(chunk).includes('Ready to accept connections')) break
-  }
-  return `redis://127.0.0.1:${port}`
-}
-
-async function freePort(): Promise<number> {
-  const listener = createServer().listen(0, '127.0.0.1')
-  await once(listener, 'listening')
-  const { port } = listener.address() as AddressInfo
-  listener.close()
-  await once(listener, 'close')
-  return port
 }

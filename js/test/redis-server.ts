@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -21,6 +21,11 @@ async function freePort(): Promise<number> {
   return typeof address === 'object' && address !== null ? address.port : 0
 }
 
+/** What makes a server end with whoever started it, however that ends. */
+const MORTAL = existsSync('/usr/bin/setpriv') ? ['/usr/bin/setpriv', '--pdeathsig', 'KILL'] : []
+
+const UNSAVED = ['--save', '', '--appendonly', 'no']
+
 /** Starts one. Whoever starts it stops it. */
 export async function startRedis(settings: string[] = [], fixed?: number): Promise<Server> {
   const port = fixed ?? (await freePort())
@@ -28,23 +33,11 @@ export async function startRedis(settings: string[] = [], fixed?: number): Promi
   const socket = join(folder, 's')
   const program = process.env['ONETRIP_REDIS_SERVER']
   if (!program) throw new Error('ONETRIP_REDIS_SERVER does not name a program: `make test` sets it')
-  const process_ = spawn(
-    program,
-    [
-      '--port',
-      `${port}`,
-      '--unixsocket',
-      socket,
-      '--dir',
-      folder,
-      '--save',
-      '',
-      '--appendonly',
-      'no',
-      ...settings,
-    ],
-    { stdio: ['ignore', 'pipe', 'inherit'] },
-  )
+  const options = ['--bind', '127.0.0.1', '--port', `${port}`, '--unixsocket', socket, '--dir', folder]
+  const [first, ...rest] = [...MORTAL, program, ...options, ...UNSAVED, ...settings] as [string]
+  // Were its standard error that of the tests, whoever reads that would wait for it to end.
+  const process_ = spawn(first, rest, { stdio: ['ignore', 'pipe', 'pipe'] })
+  process_.stderr.pipe(process.stderr, { end: false })
   await new Promise<void>((resolve, reject) => {
     let said = ''
     process_.on('error', reject)

@@ -250,12 +250,15 @@ export class Link extends Wire<Receiver> {
 /** The fixed parts of a Bind, an Execute and a Sync, and names. */
 const FRAMES = 50
 
-/** At most so many bytes does a request need. UTF-8 has at most three for each unit of UTF-16. */
+/**
+ * At most so many bytes does a request need. UTF-8 has at most three for each unit of UTF-16. Bytes
+ * are asked for `byteLength`, never `length`, for the reason that stands in redis/encode.ts.
+ */
 function sizeOf(text: string, name: string, parameters: readonly Parameter[]): number {
   let size = 3 * (text.length + name.length) + 6 * parameters.length + 4
   for (const parameter of parameters) {
     if (typeof parameter === 'string') size += 3 * parameter.length
-    else if (parameter !== null) size += parameter.length
+    else if (parameter !== null) size += parameter.byteLength
   }
   return size > ROUGH_MAX ? exactSizeOf(text, name, parameters) : size
 }
@@ -265,7 +268,7 @@ function exactSizeOf(text: string, name: string, parameters: readonly Parameter[
   let size = Buffer.byteLength(text) + Buffer.byteLength(name) + 6 * parameters.length + 4
   for (const parameter of parameters) {
     if (typeof parameter === 'string') size += Buffer.byteLength(parameter)
-    else if (parameter !== null) size += parameter.length
+    else if (parameter !== null) size += parameter.byteLength
   }
   return size
 }
@@ -289,9 +292,13 @@ function writeParameters(parameters: readonly Parameter[], start: number): numbe
       at += 4
       continue
     }
-    let len = parameter.length
-    if (typeof parameter === 'string') len = memory.writeText(parameter, at + 4)
-    else memory.bytes.set(parameter, at + 4)
+    let len
+    if (typeof parameter === 'string') {
+      len = memory.writeText(parameter, at + 4)
+    } else {
+      len = parameter.byteLength
+      memory.bytes.set(parameter, at + 4)
+    }
     memory.putInt32(at, len)
     at += 4 + len
   }

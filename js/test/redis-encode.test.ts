@@ -1,0 +1,17 @@
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { join } from 'node:path'
+import { test } from 'node:test'
+
+// Where Node 20 made a wrong program of `sizeOf`, one of five of these processes ended by a
+// segmentation fault.
+test('arguments of all kinds, as they come, are written as the protocol says', () => {
+  for (let seed = 1; seed <= 20; seed++) {
+    const { status, signal, stderr } = spawnSync(
+      process.execPath,
+      [join(__dirname, 'redis-encode-many.js'), `${seed}`],
+      { encoding: 'utf8', timeout: 60_000 },
+    )
+    assert.deepEqual([status, signal], [0, null], `seed ${seed}: ${stderr}`)
+  }
+})

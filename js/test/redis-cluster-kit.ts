@@ -47,6 +47,14 @@ export async function startCluster(others = 0): Promise<TestCluster> {
       return servers.findIndex(({ port }) => port === range?.[2][1])
     },
     async beginMove(slot, from, to) {
+      // A node that has not heard of the last epoch takes a slot with an older one than that of the node
+      // it comes from, whose claim of the moment before then prevails: nobody has the slot
+      // (clusterBumpConfigEpochWithoutConsensus in Redis' cluster.c).
+      await until(async () => {
+        const infos = plain.map((client) => client.command<string>('CLUSTER INFO'))
+        const epochs = (await Promise.all(infos)).map((info) => /current_epoch:(\d+)/.exec(info)?.[1])
+        return new Set(epochs).size === 1
+      })
       await at(to).command('CLUSTER SETSLOT', slot, 'IMPORTING', ids[from] as string)
       await at(from).command('CLUSTER SETSLOT', slot, 'MIGRATING', ids[to] as string)
     },

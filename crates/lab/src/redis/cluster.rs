@@ -139,6 +139,15 @@ impl Cluster {
     /// # Errors
     /// When `from` does not have it, or either can't be asked.
     pub fn begin_move(&self, slot: u16, from: usize, to: usize) -> Result<SlotMove<'_>, LabError> {
+        // A node that has not heard of the last epoch takes a slot with an older one than that of the node
+        // it comes from, whose claim of the moment before then prevails: nobody has the slot
+        // (`clusterBumpConfigEpochWithoutConsensus` in Redis' cluster.c).
+        self.wait_for("the nodes of a move know different epochs", || {
+            let epoch = |node: usize| ask(&self.nodes[node], &Command::new("CLUSTER INFO"));
+            let (one, other) = (epoch(from).ok()?, epoch(to).ok()?);
+            let (one, other) = (one.field(EPOCH)?, other.field(EPOCH)?);
+            (one != other).then(|| format!("{one} and {other}"))
+        })?;
         SlotMove::begin(&self.nodes, slot, from, to)
     }
 
@@ -225,6 +234,9 @@ impl Cluster {
 const KEYS_AT_ONCE: usize = 100;
 
 const KNOWN: &str = "cluster_known_nodes";
+
+/// The highest number of a configuration that a node has heard of.
+const EPOCH: &str = "cluster_current_epoch";
 
 /// Some hash slots and who answers for them: the port of the master, then those of its replicas.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -117,7 +117,8 @@ class Memory {
 
   /** The same by Node, which writes nothing where it is left 2 GiB or more of room. */
   writeByNode(text: string, at: number): number {
-    return this.buffer.utf8Write(text, at, 3 * text.length)
+    // Node 22 and later refuse more room than there is.
+    return this.buffer.utf8Write(text, at, Math.min(3 * text.length, this.buffer.length - at))
   }
 
   /** Reads UTF-8. */

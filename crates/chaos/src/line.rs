@@ -25,6 +25,24 @@ pub(crate) trait OnLine {
     }
 }
 
+/// Connections before a fault that befalls all of them.
+pub(crate) struct Present {
+    pub(crate) line: Vec<u64>,
+    accepted: u64,
+}
+
+impl Present {
+    pub(crate) fn of(stage: &impl OnLine) -> Present {
+        let accepted = stage.accepted();
+        Present { line: stage.line(), accepted }
+    }
+
+    /// How many there were in all when it had struck: connections come and go all the time.
+    pub(crate) fn and_since(&self, stage: &impl OnLine) -> u64 {
+        self.line.len() as u64 + stage.accepted() - self.accepted
+    }
+}
+
 /// After some bytes, or soon where those never pass. Returns how many it ended.
 pub(crate) async fn end_line(stage: &impl OnLine, strike: &Strike) -> u64 {
     let victims = victims(stage, strike).await;

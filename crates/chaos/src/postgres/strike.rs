@@ -10,7 +10,7 @@ use super::stage::Stage;
 use crate::check::Window;
 use crate::drive::{Struck, Target};
 use crate::ledger::Ledger;
-use crate::line::{OnLine, PATIENCE, cut, cut_what_is_left, end_line, gone, stall};
+use crate::line::{OnLine, PATIENCE, Present, cut, cut_what_is_left, end_line, gone, stall};
 use crate::plan::{Kind, Strike};
 
 impl Target for Stage {
@@ -37,12 +37,14 @@ impl Target for Stage {
 
 async fn restart(stage: &mut Stage, strike: &Strike) -> u64 {
     let how = strike.kind.shutdown().expect("all other kinds have been dealt with");
-    let mut victims = stage.line();
+    let present = Present::of(stage);
     let server = shut_down(stage, how, strike.hold).await;
+    let broken = present.and_since(stage);
+    let mut victims = present.line;
     victims.extend(stage.line());
     tokio::time::sleep(strike.hold).await;
     stage.server = Some(blocking(server, PrivatePostgres::start_again).await);
-    cut_what_is_left(stage, victims).await
+    cut_what_is_left(stage, victims).await.max(broken)
 }
 
 /// A smart shutdown waits for sessions to end, and those of a pool don't end by themselves.
@@ -62,7 +64,7 @@ async fn shut_down(stage: &mut Stage, how: Shutdown, hold: Duration) -> PrivateP
 }
 
 async fn kill_backend(stage: &mut Stage, strike: &Strike) -> u64 {
-    let victims = stage.line();
+    let present = Present::of(stage);
     let observer = Observer::connect(&stage.url).await;
     let processes = observer.processes().await;
     drop(observer);
@@ -72,9 +74,10 @@ async fn kill_backend(stage: &mut Stage, strike: &Strike) -> u64 {
         .any(|step| server.kill_backend(processes[(turn + step) % processes.len()]).is_ok());
     assert!(is_killed, "no session of the client could be killed");
     // All sessions of the server end with it.
-    gone(stage, &victims, PATIENCE).await;
+    gone(stage, &present.line, PATIENCE).await;
+    let broken = present.and_since(stage);
     drop(Observer::connect(&stage.url).await);
-    cut_what_is_left(stage, victims).await
+    cut_what_is_left(stage, present.line).await.max(broken)
 }
 
 /// Does something with the server that takes its time.

@@ -16,7 +16,7 @@ use crate::check::Window;
 use crate::drive::{Struck, Target};
 use crate::end::Rest;
 use crate::ledger::Ledger;
-use crate::line::{OnLine, PATIENCE, cut_what_is_left, end_line, gone, stall};
+use crate::line::{OnLine, PATIENCE, Present, cut_what_is_left, end_line, gone, stall};
 use crate::plan::{Kind, Strike};
 
 pub(crate) struct Single {
@@ -73,24 +73,6 @@ impl Single {
         self.server = Some(blocking(server, Server::restart).await);
         let broken = broken.unwrap_or_else(|| present.and_since(self));
         cut_what_is_left(self, victims).await.max(broken)
-    }
-}
-
-/// Connections before a fault that befalls all of them.
-struct Present {
-    line: Vec<u64>,
-    accepted: u64,
-}
-
-impl Present {
-    fn of(stage: &Single) -> Present {
-        let accepted = stage.accepted();
-        Present { line: stage.line(), accepted }
-    }
-
-    /// How many there were in all when it had struck: connections come and go all the time.
-    fn and_since(&self, stage: &Single) -> u64 {
-        self.line.len() as u64 + stage.accepted() - self.accepted
     }
 }
 

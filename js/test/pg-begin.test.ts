@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { Client, type ClientConfig, type QueryError, type Result } from '../src/pg'
 import { both, connected, event, settled, type Side } from './pg-both'
 import { listen, served } from './pg-served'
+import { randomOf } from './random'
 
 const LIMIT = { timeout: 20_000 }
 
@@ -80,21 +81,11 @@ const STEPS = [
   'update pg_temp.steps set a = a + 1 where a < $1', 'select $1::int + a a from pg_temp.steps order by 1',
 ]
 
-/** Numbers that look random and are the same for the same seed (mulberry32). */
-function random(seed: number): () => number {
-  return () => {
-    seed = (seed + 0x6d2b79f5) | 0
-    let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32
-  }
-}
-
 const seed = Number(process.env['ONETRIP_SEED'] ?? Date.now() % 1_000_000)
 
 /** Runs steps: one behind the other, or some at once. */
 async function walk(client: Client, side: Side, at: number, together: boolean): Promise<unknown> {
-  const next = random(at)
+  const next = randomOf(at)
   await client.query('create temp table steps (a int)')
   const run: Promise<unknown>[] = []
   const statuses: unknown[] = []

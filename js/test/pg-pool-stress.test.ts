@@ -3,21 +3,11 @@ import { test } from 'node:test'
 
 import { Client, Pool, type QueryError, type Results } from '../src/pg'
 import { url } from './pg-both'
+import { randomOf } from './random'
 
 /** Operations in one run. */
 const OPERATIONS = Number(process.env['ONETRIP_TEST_OPERATIONS'] ?? 2_000)
 const IN_FLIGHT_MAX = 60
-
-/** Numbers from 0 to below 1 that follow from a seed (xorshift). */
-function randomOf(seed: number): () => number {
-  let state = seed | 1
-  return () => {
-    state ^= state << 13
-    state ^= state >>> 17
-    state ^= state << 5
-    return (state >>> 0) / 2 ** 32
-  }
-}
 
 /** One run: what is asked of the pool, and what came of it. */
 class Run {

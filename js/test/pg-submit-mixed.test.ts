@@ -8,6 +8,7 @@ import { test } from 'node:test'
 import type { Client } from '../src/pg'
 import { connected, plain, settled, type Side } from './pg-both'
 import { behind, copy, Cursor, QueryStream, readAll } from './pg-submit-kit'
+import { belowOf } from './random'
 
 const theirs: Side = { name: 'pg', ...(require('pg') as { Client: typeof Client; Query: Side['Query'] }) }
 
@@ -63,17 +64,8 @@ const STEPS: ((client: Client, n: number) => Promise<unknown>)[] = [
   },
 ]
 
-/** Numbers that a seed fixes. */
-function random(seed: number): (below: number) => number {
-  let state = seed
-  return (below) => {
-    state = (Math.imul(state, 1_103_515_245) + 12_345) >>> 0
-    return (state >>> 8) % below
-  }
-}
-
 async function run(client: Client, seed: number, atOnce: boolean): Promise<unknown> {
-  const next = random(seed)
+  const next = belowOf(seed)
   await client.query('create temp table mixed (a int)')
   const seen: unknown[] = []
   for (let i = 0; i < 25; i++) {

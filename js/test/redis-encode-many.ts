@@ -6,13 +6,9 @@ import assert from 'node:assert/strict'
 import { memory } from '../src/engine/memory'
 import { type Argument, sizeOf, write } from '../src/redis/encode'
 import { specOf } from '../src/redis/spec'
+import { belowOf } from './random'
 
-let seed = Number(process.argv[2])
-/** Below a limit; a linear congruential generator. */
-function random(limit: number): number {
-  seed = (Math.imul(seed, 1103515245) + 12345) >>> 0
-  return (seed >>> 8) % limit
-}
+const random = belowOf(Number(process.argv[2]))
 
 const kinds: (() => Argument)[] = [
   () => `key:${random(100)}`,

@@ -90,7 +90,8 @@ enum {
     ONETRIP_CLOSE_VIOLATION = 3, /* a message that the state can't explain; the block says which */
     ONETRIP_CLOSE_STALLED = 4,   /* the peer took no bytes for too long */
     ONETRIP_CLOSE_LOGIN = 5,     /* the login failed on this side; the block says why */
-    ONETRIP_CLOSE_NO_MEMORY = 6  /* there is no memory for what came or is to be sent; the block says what to do */
+    ONETRIP_CLOSE_NO_MEMORY = 6, /* there is no memory for what came or is to be sent; the block says what to do */
+    ONETRIP_CLOSE_UNUSABLE = 7   /* nobody may go on with the session; the block says why */
 };
 
 /* Why a caller got no connection: a of ONETRIP_POOL_FAILED. */
@@ -227,6 +228,15 @@ void onetrip_want_cancel(onetrip_connection *connection, double now, uint32_t to
 const uint8_t *onetrip_begin_cancel(onetrip_connection *connection, double now);
 /* end: 0 if no byte of it was sent, 1 if the server closed its socket, 2 if nobody knows. */
 void onetrip_cancel_ended(onetrip_connection *connection, double now, uint32_t end);
+
+/* Who has the session from now on: 0 all callers, who must not change it (where one does all the same, the connection ends
+ * as ONETRIP_CLOSE_UNUSABLE); 1 one for himself; 2 nobody any more: nothing is on its way; 3 one who has run something past
+ * this connection. Whether the session is to be reset, or is being reset: that leaves in front of the next request, and
+ * nothing behind it runs unless it succeeds. Without this call a session is its host's own affair. */
+bool onetrip_postgres_hold(onetrip_connection *connection, uint32_t holder);
+
+/* Sends the reset now, if one is owed, and not with the next request. */
+void onetrip_postgres_reset(onetrip_connection *connection, double now);
 
 /* --- what happened --- */
 

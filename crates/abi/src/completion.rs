@@ -141,6 +141,8 @@ pub mod close {
     /// There is no memory for what is to be sent or was received, or it is longer than a setting allows. Block: which, and
     /// what to do, as text.
     pub const NO_MEMORY: u32 = 6;
+    /// Nobody may go on with the session. Block: why, as text.
+    pub const UNUSABLE: u32 = 7;
 }
 
 /// Why a caller got no connection.
@@ -224,6 +226,7 @@ pub(crate) fn close_code(reason: CloseReason) -> (u32, Bytes) {
         CloseReason::Host => (close::HOST, Bytes::new()),
         CloseReason::Server(block) => (close::SERVER, block),
         CloseReason::Violation(why) => (close::VIOLATION, Bytes::from_static(why.0.as_bytes())),
+        CloseReason::Unusable(why) => (close::UNUSABLE, Bytes::from_static(why.as_bytes())),
         CloseReason::Stalled => (close::STALLED, Bytes::new()),
         CloseReason::NoMemory => (close::NO_MEMORY, Bytes::from_static(NO_MEMORY.as_bytes())),
     }

@@ -10,8 +10,8 @@ use crate::completion::{Completion, Completions, close, too_long};
 use crate::echo::Echo;
 use crate::input::Input;
 use crate::postgres::Postgres;
-use crate::postgres::Refused;
 use crate::postgres::request::Submission;
+use crate::postgres::{Holder, Refused};
 #[cfg(feature = "redis")]
 use crate::redis::{self, Redis};
 
@@ -258,6 +258,14 @@ impl Connection {
             }
         }
         &self.cancel
+    }
+
+    pub(crate) fn hold(&mut self, holder: Holder) -> bool {
+        self.on_postgres(false, |postgres, _| postgres.hold(holder))
+    }
+
+    pub(crate) fn reset(&mut self, now: Time) {
+        self.on_postgres((), |postgres, to| postgres.reset(now, to));
     }
 
     pub(crate) fn cancel_ended(&mut self, now: Time, end: CancelEnd) {

@@ -15,7 +15,7 @@ use onetrip_postgres::sql::{classify, is_shareable};
 use crate::completion::Completion;
 use crate::connection::Connection;
 use crate::memory;
-use crate::postgres::Refused;
+use crate::postgres::{Holder, Refused};
 use crate::time::{deadline, millis, time};
 
 /// What a request is; bits that the host sets.
@@ -368,6 +368,28 @@ pub unsafe extern "C" fn onetrip_cancel_ended(connection: *mut Connection, now: 
     };
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.cancel_ended(time(now), end);
+}
+
+/// Who has the session from now on: 0 all callers, 1 one for himself, 2 nobody any more (nothing is on its way), 3 one who
+/// has run something past this connection. Whether the session is to be reset, or is being reset: the reset leaves in front of
+/// the next request, and nothing behind it runs unless it succeeds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_hold(connection: *mut Connection, holder: u32) -> bool {
+    let holder = match holder {
+        0 => Holder::All,
+        1 => Holder::One,
+        2 => Holder::Nobody,
+        _ => Holder::Passed,
+    };
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.hold(holder)
+}
+
+/// Sends the reset now, if one is owed, and not with the next request.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_reset(connection: *mut Connection, now: f64) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.reset(time(now));
 }
 
 pub(crate) fn place(submitted: Result<Ticket, Refused>) -> f64 {

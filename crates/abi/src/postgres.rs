@@ -61,6 +61,8 @@ pub(crate) struct Postgres {
     since: Time,
     room: usize,
     process_id: i32,
+    /// What tells the names of this connection from those of all others.
+    unique: u64,
     secret_key: SecretKey,
     closed: bool,
 }
@@ -78,6 +80,19 @@ struct Use {
     /// It is skipped where the BEGIN in front of it was refused.
     guarded: bool,
     is_live: bool,
+}
+
+/// Who has a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Holder {
+    /// All callers share it: nobody may change it.
+    All,
+    /// One caller has it for himself.
+    One,
+    /// That caller has gone, and nothing is on its way.
+    Nobody,
+    /// That caller has run something past the engine.
+    Passed,
 }
 
 /// Why a request was not taken. Nothing of it was sent.
@@ -119,12 +134,14 @@ impl Postgres {
         }
         let (threshold, max) =
             settings.as_ref().map_or((0, 0), |it| (it.prepare_threshold, it.statements_max));
+        let unique = nonce.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
         let room = limits.in_flight_max.saturating_add(limits.queue_max);
         let queue_max = (limits.queue_max, limits.queue_bytes_max);
         let mut connection = Postgres {
             login: None,
             engine: Connection::new(now, Protocol::new(TransactionStatus::Idle), limits),
-            statements: Statements::new(threshold, max),
+            statements: Statements::new(threshold, max, unique),
+            unique,
             uses: Vec::new(),
             gathered: None,
             message_bytes_max: settings.as_ref().map_or(0, |it| it.message_bytes_max),
@@ -233,6 +250,26 @@ impl Postgres {
         } else {
             self.terminating = true;
         }
+        self.settle(to);
+    }
+
+    // --- whose it is ---
+
+    /// Who has the session from now on. Whether a reset is owed.
+    pub(crate) fn hold(&mut self, holder: Holder) -> bool {
+        let protocol = self.engine.protocol_mut();
+        match holder {
+            Holder::All => protocol.share(),
+            Holder::One => protocol.lend(),
+            Holder::Nobody => return protocol.take_back(),
+            Holder::Passed => protocol.touch(),
+        }
+        protocol.is_resetting()
+    }
+
+    /// Resets the session now, if that is owed.
+    pub(crate) fn reset(&mut self, now: Time, to: &mut Completions) {
+        self.engine.settle_debts(now);
         self.settle(to);
     }
 

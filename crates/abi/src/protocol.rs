@@ -37,6 +37,13 @@ impl Protocol {
     pub(crate) fn new(status: TransactionStatus) -> Protocol {
         Protocol::Postgres(Box::new(Postgres::new(status)))
     }
+
+    /// What the login told of the session: see [`Postgres::identify`].
+    pub(crate) fn identify(&mut self, process_id: i32, unique: u64) {
+        if let Protocol::Postgres(postgres) = self {
+            postgres.identify(process_id, unique);
+        }
+    }
 }
 
 /// A connection to PostgreSQL speaks PostgreSQL.
@@ -149,6 +156,54 @@ impl Speaks for Protocol {
             _ => unreachable!("{MIXED}"),
         }
     }
+
+    // Redis owes nothing and guards nothing.
+
+    fn owes(&self, idle: bool) -> bool {
+        matches!(self, Protocol::Postgres(postgres) if postgres.owes(idle))
+    }
+
+    fn write_owed(&mut self, out: &mut BytesMut) -> Option<Expect> {
+        match self {
+            Protocol::Postgres(postgres) => postgres.write_owed(out).map(Expect::Postgres),
+            #[cfg(feature = "redis")]
+            Protocol::Redis(_) => None,
+        }
+    }
+
+    fn may_begin(&self, expect: &Expect) -> bool {
+        match (self, expect) {
+            (Protocol::Postgres(postgres), Expect::Postgres(expect)) => postgres.may_begin(expect),
+            #[cfg(feature = "redis")]
+            _ => true,
+        }
+    }
+
+    fn begin(&mut self, expect: &mut Expect, begins: bool, out: &mut BytesMut) {
+        match (self, expect) {
+            (Protocol::Postgres(postgres), Expect::Postgres(expect)) => {
+                postgres.begin(expect, begins, out);
+            }
+            #[cfg(feature = "redis")]
+            _ => {}
+        }
+    }
+
+    fn begin_len(&self) -> usize {
+        match self {
+            Protocol::Postgres(postgres) => postgres.begin_len(),
+            #[cfg(feature = "redis")]
+            Protocol::Redis(_) => 0,
+        }
+    }
+
+    fn is_skipped(&self, expect: &Expect) -> bool {
+        match (self, expect) {
+            (Protocol::Postgres(postgres), Expect::Postgres(expect)) => postgres.is_skipped(expect),
+            #[cfg(feature = "redis")]
+            _ => false,
+        }
+    }
 }
 
 fn as_event<E>(step: Step<E>, event: impl FnOnce(E) -> Event) -> Step<Event> {
@@ -160,8 +215,11 @@ fn as_event<E>(step: Step<E>, event: impl FnOnce(E) -> Event) -> Step<Event> {
         Step::Failed { len, outcome, never_started, cancelled } => {
             Step::Failed { len, outcome, never_started, cancelled }
         }
+        Step::Own(len) => Step::Own(len),
+        Step::Skipped(len) => Step::Skipped(len),
         Step::Settled(len) => Step::Settled(len),
         Step::Event(len, it) => Step::Event(len, event(it)),
         Step::Fatal(len) => Step::Fatal(len),
+        Step::Unusable(why) => Step::Unusable(why),
     }
 }

@@ -196,13 +196,12 @@ impl Core {
         if self.replies.hands() != hands {
             return drop(answer.give(Cancelled::TooLate));
         }
-        let Core { engine, replies, reset, .. } = self;
+        let Core { engine, replies, .. } = self;
         let wanted = engine.want_cancel_first(now, |token| {
             // A shared statement may have come in between, and be in front.
-            let is_own = replies.entry(token).is_none_or(|entry| {
+            replies.entry(token).is_none_or(|entry| {
                 entry.is_of(hands) && !matches!(entry.note, Some(Note::Begins(_)))
-            });
-            is_own && *reset != Some(token)
+            })
         });
         self.answer(wanted, answer);
     }

@@ -222,7 +222,11 @@ fn spawn(
     };
     let Opened { stream: Stream { reader, writer, input }, ready, route, trip } = opened;
     let way = (route, CancelKey::new(ready.process_id, ready.secret_key));
-    let engine = |now| Engine::new(now, Postgres::new(ready.status), limits);
+    // The login has had random bytes for its nonce, so there are some.
+    let unique = getrandom::u64().unwrap_or_default();
+    let mut protocol = Postgres::new(ready.status);
+    protocol.identify(ready.process_id, unique);
+    let engine = |now| Engine::new(now, protocol, limits);
     let connection =
         Connection::new(engine, writer, ready.parameters, way, context.clone(), seat, trip);
     context.totals.opened(&connection);

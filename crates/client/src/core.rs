@@ -23,8 +23,9 @@ use onetrip_engine::{
     Cause, CloseReason, End, Failure, Outcome, Output, Request, SubmitError, Ticket, Time, Token,
 };
 use onetrip_postgres::message::{
-    ErrorResponse, Header, ParameterStatus, Query, ServerError, TransactionStatus,
+    ErrorResponse, Header, ParameterStatus, ServerError, TransactionStatus,
 };
+use onetrip_postgres::session::NOT_RESET;
 use onetrip_postgres::{Event, Expect, Postgres};
 
 use crate::buffer::Buffer;
@@ -183,12 +184,6 @@ pub(crate) struct Core {
     pub(crate) cancels_on: bool,
     pub(crate) cancels_dropped: bool,
     pub(crate) duty: Duty,
-    /// What resets the session is to leave with the next statement.
-    pub(crate) owes_reset: bool,
-    /// A statement was sent whose text shows that it changes the session.
-    pub(crate) touched: bool,
-    /// The reset that is on its way.
-    pub(crate) reset: Option<Token>,
     load: Arc<LoadCell>,
     /// Requests that have ended, and how many of them the pool knows of.
     ended_count: u64,
@@ -249,9 +244,6 @@ impl Connection {
             cancels_on: context.cancels.is_on,
             cancels_dropped: context.options.cancel_on_drop,
             duty: Duty::Exclusive,
-            owes_reset: false,
-            touched: false,
-            reset: None,
             load: load.clone(),
             ended_count: 0,
             published_count: 0,
@@ -350,7 +342,6 @@ impl Core {
         refuse: bool,
     ) -> Result<(), Error> {
         let idle = self.is_idle();
-        self.reset_if_owed(now);
         if self.engine.has_room(requests.len(), bytes.len()) {
             self.submit_reserved(now, &mut requests, bytes)?;
             self.wrote(now, idle);
@@ -374,7 +365,6 @@ impl Core {
         refuse: bool,
     ) -> Result<(), Error> {
         let idle = self.is_idle();
-        self.reset_if_owed(now);
         let kept = (request.token, request.pinned);
         if self.engine.has_room(1, bytes.len()) {
             let request = Request { reserved: true, ..request };
@@ -405,7 +395,7 @@ impl Core {
     /// Submits a statement whose end nobody waits for, in its place in the order.
     pub(crate) fn submit_unwaited(&mut self, now: Time, bytes: &[u8]) -> Result<(), Error> {
         let token = self.replies.add();
-        let expect = Expect::sync().parse().bind().execute();
+        let expect = Expect::sync().parse().bind().execute().leaves_nothing();
         let submitted = self.submit_one(now, Request::isolated(token, expect), bytes, false);
         if submitted.is_err() {
             self.replies.remove(token);
@@ -415,37 +405,10 @@ impl Core {
         submitted
     }
 
-    /// Puts what resets the session in front of what comes next, if it is owed.
-    pub(crate) fn reset_if_owed(&mut self, now: Time) {
-        if !std::mem::take(&mut self.owes_reset) {
-            return;
-        }
-        let open = self.engine.protocol().status() != TransactionStatus::Idle;
-        let reset = if open { RESET_IN_TRANSACTION } else { RESET };
-        let named = self.engine.protocol().statements_named();
-        let sql = format!("{reset}{}", if named { DEALLOCATE } else { "" });
-        let mut bytes = BytesMut::new();
-        // It holds no NUL.
-        let _ = Query { sql: &sql }.encode(&mut bytes);
-        let token = self.replies.add();
-        let request = Request {
-            reserved: true,
-            ..Request::isolated(token, Expect::simple().transaction_local())
-        };
-        self.touched = false;
-        self.engine.protocol_mut().forget_session_change();
-        if self.engine.submit(now, request, |out| copy(out, &bytes)).is_ok() {
-            self.replies.abandon(token);
-            self.reset = Some(token);
-        } else {
-            self.replies.remove(token);
-        }
-    }
-
     /// Resets the session now, if it is owed: nobody has used the connection for a while.
     pub(crate) fn reset_now(&mut self, now: Time) {
-        if self.owes_reset && self.engine.is_idle() {
-            self.reset_if_owed(now);
+        if self.engine.protocol().is_reset_owed() {
+            self.engine.settle_debts(now);
             self.write_now(now);
             self.settle(now);
         }
@@ -459,14 +422,15 @@ impl Core {
         if !self.engine.is_open() || self.engine.is_astray() {
             return Condition::Broken;
         }
-        let open = protocol.status() != TransactionStatus::Idle;
-        self.owes_reset |= open || self.touched || protocol.session_changed();
         if protocol.statements_named() {
             // The reset takes ours along. It goes in front of what will prepare them again.
             self.statements.lost();
         }
         // What exactly was changed is not known, so it may be what others wait for.
-        if self.owes_reset { Condition::DirtyHolding } else { Condition::Clean }
+        match self.engine.protocol_mut().take_back() {
+            true => Condition::DirtyHolding,
+            false => Condition::Clean,
+        }
     }
 
     fn submit_reserved(
@@ -688,13 +652,6 @@ impl Core {
             End::Failed(failure) => self.transport.counts.failed(failure.outcome),
             _ => self.transport.counts.completed += 1,
         }
-        if self.reset == Some(token) {
-            self.reset = None;
-            if let End::Failed(failure) = end {
-                let error = self.error_of(failure, &block).with_code(CONNECTION_LOST);
-                return self.close(error.about("resetting the session"));
-            }
-        }
         let member = self.replies.entry(token).and_then(|entry| entry.member);
         let asks = matches!(member, Some(Member { role: Role::Question(_), .. }));
         let mut refused = None;
@@ -793,7 +750,7 @@ impl Core {
     /// A notification came: for the session that asked for them, or for nobody. Before the connection
     /// is reset it is one of its last user's.
     fn notified_by(&mut self, block: &[u8]) {
-        let is_anothers = self.owes_reset || self.reset.is_some();
+        let is_anothers = self.engine.protocol().is_resetting();
         let notification = Notification::read(block).filter(|_| !is_anothers);
         match (&self.notifications, notification) {
             (Some(buffer), Some(notification)) => self.wakers.extend(buffer.push(notification)),
@@ -834,7 +791,6 @@ impl Core {
         let (bytes, need, end) = self.transport.receive(&mut self.engine, now, read, reader, input);
         if let Some(end) = end {
             // What the server said last is why, and not that it said no more.
-            self.guard_session();
             self.settle(now);
             let error = end.into_error(|why| self.lost(why));
             self.close(error);
@@ -848,27 +804,6 @@ impl Core {
     pub(crate) fn close(&mut self, error: Error) {
         self.ended.get_or_insert(error);
         self.engine.handle_closed();
-    }
-
-    /// Sees whether a statement changed the session of a shared connection although its text did not
-    /// show it. What is behind it on the wire may have run inside a stranger's transaction, so nothing
-    /// that is known of it can be relied on: the connection ends.
-    pub(crate) fn guard_session(&mut self) {
-        let protocol = self.engine.protocol();
-        let in_transaction = protocol.status() != TransactionStatus::Idle;
-        let shared = matches!(self.duty, Duty::Shared | Duty::Draining);
-        let is_anothers = self.owes_reset || self.reset.is_some();
-        if !shared || is_anothers || !(in_transaction || protocol.session_changed()) {
-            return;
-        }
-        let message = format!(
-            "a statement on the shared connection to {} {}, so the connection was given up: send such \
-             statements in a session",
-            self.route,
-            if in_transaction { "began a transaction" } else { "changed the state of its session" }
-        );
-        let error = Error::new(Kind::Misuse, Outcome::Unknown, CONNECTION_LOST, message);
-        self.close(error);
     }
 
     fn note_end(&mut self, reason: CloseReason) {
@@ -888,6 +823,12 @@ impl Core {
                     "{} broke the protocol ({violation}), so the connection was closed",
                     self.route
                 ),
+            ),
+            CloseReason::Unusable(why) => Error::new(
+                if why == NOT_RESET { Kind::Transport } else { Kind::Misuse },
+                Outcome::Unknown,
+                CONNECTION_LOST,
+                format!("{why}, so the connection to {} was given up", self.route),
             ),
             CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
             CloseReason::NoMemory => self.lost("there is no memory to send what waits"),
@@ -1044,18 +985,6 @@ impl Core {
         self.engine.protocol().status()
     }
 }
-
-/// What DISCARD ALL does (PostgreSQL documentation, "DISCARD"), but for the prepared statements, which
-/// the connection keeps, and the plans, which are those of prepared statements.
-const RESET: &str = "close all; set session authorization default; reset all; unlisten *; \
-     select pg_advisory_unlock_all(); discard sequences; discard temp";
-
-/// The same where a transaction is open. ROLLBACK goes first: it is all that a failed one takes.
-const RESET_IN_TRANSACTION: &str = "rollback; close all; set session authorization default; reset all; unlisten *; \
-     select pg_advisory_unlock_all(); discard sequences; discard temp";
-
-/// Goes behind the reset of a session that used PREPARE. The names are its user's, so ours go too.
-const DEALLOCATE: &str = "; deallocate all";
 
 fn copy(out: &mut BytesMut, bytes: &[u8]) -> Result<(), std::convert::Infallible> {
     out.extend_from_slice(bytes);

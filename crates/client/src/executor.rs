@@ -58,8 +58,6 @@ pub(crate) struct Encoded {
 /// A request that is to be submitted.
 pub(crate) struct Outgoing<'a> {
     expect: Expect,
-    /// Whether its text shows that it changes its session.
-    touches: bool,
     /// What it is to a transaction around it.
     part: Part,
     /// Whether it may share a sync point with neighbours of its kind.
@@ -71,7 +69,6 @@ pub(crate) struct Outgoing<'a> {
 #[derive(Debug)]
 pub(crate) struct Kept {
     expect: Expect,
-    touches: bool,
     joins: bool,
     bound: Option<Bound>,
     bytes: Bytes,
@@ -84,8 +81,8 @@ impl Outgoing<'_> {
             Message::Bound(bound, bytes) => (Some(bound.clone()), bytes),
         };
         let bytes = Bytes::copy_from_slice(bytes);
-        let Outgoing { expect, touches, joins, .. } = *self;
-        Kept { expect, touches, joins, bound, bytes }
+        let Outgoing { expect, joins, .. } = *self;
+        Kept { expect, joins, bound, bytes }
     }
 }
 
@@ -95,9 +92,9 @@ impl Kept {
             None => Message::Whole(&self.bytes),
             Some(bound) => Message::Bound(bound, &self.bytes),
         };
-        let Kept { expect, touches, joins, .. } = *self;
+        let Kept { expect, joins, .. } = *self;
         // What waits for a connection is of no transaction.
-        Outgoing { expect, touches, joins, part: Part::Statement, message }
+        Outgoing { expect, joins, part: Part::Statement, message }
     }
 }
 
@@ -273,9 +270,8 @@ impl Executor {
                 Message::Whole(out)
             }
         };
-        let touches = encoded.traits.session_state();
         let (part, joins) = (Part::Statement, repeatable && encoded.traits.read_only_select());
-        let outgoing = Outgoing { expect: encoded.expect, touches, joins, part, message };
+        let outgoing = Outgoing { expect: encoded.expect, joins, part, message };
         let repeat = repeatable.then(|| self.repeat(Again::Encoded(outgoing.to_owned())));
         let sent = self.submit(outgoing)?;
         let mut text = encoded.text;
@@ -371,7 +367,6 @@ impl Executor {
         outgoing: &Outgoing<'_>,
         deadline: Time,
     ) -> Result<Token, Error> {
-        core.touched |= outgoing.touches;
         // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
         let pinned = self.place == Place::Session { in_transaction: true };
         let in_order = self.place != Place::Shared;
@@ -467,7 +462,7 @@ impl Executor {
         check_count(params.len(), shape.types.len())?;
         write_values(out, shape, params)?;
         Ok(Encoded {
-            expect: with_effects(Expect::sync().bind().execute(), shape.traits),
+            expect: Expect::sync().bind().execute().of_traits(shape.traits),
             traits: shape.traits,
             bound: Some(Bound { shape: shape.clone(), explicit: Some(statement.clone()) }),
             text: Text::Settled,
@@ -508,7 +503,7 @@ impl Executor {
         if threshold > 0 && is_worth_preparing(traits) && shape.is_used(threshold) {
             write_values(out, shape, params)?;
             return Ok(Encoded {
-                expect: with_effects(Expect::sync().bind().execute(), traits),
+                expect: Expect::sync().bind().execute().of_traits(traits),
                 traits,
                 bound: Some(Bound { shape: shape.clone(), explicit: None }),
                 text: Text::Prepared(shape.clone()),
@@ -516,7 +511,7 @@ impl Executor {
         }
         write_text(out, shape, params)?;
         let text = Text::Known(shape.clone());
-        Ok(Encoded { expect: with_effects(of_text(), traits), traits, bound: None, text })
+        Ok(Encoded { expect: of_text().of_traits(traits), traits, bound: None, text })
     }
 
     /// Encodes a text that was not seen before, or not with such parameters.
@@ -536,7 +531,7 @@ impl Executor {
         let guess = found.iter().any(Found::is_guess);
         let types = found.iter().map(|found| found.type_.clone()).collect();
         let shape = Shape::new(sql.into(), types, traits, Vec::new());
-        let expect = with_effects(of_text(), traits);
+        let expect = of_text().of_traits(traits);
         if guess {
             return Err(Unready::Ask(FirstUse::new(found, params, shape, expect)));
         }
@@ -553,7 +548,7 @@ impl Executor {
             false => Text::Unseen(shape.clone()),
         };
         let bound = prepares.then_some(Bound { shape, explicit: None });
-        let bind = with_effects(Expect::sync().bind().execute(), traits);
+        let bind = Expect::sync().bind().execute().of_traits(traits);
         let expect = if prepares { bind } else { expect };
         Ok(Encoded { expect, traits, bound, text })
     }
@@ -582,7 +577,7 @@ impl Executor {
             self.check_place(shape.traits)?;
             check_count(params.len(), shape.types.len())?;
             write_text(out, shape, params).map_err(Error::from)?;
-            let (expect, traits) = (with_effects(of_text(), shape.traits), shape.traits);
+            let (expect, traits) = (of_text().of_traits(shape.traits), shape.traits);
             return Ok(Encoded { expect, traits, bound: None, text: Text::Settled });
         };
         self.encode_text(sql, false, params, out)
@@ -594,13 +589,7 @@ impl Executor {
         question.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
         let (part, message) = (Part::Statement, Message::Whole(&question));
-        Ok(Reply::of(self.submit(Outgoing {
-            expect,
-            touches: false,
-            part,
-            joins: false,
-            message,
-        })?))
+        Ok(Reply::of(self.submit(Outgoing { expect, part, joins: false, message })?))
     }
 
     pub(crate) fn check_place(&self, traits: Traits) -> Result<(), Error> {
@@ -637,7 +626,7 @@ impl Executor {
         question.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
         let (part, message) = (Part::Statement, Message::Whole(&question));
-        let outgoing = Outgoing { expect, touches: false, joins: false, part, message };
+        let outgoing = Outgoing { expect, joins: false, part, message };
         Ok(Reply::of(self.submit(outgoing)?))
     }
 
@@ -648,10 +637,9 @@ impl Executor {
             self.check_place(traits)?;
             let mut out = BytesMut::new();
             Query { sql }.encode(&mut out).map_err(params::unencodable)?;
-            let (expect, touches) =
-                (with_effects(Expect::simple(), traits), traits.session_state());
+            let expect = Expect::simple().of_traits(traits);
             let (part, message) = (Part::Statement, Message::Whole(&out));
-            self.submit(Outgoing { expect, touches, joins: false, part, message })
+            self.submit(Outgoing { expect, joins: false, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }
@@ -661,9 +649,9 @@ impl Executor {
         let submit = || {
             let mut bytes = plain_statement(sql)?;
             bytes.extend_from_slice(&SYNC);
-            let expect = Expect::sync().parse().bind().execute();
+            let expect = Expect::sync().parse().bind().execute().leaves_nothing();
             let message = Message::Whole(&bytes);
-            self.submit(Outgoing { expect, touches: false, joins: false, part, message })
+            self.submit(Outgoing { expect, joins: false, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }
@@ -738,14 +726,6 @@ pub(crate) fn plain_statement(sql: &str) -> Result<BytesMut, Error> {
     bind::write::<BindError>(&mut out, "", "", Formats::AllText, 0, nothing, Formats::AllText)?;
     out.extend_from_slice(&execute::UNNAMED_ALL);
     Ok(out)
-}
-
-/// What the text shows that has to be known of the reply.
-pub(crate) fn with_effects(expect: Expect, traits: Traits) -> Expect {
-    let expect = if traits.partial_effects() { expect.partial_effects() } else { expect };
-    // The status tells of an open transaction, so a tag needs not.
-    let local = traits.transaction_local() || traits.transaction_control() || traits.savepoint();
-    if local { expect.transaction_local() } else { expect }
 }
 
 pub(crate) fn check_count(given: usize, wanted: usize) -> Result<(), Error> {

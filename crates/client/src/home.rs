@@ -50,8 +50,6 @@ type Run = dyn FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Sen
 pub(crate) struct Statement {
     pub(crate) expect: Expect,
     pub(crate) bound: Option<Bound>,
-    /// Whether its text shows that it changes its session.
-    pub(crate) touches: bool,
 }
 
 impl Home {
@@ -212,7 +210,6 @@ fn add(
     bytes: &[u8],
     limits: (usize, usize),
 ) -> Result<Token, Error> {
-    core.touched |= statement.touches;
     let Some(bound) = &statement.bound else {
         return core.pipeline_push(now, id, (statement.expect, None), bytes, limits);
     };

@@ -254,7 +254,7 @@ impl Pipeline {
             let reply = match executor.encode(source, params, out) {
                 Ok(Encoded { expect, traits, bound, text }) => {
                     self.check_neighbours(traits)?;
-                    let statement = Statement { expect, bound, touches: traits.session_state() };
+                    let statement = Statement { expect, bound };
                     let sent = self.home.push(statement, out, limits)?;
                     Reply::of(sent).reading(text, traits.commit())
                 }

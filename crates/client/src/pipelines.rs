@@ -686,7 +686,6 @@ impl Core {
         if state.is_none_or(|it| it.group.is_some() || it.in_line || it.requests.is_empty()) {
             return;
         }
-        self.reset_if_owed(now);
         let token = self.replies.add();
         if let Some(entry) = self.replies.entry(token) {
             entry.member = Some(Member { pipeline: id, segment: 0, role: Role::Floor });

@@ -205,6 +205,9 @@ impl Pool {
             core.duty = duty;
             if duty == Duty::Exclusive {
                 core.replies.change_hands();
+                core.engine.protocol_mut().lend();
+            } else {
+                core.engine.protocol_mut().share();
             }
             state.relist = true;
         }
@@ -344,7 +347,7 @@ impl Pool {
             // It may not have been looked at since the last reply.
             return;
         }
-        let owed = core.owes_reset;
+        let owed = core.engine.protocol().is_reset_owed();
         let condition = core.condition();
         let now = self.now();
         let is_due = now >= core.released.after(cells::PARKED_MAX);

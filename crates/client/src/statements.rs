@@ -17,7 +17,7 @@ use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{
     Close, Describe, EncodeError, Format, SYNC, Target, bind, execute, parse,
 };
-use onetrip_postgres::{Expect, Postgres, StatementId};
+use onetrip_postgres::{Expect, Names, Postgres, StatementId};
 
 use crate::Error;
 use crate::advice::NAME_PREFIX;
@@ -148,7 +148,8 @@ pub(crate) struct Bound {
 /// How a connection can use a statement.
 pub(crate) enum Way {
     Named(Use),
-    /// Its Parse is on its way in a place that this one must not depend on.
+    /// Its Parse is on its way in a place that this one must not depend on; or names are of no use
+    /// beyond their segment.
     Unnamed,
 }
 
@@ -174,9 +175,16 @@ impl Statements {
         scope: Scope,
     ) -> Result<Way, Error> {
         self.uses += 1;
+        let names = protocol.names();
+        if names == Names::Lost {
+            return Ok(Way::Unnamed);
+        }
         if let Some(known) = self.known.get_mut(&bound.shape.id)
             && let Some(prepared) = known.prepared.get()
         {
+            if names == Names::Unknown && !prepared.is_of(scope.segment()) {
+                return Ok(Way::Unnamed);
+            }
             known.used = self.uses;
             match prepared.state.load(Ordering::Relaxed) {
                 READY => return Ok(Way::Named(Use::of(prepared))),
@@ -205,6 +213,7 @@ impl Statements {
     ) -> Result<Use, Error> {
         self.uses += 1;
         if shared
+            && protocol.names() == Names::Kept
             && let Some(known) = self.known.get_mut(&bound.shape.id)
             && let Some(prepared) = known.prepared.get()
             && prepared.state.load(Ordering::Relaxed) == READY
@@ -311,13 +320,18 @@ impl Prepared {
         self.name.closes.over.load(Ordering::Relaxed) || self.state.load(Ordering::Relaxed) == STALE
     }
 
+    /// Whether it was prepared in this segment.
+    fn is_of(&self, segment: Option<Segment>) -> bool {
+        segment.is_some() && self.segment == segment
+    }
+
     /// Whether a request may name it though its Parse was not answered yet.
     fn may_be_named(&self, scope: Scope) -> bool {
         match scope {
             // What a pipeline prepares may be sent much later, or never.
             Scope::Heals => self.segment.is_none(),
             Scope::Fixed => false,
-            Scope::Segment { segment, .. } => self.segment == Some(segment),
+            Scope::Segment { segment, .. } => self.is_of(Some(segment)),
         }
     }
 

@@ -69,7 +69,6 @@ impl Driven for Connection {
         let mut core = self.lock();
         let now = core.set_clock(now);
         let (bytes, need) = core.receive(now, read, reader, input);
-        core.guard_session();
         core.settle(now);
         core.note_lost_statements();
         if core.wakers.len() > 1 {

@@ -64,6 +64,8 @@ pub enum CloseReason {
     /// A message came that the state can't explain, so that nothing after it can be trusted; or the
     /// host closed a group within a segment.
     Violation(Violation),
+    /// Nobody may go on with the session: see [`Step::Unusable`](crate::Step::Unusable).
+    Unusable(&'static str),
     /// Bytes lay unsent for [`Limits::stall_timeout`](crate::Limits::stall_timeout) and the peer
     /// neither took nor sent any.
     Stalled,

@@ -52,6 +52,39 @@ pub trait Protocol {
     /// This request was undone with another one's, or instead of it, and is about to be sent again as
     /// it was, whatever came of its reply: says anew what to expect.
     fn restart(&mut self, expect: &mut Self::Expect);
+
+    /// Whether this side has something to say by itself in front of the next segment. `idle`: nothing
+    /// is on its way.
+    fn owes(&self, _idle: bool) -> bool {
+        false
+    }
+
+    /// Writes what [`owes`](Self::owes) told of, with its sync point, and says what to expect. It gets a
+    /// slot of its own, and no caller hears of it.
+    fn write_owed(&mut self, _out: &mut BytesMut) -> Option<Self::Expect> {
+        None
+    }
+
+    /// Whether a segment that begins with this request may be sent now. Where it may not, the request
+    /// and all behind it wait until something was answered.
+    fn may_begin(&self, _expect: &Self::Expect) -> bool {
+        true
+    }
+
+    /// A request goes onto the wire; `begins`: as the first of its segment. Writes what has to go in
+    /// front of it at this moment, and takes note of what it may leave behind.
+    fn begin(&mut self, _expect: &mut Self::Expect, _begins: bool, _out: &mut BytesMut) {}
+
+    /// So many bytes do [`begin`](Self::begin) and [`write_owed`](Self::write_owed) write at most.
+    fn begin_len(&self) -> usize {
+        0
+    }
+
+    /// Whether the server is certain to skip this request, though it has not said so yet: the
+    /// connection may end first.
+    fn is_skipped(&self, _expect: &Self::Expect) -> bool {
+        false
+    }
 }
 
 /// What stands at the front of the input. Lengths are in bytes and, but for a piece, cover whole
@@ -82,12 +115,20 @@ pub enum Step<E> {
         /// Whether the server says that it was cancelled.
         cancelled: bool,
     },
+    /// A part of the head's reply that answers what the protocol wrote in front of it: it is nobody's.
+    Own(usize),
+    /// An error by which the server says that it skipped the head, since what the protocol wrote in
+    /// front of it failed: nothing of its segment has run. Its length.
+    Skipped(usize),
     /// The answer to the head's sync point.
     Settled(usize),
     /// A message that belongs to no request.
     Event(usize, E),
     /// The server ends the session with this message.
     Fatal(usize),
+    /// What came before shows that nobody may go on with the session, though the server kept to the
+    /// protocol. Nothing of the input is taken.
+    Unusable(&'static str),
 }
 
 /// A message that the state can't explain: the connection can't be used any further.

@@ -15,4 +15,4 @@ pub mod session;
 pub mod sql;
 pub mod startup;
 
-pub use session::{Event, Expect, Postgres, StatementId};
+pub use session::{Event, Expect, Names, Postgres, StatementId};

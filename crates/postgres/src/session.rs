@@ -17,6 +17,8 @@
 //! Whatever else comes is a violation. The bodies are left to the caller of the request, except
 //! where the session itself depends on them.
 
+mod ownership;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Outcome, Protocol, Step, Violation};
 
@@ -24,6 +26,9 @@ use crate::message::tag::backend;
 use crate::message::{
     ErrorResponse, Header, ReadyForQuery, TransactionStatus, error_response::field, max_len,
 };
+use crate::sql::Traits;
+pub use ownership::NOT_RESET;
+use ownership::{Own, Ownership};
 
 /// The state of a PostgreSQL session that spans requests; the engine's [`Protocol`].
 #[derive(Debug)]
@@ -36,11 +41,24 @@ pub struct Postgres {
     piece_left: usize,
     /// Prepared statements by number: what prepares each anew, if the server lost it.
     statements: Vec<Option<Bytes>>,
+    ownership: Ownership,
 }
 
 /// The number of a prepared statement that was registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatementId(u32);
+
+/// What becomes of a statement that is prepared under a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Names {
+    /// The server finds it whenever it is used.
+    Kept,
+    /// It is there for the segment that prepares it. More is not known yet.
+    Unknown,
+    /// The same, and behind it the statement may be unknown, or another client's: a pooler changes
+    /// servers under us, or may.
+    Lost,
+}
 
 /// A message that belongs to no request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +81,55 @@ impl Postgres {
             statements_named: false,
             piece_left: 0,
             statements: Vec::new(),
+            ownership: Ownership::new(),
         }
+    }
+
+    /// What the login said of the server process (0 for nothing), and a random number
+    /// that makes the names of this connection unlike all others'. Without it no name is taken to mean
+    /// the same to both sides.
+    pub fn identify(&mut self, process_id: i32, unique: u64) {
+        self.ownership.identify(process_id, unique);
+    }
+
+    /// From now on all callers share the session. Once a tag or the transaction status shows that one of
+    /// them changed it, the connection ends: see [`Step::Unusable`].
+    pub fn share(&mut self) {
+        self.ownership.share();
+    }
+
+    /// From now on one caller has the session to itself, until [`take_back`](Self::take_back).
+    pub fn lend(&mut self) {
+        self.ownership.lend();
+    }
+
+    /// Who had the session to itself has gone, and nothing is on its way. Whether a reset is owed: it
+    /// leaves in front of the next request, and nothing that is sent behind it runs unless it succeeded.
+    pub fn take_back(&mut self) -> bool {
+        let changed = self.session_changed || self.status != TransactionStatus::Idle;
+        self.ownership.take_back(changed)
+    }
+
+    /// Something was run past the engine.
+    pub fn touch(&mut self) {
+        self.ownership.touch();
+    }
+
+    /// Whether a reset is to be sent.
+    pub fn is_reset_owed(&self) -> bool {
+        self.ownership.is_reset_owed()
+    }
+
+    /// Whether a reset is to be sent or answered: what comes without being asked for is still the user's
+    /// before.
+    pub fn is_resetting(&self) -> bool {
+        self.ownership.is_resetting()
+    }
+
+    /// What becomes of a statement that is prepared under a name. Where that is not known yet, it is
+    /// found out with the next flight.
+    pub fn names(&mut self) -> Names {
+        self.ownership.names()
     }
 
     /// The transaction status of the last ReadyForQuery.
@@ -75,11 +141,6 @@ impl Postgres {
     /// PREPARE and so on. On a connection that callers share that must not happen.
     pub fn session_changed(&self) -> bool {
         self.session_changed
-    }
-
-    /// The session's state was reset.
-    pub fn forget_session_change(&mut self) {
-        (self.session_changed, self.statements_named) = (false, false);
     }
 
     /// Whether a command tag showed since the last call that the session lost all its prepared
@@ -131,6 +192,10 @@ impl Postgres {
         let Some(head) = head else { return Err(Violation("an error that answers nothing")) };
         if head.failed {
             return Err(Violation("a second error for one request"));
+        }
+        if head.guard > 0 {
+            head.failed = true;
+            return Ok(Step::Skipped(len));
         }
         let never_started = head.first() == BIND
             && !head.guarded
@@ -188,11 +253,15 @@ impl Postgres {
         let Some(head) = head else {
             return Err(Violation("a ReadyForQuery that answers nothing"));
         };
-        let unanswered = head.guarded || head.pending & !SIMPLE != 0;
+        let unanswered = head.guarded || head.guard > 0 || head.pending & !SIMPLE != 0;
         if unanswered && !head.failed {
             return Err(Violation("a ReadyForQuery in front of a reply"));
         }
         self.status = ready.status;
+        if head.own != Own::No {
+            self.ownership.answered(head.own, head.failed);
+        }
+        self.ownership.check_shared(self.status, self.session_changed);
         Ok(if head.isolated && head.goes_on() { Step::Part(len) } else { Step::Settled(len) })
     }
 }
@@ -212,6 +281,9 @@ impl Protocol for Postgres {
     fn step(&mut self, input: &[u8], head: Option<&mut Expect>) -> Result<Step<Event>, Violation> {
         if self.piece_left > 0 {
             return Ok(self.next_piece(input.len()));
+        }
+        if let Some(why) = self.ownership.unusable() {
+            return Ok(Step::Unusable(why));
         }
         let Some(&tag) = input.first() else { return Ok(Step::Need(Header::LEN)) };
         let Some(len_max) = max_len(tag) else { return Err(Violation("an unknown message")) };
@@ -235,9 +307,13 @@ impl Protocol for Postgres {
                     return Err(Violation("a reply that answers nothing"));
                 };
                 if tag == backend::COMMAND_COMPLETE && changes_session(body) {
-                    self.session_changed |= !head.transaction_local;
+                    let is_own = head.own != Own::No;
+                    self.session_changed |= !(head.transaction_local || is_own);
                     self.statements_lost |= body.ends_with(b" ALL\0");
                     self.statements_named |= body == b"PREPARE\0";
+                }
+                if head.own != Own::No && tag == backend::DATA_ROW {
+                    self.ownership.learn(head.own, body);
                 }
                 head.take(tag, input, len)
             }
@@ -266,9 +342,51 @@ impl Protocol for Postgres {
 
     fn restart(&mut self, expect: &mut Expect) {
         expect.pending = expect.sent;
-        expect.failed = false;
+        expect.more = expect.more_sent;
+        (expect.failed, expect.guard) = (false, 0);
+    }
+
+    #[inline]
+    fn owes(&self, idle: bool) -> bool {
+        self.ownership.owes(idle, self.status)
+    }
+
+    fn write_owed(&mut self, out: &mut BytesMut) -> Option<Expect> {
+        let resets = self.is_reset_owed();
+        let expect = self.ownership.write(self.status, self.statements_named, out);
+        if resets {
+            (self.session_changed, self.statements_named) = (false, false);
+        }
+        Some(expect)
+    }
+
+    #[inline]
+    fn may_begin(&self, expect: &Expect) -> bool {
+        self.ownership.may_begin(expect)
+    }
+
+    #[inline]
+    fn begin(&mut self, expect: &mut Expect, begins: bool, out: &mut BytesMut) {
+        let touches = !expect.leaves_nothing && expect.pending & (EXECUTE | SIMPLE) != 0;
+        if self.ownership.begin(touches, begins, out) {
+            (expect.guard, expect.more_sent) = (GUARD_ANSWERS, expect.more);
+        }
+    }
+
+    fn begin_len(&self) -> usize {
+        OWED_LEN_MAX
+    }
+
+    fn is_skipped(&self, expect: &Expect) -> bool {
+        expect.guard > 0 && self.ownership.is_guard_gone()
     }
 }
+
+/// What answers the Describe of a statement without parameters and columns: two messages.
+const GUARD_ANSWERS: u8 = 2;
+
+/// The reset is the longest that is written without a caller.
+const OWED_LEN_MAX: usize = 1 << 10;
 
 /// What is still to come of the reply to one request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -282,12 +400,23 @@ pub struct Expect {
     transaction_local: bool,
     /// A Describe of a portal without rows stands in front of everything, and is unanswered.
     guarded: bool,
+    /// So many messages are to come that answer what [`Postgres`] itself put in front.
+    guard: u8,
     /// Each Execute of a run has a Sync of its own.
     isolated: bool,
+    /// It can leave nothing behind in its session.
+    leaves_nothing: bool,
+    /// It is no caller's.
+    own: Own,
+    /// What follows again as often as `more` says, and then once.
+    again: u8,
+    last: u8,
     copy: Copying,
     statement: Option<StatementId>,
-    /// How often a Bind and an Execute follow again.
+    /// How often `again` follows.
     more: u32,
+    /// And did when it was sent.
+    more_sent: u32,
 }
 
 /// How far a COPY is.
@@ -326,10 +455,16 @@ impl Expect {
             partial_effects: false,
             transaction_local: false,
             guarded: false,
+            guard: 0,
             isolated: false,
+            leaves_nothing: false,
+            own: Own::No,
+            again: BIND | EXECUTE,
+            last: 0,
             copy: Copying::Not,
             statement: None,
             more: 0,
+            more_sent: 0,
         }
     }
 
@@ -337,7 +472,27 @@ impl Expect {
     /// error ends it.
     pub const fn run(times: u32) -> Expect {
         let more = times.saturating_sub(1);
-        Expect { pending: BIND | EXECUTE, more, ..Expect::sync() }
+        Expect { more, more_sent: more, ..Expect::sync().bind().execute() }
+    }
+
+    /// A request of the protocol's own: so many statements.
+    const fn own(own: Own, statements: u32) -> Expect {
+        let again = PARSE | BIND | EXECUTE;
+        Expect { own, again, more: statements - 1, ..Expect::sync().parse().bind().execute() }
+    }
+
+    /// Also a Parse, or a Close, behind everything.
+    const fn then_parse(self) -> Expect {
+        Expect { last: PARSE, ..self }
+    }
+
+    const fn then_close(self) -> Expect {
+        Expect { last: CLOSE, ..self }
+    }
+
+    /// Whether all that it sends can be skipped by the server behind a guard that fails.
+    fn can_be_guarded(&self) -> bool {
+        self.pending & SIMPLE == 0 && self.copy == Copying::Not && !self.isolated
     }
 
     /// The same with a Sync behind each Execute. An error is a part of the reply then, behind which
@@ -410,6 +565,17 @@ impl Expect {
         self
     }
 
+    /// What the text of its statement shows that has to be known of the reply, and of what it may leave
+    /// behind.
+    pub fn of_traits(self, traits: Traits) -> Expect {
+        let expect = if traits.partial_effects() { self.partial_effects() } else { self };
+        // The status tells of an open transaction, so a tag needs not.
+        let local =
+            traits.transaction_local() || traits.transaction_control() || traits.savepoint();
+        let expect = if local { expect.transaction_local() } else { expect };
+        if traits.leaves_nothing() { expect.leaves_nothing() } else { expect }
+    }
+
     /// An error of it does not tell that it had no effect: CALL, several statements in one text,
     /// a statement that can't run inside a transaction.
     pub const fn partial_effects(mut self) -> Expect {
@@ -420,6 +586,13 @@ impl Expect {
     /// Its tag may be that of a SET, but what it sets ends with its transaction: SET LOCAL.
     pub const fn transaction_local(mut self) -> Expect {
         self.transaction_local = true;
+        self
+    }
+
+    /// It can leave nothing behind in its session, whoever comes next: see
+    /// [`Traits::leaves_nothing`](crate::sql::Traits::leaves_nothing).
+    pub const fn leaves_nothing(mut self) -> Expect {
+        self.leaves_nothing = true;
         self
     }
 
@@ -435,8 +608,7 @@ impl Expect {
 
     /// Whether rows, or copy data, may come now.
     fn takes_rows(&self, tag: u8) -> bool {
-        !self.failed
-            && !self.guarded
+        !(self.failed || self.guarded || self.guard > 0)
             && match tag {
                 backend::DATA_ROW => matches!(self.first(), EXECUTE | SIMPLE),
                 _ => tag == backend::COPY_DATA && self.copy == Copying::OutData,
@@ -465,6 +637,13 @@ impl Expect {
         if self.failed {
             return Err(Violation("a reply behind an error, before the Sync was answered"));
         }
+        if self.guard > 0 {
+            self.guard -= 1;
+            return match (tag, self.guard) {
+                (backend::PARAMETER_DESCRIPTION, 1) | (backend::NO_DATA, 0) => Ok(Step::Own(len)),
+                _ => Err(OUT_OF_ORDER),
+            };
+        }
         if self.guarded {
             self.guarded = false;
             return match tag {
@@ -472,7 +651,8 @@ impl Expect {
                 _ => Err(OUT_OF_ORDER),
             };
         }
-        if tag == backend::BIND_COMPLETE && self.more > 0 && !self.isolated {
+        let is_run = self.more > 0 && !self.isolated && self.own == Own::No;
+        if tag == backend::BIND_COMPLETE && is_run {
             let len = self.take_pairs(input);
             if len > 0 {
                 return Ok(Step::Part(len));
@@ -516,13 +696,14 @@ impl Expect {
         Ok(if is_part { Step::Part(len) } else { Step::Complete(len) })
     }
 
-    /// Goes on to the next Bind of a run, if there is one.
+    /// Goes on to what follows again, if anything does.
     fn goes_on(&mut self) -> bool {
         if self.more == 0 {
-            return false;
+            self.pending = std::mem::take(&mut self.last);
+            return self.pending != 0;
         }
         self.more -= 1;
-        self.pending = BIND | EXECUTE;
+        self.pending = self.again;
         self.failed = false;
         true
     }

@@ -38,6 +38,7 @@ impl Traits {
     const COMMIT: Traits = Traits(1 << 9);
     const COPY_IN: Traits = Traits(1 << 10);
     const QUERY: Traits = Traits(1 << 11);
+    const MAY_LEAVE: Traits = Traits(1 << 12);
 
     /// Begins, ends or divides a transaction: BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK,
     /// ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET TRANSACTION. (COMMIT PREPARED and
@@ -135,6 +136,17 @@ impl Traits {
         self.has(Self::QUERY)
     }
 
+    /// Whether it is on the short list of what can leave nothing behind in its session, whatever the
+    /// database holds: it begins, ends or divides a transaction, sets what ends with its transaction,
+    /// shows a setting, or selects constants. Of several statements, each of them.
+    ///
+    /// A table is not on it, since it may be a view; nor is a function, an operator or a cast, since a
+    /// user's own may be meant, which can do anything: take a lock, make a temporary table, set the path.
+    #[must_use]
+    pub fn leaves_nothing(self) -> bool {
+        !self.has(Self::MAY_LEAVE)
+    }
+
     /// As a number, for those that know the bits by the C ABI.
     #[must_use]
     pub fn bits(self) -> u16 {
@@ -174,7 +186,7 @@ impl BitOrAssign for Traits {
 
 impl fmt::Debug for Traits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(Traits, &str); 12] = [
+        const NAMES: [(Traits, &str); 13] = [
             (Traits::TRANSACTION_CONTROL, "transaction_control"),
             (Traits::TRANSACTION_LOCAL, "transaction_local"),
             (Traits::SESSION_STATE, "session_state"),
@@ -187,6 +199,7 @@ impl fmt::Debug for Traits {
             (Traits::COMMIT, "commit"),
             (Traits::COPY_IN, "copy_in"),
             (Traits::QUERY, "query"),
+            (Traits::MAY_LEAVE, "may_leave"),
         ];
         let set = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| name);
         f.debug_set().entries(set).finish()
@@ -230,8 +243,14 @@ fn statement(lexer: &mut Lexer<'_>) -> Option<Traits> {
                 explain = true;
                 lexer.skip_explain_options();
             }
-            Token::Word(word) => break head(word, *lexer),
-            _ => break (Traits::NONE, Rest::Plain),
+            Token::Word(word) => {
+                let (mut traits, rest) = head(word, *lexer);
+                if explain || depth > 0 || !leaves_nothing(word, traits, *lexer) {
+                    traits |= Traits::MAY_LEAVE;
+                }
+                break (traits, rest);
+            }
+            _ => break (Traits::MAY_LEAVE, Rest::Plain),
         }
     };
     if explain {
@@ -288,6 +307,35 @@ fn head(word: &[u8], ahead: Lexer<'_>) -> (Traits, Rest) {
         b"reindex" => reindex(ahead),
         b"cluster" | b"repack" => cluster(ahead),
         _ => (Traits::NONE, Rest::Plain),
+    }
+}
+
+/// The short list of [`Traits::leaves_nothing`]. `ahead` stands behind the first word.
+fn leaves_nothing(word: &[u8], traits: Traits, ahead: Lexer<'_>) -> bool {
+    let mut buffer = [0; 12];
+    match lower(word, &mut buffer) {
+        b"begin" | b"start" | b"commit" | b"end" | b"rollback" | b"abort" | b"savepoint"
+        | b"release" => !traits.stand_alone(),
+        b"set" => traits.has(Traits::TRANSACTION_LOCAL | Traits::TRANSACTION_CONTROL),
+        b"show" => true,
+        b"select" | b"values" => selects_constants(ahead),
+        _ => false,
+    }
+}
+
+/// Whether a SELECT names nothing but numbers and strings, and what it calls them.
+fn selects_constants(mut ahead: Lexer<'_>) -> bool {
+    loop {
+        match ahead.next() {
+            Token::End | Token::Symbol(b';') => return true,
+            Token::Literal | Token::Symbol(b',') => {}
+            Token::Word(word) if is(word, b"as") => match ahead.next() {
+                Token::Word(_) | Token::Quoted(_) => {}
+                _ => return false,
+            },
+            Token::Word(word) if is(word, b"null") || is(word, b"true") || is(word, b"false") => {}
+            _ => return false,
+        }
     }
 }
 

@@ -46,6 +46,8 @@ export interface Exports {
   onetrip_want_cancel(connection: number, now: number, token: number): void
   onetrip_begin_cancel(connection: number, now: number): number
   onetrip_cancel_ended(connection: number, now: number, end: number): void
+  onetrip_postgres_hold(connection: number, holder: number): number
+  onetrip_postgres_reset(connection: number, now: number): void
   onetrip_take(connection: number): number
   onetrip_completions(connection: number): number
   onetrip_postgres_status(connection: number): number
@@ -149,8 +151,12 @@ export const enum Close {
   STALLED = 4,
   LOGIN = 5,
   NO_MEMORY = 6,
-  LOST = 7,
+  UNUSABLE = 7,
+  LOST = 8,
 }
+
+/** Who has a session. */
+export const enum Holder { ALL = 0, ONE = 1, NOBODY = 2, PASSED = 3 }
 
 /** What a request is. */
 export const enum Flag { SIMPLE = 1, BINARY = 2, MEMBER = 4, UNPREPARED = 8 }

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 
-import { type CancelEnd, End, Event, Kind, Refused } from './exports'
+import { type CancelEnd, End, Event, type Holder, Kind, Refused } from './exports'
 import { memory } from './memory'
 import { Wire } from './wire'
 
@@ -190,6 +190,21 @@ export class Link extends Wire<Receiver> {
   cancelEnded(end: CancelEnd): void {
     if (this.isFree) return
     this.engine.onetrip_cancel_ended(this.address, this.time(), end)
+    this.schedule()
+  }
+
+  /**
+   * Says who has the session from now on. Whether it is to be reset, or is being reset: that leaves in front of the next
+   * request, and nothing behind it runs unless it succeeds.
+   */
+  hold(holder: Holder): boolean {
+    return !this.isFree && this.engine.onetrip_postgres_hold(this.address, holder) !== 0
+  }
+
+  /** Sends the reset that is owed now, and not with the next request. */
+  reset(): void {
+    if (this.isFree) return
+    this.engine.onetrip_postgres_reset(this.address, this.time())
     this.schedule()
   }
 

@@ -1,4 +1,4 @@
-import { Close, End, Trait } from '../engine/exports'
+import { Close, End, Holder } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
 import { reason } from '../engine/memory'
 import { Cancel } from '../pg/cancel'
@@ -13,7 +13,6 @@ import { closedBy, isPermanent, LOST, lost, unreached } from './loss'
 import { Opening, type Reached } from './opening'
 import { guarded } from './guarded'
 import type { Host } from './host'
-import { reset } from './reset'
 import type { Values } from './types'
 
 /** One connection to the server: the engine's link on a transport. */
@@ -25,9 +24,6 @@ export class Connection implements Owner, Reached {
   number = 0
   /** Nobody has it to himself. */
   isShared = true
-  /** Its user changed what the next one must not find. */
-  isTouched = false
-  owesReset = false
   /** Requests that the engine has. */
   pending = 0
   /** Why requests end with it. */
@@ -81,7 +77,6 @@ export class Connection implements Owner, Reached {
   ): number {
     const link = this.#link
     if (link === undefined || this.#isOver) return CLOSED
-    if (this.owesReset && !reset(this)) return CLOSED
     const place = link.submit(receiver, flags, text, '', parameters, 0)
     if (place >= 0) this.#began()
     return place
@@ -143,17 +138,38 @@ export class Connection implements Owner, Reached {
   /** The letter of a ReadyForQuery. */
   status(code: number): void {
     this.#status = code
-    if (code !== IDLE && this.isShared) this.#host.changed(this)
   }
 
-  /** The tag of a command shows what its text may not have shown. */
-  tag(tag: string, traits: number): void {
-    if (!CHANGES.test(tag) || (traits & Trait.LOCAL) !== 0) return
-    this.isTouched = true
-    if (this.isShared) this.#host.changed(this)
+  // --- who has it ---
+
+  /** One caller has it to himself. */
+  lend(): void {
+    this.isShared = false
+    this.#link?.hold(Holder.ONE)
+    this.ref()
   }
 
-  // --- who has it to himself ---
+  /** It is everybody's, again. Whether its session is to be reset first. */
+  share(): boolean {
+    const owes = !this.isShared && this.#link?.hold(Holder.NOBODY) === true
+    this.isShared = true
+    this.#link?.hold(Holder.ALL)
+    this.unref()
+    return owes
+  }
+
+  /** Resets the session now, and not with what comes next. */
+  reset(): void {
+    if (!this.#isOver) this.#link?.reset()
+  }
+
+  /** When nothing is on its way, and the session is nobody else's any more. */
+  async ownAndIdle(): Promise<void> {
+    const isResetting = !this.#isOver && this.#link?.hold(Holder.ONE) === true
+    // A sync point is answered behind the reset.
+    if (isResetting && this.sync(new Answered(this)) < 0) throw this.why
+    await this.whenIdle()
+  }
 
   ref(): void {
     this.#transport?.ref()
@@ -172,10 +188,6 @@ export class Connection implements Owner, Reached {
     this.#transport?.stream.resume()
   }
 
-  resetIfOwed(): void {
-    if (this.owesReset && !this.#isOver) reset(this)
-  }
-
   /**
    * Bytes go past the engine, which has nothing on its way, until `giveBack`; `lost` is told of its
    * end before that.
@@ -184,6 +196,7 @@ export class Connection implements Owner, Reached {
     if (this.#isOver || this.#transport === undefined || !this.#isIdle) return undefined
     this.#raw = received
     this.#rawLost = lost
+    this.#link?.hold(Holder.PASSED)
     this.#began()
     return this.#transport.stream
   }
@@ -333,19 +346,33 @@ export class Connection implements Owner, Reached {
   }
 }
 
+/** A sync point of which only the end matters. */
+class Answered implements Receiver {
+  readonly #connection: Connection
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  received(): void {}
+  restarted(): void {}
+
+  ended(how: number): void {
+    this.#connection.ended(how)
+  }
+}
+
 /** What the engine or this side says of the end of a connection. */
 function endedBy(why: number, text: string): PostgresError {
   if (why === Close.LOGIN) return new PostgresError('login', 'NotSent', text)
   if (why === Close.VIOLATION) return new PostgresError('violation', 'Unknown', text)
+  if (why === Close.UNUSABLE) return new PostgresError('connection_lost', 'Unknown', text)
   if (why === Close.NO_MEMORY) return new PostgresError('no_memory', 'Unknown', text)
   return lost(text)
 }
 
 const IDLE = 0x49
 const CLOSED = -1
-
-/** Tags of commands after which a session is not as it was. */
-const CHANGES = /^(?:SET$|RESET|LISTEN|UNLISTEN|PREPARE$|DEALLOCATE|DECLARE|DISCARD|LOAD$)/
 
 /** Bytes of one result that are kept. */
 const RESULT_BYTES_MAX = 256 << 20

@@ -47,8 +47,7 @@ export class CopyingIn extends Writable {
     this.#loan = loan
     const { connection } = loan
     loan.alone()
-    connection.resetIfOwed()
-    await connection.whenIdle()
+    await connection.ownAndIdle()
     const socket = connection.takeOver(
       (chunk) => this.#received(chunk),
       () => this.#lost(),

@@ -14,8 +14,7 @@ export class Lease {
   constructor(to: Lessor, connection: Connection) {
     this.#to = to
     this.connection = connection
-    connection.isShared = false
-    connection.ref()
+    connection.lend()
   }
 
   /** Gives it back when it has answered what was sent on it. */

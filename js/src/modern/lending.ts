@@ -1,4 +1,3 @@
-import { Trait } from '../engine/exports'
 import type { Connection } from './connection'
 import type { Lease } from './lease'
 import type { Pool } from './pool'
@@ -80,7 +79,6 @@ export class Session implements LendingScope {
   _submit(statement: Statement): void {
     const error = this.check() ?? refusal(statement.traits, 'session')
     if (error !== undefined) return statement.fail(error, 'NotSent')
-    if ((statement.traits & (Trait.SESSION | Trait.CONTROL)) !== 0) this.connection.isTouched = true
     statement._run(this.connection)
   }
 

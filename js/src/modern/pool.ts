@@ -6,7 +6,6 @@ import { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
 import type { Host } from './host'
 import { Lease } from './lease'
-import { reset } from './reset'
 import type { Scope } from './scope'
 import type { Statement } from './statement'
 import { refusal } from './traits'
@@ -157,12 +156,8 @@ export class Pool implements Opener, Host, Scope {
   }
 
   _release(connection: Connection): void {
-    connection.isShared = true
-    connection.unref()
+    const condition = connection.share() ? Condition.DIRTY_HOLDING : Condition.CLEAN
     if (this.#members.get(connection.number) !== connection) return
-    connection.owesReset ||= connection.isTouched || connection.isInTransaction
-    connection.isTouched = false
-    const condition = connection.owesReset ? Condition.DIRTY_HOLDING : Condition.CLEAN
     this.#lender.release(connection.number, condition)
   }
 
@@ -191,8 +186,7 @@ export class Pool implements Opener, Host, Scope {
   }
 
   reset(number: number): void {
-    const connection = this.#members.get(number)
-    if (connection?.owesReset) reset(connection)
+    this.#members.get(number)?.reset()
   }
 
   close(number: number): void {
@@ -215,6 +209,7 @@ export class Pool implements Opener, Host, Scope {
     if (this.#members.get(connection.number) !== connection) return connection.terminate()
     this.#lastError = undefined
     this.#opened.add(connection)
+    connection.share()
     this.#lender.opened(connection.number, connection.address)
   }
 

@@ -137,9 +137,7 @@ export class Statement extends Fragment implements Receiver {
     for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
       const tag = memory.bytes[at]
       if (tag === READY_FOR_QUERY) this.connection?.status(memory.bytes[at + 5] as number)
-      else if (tag === COMMAND_COMPLETE) {
-        this.connection?.tag(memory.text(at + 5, at + memory.int32(at + 1)), this.traits)
-      } else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
+      else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
     }
   }
 
@@ -281,7 +279,6 @@ export class Statement extends Fragment implements Receiver {
     const tag = memory.text(start, end)
     if (this.rows === NO_ROWS) this.rows = new Rows()
     this.rows._complete(tag)
-    this.connection?.tag(tag, this.traits)
   }
 
   private break(error: unknown): void {

@@ -1,4 +1,4 @@
-import { Flag, Trait } from '../engine/exports'
+import { Flag } from '../engine/exports'
 import { beginText, type TransactionOptions } from './begin'
 import type { Connection } from './connection'
 import { Control } from './control'
@@ -38,7 +38,6 @@ export class Transaction implements Keeper {
   _send(level: Level, statement: Statement): void {
     const error = this.#refusal(level, statement)
     if (error !== undefined) return statement.fail(error, 'NotSent')
-    if ((statement.traits & Trait.SESSION) !== 0) this.connection.isTouched = true
     this.#startLevels()
     statement.keeper = this
     this.#enqueue(statement)

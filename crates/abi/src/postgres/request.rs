@@ -122,7 +122,7 @@ pub(crate) fn expect_simple(traits: Traits) -> Expect {
         (false, true) => Expect::copy_out(),
         (false, false) => Expect::simple(),
     };
-    with_effects(expect, traits)
+    expect.of_traits(traits)
 }
 
 /// What a statement that runs in this way is answered by.
@@ -135,10 +135,5 @@ pub(crate) fn expect(way: &Way, closes: bool, traits: Traits) -> Expect {
         Way::Named { id, .. } => Expect::sync().bind().execute().of_statement(*id),
     };
     let closes = closes || matches!(way, Way::Prepare { close: true, .. });
-    with_effects(if closes { expect.close() } else { expect }, traits)
-}
-
-fn with_effects(expect: Expect, traits: Traits) -> Expect {
-    let expect = if traits.partial_effects() { expect.partial_effects() } else { expect };
-    if traits.transaction_local() { expect.transaction_local() } else { expect }
+    if closes { expect.close() } else { expect }.of_traits(traits)
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use bytes::{Bytes, BytesMut};
 use onetrip_postgres::message::{Close, Describe, EncodeError, Target, parse};
 use onetrip_postgres::sql::{Traits, classify};
-use onetrip_postgres::{Postgres, StatementId};
+use onetrip_postgres::{Names, Postgres, StatementId};
 
 /// The number of a statement, as the host knows it. Never given twice; 0 is none.
 pub(crate) type Number = u32;
@@ -26,6 +26,9 @@ pub(crate) struct Statements {
     clock: u64,
     threshold: u32,
     max: usize,
+    /// What tells its names from those of all other connections. Behind a pooler several of them may come to
+    /// share a server's, where a name that meant two texts would run the wrong one.
+    unique: u64,
     /// Names that the server is to forget, one with each request.
     closes: Vec<String>,
     /// Numbers that the host need not keep anything for.
@@ -88,7 +91,7 @@ impl Statements {
     /// Texts that are counted and not prepared, for each statement that may be.
     const TEXTS_PER_STATEMENT: usize = 4;
 
-    pub(crate) fn new(threshold: u32, max: usize) -> Statements {
+    pub(crate) fn new(threshold: u32, max: usize, unique: u64) -> Statements {
         Statements {
             texts: HashMap::new(),
             named: HashMap::new(),
@@ -97,6 +100,7 @@ impl Statements {
             clock: 0,
             threshold,
             max,
+            unique,
             closes: Vec::new(),
             forgotten: Vec::new(),
         }
@@ -123,7 +127,9 @@ impl Statements {
             self.make_room(protocol);
             let text_ = Text { traits, uses: 1, used: clock, statement: 0 };
             self.texts.insert(text.into(), text_);
-            return match threshold == 1 && is_preparable(traits) {
+            let prepares =
+                threshold == 1 && is_preparable(traits) && protocol.names() != Names::Lost;
+            return match prepares {
                 true => self.prepare_counted(protocol, text, traits),
                 false => Ok((Way::Unnamed, traits)),
             };
@@ -132,9 +138,12 @@ impl Statements {
         found.uses = found.uses.saturating_add(1);
         let (traits, number, uses) = (found.traits, found.statement, found.uses);
         match self.known.get(&number).map(|known| (known.state, known.id)) {
-            Some((State::Ready, id)) => Ok((Way::Named { number, id }, traits)),
-            Some((State::Parsing, _)) => Ok((Way::Unnamed, traits)),
+            Some((State::Ready, id)) if protocol.names() == Names::Kept => {
+                Ok((Way::Named { number, id }, traits))
+            }
+            Some((State::Ready | State::Parsing, _)) => Ok((Way::Unnamed, traits)),
             _ if uses < threshold || !is_preparable(traits) => Ok((Way::Unnamed, traits)),
+            _ if protocol.names() == Names::Lost => Ok((Way::Unnamed, traits)),
             _ => self.prepare_counted(protocol, text, traits),
         }
     }
@@ -175,7 +184,7 @@ impl Statements {
     ) -> Result<(Way, Traits), EncodeError> {
         let old = self.texts.get(text).map_or(0, |text| text.statement);
         self.drop_statement(protocol, old, true);
-        let name = format!("{NAME_PREFIX}{}", self.numbers + 1);
+        let name = format!("{NAME_PREFIX}{:x}_{}", self.unique, self.numbers + 1);
         let (number, id) = self.add(protocol, name.clone(), text)?;
         if let Some(text) = self.texts.get_mut(text) {
             text.statement = number;
@@ -306,7 +315,7 @@ impl Statements {
 /// Longer texts are not counted: they are rarely the same twice, and each that is counted is kept.
 const COUNTED_BYTES_MAX: usize = 64 << 10;
 
-/// In front of the numbers of statements that were prepared by counting.
+/// In front of the names of statements that were prepared by counting.
 const NAME_PREFIX: &str = "onetrip_";
 
 /// Whether a text is worth a name: what runs often and returns the same columns each time.

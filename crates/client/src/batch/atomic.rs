@@ -14,7 +14,7 @@ use super::plan::{Plan, Planned, place_of};
 use super::result::{Affected, BatchError};
 use crate::core::{Connection, Core};
 use crate::error::SERVER_ERROR;
-use crate::executor::{Executor, with_effects};
+use crate::executor::Executor;
 use crate::first_use::may_be_outdated;
 use crate::home::Home;
 use crate::pipeline::given_up;
@@ -138,7 +138,6 @@ impl Flight {
         let limits = executor.limits();
         let (statement, token) = connection.with(|core, now| {
             core.pipeline_is_batch(id);
-            core.touched |= plan.shape().traits.session_state();
             core.push_parse(now, id, plan, limits)
         })?;
         let sent = token.into_iter().map(|token| Sent { token, first: None }).collect();
@@ -152,7 +151,7 @@ impl Flight {
             return;
         }
         let used = Use::of(self.statement.prepared.clone());
-        let expect = with_effects(Expect::run(rows), used.prepared.shape.traits);
+        let expect = Expect::run(rows).of_traits(used.prepared.shape.traits);
         let (id, limits) = (self.id, self.limits);
         let pushed = self
             .connection

@@ -173,7 +173,6 @@ impl Lane<'_> {
     fn prepare_on(&self, core: &mut Core, now: Time) -> Result<(Use, Option<Token>), Error> {
         let mut out = BytesMut::new();
         let bound = &self.plan.bound;
-        core.touched |= bound.shape.traits.session_state();
         let used = core.prepare_ahead(bound, Scope::Fixed, self.plan.shared, &mut out)?;
         let again = Use::of(used.prepared.clone());
         if !used.parses {

@@ -68,7 +68,7 @@ impl Front {
 
 /// The reply to a command without rows, whose tag tells of no change that outlives its transaction.
 pub(super) fn command() -> Expect {
-    Expect::sync().parse().bind().execute().transaction_local()
+    Expect::sync().parse().bind().execute().transaction_local().leaves_nothing()
 }
 
 /// What comes behind depends on it.

@@ -149,6 +149,7 @@ impl Link {
                 None => self.lost("the server ended the session"),
             },
             CloseReason::Violation(violation) => self.lost(&violation.to_string()),
+            CloseReason::Unusable(why) => self.lost(why),
             CloseReason::Host | CloseReason::Stalled | CloseReason::NoMemory => {
                 self.lost("it was closed")
             }

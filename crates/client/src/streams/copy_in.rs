@@ -61,7 +61,7 @@ impl<'a> CopyIn<'a> {
         // The simple protocol is not skipped with what fails in front of it.
         lease.executor.lead_known().await?;
         Ok(CopyIn {
-            stage: Stage::Unsent { query, traits: sql::classify(sql) },
+            stage: Stage::Unsent { query },
             message: new_message(),
             pending: Bytes::new(),
             progress: Progress::default(),
@@ -180,15 +180,15 @@ impl<'a> CopyIn<'a> {
 
     /// Sends the statement, and the data that there is.
     fn submit(&mut self, feed: Feed) -> Result<(), Error> {
-        let Stage::Unsent { query, traits } = &mut self.stage else { return Ok(()) };
+        let Stage::Unsent { query } = &mut self.stage else { return Ok(()) };
         if self.message.len() > Header::LEN {
             query.extend_from_slice(whole_message(&mut self.message));
         }
         if feed == Feed::Whole {
             query.extend_from_slice(&empty::COPY_DONE);
         }
-        let (expect, traits, bytes) = (Expect::copy_in(), *traits, &query[..]);
-        let outbound = Outbound { expect, traits, bytes, feed, metered: false };
+        let (expect, bytes) = (Expect::copy_in(), &query[..]);
+        let outbound = Outbound { expect, bytes, feed, metered: false };
         let connection = &self.lease.connection;
         let submitted = connection.submit_flow(&self.lease.executor, &outbound);
         let token = submitted.inspect_err(|_| self.stage = Stage::Ended)?;
@@ -241,7 +241,6 @@ enum Stage {
     /// Its statement leaves with the first of its data.
     Unsent {
         query: BytesMut,
-        traits: Traits,
     },
     Sent {
         token: Token,

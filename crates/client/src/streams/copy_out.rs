@@ -9,7 +9,6 @@ use futures_core::Stream;
 use onetrip_engine::Feed;
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::{CopyResponse, Format, tag::backend};
-use onetrip_postgres::sql;
 use tokio::io::{AsyncRead, ReadBuf};
 
 use super::copy_in::encode_copy;
@@ -49,9 +48,8 @@ impl<'a> CopyOut<'a> {
     pub(crate) async fn begin(lease: Lease<'a>, sql: &str) -> Result<CopyOut<'a>, Error> {
         let query = encode_copy(sql, |traits| traits.copy() && !traits.copy_in())?;
         lease.executor.lead_known().await?;
-        let traits = sql::classify(sql);
         let (expect, bytes, feed) = (Expect::copy_out(), &query[..], Feed::Whole);
-        let outbound = Outbound { expect, traits, bytes, feed, metered: true };
+        let outbound = Outbound { expect, bytes, feed, metered: true };
         let token = lease.connection.submit_flow(&lease.executor, &outbound)?;
         let inflow = Inflow::new(&lease, token);
         let mut messages = Messages::new(inflow, usize::MAX);

@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Feed, Request, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::{CopyFail, TransactionStatus, empty};
-use onetrip_postgres::sql::{Place, Traits};
+use onetrip_postgres::sql::Place;
 
 use super::lease::Lease;
 use crate::Error;
@@ -35,7 +35,6 @@ pub(crate) enum Rest {
 /// A request of its own kind: what it is, and how it travels.
 pub(super) struct Outbound<'a> {
     pub(super) expect: Expect,
-    pub(super) traits: Traits,
     pub(super) bytes: &'a [u8],
     pub(super) feed: Feed,
     /// Whether its reply is taken as it comes.
@@ -114,7 +113,6 @@ impl Connection {
         let in_transaction = executor.place == Place::Session { in_transaction: true };
         let refuse = self.context.options.refuse_when_full;
         self.with(|core, now| {
-            core.touched |= outbound.traits.session_state();
             let replies = &mut core.replies;
             let token = if outbound.metered { replies.add_flow() } else { replies.add() };
             let request = Request {

@@ -38,7 +38,7 @@ pub(crate) async fn execute_large(
     };
     let head = encode_head(&statement, params, len)?;
     lease.executor.lead_known().await?;
-    let mut sending = Sending::begin(&lease, &statement, &head)?;
+    let mut sending = Sending::begin(&lease, &head)?;
     let mut value = pin!(value);
     let mut left = len;
     let mut buffer = vec![0; PIECE_LEN.min(len)];
@@ -95,14 +95,9 @@ struct Sending<'l> {
 }
 
 impl<'l> Sending<'l> {
-    fn begin(
-        lease: &'l Lease<'l>,
-        statement: &Statement,
-        head: &[u8],
-    ) -> Result<Sending<'l>, Error> {
-        let traits = statement.0.shape.traits;
+    fn begin(lease: &'l Lease<'l>, head: &[u8]) -> Result<Sending<'l>, Error> {
         let (expect, feed) = (Expect::sync().parse().bind().execute(), Feed::Message);
-        let outbound = Outbound { expect, traits, bytes: head, feed, metered: false };
+        let outbound = Outbound { expect, bytes: head, feed, metered: false };
         let token = lease.connection.submit_flow(&lease.executor, &outbound)?;
         let reply = Reply::of(Sent::here(&lease.connection, token));
         Ok(Sending { lease, token, reply, ended: false })

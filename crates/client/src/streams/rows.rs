@@ -9,7 +9,6 @@ use futures_core::Stream;
 use onetrip_engine::Feed;
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::{SYNC, tag::backend};
-use onetrip_postgres::sql::Traits;
 
 use super::flow::{Inflow, Outbound};
 use super::lease::Lease;
@@ -195,7 +194,6 @@ async fn described(messages: &mut Messages) -> Result<Columns, Error> {
 struct Sending {
     bytes: Bytes,
     expect: Expect,
-    traits: Traits,
     text: Text,
 }
 
@@ -211,8 +209,8 @@ impl Sending {
             Err(Unready::Ask(first_use)) => Sending::asked(lease, *first_use).await,
             Ok(encoded) => {
                 out.extend_from_slice(&SYNC);
-                let (expect, traits, text) = (encoded.expect, encoded.traits, encoded.text);
-                Ok(Sending { bytes: out.freeze(), expect, traits, text })
+                let (expect, text) = (encoded.expect, encoded.text);
+                Ok(Sending { bytes: out.freeze(), expect, text })
             }
         }
     }
@@ -223,14 +221,13 @@ impl Sending {
         let description = lease.executor.ask_first(&first_use)?.await?;
         let (shape, mut out) = first_use.answered(&description, &lease.executor.context.types)?;
         out.extend_from_slice(&SYNC);
-        let (expect, traits) = (first_use.expect, shape.traits);
-        Ok(Sending { bytes: out.freeze(), expect, traits, text: Text::Unseen(shape) })
+        let expect = first_use.expect;
+        Ok(Sending { bytes: out.freeze(), expect, text: Text::Unseen(shape) })
     }
 
     fn submit(&self, lease: &Lease<'_>) -> Result<Inflow, Error> {
-        let (expect, traits, bytes) = (self.expect, self.traits, &self.bytes);
-        let feed = Feed::Whole;
-        let outbound = Outbound { expect, traits, bytes, feed, metered: true };
+        let (expect, bytes, feed) = (self.expect, &self.bytes, Feed::Whole);
+        let outbound = Outbound { expect, bytes, feed, metered: true };
         let token = lease.connection.submit_flow(&lease.executor, &outbound)?;
         Ok(Inflow::new(lease, token))
     }

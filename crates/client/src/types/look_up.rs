@@ -75,7 +75,7 @@ impl Core {
         deadline: Time,
     ) -> Option<(Token, Option<Ticket>)> {
         let mut bytes = question(oids).ok()?;
-        let expect = Expect::sync().parse().bind().describe_portal().execute();
+        let expect = Expect::sync().parse().bind().describe_portal().execute().leaves_nothing();
         let token = self.replies.add();
         let request = Request { deadline, ..Request::isolated(token, expect) };
         if self.floor_is_open() {

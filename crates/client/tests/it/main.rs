@@ -19,6 +19,7 @@ mod copy_rows;
 mod doctor;
 mod faults;
 mod large_values;
+mod left_behind;
 mod limits;
 mod listening;
 mod metrics;

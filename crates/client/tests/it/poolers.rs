@@ -1,10 +1,10 @@
 //! Clients behind a PgBouncer in transaction mode that does not know prepared statements.
 
-use onetrip::{Client, Outcome};
+use onetrip::Client;
 use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, Program, find_all};
 use onetrip_lab::postgres::shared;
 
-use crate::support::{failed, rejected, run, run_threads, skipped};
+use crate::support::{rejected, run, run_threads, skipped};
 
 /// Every PgBouncer there is, as those before 1.21 are, with so many connections to the server.
 fn poolers(pool_size: u16) -> Vec<PrivatePgBouncer> {
@@ -69,9 +69,9 @@ fn a_statement_that_is_unknown_to_the_next_connection_is_prepared_there() {
     });
 }
 
-/// P40. In a transaction nothing can be sent again.
+/// P40. In a transaction nothing can be sent again, so no name is used there that the server may not know.
 #[test]
-fn a_statement_that_is_unknown_in_a_transaction_leads_to_the_settings() {
+fn a_transaction_uses_no_name_where_the_pooler_changes_servers() {
     run(async {
         for pooler in poolers(2) {
             let [client, other] = [eager(&pooler).await, eager(&pooler).await];
@@ -82,10 +82,10 @@ fn a_statement_that_is_unknown_in_a_transaction_leads_to_the_settings() {
             blocker.execute("select 1", &[]).await.unwrap();
             let mut session = session;
             let tx = session.begin().await.unwrap();
-            let error = failed(tx.query_one(sql, &[&1]).await, Outcome::Rejected, "server_error");
-            assert_eq!(error.sqlstate(), Some("26000"));
-            let said = error.to_string();
-            assert!(said.contains("prepare_threshold=0") && said.contains("pooler"), "{said}");
+            for n in 0..3 {
+                assert_eq!(tx.query_one(sql, &[&n]).await.unwrap().get::<i32>(0), n + 1);
+            }
+            tx.commit().await.unwrap();
         }
     });
 }

@@ -151,7 +151,7 @@ impl<P: Protocol> Connection<P> {
         now: Time,
         mut is_victim: impl FnMut(Token) -> bool,
     ) -> Wanted {
-        let first = self.wire.slots().position(|slot| is_victim(slot.token));
+        let first = self.wire.slots().position(|slot| !slot.own && is_victim(slot.token));
         match first {
             Some(first) => self.want_segment(now, first, Want::Anyway),
             None => Wanted::Unknown,

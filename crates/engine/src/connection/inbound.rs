@@ -1,6 +1,6 @@
 //! Bytes from the server: whose they are, and who has ended.
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 
 use super::cancelling::NOT_SENT_AGAIN;
 use super::feed::Feeding;
@@ -34,6 +34,11 @@ impl<P: Protocol> Connection<P> {
                     let block = input.split_to(len).freeze();
                     self.outputs.push_back(Output::Event { event, block });
                 }
+                Ok(Step::Own(len)) if due => {
+                    self.deliver(input, &mut taken);
+                    input.advance(len);
+                }
+                Ok(Step::Unusable(why)) => self.close(CloseReason::Unusable(why)),
                 Ok(Step::Fatal(len)) => {
                     self.deliver(input, &mut taken);
                     let block = input.split_to(len).freeze();
@@ -79,10 +84,23 @@ impl<P: Protocol> Connection<P> {
                 self.deliver(input, taken);
                 let block = input.split_to(len).freeze();
                 let failure = Failure { outcome, cause: Cause::Server };
-                self.fail_head(HeadFailure { failure, block, never_started, cancelled });
+                let skipped = false;
+                self.fail_head(HeadFailure { failure, block, never_started, skipped, cancelled });
+            }
+            Step::Skipped(len) => {
+                self.deliver(input, taken);
+                let block = input.split_to(len).freeze();
+                let failure = Failure { outcome: Outcome::Rejected, cause: Cause::Server };
+                let (never_started, skipped, cancelled) = (true, true, false);
+                self.fail_head(HeadFailure { failure, block, never_started, skipped, cancelled });
             }
             // These belong to no request, and the caller has dealt with them.
-            Step::Need(_) | Step::Event(..) | Step::Fatal(_) | Step::Piece { .. } => {}
+            Step::Need(_)
+            | Step::Event(..)
+            | Step::Own(_)
+            | Step::Fatal(_)
+            | Step::Unusable(_)
+            | Step::Piece { .. } => {}
         }
     }
 
@@ -187,6 +205,7 @@ impl<P: Protocol> Connection<P> {
                 failure,
                 block: Bytes::new(),
                 never_started: false,
+                skipped: false,
                 cancelled: false,
             });
         }
@@ -207,9 +226,15 @@ impl<P: Protocol> Connection<P> {
         }
         let order_stays = !slot.in_order || self.wire.len() == 1;
         let (again, unwanted) = (slot.again && order_stays, slot.want != Want::No);
+        let anew = slot.again && !unwanted;
         self.skipping = None;
         match self.head_failure.take() {
             None => self.end_head(block, End::Complete),
+            // Whatever was sent behind it was skipped, too.
+            Some(failed) if failed.skipped && anew => match self.front_copied() {
+                Some(bytes) => self.prepare_anew(bytes),
+                None => self.end_head(failed.block, End::Failed(failed.failure)),
+            },
             Some(failed) if failed.never_started && again && unwanted => {
                 self.end_head(Bytes::new(), End::Failed(NOT_SENT_AGAIN));
             }
@@ -237,6 +262,16 @@ impl<P: Protocol> Connection<P> {
             slot.again = false;
             slot.joins = false;
             (slot.healed, slot.heals) = (true, true);
+            self.healed += 1;
+            self.healing.push_back((slot, bytes));
+        }
+    }
+
+    /// Takes the head, of which nothing has run, off the wire to send it as it was submitted.
+    fn prepare_anew(&mut self, bytes: Bytes) {
+        if let Some(mut slot) = self.wire.answered() {
+            (slot.front_len, slot.healed) = (0, true);
+            self.protocol.restart(&mut slot.expect);
             self.healed += 1;
             self.healing.push_back((slot, bytes));
         }

@@ -109,6 +109,8 @@ struct HeadFailure {
     failure: Failure,
     block: Bytes,
     never_started: bool,
+    /// The server skipped it with all of its segment, since what the protocol wrote in front failed.
+    skipped: bool,
     cancelled: bool,
 }
 
@@ -165,9 +167,10 @@ impl<P: Protocol> Connection<P> {
         &mut self.protocol
     }
 
-    /// Requests on their way: sent, or handed to the host to send, and unanswered.
+    /// Requests on their way: sent, or handed to the host to send, and unanswered. What the protocol
+    /// sends by itself is not counted, and takes no place in the window.
     pub fn in_flight(&self) -> usize {
-        self.wire.len()
+        self.wire.callers()
     }
 
     /// How many of them carry no sync point. The server may keep their replies back until that of
@@ -220,7 +223,7 @@ impl<P: Protocol> Connection<P> {
 
     /// Whether nothing is on its way, queued or waiting. An open group may still hold the floor.
     pub fn is_idle(&self) -> bool {
-        self.in_flight() == 0
+        self.wire.is_empty()
             && self.queued() == 0
             && !self.someone_waits()
             && self.healing.is_empty()
@@ -270,6 +273,7 @@ impl<P: Protocol> Connection<P> {
         encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<Ticket, SubmitError<E>> {
         let (deadline, group, sync) = (request.deadline, request.group, request.sync);
+        self.send_owed(now);
         let direct = match self.admit(&request)? {
             Admission::Direct => true,
             Admission::Queued => false,
@@ -393,6 +397,12 @@ impl<P: Protocol> Connection<P> {
             self.wire.begin(now, &mut self.last_progress);
             self.wire.flush(P::FLUSH);
         }
+    }
+
+    /// Sends what the protocol has to say by itself ([`Protocol::owes`]) now, and not with the next
+    /// request.
+    pub fn settle_debts(&mut self, now: Time) {
+        self.send_owed(now);
     }
 
     /// Takes no new requests from now on, and says goodbye when the last one was answered and no
@@ -539,6 +549,7 @@ impl<P: Protocol> Connection<P> {
             let touched = self.wire.front_touched();
             let Some(slot) = self.wire.answered() else { break };
             let outcome = match touched {
+                true if self.protocol.is_skipped(&slot.expect) => Outcome::Rejected,
                 true => Outcome::Unknown,
                 false if slot.healed => Outcome::Rejected,
                 false => Outcome::NotSent,

@@ -6,11 +6,25 @@ use bytes::BytesMut;
 use super::cancelling::Cancelling;
 use super::feed::Feeding;
 use super::queue::Entry;
-use super::wire::Slot;
+use super::wire::{Slot, Wire};
 use super::{Connection, Floor, Life};
 use crate::{
     Cause, CloseReason, Limits, Outcome, Output, Protocol, Request, SubmitError, SyncPoint, Time,
 };
+
+/// Writes what the protocol puts in front of a request at this moment. Returns its length.
+fn write_front<P: Protocol>(
+    wire: &mut Wire<P::Expect>,
+    protocol: &mut P,
+    expect: &mut P::Expect,
+) -> usize {
+    let begins = !wire.mid_segment;
+    let Ok(len) = wire.encode(|out| {
+        protocol.begin(expect, begins, out);
+        Ok::<(), std::convert::Infallible>(())
+    });
+    len
+}
 
 /// Where a request that was submitted goes.
 pub(super) enum Admission {
@@ -28,12 +42,12 @@ impl<P: Protocol> Connection<P> {
         request: &Request<P::Expect>,
     ) -> Result<Admission, SubmitError<E>> {
         let Some(group) = request.group else {
-            return self.admit_shared(request.reserved || self.segment_open);
+            return self.admit_shared(request);
         };
         match &self.floor {
             _ if self.life == Life::Closed => Err(SubmitError::Closed),
             Some(floor) if floor.group == group && !floor.closing => {
-                if self.group_has_room() {
+                if self.group_has_room() && self.may_go(&request.expect) {
                     return Ok(Admission::Direct);
                 }
                 let full = self.group_queue.live() >= self.limits.queue_max
@@ -48,16 +62,17 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// `continues`: room was announced, or the rest of the segment is taken already.
     #[inline]
-    fn admit_shared<E>(&self, continues: bool) -> Result<Admission, SubmitError<E>> {
+    fn admit_shared<E>(&self, request: &Request<P::Expect>) -> Result<Admission, SubmitError<E>> {
+        // Room was announced, or the rest of the segment is taken already.
+        let continues = request.reserved || self.segment_open;
         if self.life != Life::Open && !(self.life == Life::Terminating && continues) {
             return Err(SubmitError::Closed);
         }
         if self.someone_waits() && !continues {
             return Ok(Admission::Full);
         }
-        if self.is_clear() {
+        if self.is_clear() && self.may_go(&request.expect) {
             return Ok(Admission::Direct);
         }
         Ok(match continues || self.has_place() {
@@ -88,7 +103,7 @@ impl<P: Protocol> Connection<P> {
     pub(super) fn send_now<E>(
         &mut self,
         now: Time,
-        request: Request<P::Expect>,
+        mut request: Request<P::Expect>,
         encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<(), E> {
         if self.is_doomed(request.sync) {
@@ -96,9 +111,46 @@ impl<P: Protocol> Connection<P> {
             return Ok(());
         }
         self.wire.begin(now, &mut self.last_progress);
-        let len = self.wire.encode(encode)?;
-        self.push(Slot::new(request, len));
+        let Request { expect, .. } = &mut request;
+        let (protocol, begins, mut front_len) = (&mut self.protocol, !self.wire.mid_segment, 0);
+        let len = self.wire.encode(|out| {
+            let before = out.len();
+            protocol.begin(expect, begins, out);
+            front_len = out.len() - before;
+            encode(out)
+        })?;
+        self.push(Slot::new(request, len), front_len);
         Ok(())
+    }
+
+    /// Whether the protocol lets this request follow what is on its way.
+    #[inline]
+    fn may_go(&self, expect: &P::Expect) -> bool {
+        self.wire.mid_segment || self.protocol.may_begin(expect)
+    }
+
+    /// Sends what the protocol has to say by itself, in front of the next segment.
+    #[inline]
+    pub(super) fn send_owed(&mut self, now: Time) {
+        if self.protocol.owes(self.wire.is_empty()) && !self.wire.mid_segment && self.window_open()
+        {
+            self.write_owed(now);
+        }
+    }
+
+    #[cold]
+    fn write_owed(&mut self, now: Time) {
+        if self.life == Life::Closed || !self.wire.make_room(self.protocol.begin_len()) {
+            return;
+        }
+        self.wire.begin(now, &mut self.last_progress);
+        let (protocol, mut expect) = (&mut self.protocol, None);
+        let written = self.wire.encode(|out| {
+            expect = protocol.write_owed(out);
+            Ok::<(), std::convert::Infallible>(())
+        });
+        let (Some(expect), Ok(len)) = (expect, written) else { return };
+        self.push(Slot::of_protocol(expect, len), 0);
     }
 
     /// Sends what the window lets through, in order, and says what changed by it.
@@ -109,6 +161,9 @@ impl<P: Protocol> Connection<P> {
         self.end_hold(now);
         loop {
             self.free_floor();
+            if self.someone_is_queued() {
+                self.send_owed(now);
+            }
             if !(self.window_open() && self.send_next(now)) {
                 break;
             }
@@ -161,23 +216,29 @@ impl<P: Protocol> Connection<P> {
             None => &mut self.queue,
         };
         let Some(Entry::Request { slot, .. }) = queue.first() else { return false };
+        if !(self.wire.mid_segment || self.protocol.may_begin(&slot.expect)) {
+            return false;
+        }
         let (sync, len) = (slot.sync, slot.len);
         let doomed = self.is_doomed(sync);
-        if !doomed && !self.wire.make_room(len) {
+        if !doomed && !self.wire.make_room(len.saturating_add(self.protocol.begin_len())) {
             self.close(CloseReason::NoMemory);
             return false;
         }
         let queue = if self.floor.is_some() { &mut self.group_queue } else { &mut self.queue };
         self.wire.begin(now, &mut self.last_progress);
-        let entry = queue.pop(|_, bytes| {
+        let (wire, protocol, mut front_len) = (&mut self.wire, &mut self.protocol, 0);
+        let entry = queue.pop(|slot, bytes| {
             if !doomed {
-                self.wire.extend(bytes);
+                front_len = write_front(wire, protocol, &mut slot.expect);
+                wire.extend(bytes);
             }
         });
-        if let Some(Entry::Request { slot, .. }) = entry {
+        if let Some(Entry::Request { mut slot, .. }) = entry {
+            slot.len += front_len;
             match doomed {
                 true => self.fail(slot.token, Outcome::NotSent, Cause::Aborted),
-                false => self.push(slot),
+                false => self.push(slot, front_len),
             }
         }
         true
@@ -185,13 +246,18 @@ impl<P: Protocol> Connection<P> {
 
     fn send_again(&mut self, now: Time) -> bool {
         let Some((slot, bytes)) = self.healing.front() else { return false };
+        if !self.protocol.may_begin(&slot.expect) {
+            return false;
+        }
         let heal_len = if slot.heals { self.protocol.heal_len(&slot.expect) } else { 0 };
-        if !self.wire.make_room(bytes.len().saturating_add(heal_len)) {
+        let front_len = self.protocol.begin_len();
+        if !self.wire.make_room(bytes.len().saturating_add(heal_len).saturating_add(front_len)) {
             self.close(CloseReason::NoMemory);
             return false;
         }
         let Some((mut slot, bytes)) = self.healing.pop_front() else { return false };
         self.wire.begin(now, &mut self.last_progress);
+        let front_len = write_front(&mut self.wire, &mut self.protocol, &mut slot.expect);
         let heal = |out: &mut BytesMut| {
             if slot.heals {
                 self.protocol.heal(&mut slot.expect, out);
@@ -200,15 +266,24 @@ impl<P: Protocol> Connection<P> {
             Ok::<(), std::convert::Infallible>(())
         };
         let Ok(len) = self.wire.encode(heal);
-        slot.len = len;
+        slot.len = front_len + len;
         // Its bytes are those that heal it from now on.
         slot.heals = false;
-        self.push(slot);
+        self.push(slot, front_len);
         true
     }
 
+    /// Whether a request or a group is there to be sent.
+    fn someone_is_queued(&self) -> bool {
+        !(self.queue.is_empty() && self.group_queue.is_empty() && self.healing.is_empty())
+    }
+
+    /// `front_len`: so many bytes of it are the protocol's.
     #[inline(always)]
-    fn push(&mut self, slot: Slot<P::Expect>) {
+    fn push(&mut self, mut slot: Slot<P::Expect>, front_len: usize) {
+        if front_len > 0 {
+            slot.guard(front_len);
+        }
         self.feeding = Feeding::of(&slot);
         self.wire.push(slot);
         self.flush_half_window();

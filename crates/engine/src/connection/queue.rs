@@ -87,9 +87,10 @@ impl<X> Queue<X> {
     }
 
     /// Takes the first entry. The bytes of a request are handed to `copy`.
-    pub(super) fn pop(&mut self, copy: impl FnOnce(&Slot<X>, &[u8])) -> Option<Entry<X>> {
-        let entry = self.line.pop()?;
-        if let Entry::Request { start, slot } = &entry {
+    pub(super) fn pop(&mut self, copy: impl FnOnce(&mut Slot<X>, &[u8])) -> Option<Entry<X>> {
+        let mut entry = self.line.pop()?;
+        if let Entry::Request { start, slot } = &mut entry {
+            let start = *start;
             let gap = (start - self.bytes_start) as usize;
             copy(slot, &self.bytes.as_slice()[gap..gap + slot.len]);
             self.bytes.advance(gap + slot.len);

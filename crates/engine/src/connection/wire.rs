@@ -15,6 +15,10 @@ pub(super) struct Slot<X> {
     pub(super) deadline: Time,
     /// Bytes of it on the wire, with a Flush that was put behind it.
     pub(super) len: usize,
+    /// Whether it is the protocol's own, and no caller's.
+    pub(super) own: bool,
+    /// How many of them, at the front, the protocol wrote for this moment only.
+    pub(super) front_len: usize,
     /// Its reply's bytes count against the window of this group until its reader takes them.
     pub(super) group: Option<Group>,
     pub(super) sync: SyncPoint,
@@ -77,6 +81,8 @@ impl<X> Slot<X> {
             expect: request.expect,
             deadline: request.deadline,
             len,
+            own: false,
+            front_len: 0,
             group: request.group,
             sync: request.sync,
             pinned: request.pinned,
@@ -93,6 +99,22 @@ impl<X> Slot<X> {
             expired: false,
             want: Want::No,
         }
+    }
+
+    /// One of the protocol's own. A cancel of another's may hit it: it is tried again then.
+    pub(super) fn of_protocol(expect: X, len: usize) -> Slot<X> {
+        let slot = Slot::new(Request::isolated(Token::DISCARD, expect), len);
+        Slot { own: true, expired: true, ..slot }
+    }
+
+    /// The protocol wrote something in front of it. Where that fails the server skips all of it, so it
+    /// can be sent again; and it has its sync point to itself.
+    #[cold]
+    pub(super) fn guard(&mut self, front_len: usize) {
+        self.front_len = front_len;
+        self.joins = false;
+        self.again |=
+            self.sync == SyncPoint::Own && self.group.is_none() && self.feed == Feed::Whole;
     }
 
     /// Whether its bytes are kept until it is answered.
@@ -112,8 +134,10 @@ impl<X> Slot<X> {
 pub(super) struct Wire<X> {
     /// Unanswered requests in wire order; the first is the one whose reply is due.
     ring: VecDeque<Slot<X>>,
-    /// Invariant: the sum of `len` over the ring.
+    /// Invariant: the sum of `len` over the callers' requests in the ring.
     in_flight_bytes: usize,
+    /// Invariant: how many in the ring are no caller's.
+    own: usize,
     /// Invariant: how many in the ring are members, which the server may leave unanswered until the
     /// sync point of their segment.
     members: usize,
@@ -170,6 +194,7 @@ impl<X> Wire<X> {
             },
             ring: VecDeque::new(),
             in_flight_bytes: 0,
+            own: 0,
             members: 0,
             fed: 0,
             buffer: Buffer::new(),
@@ -190,6 +215,12 @@ impl<X> Wire<X> {
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.ring.len()
+    }
+
+    /// How many in the ring are callers'.
+    #[inline]
+    pub(super) fn callers(&self) -> usize {
+        self.ring.len() - self.own
     }
 
     #[inline]
@@ -261,7 +292,7 @@ impl<X> Wire<X> {
         let Some(slot) = self.ring.front() else { return &[] };
         debug_assert!(slot.is_kept(), "the bytes of other requests are not kept");
         let start = (self.front_start - self.buffer_start) as usize;
-        &self.buffer.as_slice()[start..start + slot.len]
+        &self.buffer.as_slice()[start + slot.front_len..start + slot.len]
     }
 
     /// The number of the first request: how many left the ring before it.
@@ -355,7 +386,10 @@ impl<X> Wire<X> {
         slot.resend &= !self.mid_segment;
         slot.joins &= !self.mid_segment && slot.want == Want::No;
         self.join(&slot);
-        self.in_flight_bytes += slot.len;
+        match slot.own {
+            true => self.own += 1,
+            false => self.in_flight_bytes += slot.len,
+        }
         self.kept_count += usize::from(slot.is_kept());
         self.wanted += usize::from(slot.want.is_open());
         self.mid_segment = slot.sync == SyncPoint::Member;
@@ -417,7 +451,10 @@ impl<X> Wire<X> {
     #[inline(always)]
     pub(super) fn answered(&mut self) -> Option<Slot<X>> {
         let slot = self.ring.pop_front()?;
-        self.in_flight_bytes -= slot.len;
+        match slot.own {
+            true => self.own -= 1,
+            false => self.in_flight_bytes -= slot.len,
+        }
         self.front_start += slot.len as u64;
         self.kept_count -= usize::from(slot.is_kept());
         self.wanted -= usize::from(slot.want.is_open());

@@ -441,6 +441,7 @@ impl World {
                     self.book.complain(format!("the server did nothing wrong: {reason:?}"));
                 }
             }
+            CloseReason::Unusable(why) => self.book.complain(format!("nobody may go on: {why}")),
             CloseReason::NoMemory => self.book.complain(format!("there is memory: {reason:?}")),
             CloseReason::Stalled => {
                 self.book.report.count("closed: stalled");

@@ -7,8 +7,10 @@ pub(super) enum Token<'a> {
     Word(&'a [u8]),
     /// What stands between double quotes.
     Quoted(&'a [u8]),
-    /// A string, a number or a parameter.
+    /// A string or a number.
     Literal,
+    /// A parameter.
+    Parameter,
     /// Any other byte.
     Symbol(u8),
     End,
@@ -62,8 +64,10 @@ impl<'a> Lexer<'a> {
                     return Token::Quoted(&self.text[start + 1..end]);
                 }
                 Class::Dollar => {
-                    return if self.skip_dollar_string(start) || self.skip_parameter() {
+                    return if self.skip_dollar_string(start) {
                         Token::Literal
+                    } else if self.skip_parameter() {
+                        Token::Parameter
                     } else {
                         Token::Symbol(b'$')
                     };

@@ -171,6 +171,7 @@ impl Core {
                     self.route
                 ),
             ),
+            CloseReason::Unusable(why) => self.lost(why),
             CloseReason::Stalled => self.lost("the peer has taken no bytes for too long"),
             CloseReason::NoMemory => self.lost("there is no memory to send what waits"),
         };

@@ -1,0 +1,251 @@
+//! What somebody leaves in a session that was his own never reaches whoever uses it next: not openly,
+//! not from inside of a function, and not where the reset itself fails.
+
+use onetrip::{Client, Outcome, Session};
+
+use crate::pooled::shared;
+use crate::support::*;
+
+/// Functions, and what may call one without its being seen, in a schema of their own.
+struct Hidden {
+    schema: String,
+}
+
+impl Hidden {
+    /// `leave` leaves something in the session: a setting, a lock, a temporary table.
+    async fn new(leave: &str) -> Hidden {
+        let schema = shared().new_name();
+        let set_up = format!(
+            "create schema {schema};
+             set search_path = {schema}, public;
+             create function leave() returns int language plpgsql as
+                $f$ begin {leave}; return 1; end $f$;
+             create procedure leave_too() language plpgsql as $f$ begin perform {schema}.leave(); end $f$;
+             create view v as select {schema}.leave() as id;
+             create table t (id int default 1);
+             create function on_insert() returns trigger language plpgsql as
+                $f$ begin perform {schema}.leave(); return new; end $f$;
+             create trigger tr before insert on t for each row execute function on_insert();
+             create table d (id int default {schema}.leave());
+             create function op(int, int) returns int language sql as $f$ select {schema}.leave() $f$;
+             create operator #-# (leftarg = int, rightarg = int, function = {schema}.op);
+             create type mood as enum ('a');
+             create function to_int(mood) returns int language sql as $f$ select {schema}.leave() $f$;
+             create cast (mood as int) with function {schema}.to_int(mood);
+             create table r (id int);
+             create rule ru as on insert to r do instead select {schema}.leave();
+             create domain dom as int check ({schema}.leave() = 1)"
+        );
+        session().await.script(&set_up).await.unwrap();
+        Hidden { schema }
+    }
+
+    /// Statements by which nothing shows.
+    fn statements(&self) -> Vec<String> {
+        [
+            "select {s}.leave()",
+            "call {s}.leave_too()",
+            "do $$ begin perform {s}.leave(); end $$",
+            "select * from {s}.v",
+            "insert into {s}.t values (1)",
+            "insert into {s}.d default values",
+            "select 1 operator({s}.#-#) 2",
+            "select 'a'::{s}.mood::int",
+            "insert into {s}.r values (1)",
+            "select 1::{s}.dom",
+        ]
+        .map(|sql| sql.replace("{s}", &self.schema))
+        .into()
+    }
+}
+
+/// Whether a connection is as it was opened, asked by a statement that shares it.
+async fn is_clean(client: &Client) -> bool {
+    let sql = "select current_setting('search_path') = '\"$user\", public'
+            and current_setting('statement_timeout') = '0'
+            and current_user = session_user
+            and not exists (select from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())
+            and not exists (select from pg_listening_channels())
+            and not exists (select from pg_cursors where is_holdable)
+            and not exists (select from pg_prepared_statements where from_sql)
+            and not exists (select from pg_class where relpersistence = 't' and relkind = 'r'
+                and relnamespace = pg_my_temp_schema())";
+    client.query_one(&onetrip::unprepared(sql), &[]).await.unwrap().get(0)
+}
+
+async fn assert_clean(client: &Client, after: &str) {
+    assert!(is_clean(client).await, "something was left by {after}");
+}
+
+/// P45.
+#[test]
+fn what_a_function_left_in_a_session_is_gone_for_the_next_user() {
+    run_long(PATIENCE * 3, async {
+        let client = client_with("connections_max=1").await;
+        for leave in [
+            "perform set_config('search_path', 'nowhere', false)",
+            "perform pg_advisory_lock(4501)",
+            "create temp table if not exists left_behind (id int)",
+            "execute 'listen something'",
+            "if not exists (select from pg_prepared_statements where name = 'mine') then
+                execute 'prepare mine as select 1'; end if",
+        ] {
+            let hidden = Hidden::new(leave).await;
+            for sql in hidden.statements() {
+                let session = client.session().await.unwrap();
+                session.query(&onetrip::unprepared(&sql), &[]).await.unwrap();
+                drop(session);
+                assert_clean(&client, &format!("{sql}, where {leave}")).await;
+            }
+        }
+    });
+}
+
+/// P45. Whatever a connection was lent for.
+#[test]
+fn what_a_function_left_is_gone_whatever_the_connection_was_lent_for() {
+    run_long(PATIENCE * 2, async {
+        let client = client_with("connections_max=1").await;
+        let Hidden { schema } =
+            Hidden::new("perform set_config('search_path', 'nowhere', false)").await;
+        let (leave, t) = (format!("select {schema}.leave()"), format!("{schema}.t"));
+
+        let tx = client.begin().await.unwrap();
+        tx.query(&leave, &[]).await.unwrap();
+        tx.commit().await.unwrap();
+        assert_clean(&client, "a transaction").await;
+
+        let session = client.session().await.unwrap();
+        let mut pipeline = session.pipeline();
+        let reply = pipeline.query(&leave, &[]);
+        pipeline.finish().await.unwrap();
+        reply.await.unwrap();
+        drop(session);
+        assert_clean(&client, "a pipeline").await;
+
+        let session = client.session().await.unwrap();
+        let insert = format!("insert into {t} values ($1)");
+        session.batch(&insert, [(1,), (2,)]).atomic().await.unwrap();
+        drop(session);
+        assert_clean(&client, "a batch").await;
+
+        let mut copy = client.copy_in(&format!("copy {t} from stdin")).await.unwrap();
+        copy.send("1\n").await.unwrap();
+        copy.finish().await.unwrap();
+        assert_clean(&client, "a COPY").await;
+
+        let mut rows = client.query_stream(&leave, &[]).await.unwrap();
+        while rows.try_next().await.unwrap().is_some() {}
+        drop(rows);
+        assert_clean(&client, "a stream").await;
+
+        let session = client.session().await.unwrap();
+        session.script(&leave).await.unwrap();
+        drop(session);
+        assert_clean(&client, "a script").await;
+    });
+}
+
+/// P45. The first statement of a session is as much its own as any other, also where its connection
+/// was to be reset for the user before.
+#[test]
+fn the_first_change_of_a_session_counts_where_its_connection_still_owed_a_reset() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let t = shared().new_name();
+        session().await.script(&format!("create table {t} (id int)")).await.unwrap();
+        for n in 0..20 {
+            let one = client.session().await.unwrap();
+            one.execute("set work_mem = '99kB'", &[]).await.unwrap();
+            drop(one);
+            let other = client.session().await.unwrap();
+            other.execute(&format!("create temp table {t} (id int)"), &[]).await.unwrap();
+            drop(other);
+            let insert = format!("insert into {t} values ($1)");
+            assert_eq!(client.execute(&insert, &[&n]).await.unwrap(), 1);
+        }
+        assert_eq!(ids(&t).await, (0..20).collect());
+    });
+}
+
+/// P46. The first try to reset finds a PREPARE of which nothing told, and fails; what was sent behind it
+/// was skipped, and is sent again behind the second.
+#[test]
+fn what_was_sent_behind_a_reset_that_failed_runs_behind_the_one_that_succeeds() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "connections_max=1").await;
+        let t = table("id int").await;
+        for round in 0..10 {
+            let session = client.session().await.unwrap();
+            let hide = "do $$ begin execute 'prepare mine as select 1'; end $$";
+            session.execute(hide, &[]).await.unwrap();
+            let temporary = format!("create temp table {t} (id int)");
+            session.execute(&temporary, &[]).await.unwrap();
+            let mine = pid(&session).await;
+            drop(session);
+            let insert = format!("insert into {t} values ($1)");
+            let numbers: Vec<i32> = (0..10).map(|n| round * 10 + n).collect();
+            let inserts: Vec<_> = numbers.iter().map(|n| client.execute(&insert, &[n])).collect();
+            for reply in inserts {
+                assert_eq!(reply.await.unwrap(), 1);
+            }
+            assert_eq!(pid_of(&client).await, mine, "another connection was opened");
+            assert_clean(&client, hide).await;
+        }
+        assert_eq!(ids(&t).await, (0..100).collect());
+    });
+}
+
+/// P46. A session's own `statement_timeout` stops the reset where it can.
+#[test]
+fn nobody_works_in_a_session_whose_reset_was_stopped_by_its_own_timeout() {
+    run_long(PATIENCE * 3, async {
+        let client = client_with("connections_max=1").await;
+        let t = table("id int").await;
+        let mut acknowledged = std::collections::BTreeSet::new();
+        for n in 0..300 {
+            let session = client.session().await.unwrap();
+            session.execute("set search_path = pg_catalog", &[]).await.unwrap();
+            // It may hit itself.
+            let _ = session.execute("set statement_timeout = 1", &[]).await;
+            drop(session);
+            let seen = client.query_one("select current_setting('statement_timeout')", &[]);
+            let insert = client.execute(&format!("insert into public.{t} values ($1)"), &[&n]);
+            if let Ok(row) = seen.await {
+                assert_eq!(row.get::<&str>(0), "0");
+            }
+            match insert.await {
+                Ok(_) => drop(acknowledged.insert(n)),
+                Err(error) => assert_ne!(error.outcome(), Outcome::Applied),
+            }
+        }
+        assert_eq!(ids(&t).await, acknowledged);
+        assert!(acknowledged.len() > 200, "{}", acknowledged.len());
+    });
+}
+
+/// P45. What can leave nothing behind costs nothing; anything else is reset, without a trip more.
+#[test]
+fn only_what_is_known_to_leave_nothing_is_spared_the_reset() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "connections_max=1&prepare_threshold=0").await;
+        client.session().await.unwrap().execute("select 0", &[]).await.unwrap();
+        let mut sent = Vec::new();
+        for sql in ["select 1", "select 2", "select set_config('a.b', '', false)", "select 3"] {
+            let session = client.session().await.unwrap();
+            proxy.reset_stats();
+            session.execute(sql, &[]).await.unwrap();
+            let stats = proxy.stats();
+            assert_eq!(stats.trips, 1, "{sql}");
+            sent.push(stats.bytes_up);
+        }
+        assert_eq!(sent[0], sent[1]);
+        assert!(sent[3] > sent[1], "the third session was not reset: {sent:?}");
+    });
+}
+
+async fn pid(session: &Session) -> i32 {
+    session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0)
+}

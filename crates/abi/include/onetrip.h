@@ -189,6 +189,7 @@ enum {
     ONETRIP_SHOWS_COMMIT = 512,      /* COMMIT or END */
     ONETRIP_SHOWS_COPY_IN = 1024,    /* COPY FROM STDIN */
     ONETRIP_SHOWS_QUERY = 2048,      /* SELECT and its like, INSERT, UPDATE, DELETE, MERGE, SHOW */
+    ONETRIP_SHOWS_MAY_LEAVE = 4096,  /* not on the short list of what can leave nothing behind in its session */
     ONETRIP_SHOWS_SHAREABLE = 65536  /* it may run next to others': one query that shows nothing of the session */
 };
 

@@ -57,6 +57,8 @@ pub mod shows {
     pub const COPY_IN: u32 = 1 << 10;
     /// It is a SELECT or its like, an INSERT, UPDATE, DELETE, MERGE or SHOW.
     pub const QUERY: u32 = 1 << 11;
+    /// It is not on the short list of what can leave nothing behind in its session.
+    pub const MAY_LEAVE: u32 = 1 << 12;
     /// It may run next to others': one query that shows nothing of the session.
     pub const SHAREABLE: u32 = 1 << 16;
 }

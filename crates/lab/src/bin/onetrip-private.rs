@@ -5,13 +5,15 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use onetrip_lab::postgres::pgbouncer::{Options, PrivatePgBouncer, find_all};
 use onetrip_lab::proxy::{Link, Proxy, ProxyConfig};
 use onetrip_lab::{postgres, redis};
 
 const USAGE: &str = "\
 usage: onetrip-private [--rtt MS] COMMAND [ARGUMENT…]
   runs COMMAND with ONETRIP_TEST_POSTGRES and ONETRIP_TEST_REDIS set to the URLs of servers that end with it;
-  the latter is not set where no Redis or Valkey is found; --rtt puts them so many milliseconds away;
+  the latter is not set where no Redis or Valkey is found; ONETRIP_TEST_POOLERS has the URLs of the PgBouncers that were
+  found, in front of that PostgreSQL, in transaction mode on two connections, without prepared statements; --rtt puts them so many milliseconds away;
   ONETRIP_REDIS_SERVER names the program of that, for commands that start servers of their own";
 
 fn main() -> ExitCode {
@@ -60,9 +62,25 @@ fn run(
     if let Some(redis) = &redis {
         command.env("ONETRIP_TEST_REDIS", away(redis.url(), redis.port(), rtt, &mut far)?);
     }
+    let poolers = poolers(&server)?;
+    let urls: Vec<String> = poolers.iter().map(PrivatePgBouncer::url).collect();
+    command.env("ONETRIP_TEST_POOLERS", urls.join(" "));
     let status = command.status().map_err(|error| format!("{program} can't be run: {error}"))?;
+    drop(poolers);
     server.stop()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Each PgBouncer that is found, as those before 1.21 are: it knows nothing of prepared statements.
+fn poolers(
+    server: &postgres::PrivatePostgres,
+) -> Result<Vec<PrivatePgBouncer>, Box<dyn std::error::Error>> {
+    let start = |program| {
+        let (program, prepared_max) = (Some(program), Some(0));
+        let options = Options { program, pool_size: 2, prepared_max, ..Options::default() };
+        Ok(PrivatePgBouncer::start(server, &options)?)
+    };
+    find_all()?.into_iter().map(start).collect()
 }
 
 /// The URL of a server as it is from afar: by way of a proxy, which is added to those that are kept.

@@ -54,11 +54,11 @@ async function setUp(sql: Sql): Promise<void> {
 test('what a function left in a session is gone for the next user', limits, async () => {
   const sql = client({ connectionsMax: 1 })
   await setUp(sql)
-  for (const text of hidden) {
+  for (const leave of hidden) {
     const session = await sql.session()
-
+    await leave(session)
     session.release()
-    await assertClean(sql, text)
+    await assertClean(sql, String(leave))
   }
 })
 

@@ -418,13 +418,8 @@ impl Core {
     pub(crate) fn condition(&mut self) -> Condition {
         // What becomes of a stream that was dropped is nothing of the next one's.
         self.rest = Rest::Read;
-        let protocol = self.engine.protocol();
         if !self.engine.is_open() || self.engine.is_astray() {
             return Condition::Broken;
-        }
-        if protocol.statements_named() {
-            // The reset takes ours along. It goes in front of what will prepare them again.
-            self.statements.lost();
         }
         // What exactly was changed is not known, so it may be what others wait for.
         match self.engine.protocol_mut().take_back() {

@@ -36,7 +36,6 @@ pub struct Postgres {
     status: TransactionStatus,
     session_changed: bool,
     statements_lost: bool,
-    statements_named: bool,
     /// Bytes that are still to come of a message which is handed over in pieces.
     piece_left: usize,
     /// Prepared statements by number: what prepares each anew, if the server lost it.
@@ -78,7 +77,6 @@ impl Postgres {
             status,
             session_changed: false,
             statements_lost: false,
-            statements_named: false,
             piece_left: 0,
             statements: Vec::new(),
             ownership: Ownership::new(),
@@ -147,12 +145,6 @@ impl Postgres {
     /// statements. A tag comes only if the command succeeded.
     pub fn take_statements_lost(&mut self) -> bool {
         std::mem::take(&mut self.statements_lost)
-    }
-
-    /// Whether a command tag showed that a statement was prepared under a name of the user's own
-    /// (PREPARE), which whoever comes next to the session must not find there.
-    pub fn statements_named(&self) -> bool {
-        self.statements_named
     }
 
     /// Registers a prepared statement, so that it can be prepared again if the server lost it
@@ -310,7 +302,6 @@ impl Protocol for Postgres {
                     let is_own = head.own != Own::No;
                     self.session_changed |= !(head.transaction_local || is_own);
                     self.statements_lost |= body.ends_with(b" ALL\0");
-                    self.statements_named |= body == b"PREPARE\0";
                 }
                 if head.own != Own::No && tag == backend::DATA_ROW {
                     self.ownership.learn(head.own, body);
@@ -353,9 +344,9 @@ impl Protocol for Postgres {
 
     fn write_owed(&mut self, out: &mut BytesMut) -> Option<Expect> {
         let resets = self.is_reset_owed();
-        let expect = self.ownership.write(self.status, self.statements_named, out);
+        let expect = self.ownership.write(self.status, out);
         if resets {
-            (self.session_changed, self.statements_named) = (false, false);
+            self.session_changed = false;
         }
         Some(expect)
     }

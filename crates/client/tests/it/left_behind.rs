@@ -101,6 +101,51 @@ fn what_a_function_left_in_a_session_is_gone_for_the_next_user() {
     });
 }
 
+/// P45. Settings that change what the statements of the reset mean, or whether they may run.
+#[test]
+fn no_setting_of_its_own_keeps_a_session_from_being_reset() {
+    run_long(PATIENCE * 2, async {
+        let client = client_with("connections_max=1").await;
+        let evil = shared().new_name();
+        let set_up = format!(
+            "create schema {evil};
+             create function {evil}.stop(text, text) returns text language plpgsql as
+                $f$ begin raise exception 'stopped'; end $f$;
+             create operator {evil}.|| (leftarg = text, rightarg = text, function = {evil}.stop);
+             create function {evil}.pg_advisory_unlock_all() returns void language plpgsql as
+                $f$ begin raise exception 'stopped'; end $f$;
+             create domain {evil}.text as pg_catalog.int4"
+        );
+        session().await.script(&set_up).await.unwrap();
+        for setting in [
+            "set default_transaction_read_only = on",
+            "set default_transaction_isolation = serializable; set default_transaction_deferrable = on",
+            "set role pg_monitor",
+            "set session authorization pg_monitor",
+            "set session_replication_role = replica",
+            "set standard_conforming_strings = off; set backslash_quote = off",
+            "set client_encoding = latin1",
+            "set client_min_messages = error",
+            "set exit_on_error = on",
+            "set plan_cache_mode = force_generic_plan",
+            "set row_security = off",
+            "set lock_timeout = 1",
+            "set plpgsql.extra_errors = 'all'",
+            &format!("set search_path = {evil}, pg_catalog"),
+            "begin; create temp table t on commit drop as select 1",
+            "begin; select 1 / 0",
+        ] {
+            let session = client.session().await.unwrap();
+            let mine = pid(&session).await;
+            let _ = session.script(setting).await;
+            let _ = session.execute("prepare mine as select 1", &[]).await;
+            drop(session);
+            assert_clean(&client, setting).await;
+            assert_eq!(pid_of(&client).await, mine, "{setting} ended the connection");
+        }
+    });
+}
+
 /// P45. Whatever a connection was lent for.
 #[test]
 fn what_a_function_left_is_gone_whatever_the_connection_was_lent_for() {
@@ -168,32 +213,107 @@ fn the_first_change_of_a_session_counts_where_its_connection_still_owed_a_reset(
     });
 }
 
-/// P46. The first try to reset finds a PREPARE of which nothing told, and fails; what was sent behind it
-/// was skipped, and is sent again behind the second.
+/// A client of a user who may not use PL/pgSQL, so that the first reset of each connection fails; and a
+/// table of his.
+async fn client_whose_first_reset_fails() -> (Client, String) {
+    let [role, database, table] = [(); 3].map(|()| shared().new_name());
+    let admin = session().await;
+    admin.script(&format!("create role {role} login password 'word'")).await.unwrap();
+    admin.execute(&format!("create database {database}"), &[]).await.unwrap();
+    let port = shared().port();
+    let at =
+        |user: &str| format!("postgres://{user}@127.0.0.1:{port}/{database}?connections_max=1");
+    let url = shared().url();
+    let (_, rest) = url.split_once("//").unwrap();
+    let (owner, _) = rest.split_once('@').unwrap();
+    let set_up = format!(
+        "revoke usage on language plpgsql from public;
+         create table {table} (id int); grant all on {table} to {role};
+         grant temporary on database {database} to {role}"
+    );
+    let owner = Client::connect(&at(owner)).await.unwrap();
+    owner.session().await.unwrap().script(&set_up).await.unwrap();
+    (Client::connect(&at(&format!("{role}:word"))).await.unwrap(), table)
+}
+
+/// Hides a temporary table in front of the real one.
+async fn hide(client: &Client, table: &str) -> i32 {
+    let session = client.session().await.unwrap();
+    session.execute(&format!("create temp table {table} (id int)"), &[]).await.unwrap();
+    pid(&session).await
+}
+
+/// P46. What was sent behind a reset that failed was skipped, and is sent again behind the one that
+/// succeeds.
 #[test]
 fn what_was_sent_behind_a_reset_that_failed_runs_behind_the_one_that_succeeds() {
-    run(async {
-        let proxy = proxy();
-        let client = client_through(&proxy, "connections_max=1").await;
-        let t = table("id int").await;
-        for round in 0..10 {
-            let session = client.session().await.unwrap();
-            let hide = "do $$ begin execute 'prepare mine as select 1'; end $$";
-            session.execute(hide, &[]).await.unwrap();
-            let temporary = format!("create temp table {t} (id int)");
-            session.execute(&temporary, &[]).await.unwrap();
-            let mine = pid(&session).await;
-            drop(session);
-            let insert = format!("insert into {t} values ($1)");
-            let numbers: Vec<i32> = (0..10).map(|n| round * 10 + n).collect();
-            let inserts: Vec<_> = numbers.iter().map(|n| client.execute(&insert, &[n])).collect();
-            for reply in inserts {
-                assert_eq!(reply.await.unwrap(), 1);
-            }
-            assert_eq!(pid_of(&client).await, mine, "another connection was opened");
-            assert_clean(&client, hide).await;
+    run_long(PATIENCE * 2, async {
+        let (client, t) = client_whose_first_reset_fails().await;
+        let mine = hide(&client, &t).await;
+        let insert = format!("insert into {t} values ($1)");
+        let numbers: Vec<i32> = (0..10).collect();
+        let inserts: Vec<_> = numbers.iter().map(|n| client.execute(&insert, &[n])).collect();
+        for reply in inserts {
+            assert_eq!(reply.await.unwrap(), 1);
         }
-        assert_eq!(ids(&t).await, (0..100).collect());
+        let kept = client.query_one(&format!("select count(*) from public.{t}"), &[]).await;
+        assert_eq!(kept.unwrap().get::<i64>(0), 10);
+        assert_eq!(pid_of(&client).await, mine, "another connection was opened");
+        assert_clean(&client, "a session").await;
+    });
+}
+
+/// P46. What can't be sent again says that it did not run, and it did not.
+#[test]
+fn a_transaction_behind_a_reset_that_failed_has_not_run() {
+    run_long(PATIENCE * 2, async {
+        let (client, t) = client_whose_first_reset_fails().await;
+        hide(&client, &t).await;
+        let insert = format!("insert into {t} values (1)");
+        let tx = client.begin().await.unwrap();
+        let [one, two] = [tx.execute(&insert, &[]), tx.execute(&insert, &[])];
+        for reply in [one, two] {
+            let error = rejected(reply.await, "26000");
+            assert!(error.to_string().contains("reset failed, not run, try again"), "{error}");
+        }
+        assert!(tx.commit().await.is_err());
+        let tx = client.begin().await.unwrap();
+        tx.execute(&insert, &[]).await.unwrap();
+        tx.commit().await.unwrap();
+        let kept = client.query_one(&format!("select count(*) from public.{t}"), &[]).await;
+        assert_eq!(kept.unwrap().get::<i64>(0), 1);
+    });
+}
+
+/// P46. What the server would not skip waits for the answer.
+#[test]
+fn what_can_not_be_guarded_waits_until_the_session_is_reset() {
+    run_long(PATIENCE * 3, async {
+        let way = async |way: usize| {
+            let (client, t) = client_whose_first_reset_fails().await;
+            hide(&client, &t).await;
+            match way {
+                0 => {
+                    let mut copy = client.copy_in(&format!("copy {t} from stdin")).await.unwrap();
+                    copy.send("1\n").await.unwrap();
+                    copy.finish().await.unwrap();
+                }
+                1 => {
+                    let insert = format!("insert into {t} values (1); select 1");
+                    client.session().await.unwrap().script(&insert).await.unwrap();
+                }
+                _ => {
+                    let insert = format!("insert into {t} values ($1)");
+                    let session = client.session().await.unwrap();
+                    session.batch(&insert, [(1,)]).isolated().await.into_result().unwrap();
+                }
+            }
+            let kept = client.query_one(&format!("select count(*) from public.{t}"), &[]).await;
+            assert_eq!(kept.unwrap().get::<i64>(0), 1, "way {way}");
+        };
+        for number in 0..3 {
+            way(number).await;
+        }
     });
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Ownership {
     reset: Reset,
     /// Something ran since the last reset that may have left something behind.
     touched: bool,
+    /// A reset failed: those that follow ask for less.
+    is_plain: bool,
     /// It is to be found out who is on the other end.
     probe_wanted: bool,
     /// How often that failed.
@@ -99,8 +101,8 @@ pub(super) enum Own {
     Reset,
 }
 
-/// So often a session is tried to be reset, and who is on the other end to be found out. The first try may be stopped by the user's own
-/// `statement_timeout`, or find a PREPARE that no tag told of.
+/// So often a session is tried to be reset, and who is on the other end to be found out. The first try to
+/// reset may be stopped by the user's own `statement_timeout`, or lack PL/pgSQL.
 const TRIES_MAX: u8 = 3;
 
 /// What the connection ends with where a reset fails too often.
@@ -119,6 +121,7 @@ impl Ownership {
             peer: Peer::Other,
             reset: Reset::No,
             touched: false,
+            is_plain: false,
             probe_wanted: false,
             probes_failed: 0,
             unusable: None,
@@ -229,14 +232,8 @@ impl Ownership {
         out.len() > before
     }
 
-    /// Writes the reset, or the probe, and says what to expect. `named`: statements are to be
-    /// deallocated, too.
-    pub(super) fn write(
-        &mut self,
-        status: TransactionStatus,
-        named: bool,
-        out: &mut BytesMut,
-    ) -> Expect {
+    /// Writes the reset, or the probe, and says what to expect.
+    pub(super) fn write(&mut self, status: TransactionStatus, out: &mut BytesMut) -> Expect {
         let Reset::Owed { failed } = self.reset else {
             self.probe_wanted = false;
             return self.write_probe(out);
@@ -258,10 +255,8 @@ impl Ownership {
             run("rollback");
         }
         RESET.iter().for_each(|sql| run(sql));
-        if named || failed > 0 {
-            run("deallocate all");
-        }
-        run(CHECK);
+        run(if self.is_plain { DEALLOCATE_ALL } else { DEALLOCATE_NAMED });
+        run(UNLOCK);
         run(SETTINGS);
         let mut expect = Expect::own(Own::Reset, steps);
         if guarded {
@@ -280,9 +275,10 @@ impl Ownership {
         Expect::own(Own::Probe, 1).then_close()
     }
 
-    /// What guards the segments behind a reset.
+    /// The name of the statement that guards the segments behind a reset. Where it is missing the server's
+    /// error quotes it, so it says what that means.
     fn guard(&self) -> String {
-        format!("{NAME_PREFIX}reset_{:x}", self.unique)
+        format!("{NAME_PREFIX}reset failed, not run, try again {:x}", self.unique)
     }
 
     // --- what came ---
@@ -323,6 +319,7 @@ impl Ownership {
             }
             (Own::Reset, Reset::Sent { failed, .. }) if is_failed => {
                 let failed = failed + 1;
+                self.is_plain = true;
                 self.reset = Reset::Owed { failed };
                 if failed >= TRIES_MAX {
                     self.unusable = Some(NOT_RESET);
@@ -383,10 +380,17 @@ const RESET: [&str; 7] = [
     "discard temp",
 ];
 
-/// Lets advisory locks go, says which process it was, and fails where a PREPARE is left.
-const CHECK: &str = "select pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_backend_pid(), \
-     1 operator(pg_catalog./) case when exists (select from pg_catalog.pg_prepared_statement() \
-     where from_sql) then 0 else 1 end";
+/// Lets advisory locks go, and says which process it was. Names are qualified, since the path is still the
+/// user's.
+const UNLOCK: &str = "select pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_backend_pid()";
+
+/// Deallocates what PREPARE has named, also where no tag told of it, and leaves our own statements alone.
+const DEALLOCATE_NAMED: &str = "do $$ declare n pg_catalog.text; begin \
+     for n in select s.name from pg_catalog.pg_prepared_statement() s where s.from_sql loop \
+     execute 'deallocate ' operator(pg_catalog.||) pg_catalog.quote_ident(n); end loop; end $$";
+
+/// Takes ours along, and needs no PL/pgSQL.
+const DEALLOCATE_ALL: &str = "deallocate all";
 
 /// The settings, and with them the timeouts.
 const SETTINGS: &str = "reset all";

@@ -24,6 +24,7 @@ pub mod redis;
 mod repeatable;
 mod rows_100k;
 mod select;
+mod session_reset;
 mod tool_cost;
 mod transfer;
 
@@ -58,7 +59,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS)
 }
 
-const ALL: [Group; 35] = [
+const ALL: [Group; 36] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -86,6 +87,7 @@ const ALL: [Group; 35] = [
     Group { names: &["pool_select_100_tasks"], run: pool_select::run },
     Group { names: &["checkout_return"], run: checkout::run },
     Group { names: &["checkout_waiters"], run: checkout_waiters::run },
+    Group { names: &[session_reset::NAME], run: session_reset::run },
     Group { names: &["prepared_join"], run: prepared_join::run },
     Group { names: &["chatty_transaction_trips"], run: chatty::run },
     Group { names: &["cancel_10000"], run: cancels::run },

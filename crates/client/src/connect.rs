@@ -225,7 +225,9 @@ fn spawn(
     // The login has had random bytes for its nonce, so there are some.
     let unique = getrandom::u64().unwrap_or_default();
     let mut protocol = Postgres::new(ready.status);
-    protocol.identify(ready.process_id, unique);
+    // Where one segment leaves at a time there is a pooler, and to ask would cost a trip.
+    let process_id = if settings.one_segment { 0 } else { ready.process_id };
+    protocol.identify(process_id, unique);
     let engine = |now| Engine::new(now, protocol, limits);
     let connection =
         Connection::new(engine, writer, ready.parameters, way, context.clone(), seat, trip);

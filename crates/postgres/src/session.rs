@@ -104,8 +104,8 @@ impl Postgres {
     /// Who had the session to itself has gone, and nothing is on its way. Whether a reset is owed: it
     /// leaves in front of the next request, and nothing that is sent behind it runs unless it succeeded.
     pub fn take_back(&mut self) -> bool {
-        let changed = self.session_changed || self.status != TransactionStatus::Idle;
-        self.ownership.take_back(changed)
+        let changed = std::mem::take(&mut self.session_changed);
+        self.ownership.take_back(self.status, changed)
     }
 
     /// Something was run past the engine.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use onetrip_abi::Connection;
@@ -89,7 +90,9 @@ impl Host {
     }
 
     pub(crate) fn on(socket: TcpStream, settings: &str) -> Host {
-        let nonce = [7_u8; 18];
+        // Another one for each connection, as every host has to see to.
+        static CONNECTIONS: AtomicU8 = AtomicU8::new(1);
+        let nonce = [CONNECTIONS.fetch_add(1, Ordering::Relaxed); 18];
         // SAFETY: both are valid for their lengths.
         let connection =
             unsafe { onetrip_postgres_new(0.0, settings.as_ptr(), settings.len(), nonce.as_ptr()) };

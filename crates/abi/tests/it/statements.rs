@@ -21,6 +21,18 @@ fn a_text_is_prepared_at_its_fifth_use_and_then_only_bound() {
     assert_eq!(prepared(&mut host).len(), 1);
 }
 
+/// P47.
+#[test]
+fn the_names_of_two_connections_are_never_the_same() {
+    let [first, second] = [(); 2].map(|()| {
+        let mut host = Host::connect("prepare_threshold\x001\0");
+        ["select 1", "select 2"].iter().for_each(|text| drop(host.run(text, &[])));
+        prepared(&mut host)
+    });
+    assert_eq!((first.len(), second.len()), (2, 2));
+    assert!(first.iter().all(|name| !second.contains(name)), "{first:?} {second:?}");
+}
+
 #[test]
 fn rows_without_a_description_say_by_which_statement_they_were_described() {
     let mut host = Host::connect("prepare_threshold\x001\0");

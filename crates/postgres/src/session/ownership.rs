@@ -151,9 +151,12 @@ impl Ownership {
         self.probe_wanted = self.peer == Peer::Unknown;
     }
 
-    /// Its user has gone. Whether a reset is owed. `changed`: the server told of something.
-    pub(super) fn take_back(&mut self, changed: bool) -> bool {
-        let owes = (self.touched || changed) && self.peer != Peer::Changes;
+    /// Its user has gone, and left it in this status. Whether a reset is owed. `changed`: the server told
+    /// of something.
+    pub(super) fn take_back(&mut self, status: TransactionStatus, changed: bool) -> bool {
+        // An open transaction is ours in any case; what else is left is with the pooler.
+        let ours = self.peer != Peer::Changes;
+        let owes = ours && (self.touched || changed) || status != TransactionStatus::Idle;
         if owes && self.reset == Reset::No {
             self.reset = Reset::Owed { failed: 0 };
         }

@@ -60,6 +60,14 @@ pub(crate) const ALWAYS: &Refusals = &[
         ],
     ),
     (
+        "behind a pooler the reset of a connection that somebody had to himself is awaited",
+        &[
+            "trips::a_chatty_transaction_is_a_trip_for_each_statement_and_one_for_commit",
+            "trips::a_run_without_conflicts_costs_what_its_transaction_costs",
+            "trips::a_transaction_of_one_statement_is_one_trip",
+        ],
+    ),
+    (
         "it looks at the server's connections, which are the pooler's",
         &[
             "strangers::a_session_whose_cancel_went_astray_gives_its_connection_up",
@@ -185,8 +193,6 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
             "repeatable::",
             "trips::a_dropped_savepoint_is_undone_in_the_trip_of_what_comes_next",
             "trips::a_dropped_transaction_rolls_back_in_the_trip_of_the_next_statement",
-            "trips::a_run_without_conflicts_costs_what_its_transaction_costs",
-            "trips::a_transaction_of_one_statement_is_one_trip",
             "trips::begin_rides_along_with_a_pipeline",
             "trips::calls_made_before_the_first_is_awaited_share_a_trip",
             "trips::commit_leaves_with_the_statements_in_front_of_it",

@@ -90,6 +90,10 @@ fn what_may_block_has_a_connection_of_its_own() {
         "XREAD BLOCK 0 STREAMS s $",
         "xread count 1 block 0 streams s $",
         "XREADGROUP GROUP g c BLOCK 5 STREAMS s >",
+        "XREADGROUP BLOCK 5 GROUP g c STREAMS s >",
+        "XREADGROUP COUNT 1 block 5 GROUP g c NOACK STREAMS s >",
+        "XREADGROUP GROUP STREAMS c BLOCK 5 STREAMS s >",
+        "XREADGROUP COUNT 1 GROUP g STREAMS BLOCK 5 STREAMS s >",
         "SHUTDOWN",
     ] {
         assert_eq!(place(text), Place::Own, "{text}");
@@ -97,6 +101,7 @@ fn what_may_block_has_a_connection_of_its_own() {
     for text in [
         "XREAD STREAMS BLOCK 0",
         "XREADGROUP GROUP BLOCK BLOCK STREAMS s >",
+        "XREADGROUP COUNT 1 GROUP BLOCK c STREAMS s >",
         "LMPOP 1 a LEFT",
         "SAVE",
         "KEYS *",
@@ -122,6 +127,8 @@ fn state_of_a_connection_belongs_to_a_session() {
         "client caching yes",
         "CLIENT NO-EVICT ON",
         "CLIENT NO-TOUCH ON",
+        "CLIENT IMPORT-SOURCE ON",
+        "CLIENT",
         "ASKING",
         "READONLY",
         "READWRITE",

@@ -21,18 +21,15 @@ pub enum Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
     Always(Place),
-    /// [`Place::Own`] where the option BLOCK stands between this argument and STREAMS.
-    OwnIfBlock {
-        from: usize,
-    },
+    /// [`Place::Own`] where the option BLOCK stands in front of STREAMS.
+    OwnIfBlock,
 }
 
 impl Rule {
     /// The rule for a command, by its name in capitals.
     pub(super) const fn of(name: &[u8], blocking: bool) -> Rule {
         match name {
-            b"XREAD" => return Rule::OwnIfBlock { from: 1 },
-            b"XREADGROUP" => return Rule::OwnIfBlock { from: 4 },
+            b"XREAD" | b"XREADGROUP" => return Rule::OwnIfBlock,
             // It waits for the replicas, and its connection ends with it.
             b"SHUTDOWN" => return Rule::Always(Place::Own),
             _ => {}
@@ -48,17 +45,26 @@ impl Rule {
     pub(super) fn place(self, command: &Command) -> Place {
         match self {
             Rule::Always(place) => place,
-            Rule::OwnIfBlock { from } if blocks(command, from) => Place::Own,
-            Rule::OwnIfBlock { .. } => Place::Shared,
+            Rule::OwnIfBlock if blocks(command) => Place::Own,
+            Rule::OwnIfBlock => Place::Shared,
         }
     }
 }
 
-/// Whether the option BLOCK is given, in front of the names of the streams.
-fn blocks(command: &Command, from: usize) -> bool {
-    let mut options =
-        command.iter().skip(from).take_while(|word| !word.eq_ignore_ascii_case(b"STREAMS"));
-    options.any(|word| word.eq_ignore_ascii_case(b"BLOCK"))
+/// Whether the option BLOCK is given, in front of the names of the streams. Servers take the options in any order
+/// (`xreadCommand` in t_stream.c), and a group may be called BLOCK or STREAMS.
+fn blocks(command: &Command) -> bool {
+    let mut words = command.iter().skip(1);
+    while let Some(word) = words.next() {
+        let is = |option: &[u8]| word.eq_ignore_ascii_case(option);
+        if is(b"BLOCK") || is(b"STREAMS") {
+            return is(b"BLOCK");
+        }
+        // A group and its consumer; a number.
+        let values = if is(b"GROUP") { 2 } else { usize::from(is(b"COUNT")) };
+        words.by_ref().take(values).for_each(drop);
+    }
+    false
 }
 
 /// What does not keep to one reply for each command, and what to do instead.
@@ -89,6 +95,8 @@ const fn session(name: &[u8]) -> Option<&'static str> {
         b"CLIENT SETNAME" | b"CLIENT SETINFO" => "name the connection in the client's options",
         b"CLIENT TRACKING" | b"CLIENT CACHING" | b"CLIENT NO-EVICT" | b"CLIENT NO-TOUCH"
         | b"CLIENT CAPA" => "it holds for one connection: take a session()",
+        // Its other subcommands have rows of their own; what later ones change is not known.
+        b"CLIENT" => "what it does to its connection is not known: take a session()",
         b"ASKING" => "the client says it itself where a slot is moved",
         b"READONLY" | b"READWRITE" => "the client's options say whether replicas are read",
         b"WAIT" | b"WAITAOF" => {

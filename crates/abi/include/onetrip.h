@@ -266,8 +266,10 @@ onetrip_connection *onetrip_redis_new(double now, const uint8_t *settings, size_
 
 /* What commands are. */
 enum {
-    ONETRIP_REDIS_LEAVES = 1,   /* of one command: what it did before an error stands */
-    ONETRIP_REDIS_CONFIRMED = 2 /* confirmed by pushes, as SUBSCRIBE is: one for each of so many channels */
+    ONETRIP_REDIS_LEAVES = 1,    /* of one command: what it did before an error stands */
+    ONETRIP_REDIS_CONFIRMED = 2, /* confirmed by pushes, as SUBSCRIBE is: one for each of so many channels */
+    ONETRIP_REDIS_ATOMIC = 4     /* MULTI, what runs as a whole, and EXEC, perhaps behind ASKING, all of them among the
+                                    replies: if EXEC is refused and MULTI goes on, the connection ends */
 };
 
 /* Submits len bytes of the room: commands as they go onto the wire, behind the text of the script that the one command

@@ -26,6 +26,9 @@ pub mod flag {
     pub const LEAVES: u32 = flag::LEAVES;
     /// It is confirmed by pushes, as SUBSCRIBE is: one for each of so many channels.
     pub const CONFIRMED: u32 = flag::CONFIRMED;
+    /// They are MULTI, what runs as a whole, and EXEC, perhaps behind ASKING: if EXEC is refused and MULTI goes on, the
+    /// connection ends.
+    pub const ATOMIC: u32 = flag::ATOMIC;
 }
 
 /// A connection to Redis over a socket that is open, and through TLS if there is to be TLS. The login is to be sent at once;

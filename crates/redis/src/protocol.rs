@@ -40,6 +40,21 @@ pub struct Expect {
     healing: bool,
     /// The text of the script that it calls by its hash.
     script: Option<Arc<[u8]>>,
+    multi: Multi,
+    /// Its error ends the connection.
+    resets: bool,
+}
+
+/// Whether the connection is between MULTI and EXEC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Multi {
+    Outside,
+    /// MULTI's reply is the one behind which so many are left.
+    Begins {
+        left: u32,
+    },
+    /// MULTI was taken, and the last reply is that to EXEC.
+    Within,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,8 +87,16 @@ impl Expect {
     /// [`Outcome::Rejected`], since Redis refuses before it begins.
     #[must_use]
     pub fn reply() -> Expect {
-        let kind = Kind::Command;
-        Expect { left: 1, kind, word: None, leaves: false, healing: false, script: None }
+        Expect {
+            left: 1,
+            kind: Kind::Command,
+            word: None,
+            leaves: false,
+            healing: false,
+            script: None,
+            multi: Multi::Outside,
+            resets: false,
+        }
     }
 
     /// The replies to so many commands, at least one, which share a slot. Errors among them are replies
@@ -81,6 +104,27 @@ impl Expect {
     #[must_use]
     pub fn replies(count: u32) -> Expect {
         Expect { left: count.max(1), kind: Kind::Commands, ..Expect::reply() }
+    }
+
+    /// The replies to MULTI, so many commands, and EXEC. If the server takes MULTI and then refuses EXEC in a way that
+    /// leaves the connection between them, whatever came behind would be queued for ever: that ends the connection.
+    #[must_use]
+    pub fn atomic(commands: u32) -> Expect {
+        let multi = Multi::Begins { left: commands.saturating_add(1) };
+        Expect { multi, ..Expect::replies(commands.saturating_add(2)) }
+    }
+
+    /// The same behind ASKING, which has a reply of its own.
+    #[must_use]
+    pub fn behind_asking(self) -> Expect {
+        Expect { left: self.left.saturating_add(1), kind: Kind::Commands, ..self }
+    }
+
+    /// It ends what one user of the connection began, for the next one: if it is refused, nobody may use the
+    /// connection any more.
+    #[must_use]
+    pub fn resetting(self) -> Expect {
+        Expect { resets: true, ..self }
     }
 
     /// The confirmations of a command that subscribes to so many channels, or unsubscribes from them.
@@ -116,6 +160,22 @@ impl Expect {
 impl Expect {
     fn is_confirmed_by(&self, name: &[u8]) -> bool {
         self.kind == Kind::Confirmations && self.word.is_none_or(|word| word == name)
+    }
+
+    /// The next of several replies comes, with this error if it is one.
+    fn follow_multi(&mut self, error: Option<&[u8]>) -> Result<(), Violation> {
+        match self.multi {
+            Multi::Begins { left } if left == self.left - 1 => {
+                self.multi = if error.is_none() { Multi::Within } else { Multi::Outside };
+            }
+            Multi::Within
+                if self.left == 1 && error.is_some_and(|it| !refusal::ended_multi(it)) =>
+            {
+                return Err(Violation("EXEC was refused, and MULTI goes on"));
+            }
+            Multi::Outside | Multi::Begins { .. } | Multi::Within => {}
+        }
+        Ok(())
     }
 }
 
@@ -208,6 +268,9 @@ impl Redis {
         if std::mem::take(&mut expect.healing) {
             return Ok(Step::Event(len, Event::ScriptLoaded));
         }
+        if error.is_some() && expect.resets {
+            return Err(Violation("what ends a session was refused"));
+        }
         match (error, expect.kind) {
             (Some(error), Kind::Command | Kind::Confirmations) => {
                 self.failed = true;
@@ -220,7 +283,10 @@ impl Redis {
                 })
             }
             (None, Kind::Confirmations) => Err(Violation("a reply came to a subscription")),
-            _ => Ok(counted(expect, len)),
+            _ => {
+                expect.follow_multi(error)?;
+                Ok(counted(expect, len))
+            }
         }
     }
 }

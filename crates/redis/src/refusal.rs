@@ -20,6 +20,17 @@ pub(crate) fn is_no_script(error: &[u8]) -> bool {
     error.starts_with(NO_SCRIPT) && !came_from_within(error)
 }
 
+/// Whether this error of EXEC says that the connection is not between MULTI and EXEC any more. What a server answers
+/// otherwise, as where EXEC has another name there, leaves it in between.
+pub(crate) fn ended_multi(error: &[u8]) -> bool {
+    let texts: [&[u8]; 5] =
+        [b"EXECABORT ", b"ERR EXEC without MULTI", b"CLUSTERDOWN ", b"CROSSSLOT ", b"TRYAGAIN "];
+    texts.iter().any(|text| error.starts_with(text))
+        || is_redirect(error)
+        // Servers before 6.0, of a list that writes to a replica (`execCommand` in multi.c).
+        || contains(error, b"EXEC aborted")
+}
+
 const NO_SCRIPT: &[u8] = b"NOSCRIPT No matching script";
 
 /// Beginnings of texts, as Redis 7.0.15 has them. Where a server has others, what it refuses is taken for the error of

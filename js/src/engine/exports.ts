@@ -176,7 +176,7 @@ export const enum Trait {
 }
 
 /** What commands of Redis are. */
-export const enum RedisFlag { LEAVES = 1, CONFIRMED = 2 }
+export const enum RedisFlag { LEAVES = 1, CONFIRMED = 2, ATOMIC = 4 }
 
 /** What is known of a command of Redis, and by how many bits its place is shifted. */
 export const enum Traits {

@@ -11,7 +11,8 @@ use super::look;
 pub(crate) mod flag {
     pub(crate) const LEAVES: u32 = 1;
     pub(crate) const CONFIRMED: u32 = 1 << 1;
-    pub(crate) const ALL: u32 = LEAVES | CONFIRMED;
+    pub(crate) const ATOMIC: u32 = 1 << 2;
+    pub(crate) const ALL: u32 = LEAVES | CONFIRMED | ATOMIC;
 }
 
 /// Commands that share a request.
@@ -35,7 +36,9 @@ impl<'a> Submission<'a> {
     ) -> Option<Submission<'a>> {
         let (script, commands) = request.split_at_checked(text_len)?;
         let is_one = replies == 0 && flags & flag::CONFIRMED == 0;
-        let fits = !commands.is_empty() && flags & !flag::ALL == 0;
+        // MULTI and EXEC, and ASKING, are answered too.
+        let is_whole = flags & flag::ATOMIC == 0 || replies >= 2 + u32::from(asks(commands));
+        let fits = !commands.is_empty() && flags & !flag::ALL == 0 && is_whole;
         (fits && (script.is_empty() || is_one)).then_some(Submission {
             flags,
             replies,
@@ -57,6 +60,12 @@ impl<'a> Submission<'a> {
         if !memory::is_there(self.script.len()) {
             return None;
         }
+        if self.flags & flag::ATOMIC != 0 {
+            return Some(match asks(self.commands) {
+                true => Expect::atomic(self.replies - 3).behind_asking(),
+                false => Expect::atomic(self.replies - 2),
+            });
+        }
         Some(match self.replies {
             0 if self.is_script() => Expect::reply().script(Arc::from(self.script)),
             0 if self.flags & flag::LEAVES != 0 => Expect::reply().leaving(),
@@ -64,4 +73,9 @@ impl<'a> Submission<'a> {
             replies => Expect::replies(replies),
         })
     }
+}
+
+/// Whether ASKING is the first of these commands.
+fn asks(commands: &[u8]) -> bool {
+    look::arguments(commands).next().is_some_and(|name| name.eq_ignore_ascii_case(b"ASKING"))
 }

@@ -126,6 +126,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("UNPREPARED", flag::UNPREPARED),
         ("REDIS_LEAVES", redis_flag::LEAVES),
         ("REDIS_CONFIRMED", redis_flag::CONFIRMED),
+        ("REDIS_ATOMIC", redis_flag::ATOMIC),
         ("REDIS_KNOWN", traits::KNOWN),
         ("REDIS_READONLY", traits::READONLY),
         ("REDIS_WRITE", traits::WRITE),

@@ -125,6 +125,23 @@ fn a_script_that_the_server_does_not_know_is_loaded_and_called_again() {
 }
 
 #[test]
+fn a_list_that_runs_as_a_whole_ends_the_connection_where_exec_is_refused() {
+    let list: [&[&str]; 3] = [&["MULTI"], &["INCR", "abi:n"], &["EXEC"]];
+    let Some(mut host) = connect("") else { return };
+    submit(&mut host, (1, flag::ATOMIC, 3), "", &list);
+    submit(&mut host, (2, flag::ATOMIC, 4), "", &[&[&["ASKING"][..]], &list[..]].concat());
+    assert_eq!((host.answer(1).end, host.answer(2).end), (end::COMPLETE, end::COMPLETE));
+
+    const ANSWERS: &[&[u8]] =
+        &[b"%0\r\n+PONG\r\n", b"+OK\r\n+QUEUED\r\n-ERR unknown command 'EXEC'\r\n"];
+    let mut host = begin(scripted(ANSWERS), "");
+    host.wait_for(kind::READY);
+    submit(&mut host, (1, flag::ATOMIC, 3), "", &list);
+    submit(&mut host, (2, 0, 0), "", &[&["GET", "a"]]);
+    assert_eq!((host.answer(1).end, host.answer(2).end), (end::CLOSED, end::CLOSED));
+}
+
+#[test]
 fn a_long_reply_comes_whole() {
     let Some(mut host) = connect("") else { return };
     let long = "x".repeat(200_000);
@@ -229,13 +246,17 @@ fn what_is_no_request_is_refused() {
     let cases = [
         ((0, 0, 1), ""),
         ((1 << 21, 0, 1), ""),
-        ((1, 4, 1), ""),
+        ((1, 8, 1), ""),
+        ((1, flag::ATOMIC, 0), ""),
+        ((1, flag::ATOMIC, 1), ""),
         ((1, 0, 2), "return 1"),
         ((1, flag::CONFIRMED, 1), "return 1"),
     ];
     for (numbers, text) in cases {
         assert_eq!(submit(&mut host, numbers, text, &[&["PING"]]), refused::MALFORMED);
     }
+    let without_exec = submit(&mut host, (1, flag::ATOMIC, 2), "", &[&["ASKING"], &["MULTI"]]);
+    assert_eq!(without_exec, refused::MALFORMED);
     assert_eq!(submit(&mut host, (1, 0, 1), "", &[]), refused::MALFORMED);
     assert_eq!(submit(&mut host, (1, 0, 1), "", &[&["PING"]]), 0.0);
     assert_eq!(submit(&mut host, (1, 0, 1), "", &[&["PING"]]), refused::MALFORMED);

@@ -65,7 +65,7 @@ const SPEECH: Speech = Speech {
 fn ask(input: &mut Input<'_>, asked: &mut Asked) -> Vec<u8> {
     asked.replies = input.below(4) as u32;
     let bits = input.u8();
-    asked.flags = u32::from(bits & 3) | u32::from(bits == 255) << 7;
+    asked.flags = u32::from(bits & 3) | u32::from(bits & 32) >> 3 | u32::from(bits == 255) << 7;
     if bits & 64 != 0 {
         asked.lens.0 = input.u8().into();
         return input.piece().to_vec();

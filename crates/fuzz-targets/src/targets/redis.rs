@@ -91,6 +91,8 @@ fn expect(kind: u8) -> Expect {
         5 => Expect::confirmations(count).of(b"SSUBSCRIBE"),
         2 => Expect::reply().leaving(),
         3 => Expect::reply().script(Arc::from(&b"return 1"[..])),
+        4 => Expect::atomic(count).behind_asking(),
+        6 => Expect::atomic(count),
         _ => Expect::reply(),
     };
     show_debug(&expect);

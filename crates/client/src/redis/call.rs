@@ -43,6 +43,8 @@ pub(crate) enum Body {
     Atomic(Vec<Item>),
     /// Behind ASKING, which has a reply of its own.
     Asking(Box<Body>),
+    /// What its session watched is nothing to the next one.
+    Unwatch,
     /// Confirmed by pushes, one for each of so many channels.
     Confirmed(Command, u32),
 }
@@ -84,28 +86,14 @@ impl Call {
 
     /// The request, as it is made on a connection that has run these scripts.
     pub(crate) fn request(&self, token: Token, scripts: &Scripts) -> Request<Expect> {
-        let (expect, again) = match &self.body {
-            Body::One(item) if item.is_known(scripts) => {
-                let text = item.script.as_ref().map(|script| script.text.clone());
-                (Expect::reply().script(text.unwrap_or_default()), true)
-            }
-            Body::One(item) if item.leaves => (Expect::reply().leaving(), false),
-            Body::One(_) => (Expect::reply(), false),
-            Body::Many(items) => (Expect::replies(items.len() as u32), false),
-            Body::Encoded(_, count) => (Expect::replies(*count), false),
-            Body::Atomic(_) => (Expect::replies(self.body.count()), false),
-            Body::Asking(body) => (Expect::replies(body.count() + 1), false),
-            Body::Confirmed(command, channels) => {
-                (Expect::confirmations(*channels).of(command.name()), false)
-            }
-        };
+        let again = matches!(&self.body, Body::One(item) if item.is_known(scripts));
         Request {
             deadline: self.deadline,
             again,
             in_order: true,
             reserved: true,
             metered: self.metered,
-            ..Request::isolated(token, expect)
+            ..Request::isolated(token, self.body.expect(scripts))
         }
     }
 
@@ -129,22 +117,16 @@ impl Call {
         let items = match &self.body {
             Body::One(item) => std::slice::from_ref(item),
             Body::Many(items) => items,
-            Body::Atomic(_) | Body::Encoded(..) | Body::Asking(_) | Body::Confirmed(..) => &[],
+            // Whether EXEC runs them is not known, and behind ASKING they are another node's.
+            Body::Atomic(_) | Body::Asking(_) => &[],
+            Body::Encoded(..) | Body::Confirmed(..) | Body::Unwatch => &[],
         };
         items.iter().filter_map(|item| item.script.as_ref())
     }
 
-    /// Whether it calls scripts, and whether what becomes of them is among the replies.
+    /// Whether it may call scripts by their hashes, and whether what becomes of them is among the replies.
     pub(crate) fn calls_scripts(&self) -> (bool, bool) {
-        let mut body = &self.body;
-        while let Body::Asking(asked) = body {
-            body = asked;
-        }
-        let calls = match body {
-            Body::One(item) => item.script.is_some(),
-            Body::Many(items) | Body::Atomic(items) => items.iter().any(|it| it.script.is_some()),
-            Body::Encoded(..) | Body::Asking(_) | Body::Confirmed(..) => false,
-        };
+        let calls = self.scripts().next().is_some();
         (calls, calls && !matches!(self.body, Body::One(_)))
     }
 }
@@ -157,18 +139,28 @@ impl Body {
             Body::Atomic(items) => items.iter().map(Item::len_max).sum::<usize>() + 64,
             Body::Encoded(bytes, _) => bytes.len(),
             Body::Asking(body) => body.len_max() + 32,
+            Body::Unwatch => 32,
             Body::Confirmed(command, _) => command.len_max(),
         }
     }
 
-    /// How many replies there are to it.
-    fn count(&self) -> u32 {
+    /// What it is answered by, on a connection that has run these scripts.
+    fn expect(&self, scripts: &Scripts) -> Expect {
         match self {
-            Body::One(_) => 1,
-            Body::Many(items) => items.len() as u32,
-            Body::Atomic(items) => items.len() as u32 + 2,
-            Body::Encoded(_, count) | Body::Confirmed(_, count) => *count,
-            Body::Asking(body) => body.count() + 1,
+            Body::One(item) if item.is_known(scripts) => {
+                let text = item.script.as_ref().map(|script| script.text.clone());
+                Expect::reply().script(text.unwrap_or_default())
+            }
+            Body::One(item) if item.leaves => Expect::reply().leaving(),
+            Body::One(_) => Expect::reply(),
+            Body::Many(items) => Expect::replies(items.len() as u32),
+            Body::Encoded(_, count) => Expect::replies(*count),
+            Body::Atomic(items) => Expect::atomic(items.len() as u32),
+            Body::Asking(body) => body.expect(&Scripts::default()).behind_asking(),
+            Body::Unwatch => Expect::reply().resetting(),
+            Body::Confirmed(command, channels) => {
+                Expect::confirmations(*channels).of(command.name())
+            }
         }
     }
 
@@ -183,8 +175,9 @@ impl Body {
             }
             Body::Atomic(items) => {
                 out.extend_from_slice(b"*1\r\n$5\r\nMULTI\r\n");
-                // Whether EXEC will run them is not known: one that is new is sent as a text each time.
-                items.iter().for_each(|item| item.encode(scripts, out));
+                // One that the server has forgotten would be missed when the others have run, so each goes as a
+                // text: that can't be missed.
+                items.iter().for_each(|item| item.encode(&Scripts::default(), out));
                 out.extend_from_slice(b"*1\r\n$4\r\nEXEC\r\n");
             }
             Body::Asking(body) => {
@@ -192,6 +185,7 @@ impl Body {
                 // Behind ASKING nothing loads a script that was forgotten, so its text goes along.
                 body.encode(&Scripts::default(), out);
             }
+            Body::Unwatch => out.extend_from_slice(b"*1\r\n$7\r\nUNWATCH\r\n"),
         }
     }
 }
@@ -209,33 +203,49 @@ impl Known<'_> {
             return item.command.encode_behind(&[b"EVALSHA", script.sha.as_bytes()], out);
         }
         item.command.encode_behind(&[b"EVAL", &script.text], out);
-        self.here.push(script.clone());
+        if !self.before.as_texts {
+            self.here.push(script.clone());
+        }
     }
 }
 
 /// The scripts that were sent on a connection as a text, so that the server knows them by their hashes.
 #[derive(Debug, Default)]
-pub(crate) struct Scripts(HashSet<Arc<str>>);
+pub(crate) struct Scripts {
+    known: HashSet<Arc<str>>,
+    /// None goes by its hash any more.
+    as_texts: bool,
+}
 
 /// A program has some dozens of scripts. One that makes them up as it goes is not helped by hashes.
 const SCRIPTS_MAX: usize = 1024;
 
 impl Scripts {
     pub(crate) fn has(&self, script: &ScriptText) -> bool {
-        self.0.contains(&script.sha)
+        self.known.contains(&script.sha)
     }
 
     pub(crate) fn sent(&mut self, call: &Call) {
+        if self.as_texts {
+            return;
+        }
         for script in call.scripts() {
-            if self.0.len() >= SCRIPTS_MAX {
-                self.0.clear();
+            if self.known.len() >= SCRIPTS_MAX {
+                self.known.clear();
             }
-            self.0.insert(script.sha.clone());
+            self.known.insert(script.sha.clone());
         }
     }
 
     /// A call with scripts failed: the server may have forgotten them, or never learned them.
     pub(crate) fn doubted(&mut self) {
-        self.0.clear();
+        self.known.clear();
+    }
+
+    /// The caller says MULTI: what follows is queued, and whether EXEC runs it, or finds a script that the server has
+    /// forgotten, is known only when the rest has run.
+    pub(crate) fn go_as_texts(&mut self) {
+        self.known.clear();
+        self.as_texts = true;
     }
 }

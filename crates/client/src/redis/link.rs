@@ -198,6 +198,11 @@ impl Link {
         Poll::Pending
     }
 
+    /// From now on scripts go as texts.
+    pub(crate) fn send_scripts_as_texts(&self) {
+        self.lock().scripts.go_as_texts();
+    }
+
     /// Nobody will take this reply, and what was asked for is done all the same.
     pub(crate) fn forget(&self, token: Token) {
         self.lock().replies.abandon(token);

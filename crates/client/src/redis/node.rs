@@ -8,7 +8,7 @@ use onetrip_engine::pool::Condition;
 use onetrip_engine::{Time, Token};
 use onetrip_redis::redirect::Address;
 
-use super::call::{Call, Item};
+use super::call::{Body, Call};
 use super::cluster;
 use super::config::Config;
 use super::connect::Target;
@@ -187,18 +187,18 @@ impl Lease {
         self.has_blocked.store(true, Ordering::Relaxed);
     }
 
-    /// Sends what nobody waits for, if nothing else is unanswered. Whether it did.
-    pub(crate) fn send_unwaited(&self, item: Item) -> bool {
+    /// Has it watch nothing any more, if all is answered. Whether it was sent: if the server refuses it, the
+    /// connection ends.
+    pub(crate) fn unwatch(&self) -> bool {
         if !self.link.lock().engine.is_idle() {
             return false;
         }
-        match self.link.submit(Call::one(item, Time::NEVER)) {
-            Ok(token) => {
-                self.link.forget(token);
-                true
-            }
-            Err(_) => false,
-        }
+        let (body, deadline) = (Body::Unwatch, Time::NEVER);
+        let sent = self.link.submit(Call { body, deadline, metered: false, flight: None });
+        sent.is_ok_and(|token| {
+            self.link.forget(token);
+            true
+        })
     }
 }
 

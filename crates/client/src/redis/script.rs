@@ -1,4 +1,4 @@
-//! Lua scripts: EVAL the first time on each connection, EVALSHA after.
+//! Lua scripts: EVAL the first time on each connection and within MULTI, EVALSHA otherwise.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,8 @@ use crate::Error;
 /// too. If the server has forgotten it meanwhile (`SCRIPT FLUSH`, a failover behind a proxy), it is loaded
 /// again and the call repeated by itself, since the server says that it did not begin (`NOSCRIPT`); unless
 /// something was sent behind it, whose place would be taken then: that call fails with `NOSCRIPT`, and the next one
-/// sends the text.
+/// sends the text. Between MULTI and EXEC it always goes as a text: there a forgotten one would be missed when the
+/// rest has run.
 ///
 /// An error that comes from within a script leaves what it wrote before: its outcome is `Unknown`.
 #[derive(Clone)]
@@ -71,12 +72,9 @@ pub struct ScriptCall {
     command: Command,
 }
 
-/// Whether among these replies, or those of EXEC, one says that the server does not know a script.
+/// Whether among these replies one says that the server does not know a script.
 pub(crate) fn is_forgotten(replies: Bytes) -> bool {
-    let says_so = |frame: &Bytes| frame.starts_with(b"-NOSCRIPT");
-    Frames::new(replies).any(|frame| {
-        says_so(&frame) || (frame.starts_with(b"*") && Frames::within(frame).any(|it| says_so(&it)))
-    })
+    Frames::new(replies).any(|frame| frame.starts_with(b"-NOSCRIPT"))
 }
 
 impl ScriptCall {

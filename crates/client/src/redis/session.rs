@@ -29,7 +29,7 @@ use super::sends::Sends;
 /// ```
 ///
 /// Its commands are pipelined like those of a [`Client`]. When it is dropped the connection goes back, unless its state
-/// was changed (SELECT, CLIENT …, MULTI by hand) or somebody still waits for a reply on it: then it is closed when
+/// was changed (SELECT, CLIENT …, MULTI by hand, or a command that is not known here) or somebody still waits for a reply on it: then it is closed when
 /// all is answered, and at once if a blocking command was sent. What was sent and whose reply was dropped runs
 /// before what the next one sends.
 #[derive(Debug)]
@@ -119,13 +119,19 @@ impl Session {
         let mut state = self.lock();
         match name {
             "WATCH" => state.has_watched = true,
-            "MULTI" => (state.in_multi, state.is_changed) = (true, true),
+            "MULTI" => {
+                (state.in_multi, state.is_changed) = (true, true);
+                self.lease.link.send_scripts_as_texts();
+            }
             "EXEC" | "DISCARD" => state.in_multi = false,
             "UNWATCH" | "WAIT" | "WAITAOF" => {}
             _ => state.is_changed = true,
         }
     }
 }
+
+/// Nobody knows what it does to its connection, so that serves nobody else.
+const UNKNOWN: Place = Place::Session("");
 
 impl Sends for Session {
     type Answer<T: FromReply> = Reply<T>;
@@ -136,7 +142,7 @@ impl Sends for Session {
         if let Err(error) = check(&command, &self.client.inner.config) {
             return Reply::refused(error, name);
         }
-        match spec.map_or(Place::Shared, |spec| spec.place(&command)) {
+        match spec.map_or(UNKNOWN, |spec| spec.place(&command)) {
             Place::Shared => {}
             Place::Own => self.lease.has_blocked(),
             Place::Session(_) => self.note(&name),
@@ -154,8 +160,7 @@ impl Drop for Session {
         self.lease.is_spoiled |= is_changed;
         if has_watched && !self.lease.is_spoiled {
             // The next one's MULTI must not fail for what this one watched.
-            let unwatch = Item::new(Command::new("UNWATCH"), None);
-            self.lease.is_spoiled = !self.lease.send_unwaited(unwatch);
+            self.lease.is_spoiled = !self.lease.unwatch();
         }
     }
 }

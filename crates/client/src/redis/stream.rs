@@ -176,6 +176,10 @@ impl<T, I: CommandSource> CommandStream<T, I> {
                     (self.is_over, self.fault) = (true, Some(error));
                     break;
                 }
+                if let (None, Stage::Open(lease)) = (spec, &mut self.stage) {
+                    // Nobody knows what it does to its connection.
+                    lease.is_spoiled = true;
+                }
                 command.encode(&mut self.share.bytes);
                 self.share.leaves.push(spec.is_none_or(Spec::may_leave_effects));
             }

@@ -228,3 +228,55 @@ async fn a_session_whose_list_may_block_is_not_lent_again_before_it_is_answered(
     };
     assert_eq!(tokio::time::timeout(limit, next).await.expect("it is served"), "x");
 }
+
+/// What is sent behind it would be queued in a MULTI that nobody ends, and each `QUEUED` taken for a reply.
+#[tokio::test]
+async fn where_exec_is_refused_nobody_is_left_within_multi() {
+    let settings = Settings::default().setting("rename-command", "EXEC \"\"");
+    let Some(server) = server(settings) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let list = client.atomic();
+    let _ = list.cmd("SET").arg("k").arg("x").send::<()>();
+    let running = list.run();
+    let behind = client.cmd("GET").arg("k").send::<Option<String>>();
+    assert_eq!(running.await.unwrap_err().outcome(), Outcome::Unknown);
+    assert_eq!(behind.await.unwrap_err().outcome(), Outcome::Unknown);
+    assert_eq!(client.cmd("GET").arg("k").send::<Option<String>>().await.unwrap(), None);
+    client.cmd("SET").arg("k").arg("y").send::<()>().await.unwrap();
+    assert_eq!(client.cmd("GET").arg("k").send::<String>().await.unwrap(), "y");
+}
+
+#[tokio::test]
+async fn what_a_session_watched_is_nothing_to_the_next_where_unwatch_is_forbidden() {
+    let settings = Settings::default().user("app", "on >secret ~* &* +@all -unwatch");
+    let Some(server) = server(settings) else { return };
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    let client = Client::connect(&url).await.unwrap();
+    for round in 1..=3 {
+        let session = client.session().await.unwrap();
+        session.watch(["n"]).await.unwrap();
+        drop(session);
+        client.cmd("SET").arg("n").arg(0).send::<()>().await.unwrap();
+        // The first may meet the connection before it has ended: then it did not run for another's key.
+        let session = client.session().await.unwrap();
+        let list = session.atomic();
+        let _ = list.cmd("INCR").arg("n").send::<i64>();
+        if let Err(error) = list.run().await {
+            assert_eq!(error.outcome(), Outcome::Unknown, "{round}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_ran_what_is_not_known_is_not_lent_again() {
+    let Some(client) = client().await else { return };
+    for (command, is_lent_again) in [("OBJECT HELP", true), ("NOSUCH", false)] {
+        let session = client.session().await.unwrap();
+        let id: i64 = session.cmd("CLIENT ID").send().await.unwrap();
+        let _ = session.cmd(command).send::<Vec<String>>().await;
+        drop(session);
+        let session = client.session().await.unwrap();
+        let next: i64 = session.cmd("CLIENT ID").send().await.unwrap();
+        assert_eq!(id == next, is_lent_again, "{command}");
+    }
+}

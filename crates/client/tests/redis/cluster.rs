@@ -1,7 +1,7 @@
 //! A cluster.
 
 use onetrip::Outcome;
-use onetrip::redis::{Client, Config};
+use onetrip::redis::{Client, Config, Script};
 use onetrip_lab::redis::{Cluster, ClusterSettings, Settings, found_or_skipped};
 
 fn start(masters: usize, replicas: usize) -> Option<Cluster> {
@@ -37,6 +37,22 @@ async fn commands_go_where_their_keys_are() {
     let values: Vec<i64> =
         client.cmd("MGET").args((0..100).map(|n| format!("key:{n}"))).send().await.unwrap();
     assert_eq!(values, (0..100).collect::<Vec<i64>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_atomic_list_with_a_script_that_its_node_forgot_runs_as_a_whole() {
+    let Some(cluster) = start(3, 0) else { return };
+    let client = connect(&cluster).await;
+    let script = Script::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
+    for n in 1..=5 {
+        client.script::<i64>(script.call(["{a}n"], [0])).await.unwrap();
+        client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+        let list = client.atomic();
+        let added = list.cmd("INCR").arg("{a}m").send::<i64>();
+        let called = list.script::<i64>(script.call(["{a}n"], [1]));
+        let replies = list.run().await.unwrap();
+        assert_eq!((replies.get(added).unwrap(), replies.get(called).unwrap()), (n, n));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

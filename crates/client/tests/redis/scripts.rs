@@ -79,7 +79,7 @@ async fn in_an_atomic_list_it_runs_whatever_the_connection_knows() {
 }
 
 #[tokio::test]
-async fn lists_whose_scripts_were_forgotten_send_the_texts_the_next_time() {
+async fn pipelines_whose_scripts_were_forgotten_send_the_texts_the_next_time() {
     let Some(server) = crate::support::server(Default::default()) else { return };
     let client = Client::connect(&server.url()).await.unwrap();
     let (script, key) = (script(), key("n"));
@@ -94,16 +94,78 @@ async fn lists_whose_scripts_were_forgotten_send_the_texts_the_next_time() {
     };
     assert_eq!(run().await.unwrap_err().redis_code(), Some("NOSCRIPT"));
     assert_eq!(run().await.unwrap(), 2);
+}
 
-    client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
-    let run = || {
-        let list = client.atomic();
-        let call = list.script::<i64>(script.call([&key], [1]));
-        let running = list.run();
-        async move { running.await.unwrap().get(call) }
-    };
-    assert_eq!(run().await.unwrap_err().redis_code(), Some("NOSCRIPT"));
-    assert_eq!(run().await.unwrap(), 3);
+#[tokio::test]
+async fn in_an_atomic_list_a_script_that_the_server_forgot_runs_with_the_others() {
+    let Some(server) = crate::support::server(Default::default()) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let other = Client::connect(&server.url()).await.unwrap();
+    let session = client.session().await.unwrap();
+    let (script, n, m) = (script(), key("n"), key("m"));
+    for round in 1..=10 {
+        // Both connections know it by its hash.
+        client.script::<i64>(script.call([&n], [0])).await.unwrap();
+        session.script::<i64>(script.call([&n], [0])).await.unwrap();
+        session.watch([&n]).await.unwrap();
+        other.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+        let run = |list: onetrip::redis::Atomic<'_>| {
+            let added = list.cmd("INCR").arg(&m).send::<i64>();
+            let called = list.script::<i64>(script.call([&n], [1]));
+            let running = list.run();
+            async move {
+                let replies = running.await.unwrap();
+                (replies.get(added).unwrap(), replies.get(called).unwrap())
+            }
+        };
+        assert_eq!(run(session.atomic()).await, (2 * round - 1, 2 * round - 1));
+        other.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+        assert_eq!(run(client.atomic()).await, (2 * round, 2 * round));
+    }
+}
+
+#[tokio::test]
+async fn between_multi_and_exec_by_hand_a_script_that_the_server_forgot_runs_with_the_others() {
+    let Some(server) = crate::support::server(Default::default()) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let session = client.session().await.unwrap();
+    let (script, n) = (script(), key("n"));
+    session.script::<i64>(script.call([&n], [1])).await.unwrap();
+    for round in 0..3 {
+        client.cmd("SCRIPT FLUSH").send::<()>().await.unwrap();
+        // It is put together before MULTI and sent behind it.
+        let pipeline = session.pipeline();
+        let _ = pipeline.script::<String>(script.call([&n], [1]));
+        let _ = pipeline.script::<String>(script.call([&n], [1]));
+        session.cmd("MULTI").send::<()>().await.unwrap();
+        session.script::<String>(script.call([&n], [1])).await.unwrap();
+        pipeline.run().await.unwrap();
+        let all: Vec<i64> = session.cmd("EXEC").send().await.unwrap();
+        assert_eq!(all, [2, 3, 4].map(|n| n + 3 * round));
+    }
+}
+
+#[tokio::test]
+async fn a_script_that_was_only_queued_is_not_taken_for_known() {
+    let Some(server) = crate::support::server(Default::default()) else { return };
+    let client = Client::connect(&server.url()).await.unwrap();
+    let session = client.session().await.unwrap();
+    let (script, n) = (script(), key("n"));
+    session.cmd("MULTI").send::<()>().await.unwrap();
+    session.script::<String>(script.call([&n], [1])).await.unwrap();
+    session.cmd("DISCARD").send::<()>().await.unwrap();
+    let call = session.script::<i64>(script.call([&n], [1]));
+    let behind = session.cmd("GET").arg(&n).send::<i64>();
+    assert_eq!((call.await.unwrap(), behind.await.unwrap()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_hash_in_an_atomic_list_that_the_server_does_not_know_says_that_it_did_not_run() {
+    let Some(client) = client().await else { return };
+    let list = client.atomic();
+    let call = list.cmd("EVALSHA").arg(script().sha()).arg(0).send::<i64>();
+    let error = list.run().await.unwrap().get(call).unwrap_err();
+    assert_eq!((error.redis_code(), error.outcome()), (Some("NOSCRIPT"), Outcome::Rejected));
 }
 
 #[tokio::test]

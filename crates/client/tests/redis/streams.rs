@@ -210,3 +210,19 @@ async fn the_deadline_of_a_stream_is_for_the_wait_for_its_connection() {
     assert!(stream.next().await.is_none());
     assert_eq!(stream.progress().sent, 0);
 }
+
+#[tokio::test]
+async fn a_connection_whose_stream_sent_what_is_not_known_serves_nobody_else() {
+    let Some(client) = client().await else { return };
+    for (name, is_lent_again) in [("ECHO", true), ("NOSUCH", false)] {
+        let session = client.session().await.unwrap();
+        let id: i64 = session.cmd("CLIENT ID").send().await.unwrap();
+        drop(session);
+        let mut replies = client.stream::<String, _>([Command::new(name).arg("x")]);
+        let _ = next(&mut replies).await.unwrap();
+        assert!(next(&mut replies).await.is_none());
+        let session = client.session().await.unwrap();
+        let now: i64 = session.cmd("CLIENT ID").send().await.unwrap();
+        assert_eq!(now == id, is_lent_again, "{name}");
+    }
+}

@@ -46,8 +46,8 @@ impl<'a> Atomic<'a> {
         Cmd { sends: self, command: Command::new(name) }
     }
 
-    /// Adds a call of a script. It goes as a text unless the connection has run it before: whether EXEC runs it is
-    /// known only afterwards.
+    /// Adds a call of a script. It goes as a text each time: if the server had forgotten it, nobody would know before
+    /// the rest has run.
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Position<T> {
         self.list.add_script(call, &self.on.client().inner.config)
     }
@@ -158,12 +158,14 @@ pub(super) fn take_whole(
         (Some(b'-' | b'!'), Some(error)) => Err(error.with_outcome(outcome)),
         (Some(b'-' | b'!'), None) => Err(error_of(&exec, false).about("EXEC")),
         (Some(b'_'), _) | (Some(b'*'), _) if is_nil(&exec) => Err(changed()),
-        _ => {
-            let mut items = Frames::within(exec);
-            leaves
-                .iter()
-                .map(|&leaves| items.next().ok_or_else(incomplete).map(|it| checked(it, leaves)))
-                .collect()
+        // These are the replies of another MULTI, which was open already.
+        (_, Some(error)) => Err(error.with_outcome(Outcome::Unknown)),
+        (_, None) => {
+            let replies: Vec<Bytes> = Frames::within(exec).collect();
+            if replies.len() != leaves.len() {
+                return Err(incomplete());
+            }
+            Ok(replies.into_iter().zip(leaves).map(|(it, &leaves)| checked(it, leaves)).collect())
         }
     }
 }

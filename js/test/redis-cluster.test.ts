@@ -46,6 +46,18 @@ test('commands of several slots are split and put together', async () => {
   assert.equal(await client.del('a', 'b', 'c', 'd'), 4)
 })
 
+test('an atomic list with a script that its node has forgotten runs as a whole', async () => {
+  await using client = redis(url)
+  const script = client.script<number>("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+  await client.del('{whole}a', '{whole}b')
+  for (let n = 1; n <= 5; n++) {
+    await script.run(['{whole}b'], [0])
+    await client.script_flush()
+    const list = client.atomic().incr('{whole}a').call(script, ['{whole}b'], [1])
+    assert.deepEqual(await list.run(), [n, n])
+  }
+})
+
 test('keys of two hash slots are named', async () => {
   await using client = redis(url)
   for (const call of [

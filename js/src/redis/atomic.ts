@@ -2,7 +2,7 @@ import type { Outcome } from '../engine/exports'
 import { Call, type How, type ScriptText, type Shape } from './call'
 import { type Argument, COMMAND_BYTES_MAX, sizeOf, tooLarge, Words, write } from './encode'
 import { RedisError } from './error'
-import { next, type Reply } from './reply'
+import { arrayOf, begin, next, position, type Reply, skip } from './reply'
 import { type Spec, specOf } from './spec'
 
 /** One command of a list. */
@@ -16,7 +16,6 @@ export interface Item {
 const MULTI = new Words('MULTI')
 const EXEC = new Words('EXEC')
 const EVAL = new Words('EVAL')
-const EVALSHA = new Words('EVALSHA')
 
 /**
  * A list that the server runs one command behind the other, with nobody's between: MULTI, the
@@ -59,14 +58,13 @@ export class Atomic extends Call {
   }
 
   /**
-   * Writes all of it. Scripts go as texts unless they are known: whether EXEC will run them nobody
-   * knows.
+   * Writes all of it. A script that the server has forgotten would be missed when the others have
+   * run, so each goes as a text: that can't be missed.
    */
-  write(start: number, knows: (sha: string) => boolean): number {
+  write(start: number): number {
     let at = write(start, MULTI, [])
     for (const { spec, args, script } of this.items) {
       if (script === undefined) at = write(at, spec.words, args)
-      else if (knows(script.sha)) at = write(at, EVALSHA, [script.sha, ...args])
       else at = write(at, EVAL, [script.text, ...args])
     }
     return write(at, EXEC, [])
@@ -81,11 +79,10 @@ export class Atomic extends Call {
 
   override take(): void {
     const number = this.#come++
-    const item = this.items[number - 1]
-    const leaves = item !== undefined && (item.spec.leaves || item.script !== undefined)
-    const reply = next(this.#bytes, leaves, item?.spec.name ?? (number === 0 ? 'MULTI' : 'EXEC'))
     this.replied = true
-    if (number > this.items.length) return this.#executed(reply)
+    if (number > this.items.length) return this.#executed()
+    const item = this.items[number - 1]
+    const reply = next(this.#bytes, leaves(item), item?.spec.name ?? 'MULTI')
     const isError = reply instanceof RedisError
     if (isError) {
       this.#refused ??= reply
@@ -94,24 +91,45 @@ export class Atomic extends Call {
     this.#mayHaveRun ||= this.#withoutMulti && !(isError && reply.outcome === 'Rejected')
   }
 
-  #executed(reply: Reply): void {
-    const outcome: Outcome = this.#mayHaveRun ? 'Unknown' : 'Rejected'
-    if (reply instanceof RedisError) {
-      const error = this.#refused
-      return this.reject(error === undefined ? reply : error.with(outcome, error.command))
-    }
-    if (reply === null) return this.reject(changed())
-    const replies = reply as Reply[]
-    this.resolve(this.items.map((item, i) => this.#shaped(item, replies[i] as Reply)))
+  /** The reply to EXEC comes. */
+  #executed(): void {
+    const start = position()
+    const count = arrayOf()
+    if (count === undefined) return this.#didNotRun(next(this.#bytes, false, 'EXEC'))
+    const error = this.#refused
+    if (error === undefined && count === this.items.length)
+      return this.resolve(this.items.map((item) => this.#result(item)))
+    // These are the replies of another MULTI, which was open already.
+    begin(skip(start))
+    this.reject((error ?? MISFIT).with('Unknown', error?.command ?? 'EXEC'))
   }
 
-  #shaped({ spec, shape, script }: Item, reply: Reply): unknown {
-    if (!(reply instanceof RedisError))
-      return shape === undefined ? reply : shape(reply, this.#bytes)
-    // What a script wrote before its error stands.
-    return reply.with(spec.leaves || script !== undefined ? 'Unknown' : reply.outcome, spec.name)
+  #didNotRun(reply: Reply): void {
+    if (reply === null) return this.reject(changed())
+    if (!(reply instanceof RedisError)) return this.reject(MISFIT.with('Unknown', 'EXEC'))
+    const error = this.#refused
+    const outcome: Outcome = this.#mayHaveRun ? 'Unknown' : 'Rejected'
+    this.reject(error === undefined ? reply : error.with(outcome, error.command))
+  }
+
+  #result(item: Item): unknown {
+    const { spec, shape } = item
+    const reply = next(this.#bytes, leaves(item), spec.name)
+    if (reply instanceof RedisError || shape === undefined) return reply
+    return shape(reply, this.#bytes)
   }
 }
+
+/** Whether an error of it may come behind effects. */
+function leaves(item: Item | undefined): boolean {
+  return item !== undefined && (item.spec.leaves || item.script !== undefined)
+}
+
+const MISFIT = new RedisError(
+  'the server answered other commands than there were',
+  'malformed_reply',
+  'Unknown',
+)
 
 function changed(): RedisError {
   const message =

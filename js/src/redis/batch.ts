@@ -60,6 +60,8 @@ export class Batch implements RedisReceiver {
   }
 
   #lost(call: Call, how: number, outcome: Outcome): void {
+    // It may never have come to the server.
+    if (call.script !== undefined) this.#mourner.doubtScripts()
     if (call.settled) return
     if (how === End.DEADLINE) return call.expire(outcome)
     this.#mourner.lost(call, outcome, this.#mourner.reason ?? ENDED)

@@ -175,6 +175,11 @@ export class Connection implements RedisOwner, Mourner {
     this.#outbox?.doubtScripts()
   }
 
+  /** From now on scripts go as texts. */
+  sendScriptsAsTexts(): void {
+    this.#outbox?.sendScriptsAsTexts()
+  }
+
   lost(call: Call, outcome: Outcome, error: RedisError): void {
     if (!this.#seat.again(call, outcome)) call.fail(error, outcome)
   }

@@ -42,6 +42,8 @@ export class Outbox {
   #limit = 0
   /** Scripts that were sent as texts, so that the server knows them by their hashes. */
   readonly #scripts = new Set<string>()
+  /** None goes by its hash any more. */
+  #asTexts = false
 
   /** `returned`: the engine took no more, and has sent nothing of these calls. */
   constructor(link: RedisLink, mourner: Mourner, returned: (calls: readonly Call[]) => void) {
@@ -161,9 +163,10 @@ export class Outbox {
     }
     const end = write(room, EVAL, [script.text, ...call.args])
     const sent = this.#submit(call, RedisFlag.LEAVES, 0, 0, end - room)
-    if (sent && this.#scripts.size >= SCRIPTS_MAX) this.#scripts.clear()
-    if (sent) this.#scripts.add(script.sha)
-    return sent
+    if (this.#asTexts || !sent) return sent
+    if (this.#scripts.size >= SCRIPTS_MAX) this.#scripts.clear()
+    this.#scripts.add(script.sha)
+    return true
   }
 
   /** A call with scripts failed: the server may have forgotten them, or never learned them. */
@@ -171,12 +174,21 @@ export class Outbox {
     this.#scripts.clear()
   }
 
+  /**
+   * The caller says MULTI: what follows is queued, and whether EXEC runs it, or finds a script that
+   * the server has forgotten, is known only when the rest has run.
+   */
+  sendScriptsAsTexts(): void {
+    this.#scripts.clear()
+    this.#asTexts = true
+  }
+
   /** A list that runs as a whole: all of it leaves, or nothing. */
   #sendAtomic(call: Atomic): boolean {
     if (!this.#flushed()) return false
     const room = this.#room(call.size(), call)
-    const end = call.write(room, (sha) => this.#scripts.has(sha))
-    return this.#submit(call, 0, call.replies, 0, end - room)
+    const end = call.write(room)
+    return this.#submit(call, RedisFlag.ATOMIC, call.replies, 0, end - room)
   }
 
   /**
@@ -186,11 +198,12 @@ export class Outbox {
     if (!this.#flushed()) return false
     const room = this.#room(call.size() + 64, call)
     let end = write(room, ASKING, [])
-    if (call instanceof Atomic) end = call.write(end, () => false)
+    const flags = call instanceof Atomic ? RedisFlag.ATOMIC : 0
+    if (call instanceof Atomic) end = call.write(end)
     else if (call.script !== undefined) end = write(end, EVAL, [call.script.text, ...call.args])
     else end = write(end, call.spec.words, call.args)
     const asked = new Call(specOf('ASKING'), [], call.how, undefined, nothing, nothing)
-    const sent = this.#submit(call, 0, call.replies + 1, 0, end - room, asked)
+    const sent = this.#submit(call, flags, call.replies + 1, 0, end - room, asked)
     if (sent) call.asking = false
     return sent
   }

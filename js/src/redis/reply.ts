@@ -57,6 +57,16 @@ export function next(bytes: boolean, mayLeave: boolean, name: string): Reply {
   return value()
 }
 
+/**
+ * How many items the array has that comes next: then they are next, one by one. Undefined where
+ * something else comes.
+ */
+export function arrayOf(): number | undefined {
+  const { bytes } = memory
+  if (bytes[at] !== 0x2a || bytes[at + 1] === 0x2d || bytes[at + 1] === 0x3f) return undefined
+  return length(bytes)
+}
+
 function value(): Reply {
   const { bytes } = memory
   switch (bytes[at]) {

@@ -10,7 +10,13 @@ import type { Lease } from './own'
 import type { Reply } from './reply'
 import { Script, scriptArguments } from './script'
 import { addCommands, type Sender } from './sender'
-import { type Spec, specOf } from './spec'
+import { type Known, type Spec, specOf } from './spec'
+
+/** Errors of EXEC behind which nothing is watched any more. */
+const UNWATCHED = new Set(['watched_key_changed', 'EXECABORT'])
+
+const IN_MULTI =
+  "MULTI can't be sent here: the session has sent one already, so end that first"
 
 export interface Session<B extends boolean = false> extends Promised<B> {}
 
@@ -22,7 +28,10 @@ export class Session<B extends boolean = false> implements Sender, Runner {
   readonly #lease: Lease
   readonly #how: How
   #isOver = false
-  #isWatching = false
+  /** How often it said WATCH, and how many of those EXEC or UNWATCH has ended. */
+  #watched = 0
+  #unwatched = 0
+  #isInMulti = false
   #isChanged = false
 
   /** Not for callers: `client.session` makes one. */
@@ -89,8 +98,8 @@ export class Session<B extends boolean = false> implements Sender, Runner {
   async close(): Promise<void> {
     if (this.#isOver) return
     this.#isOver = true
-    const spoiled = this.#isChanged || this.#isWatching
-    this.#lease.release(spoiled)
+    // The next one's MULTI must not fail for what this one watched.
+    this.#lease.release(this.#isChanged || this.#watched > this.#unwatched)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -99,36 +108,79 @@ export class Session<B extends boolean = false> implements Sender, Runner {
 
   /** Not for callers. */
   _send(spec: Spec, args: readonly Argument[], shape: Shape | undefined): Promise<unknown> {
-    let known
     try {
-      known = spec.with(args)
+      const known = this.#admit({ spec, args })
+      const sent = promised(spec, args, this.#how, shape, (call) => {
+        call.leaves = known.leaves
+        this.#submit(call)
+      })
+      return spec.name === 'UNWATCH' ? this.#unwatching(sent) : sent
     } catch (error) {
       return Promise.reject(error as RedisError)
     }
-    if (known.place === Place.NOWHERE) return Promise.reject(misplaced(spec.name, known))
-    if (known.place === Place.SESSION) this.#note(spec.name)
-    const { leaves } = known
-    return promised(spec, args, this.#how, shape, (call) => {
-      call.leaves = leaves
-      this.#submit(call)
-    })
   }
 
   /** Not for callers. */
   _run(items: readonly Item[], how: How): Promise<unknown[]> {
-    return runEach(items, how, (call) => this.#submit(call))
+    return runEach(items, how, (call, item) => {
+      try {
+        if (item.script === undefined) call.leaves = this.#admit(item).leaves
+        this.#submit(call)
+      } catch (error) {
+        call.reject(error as RedisError)
+      }
+    })
   }
 
   /** Not for callers. */
   _runAtomic(items: readonly Item[], how: How): Promise<unknown[]> {
-    this.#isWatching = false
-    return runAtomic(items, how, (call: Atomic) => this.#submit(call))
+    const run = runAtomic(items, how, (call: Atomic) => {
+      try {
+        if (this.#isInMulti) throw misuse('wrong_place', IN_MULTI, 'MULTI')
+        for (const item of items) this.#admit(item, true)
+        this.#submit(call)
+      } catch (error) {
+        call.reject(error as RedisError)
+      }
+    })
+    return this.#unwatching(run)
+  }
+
+  /**
+   * A command is about to be sent: what it does to the connection is noted. Throws where it can't
+   * be sent here.
+   */
+  #admit({ spec, args }: Pick<Item, 'spec' | 'args'>, inList = false): Known {
+    const known = spec.with(args)
+    const { place } = known
+    if (place === Place.NOWHERE || (inList && place === Place.SESSION))
+      throw misplaced(spec.name, known)
+    // Of what is not known nobody knows what it does to the connection.
+    if (place === Place.SESSION || !known.isKnown) this.#note(spec.name)
+    return known
   }
 
   #note(name: string): void {
-    if (name === 'WATCH') this.#isWatching = true
-    else if (name === 'UNWATCH') this.#isWatching = false
-    else if (name !== 'WAIT' && name !== 'WAITAOF') this.#isChanged = true
+    if (name === 'WATCH') this.#watched++
+    else if (name === 'EXEC' || name === 'DISCARD') this.#isInMulti = false
+    else if (name !== 'UNWATCH' && name !== 'WAIT' && name !== 'WAITAOF') this.#isChanged = true
+    if (name !== 'MULTI') return
+    this.#isInMulti = true
+    this.#lease.connection.sendScriptsAsTexts()
+  }
+
+  /** Once this is answered, what was watched until now is not watched any more. */
+  async #unwatching<T>(sent: Promise<T>): Promise<T> {
+    const watched = this.#watched
+    let isOver = true
+    try {
+      return await sent
+    } catch (error) {
+      isOver = UNWATCHED.has((error as RedisError).code)
+      throw error
+    } finally {
+      if (isOver) this.#unwatched = Math.max(this.#unwatched, watched)
+    }
   }
 
   #submit(call: Call): void {

@@ -5,6 +5,8 @@ import { noMemory } from './ends'
 
 /** What is known of a command before it is sent: the table of the engine says so. */
 export interface Known {
+  /** The table has it. */
+  readonly isKnown: boolean
   /** It reads data and changes none. */
   readonly readonly: boolean
   /** What it did before an error stands. */
@@ -30,6 +32,7 @@ const WORDS = 7
 export class Spec implements Known {
   readonly name: string
   readonly words: Words
+  readonly isKnown: boolean
   readonly readonly: boolean
   readonly leaves: boolean
   readonly place: number
@@ -43,6 +46,7 @@ export class Spec implements Known {
     this.name = name
     this.words = new Words(name)
     const { traits, known } = look(this.words, [], name)
+    this.isKnown = known.isKnown
     this.readonly = known.readonly
     this.leaves = known.leaves
     this.place = known.place
@@ -102,6 +106,7 @@ function look(
   if (!seen) throw noMemory(name)
   const [bits = 0, , , , , len = 0, advice = 0] = traits
   const known = {
+    isKnown: (bits & Traits.KNOWN) !== 0,
     readonly: (bits & Traits.READONLY) !== 0,
     leaves: (bits & Traits.LEAVES) !== 0,
     place: (bits >>> Traits.PLACE_SHIFT) & 3,

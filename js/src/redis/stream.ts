@@ -23,6 +23,8 @@ export interface Outlet {
 }
 
 interface Slot {
+  /** What it does to its connection is known: nothing. */
+  readonly isKnown: boolean
   readonly size: number
   readonly reply: Promise<Reply | RedisError>
 }
@@ -40,6 +42,7 @@ export async function* streamed(
 ): AsyncGenerator<Reply | RedisError, void, undefined> {
   const { window = 10_000, windowBytes = 4 * 1024 * 1024 } = options
   const lease = await borrow()
+  let isChanged = false
   const source =
     Symbol.asyncIterator in commands
       ? commands[Symbol.asyncIterator]()
@@ -62,6 +65,7 @@ export async function* streamed(
           break
         }
         const slot = send(lease, value, how)
+        isChanged ||= !slot.isKnown
         bytes += slot.size
         slots.push(slot)
       }
@@ -77,18 +81,20 @@ export async function* streamed(
     }
   } finally {
     await source.return?.()
-    lease.release(first < slots.length)
+    lease.release(isChanged || first < slots.length)
   }
 }
 
 function send({ connection }: Outlet, [name, ...args]: CommandWords, how: How): Slot {
   const spec = specOf(name)
+  let isKnown = spec.isKnown
   let size = 0
   const reply = new Promise<Reply | RedisError>((resolve) => {
     const done = resolve as (value: unknown) => void
     const call = new Call(spec, args, how, undefined, done, done)
     try {
       const known = spec.with(args)
+      isKnown = known.isKnown
       if (!isShared(known)) throw misplaced(spec.name, known)
       size = call.size()
       call.leaves = known.leaves
@@ -102,5 +108,5 @@ function send({ connection }: Outlet, [name, ...args]: CommandWords, how: How): 
       )
     }
   })
-  return { size, reply }
+  return { isKnown, size, reply }
 }

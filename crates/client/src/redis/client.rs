@@ -78,6 +78,7 @@ impl Client {
         let config = Arc::new(config.clone());
         let seed = u64::from_le_bytes(seed);
         let node = Arc::new(Node::new(&config, &Target::of(&config), seed, Arc::default()));
+        node.context.set_home(&node);
         node.shared.open_first().await?;
         let cluster = match config.is_cluster {
             true => Some(Cluster::open(&config, &node, seed).await?),

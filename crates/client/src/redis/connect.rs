@@ -208,6 +208,7 @@ fn spawn(
     };
     let engine = |now| Engine::new(now, protocol, limits);
     let link = Link::new(engine, writer, route, is_resp3, context.clone(), seat);
+    link.lock().subscribes |= target.subscribes;
     tokio::spawn(Driver::new(link.clone(), reader, input).run());
     link
 }

@@ -59,6 +59,8 @@ pub(crate) struct Core {
     pub(crate) route: Route,
     /// Whether it speaks RESP3.
     pub(crate) is_resp3: bool,
+    /// Whether messages can be told from replies on it.
+    pub(crate) subscribes: bool,
     /// The pool was told that it is gone.
     told: bool,
     /// What became of commands of a cluster, to be told once the lock is released.
@@ -90,6 +92,7 @@ impl Link {
             released: false,
             route,
             is_resp3,
+            subscribes: is_resp3,
             told: false,
             landed: Vec::new(),
         };

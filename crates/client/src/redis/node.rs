@@ -94,9 +94,26 @@ impl Node {
 
     /// Sends what subscribes: on the shared connection, or with RESP2 on one that is there for that.
     pub(crate) fn send_subscribing(&self, call: Call) -> Sent {
-        if self.context.is_resp3() {
-            return self.send(call);
+        match self.context.is_resp3() && !self.subscribes_apart() {
+            true => self.send(call),
+            false => send_on(self.subscriber(), call),
         }
+    }
+
+    /// Whether a connection is there for subscriptions. It stays so, whatever is spoken later: what was subscribed
+    /// twice would be told twice.
+    pub(crate) fn subscribes_apart(&self) -> bool {
+        self.subscriptions.get().is_some()
+    }
+
+    /// The shared connection came back without RESP3: what was subscribed there is from now on apart.
+    pub(crate) fn move_subscriptions_apart(&self) {
+        if !self.subscribes_apart() && !self.context.pushes.all().is_empty() {
+            self.subscriber().follow_another();
+        }
+    }
+
+    fn subscriber(&self) -> &Arc<Pool> {
         let pool = self.subscriptions.get_or_init(|| {
             // It has a task, and this may be called from anywhere.
             let _entered = self.shared.enter();
@@ -107,7 +124,7 @@ impl Node {
             // It was made after the others were closed.
             pool.close();
         }
-        send_on(pool, call)
+        pool
     }
 
     /// Callers in line for a connection.

@@ -283,3 +283,64 @@ async fn a_channel_that_is_forbidden_later_keeps_no_other_from_coming_back() {
         assert_eq!(subscribers(&other, "others").await, 0);
     }
 }
+
+/// A server that has RESP3 and one that hasn't, and a client that goes to the first that is there.
+async fn of_two_protocols() -> Option<(Server, Server, Config)> {
+    let settings = Settings { password: false, ..Settings::default() };
+    let without = settings.clone().setting("rename-command", "HELLO \"\"");
+    let (resp3, resp2) = (crate::support::server(settings)?, crate::support::server(without)?);
+    let url = format!("redis://127.0.0.1:{},127.0.0.1:{}", resp3.port(), resp2.port());
+    Some((resp3, resp2, url.parse().unwrap()))
+}
+
+/// Publishes until a message comes.
+async fn comes(client: &Client, subscription: &mut Subscription) {
+    let limit = Duration::from_secs(20);
+    let heard = async {
+        loop {
+            if publish(client, "news", "x").await > 0 {
+                return subscription.next().await.unwrap();
+            }
+        }
+    };
+    tokio::time::timeout(limit, heard).await.expect("it is subscribed again");
+}
+
+#[tokio::test]
+async fn what_is_subscribed_stays_so_where_the_next_server_has_no_resp3() {
+    let Some((mut resp3, resp2, config)) = of_two_protocols().await else { return };
+    let client = Client::connect_with(&config).await.unwrap();
+    let other = Client::connect(&resp2.url()).await.unwrap();
+    let mut subscription = client.subscribe(["news"]).await.unwrap();
+    assert_eq!(publish(&client, "news", "first").await, 1);
+    assert_eq!(&subscription.next().await.unwrap().payload[..], b"first");
+    resp3.kill().unwrap();
+    comes(&other, &mut subscription).await;
+    assert_eq!(client.cmd("ECHO").arg("x").send::<String>().await.unwrap(), "x");
+    let mut second = client.subscribe(["more"]).await.unwrap();
+    assert_eq!(publish(&other, "more", "y").await, 1);
+    assert_eq!(&second.next().await.unwrap().payload[..], b"y");
+}
+
+#[tokio::test]
+async fn a_message_comes_once_where_the_next_server_has_resp3() {
+    let Some((mut resp3, mut resp2, config)) = of_two_protocols().await else { return };
+    resp3.kill().unwrap();
+    let client = Client::connect_with(&config).await.unwrap();
+    let mut subscription = client.subscribe(["news"]).await.unwrap();
+    resp3.restart().unwrap();
+    resp2.kill().unwrap();
+    let other = Client::connect(&resp3.url()).await.unwrap();
+    comes(&other, &mut subscription).await;
+    while client.metrics().open < 2 {
+        tokio::task::yield_now().await;
+    }
+    client.cmd("PING").send::<()>().await.unwrap();
+    assert_eq!(publish(&other, "news", "once").await, 1);
+    let mut told = subscription.next().await.unwrap();
+    while &told.payload[..] != b"once" {
+        told = subscription.next().await.unwrap();
+    }
+    assert_eq!(publish(&other, "news", "twice").await, 1);
+    assert_eq!(&subscription.next().await.unwrap().payload[..], b"twice");
+}

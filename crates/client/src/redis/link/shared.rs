@@ -12,6 +12,7 @@ use super::Link;
 use crate::Error;
 use crate::redis::config::Limits;
 use crate::redis::metrics::Totals;
+use crate::redis::node::Node;
 use crate::redis::pushes::Pushes;
 
 /// What all connections to one server have in common.
@@ -27,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) pushes: Pushes,
     /// Those of all nodes of a cluster, which come and go.
     pub(crate) totals: Arc<Totals>,
+    /// Whose connections these are, where they are subscribed.
+    home: OnceLock<Weak<Node>>,
     /// In a cluster, who wants to know what became of commands.
     landing: OnceLock<Weak<dyn Landing + Send + Sync>>,
 }
@@ -41,6 +44,7 @@ impl Shared {
             subscribed: Mutex::default(),
             pushes: Pushes::default(),
             totals,
+            home: OnceLock::new(),
             landing: OnceLock::new(),
         })
     }
@@ -51,6 +55,14 @@ impl Shared {
 
     pub(crate) fn set_landing(&self, landing: Weak<dyn Landing + Send + Sync>) {
         let _ = self.landing.set(landing);
+    }
+
+    pub(crate) fn set_home(&self, home: &Arc<Node>) {
+        let _ = self.home.set(Arc::downgrade(home));
+    }
+
+    pub(crate) fn home(&self) -> Option<Arc<Node>> {
+        self.home.get()?.upgrade()
     }
 
     /// These commands have ended. No lock may be held.

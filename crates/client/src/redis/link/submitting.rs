@@ -34,6 +34,9 @@ impl Core {
         call: Call,
         always_waits: bool,
     ) -> Result<Token, (Call, Error)> {
+        if matches!(call.body, Body::Confirmed(..)) && !self.subscribes {
+            return Err((call, lost_resp3()));
+        }
         let idle = transport::is_idle(&self.engine);
         let len = call.len_max();
         if self.engine.has_room(1, len) {
@@ -115,6 +118,12 @@ impl Core {
         self.replies.park(token, call);
         Ok(token)
     }
+}
+
+/// It was called when the server spoke RESP3.
+fn lost_resp3() -> Error {
+    let message = "the server that was connected to meanwhile has no RESP3: subscribe once more";
+    Error::new(Kind::Transport, Outcome::NotSent, "resp3_lost", message)
 }
 
 fn queue_full() -> Error {

@@ -103,9 +103,23 @@ impl Pool {
             self.context.set_resp3(is_resp3);
         }
         let is_first = !self.was_open.swap(true, Ordering::Relaxed);
-        if self.purpose == Purpose::Shared && (is_resp3 || self.target.subscribes) {
-            subscribing::moved_to(link, is_first);
+        if self.purpose != Purpose::Shared {
+            return;
         }
+        let home = self.context.home();
+        let is_apart = home.as_ref().is_some_and(|home| home.subscribes_apart());
+        match (self.target.subscribes, is_resp3, home) {
+            (true, ..) => subscribing::moved_to(link, is_first),
+            (false, true, _) if !is_apart => subscribing::moved_to(link, is_first),
+            // The server before it spoke RESP3.
+            (false, false, Some(home)) => home.move_subscriptions_apart(),
+            (false, ..) => {}
+        }
+    }
+
+    /// Its first connection subscribes to all that is read, since another was subscribed before.
+    pub(crate) fn follow_another(&self) {
+        self.was_open.store(true, Ordering::Relaxed);
     }
 
     pub(super) fn lost(self: &Arc<Self>, id: ConnectionId) {

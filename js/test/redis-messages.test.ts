@@ -53,6 +53,34 @@ for (const protocol of [3, 2] as const) {
   })
 }
 
+for (const after of ['RESP2', 'RESP3'] as const) {
+  test(`what is subscribed stays so, once, where the next server has ${after}`, async () => {
+    const without = ['--rename-command', 'HELLO', '']
+    const first = await startRedis(after === 'RESP2' ? [] : without)
+    const second = await startRedis(after === 'RESP3' ? [] : without)
+    try {
+      const url = `redis://127.0.0.1:${first.port},127.0.0.1:${second.port}`
+      await using client = redis(url)
+      await using other = redis(second.url)
+      await using news = await client.subscribe('news')
+      assert.equal(await client.publish('news', 'first'), 1)
+      assert.equal((await next(news)).payload, 'first')
+      await first.stop()
+      await until(async () => (await other.publish('news', 'second')) > 0)
+      assert.equal((await next(news)).payload, 'second')
+      await client.repeatable().set('k', 'v')
+      assert.equal(await client.get('k'), 'v')
+      await using more = await client.subscribe('more')
+      assert.equal(await other.publish('more', 'third'), 1)
+      assert.equal((await next(more)).payload, 'third')
+      assert.equal(await other.publish('news', 'fourth'), 1)
+      assert.equal((await next(news)).payload, 'fourth')
+    } finally {
+      await Promise.all([first.stop(), second.stop()])
+    }
+  })
+}
+
 test('a slow reader loses the oldest messages, and is told how many', async () => {
   await using client = redis(server.url)
   await using news = await client.subscribe('flood')

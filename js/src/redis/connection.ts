@@ -4,10 +4,10 @@ import type { Outcome } from '../engine/exports'
 import { reason } from '../engine/memory'
 import { RedisLink, type RedisOwner } from '../engine/redis-link'
 import type { Mourner } from './batch'
-import type { Call } from './call'
+import { type Call, Confirmation } from './call'
 import type { Config, Server } from './config'
 import { closed, endOf, lost, silent } from './ends'
-import type { RedisError } from './error'
+import { RedisError } from './error'
 import { open } from './open'
 import { Outbox } from './outbox'
 
@@ -36,6 +36,8 @@ export interface Purpose {
   /** A replica of a cluster is read from. */
   readonly readonly?: boolean
 }
+
+const RESP3_LOST = 'the server that was connected to meanwhile has no RESP3: subscribe once more'
 
 /**
  * One connection to a server, from the moment it is wanted to its end. Calls of one turn leave in
@@ -92,6 +94,11 @@ export class Connection implements RedisOwner, Mourner {
    * taken.
    */
   send(call: Call): boolean {
+    if (call instanceof Confirmation && this.protocol === 2 && !this.#purpose.subscriber) {
+      // It was called when the server spoke RESP3: here a message can't be told from a reply.
+      call.reject(new RedisError(RESP3_LOST, 'resp3_lost', 'NotSent', call.spec.name))
+      return true
+    }
     return this.#outbox?.send(call) === true
   }
 

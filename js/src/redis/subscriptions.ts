@@ -105,8 +105,15 @@ export class Subscriptions {
   async #line(): Promise<Line> {
     if (this.#own !== undefined) return this.#own
     if (this.#shared.current === undefined) await this.#settled()
-    if (this.#shared.current?.protocol !== 2) return this.#shared
-    const own = (this.#own ??= new Line(
+    return this.#shared.current?.protocol === 2 ? this.#apart() : this.#shared
+  }
+
+  /**
+   * The connection that is there for subscriptions. It stays, whatever is spoken later: what was
+   * subscribed twice would be told twice.
+   */
+  #apart(): Line {
+    return (this.#own ??= new Line(
       this.#config,
       this.#servers,
       { subscriber: true },
@@ -118,7 +125,6 @@ export class Subscriptions {
         needed: () => this.#channels.size > 0,
       },
     ))
-    return own
   }
 
   #settled(): Promise<unknown> {
@@ -134,7 +140,10 @@ export class Subscriptions {
   }
 
   connected(connection: Connection): void {
-    if (this.#own === undefined) this.#resubscribe(connection)
+    if (this.#own !== undefined) return
+    if (connection.protocol !== 2) this.#resubscribe(connection)
+    // The server before it spoke RESP3.
+    else if (this.#channels.size > 0) this.#apart().want()
   }
 
   #resubscribe(connection: Connection): void {

@@ -239,3 +239,28 @@ test('a blocking XREADGROUP keeps nobody waiting, in whatever order its options 
     return left === 0
   })
 })
+
+test('sessions and what blocks follow the shared connection to another server', async () => {
+  const [first, second] = [await startRedis(), await startRedis()]
+  let back: Server | undefined
+  try {
+    await using client = redis(`redis://127.0.0.1:${first.port},127.0.0.1:${second.port}`)
+    await using other = redis(second.url)
+    const portOf = async (sender: Pick<Client, 'command'>): Promise<string> =>
+      /laddr=\S+:(\d+)/.exec(await sender.command<string>('CLIENT INFO'))?.[1] ?? ''
+    const idle = await client.session()
+    assert.equal(await portOf(idle), `${first.port}`)
+    await first.stop()
+    await idle.close()
+    await client.repeatable().ping()
+    back = await startRedis([], first.port)
+    assert.equal(await portOf(client), `${second.port}`)
+    await using session = await client.session()
+    assert.equal(await portOf(session), `${second.port}`)
+    const popped = client.blpop('follows', 0)
+    await other.rpush('follows', 'x')
+    assert.deepEqual(await popped, ['follows', 'x'])
+  } finally {
+    await Promise.all([first.stop(), second.stop(), back?.stop()])
+  }
+})

@@ -30,7 +30,8 @@ export class Node implements Core, Listener {
   readonly config: Config
   readonly subscriptions: Subscriptions
   readonly #line: Line
-  readonly #server: Server
+  /** Where the shared connection is, or was last. */
+  #server: Server
   readonly #readonly: boolean
   #own: Own | undefined
 
@@ -76,9 +77,7 @@ export class Node implements Core, Listener {
   }
 
   #pool(): Own {
-    return (this.#own ??= new Own(this.config, this.#line.current?.server ?? this.#server, {
-      readonly: this.#readonly,
-    }))
+    return (this.#own ??= new Own(this.config, () => this.#server, { readonly: this.#readonly }))
   }
 
   connect(): void {
@@ -99,6 +98,7 @@ export class Node implements Core, Listener {
   }
 
   connected(connection: Connection): void {
+    this.#server = connection.server
     this.subscriptions.connected(connection)
   }
 

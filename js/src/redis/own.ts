@@ -19,7 +19,7 @@ export interface Lease {
  */
 export class Own {
   readonly #config: Config
-  readonly #server: Server
+  readonly #server: () => Server
   readonly #lender: Lender
   readonly #connections = new Map<number, Connection>()
   readonly #purpose: { readonly readonly?: boolean }
@@ -28,7 +28,8 @@ export class Own {
   #why: RedisError | undefined
   #closing: (() => void)[] = []
 
-  constructor(config: Config, server: Server, purpose: { readonly readonly?: boolean }) {
+  /** `server`: where the shared connection is, which another server may take over. */
+  constructor(config: Config, server: () => Server, purpose: { readonly readonly?: boolean }) {
     this.#config = config
     this.#server = server
     this.#purpose = purpose
@@ -68,8 +69,12 @@ export class Own {
       {
         served: (number) => {
           const connection = this.#connections.get(number)
-          if (connection?.isReady === true) return served(this.#lease(number, connection))
-          if (connection !== undefined) this.#lender.release(number, Condition.BROKEN)
+          const isHere = connection?.server === this.#server()
+          if (isHere && connection?.isReady === true) return served(this.#lease(number, connection))
+          if (connection !== undefined) {
+            this.#lender.release(number, Condition.BROKEN)
+            this.#close(number)
+          }
           this.borrow(timeout, served, failed)
         },
         failed: (cause) => failed(this.#failure(cause)),
@@ -123,7 +128,7 @@ export class Own {
       answered: () => {},
       ended: (connection, error, permanent) => this.#ended(number, connection, error, permanent),
     }
-    this.#connections.set(number, new Connection(this.#config, this.#server, this.#purpose, seat))
+    this.#connections.set(number, new Connection(this.#config, this.#server(), this.#purpose, seat))
   }
 
   #ended(number: number, connection: Connection, error: RedisError, permanent: boolean): void {

@@ -72,9 +72,10 @@ pub struct ScriptCall {
     command: Command,
 }
 
-/// Whether among these replies one says that the server does not know a script.
-pub(crate) fn is_forgotten(replies: Bytes) -> bool {
-    Frames::new(replies).any(|frame| frame.starts_with(b"-NOSCRIPT"))
+/// Whether among these replies is an error: the server may have forgotten a script, or refused it before it read its
+/// text.
+pub(crate) fn has_error(replies: Bytes) -> bool {
+    Frames::new(replies).any(|frame| matches!(frame.first(), Some(b'-' | b'!')))
 }
 
 impl ScriptCall {

@@ -169,6 +169,26 @@ async fn a_hash_in_an_atomic_list_that_the_server_does_not_know_says_that_it_did
 }
 
 #[tokio::test]
+async fn a_pipeline_whose_script_was_refused_unread_sends_its_text_the_next_time() {
+    let settings =
+        onetrip_lab::redis::Settings::default().user("app", "on >secret ~* &* +@all -eval");
+    let Some(server) = crate::support::server(settings) else { return };
+    let admin = Client::connect(&server.url()).await.unwrap();
+    let url = format!("redis://app:secret@127.0.0.1:{}", server.port());
+    let client = Client::connect(&url).await.unwrap();
+    let (script, key) = (script(), key("n"));
+    let run = || {
+        let pipeline = client.pipeline();
+        let call = pipeline.script::<i64>(script.call([&key], [1]));
+        let running = pipeline.run();
+        async move { running.await.unwrap().get(call) }
+    };
+    assert_eq!(run().await.unwrap_err().redis_code(), Some("NOPERM"));
+    admin.cmd("ACL SETUSER").arg("app").arg("+eval").send::<()>().await.unwrap();
+    assert_eq!(run().await.unwrap(), 1);
+}
+
+#[tokio::test]
 async fn an_argument_that_is_too_large_is_refused_for_scripts_too() {
     let Some(client) = client().await else { return };
     let large = vec![0; onetrip_redis::command::ARGUMENT_BYTES_MAX + 1];

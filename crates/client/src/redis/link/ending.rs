@@ -11,7 +11,7 @@ use crate::redis::error;
 use crate::redis::frames::Frames;
 use crate::redis::replies::Taken;
 use crate::redis::reply::too_large;
-use crate::redis::script::is_forgotten;
+use crate::redis::script::has_error;
 use crate::{Error, Kind};
 
 impl Core {
@@ -97,17 +97,17 @@ impl Core {
         }
     }
 
-    /// What became of a call with scripts may say that the server has forgotten them.
+    /// What became of a call with scripts may say that the server has forgotten them, or never learned them.
     fn doubt_scripts(&mut self, token: Token, end: &End) {
         let Some(entry) = self.replies.entry(token).filter(|entry| entry.has_scripts) else {
             return;
         };
         let lists = entry.lists_scripts;
-        let forgotten = match end {
+        let doubtful = match end {
             End::Failed(_) => true,
-            End::Complete | End::Provisional => lists && is_forgotten(self.replies.received(token)),
+            End::Complete | End::Provisional => lists && has_error(self.replies.received(token)),
         };
-        if forgotten {
+        if doubtful {
             self.scripts.doubted();
         }
     }

@@ -203,6 +203,8 @@ test('what would harm a shared connection is refused with what to use instead', 
     ['CLIENT', 'REPLY', 'OFF'],
     ['MONITOR'],
     ['client reply', 'off'],
+    ['Post', '/ HTTP/1.1'],
+    ['cLient', Buffer.from('import-source'), 'on'],
   ]) {
     await assert.rejects(client.command(name as string, ...args), (error: RedisError) => {
       assert.deepEqual([error.code, error.outcome], ['wrong_place', 'NotSent'])

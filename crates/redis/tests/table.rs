@@ -156,6 +156,8 @@ fn what_has_not_one_reply_is_refused() {
         "RESET",
         "REPLCONF x",
         "SCRIPT DEBUG YES",
+        "post / HTTP/1.1",
+        "Host: redis",
     ] {
         assert!(matches!(place(text), Place::Refused(_)), "{text}: {:?}", place(text));
     }

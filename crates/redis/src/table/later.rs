@@ -1,5 +1,6 @@
 //! Commands that came after Redis 7.0, as far as it matters to know them: those that concern their
-//! connection, and those on a key that are common by now. Written down from their documentation.
+//! connection, and those on a key that are common by now. Written down from their documentation. And two that no
+//! server has and each knows: the beginnings of HTTP.
 
 use super::keys::{KeySpec, index, range};
 use super::rows::table;
@@ -17,11 +18,13 @@ table! {
     "HGETDEL" -5 (WRITE) (AT_1) Usual Usual;
     "HGETEX" -5 (WRITE) (AT_1) Usual Usual;
     "HPERSIST" -5 (WRITE) (AT_1) Usual Usual;
+    "HOST:" -1 () () Usual Usual;
     "HPEXPIRE" -6 (WRITE) (AT_1) Usual Usual;
     "HPEXPIREAT" -6 (WRITE) (AT_1) Usual Usual;
     "HPEXPIRETIME" -5 (READONLY) (AT_1) Usual Usual;
     "HPTTL" -5 (READONLY) (AT_1) Usual Usual;
     "HSETEX" -6 (WRITE) (AT_1) Usual Usual;
     "HTTL" -5 (READONLY) (AT_1) Usual Usual;
+    "POST" -1 () () Usual Usual;
     "WAITAOF" 4 () () AllShards Min;
 }

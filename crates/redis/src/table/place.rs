@@ -78,6 +78,8 @@ const fn refused(name: &[u8]) -> Option<&'static str> {
         b"SYNC" | b"PSYNC" | b"REPLCONF" => "it is for replicas",
         b"CLIENT REPLY" => "each command has its reply here; drop those that you don't want",
         b"SCRIPT DEBUG" => "it makes the connection a debugger's; redis-cli has it",
+        // `securityWarningCommand` in server.c: all who share the connection would lose it.
+        b"POST" | b"HOST:" => "the server takes it for HTTP, and ends the connection",
         b"QUIT" => "close the client",
         b"RESET" => "end the session, which is reset then",
         _ => return None,

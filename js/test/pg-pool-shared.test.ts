@@ -5,6 +5,7 @@ import { Client, Pool, type PoolClient, type PoolConfig, type QueryError, type R
 import { isShareable } from '../src/pg/pool-text'
 import { settled, url } from './pg-both'
 import { listen, message, ready } from './pg-served'
+import { Cursor } from './pg-submit-kit'
 import { counts, Diary, events, turn } from './pg-pools'
 
 const pools: Pool[] = []
@@ -236,6 +237,23 @@ test('a client that comes back at work is nobody else\'s before it has answered'
   const after = await pool.query('select pg_current_xact_id()::text as id')
   assert.notDeepEqual(rows(after), rows(within as Results))
   assert.deepEqual(counts(pool), [1, 1, 0, 0])
+})
+
+test('a client that comes back at work is lent to one when it has answered', limits, async () => {
+  const pool = shared({ max: 1 })
+  let holders = 0
+  const borrow = async (): Promise<void> => {
+    const client = await pool.connect()
+    assert.equal(++holders, 1)
+    const cursor = client.query(new Cursor('select generate_series(1, 9)'))
+    await cursor.read(1)
+    // The server answers that when the client has been given back.
+    const closing = cursor.close()
+    holders--
+    client.release()
+    await closing
+  }
+  await Promise.all(Array.from({ length: 20 }, borrow))
 })
 
 test('a burst is spread over as many clients as there may be', limits, async () => {

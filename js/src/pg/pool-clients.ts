@@ -233,9 +233,12 @@ export class Clients extends Members implements Opener {
     const { client } = member
     const { stream } = client.connection
     if (client._session.isIdle) return then()
+    let isOver = false
     const look = (): void => {
       const isGone = !this.has(member)
-      if (!isGone && !client._session.isIdle) return
+      if (isOver || (!isGone && !client._session.isIdle)) return
+      // An event calls those too who were taken from it while it called others: twice free, it would be lent to two.
+      isOver = true
       stream.off('data', look)
       client.off('drain', look)
       if (!isGone) then()

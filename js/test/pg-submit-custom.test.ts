@@ -123,7 +123,7 @@ test('messages of the client have the bytes that those of pg have', () => {
       uncork() {},
     }
     Object.assign(connection, { stream })
-    connection.lend?.({ sent() {}, hasFailed: false })
+    connection.lend?.({ sent() {}, hasFailed: false, isLate: false })
     connection.query('select ä')
     connection.parse({ text: 'a' })
     connection.parse({ text: 'a', name: 'b', types: [1, 4_000_000_000] })

@@ -32,10 +32,12 @@ export interface Opener {
 
 /** Who has a connection for a time. */
 export interface Lessee {
-  /** A message of this type is being sent. */
-  sent(type: number): void
+  /** This message is being sent. */
+  sent(message: Buffer): void
   /** Whether its query failed. */
   readonly hasFailed: boolean
+  /** Its time was over before the server had answered, which may never come. */
+  readonly isLate: boolean
 }
 
 /**
@@ -153,7 +155,10 @@ export class Connection extends EventEmitter {
 
   close(what: wire.Named): void {
     // A portal has ended with its query, and the answer would come behind the last that is waited for.
-    if (this.#lessee?.hasFailed && what.type === 'P') return
+    if (this.#lessee?.hasFailed && what.type === 'P') {
+      if (this.#lessee.isLate) setImmediate(() => this.waitNoMore())
+      return
+    }
     this._send(wire.close(what))
   }
 
@@ -186,7 +191,7 @@ export class Connection extends EventEmitter {
       return false
     }
     if (this.#lessee === undefined) return this.#unheard(type)
-    this.#lessee.sent(type)
+    this.#lessee.sent(message)
     this.#cork()
     return stream.write(message)
   }

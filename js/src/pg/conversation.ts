@@ -1,6 +1,8 @@
 import { EventEmitter } from 'node:events'
 
+import type { Outcome } from '../engine/exports'
 import type { Connection, Lessee } from './connect'
+import { Effect } from './effect'
 import { DatabaseError, type NoticeMessage } from './error'
 import type { NotificationMessage } from './messages'
 import { guarded } from './request'
@@ -14,8 +16,8 @@ export interface Host {
   status(letter: string): void
   notice(message: NoticeMessage): void
   notification(message: NotificationMessage): void
-  /** The server ends the connection. */
-  fatal(error: Error): void
+  /** The server ends the connection, for this reason where the query was not told. */
+  fatal(error: Error | undefined): void
   /** The server says what can't be. */
   violation(error: Error): void
   /** Asks the server to cancel what it runs. */
@@ -34,8 +36,10 @@ export class Conversation implements Lessee {
   readonly #host: Host
   /** Who is told what comes. Nobody, once it failed or the server was ready. */
   #active: Submittable | undefined
+  readonly #effect = new Effect()
   #hasSent = false
   #hasFailed = false
+  #isLate = false
   /** Answers of the server that it is ready, still to come. */
   #outstanding = 0
   /** Something was sent that only a Sync ends. */
@@ -60,6 +64,10 @@ export class Conversation implements Lessee {
     return this.#hasFailed
   }
 
+  get isLate(): boolean {
+    return this.#isLate
+  }
+
   start(): void {
     const { query } = this.#turn
     if (query instanceof EventEmitter) query.once('close', this.#closed)
@@ -78,9 +86,10 @@ export class Conversation implements Lessee {
     else this.#host.finished()
   }
 
-  /** A message of this type was sent. */
-  sent(type: number): void {
+  sent(message: Buffer): void {
+    const type = message[0] as number
     this.#hasSent = true
+    this.#effect.sent(message)
     if (type === SYNC || type === QUERY) {
       this.#outstanding++
       this.#syncs = type === SYNC ? this.#syncs + 1 : 0
@@ -178,12 +187,10 @@ export class Conversation implements Lessee {
     const { name } = this.#turn.query
     if (name) delete this.#connection.submittedNamedStatements[name]
     const isFatal = error.severity === 'FATAL' || error.severity === 'PANIC'
-    if (this.#active === undefined) {
-      if (isFatal) this.#host.fatal(error)
-      return
-    }
-    this.#fail(error, 'Unknown')
-    if (!isFatal) this.#free()
+    const isHeard = this.#active !== undefined
+    if (isHeard) this.#fail(error, isFatal ? 'Unknown' : this.#effect.ofError)
+    if (isFatal) this.#host.fatal(isHeard ? undefined : error)
+    else if (isHeard) this.#free()
   }
 
   #ready({ status }: ReadyForQueryMessage): void {
@@ -207,6 +214,9 @@ export class Conversation implements Lessee {
   /** Its time is over. */
   expired(): void {
     if (this.#active === undefined) return
+    this.#isLate = true
+    // It may have been closed before.
+    setImmediate(() => this.#connection.waitNoMore())
     const error = timeoutError()
     this.#turn.callBack(error)
     const { query } = this.#turn
@@ -234,7 +244,7 @@ export class Conversation implements Lessee {
     if (query instanceof EventEmitter) query.off('close', this.#closed)
   }
 
-  #fail(error: unknown, outcome: 'NotSent' | 'Unknown'): void {
+  #fail(error: unknown, outcome: Outcome): void {
     this.#active = undefined
     this.#hasFailed = true
     this.#turn.failNow(error, outcome)

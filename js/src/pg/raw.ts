@@ -6,7 +6,7 @@ import type { NoticeMessage } from './error'
 import type { NotificationMessage } from './messages'
 import type { Names } from './names'
 import { guarded } from './request'
-import { Turn, type Submittable } from './submittable'
+import { timeoutError, Turn, type Submittable } from './submittable'
 import { Waiting } from './waiting'
 import { Messages } from './wire-frames'
 
@@ -104,15 +104,22 @@ export class Lending implements Receiver, Host {
 
   /** Takes a query from the queue, or asks the server to cancel it: of that it hears. */
   withdraw(query: Submittable): void {
-    const turn = this.#waiting((it) => it.query === query)
-    if (turn !== undefined) turn.over()
-    else if (this.active === query) this.cancel()
+    if (this.active === query) return this.cancel()
+    const isNext = this.#turn?.query === query && this.#conversation === undefined
+    const turn = isNext ? this.#turn : this.#waiting((it) => it.query === query)
+    if (turn !== undefined) this.#takeBack(turn, new Error('Query was cancelled'))
   }
 
   /** The time of one is over. */
   expire(turn: Turn): void {
     if (this.#turn === turn && this.#conversation !== undefined) return this.#conversation.expired()
-    turn.expire()
+    this.#takeBack(turn, timeoutError())
+  }
+
+  /** Ends one before it has its turn. */
+  #takeBack(turn: Turn, error: Error): void {
+    turn.callBack(error)
+    turn.fail(error, 'NotSent')
     if (this.#turn === turn) this.#drop()
     else this.#waiting((it) => it === turn)
   }
@@ -249,8 +256,10 @@ export class Lending implements Receiver, Host {
     guarded(() => this.#lender.emit('notification', message))
   }
 
-  fatal(error: Error): void {
-    this.#lender.failed(error)
+  fatal(error: Error | undefined): void {
+    if (error !== undefined) this.#lender.failed(error)
+    // The server says no more, and is not waited for.
+    this.#connection.stream.destroy()
   }
 
   violation(error: Error): void {

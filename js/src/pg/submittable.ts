@@ -84,14 +84,8 @@ export class Turn {
   failNow(error: unknown, outcome: Outcome): void {
     if (error instanceof Error) tellOutcome(error, outcome)
     const { query } = this
+    unbolt(query)
     guarded(() => query.handleError?.(error as Error, this.#connection))
-  }
-
-  /** Its time was over before it had its turn. */
-  expire(): void {
-    const error = timeoutError()
-    this.callBack(error)
-    this.fail(error, 'NotSent')
   }
 
   /** Tells who waits for it by a callback, once. */
@@ -106,6 +100,25 @@ export class Turn {
   get isGone(): boolean {
     return 'closed' in this.query && this.query.closed === true
   }
+}
+
+/**
+ * pg-cursor takes no error once its portal is closed, which it is while its last rows wait for the server to be ready: who
+ * reads would wait for ever if the commit failed, or the connection.
+ */
+function unbolt(query: Submittable & { cursor?: unknown }): void {
+  const { state, _cb, _queue } = (query.cursor ?? query) as CursorParts
+  if (state !== 'done' || !(_cb || _queue?.length)) return
+  ;((query.cursor ?? query) as CursorParts).state = 'busy'
+}
+
+/** What pg-cursor knows of itself. */
+interface CursorParts {
+  state?: string
+  /** Who reads. */
+  _cb?: unknown
+  /** Who reads next. */
+  _queue?: readonly unknown[]
 }
 
 export function timeoutError(): Error {

@@ -98,7 +98,7 @@ export class Connection extends EventEmitter {
     const { stream } = this
     stream.setNoDelay(true)
     stream.once('connect', () => this.#connected(host))
-    stream.on('error', (error) => this.#failed(error))
+    stream.on('error', (error) => this.#broken(error))
     // TLS on it may still have something to say.
     stream.on('close', () => (this.stream === stream ? this.#closed() : setImmediate(() => this.#closed())))
     if (host?.startsWith('/')) stream.connect(`${host}/.s.PGSQL.${port}`)
@@ -273,7 +273,7 @@ export class Connection extends EventEmitter {
       return this.#options.stream === undefined ? void this.stream.destroy() : undefined
     }
     this.stream = stream
-    stream.on('error', (error) => this.#failed(error))
+    stream.on('error', (error) => this.#broken(error))
     stream.on('close', () => this.#closed())
     stream.once('secureConnect', () => {
       if (this.sslNegotiation !== 'direct' || stream.alpnProtocol === 'postgresql') {
@@ -295,6 +295,13 @@ export class Connection extends EventEmitter {
     if (this._ending && (error.code === 'ECONNRESET' || error.code === 'EPIPE')) return
     this.#opener?.failed(error)
     if (this.listenerCount('error') > 0) this.emit('error', error)
+  }
+
+  /** The stream failed: it carries nothing any more, and one that a user has made may never say that it is closed. */
+  #broken(error: Error): void {
+    this.stream.destroy()
+    this.#failed(error)
+    setImmediate(() => this.#closed())
   }
 
   #closed(): void {

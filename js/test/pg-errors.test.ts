@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { DatabaseError, type QueryError } from '../src/pg'
-import { both, connected, settled } from './pg-both'
+import { Client, DatabaseError, Pool, type QueryError } from '../src/pg'
+import { both, connected, login, settled, url } from './pg-both'
+import { silentServer } from './pg-pools'
 
 /** What fails, and with which values. */
 const FAILING: readonly [string, unknown[]?][] = [
@@ -86,4 +87,32 @@ test('what was done and can not be read says so', async () => {
     throw new Error('unreadable')
   })
   assert.equal(((await settled(client.query('select 1'))) as QueryError).outcome, 'Applied')
+})
+
+test('who gets no connection has sent nothing, and is told so', async () => {
+  const { hostname, port } = new URL(url)
+  const refused = { host: hostname, port: Number(port), ...login, database: 'no_such' }
+  const closed = { host: '127.0.0.1', port: 1 }
+  const silent = await silentServer()
+  const late = { host: '127.0.0.1', port: silent.port, connectionTimeoutMillis: 50 }
+  const attempts: (() => Promise<unknown>)[] = []
+  for (const config of [refused, closed, late]) {
+    attempts.push(() => new Client(config).connect())
+    const pool = new Pool(config)
+    attempts.push(() => pool.connect(), () => pool.query('select 1'))
+  }
+  const connectedAlready = await connected()
+  attempts.push(() => connectedAlready.connect())
+  const over = new Pool({ connectionString: url })
+  await over.end()
+  attempts.push(() => over.connect(), () => over.query('select 1'))
+  const picky = new Pool({ connectionString: url, verify: (_, done) => done(new Error('no')) })
+  attempts.push(() => picky.connect(), () => picky.query('select 1'))
+  for (const attempt of attempts) {
+    const error = (await settled(attempt())) as QueryError
+    assert.ok(error instanceof Error)
+    assert.equal(error.outcome, 'NotSent', error.message)
+    assert.ok(!Object.keys(error).includes('outcome'))
+  }
+  silent.close()
 })

@@ -45,6 +45,14 @@ export function tellOutcome(error: Error, outcome: Outcome): void {
   })
 }
 
+/** Says that nothing was sent of what was asked for, where nobody has said more. */
+export function tellUnsent<E>(error: E): E {
+  if (error instanceof Error && (error as { outcome?: Outcome }).outcome === undefined) {
+    tellOutcome(error, 'NotSent')
+  }
+  return error
+}
+
 /** What the server says beside results: the fields of an error, in an object that is none. */
 export class NoticeMessage {
   readonly name = 'notice'

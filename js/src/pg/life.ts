@@ -2,6 +2,7 @@ import { EventEmitter } from 'node:events'
 
 import { Connection, type TransportOptions } from './connect'
 import { defaults } from './defaults'
+import { tellUnsent } from './error'
 import { ConnectionParameters, type ConnectionConfig, type Password } from './parameters'
 import { pipeliningOf, type PipelineConfig } from './pipeline'
 import { guarded } from './request'
@@ -150,7 +151,7 @@ export class Life extends EventEmitter {
     if (this._connecting || this._connected) {
       process.nextTick(
         callback,
-        new Error('Client has already been connected. You cannot reuse a client.'),
+        tellUnsent(new Error('Client has already been connected. You cannot reuse a client.')),
       )
       return
     }
@@ -229,7 +230,7 @@ export class Life extends EventEmitter {
     this._connectionError = true
     clearTimeout(this.connectionTimeoutHandle)
     const callback = this.#connectionCallback
-    if (callback) guarded(callback, error)
+    if (callback) guarded(callback, tellUnsent(error))
   }
 
   /** The transport is closed. */

@@ -1,14 +1,14 @@
 import { heed, heedNoMore } from '../engine/signal'
 import { AbortError } from './abort'
 import type { Submittable } from './client'
-import { tellOutcome } from './error'
+import { tellOutcome, tellUnsent } from './error'
 import type { Pool } from './pool'
 import type { Clients, PoolBorrower } from './pool-clients'
 import type { PoolClient } from './pool-config'
 import type { Member } from './pool-member'
 import { isShareable } from './pool-text'
 import { Query, type QueryConfig } from './query'
-import { guarded, type Callback, type QueryError, type Results } from './request'
+import { guarded, type Callback, type Results } from './request'
 
 /** Called with an error, or with undefined and what came. */
 export type QueryCallback = (error: Error | undefined, results?: Results) => void
@@ -66,7 +66,7 @@ export class Errand implements PoolBorrower {
     this.#member = member
     if (member.isVerified) return this.#run(member.client)
     clients.verify(member, (error) => {
-      if (error) this.#over(error, undefined, true)
+      if (error) this.#over(tellUnsent(error), undefined, true)
       else this.#run(member.client)
     })
   }
@@ -75,9 +75,8 @@ export class Errand implements PoolBorrower {
     this.#clients.refuse(this, cause)
   }
 
-  refused(error: QueryError): void {
-    if (error.outcome === undefined) tellOutcome(error, 'NotSent')
-    this.#settle(error)
+  refused(error: Error): void {
+    this.#settle(tellUnsent(error))
   }
 
   /** Its signal says that it is not wanted any more. */
@@ -165,7 +164,11 @@ function startForeign(client: PoolClient, task: Submittable, done: Callback): vo
     done(error, results)
   }
   const drained = (): void => over(null)
-  const ended = (): void => over(new Error('Connection terminated unexpectedly'))
+  const ended = (): void => {
+    const error = new Error('Connection terminated unexpectedly')
+    tellOutcome(error, 'Unknown')
+    over(error)
+  }
   const own = task.callback
   if (own) {
     task.callback = (error, results) => {

@@ -1,3 +1,4 @@
+import { tellUnsent } from './error'
 import type { Clients, PoolBorrower } from './pool-clients'
 import type { PoolClient } from './pool-config'
 import type { Member } from './pool-member'
@@ -47,7 +48,7 @@ export class Loan implements PoolBorrower {
   }
 
   refused(error: Error): void {
-    guarded(this.#callback, error, undefined, noRelease)
+    guarded(this.#callback, tellUnsent(error), undefined, noRelease)
   }
 }
 

@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 
 import { Client, type Submittable } from './client'
+import { tellUnsent } from './error'
 import { Clients } from './pool-clients'
 import {
   AFTER_END,
@@ -77,11 +78,11 @@ export class Pool extends EventEmitter {
   connect(callback: ConnectCallback): void
   connect(callback?: ConnectCallback): Promise<PoolClient> | undefined {
     if (callback) {
-      if (this.ending) callback(new Error(AFTER_END), undefined, noRelease)
+      if (this.ending) callback(tellUnsent(new Error(AFTER_END)), undefined, noRelease)
       else void new Loan(this.#clients, callback)
       return undefined
     }
-    if (this.ending) return this.Promise.reject(new Error(AFTER_END))
+    if (this.ending) return this.Promise.reject(tellUnsent(new Error(AFTER_END)))
     return new this.Promise<PoolClient>((resolve, reject) => {
       new Loan(this.#clients, (error, client) => (client ? resolve(client) : reject(error)))
     }).catch(rethrow)
@@ -117,7 +118,7 @@ export class Pool extends EventEmitter {
   }
 
   #run(task: Task, values: unknown, callback: QueryCallback, shares: boolean): undefined {
-    if (this.ending) callback(new Error(AFTER_END))
+    if (this.ending) callback(tellUnsent(new Error(AFTER_END)))
     else if (this.connect !== connect && !shares) runOnLent(this, task, values, callback)
     else new Errand(this.#clients, task, values, callback, shares).start()
   }

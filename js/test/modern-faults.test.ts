@@ -258,6 +258,25 @@ test(
   },
 )
 
+test('the limit that is named is the one that was hit', { timeout: 20_000 }, async () => {
+  const sql = client({ connectionsMax: 1, waitTimeoutMs: 8000 })
+  const session = await sql.session()
+  const hurried = Array.from({ length: 300 }, (_, i) => failure(sql`select 1`.timeout(1 + (i % 30))))
+  for (const error of await Promise.all(hurried)) {
+    assert.deepEqual([error.code, error.outcome], ['timeout', 'NotSent'])
+  }
+  session.release()
+  const brief = client({ connectionsMax: 1, waitTimeoutMs: 20 })
+  const kept = await brief.session()
+  const patient = Array.from({ length: 30 }, () => failure(brief`select 1`.timeout(5000)))
+  for (const error of await Promise.all(patient)) assert.equal(error.code, 'wait_timeout')
+  kept.release()
+  const away = client({ url: 'postgres://nobody@127.0.0.1:1/x', waitTimeoutMs: 8000 })
+  const late = await failure(away`select 1`.timeout(200))
+  assert.equal(late.code, 'timeout')
+  assert.match(late.message, /within 200 ms; the last attempt .* failed: .*can't be reached/)
+})
+
 test(
   'all statements have the deadline of the settings, and one that waits for a connection was not sent',
   { timeout: 20_000 },

@@ -78,7 +78,9 @@ export class Pool implements Opener, Host, Scope {
       },
     }
     const left = work.watch?.left ?? Infinity
-    this.#inLine.set(work, this.#lender.waitShared(borrower, Math.min(this.#waitMs, left)))
+    // Its own time is looked after by itself, and told as what it is.
+    const patience = left <= this.#waitMs ? Infinity : this.#waitMs
+    this.#inLine.set(work, this.#lender.waitShared(borrower, patience))
   }
 
   /**
@@ -114,6 +116,13 @@ export class Pool implements Opener, Host, Scope {
     this.#inLine.delete(work)
     clearTimeout(this.#pausing.get(work))
     this.#pausing.delete(work)
+  }
+
+  _late(error: PostgresError): PostgresError {
+    const last = this.#lastError
+    if (last === undefined) return error
+    const message = `${error.message}; the last attempt to open a connection failed: ${last.message}`
+    return new PostgresError(error.code, 'NotSent', message, last)
   }
 
   _again(statement: Statement, error: PostgresError): boolean {

@@ -6,6 +6,8 @@ export interface Scope {
   _submit(statement: Statement): void
   /** It is not to be sent any more: it waits, for a connection or for its time to come. */
   _takeBack(statement: Statement): void
+  /** Its time was over while it waited: what is known of what it waited for. */
+  _late?(error: PostgresError): PostgresError
   /** Sends it again, in a while, if that may be. */
   _again?(statement: Statement, error: PostgresError): boolean
 }

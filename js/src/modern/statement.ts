@@ -227,7 +227,8 @@ export class Statement extends Fragment implements Receiver {
     const { connection } = this
     if (connection === undefined) {
       this.scope._takeBack(this)
-      return this.fail(reason, 'NotSent')
+      const why = reason.code === 'timeout' ? this.scope._late?.(reason) : undefined
+      return this.fail(why ?? reason, 'NotSent')
     }
     // One that others depend on stays where it is.
     if (this.keeper === undefined && this.place > 0 && connection.takeBack(this.place)) return

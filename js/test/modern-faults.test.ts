@@ -266,7 +266,7 @@ test('the limit that is named is the one that was hit', { timeout: 20_000 }, asy
     assert.deepEqual([error.code, error.outcome], ['timeout', 'NotSent'])
   }
   session.release()
-  const brief = client({ connectionsMax: 1, waitTimeoutMs: 20 })
+  const brief = client({ connectionsMax: 1, waitTimeoutMs: 1000 })
   const kept = await brief.session()
   const patient = Array.from({ length: 30 }, () => failure(brief`select 1`.timeout(5000)))
   for (const error of await Promise.all(patient)) assert.equal(error.code, 'wait_timeout')

@@ -38,6 +38,7 @@ test('what time does not mend at a login is told at once, and tried by nobody ag
     ['58P01', 'could not access file "nonsense"'],
     ['0A000', 'unsupported frontend protocol'],
     ['08P01', 'unsupported startup parameter: nonsense'],
+    ['08P01', 'bouncer config error'],
   ] as const) {
     const server = await refusing(code, text)
     const sql = client({ url: server.url })
@@ -53,6 +54,7 @@ test('what holds for now at a login is tried again, and nobody is told', limits,
     ['57P01', 'terminating connection due to administrator command'],
     ['53300', 'sorry, too many clients already'],
     ['08P01', 'no more connections allowed (max_client_conn)'],
+    ['08P01', 'server login has been failing, try again later (server_login_retry)'],
     ['58030', 'could not read file'],
     ['XX000', 'could not fork'],
   ] as const) {

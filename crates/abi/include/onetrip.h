@@ -195,6 +195,10 @@ enum {
 
 uint32_t onetrip_postgres_classify(const uint8_t *text, size_t len);
 
+/* Whether time may mend that a server refused a login by this ErrorResponse, of len bytes with its type: of others
+   nobody is to wait for another attempt. */
+uint32_t onetrip_postgres_may_mend(const uint8_t *error, size_t len);
+
 /* Null where there is no memory. */
 uint8_t *onetrip_request(onetrip_connection *connection, size_t len);
 bool onetrip_echo_submit(onetrip_connection *connection, uint32_t token, size_t len);

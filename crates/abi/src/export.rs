@@ -10,6 +10,7 @@
 
 use onetrip_engine::memory::is_there;
 use onetrip_engine::{CancelEnd, Ticket};
+use onetrip_postgres::message::{ErrorResponse, Header, ServerError};
 use onetrip_postgres::sql::{classify, is_shareable};
 
 use crate::completion::Completion;
@@ -282,6 +283,16 @@ pub unsafe extern "C" fn onetrip_postgres_classify(text: *const u8, len: usize) 
     let traits = classify(text);
     let shareable = if is_shareable(text, traits) { shows::SHAREABLE } else { 0 };
     u32::from(traits.bits()) | shareable
+}
+
+/// Whether time may mend that a server refused a login by this ErrorResponse, of `len` bytes with its
+/// type. One that can't be read says nothing against it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_may_mend(error: *const u8, len: usize) -> u32 {
+    // SAFETY: the host's promise at the top.
+    let message = unsafe { memory::bytes(error, len) };
+    let error = message.get(Header::LEN..).and_then(|body| ErrorResponse::decode(body).ok());
+    u32::from(error.is_none_or(|error| ServerError::from(error).may_mend()))
 }
 
 /// Submits a statement: `len` bytes of the room, which are its text, its name if it has one, and its parameters as they

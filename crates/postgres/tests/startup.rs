@@ -599,3 +599,47 @@ impl XorShift {
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 24
     }
 }
+
+#[test]
+fn only_what_time_may_mend_is_worth_another_attempt() {
+    let refusal = |(code, message): &(&str, &str)| ServerError {
+        code: (*code).to_owned(),
+        message: (*message).to_owned(),
+        ..ServerError::default()
+    };
+    let for_now = [
+        ("57P03", "the database system is starting up"),
+        ("57P01", "terminating connection due to administrator command"),
+        ("53300", "sorry, too many clients already"),
+        ("55P03", "lock not available"),
+        ("58030", "could not read file"),
+        ("XX000", "could not fork"),
+        ("08006", "connection failure"),
+        ("08P01", "no more connections allowed (max_client_conn)"),
+        ("08P01", "client connections exceeded (max_db_client_connections)"),
+        ("08P01", "server login has been failing, try again later (server_login_retry)"),
+        ("08P01", "client_login_timeout (server down)"),
+        ("08P01", "pgbouncer cannot connect to server"),
+        ("08P01", "query_wait_timeout"),
+        ("", "a server of old"),
+    ];
+    for case in &for_now {
+        assert!(refusal(case).may_mend(), "{case:?}");
+    }
+    let for_good = [
+        ("28P01", "password authentication failed"),
+        ("3D000", "database \"none\" does not exist"),
+        ("42704", "unrecognized configuration parameter \"nonsense\""),
+        ("22023", "invalid value for parameter \"work_mem\""),
+        ("55000", "the database takes no connections"),
+        ("58P01", "could not access file \"nonsense\""),
+        ("0A000", "unsupported frontend protocol"),
+        ("08P01", "bouncer config error"),
+        ("08P01", "no such database: none"),
+        ("08P01", "unsupported startup parameter: nonsense"),
+        ("08P01", "invalid startup packet layout"),
+    ];
+    for case in &for_good {
+        assert!(!refusal(case).may_mend(), "{case:?}");
+    }
+}

@@ -39,6 +39,7 @@ export interface Exports {
     timeout: number,
   ): number
   onetrip_postgres_classify(text: number, len: number): number
+  onetrip_postgres_may_mend(error: number, len: number): number
   onetrip_postgres_flush(connection: number, now: number): void
   onetrip_postgres_is_opening(connection: number): number
   onetrip_postgres_sync(connection: number, now: number, token: number): number

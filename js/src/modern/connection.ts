@@ -9,7 +9,7 @@ import { readNotification } from '../pg/messages'
 import type { Endpoint, Settings } from './config'
 import { PostgresError } from './error'
 import { serverError } from './failure'
-import { closedBy, isPermanent, LOST, lost, unreached } from './loss'
+import { closedBy, isFinalRefusal, isPermanent, LOST, lost, unreached } from './loss'
 import { Opening, type Reached } from './opening'
 import { guarded } from './guarded'
 import type { Host } from './host'
@@ -37,6 +37,8 @@ export class Connection implements Owner, Reached {
   #link: Link | undefined
   #cancel: Cancel | undefined
   #isReady = false
+  /** The server refused the login, and will again. */
+  #isRefused = false
   #isOver = false
   #status = IDLE
   #whenIdle: (() => void)[] = []
@@ -268,7 +270,7 @@ export class Connection implements Owner, Reached {
   gone(error: Error | undefined): void {
     if (this.why === LOST && !this.#isReady) this.why = unreached('the login failed', error)
     else if (this.why === LOST && error !== undefined) this.why = lost(error.message, error)
-    this.#over(!this.#isReady && isPermanent(this.why))
+    this.#over(!this.#isReady && (this.#isRefused || isPermanent(this.why)))
   }
 
   #over(permanent: boolean): void {
@@ -339,8 +341,10 @@ export class Connection implements Owner, Reached {
       setImmediate(() => this.#transport?.end())
       return
     }
-    if (why === Close.SERVER) this.why = closedBy(serverError(start, end, 'Unknown'), this.#isReady)
-    else this.why = endedBy(why, reason(why, start, end))
+    if (why === Close.SERVER) {
+      this.why = closedBy(serverError(start, end, 'Unknown'), this.#isReady)
+      this.#isRefused = isFinalRefusal(start, end)
+    } else this.why = endedBy(why, reason(why, start, end))
     if (this.#isReady) this.#tell(false)
     this.#transport?.stream.destroy()
   }

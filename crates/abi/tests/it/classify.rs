@@ -1,6 +1,6 @@
 //! What a host is told of a text.
 
-use onetrip_abi::export::{onetrip_postgres_classify, shows};
+use onetrip_abi::export::{onetrip_postgres_classify, onetrip_postgres_may_mend, shows};
 
 fn classify(text: &[u8]) -> u32 {
     // SAFETY: the text is as long as it is.
@@ -29,4 +29,18 @@ fn each_bit_is_told_of_a_text_that_shows_it() {
         assert_eq!(classify(text.as_bytes()), bits, "{text}");
     }
     assert_eq!(classify(b"select '\xff'"), 0);
+}
+
+#[test]
+fn whether_time_may_mend_a_refusal_is_told_of_its_bytes() {
+    let refusal = |code: &str, text: &str| {
+        let fields = format!("SFATAL\0C{code}\0M{text}\0\0");
+        let len = u32::try_from(fields.len() + 4).unwrap();
+        [b"E", &len.to_be_bytes()[..], fields.as_bytes()].concat()
+    };
+    // SAFETY: the bytes are as long as they are.
+    let may_mend = |bytes: &[u8]| unsafe { onetrip_postgres_may_mend(bytes.as_ptr(), bytes.len()) };
+    assert_eq!(may_mend(&refusal("57P03", "starting up")), 1);
+    assert_eq!(may_mend(&refusal("08P01", "bouncer config error")), 0);
+    assert_eq!(may_mend(b"E"), 1);
 }

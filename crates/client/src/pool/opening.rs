@@ -97,7 +97,8 @@ impl Pool {
                     }
                 }
                 Err(error) => {
-                    let permanent = is_final(&error) || error.code() == CONNECTION_ENDED;
+                    let refused = error.server().is_some_and(|error| !error.may_mend());
+                    let permanent = refused || is_final(&error) || error.code() == CONNECTION_ENDED;
                     state.policy.handle_open_failed(now, id, permanent);
                     state.last_error = Some(error);
                 }

@@ -67,7 +67,7 @@ enum Victim {
     /// Whatever runs on a connection, while it belongs to this user.
     Running(Arc<Connection>, u32),
     /// What runs of a pipeline.
-    Pipeline(Arc<Connection>, PipelineId, u64),
+    Pipeline(Arc<Connection>, PipelineId),
     /// Nothing that could be cancelled.
     Nothing,
 }
@@ -83,11 +83,10 @@ impl Canceller {
     }
 
     pub(crate) fn of_pipeline(home: Option<(&Arc<Connection>, PipelineId)>) -> Canceller {
-        let victim = home.and_then(|(connection, id)| {
-            let serial = connection.lock().pipelines.serial(id)?;
-            Some(Victim::Pipeline(connection.clone(), id, serial))
-        });
-        Canceller(victim.unwrap_or(Victim::Nothing))
+        Canceller(match home {
+            Some((connection, id)) => Victim::Pipeline(connection.clone(), id),
+            None => Victim::Nothing,
+        })
     }
 
     /// Cancels: takes the statement back if it was not sent, and otherwise asks the server once it runs
@@ -103,8 +102,8 @@ impl Canceller {
             Victim::Running(connection, user) => {
                 connection.with(|core, now| core.cancel_running(now, *user, &answer));
             }
-            Victim::Pipeline(connection, id, serial) => {
-                connection.with(|core, now| core.cancel_pipeline(now, (*id, *serial), &answer));
+            Victim::Pipeline(connection, id) => {
+                connection.with(|core, now| core.cancel_pipeline(now, *id, &answer));
             }
             Victim::Nothing => drop(answer.give(Cancelled::NotPossible)),
         }
@@ -113,13 +112,8 @@ impl Canceller {
 }
 
 impl Core {
-    fn cancel_pipeline(
-        &mut self,
-        now: Time,
-        (id, serial): (PipelineId, u64),
-        answer: &Arc<Answer>,
-    ) {
-        match self.pipelines.group(id, serial) {
+    fn cancel_pipeline(&mut self, now: Time, id: PipelineId, answer: &Arc<Answer>) {
+        match self.pipelines.group(id) {
             Some(Some(group)) => {
                 let wanted = self.engine.want_cancel_group(now, group);
                 self.answer(wanted, answer);

@@ -25,9 +25,14 @@ use crate::replies::{Member, Role, Taken};
 use crate::statements::{Scope, Use};
 use crate::{Error, Kind};
 
-/// The number of a pipeline on its connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PipelineId(u32);
+/// Which pipeline of its connection. What was sent of one that nobody refers to any more may still be
+/// answered, and must not be taken for another's that has its place by then.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PipelineId {
+    place: u32,
+    /// Tells it from every other pipeline of the connection.
+    serial: u64,
+}
 
 /// All pipelines of a connection that someone refers to.
 #[derive(Debug, Default)]
@@ -44,8 +49,7 @@ pub(crate) struct Pipelines {
 /// One pipeline.
 #[derive(Debug, Default)]
 struct State {
-    /// Tells it from every other pipeline of the connection.
-    serial: u64,
+    id: PipelineId,
     /// Not handed to the engine yet, with their bytes in order.
     requests: VecDeque<Pending>,
     bytes: BytesMut,
@@ -134,7 +138,14 @@ const CHUNK_BYTES: usize = 32 << 10;
 
 impl Pipelines {
     fn get(&mut self, id: PipelineId) -> Option<&mut State> {
-        self.list.get_mut(id.0 as usize)?.as_mut()
+        let state = self.list.get_mut(id.place as usize)?.as_mut();
+        state.filter(|state| state.id == id)
+    }
+
+    fn forget(&mut self, id: PipelineId) {
+        if self.get(id).is_some() {
+            self.list[id.place as usize] = None;
+        }
     }
 
     /// Whether a pipeline is being put together, or has something to send.
@@ -148,13 +159,8 @@ impl Pipelines {
     }
 
     /// What a pipeline was sent as, if anything of it was; `None` if it is gone.
-    pub(crate) fn group(&mut self, id: PipelineId, serial: u64) -> Option<Option<Group>> {
-        let state = self.get(id)?;
-        (state.serial == serial).then_some(state.last_group)
-    }
-
-    pub(crate) fn serial(&mut self, id: PipelineId) -> Option<u64> {
-        self.get(id).map(|state| state.serial)
+    pub(crate) fn group(&mut self, id: PipelineId) -> Option<Option<Group>> {
+        self.get(id).map(|state| state.last_group)
     }
 
     /// Whether a pipeline holds the floor.
@@ -250,9 +256,15 @@ impl Core {
     }
 
     fn add_pipeline(&mut self, lead: Option<Arc<Lead>>, timeout: Option<Duration>) -> PipelineId {
+        let free = self.pipelines.list.iter().position(Option::is_none);
+        let place = free.unwrap_or_else(|| {
+            self.pipelines.list.push(None);
+            self.pipelines.list.len() - 1
+        });
         self.pipelines.serials += 1;
+        let id = PipelineId { place: place as u32, serial: self.pipelines.serials };
         let mut state = State {
-            serial: self.pipelines.serials,
+            id,
             references: 1,
             lead,
             timeout,
@@ -261,13 +273,8 @@ impl Core {
         };
         state.segments.push_back(Segment::default());
         self.pipelines.timed |= timeout.is_some();
-        let free = self.pipelines.list.iter().position(Option::is_none);
-        let index = free.unwrap_or_else(|| {
-            self.pipelines.list.push(None);
-            self.pipelines.list.len() - 1
-        });
-        self.pipelines.list[index] = Some(state);
-        PipelineId(index as u32)
+        self.pipelines.list[place] = Some(state);
+        id
     }
 
     /// Submits a statement with the question for its types in front, as a pipeline of its own, so
@@ -318,7 +325,7 @@ impl Core {
     /// Where the next statement of a pipeline is, for the prepared statement that it names.
     pub(crate) fn pipeline_scope(&mut self, id: PipelineId) -> Scope {
         self.pipelines.get(id).map_or(Scope::Fixed, |state| Scope::Segment {
-            segment: (state.serial, state.current()),
+            segment: (id.serial, state.current()),
             timed: state.timeout.is_some(),
         })
     }
@@ -610,12 +617,12 @@ impl Core {
     /// Gives up the pipelines whose first request that was not handed over is late.
     pub(crate) fn expire_pipelines(&mut self, now: Time) {
         for index in 0..self.pipelines.list.len() {
-            let first = self.pipelines.list[index].as_ref().and_then(|it| it.requests.front());
-            let late = first.is_some_and(|pending| pending.request.deadline <= now);
+            let Some(State { id, requests, .. }) = &self.pipelines.list[index] else { continue };
+            let late = requests.front().is_some_and(|pending| pending.request.deadline <= now);
             if !late {
                 continue;
             }
-            let id = PipelineId(index as u32);
+            let id = *id;
             if let Some(state) = self.pipelines.get(id) {
                 // Also one that was finished did not get to its end.
                 state.finished = false;
@@ -641,7 +648,7 @@ impl Core {
         if let Some(group) = state.group {
             self.engine.close_group(now, group);
         }
-        self.pipelines.list[id.0 as usize] = None;
+        self.pipelines.forget(id);
     }
 
     /// Bytes of a reply to this request need no more memory.
@@ -775,7 +782,7 @@ impl Core {
         if state.finished && state.requests.is_empty() {
             state.group = None;
             if state.references == 0 {
-                self.pipelines.list[id.0 as usize] = None;
+                self.pipelines.forget(id);
             }
             self.pipelines.floor = None;
             self.engine.close_group(now, group);
@@ -942,12 +949,15 @@ impl Core {
             Role::Sync => {
                 let waker = state.settled.take();
                 self.wakers.extend(waker);
-                let Some(segment) = state.segment(member.segment) else { return error };
-                let error = match (error, &segment.failed) {
-                    (Some(error), Some(failed)) if error.code() == ABORTED => Some(failed.clone()),
+                let segment = state.segment(member.segment);
+                let failed = segment.as_ref().and_then(|segment| segment.failed.clone());
+                let error = match (error, failed) {
+                    (Some(error), Some(failed)) if error.code() == ABORTED => Some(failed),
                     (error, _) => error,
                 };
-                segment.result = Some(error.clone().map_or(Ok(()), Err));
+                if let Some(segment) = segment {
+                    segment.result = Some(error.clone().map_or(Ok(()), Err));
+                }
                 if let Some(error) = &error {
                     state.failure.get_or_insert_with(|| error.clone());
                 }

@@ -81,13 +81,17 @@ impl<'a> Savepoint<'a> {
     /// was sent. It leaves when this is called. Dropping the savepoint does the same without waiting.
     ///
     /// # Errors
-    /// The transaction has failed outside of it, or the connection is lost.
+    /// The transaction has failed outside of it, or the connection is lost, also where nothing was sent
+    /// since.
     pub fn rollback(mut self) -> impl Future<Output = Result<(), Error>> + use<'a> {
         let reply = self.is_open().then(|| self.undo());
         // Where it was refused, dropping it sees to that the transaction can't go on with it.
         self.ended = !reply.as_ref().is_some_and(Reply::is_refused);
         async move {
-            let Some(reply) = reply else { return Ok(()) };
+            let Some(reply) = reply else {
+                // Where BEGIN was refused there is nothing to undo; with the connection all of it went.
+                return self.connection.lock().refusal().map_or(Ok(()), Err);
+            };
             let result = reply.await;
             match (result, self.lead.refusal()) {
                 // BEGIN was refused meanwhile, so there is nothing to undo.
@@ -151,8 +155,8 @@ impl Drop for Savepoint<'_> {
 ///
 /// # Errors
 /// A statement behind the savepoint had failed (`Rejected`, with the code `rolled_back`): it was
-/// rolled back to, and the transaction goes on without what was done since. Or the connection is
-/// lost.
+/// rolled back to, and the transaction goes on without what was done since. Or BEGIN was refused, or the
+/// connection is lost, also where nothing was sent since.
 ///
 /// Where it is dropped after it was polled, RELEASE was sent.
 #[derive(Debug)]
@@ -167,9 +171,9 @@ impl Future for Release<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
         if this.reply.is_none() {
-            // Nothing was sent, or an end of the transaction made it needless.
+            // Nothing was sent, or what came next has taken it along.
             if !this.savepoint.lead.take_release() {
-                return Poll::Ready(Ok(()));
+                return Poll::Ready(this.savepoint.is_in_vain().map_or(Ok(()), Err));
             }
             let release = this.savepoint.lead.release_command();
             this.reply = Some(this.savepoint.outer.command(&release, Part::Undo));
@@ -181,6 +185,13 @@ impl Future for Release<'_> {
 }
 
 impl Savepoint<'_> {
+    /// Why nothing of its transaction can be done any more. What was asked for may have been refused for
+    /// it, so that there is nothing to release.
+    fn is_in_vain(&self) -> Option<Error> {
+        let begin = self.lead.refusal().map(|why| why.with_outcome(Outcome::NotSent));
+        begin.or_else(|| self.connection.lock().refusal())
+    }
+
     /// RELEASE failed. Where that is since a statement had failed, what is around goes on.
     fn unreleased(&self, error: Error) -> Error {
         if error.outcome() != Outcome::Rejected || !self.is_open() {

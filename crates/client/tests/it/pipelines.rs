@@ -739,3 +739,74 @@ fn unread_replies_are_an_error_also_while_others_wait_for_their_turn() {
         assert_eq!(neighbour.unwrap().await.unwrap().get::<i32>(0), 5);
     });
 }
+
+/// Sends a pipeline whose replies nobody takes, and leaves it unanswered behind a gate.
+async fn forgotten(client: &Client, statement: &str) {
+    let mut pipeline = client.pipeline();
+    drop(pipeline.query(statement, &[]));
+    drop(pipeline.sync());
+    drop(pipeline.query(statement, &[]));
+    drop(pipeline.finish());
+    until_quiet(client).await;
+}
+
+/// What an earlier pipeline comes to, of which nobody waits for anything any more, is no business of the
+/// next one: an early reply stays provisional, whatever is answered in front of it.
+#[test]
+fn an_early_reply_is_provisional_also_behind_a_forgotten_pipeline() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, deferred_table().await);
+        let client = client_with("connections_max=1").await;
+        let ahead = client.query(&gate.statement(), &[]);
+        forgotten(&client, "select 1").await;
+        let mut pipeline = client.pipeline();
+        let mut row =
+            pipeline.query_one(&format!("insert into {t} values (1, 99) returning id"), &[]);
+        assert!(!poll_once(&mut row).await);
+        gate.open().await;
+        ahead.await.unwrap();
+        assert!(row.await.unwrap().is_provisional());
+        rejected(pipeline.finish().await, "23503");
+        assert!(ids(&t).await.is_empty());
+    });
+}
+
+#[test]
+fn a_pipeline_finishes_with_its_own_end_and_not_with_that_of_a_forgotten_one() {
+    run(async {
+        let (first, second) = (Gate::closed().await, Gate::closed().await);
+        let client = client_with("connections_max=1").await;
+        let ahead = client.query(&first.statement(), &[]);
+        forgotten(&client, "select 1").await;
+        let mut pipeline = client.pipeline();
+        drop(pipeline.query(&second.statement(), &[]));
+        let sync = pipeline.sync();
+        let mut finish = Box::pin(pipeline.finish());
+        assert!(!poll_once(&mut finish).await);
+        first.open().await;
+        ahead.await.unwrap();
+        let pid = second.waiting_pid().await;
+        assert!(!poll_once(&mut finish).await, "its sync point is not answered");
+        terminate(pid).await;
+        assert_eq!(error(finish.await).outcome(), Outcome::Unknown);
+        assert_eq!(error(sync.await).outcome(), Outcome::Unknown);
+    });
+}
+
+#[test]
+fn a_pipeline_does_not_fail_with_the_failure_of_a_forgotten_one() {
+    run(async {
+        let (gate, t) = (Gate::closed().await, table("id int").await);
+        let client = client_with("connections_max=1").await;
+        let ahead = client.query(&gate.statement(), &[]);
+        forgotten(&client, "select 1/0").await;
+        let mut pipeline = client.pipeline();
+        let reply = pipeline.execute(&format!("insert into {t} values (1)"), &[]);
+        let finish = pipeline.finish();
+        gate.open().await;
+        ahead.await.unwrap();
+        finish.await.unwrap();
+        assert_eq!(reply.await.unwrap(), 1);
+        assert_eq!(ids(&t).await, [1].into());
+    });
+}

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use onetrip::{Outcome, TransactionStatus};
+use onetrip::{Isolation, Outcome, TransactionOptions, TransactionStatus};
 
 use crate::support::*;
 
@@ -332,6 +332,46 @@ fn a_savepoint_whose_connection_is_lost_says_so() {
         drop(inner);
         drop(tx);
         assert!(session.is_closed());
+    });
+}
+
+/// Nothing of it was sent, so there is nothing to release; but what it was asked to do did not happen.
+#[test]
+fn a_savepoint_whose_first_statement_found_no_connection_is_not_released_nor_rolled_back() {
+    run(async {
+        for (nested, releases) in [(false, true), (true, true), (false, false), (true, false)] {
+            let mut session = session().await;
+            let mut tx = session.begin().await.unwrap();
+            let pid: i32 = tx.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+            let mut outer = tx.savepoint();
+            terminate(pid).await;
+            assert!(error(outer.execute("select 1", &[]).await).is_connection_lost());
+            let inner = if nested { outer.savepoint() } else { outer };
+            let refused = inner.execute("select 1", &[]).await;
+            failed(refused, Outcome::NotSent, "connection_lost");
+            let ended = match releases {
+                true => inner.release().await,
+                false => inner.rollback().await,
+            };
+            failed(ended, Outcome::NotSent, "connection_lost");
+        }
+    });
+}
+
+/// The options come too late in a transaction that was begun as text, so BEGIN is refused.
+#[test]
+fn a_savepoint_of_a_transaction_that_was_refused_is_not_released() {
+    run(async {
+        let mut session = session().await;
+        session.script("begin; select 1").await.unwrap();
+        let options = TransactionOptions::new().isolation(Isolation::Serializable);
+        let mut tx = session.begin_with(options).await.unwrap();
+        rejected(tx.query("select 1", &[]).await, "25001");
+        let inner = tx.savepoint();
+        assert_eq!(error(inner.query("select 1", &[]).await).outcome(), Outcome::NotSent);
+        let refused = error(inner.release().await);
+        assert_eq!((refused.outcome(), refused.sqlstate()), (Outcome::NotSent, Some("25001")));
+        tx.savepoint().rollback().await.unwrap();
     });
 }
 

@@ -128,13 +128,16 @@ impl Home {
             return Ok(Sent::here(connection, token));
         }
         let kept = Bytes::copy_from_slice(bytes);
-        self.submit(bytes.len(), move |core, now, id| add(core, now, id, &statement, &kept, limits))
+        self.submit(Some(bytes.len()), move |core, now, id| {
+            add(core, now, id, &statement, &kept, limits)
+        })
     }
 
-    /// Does something that has a reply: now, or when there is a connection.
+    /// Does something that has a reply: now, or when there is a connection. Where it waits a statement
+    /// takes room for so many bytes; a sync point takes none, since it can't be left out.
     pub(crate) fn submit(
         &mut self,
-        bytes: usize,
+        bytes: Option<usize>,
         run: impl FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Send + 'static,
     ) -> Result<Sent, Error> {
         self.settle();
@@ -247,17 +250,18 @@ impl Line {
 
     fn add(
         &self,
-        more: usize,
+        more: Option<usize>,
         run: impl FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Send + 'static,
     ) -> Result<Sent, Error> {
         let options = &self.pool.context.options;
         let mut state = self.lock();
         let (connection, id) = match &mut *state {
             State::Waiting { steps, bytes } => {
-                if steps.len() >= options.queue_max || *bytes >= options.queue_bytes_max {
+                let full = steps.len() >= options.queue_max || *bytes >= options.queue_bytes_max;
+                if more.is_some() && full {
                     return Err(crate::pipelines::overrun());
                 }
-                *bytes += more;
+                *bytes += more.unwrap_or(0);
                 let reply = Placement::new(&self.pool);
                 steps.push(Step { run: Box::new(run), reply: Some(reply.clone()) });
                 return Ok(Sent::later(reply));

@@ -124,7 +124,7 @@ impl Pipeline {
         self.since_sync = 0;
         self.alone = false;
         let sync = |core: &mut Core, now, id| core.pipeline_sync(now, id).ok_or_else(over);
-        self.home.submit(0, sync).map_or_else(Reply::refused, Reply::of)
+        self.home.submit(None, sync).map_or_else(Reply::refused, Reply::of)
     }
 
     /// Asks for the replies so far without a sync point: what was added leaves now, and the server
@@ -186,7 +186,7 @@ impl Pipeline {
             if is_last {
                 let finish =
                     |core: &mut Core, now, id| core.pipeline_finish(now, id).ok_or_else(over);
-                last = Some(self.home.submit(0, finish).map_or_else(Reply::refused, Reply::of));
+                last = Some(self.home.submit(None, finish).map_or_else(Reply::refused, Reply::of));
             } else {
                 self.home.run(|core, now, id| {
                     core.pipeline_finish(now, id);
@@ -265,7 +265,7 @@ impl Pipeline {
                         Some(first_use) => core.pipeline_push_asking(now, id, first_use, limits),
                         None => Err(over()),
                     };
-                    Reply::of(self.home.submit(out.len(), ask)?)
+                    Reply::of(self.home.submit(Some(out.len()), ask)?)
                 }
                 Err(Unready::Error(error)) => return Err(error),
             };

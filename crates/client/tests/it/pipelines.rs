@@ -543,6 +543,38 @@ fn a_pipeline_as_long_as_the_queue_is_taken() {
     });
 }
 
+/// While it waits for a connection, too: what is as long as the queue has its sync points taken as well, or
+/// its end would be missing.
+#[test]
+fn a_pipeline_in_line_that_is_as_long_as_the_queue_is_taken_and_no_longer_one() {
+    run(async {
+        let (client, t) =
+            (client_with("connections_max=1&queue_max=3").await, table("id int").await);
+        let insert = format!("insert into {t} values ($1)");
+        let session = client.session().await.unwrap();
+        let mut pipeline = client.pipeline();
+        let mut replies = vec![pipeline.execute(&insert, &[&1])];
+        let sync = pipeline.sync();
+        replies.push(pipeline.execute(&insert, &[&2]));
+        let finish = pipeline.finish();
+        let mut longer = client.pipeline();
+        let refused: Vec<_> = (3..7).map(|id| longer.execute(&insert, &[&id])).collect();
+        let longer = longer.finish();
+        drop(session);
+        finish.await.unwrap();
+        sync.await.unwrap();
+        for reply in replies {
+            assert_eq!(reply.await.unwrap(), 1);
+        }
+        failed(longer.await, Outcome::NotSent, "pipeline_too_long");
+        for reply in refused {
+            assert_eq!(error(reply.await).outcome(), Outcome::NotSent);
+        }
+        assert_eq!(ids(&t).await, [1, 2].into());
+        assert_usable(&client).await;
+    });
+}
+
 #[test]
 fn a_pipeline_passes_a_window_of_one() {
     run(async {

@@ -282,6 +282,10 @@ impl Line {
         let State::Waiting { steps, .. } = waiting else { return };
         for Step { run, reply } in steps {
             let token = run(core, now, id);
+            if let Err(why) = &token {
+                // Nothing of it was handed over yet, and without one of its statements nothing is.
+                core.pipeline_give_up(now, id, why);
+            }
             match reply {
                 Some(reply) if reply.is_given_up() => {
                     token.into_iter().for_each(|token| core.drop_reply(now, token));

@@ -123,7 +123,10 @@ impl Pipeline {
         }
         self.since_sync = 0;
         self.alone = false;
-        let sync = |core: &mut Core, now, id| core.pipeline_sync(now, id).ok_or_else(over);
+        let sync = |core: &mut Core, now, id| {
+            let token = core.pipeline_sync(now, id);
+            token.ok_or_else(|| core.pipeline_failure(id).unwrap_or_else(over))
+        };
         self.home.submit(None, sync).map_or_else(Reply::refused, Reply::of)
     }
 
@@ -184,8 +187,10 @@ impl Pipeline {
             self.finished = true;
             let is_last = self.since_sync > 0;
             if is_last {
-                let finish =
-                    |core: &mut Core, now, id| core.pipeline_finish(now, id).ok_or_else(over);
+                let finish = |core: &mut Core, now, id| {
+                    let token = core.pipeline_finish(now, id);
+                    token.ok_or_else(|| core.pipeline_failure(id).unwrap_or_else(over))
+                };
                 last = Some(self.home.submit(None, finish).map_or_else(Reply::refused, Reply::of));
             } else {
                 self.home.run(|core, now, id| {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::SystemTime;
 
 use crate::pooled::shared;
 use onetrip::{Client, Outcome, PipelineStatus};
@@ -571,6 +572,28 @@ fn a_pipeline_in_line_that_is_as_long_as_the_queue_is_taken_and_no_longer_one() 
             assert_eq!(error(reply.await).outcome(), Outcome::NotSent);
         }
         assert_eq!(ids(&t).await, [1, 2].into());
+        assert_usable(&client).await;
+    });
+}
+
+/// Each guess takes the place of two: that is seen when there is a connection, and then nothing may run.
+#[test]
+fn a_pipeline_in_line_that_turns_out_to_be_too_long_does_not_run_in_part() {
+    run(async {
+        let client = client_with("connections_max=1&queue_max=4").await;
+        let t = table("id int, at timestamptz").await;
+        let session = client.session().await.unwrap();
+        let mut pipeline = client.pipeline();
+        let guess = |id: i32| format!("insert into {t} values ({id}, $1)");
+        let replies: Vec<_> =
+            (0..4).map(|id| pipeline.execute(&guess(id), &[&SystemTime::UNIX_EPOCH])).collect();
+        let finish = pipeline.finish();
+        drop(session);
+        failed(finish.await, Outcome::NotSent, "pipeline_too_long");
+        for reply in replies {
+            assert_eq!(error(reply.await).outcome(), Outcome::NotSent);
+        }
+        assert!(ids(&t).await.is_empty());
         assert_usable(&client).await;
     });
 }

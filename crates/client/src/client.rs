@@ -1,7 +1,9 @@
 //! A client: a pool of connections that all clones share.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use onetrip_engine::Time;
 
 use crate::Error;
 use crate::config::Config;
@@ -84,7 +86,7 @@ impl Client {
     ///
     /// Dropping the future leaves the line.
     pub async fn session(&self) -> Result<Session, Error> {
-        Ok(Session::new(self.pool().checkout().await?))
+        Ok(Session::new(self.pool().checkout(Time::NEVER).await?))
     }
 
     /// Begins a transaction on a connection of its own, which goes back to the pool with it. No trip
@@ -197,6 +199,7 @@ impl Client {
         const NUMBERS: &str = "select pg_catalog.to_regtype(name)::pg_catalog.oid \
              from pg_catalog.unnest($1::pg_catalog.text[]) with ordinality as t (name, number) \
              order by number";
+        let begun = Instant::now();
         let rows = self.query(&unprepared(NUMBERS), &[&names]).await?;
         let oids: Vec<Option<u32>> =
             rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?;
@@ -206,7 +209,13 @@ impl Client {
         }
         let oids: Vec<u32> = oids.into_iter().flatten().collect();
         let sql = unprepared(TypeCache::introspection_sql());
-        let learned = self.types().learn(&self.query(&sql, &[&oids]).await?)?;
+        // One deadline is that of both questions.
+        let left = self.executor.timeout().map(|timeout| timeout.saturating_sub(begun.elapsed()));
+        let rows = match left {
+            Some(left) => self.timeout(left).query(&sql, &[&oids]).await?,
+            None => self.query(&sql, &[&oids]).await?,
+        };
+        let learned = self.types().learn(&rows)?;
         let find = |oid: &u32| learned.iter().find(|type_| type_.oid() == *oid).cloned();
         Ok(oids.iter().filter_map(|oid| find(oid).or_else(|| self.types().get(*oid))).collect())
     }

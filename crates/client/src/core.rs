@@ -597,7 +597,8 @@ impl Core {
     /// When the driver has to look at the clock.
     pub(crate) fn next_deadline(&self) -> Time {
         let engine = self.engine.poll_deadline().unwrap_or(Time::NEVER);
-        engine.min(self.pipelines.next_deadline()).min(self.in_line.next_deadline())
+        let others = self.pipelines.next_deadline().min(self.in_line.next_deadline());
+        engine.min(others).min(self.look_up_deadline())
     }
 
     fn take(&mut self, now: Time, output: Output<Event>) {

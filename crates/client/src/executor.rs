@@ -123,6 +123,11 @@ impl Sent {
     pub(crate) fn here(connection: &Arc<Connection>, token: Token) -> Sent {
         Sent { at: At::Here(connection.clone(), token), lead: None, deadline: Time::NEVER }
     }
+
+    /// The same with a deadline.
+    pub(crate) fn until(self, deadline: Time) -> Sent {
+        Sent { deadline, ..self }
+    }
 }
 
 enum Message<'a> {
@@ -177,6 +182,11 @@ impl Executor {
             None => self.context.deadline(now),
             Some(timeout) => self.context.now().after(timeout),
         }
+    }
+
+    /// The same, for one who has not read the clock.
+    pub(crate) fn deadline_now(&self) -> Time {
+        self.timeout().map_or(Time::NEVER, |timeout| self.context.now().after(timeout))
     }
 
     /// Statements that a pipeline may keep, and bytes of them.

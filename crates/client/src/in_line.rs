@@ -2,7 +2,7 @@
 //! so the place and the reply have a token each: at its deadline the caller is told, and the request is
 //! sent all the same.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Request, Time, Token};
@@ -15,15 +15,14 @@ use crate::{Error, Kind};
 /// Their deadlines.
 #[derive(Debug, Default)]
 pub(crate) struct InLine {
-    /// Each with the token of its place. All have the same timeout, so they are late in the order in
-    /// which they came. One may have left the line meanwhile.
-    deadlines: VecDeque<(Time, Token)>,
+    /// Each with the token of its place, the first first. One may have left the line meanwhile.
+    deadlines: BTreeSet<(Time, u64)>,
 }
 
 impl InLine {
     /// When the first of them may be late.
     pub(crate) fn next_deadline(&self) -> Time {
-        self.deadlines.front().map_or(Time::NEVER, |(deadline, _)| *deadline)
+        self.deadlines.first().map_or(Time::NEVER, |(deadline, _)| *deadline)
     }
 }
 
@@ -42,18 +41,18 @@ impl Core {
         }
         self.replies.park(place, Parked { requests, bytes, has_place: true });
         if deadline != Time::NEVER {
-            self.in_line.deadlines.push_back((deadline, place));
+            self.in_line.deadlines.insert((deadline, place.0));
         }
         true
     }
 
     /// Tells the callers whose deadline has passed.
     pub(crate) fn expire_in_line(&mut self, now: Time) {
-        while let Some((deadline, place)) = self.in_line.deadlines.front().copied()
+        while let Some((deadline, place)) = self.in_line.deadlines.first().copied()
             && deadline <= now
         {
-            self.in_line.deadlines.pop_front();
-            let Some(request) = self.replies.parked_last(place) else { continue };
+            self.in_line.deadlines.pop_first();
+            let Some(request) = self.replies.parked_last(Token(place)) else { continue };
             request.deadline = Time::NEVER;
             let token = std::mem::replace(&mut request.token, Token::DISCARD);
             let waker = self.replies.fail(token, late());

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use futures_core::Stream;
 use tokio::sync::{mpsc, oneshot};
@@ -54,6 +55,8 @@ use task::{Command, Task};
 pub struct Listener {
     buffer: Arc<Buffer<Result<Event, Error>>>,
     commands: mpsc::Sender<Command>,
+    /// How long a change of what it listens to may take.
+    timeout: Option<Duration>,
     /// Its drop ends the task.
     _alive: oneshot::Sender<Infallible>,
 }
@@ -66,16 +69,19 @@ impl Listener {
         let (alive, gone) = oneshot::channel();
         let task = Task::open(pool, buffer.clone(), receiver, gone).await?;
         tokio::spawn(task.run());
-        Ok(Listener { buffer, commands, _alive: alive })
+        let timeout = pool.context.options.request_timeout;
+        Ok(Listener { buffer, commands, timeout, _alive: alive })
     }
 
     /// Listens to a channel as well. Resolves when the server has answered, one trip later;
     /// notifications that are committed from then on are received. Case counts: the name is taken letter
-    /// by letter, as in `LISTEN "Name"`. Waits while there is no connection.
+    /// by letter, as in `LISTEN "Name"`. Waits while there is no connection, as long as the client's
+    /// `request_timeout` lets it.
     ///
     /// # Errors
     /// The name is empty, longer than 63 bytes or has a NUL in it (`channel_name`, nothing was sent),
-    /// or the server refuses: a standby takes no LISTEN. The channel is not listened to then.
+    /// or the server refuses: a standby takes no LISTEN. The channel is not listened to then. The code
+    /// `timeout`, `Unknown`, says that nothing was answered in time: it may come to listen all the same.
     ///
     /// Dropping the future takes nothing back.
     pub async fn listen(&self, channel: &str) -> Result<(), Error> {
@@ -98,8 +104,12 @@ impl Listener {
         command: impl FnOnce(oneshot::Sender<Result<(), Error>>) -> Command,
     ) -> Result<(), Error> {
         let (answer, answered) = oneshot::channel();
-        self.commands.send(command(answer)).await.map_err(|_| runtime_gone())?;
-        answered.await.unwrap_or_else(|_| Err(runtime_gone()))
+        let answered = async {
+            self.commands.send(command(answer)).await.map_err(|_| runtime_gone())?;
+            answered.await.unwrap_or_else(|_| Err(runtime_gone()))
+        };
+        let Some(timeout) = self.timeout else { return answered.await };
+        tokio::time::timeout(timeout, answered).await.unwrap_or_else(|_| Err(late()))
     }
 
     /// The next event, in the order in which the server sent them. Cancel safe: an event is either
@@ -133,6 +143,12 @@ impl Stream for Listener {
 
 /// Calls of `listen` that wait for the task to look at them; further ones wait for room.
 const COMMANDS_MAX: usize = 16;
+
+fn late() -> Error {
+    let message =
+        "the deadline passed before the server answered; it may come to that all the same";
+    Error::new(Kind::Timeout, Outcome::Unknown, "timeout", message)
+}
 
 fn runtime_gone() -> Error {
     Error::new(

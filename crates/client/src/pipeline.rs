@@ -261,7 +261,7 @@ impl Pipeline {
                     self.check_neighbours(traits)?;
                     let statement = Statement { expect, bound };
                     let sent = self.home.push(statement, out, limits)?;
-                    Reply::of(sent).reading(text, traits.commit())
+                    Reply::of(sent.until(executor.deadline_now())).reading(text, traits.commit())
                 }
                 Err(Unready::Ask(first_use)) => {
                     self.check_neighbours(Traits::default())?;
@@ -270,7 +270,8 @@ impl Pipeline {
                         Some(first_use) => core.pipeline_push_asking(now, id, first_use, limits),
                         None => Err(over()),
                     };
-                    Reply::of(self.home.submit(Some(out.len()), ask)?)
+                    let sent = self.home.submit(Some(out.len()), ask)?;
+                    Reply::of(sent.until(executor.deadline_now()))
                 }
                 Err(Unready::Error(error)) => return Err(error),
             };

@@ -22,7 +22,7 @@ mod waiting;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Output};
 use onetrip_engine::{Outcome, Time, Token};
@@ -434,6 +434,11 @@ impl Pool {
     /// Whether no new calls come.
     pub(crate) fn is_closed(&self) -> bool {
         self.hints().is_closed()
+    }
+
+    /// How long a call without a deadline waits for a connection.
+    pub(crate) fn wait_timeout(&self) -> Duration {
+        self.limits.wait_timeout
     }
 
     pub(crate) fn config(&self) -> Arc<Config> {

@@ -28,7 +28,8 @@ use crate::{Client, Error, Kind, Outcome, Row, Rows, ToStatement};
 /// Two things follow.
 ///
 /// **It is sent again if its connection is lost**, on another one, up to three times, each after a
-/// longer pause since the loss (20 ms, 160 ms, 1.28 s, or down to half of that) and within its `request_timeout`. Only
+/// longer pause since the loss (20 ms, 160 ms, 1.28 s, or down to half of that) and within its `request_timeout`; without
+/// one, it waits for connections for `wait_timeout` in all. Only
 /// then: an error of the statement's own is reported as it comes, and so is the end of a connection that was
 /// given up for what somebody had sent on it. If it fails in the end and was sent
 /// before, its outcome is `Unknown` whatever the last error was, since an earlier attempt may have run.
@@ -152,11 +153,15 @@ pub(crate) struct Repeating {
     deadline: Time,
     repeats: u32,
     may_have_run: bool,
+    /// How long it may still wait for a connection, where it has no deadline.
+    waits_max: Duration,
 }
 
 impl Repeating {
     pub(crate) fn new(repeat: Repeat, deadline: Time) -> Repeating {
-        Repeating { repeat: Arc::new(repeat), deadline, repeats: 0, may_have_run: false }
+        let waits_max = repeat.pool().map_or(Duration::ZERO, |pool| pool.wait_timeout());
+        let repeat = Arc::new(repeat);
+        Repeating { repeat, deadline, repeats: 0, may_have_run: false, waits_max }
     }
 
     /// It is asked about from now on, since the server refused the format of a column.
@@ -165,6 +170,11 @@ impl Repeating {
         first_use.lacks_binary_form = true;
         let executor = self.repeat.executor.clone();
         self.repeat = Arc::new(Repeat::new(executor, Again::Asking(first_use)));
+    }
+
+    /// It has waited for a connection.
+    pub(crate) fn waited(&mut self, waited: Duration) {
+        self.waits_max = self.waits_max.saturating_sub(waited);
     }
 
     /// It has ended with this error, `on` this connection if it had come so far. Where it will be sent
@@ -180,7 +190,8 @@ impl Repeating {
         // It may be long ago by now, for one whose turn to be awaited came late.
         let since = on.map_or(Duration::ZERO, |on| pool.now().since(on.lock().ended_at));
         let pause = pause.saturating_sub(since);
-        if pool.now().after(pause) >= self.deadline {
+        let waits = self.deadline != Time::NEVER || !self.waits_max.is_zero();
+        if !waits || pool.now().after(pause) >= self.deadline {
             return None;
         }
         self.repeats += 1;
@@ -214,13 +225,14 @@ struct Resubmission {
     /// `None` once it was submitted.
     repeat: Option<Arc<Repeat>>,
     deadline: Time,
+    waits_max: Duration,
 }
 
 impl Resubmission {
     fn begin(pool: &Arc<Pool>, of: &Repeating, pause: Duration) -> Arc<Placement> {
         let placement = Placement::new(pool);
-        let (repeat, deadline) = (Some(of.repeat.clone()), of.deadline);
-        let waiting = Resubmission { placement: placement.clone(), repeat, deadline };
+        let (repeat, deadline, waits_max) = (Some(of.repeat.clone()), of.deadline, of.waits_max);
+        let waiting = Resubmission { placement: placement.clone(), repeat, deadline, waits_max };
         pool.spawn(async move {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
@@ -239,7 +251,11 @@ impl Resubmission {
             let work = Work::new(move |_, core, now| {
                 repeat.executor.submit_again(core, now, &repeat.again, deadline)
             });
-            pool.run_for(&self.placement, work, deadline);
+            let in_line_until = match deadline {
+                Time::NEVER => pool.now().after(self.waits_max),
+                deadline => deadline,
+            };
+            pool.run_for(&self.placement, work, in_line_until);
         }
     }
 }

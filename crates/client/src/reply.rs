@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use onetrip_engine::{Outcome, Time, Token};
 use onetrip_postgres::message::tag::backend;
@@ -94,6 +94,8 @@ struct Learning {
     blocks: Blocks,
     provisional: bool,
     missing: Vec<u32>,
+    /// That of the statement: without an answer until then its types stay known by number.
+    deadline: Time,
     tries: u8,
     /// Whose the connection has to be: somebody else's transaction is not asked.
     hands: u32,
@@ -105,10 +107,10 @@ impl Learning {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             self.missing = self.connection.context.types.missing(&self.missing);
-            if self.missing.is_empty() {
+            let deadline = self.deadline;
+            if self.missing.is_empty() || self.connection.now() >= deadline {
                 return Poll::Ready(());
             }
-            let deadline = self.connection.context.deadline(self.connection.now());
             let (missing, tries, hands) = (&self.missing, &mut self.tries, self.hands);
             let asked = self.connection.with(|core, now| {
                 if core.replies.hands() != hands {
@@ -208,6 +210,26 @@ impl<T> Reply<T> {
         placed
     }
 
+    /// The same for a stage that is put back while it waits. `None` where the statement waits anew.
+    fn poll_later(
+        &mut self,
+        placement: Arc<Placement>,
+        cx: &Context<'_>,
+    ) -> Poll<Result<Option<(Arc<Connection>, Token)>, Error>> {
+        let Poll::Ready(placed) = self.poll_place(&placement, cx) else {
+            self.stage = Stage::At(At::Later(placement));
+            return Poll::Pending;
+        };
+        if let Some(repeating) = &mut self.repeating {
+            repeating.waited(placement.waited());
+        }
+        Poll::Ready(match placed {
+            Ok(placed) => Ok(Some(placed)),
+            Err(error) if self.repeats(&error, None) => Ok(None),
+            Err(error) => Err(self.failed(error)),
+        })
+    }
+
     /// Ends this span with it.
     pub(crate) fn traced(mut self, span: Span) -> Reply<T> {
         self.span = span;
@@ -300,14 +322,10 @@ impl<T: FromReply> Reply<T> {
                         T::read(columns, blocks, provisional),
                     ));
                 }
-                Stage::At(At::Later(placement)) => match this.poll_place(&placement, cx) {
-                    Poll::Ready(Ok(placed)) => placed,
-                    Poll::Ready(Err(error)) if this.repeats(&error, None) => continue,
-                    Poll::Ready(Err(error)) => return Poll::Ready(Err(this.failed(error))),
-                    Poll::Pending => {
-                        this.stage = Stage::At(At::Later(placement));
-                        return Poll::Pending;
-                    }
+                Stage::At(At::Later(placement)) => match ready!(this.poll_later(placement, cx)) {
+                    Ok(Some(placed)) => placed,
+                    Ok(None) => continue,
+                    Err(error) => return Poll::Ready(Err(error)),
                 },
             };
             let Poll::Ready(taken) = connection.poll_reply(token, this.lead.as_deref(), cx) else {
@@ -338,13 +356,14 @@ impl<T: FromReply> Reply<T> {
             if missing.is_empty() {
                 return Poll::Ready(counted(&connection, T::read(columns, blocks, provisional)));
             }
-            let (tries, elsewhere) = (0, false);
+            let (deadline, tries, elsewhere) = (this.deadline, 0, false);
             this.stage = Stage::Learning(Box::new(Learning {
                 connection,
                 columns,
                 blocks,
                 provisional,
                 missing,
+                deadline,
                 tries,
                 hands,
                 elsewhere,

@@ -42,6 +42,7 @@ impl Driven for Connection {
             core.engine.handle_time(now);
             core.expire_pipelines(now);
             core.expire_in_line(now);
+            core.expire_look_ups(now);
         }
         core.settle(now);
         let stopped = !core.engine.wants_bytes();

@@ -144,7 +144,7 @@ impl Lane<'_> {
     /// Goes on where no session can come in between.
     async fn open_own(&mut self) -> Result<(), Error> {
         let Target::Any(pool) = &self.executor.target else { return Ok(()) };
-        let connection = pool.checkout().await?;
+        let connection = pool.checkout(self.executor.deadline_now()).await?;
         let own = Session::new(connection.clone());
         self.open_on(connection, Some(own)).unwrap_or(Ok(()))
     }
@@ -195,10 +195,10 @@ impl Lane<'_> {
         if let Some(entry) = core.replies.entry(token) {
             entry.statement = Some(used);
         }
-        let context = &self.executor.context;
-        let deadline = context.deadline(now);
+        let deadline = self.executor.deadline(now);
         let request = Request { deadline, ..Request::isolated(token, expect) };
-        let submitted = core.submit_one(now, request, bytes, context.options.refuse_when_full);
+        let refuse = self.executor.context.options.refuse_when_full;
+        let submitted = core.submit_one(now, request, bytes, refuse);
         submitted.inspect_err(|_| core.replies.remove(token))?;
         Ok(token)
     }
@@ -335,7 +335,7 @@ async fn connection(executor: &Executor) -> Result<Arc<Connection>, Error> {
         return Ok(connection);
     }
     let work = Work::new(|_, _, _| Ok(Token::DISCARD));
-    let placement = pool.run_later(work, executor.context.deadline(pool.now()));
+    let placement = pool.run_later(work, executor.deadline_now());
     let waits = Waits(placement);
     let (connection, _) = std::future::poll_fn(|cx| waits.0.poll(cx)).await?;
     Ok(connection)

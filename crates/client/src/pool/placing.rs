@@ -1,7 +1,8 @@
 //! Placing statements on shared connections.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use onetrip_engine::pool::{Ticket, choose};
 use onetrip_engine::{Time, Token};
@@ -44,7 +45,9 @@ impl std::fmt::Debug for Work {
 #[derive(Debug)]
 pub(crate) struct Placement {
     pool: Arc<Pool>,
-    since: Time,
+    /// When it came into the line, and how long it was there.
+    since: OnceLock<Time>,
+    waited: OnceLock<Duration>,
     state: Mutex<PlacementState>,
 }
 
@@ -130,6 +133,7 @@ impl Pool {
     ) {
         self.with(|state, now| {
             self.sweep(state, Time::NEVER);
+            let _ = placement.since.set(now);
             let token = state.callers.add_statement(work, placement.clone());
             let deadline = (deadline != Time::NEVER).then_some(deadline);
             let ticket = state.policy.wait_shared(now, token, deadline);
@@ -157,7 +161,13 @@ impl Placement {
     /// One that somebody else settles.
     pub(crate) fn new(pool: &Arc<Pool>) -> Arc<Placement> {
         let state = PlacementState::Waiting { caller: None, waker: None };
-        Arc::new(Placement { pool: pool.clone(), since: pool.now(), state: Mutex::new(state) })
+        let (since, waited) = (OnceLock::new(), OnceLock::new());
+        Arc::new(Placement { pool: pool.clone(), since, waited, state: Mutex::new(state) })
+    }
+
+    /// How long it was in line, of one that is settled.
+    pub(crate) fn waited(&self) -> Duration {
+        self.waited.get().copied().unwrap_or_default()
     }
 
     fn lock(&self) -> MutexGuard<'_, PlacementState> {
@@ -198,8 +208,12 @@ impl Placement {
     fn end(&self, end: PlacementState) -> Option<Waker> {
         match std::mem::replace(&mut *self.lock(), end) {
             PlacementState::Waiting { caller, waker } => {
-                if caller.is_some() {
-                    self.pool.context.totals.waited(self.pool.now().since(self.since));
+                if caller.is_some()
+                    && let Some(since) = self.since.get()
+                {
+                    let waited = self.pool.now().since(*since);
+                    let _ = self.waited.set(waited);
+                    self.pool.context.totals.waited(waited);
                 }
                 waker
             }

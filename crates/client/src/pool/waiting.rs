@@ -92,8 +92,12 @@ impl Session {
 }
 
 impl Pool {
-    /// Checks a connection out. Cancel safe: dropped on the way, it leaves no hole in the line.
-    pub(crate) async fn checkout(self: &Arc<Self>) -> Result<Arc<Connection>, Error> {
+    /// Checks a connection out, until the deadline or, where there is none, within `wait_timeout`.
+    /// Cancel safe: dropped on the way, it leaves no hole in the line.
+    pub(crate) async fn checkout(
+        self: &Arc<Self>,
+        deadline: Time,
+    ) -> Result<Arc<Connection>, Error> {
         while let Some(connection) = self.exchange.take() {
             if !connection.lock().engine.is_closed() {
                 return Ok(connection);
@@ -101,7 +105,8 @@ impl Pool {
         }
         let (token, ticket) = self.with(|state, now| {
             let token = state.callers.add(Caller::Session(Session::Waiting(None)));
-            (token, state.policy.checkout(now, token, None))
+            let deadline = (deadline != Time::NEVER).then_some(deadline);
+            (token, state.policy.checkout(now, token, deadline))
         });
         let waiting = Checkout { pool: self.clone(), token, ticket };
         if self.exchange.is_missed() {

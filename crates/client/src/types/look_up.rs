@@ -28,7 +28,8 @@ use crate::rows::Rows;
 pub(crate) struct LookUp {
     token: Token,
     oids: Vec<u32>,
-    wakers: Vec<Waker>,
+    /// Who waits for the answer, and until when.
+    waiting: Vec<(Time, Waker)>,
     /// How to take it back while it is queued.
     ticket: Option<Ticket>,
 }
@@ -38,7 +39,8 @@ pub(crate) struct LookUp {
 const TRIES_MAX: u8 = 4;
 
 impl Core {
-    /// Resolves when nothing more is to be expected of these types: see what is known then.
+    /// Resolves when nothing more is to be expected of these types, or the deadline of whoever waits for
+    /// them has come: see what is known then.
     pub(crate) fn poll_types(
         &mut self,
         now: Time,
@@ -49,8 +51,10 @@ impl Core {
     ) -> Poll<()> {
         let mut asked = self.look_ups.iter_mut();
         if let Some(other) = asked.find(|it| it.oids.iter().any(|oid| missing.contains(oid))) {
-            if !other.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                other.wakers.push(cx.waker().clone());
+            // One task may wait for several replies, and is woken for the first that is late.
+            match other.waiting.iter_mut().find(|(_, waker)| waker.will_wake(cx.waker())) {
+                Some((first, _)) => *first = deadline.min(*first),
+                None => other.waiting.push((deadline, cx.waker().clone())),
             }
             return Poll::Pending;
         }
@@ -60,8 +64,8 @@ impl Core {
         *tries += 1;
         match self.ask_for_types(now, missing, deadline) {
             Some((token, ticket)) => {
-                let (oids, wakers) = (missing.to_vec(), vec![cx.waker().clone()]);
-                self.look_ups.push(LookUp { token, oids, wakers, ticket });
+                let (oids, waiting) = (missing.to_vec(), vec![(deadline, cx.waker().clone())]);
+                self.look_ups.push(LookUp { token, oids, waiting, ticket });
                 Poll::Pending
             }
             None => Poll::Ready(()),
@@ -140,7 +144,22 @@ impl Core {
             // What can't be read is not learned.
             let _ = self.types.learn_found(&rows);
         }
-        self.wakers.extend(look_up.wakers);
+        self.wakers.extend(look_up.waiting.into_iter().map(|(_, waker)| waker));
+    }
+
+    /// When the first of those who wait for types is late. The question itself may have a later
+    /// deadline, which is that of whoever put it.
+    pub(crate) fn look_up_deadline(&self) -> Time {
+        let waiting = self.look_ups.iter().flat_map(|look_up| &look_up.waiting);
+        waiting.map(|(deadline, _)| *deadline).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Wakes those who have waited for types long enough.
+    pub(crate) fn expire_look_ups(&mut self, now: Time) {
+        for look_up in &mut self.look_ups {
+            let late = look_up.waiting.extract_if(.., |(deadline, _)| *deadline <= now);
+            self.wakers.extend(late.map(|(_, waker)| waker));
+        }
     }
 }
 

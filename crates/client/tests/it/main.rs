@@ -16,6 +16,7 @@ mod conformance;
 mod connecting;
 mod copy;
 mod copy_rows;
+mod deadlines;
 mod doctor;
 mod faults;
 mod large_values;

@@ -1,0 +1,156 @@
+//! A deadline covers everything that is asked and waited for on the way of a call.
+
+use std::time::{Duration, Instant};
+
+use onetrip::Outcome;
+use onetrip_lab::proxy::{Direction, Fault, Link, Proxy, Scope};
+
+use crate::pooled::shared;
+use crate::support::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A result of a type that nobody knows yet.
+async fn unknown_type() -> String {
+    let name = shared().new_name();
+    session().await.script(&format!("create type {name} as enum ('a')")).await.unwrap();
+    format!("select 'a'::{name}")
+}
+
+fn stall(proxy: &Proxy, stalls: bool) {
+    let direction = Direction::Down;
+    let fault = if stalls { Fault::Stall { direction } } else { Fault::Resume { direction } };
+    proxy.fault(fault, Scope::All);
+}
+
+/// Whether it ends within one deadline, and not within several.
+async fn in_time<T>(future: impl Future<Output = T>) -> T {
+    let begun = Instant::now();
+    let result = future.await;
+    assert!(begun.elapsed() < SECOND * 3 / 2, "{:?}", begun.elapsed());
+    result
+}
+
+/// The result is there; that its types are not known by their names is no reason to lose it.
+#[test]
+fn the_types_of_a_result_are_looked_up_within_the_deadline_of_its_statement() {
+    run(async {
+        let proxy = proxy();
+        let all = client_through(&proxy, "request_timeout_ms=1000&cancel_on_timeout=0").await;
+        let each = client_through(&proxy, "cancel_on_timeout=0").await;
+        for way in 0..4 {
+            let sql = unknown_type().await;
+            let mut pipeline = each.timeout(SECOND).pipeline();
+            let reply = match way {
+                0 => all.query(&sql, &[]),
+                1 => all.repeatable().query(&sql, &[]),
+                2 => each.timeout(SECOND).query(&sql, &[]),
+                _ => pipeline.query(&sql, &[]),
+            };
+            pipeline.finish().await.unwrap();
+            until(async || all.pending().in_flight + each.pending().in_flight == 0).await;
+            stall(&proxy, true);
+            let rows = in_time(reply).await.unwrap();
+            assert_eq!((rows.len(), rows.is_provisional()), (1, false));
+            stall(&proxy, false);
+        }
+    });
+}
+
+#[test]
+fn who_shares_a_look_up_with_a_patient_caller_keeps_its_own_deadline() {
+    run(async {
+        let (proxy, sql) = (proxy(), unknown_type().await);
+        let client = client_through(&proxy, "cancel_on_timeout=0&connections_max=1").await;
+        let mut patient = client.query(&sql, &[]);
+        let hurried = client.timeout(SECOND).query(&sql, &[]);
+        until(async || client.pending().in_flight == 0).await;
+        stall(&proxy, true);
+        assert!(!poll_once(&mut patient).await);
+        assert_eq!(in_time(hurried).await.unwrap().len(), 1);
+        stall(&proxy, false);
+        let rows = patient.await.unwrap();
+        assert!(sql.ends_with(rows.columns()[0].type_().name()), "the answer was taken");
+    });
+}
+
+#[test]
+fn types_are_learned_by_name_within_one_deadline() {
+    run(async {
+        let name = shared().new_name();
+        session().await.script(&format!("create type {name} as enum ('a')")).await.unwrap();
+        let proxy = proxy();
+        let client = client_through(&proxy, "request_timeout_ms=1000&cancel_on_timeout=0").await;
+        let (up, down) = Link::pair(Duration::from_millis(400));
+        proxy.set_links(up, down).unwrap();
+        let error = error(in_time(client.learn_types(&[&name])).await);
+        assert_eq!((error.outcome(), error.code()), (Outcome::Unknown, "timeout"));
+    });
+}
+
+/// Each connection that it gets is slow to come, and is lost again.
+#[test]
+fn a_repeatable_read_waits_for_connections_for_one_wait_timeout_in_all() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "wait_timeout_ms=1000&sslmode=disable").await;
+        let (up, down) = Link::pair(SECOND / 6);
+        proxy.set_links(up, down).unwrap();
+        let ends = "select pg_terminate_backend(pg_backend_pid())";
+        let begun = Instant::now();
+        let lost = error(client.repeatable().query(ends, &[]).await);
+        assert_eq!(lost.outcome(), Outcome::Unknown, "{lost}");
+        assert!(begun.elapsed() < SECOND * 5 / 2, "{:?}", begun.elapsed());
+    });
+}
+
+/// Statements of a transaction that wait for room in the queue are late each in its own time.
+#[test]
+fn a_hurried_statement_is_late_in_line_behind_a_patient_one() {
+    run(async {
+        let gate = Gate::closed().await;
+        let client = client_with("in_flight_max=1&queue_max=1&cancel_on_timeout=0").await;
+        let mut session = client.session().await.unwrap();
+        let ahead = [session.query(&gate.statement(), &[]), session.query("select 1", &[])];
+        let tx = session.begin().await.unwrap();
+        let patient = tx.timeout(SECOND * 60).query("select 1", &[]);
+        let hurried = tx.timeout(SECOND).query("select 1", &[]);
+        failed(in_time(hurried).await, Outcome::Unknown, "timeout");
+        gate.open().await;
+        patient.await.unwrap();
+        for reply in ahead {
+            reply.await.unwrap();
+        }
+        tx.commit().await.unwrap();
+    });
+}
+
+#[test]
+fn the_rows_of_an_isolated_batch_have_the_deadline_that_it_was_given() {
+    run(async {
+        let (gate, client) = (Gate::closed().await, client_with("connections_max=1").await);
+        let sql = format!("select $1::int from {}", gate.table);
+        let report = in_time(client.timeout(SECOND).batch(&sql, [(1,)]).isolated()).await;
+        assert_eq!(report.stopped().map(onetrip::Error::code), Some("timeout"));
+        gate.open().await;
+        // Nor does it wait longer for a connection.
+        let _session = client.session().await.unwrap();
+        let report =
+            in_time(client.timeout(SECOND).batch("select $1::int", [(1,)]).isolated()).await;
+        let stopped = report.stopped().unwrap();
+        assert_eq!((stopped.outcome(), stopped.kind()), (Outcome::NotSent, onetrip::Kind::Timeout));
+    });
+}
+
+#[test]
+fn a_listener_that_is_not_answered_says_so_in_time() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "request_timeout_ms=1000").await;
+        let listener = client.listener().await.unwrap();
+        stall(&proxy, true);
+        let name = shared().new_name();
+        failed(in_time(listener.listen(&name)).await, Outcome::Unknown, "timeout");
+        stall(&proxy, false);
+    });
+}

@@ -47,6 +47,6 @@ pub use limits::Limits;
 pub use outcome::{Cause, CloseReason, Failure, Outcome};
 pub use output::{End, Output};
 pub use protocol::{Protocol, Step, Violation};
-pub use request::{Feed, Group, Request, SubmitError, SyncPoint, Ticket, Token};
+pub use request::{Feed, Group, HEALS_MAX, Request, SubmitError, SyncPoint, Ticket, Token};
 pub use retry::{Retry, RetryLimits};
 pub use time::Time;

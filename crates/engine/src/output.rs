@@ -61,8 +61,9 @@ pub enum Output<E> {
     /// Nothing waits and the window is below three quarters. Once per `Full`.
     Drained,
     /// What came of this reply so far is void, and it is sent again: a cancel that was meant for another
-    /// request hit it, or another one of its convoy failed. At most once for each request, and only
-    /// where [`resend`](crate::Request::resend) or [`joins`](crate::Request::joins) allows it.
+    /// request hit it, or another one of its convoy failed, which happens once at most, and only where
+    /// [`resend`](crate::Request::resend) or [`joins`](crate::Request::joins) allows it; or what healed it
+    /// was answered, and it had not started all the same ([`again`](crate::Request::again)).
     Restarted {
         /// Whose reply it is.
         token: Token,

@@ -14,6 +14,11 @@ impl Token {
     pub const DISCARD: Token = Token(u64::MAX);
 }
 
+/// How often a request is sent again at most because the server says that it never started: what heals
+/// it may be out of date when it comes (two ALTERs, one behind the other), but a server that says so
+/// each time (behind a pooler that keeps plans for itself) would be asked for ever.
+pub const HEALS_MAX: u8 = 5;
+
 /// One request: everything but its bytes.
 #[derive(Debug)]
 pub struct Request<X> {
@@ -26,8 +31,8 @@ pub struct Request<X> {
     /// The moment after which its caller no longer waits; it covers the time in the queue.
     /// [`Time::NEVER`] for none. Kept to the millisecond.
     pub deadline: Time,
-    /// Whether the engine may send it again, once, when the server says that it never started.
-    /// Only for a request that carries its own sync point.
+    /// Whether the engine may send it again when the server says that it never started, up to
+    /// [`HEALS_MAX`] times before its deadline. Only for a request that carries its own sync point.
     pub again: bool,
     /// Whether its place in the order matters: then it is sent again only if nothing was sent behind
     /// it.

@@ -1,9 +1,9 @@
-//! What the server says that it never started is sent again, once.
+//! What the server says that it never started is sent again, a bounded number of times.
 #![allow(clippy::unwrap_used)]
 
 mod toy;
 
-use onetrip_engine::{Cause, End, Limits, Outcome, Request, SyncPoint, Time, Token};
+use onetrip_engine::{Cause, End, HEALS_MAX, Limits, Outcome, Request, SyncPoint, Time, Token};
 use toy::pair::{Out, Pair, completed, ends, failure, limits, seconds};
 use toy::{failed, message, settled};
 
@@ -35,18 +35,59 @@ fn its_bytes_are_those_that_were_sent_first() {
     assert_eq!(pair.client.transmit(), [heal, first].concat());
 }
 
+/// What heals it may be out of date when it comes. What was answered in front is void then.
 #[test]
-fn once_and_no_more() {
+fn it_is_sent_again_until_it_starts_each_time_as_it_was_at_first() {
     let mut pair = Pair::new(Limits::default());
     pair.again(1, "o");
+    let first = pair.client.transmit().to_vec();
     pair.lose();
+    pair.reply(&[failed(1, Outcome::Rejected, true), settled(1)].concat());
+    let healed = [message(b'H', 1, b""), first].concat();
+    let never = [message(b'p', 1, b""), failed(1, Outcome::Rejected, true), settled(1)].concat();
+    for heals in 1..3 {
+        assert_eq!((pair.client.transmit(), pair.client.protocol().heals), (&healed[..], heals));
+        pair.lose();
+        assert_eq!(pair.take(), []);
+        pair.reply(&never);
+        assert_eq!(pair.take(), [Out::Restarted(1)]);
+    }
+    pair.lose();
+    pair.reply(&[message(b'c', 1, b""), settled(1)].concat());
+    assert_eq!(completed(&pair.take()), [1]);
+}
+
+#[test]
+fn a_bounded_number_of_times() {
+    let mut pair = Pair::new(Limits::default());
+    pair.again(1, "o");
     let never = [failed(1, Outcome::Rejected, true), settled(1)].concat();
-    pair.reply(&never);
-    assert_eq!(pair.take(), []);
+    for _ in 0..HEALS_MAX {
+        pair.lose();
+        pair.reply(&never);
+        assert!(!pair.take().contains(&Out::Ended(1, NEVER)));
+    }
     pair.lose();
     pair.reply(&never);
     assert_eq!(pair.take(), [Out::Ended(1, NEVER)]);
-    assert_eq!(pair.client.protocol().heals, 1);
+    assert_eq!(pair.client.protocol().heals, usize::from(HEALS_MAX));
+}
+
+#[test]
+fn not_past_its_deadline() {
+    let mut pair = Pair::new(Limits::default());
+    let deadline = pair.now.after(seconds(1));
+    let request = Request { again: true, deadline, ..pair.request(1, SyncPoint::Own) };
+    pair.submit(request, "o").unwrap();
+    let never = [failed(1, Outcome::Rejected, true), settled(1)].concat();
+    pair.lose();
+    pair.reply(&never);
+    pair.lose();
+    pair.later(seconds(2));
+    let late = failure(Outcome::Unknown, Cause::Deadline);
+    assert_eq!(pair.take(), [Out::Ended(1, late)]);
+    pair.reply(&never);
+    assert!(pair.take().is_empty() && pair.client.transmit().is_empty());
 }
 
 #[test]

@@ -46,6 +46,7 @@ mod savepoints;
 mod sessions;
 mod simple;
 mod spans;
+mod stale;
 mod strangers;
 mod support;
 mod tagged;

@@ -80,8 +80,8 @@ impl<P: Protocol> Connection<P> {
             let bytes = Bytes::copy_from_slice(self.wire.front_bytes());
             let Some(mut slot) = self.wire.answered() else { break };
             let is_failed = at == Some(index);
-            slot.heals = is_failed && failed.never_started && slot.again;
-            slot.again &= !slot.heals;
+            slot.heals = is_failed && failed.never_started && slot.again > 0;
+            slot.again -= u8::from(slot.heals);
             match is_failed && !slot.heals && !self.is_hit(&failed, &slot, number) {
                 true => self.end(slot.token, failed.block.clone(), End::Failed(failed.failure)),
                 false => self.send_apart(slot, bytes),

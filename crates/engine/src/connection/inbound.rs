@@ -225,8 +225,8 @@ impl<P: Protocol> Connection<P> {
             return self.settle_convoy(block);
         }
         let order_stays = !slot.in_order || self.wire.len() == 1;
-        let (again, unwanted) = (slot.again && order_stays, slot.want != Want::No);
-        let anew = slot.again && !unwanted;
+        let (again, unwanted) = (slot.again > 0 && order_stays, slot.want != Want::No);
+        let anew = slot.again > 0 && !unwanted;
         self.skipping = None;
         match self.head_failure.take() {
             None => self.end_head(block, End::Complete),
@@ -256,11 +256,17 @@ impl<P: Protocol> Connection<P> {
         memory::copy(self.wire.front_bytes())
     }
 
-    /// Takes the head off the wire to send it again, this once.
-    fn prepare_again(&mut self, bytes: Bytes) {
+    /// Takes the head off the wire to send it again as it was at first, behind what heals it. What
+    /// healed it before has been answered.
+    fn prepare_again(&mut self, mut bytes: Bytes) {
         if let Some(mut slot) = self.wire.answered() {
-            slot.again = false;
+            slot.again -= 1;
             slot.joins = false;
+            let heal_len = std::mem::take(&mut slot.heal_len);
+            bytes.advance(heal_len);
+            if heal_len > 0 && slot.token != Token::DISCARD {
+                self.outputs.push_back(Output::Restarted { token: slot.token });
+            }
             (slot.healed, slot.heals) = (true, true);
             self.healed += 1;
             self.healing.push_back((slot, bytes));

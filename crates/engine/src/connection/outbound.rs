@@ -266,6 +266,9 @@ impl<P: Protocol> Connection<P> {
             Ok::<(), std::convert::Infallible>(())
         };
         let Ok(len) = self.wire.encode(heal);
+        if slot.heals {
+            slot.heal_len = len - bytes.len();
+        }
         slot.len = front_len + len;
         // Its bytes are those that heal it from now on.
         slot.heals = false;

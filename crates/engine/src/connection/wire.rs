@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::{Bytes, BytesMut};
 
 use super::buffer::Buffer;
-use crate::{Feed, Group, Limits, Request, SyncPoint, Time, Token};
+use crate::{Feed, Group, HEALS_MAX, Limits, Request, SyncPoint, Time, Token};
 
 /// One request's place in the order of replies. It leaves the ring when its reply is complete,
 /// never earlier: a caller that lost interest only loses its token.
@@ -24,8 +24,8 @@ pub(super) struct Slot<X> {
     pub(super) sync: SyncPoint,
     /// Whether it stays in the queue whatever its caller does.
     pub(super) pinned: bool,
-    /// Whether it is sent again if the server says that it never started.
-    pub(super) again: bool,
+    /// How often it is still sent again if the server says that it never started.
+    pub(super) again: u8,
     /// Whether it is sent again only if nothing was sent behind it.
     pub(super) in_order: bool,
     pub(super) feed: Feed,
@@ -35,6 +35,8 @@ pub(super) struct Slot<X> {
     pub(super) healed: bool,
     /// Whether what heals it goes in front when it is sent again.
     pub(super) heals: bool,
+    /// Bytes at its front that did so before.
+    pub(super) heal_len: usize,
     /// Whether it is sent again if a cancel that was meant for another request hit it.
     pub(super) resend: bool,
     /// Whether it may share a sync point with neighbours that may, too.
@@ -86,12 +88,13 @@ impl<X> Slot<X> {
             group: request.group,
             sync: request.sync,
             pinned: request.pinned,
-            again: request.again && alone,
+            again: if request.again && alone { HEALS_MAX } else { 0 },
             in_order: request.in_order,
             feed: request.feed,
             metered: request.metered,
             healed: false,
             heals: false,
+            heal_len: 0,
             resend: (request.resend || joins) && alone,
             joins,
             joined: false,
@@ -120,7 +123,7 @@ impl<X> Slot<X> {
     /// Whether its bytes are kept until it is answered.
     #[inline]
     fn is_kept(&self) -> bool {
-        self.again || self.resend || self.joins
+        self.again > 0 || self.resend || self.joins
     }
 
     /// Its caller no longer waits. The token that it had is to be ended.
@@ -382,7 +385,7 @@ impl<X> Wire<X> {
     #[inline(always)]
     pub(super) fn push(&mut self, mut slot: Slot<X>) {
         // One that ends a segment of several can't be sent again without the others.
-        slot.again &= !self.mid_segment;
+        slot.again = if self.mid_segment { 0 } else { slot.again };
         slot.resend &= !self.mid_segment;
         slot.joins &= !self.mid_segment && slot.want == Want::No;
         self.join(&slot);
@@ -473,7 +476,7 @@ impl<X> Wire<X> {
         for (index, slot) in self.ring.iter_mut().enumerate() {
             if slot.deadline <= now {
                 let kept = slot.is_kept();
-                (slot.again, slot.resend) = (false, false);
+                (slot.again, slot.resend) = (0, false);
                 // What joins others is kept with them.
                 self.kept_count -= usize::from(kept && !slot.is_kept());
                 slot.expired = true;

@@ -116,8 +116,13 @@ impl<X> Slot<X> {
     pub(super) fn guard(&mut self, front_len: usize) {
         self.front_len = front_len;
         self.joins = false;
-        self.again |=
-            self.sync == SyncPoint::Own && self.group.is_none() && self.feed == Feed::Whole;
+        let alone = self.sync == SyncPoint::Own
+            && self.group.is_none()
+            && self.feed == Feed::Whole
+            && !self.pinned;
+        if alone {
+            self.again = self.again.max(1);
+        }
     }
 
     /// Whether its bytes are kept until it is answered.

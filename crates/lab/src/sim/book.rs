@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, SyncPoint, Time, Token};
+use onetrip_engine::{
+    Cause, CloseReason, End, Failure, HEALS_MAX, Outcome, Output, SyncPoint, Time, Token,
+};
 use onetrip_postgres::Event;
 use onetrip_postgres::message::TransactionStatus;
 
@@ -44,6 +46,8 @@ pub(super) struct Record {
     pub(super) in_transaction: bool,
     /// It was sent again since a neighbour failed.
     pub(super) restarted: bool,
+    /// How often it was sent again though what heals it had been answered.
+    outdated: u8,
     /// Its reply so far.
     pub(super) reply: Vec<u8>,
     pub(super) error: Option<Bytes>,
@@ -70,6 +74,7 @@ impl Record {
             group: None,
             in_transaction: false,
             restarted: false,
+            outdated: 0,
             reply: Vec::new(),
             error: None,
             tags: Vec::new(),
@@ -87,6 +92,12 @@ impl Record {
             }
             parts => parts,
         }
+    }
+
+    /// Whether it may not have started though what heals it was answered.
+    fn may_be_outdated(&self) -> bool {
+        // The first that heals it was sent without a word.
+        self.plan.again && self.outdated + 1 < HEALS_MAX && reply::is_healed_alone(&self.reply)
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -182,11 +193,16 @@ impl Book {
     }
 
     fn note_restarted(&mut self, token: Token) {
-        self.report.count("sent again for a neighbour");
         match self.records.get_mut(&token.0).filter(|record| record.is_open()) {
+            Some(record) if record.may_be_outdated() => {
+                record.outdated += 1;
+                record.reply.clear();
+                self.report.count("healed more than once");
+            }
             Some(record) if (record.plan.joins || record.plan.resend) && !record.restarted => {
                 record.restarted = true;
                 record.reply.clear();
+                self.report.count("sent again for a neighbour");
             }
             _ => self.complain(format!("{token:?} was sent again, and should not be")),
         }

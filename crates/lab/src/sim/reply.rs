@@ -143,6 +143,13 @@ pub(super) fn op_of(error: &ServerError) -> Option<u64> {
     error.message.strip_prefix("op=")?.split(':').next()?.parse().ok()
 }
 
+/// Whether a reply has the answer to what heals its statement, and nothing of the statement's own.
+pub(super) fn is_healed_alone(reply: &[u8]) -> bool {
+    let mut messages = Messages(reply);
+    matches!(messages.next(), Some(Ok(BackendMessage::CloseComplete)))
+        && !messages.any(|message| matches!(message, Ok(BackendMessage::BindComplete)))
+}
+
 /// The messages of a block, which must be whole.
 struct Messages<'a>(&'a [u8]);
 

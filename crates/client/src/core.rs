@@ -633,6 +633,8 @@ impl Core {
             // The pool sees to it that the connection gets no more work.
             Output::Astray => self.reports = true,
             Output::Closed(reason) => {
+                // Whoever closed it, the driver alone lets go of the socket.
+                self.notify();
                 self.ended_at = now;
                 self.full = false;
                 self.wakers.append(&mut self.drained);
@@ -901,6 +903,11 @@ impl Core {
         cx: &mut std::task::Context<'_>,
     ) -> std::task::Poll<std::io::Result<()>> {
         self.transport.poll_shut_down(cx)
+    }
+
+    /// The driver is over, and the socket with it, whoever still holds the connection.
+    pub(crate) fn let_go(&mut self) {
+        self.transport.let_go();
     }
 
     pub(crate) fn is_corked(&self) -> bool {

@@ -45,6 +45,8 @@ enum ReadHalf {
 enum WriteHalf {
     Tcp(tcp::OwnedWriteHalf),
     Unix(unix::OwnedWriteHalf),
+    /// It was let go of.
+    Gone,
 }
 
 /// What a read came to.
@@ -206,7 +208,14 @@ impl Writer {
         match &mut self.half {
             WriteHalf::Tcp(half) => Pin::new(half).poll_shutdown(cx),
             WriteHalf::Unix(half) => Pin::new(half).poll_shutdown(cx),
+            WriteHalf::Gone => Poll::Ready(Ok(())),
         }
+    }
+
+    /// Lets go of this half of the socket, which is closed with the other one: a caller may hold its
+    /// connection for long after it has ended.
+    pub(crate) fn let_go(&mut self) {
+        self.half = WriteHalf::Gone;
     }
 }
 
@@ -225,6 +234,7 @@ impl Write for Now<'_> {
         match self.0 {
             WriteHalf::Tcp(half) => half.try_write(bytes),
             WriteHalf::Unix(half) => half.try_write(bytes),
+            WriteHalf::Gone => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
@@ -232,6 +242,7 @@ impl Write for Now<'_> {
         match self.0 {
             WriteHalf::Tcp(half) => half.try_write_vectored(pieces),
             WriteHalf::Unix(half) => half.try_write_vectored(pieces),
+            WriteHalf::Gone => Err(io::ErrorKind::NotConnected.into()),
         }
     }
 
@@ -248,6 +259,7 @@ impl Write for Later<'_, '_> {
         at_once(match &mut self.0 {
             WriteHalf::Tcp(half) => Pin::new(half).poll_write(self.1, bytes),
             WriteHalf::Unix(half) => Pin::new(half).poll_write(self.1, bytes),
+            WriteHalf::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         })
     }
 
@@ -255,6 +267,7 @@ impl Write for Later<'_, '_> {
         at_once(match &mut self.0 {
             WriteHalf::Tcp(half) => Pin::new(half).poll_write_vectored(self.1, pieces),
             WriteHalf::Unix(half) => Pin::new(half).poll_write_vectored(self.1, pieces),
+            WriteHalf::Gone => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
         })
     }
 

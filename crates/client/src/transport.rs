@@ -184,6 +184,11 @@ impl Transport {
         self.writer.poll_shut_down(cx)
     }
 
+    /// The driver is over: its reading half goes, and this is the other one.
+    pub(crate) fn let_go(&mut self) {
+        self.writer.let_go();
+    }
+
     pub(crate) fn is_corked(&self) -> bool {
         self.corked
     }

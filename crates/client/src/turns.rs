@@ -134,6 +134,7 @@ impl Driven for Connection {
                 let error = core.lost("the runtime that drove it was shut down");
                 core.close(error);
             }
+            core.let_go();
             let waker = core.forget_notifications();
             core.wakers.extend(waker);
         });

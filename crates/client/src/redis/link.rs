@@ -229,10 +229,7 @@ impl Link {
 
     /// Ends it now, whatever is unanswered.
     pub(crate) fn abort(&self, error: Error) {
-        self.with(|core, _| {
-            core.close(error);
-            core.transport.notify();
-        });
+        self.with(|core, _| core.close(error));
     }
 }
 

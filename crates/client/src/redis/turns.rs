@@ -123,6 +123,7 @@ impl Driven for Link {
                 let error = core.lost("the runtime that drove it was shut down");
                 core.close(error);
             }
+            core.transport.let_go();
         });
         self.context.totals.ended(self);
         self.seat.lost();

@@ -173,6 +173,37 @@ fn a_value_that_ends_early_never_runs_and_ends_its_connection() {
     });
 }
 
+/// The socket goes at once, not when something else happens on it, and also while the session is kept:
+/// the server would wait for the rest of the value for as long.
+#[test]
+fn a_value_that_ends_early_leaves_no_process_at_the_server() {
+    run(async {
+        let t = table("doc bytea").await;
+        let (client, observer) = (client().await, session().await);
+        let sql = format!("insert into {t} values ($1)");
+        for is_dropped in [false, true] {
+            let mut session = client.session().await.unwrap();
+            let statement = session.prepare(&sql).await.unwrap();
+            let pid: i32 = session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0);
+            if is_dropped {
+                let (_writer, value) = tokio::io::duplex(100);
+                let mut sending = Box::pin(session.execute_large(&statement, &[], 10, value));
+                assert!(!poll_once(&mut sending).await);
+            } else {
+                let value = Generated { at: 0, len: 1 };
+                let ended = session.execute_large(&statement, &[], 10, value).await;
+                failed(ended, Outcome::Rejected, "value_ended");
+            }
+            until(async || {
+                let sql = "select count(*) from pg_stat_activity where pid = $1";
+                observer.query_one(sql, &[&pid]).await.unwrap().get::<i64>(0) == 0
+            })
+            .await;
+            assert!(session.is_closed());
+        }
+    });
+}
+
 #[test]
 fn a_value_that_can_t_fit_is_refused_before_anything_is_sent() {
     run(async {

@@ -59,6 +59,8 @@ impl Core {
                 self.wakers.append(&mut self.drained);
             }
             Output::Closed(reason) => {
+                // Whoever closed it, the driver alone lets go of the socket.
+                self.transport.notify();
                 self.full = false;
                 self.wakers.append(&mut self.drained);
                 self.note_end(reason);

@@ -148,6 +148,12 @@ impl Error {
         Error::new(Kind::Conversion, Outcome::Applied, "unreadable_reply", message)
     }
 
+    /// A reply that breaks the protocol, of a statement that took effect. Nothing that comes over the
+    /// connection can be trusted any more: whoever makes this closes it.
+    pub(crate) fn malformed(message: impl Into<Cow<'static, str>>) -> Error {
+        Error::new(Kind::Protocol, Outcome::Applied, MALFORMED_REPLY, message)
+    }
+
     pub(crate) fn server_error(server: ServerError, outcome: Outcome) -> Error {
         let message = match crate::advice::on(&server) {
             Some(advice) => format!("{server}: {advice}"),
@@ -216,6 +222,7 @@ impl Error {
 
 pub(crate) const SERVER_ERROR: &str = "server_error";
 pub(crate) const RESULT_TOO_LARGE: &str = "result_too_large";
+pub(crate) const MALFORMED_REPLY: &str = "malformed_reply";
 pub(crate) const ABORTED: &str = "aborted";
 pub(crate) const CONNECTION_LOST: &str = "connection_lost";
 pub(crate) const CONNECTION_ENDED: &str = "connection_ended";

@@ -5,13 +5,13 @@ use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
-use onetrip_engine::{Outcome, Time, Token};
+use onetrip_engine::{Outcome, Time, Token, Violation};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
 use crate::canceller::{At as Place, Canceller, Spot};
 use crate::core::{Connection, Duty, Options};
-use crate::error::{ABORTED, RESULT_TOO_LARGE};
+use crate::error::{ABORTED, MALFORMED_REPLY, RESULT_TOO_LARGE};
 use crate::executor::{At, Sent};
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_description};
 use crate::lead::Lead;
@@ -316,11 +316,9 @@ impl<T: FromReply> Reply<T> {
                     }
                     let Learning { connection, columns, blocks, provisional, .. } = *learning;
                     let described = T::describe(columns, &blocks, &connection.context.types);
-                    let columns = counted(&connection, described)?.0;
-                    return Poll::Ready(counted(
-                        &connection,
-                        T::read(columns, blocks, provisional),
-                    ));
+                    let (columns, _) = connection.judge(described, provisional)?;
+                    let read = T::read(columns, blocks, provisional);
+                    return Poll::Ready(connection.judge(read, provisional));
                 }
                 Stage::At(At::Later(placement)) => match ready!(this.poll_later(placement, cx)) {
                     Ok(Some(placed)) => placed,
@@ -352,9 +350,10 @@ impl<T: FromReply> Reply<T> {
                 return Poll::Ready(Err(rolled_back_at_commit(None)));
             }
             let described = T::describe(columns, &blocks, &connection.context.types);
-            let (columns, missing) = counted(&connection, described)?;
+            let (columns, missing) = connection.judge(described, provisional)?;
             if missing.is_empty() {
-                return Poll::Ready(counted(&connection, T::read(columns, blocks, provisional)));
+                let read = T::read(columns, blocks, provisional);
+                return Poll::Ready(connection.judge(read, provisional));
             }
             let (deadline, tries, elsewhere) = (this.deadline, 0, false);
             this.stage = Stage::Learning(Box::new(Learning {
@@ -370,14 +369,6 @@ impl<T: FromReply> Reply<T> {
             }));
         }
     }
-}
-
-/// Counts a reply that can't be read as it was asked for.
-fn counted<R>(connection: &Connection, read: Result<R, Error>) -> Result<R, Error> {
-    if read.is_err() {
-        connection.context.totals.unreadable();
-    }
-    read
 }
 
 /// The command tag of the last statement of a reply.
@@ -423,7 +414,30 @@ impl<T> Drop for Reply<T> {
     }
 }
 
+/// What ends a connection whose reply its reader can't explain.
+pub(crate) const MALFORMED: Violation = Violation("a malformed reply");
+
 impl Connection {
+    /// Counts a reply that can't be read as it was asked for. One that breaks the protocol ends the
+    /// connection, and with it what it would be part of, if that has not ended.
+    fn judge<R>(&self, read: Result<R, Error>, provisional: bool) -> Result<R, Error> {
+        read.map_err(|error| {
+            self.context.totals.unreadable();
+            match error.code() {
+                MALFORMED_REPLY => self.broken(error, !provisional),
+                _ => error,
+            }
+        })
+    }
+
+    /// Closes the connection, over which something came that breaks the protocol. `ended` says whether
+    /// that was of a statement that has ended well.
+    pub(crate) fn broken(&self, error: Error, ended: bool) -> Error {
+        self.with(|core, _| core.engine.handle_violation(MALFORMED));
+        let error = error.about("the connection was closed");
+        if ended { error } else { error.with_outcome(Outcome::Unknown) }
+    }
+
     /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is
     /// woken when it has.
     fn poll_reply(&self, token: Token, lead: Option<&Lead>, cx: &mut Context<'_>) -> Poll<Taken> {
@@ -567,8 +581,10 @@ impl FromReply for Rows {
             Some(columns) => Some(columns),
             None => described(&blocks)?,
         };
-        let len = blocks.messages().filter(|(tag, _)| *tag == backend::DATA_ROW).count();
-        Ok(Rows::new(columns.unwrap_or_default(), blocks, len, provisional))
+        let columns = columns.unwrap_or_default();
+        // Those of a description in another encoding are not known.
+        let len = blocks.count_rows(Some(columns.len()).filter(|len| *len > 0))?;
+        Ok(Rows::new(columns, blocks, len, provisional))
     }
 
     #[allow(private_interfaces)]
@@ -654,6 +670,7 @@ impl FromReply for () {
 impl FromReply for Blocks {
     #[allow(private_interfaces)]
     fn read(_: Option<Columns>, blocks: Blocks, _: bool) -> Result<Blocks, Error> {
+        blocks.count_rows(None)?;
         Ok(blocks)
     }
 }

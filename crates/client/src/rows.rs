@@ -10,13 +10,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use onetrip_postgres::message::tag::backend;
-use onetrip_postgres::message::{Format, Header, RowDescription};
+use onetrip_postgres::message::{DataRow, Format, Header, RowDescription};
 use postgres_types::{FromSql, Type};
 
 use crate::Error;
 use crate::oids::type_of;
 use crate::types::{TypeCache, check_counts, has_counts};
-use errors::{malformed, no_such_column, unreadable, wrong_type};
+use errors::{malformed, misfit, no_such_column, unreadable, wrong_type};
 
 /// A column of a result.
 #[derive(Clone, Debug)]
@@ -179,6 +179,20 @@ impl Blocks {
         self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
     }
 
+    /// How many rows there are. Each is looked through once, so that whoever reads values knows that all
+    /// lengths fit. With `columns` each has as many values as there are.
+    ///
+    /// # Errors
+    /// A row does not fit.
+    pub(crate) fn count_rows(&self, columns: Option<usize>) -> Result<usize, Error> {
+        let mut count = 0;
+        for (_, body) in self.messages().filter(|(tag, _)| *tag == backend::DATA_ROW) {
+            check_row(body, columns)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
     fn block(&self, index: usize) -> Option<&Bytes> {
         match index.checked_sub(1) {
             None => Some(&self.first),
@@ -188,6 +202,15 @@ impl Blocks {
 
     pub(crate) fn messages(&self) -> Messages<'_> {
         Messages { blocks: self, index: 0, rest: &self.first }
+    }
+}
+
+/// Whether the lengths of a row fit, and there are so many values.
+#[inline]
+pub(crate) fn check_row(body: &[u8], columns: Option<usize>) -> Result<(), Error> {
+    match DataRow::decode(body) {
+        Ok(row) if columns.is_none_or(|columns| row.values.len() == columns) => Ok(()),
+        _ => Err(misfit()),
     }
 }
 

@@ -61,8 +61,8 @@ pub enum CloseReason {
     Host,
     /// The server said that it ends the session; the block is its message.
     Server(Bytes),
-    /// A message came that the state can't explain, so that nothing after it can be trusted; or the
-    /// host closed a group within a segment.
+    /// A message came that the state can't explain, or its reader can't, so that nothing after it can
+    /// be trusted; or the host closed a group within a segment.
     Violation(Violation),
     /// Nobody may go on with the session: see [`Step::Unusable`](crate::Step::Unusable).
     Unusable(&'static str),

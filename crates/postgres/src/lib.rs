@@ -10,6 +10,7 @@
 //! framed here and decoded by whoever asked for it.
 
 pub mod auth;
+mod bodies;
 pub mod message;
 pub mod session;
 pub mod sql;

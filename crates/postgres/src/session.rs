@@ -14,14 +14,15 @@
 //!    still comes of it.
 //! 6. An ErrorResponse of severity FATAL or PANIC is the last thing that the session says.
 //!
-//! Whatever else comes is a violation. The bodies are left to the caller of the request, except
-//! where the session itself depends on them.
+//! Whatever else comes is a violation. So is a body whose lengths don't fit; rows and copy data are
+//! left to the caller of the request, who tells of it by `handle_violation`.
 
 mod ownership;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Outcome, Protocol, Step, Violation};
 
+use crate::bodies::is_well_formed;
 use crate::message::tag::backend;
 use crate::message::{
     ErrorResponse, Header, ReadyForQuery, TransactionStatus, error_response::field, max_len,
@@ -288,6 +289,9 @@ impl Protocol for Postgres {
         let Some(body) = input.get(Header::LEN..len) else {
             return self.incomplete(tag, input.len(), len, head);
         };
+        if !is_well_formed(tag, body) {
+            return Err(Violation("a malformed message"));
+        }
         match tag {
             backend::NOTICE_RESPONSE => Ok(Step::Event(len, Event::Notice)),
             backend::NOTIFICATION_RESPONSE => Ok(Step::Event(len, Event::Notification)),

@@ -49,6 +49,11 @@ pub(super) fn unreadable<T>(
 }
 
 #[cold]
+pub(super) fn misfit() -> Error {
+    Error::malformed("a row does not fit its columns")
+}
+
+#[cold]
 pub(super) fn malformed(index: usize, column: &Column) -> Error {
     Error::unreadable(format!("column {index} ({}) is missing in a row", column.name))
 }

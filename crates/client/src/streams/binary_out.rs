@@ -10,7 +10,7 @@ use postgres_types::Type;
 use super::Progress;
 use super::binary_in::{SIGNATURE, TRAILER};
 use super::copy_out::CopyOut;
-use crate::error::RESULT_TOO_LARGE;
+use crate::error::{MALFORMED_REPLY, RESULT_TOO_LARGE};
 use crate::rows::Columns;
 use crate::{Column, Error, Kind, Outcome, Row};
 
@@ -89,6 +89,13 @@ impl<'a> BinaryCopyOut<'a> {
     }
 
     fn poll_row(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Row>, Error>> {
+        self.poll_next_row(cx).map_err(|error| match error.code() {
+            MALFORMED_REPLY => self.copy.messages.inflow.of_broken(error),
+            _ => error,
+        })
+    }
+
+    fn poll_next_row(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Row>, Error>> {
         loop {
             if let Some(piece) = self.next_whole()? {
                 if !self.begun {
@@ -103,7 +110,7 @@ impl<'a> BinaryCopyOut<'a> {
             match ready!(self.copy.poll_data(cx))? {
                 Some(chunk) => self.chunk = chunk,
                 None if self.ended && self.gathered.is_empty() => return Poll::Ready(Ok(None)),
-                None => return Poll::Ready(Err(Error::unreadable("the copy data ends too early"))),
+                None => return Poll::Ready(Err(Error::malformed("the copy data ends too early"))),
             }
         }
     }
@@ -114,7 +121,7 @@ impl<'a> BinaryCopyOut<'a> {
             return Ok(None);
         }
         if self.ended {
-            return Err(Error::unreadable("copy data behind its end"));
+            return Err(Error::malformed("copy data behind its end"));
         }
         if self.gathered.is_empty() {
             if let Some(len) = self.len_of(&self.chunk)? {
@@ -163,7 +170,7 @@ impl Stream for BinaryCopyOut<'_> {
 fn header_len(data: &[u8]) -> Result<Option<usize>, Error> {
     let start = &data[..data.len().min(SIGNATURE.len())];
     if !SIGNATURE.starts_with(start) {
-        return Err(Error::unreadable("the copy data has no header"));
+        return Err(Error::malformed("the copy data has no header"));
     }
     let Some(mut rest) = data.get(SIGNATURE.len()..).filter(|rest| rest.len() >= 8) else {
         return Ok(None);
@@ -171,10 +178,15 @@ fn header_len(data: &[u8]) -> Result<Option<usize>, Error> {
     let (flags, extension) = (rest.get_u32(), rest.get_u32() as usize);
     // The upper half are what a reader must know; bit 16 was "with object numbers", up to PostgreSQL 11.
     if flags >> 16 != 0 {
-        return Err(Error::unreadable("the copy data is in a version that is not known"));
+        return Err(Error::malformed("the copy data is in a version that is not known"));
     }
     let len = SIGNATURE.len() + 8 + extension;
     Ok((data.len() >= len).then_some(len))
+}
+
+#[cold]
+fn misfit() -> Error {
+    Error::malformed("a row of the COPY does not fit its columns")
 }
 
 /// A row has the form of a DataRow: the number of columns, and each with its length.
@@ -185,12 +197,15 @@ fn tuple_len(data: &[u8], columns: usize) -> Result<Option<usize>, Error> {
         return Ok(Some(2));
     }
     if usize::try_from(count) != Ok(columns) {
-        return Err(Error::unreadable("a row of the COPY has another number of columns"));
+        return Err(misfit());
     }
     let mut at = 2;
     for _ in 0..columns {
         let Some(len) = data.get(at..).and_then(|rest| rest.first_chunk()) else { return Ok(None) };
-        at += 4 + usize::try_from(i32::from_be_bytes(*len)).unwrap_or(0);
+        at += 4 + match i32::from_be_bytes(*len) {
+            -1 => 0,
+            len => usize::try_from(len).map_err(|_| misfit())?,
+        };
         if at > data.len() {
             return Ok(None);
         }

@@ -33,7 +33,7 @@ use crate::Error;
 /// # Ok(()) }
 /// ```
 pub struct CopyOut<'a> {
-    messages: Messages,
+    pub(super) messages: Messages,
     format: Format,
     columns: usize,
     progress: Progress,

@@ -258,6 +258,16 @@ impl Inflow {
         Inflow { connection, token: Some(token), chunk: Bytes::new(), rest }
     }
 
+    /// What came breaks the protocol, so the connection ends.
+    pub(super) fn broken(&self, how: &'static str) -> Error {
+        self.of_broken(Error::malformed(how))
+    }
+
+    /// The same for what was said of it already.
+    pub(super) fn of_broken(&self, error: Error) -> Error {
+        self.connection.broken(error, false)
+    }
+
     /// Waits for more bytes, and puts them in the place of the chunk. False at the end.
     pub(super) fn poll_chunk(&mut self, cx: &Context<'_>) -> Poll<Result<bool, Error>> {
         let Some(token) = self.token else { return Poll::Ready(Ok(false)) };

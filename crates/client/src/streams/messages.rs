@@ -93,7 +93,7 @@ impl Messages {
         }
         // A block of a reply begins with a message, and its header is never cut.
         let Ok(Some(header)) = Header::peek(&self.inflow.chunk) else {
-            return Poll::Ready(Err(Error::unreadable("a message of the reply can't be read")));
+            return Poll::Ready(Err(self.inflow.broken("a message of the reply can't be read")));
         };
         self.inflow.chunk.advance(Header::LEN);
         self.left = header.len as usize;
@@ -121,7 +121,7 @@ impl Messages {
         }
         while self.inflow.chunk.is_empty() {
             if !ready!(self.inflow.poll_chunk(cx))? {
-                return Poll::Ready(Err(Error::unreadable("a reply ended within a message")));
+                return Poll::Ready(Err(self.inflow.broken("a reply ended within a message")));
             }
         }
         let len = self.left.min(max).min(self.inflow.chunk.len());

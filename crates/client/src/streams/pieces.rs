@@ -87,10 +87,11 @@ impl<'s> RowPieces<'s> {
         }
         let len = std::future::poll_fn(|cx| self.poll_number(4, cx)).await? as i32;
         self.left = usize::try_from(len).unwrap_or(0);
-        if self.left > self.messages.left() {
-            return Err(Error::unreadable("a value is longer than its row"));
-        }
         self.next += 1;
+        let (of_row, is_last) = (self.messages.left(), self.next == self.columns.len());
+        if len < -1 || self.left > of_row || (is_last && self.left != of_row) {
+            return Err(self.messages.inflow.broken("a row does not fit its columns"));
+        }
         Ok(len)
     }
 
@@ -99,7 +100,9 @@ impl<'s> RowPieces<'s> {
             let missing = len - self.number.len();
             match ready!(self.messages.poll_piece(missing, cx))? {
                 Some(piece) => self.number.extend_from_slice(&piece),
-                None => return Poll::Ready(Err(Error::unreadable("a row ends too early"))),
+                None => {
+                    return Poll::Ready(Err(self.messages.inflow.broken("a row ends too early")));
+                }
             }
         }
         let number = self.number.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));

@@ -19,7 +19,7 @@ use crate::executor::Unready;
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
 use crate::params::Params;
 use crate::reply::Text;
-use crate::rows::{Asked, Columns, columns_of, learned_columns};
+use crate::rows::{Asked, Columns, check_row, columns_of, learned_columns};
 use crate::shapes::Shape;
 use crate::statement::{Source, ToStatement};
 use crate::{Column, Error, Kind, Outcome, Row};
@@ -127,8 +127,15 @@ impl<'a> RowStream<'a> {
         while count.len() < COUNT_LEN {
             match ready!(self.messages.poll_piece(COUNT_LEN - count.len(), cx))? {
                 Some(piece) => count.extend_from_slice(&piece),
-                None => return Poll::Ready(Err(Error::unreadable("a row ends too early"))),
+                None => {
+                    let error = self.messages.inflow.broken("a row ends too early");
+                    return Poll::Ready(Err(error));
+                }
             }
+        }
+        if count[..] != (self.columns.len() as u16).to_be_bytes() {
+            let error = self.messages.inflow.broken("a row does not fit its columns");
+            return Poll::Ready(Err(error));
         }
         Poll::Ready(Ok(()))
     }
@@ -142,6 +149,8 @@ impl<'a> RowStream<'a> {
             match ready!(self.messages.poll_whole(cx))? {
                 None => return Poll::Ready(Ok(None)),
                 Some(Whole::Message(backend::DATA_ROW, body)) => {
+                    let checked = check_row(&body, Some(self.columns.len()));
+                    checked.map_err(|error| self.messages.inflow.of_broken(error))?;
                     return Poll::Ready(Ok(Some(Row::new(self.columns.clone(), body))));
                 }
                 Some(Whole::Message(..)) => {}

@@ -20,7 +20,7 @@ use super::introspection::INTROSPECTION_SQL;
 use crate::Error;
 use crate::core::Core;
 use crate::params::BindError;
-use crate::reply::FromReply;
+use crate::reply::{FromReply, MALFORMED};
 use crate::rows::Rows;
 
 /// A question for types that is on its way.
@@ -138,11 +138,12 @@ impl Core {
         if let Some((group, _)) = self.floor_group() {
             self.engine.handle_consumed(now, group, taken.blocks.len());
         }
-        if taken.result.is_ok()
-            && let Ok(rows) = Rows::read(None, taken.blocks, false)
-        {
-            // What can't be read is not learned.
-            let _ = self.types.learn_found(&rows);
+        if taken.result.is_ok() {
+            match Rows::read(None, taken.blocks, false) {
+                // What can't be read is not learned.
+                Ok(rows) => _ = self.types.learn_found(&rows),
+                Err(_) => self.engine.handle_violation(MALFORMED),
+            }
         }
         self.wakers.extend(look_up.waiting.into_iter().map(|(_, waker)| waker));
     }

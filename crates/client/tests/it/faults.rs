@@ -69,14 +69,18 @@ fn large_requests_and_large_replies_do_not_block_one_another() {
 fn a_peer_that_breaks_the_protocol_is_closed_and_all_in_flight_is_unknown() {
     run(async {
         for garbage in [
-            &b"Z\0\0\0\x05I"[..],     // Ready, before the reply.
-            b"D\0\0\0\x06\0\0",       // A row of nothing.
-            b"3\0\0\0\x04",           // A Close that was not asked for.
-            b"G\0\0\0\x07\0\0\0",     // COPY.
-            b"T\x7f\xff\xff\xff",     // A length that nobody has.
-            b"\0\0\0\0\0\0\0",        // No message at all.
-            b"E\0\0\0\x0aSERROR\0",   // An error that isn't whole.
-            b"C\0\0\0\x0dSELECT 1\0", // Complete, before Parse was.
+            &b"Z\0\0\0\x05I"[..],                       // Ready, before the reply.
+            b"D\0\0\0\x06\0\0",                         // A row of nothing.
+            b"3\0\0\0\x04",                             // A Close that was not asked for.
+            b"G\0\0\0\x07\0\0\0",                       // COPY.
+            b"T\x7f\xff\xff\xff",                       // A length that nobody has.
+            b"\0\0\0\0\0\0\0",                          // No message at all.
+            b"E\0\0\0\x0aSERROR\0",                     // An error that isn't whole.
+            b"C\0\0\0\x0dSELECT 1\0",                   // Complete, before Parse was.
+            b"S\0\0\0\x06a\0",                          // A setting without a value.
+            b"A\0\0\0\x08\0\0\0\x01",                   // A notification of nothing.
+            b"N\0\0\0\x06Sx",                           // A notice without an end.
+            b"1\0\0\0\x042\0\0\0\x04T\0\0\0\x06\0\x01", // A column that isn't there.
         ] {
             let url = hostile_server(garbage).await;
             let client = Client::connect(&format!("{url}&wait_timeout_ms=300")).await.unwrap();
@@ -88,6 +92,70 @@ fn a_peer_that_breaks_the_protocol_is_closed_and_all_in_flight_is_unknown() {
             // It opens another connection for the next call, and there is nobody any more.
             let error = error(client.query("select 1", &[]).await);
             assert_eq!(error.outcome(), Outcome::NotSent, "{error}");
+        }
+    });
+}
+
+/// One column of type int4, and its value.
+const ONE_ROW: [&[u8]; 2] = [
+    b"1\0\0\0\x042\0\0\0\x04T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\x01",
+    b"D\0\0\0\x0e\0\x01\0\0\0\x04\0\0\0\x07",
+];
+
+/// Rows whose lengths don't fit.
+const MISFITS: [&[u8]; 6] = [
+    b"D\0\0\0\x0e\0\x01\0\0\0\x05\0\0\0\x07", // A value beyond the end.
+    b"D\0\0\0\x0e\0\x01\0\0\0\x02\0\0\0\x07", // Bytes behind the last value.
+    b"D\0\0\0\x0a\0\x01\xff\xff\xff\xfe",     // A length below zero that isn't NULL.
+    b"D\0\0\0\x06\0\0",                       // No value.
+    b"D\0\0\0\x12\0\x02\0\0\0\x04\0\0\0\x07\xff\xff\xff\xff", // One too many.
+    b"D\0\0\0\x05\0",                         // Not even their number.
+];
+
+const COMPLETE: &[u8] = b"C\0\0\0\x0dSELECT 2\0Z\0\0\0\x05I";
+
+/// A server without a password that answers the first statement by two rows, the second of which does
+/// not fit, and whatever comes next by nothing. It ends with its connection.
+async fn server_of_a_misfit(misfit: &[u8]) -> String {
+    let answer = [ONE_ROW[0], ONE_ROW[1], misfit, COMPLETE].concat();
+    hostile_server(answer.leak()).await
+}
+
+#[test]
+fn a_row_that_does_not_fit_closes_the_connection_and_all_in_flight_is_unknown() {
+    run(async {
+        for misfit in MISFITS {
+            let url = server_of_a_misfit(misfit).await;
+            let client = Client::connect(&format!("{url}&wait_timeout_ms=300")).await.unwrap();
+            let replies = [client.query("select a", &[]), client.query("select b", &[])];
+            let [first, second] = replies;
+            let error = failed(first.await, Outcome::Applied, "malformed_reply");
+            assert_eq!(error.kind(), Kind::Protocol, "{misfit:?}: {error}");
+            let error = failed(second.await, Outcome::Unknown, "connection_lost");
+            assert_eq!(error.kind(), Kind::Protocol, "{misfit:?}: {error}");
+            assert_eq!(client.connections(), 0);
+        }
+    });
+}
+
+#[test]
+fn a_row_of_a_stream_that_does_not_fit_closes_the_connection() {
+    run(async {
+        for (misfit, in_pieces) in MISFITS.into_iter().flat_map(|it| [(it, false), (it, true)]) {
+            let url = server_of_a_misfit(misfit).await;
+            let client = Client::connect(&format!("{url}&wait_timeout_ms=300")).await.unwrap();
+            let session = &mut client.session().await.unwrap();
+            let mut rows = session.query_stream("select a", &[]).await.unwrap();
+            assert_eq!(rows.try_next().await.unwrap().unwrap().get::<i32>(0), 7);
+            let failure = match in_pieces {
+                false => rows.try_next().await.map(drop),
+                true => async { rows.next_in_pieces().await?.unwrap().value::<i32>().await }
+                    .await
+                    .map(drop),
+            };
+            failed(failure, Outcome::Unknown, "malformed_reply");
+            drop(rows);
+            assert!(session.is_closed(), "{misfit:?}");
         }
     });
 }

@@ -470,6 +470,12 @@ impl<P: Protocol> Connection<P> {
         self.close(CloseReason::Host);
     }
 
+    /// What came breaks the protocol in what the protocol leaves to the readers of replies, such as
+    /// the values of a row: nothing that came with it or comes after it can be trusted.
+    pub fn handle_violation(&mut self, violation: Violation) {
+        self.close(CloseReason::Violation(violation));
+    }
+
     // --- private ---
 
     fn someone_waits(&self) -> bool {

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 
 import { postgres } from '../src/modern'
 import { client, failure, url } from './modern/client'
+import { listen as served, message, ready } from './pg-served'
 
 /** Ends the server's side of connections. */
 async function kill(pid: unknown): Promise<void> {
@@ -369,4 +370,33 @@ test('notices come to whoever wants them', async () => {
   const sql = client({ onNotice: ({ message }) => notices.push(message) })
   await sql`do $$ begin raise notice 'hello'; end $$`
   assert.deepEqual(notices, ['hello'])
+})
+
+test('a row that does not fit its columns ends the connection', { timeout: 20_000 }, async () => {
+  let queries = 0
+  const port = await served((tag, _, socket) => {
+    // What comes behind the first query is not answered.
+    if (tag === 'P') queries++
+    if (tag !== 'S' || queries > 1) return
+    const column = message('T', Buffer.from('0001610000000000000000000019ffffffffffff0000', 'hex'))
+    const misfit = message('D', Buffer.from([0, 1, 0, 0, 0, 9, 0x78]))
+    const complete = message('C', Buffer.from('SELECT 1\0'))
+    const answer = [message('1'), message('2'), column, misfit, complete, ready()]
+    socket.write(Buffer.concat(answer))
+  })
+  const sql = postgres(`postgres://me@127.0.0.1:${port}/d?sslmode=disable`, { connectionsMax: 1 })
+  const errors = await Promise.all([failure(sql`select a`), failure(sql`select b`)])
+  assert.deepEqual(
+    errors.map(({ code, outcome }) => [code, outcome]),
+    [
+      ['conversion', 'Applied'],
+      ['violation', 'Unknown'],
+    ],
+  )
+  queries = 0
+  const rows = (async () => {
+    for await (const row of sql`select a`) assert.fail(`${JSON.stringify(row)} was read`)
+  })()
+  await assert.rejects(rows, { outcome: /Applied|Unknown/ })
+  await sql.end()
 })

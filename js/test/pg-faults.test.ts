@@ -12,7 +12,7 @@ import {
 } from '../src/pg'
 import type { TypeSource } from '../src/pg/types'
 import { both, bothAlone, connected, event, longQuery, settled, url, login } from './pg-both'
-import { listen as served } from './pg-served'
+import { listen as served, message } from './pg-served'
 
 const LIMIT = { timeout: 20_000 }
 
@@ -413,3 +413,50 @@ for (const pipeline of [false, true]) {
     }
   })
 }
+
+/** A column of type text, and rows of it; the last has a value beyond its end. */
+const A_ROW = message('D', Buffer.from([0, 1, 0, 0, 0, 1, 0x78]))
+const A_MISFIT = message('D', Buffer.from([0, 1, 0, 0, 0, 9, 0x78]))
+const A_COLUMN = message('T', Buffer.from('0001610000000000000000000019ffffffffffff0000', 'hex'))
+
+for (const pipeline of [false, true]) {
+  test(`a row that does not fit its columns ends the connection, pipeline: ${pipeline}`, LIMIT, async () => {
+    let queries = 0
+    const port = await served((tag, _, socket) => {
+      // What comes behind the first query is not answered.
+      if (tag === 'P') queries++
+      if (tag !== 'S' || queries > 1) return
+      const complete = message('C', Buffer.from('SELECT 2\0'))
+      const answer = [message('1'), message('2'), A_COLUMN, A_ROW, A_MISFIT, complete, message('Z', Buffer.from('I'))]
+      socket.write(Buffer.concat(answer))
+    })
+    const client = new Client(at(port, { pipeline }))
+    const lost = event(client, 'error')
+    await client.connect()
+    const parsed: unknown[] = []
+    const types = { getTypeParser: () => (text: string) => parsed.push(text) }
+    const query = { text: 'select a', values: ['x'], types: types as unknown as TypeSource }
+    const [first, second] = await Promise.all([query, query].map((it) => settled(client.query(it))))
+    assert.equal((first as QueryError).outcome, 'Applied')
+    assert.match((first as Error).message, /other columns than were described/)
+    assert.equal((second as QueryError).outcome, pipeline ? 'Unknown' : 'NotSent')
+    assert.match(String(await lost), /malformed reply/)
+    assert.deepEqual(parsed, ['x'], 'a parser was given what lies behind the row')
+  })
+}
+
+test('a server that reports settings without end is not listened to', LIMIT, async () => {
+  let told = 0
+  const port = await served((tag, _, socket) => {
+    if (tag !== 'Q') return
+    const settings = Array.from({ length: 20_000 }, (_, i) => message('S', Buffer.from(`s${i}\0x\0`)))
+    socket.write(Buffer.concat(settings))
+  })
+  const client = new Client(at(port))
+  client.on('error', () => {})
+  client.connection.on('parameterStatus', () => told++)
+  await client.connect()
+  const error = (await settled(client.query('select 1'))) as QueryError
+  assert.deepEqual([error.outcome, error.message], ['Unknown', 'more settings than a server has'])
+  assert.ok(told < 1000, `${told} were told`)
+})

@@ -149,6 +149,9 @@ size_t onetrip_transmit_len(onetrip_connection *connection);
 const uint8_t *onetrip_transmit(onetrip_connection *connection);
 void onetrip_written(onetrip_connection *connection, double now, size_t len);
 void onetrip_peer_closed(onetrip_connection *connection);
+/* What came can't be explained by whoever read it, such as a row that does not fit its columns: the connection ends, and
+ * all that is on its way. */
+void onetrip_postgres_violated(onetrip_connection *connection);
 /* Takes no more requests, and says goodbye when all is answered. */
 void onetrip_terminate(onetrip_connection *connection, double now);
 

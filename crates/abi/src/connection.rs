@@ -242,6 +242,10 @@ impl Connection {
         }
     }
 
+    pub(crate) fn violated(&mut self) {
+        self.on_postgres((), |postgres, to| postgres.violated(to));
+    }
+
     pub(crate) fn want_cancel(&mut self, now: Time, token: u32) {
         self.on_postgres((), |postgres, to| postgres.want_cancel(now, token, to));
     }

@@ -231,6 +231,14 @@ pub unsafe extern "C" fn onetrip_peer_closed(connection: *mut Connection) {
     unsafe { of(connection) }.peer_closed();
 }
 
+/// What came can't be explained by whoever read it, such as a row that does not fit its columns: the connection ends, and
+/// all that is on its way.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_violated(connection: *mut Connection) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.violated();
+}
+
 /// Takes no more requests, and says goodbye when all is answered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_terminate(connection: *mut Connection, now: f64) {

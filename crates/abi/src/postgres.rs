@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
-use onetrip_engine::{CancelEnd, Connection, Time, Token, Wanted};
+use onetrip_engine::{CancelEnd, Connection, Time, Token, Violation, Wanted};
 use onetrip_postgres::message::{CancelRequest, Secret, TransactionStatus};
 use onetrip_postgres::startup::{NONCE_LEN, SecretKey, Startup};
 
@@ -274,6 +274,14 @@ impl Postgres {
     }
 
     // --- cancelling ---
+
+    /// A reply breaks the protocol, as its reader has found. Nothing is replied to before the login is over.
+    pub(crate) fn violated(&mut self, to: &mut Completions) {
+        if self.login.is_none() {
+            self.engine.handle_violation(Violation("a malformed reply"));
+            self.settle(to);
+        }
+    }
 
     /// Asks for a request to be cancelled at the server, if that harms no other.
     pub(crate) fn want_cancel(&mut self, now: Time, token: u32, to: &mut Completions) {

@@ -19,6 +19,8 @@
 
 mod ownership;
 
+use std::collections::BTreeSet;
+
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Outcome, Protocol, Step, Violation};
 
@@ -28,6 +30,7 @@ use crate::message::{
     ErrorResponse, Header, ReadyForQuery, TransactionStatus, error_response::field, max_len,
 };
 use crate::sql::Traits;
+use crate::startup::PARAMETERS_MAX;
 pub use ownership::NOT_RESET;
 use ownership::{Own, Ownership};
 
@@ -42,6 +45,8 @@ pub struct Postgres {
     /// Prepared statements by number: what prepares each anew, if the server lost it.
     statements: Vec<Option<Bytes>>,
     ownership: Ownership,
+    /// The names of the settings that the server has reported.
+    parameters: BTreeSet<Box<[u8]>>,
 }
 
 /// The number of a prepared statement that was registered.
@@ -81,6 +86,7 @@ impl Postgres {
             piece_left: 0,
             statements: Vec::new(),
             ownership: Ownership::new(),
+            parameters: BTreeSet::new(),
         }
     }
 
@@ -207,6 +213,18 @@ impl Postgres {
         Ok(Step::Failed { len, outcome, never_started, cancelled })
     }
 
+    /// The server reports a setting. Hosts keep them by name, so their number has a limit.
+    fn parameter(&mut self, body: &[u8], len: usize) -> Result<Step<Event>, Violation> {
+        let name = body.split(|byte| *byte == 0).next().unwrap_or_default();
+        if !self.parameters.contains(name) {
+            if self.parameters.len() >= PARAMETERS_MAX {
+                return Err(Violation("more settings than a server has"));
+            }
+            self.parameters.insert(name.into());
+        }
+        Ok(Step::Event(len, Event::ParameterStatus))
+    }
+
     /// A message that is not all there. A long one is handed over as it comes, and refused before it
     /// comes where nobody asked for it.
     fn incomplete(
@@ -295,7 +313,7 @@ impl Protocol for Postgres {
         match tag {
             backend::NOTICE_RESPONSE => Ok(Step::Event(len, Event::Notice)),
             backend::NOTIFICATION_RESPONSE => Ok(Step::Event(len, Event::Notification)),
-            backend::PARAMETER_STATUS => Ok(Step::Event(len, Event::ParameterStatus)),
+            backend::PARAMETER_STATUS => self.parameter(body, len),
             backend::ERROR_RESPONSE => self.error(body, len, head),
             backend::READY_FOR_QUERY => self.ready(body, len, head),
             _ => {

@@ -40,7 +40,8 @@ pub const PRE_AUTH_LEN_MAX: usize = 64 << 10;
 /// All bytes that a server may send up to ReadyForQuery. PostgreSQL 18 sends below 1 KiB.
 pub const RECEIVED_LEN_MAX: usize = 1 << 20;
 
-/// How many settings a server may report. PostgreSQL 18 reports 15 (GUC_REPORT in guc_tables.c).
+/// How many settings a server may report, by name: so many during the login, and so many after it.
+/// PostgreSQL 18 reports 15 (GUC_REPORT in guc_tables.c). A message of one has 30,000 bytes at most.
 pub const PARAMETERS_MAX: usize = 256;
 
 /// How many notices are kept; later ones are dropped.

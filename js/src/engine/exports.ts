@@ -23,6 +23,7 @@ export interface Exports {
   onetrip_transmit(connection: number): number
   onetrip_written(connection: number, now: number, len: number): void
   onetrip_peer_closed(connection: number): void
+  onetrip_postgres_violated(connection: number): void
   onetrip_terminate(connection: number, now: number): void
   onetrip_deadline(connection: number): number
   onetrip_time(connection: number, now: number): void

@@ -131,6 +131,13 @@ export class Link extends Wire<Receiver> {
     this.settle()
   }
 
+  /** Whoever read what came can't explain it: the connection ends, `Owner.closed` says so. */
+  violated(): void {
+    if (this.isFree) return
+    this.engine.onetrip_postgres_violated(this.address)
+    this.walk()
+  }
+
   /** Whether a BEGIN is held, unanswered or refused, and its transaction goes on. */
   get isOpening(): boolean {
     return this.engine.onetrip_postgres_is_opening(this.address) !== 0

@@ -257,6 +257,11 @@ export class Connection implements Owner, Reached {
     this.#host.answered(this)
   }
 
+  /** Whoever read a reply can't explain it. */
+  violated(): void {
+    this.#link?.violated()
+  }
+
   /** A message that belongs to no request came while bytes go past the engine. */
   receivedBeside(message: Buffer): void {
     this.#link?.receive(message)

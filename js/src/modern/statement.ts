@@ -2,6 +2,7 @@ import { End, OUTCOMES, type Outcome } from '../engine/exports'
 import type { Parameter, Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import type { Columns, RowReader } from '../pg/columns'
+import { Misfit } from '../pg/readers'
 import type { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
 import { ended, refused, serverError } from './failure'
@@ -262,6 +263,7 @@ export class Statement extends Fragment implements Receiver {
     try {
       this.rows.push(this.read(at))
     } catch (error) {
+      if (error instanceof Misfit) this.connection?.violated()
       this.break(error)
     }
   }

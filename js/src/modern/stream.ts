@@ -2,6 +2,7 @@ import { End, Flag, OUTCOMES } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import type { Columns, RowReader } from '../pg/columns'
+import { Misfit } from '../pg/readers'
 import type { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
 import { ended, refused, serverError } from './failure'
@@ -135,6 +136,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     try {
       row = this.#read(at) as Row
     } catch (error) {
+      if (error instanceof Misfit) this.#loan?.connection.violated()
       this.#error = unreadable(error)
       return
     }

@@ -38,6 +38,7 @@ export function interpret(columns: readonly Column[], mode: RowMode): RowReader 
     for (let i = 0; i < columns.length; i++) {
       const length = memory.int32(start)
       start += 4
+      if (length < -1 || length > end - start) misfit()
       values[i] = length < 0 ? null : valueOf(columns[i] as Column, start, length)
       if (length > 0) start += length
     }
@@ -85,6 +86,7 @@ function valueSource({ direct, binary }: Column, i: number): string {
     ? `value${i} = read${i}(bytes, start, length)`
     : `value${i} = parse${i}(${raw}); bytes = memory.bytes`
   return `length = int32(bytes, start); start += 4; let value${i} = null
+if (length < -1 || length > end - start) misfit()
 if (length >= 0) { ${value}; start += length }`
 }
 
@@ -120,8 +122,11 @@ function copy(bytes: Uint8Array, start: number, length: number): Parameters<Pars
   return copied as string
 }
 
+/** A row breaks the protocol, so that nothing else that came over its connection can be trusted. */
+export class Misfit extends Error {}
+
 function misfit(): never {
-  throw new Error('A row has other columns than were described')
+  throw new Misfit('A row has other columns than were described')
 }
 
 /** What is before the values: the type of the message, its length, and how many there are. */

@@ -7,6 +7,7 @@ import { beginError } from './begin'
 import { tellOutcome } from './error'
 import type { Named, Names } from './names'
 import type { Query } from './query'
+import { Misfit } from './readers'
 import { databaseError } from './report'
 import { Result } from './result'
 import type { TypeSource } from './types'
@@ -28,6 +29,8 @@ export interface Home {
   status(code: number): void
   /** Why requests end with the connection. A new error each time, for each has an outcome of its own. */
   lost(): Error
+  /** What came breaks the protocol: the connection ends. */
+  violated(): void
   /** One that was sent or queued is over: before it is told, and after. */
   ending(how: number): void
   ended(how: number): void
@@ -190,6 +193,7 @@ export class Request implements Receiver {
       if (this.keepsRows) result.rows.push(row)
       if (query !== undefined) guarded(emitRow, query, row, result)
     } catch (error) {
+      if (error instanceof Misfit) this.home.violated()
       this.break(error)
     }
   }

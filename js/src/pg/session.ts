@@ -196,6 +196,10 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     return Object.assign(new Error(why.message), why)
   }
 
+  violated(): void {
+    this.#link?.violated()
+  }
+
   ending(how: number): void {
     this.#pending--
     if (how !== End.DEADLINE && how !== End.CANCELLED) return

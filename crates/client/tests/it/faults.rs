@@ -96,6 +96,30 @@ fn a_peer_that_breaks_the_protocol_is_closed_and_all_in_flight_is_unknown() {
     });
 }
 
+#[test]
+fn a_server_that_reports_settings_without_end_is_closed() {
+    run(async {
+        let setting = |name: String| message(b'S', format!("{name}\0x\0").as_bytes());
+        // As often as it likes, where they are the same.
+        let few = (0..5000).flat_map(|i| setting(format!("s{}", i % 200)));
+        let many = (0..100_000).flat_map(|i| setting(format!("t{i}")));
+        let url = hostile_server(few.chain(many).collect::<Vec<u8>>().leak()).await;
+        let client = Client::connect(&format!("{url}&wait_timeout_ms=300")).await.unwrap();
+        let session = client.session().await.unwrap();
+        let error =
+            failed(session.query("select 1", &[]).await, Outcome::Unknown, "connection_lost");
+        assert_eq!(error.kind(), Kind::Protocol, "{error}");
+        assert_eq!(session.parameter("s199").as_deref(), Some("x"));
+        assert!(session.parameter("t999").is_none(), "a thousand are kept");
+    });
+}
+
+/// A message of a server.
+fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+    let len = (body.len() as u32 + 4).to_be_bytes();
+    [&[tag][..], &len, body].concat()
+}
+
 /// One column of type int4, and its value.
 const ONE_ROW: [&[u8]; 2] = [
     b"1\0\0\0\x042\0\0\0\x04T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\x01",

@@ -39,7 +39,7 @@ fn requests_that_leave_together_are_answered_each_by_its_own_reply() {
 #[test]
 fn a_message_that_has_begun_is_told_until_it_has_come_whole() {
     let mut host = Host::connect("");
-    let notice = [&b"N\0\0\0\x0dMlate\0\0\0\0"[..], &b"N\0\0\0\x05\0"[..]].concat();
+    let notice = [&b"N\0\0\0\x0dMlately\0\0"[..], &b"N\0\0\0\x05\0"[..]].concat();
     let between: Vec<bool> = notice
         .iter()
         .map(|&byte| {

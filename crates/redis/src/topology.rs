@@ -43,6 +43,10 @@ const NOBODY: u16 = u16::MAX;
 /// Shards of one cluster: each has a slot at least.
 const SHARDS_MAX: usize = SLOTS as usize;
 
+/// Nodes of one cluster: with as many shards as there can be, each has a replica. Redis advises against
+/// more than 1,000.
+pub const NODES_MAX: usize = 2 * SHARDS_MAX;
+
 impl Topology {
     /// A cluster of these shards, each with its hash slots. Refused where a slot belongs to two of them,
     /// or does not exist.
@@ -51,9 +55,14 @@ impl Topology {
     ) -> Result<Topology, Violation> {
         let mut topology =
             Topology { shards: Vec::new(), owners: vec![NOBODY; usize::from(SLOTS)].into() };
+        let mut nodes = 0;
         for (shard, ranges) in shards {
             if topology.shards.len() == SHARDS_MAX {
                 return Err(Violation("a cluster has more shards than slots"));
+            }
+            nodes += 1 + shard.replicas.len();
+            if nodes > NODES_MAX {
+                return Err(Violation("a cluster has more nodes than it can"));
             }
             let number = topology.shards.len() as u16;
             topology.shards.push(shard);
@@ -65,8 +74,8 @@ impl Topology {
     }
 
     fn give(&mut self, shard: u16, range: RangeInclusive<u16>) -> Result<(), Violation> {
-        let range = usize::from(*range.start())..=usize::from(*range.end());
-        let slots = self.owners.get_mut(range);
+        let (start, end) = (usize::from(*range.start()), usize::from(*range.end()));
+        let slots = self.owners.get_mut(start..=end).filter(|slots| !slots.is_empty());
         for owner in slots.ok_or(Violation("a cluster has a slot that there is not"))? {
             if *owner != NOBODY {
                 return Err(Violation("a slot of a cluster belongs to two shards"));

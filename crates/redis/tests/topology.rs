@@ -5,7 +5,7 @@
 use onetrip_engine::Violation;
 use onetrip_redis::Reply;
 use onetrip_redis::redirect::Address;
-use onetrip_redis::topology::Topology;
+use onetrip_redis::topology::{NODES_MAX, Topology};
 
 fn asked() -> Address {
     Address::new("asked", 7000).unwrap()
@@ -167,4 +167,15 @@ fn hostile_answers_are_refused() {
     }
     // A range that ends before it begins has no slots.
     assert!(slots("[ [ 9 3 [ h 1 id ] ] ]").is_err());
+    assert!(slots("[ [ 4 3 [ h 1 id ] ] ]").is_err());
+}
+
+#[test]
+fn a_cluster_has_no_more_nodes_than_it_can() {
+    let with = |replicas: usize| {
+        let replicas: String = (0..replicas).map(|i| format!("[ h{i} 1 id{i} ] ")).collect();
+        slots(&format!("[ [ 0 16383 [ m 1 id ] {replicas}] ]"))
+    };
+    assert!(with(NODES_MAX - 1).is_ok());
+    assert!(with(NODES_MAX).is_err());
 }

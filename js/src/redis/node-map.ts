@@ -33,8 +33,8 @@ export class NodeMap {
   readonly #replicas = new Map<string, Member>()
   /** By slot: the number of its shard. */
   readonly #owners = new Int32Array(SLOTS).fill(NOBODY)
-  /** Masters by number. A number that was given stays. */
-  readonly #shards: { master: Member; replicas: Member[] }[] = []
+  /** Masters by number, which a topology gives anew. */
+  #shards: { master: Member; replicas: Member[] }[] = []
   #isAsking = false
   #isWanted = false
   #askedAt = -Infinity
@@ -188,20 +188,23 @@ export class NodeMap {
     const changed: number[] = []
     const owners = new Int32Array(SLOTS).fill(NOBODY)
     const used = new Set<string>()
+    const fresh = new Map<Member, { number: number; replicas: Member[] }>()
     for (const { first, last, master, replicas } of shards) {
       const member = this.#member(this.#masters, master, false)
       used.add(member.id)
       const others = replicas.map((replica) => this.#member(this.#replicas, replica, true))
       others.forEach(({ id }) => used.add(id))
-      let number = this.#shards.findIndex((shard) => shard.master === member)
-      if (number < 0) number = this.#shards.push({ master: member, replicas: others }) - 1
-      else (this.#shards[number] as { replicas: Member[] }).replicas = others
+      const number = fresh.get(member)?.number ?? fresh.size
+      fresh.set(member, { number, replicas: others })
       owners.fill(number, first, last + 1)
     }
+    const shardsNow = [...fresh].map(([master, it]) => ({ master, replicas: it.replicas }))
     for (let slot = 0; slot < SLOTS; slot++) {
-      if (this.#owners[slot] !== owners[slot]) changed.push(slot)
+      const master = this.#shards[this.#owners[slot] ?? NOBODY]?.master
+      if (master !== shardsNow[owners[slot] ?? NOBODY]?.master) changed.push(slot)
     }
     this.#owners.set(owners)
+    this.#shards = shardsNow
     this.#drop(used)
     return changed
   }

@@ -5,6 +5,9 @@ import type { Reply } from './reply'
 /** How many hash slots a cluster has. */
 export const SLOTS = 16_384
 
+/** How many nodes it can have: with as many shards as there can be, each has a replica. Redis advises against more than 1,000. */
+const NODES_MAX = 2 * SLOTS
+
 /** A node of a cluster. */
 export type Address = Server & { readonly host: string; readonly port: number }
 
@@ -43,6 +46,7 @@ export function idOf(address: Address): string {
 export function readTopology(reply: Reply, asked: string): Shard[] {
   if (!Array.isArray(reply)) throw new Error('an answer to CLUSTER SLOTS is no list')
   const taken = new Uint8Array(SLOTS)
+  const names = new Set<string>()
   return reply.map((range) => {
     const [first, last, ...nodes] = (Array.isArray(range) ? range : []) as [
       number,
@@ -62,6 +66,8 @@ export function readTopology(reply: Reply, asked: string): Shard[] {
     }
     const [master, ...replicas] = nodes.map((node) => readNode(node, asked))
     if (master === undefined) throw new Error('an answer to CLUSTER SLOTS lacks a node')
+    for (const node of [master, ...replicas]) names.add(idOf(node))
+    if (names.size > NODES_MAX) throw new Error('a cluster has more nodes than it can')
     return { first, last, master, replicas }
   })
 }

@@ -17,6 +17,7 @@ use onetrip_postgres::message::{
 };
 use postgres_types::{Kind as TypeKind, Type};
 
+use crate::executor::check_count;
 use crate::oids::{result_format, type_of};
 use crate::params::{self, Alternative, BindError, Found, Params};
 use crate::rows::{Asked, Blocks, Column, Columns, columns_of, learned_columns};
@@ -41,6 +42,8 @@ pub(crate) struct FirstUse {
 struct Param {
     found: Found,
     values: Vec<Alternative>,
+    /// Types that it would have if its value were another, and why it can't be of them.
+    refused: Vec<(Type, String)>,
 }
 
 impl FirstUse {
@@ -51,8 +54,8 @@ impl FirstUse {
         expect: Expect,
     ) -> Box<FirstUse> {
         let param = |(found, value): (Found, &&(dyn postgres_types::ToSql + Sync))| {
-            let values = params::alternatives(&found, *value);
-            Param { found, values }
+            let (values, refused) = params::alternatives(&found, *value);
+            Param { found, values, refused }
         };
         let params = found.into_iter().zip(values).map(param).collect();
         Box::new(FirstUse {
@@ -88,9 +91,10 @@ impl FirstUse {
         let format = if self.lacks_binary_form { text_where_unsure } else { result_format };
         let (types, columns) = read_description(description, &format, known)?;
         let results = formats_of(&columns);
+        check_count(self.params.len(), types.len())?;
         let mut values = Vec::with_capacity(types.len());
         for (number, (param, wanted)) in self.params.iter().zip(&types).enumerate() {
-            values.push(param.value(wanted).ok_or_else(|| unaccepted(number, wanted))?);
+            values.push(param.value(wanted).ok_or_else(|| param.unaccepted(number, wanted))?);
         }
         let types = values.iter().map(|value| value.type_.clone()).collect();
         let shape = Shape::new(self.shape.sql.clone(), types, self.shape.traits, results);
@@ -120,6 +124,22 @@ impl Param {
             true => of(wanted),
             false => of(&self.found.type_),
         }
+    }
+
+    #[cold]
+    fn unaccepted(&self, number: usize, wanted: &Type) -> Error {
+        let refused = self.refused.iter().find(|(type_, _)| type_ == wanted);
+        let reason = refused.map_or_else(String::new, |(_, reason)| format!(": {reason}"));
+        Error::new(
+            Kind::Conversion,
+            Outcome::NotSent,
+            "unencodable_parameter",
+            format!(
+                "parameter ${} is of type {wanted} for the server, to which its value does not \
+                 convert{reason}",
+                number + 1
+            ),
+        )
     }
 }
 
@@ -212,18 +232,6 @@ fn text_where_unsure(type_: &Type) -> Format {
         Some(known) if !matches!(known.kind(), TypeKind::Pseudo) => result_format(type_),
         _ => Format::Text,
     }
-}
-
-fn unaccepted(number: usize, wanted: &Type) -> Error {
-    Error::new(
-        Kind::Conversion,
-        Outcome::NotSent,
-        "unencodable_parameter",
-        format!(
-            "parameter ${} is of type {wanted} for the server, to which its value does not convert",
-            number + 1
-        ),
-    )
 }
 
 pub(crate) fn oid_of(type_: &Type) -> u32 {

@@ -14,7 +14,7 @@ use postgres_types::{IsNull, ToSql, Type, WrongType, to_sql_checked};
 
 use crate::Error;
 use crate::oids::type_of;
-use crate::types::{TypeCache, plain_reason};
+use crate::types::{TypeCache, check_written, plain_reason};
 
 /// The parameters of one call.
 pub(crate) type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -136,26 +136,35 @@ pub(crate) fn find(
 }
 
 /// The bytes of a parameter in every type that may be asked of it: its own, or all of the list for
-/// one whose type is a guess.
-pub(crate) fn alternatives(found: &Found, value: &(dyn ToSql + Sync)) -> Vec<Alternative> {
+/// one whose type is a guess. Beside them the types to which its kind converts and its value doesn't,
+/// with the reason.
+pub(crate) fn alternatives(
+    found: &Found,
+    value: &(dyn ToSql + Sync),
+) -> (Vec<Alternative>, Vec<(Type, String)>) {
     let mut scratch = BytesMut::new();
-    let encode = |type_: &Type| {
+    let (mut values, mut refused) = (Vec::new(), Vec::new());
+    let list = if found.others { candidates() } else { std::slice::from_ref(&found.type_) };
+    for type_ in list {
         scratch.clear();
-        let bytes = match value.to_sql_checked(type_, &mut scratch) {
+        let bytes = match encode(value, type_, &mut scratch) {
             Ok(IsNull::No) => Some(scratch.to_vec()),
             Ok(IsNull::Yes) => None,
-            Err(_) => return None,
+            Err(error) if error.is::<WrongType>() => continue,
+            Err(error) => {
+                refused.extend(plain_reason(&*error).map(|reason| (type_.clone(), reason)));
+                continue;
+            }
         };
-        Some(Alternative { type_: type_.clone(), format: format_of(value, type_), bytes })
-    };
-    let list = if found.others { candidates() } else { std::slice::from_ref(&found.type_) };
-    list.iter().filter_map(encode).collect()
+        values.push(Alternative { type_: type_.clone(), format: format_of(value, type_), bytes });
+    }
+    (values, refused)
 }
 
 /// Whether a value accepts a type; an error of the value itself says that it does.
 pub(crate) fn accepts(value: &(dyn ToSql + Sync), type_: &Type, scratch: &mut BytesMut) -> bool {
     scratch.clear();
-    match value.to_sql_checked(type_, scratch) {
+    match encode(value, type_, scratch) {
         Ok(_) => true,
         Err(error) => !error.is::<WrongType>(),
     }
@@ -243,6 +252,17 @@ pub(crate) fn unencodable(error: EncodeError) -> Error {
     Error::misuse("unencodable_message", error.to_string())
 }
 
+/// Appends a value as what it is sent as, unless its conversion would make another of it.
+#[inline]
+pub(crate) fn encode(
+    value: &(dyn ToSql + Sync),
+    type_: &Type,
+    out: &mut BytesMut,
+) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+    check_written(value, type_)?;
+    value.to_sql_checked(type_, out)
+}
+
 /// Appends one parameter's value.
 #[inline]
 pub(crate) fn write_value(
@@ -251,7 +271,7 @@ pub(crate) fn write_value(
     type_: &Type,
     out: &mut BytesMut,
 ) -> Result<bind::IsNull, BindError> {
-    match value.to_sql_checked(type_, out) {
+    match encode(value, type_, out) {
         Ok(IsNull::No) => Ok(bind::IsNull::No),
         Ok(IsNull::Yes) => Ok(bind::IsNull::Yes),
         Err(source) => {

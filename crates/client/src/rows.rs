@@ -4,6 +4,7 @@ mod errors;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 
+use std::any::type_name;
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use postgres_types::{FromSql, Type};
 
 use crate::Error;
 use crate::oids::type_of;
-use crate::types::{TypeCache, check_counts, has_counts};
+use crate::types::{TypeCache, check_value, is_checked};
 use errors::{malformed, misfit, no_such_column, unreadable, wrong_type};
 
 /// A column of a result.
@@ -24,8 +25,8 @@ pub struct Column {
     name: Box<str>,
     type_: Type,
     format: Format,
-    /// Whether its values say how many parts they have: then they are looked at first.
-    has_counts: bool,
+    /// Whether its values say how many parts they have, or are times: then they are looked at first.
+    is_checked: bool,
     known: Known,
 }
 
@@ -44,10 +45,10 @@ impl Column {
     /// A column that only its type is known of; its values are binary.
     pub(crate) fn of_type(number: usize, type_: &Type) -> Column {
         let name = format!("{}", number + 1).into();
-        let has_counts = has_counts(type_);
+        let is_checked = is_checked(type_);
         // It is what the caller says that it is.
         let known = Known::BuiltIn;
-        Column { name, type_: type_.clone(), format: Format::Binary, has_counts, known }
+        Column { name, type_: type_.clone(), format: Format::Binary, is_checked, known }
     }
 
     /// Its name.
@@ -106,12 +107,12 @@ pub(crate) fn columns_of(body: &[u8], asked: Asked<'_>) -> Option<Columns> {
             Asked::These(formats) => formats.get(number).copied().unwrap_or(Format::Binary),
             Asked::ByType(format) => format(&type_),
         };
-        let has_counts = format == Format::Binary && has_counts(&type_);
+        let is_checked = format == Format::Binary && is_checked(&type_);
         let known = match Type::from_oid(type_.oid()) {
             Some(_) => Known::BuiltIn,
             None => Known::ByNumber,
         };
-        Column { name: field.name.into(), type_, format, has_counts, known }
+        Column { name: field.name.into(), type_, format, is_checked, known }
     };
     Some(fields.enumerate().map(column).collect())
 }
@@ -130,7 +131,7 @@ pub(crate) fn learned_columns(columns: &Columns, types: &Arc<TypeCache>) -> Opti
                 Some(type_) => (type_, Known::Learned(types.clone())),
                 None => (type_of(oid), Known::ByNumber),
             };
-            column.has_counts = column.format == Format::Binary && has_counts(&column.type_);
+            column.is_checked = column.format == Format::Binary && is_checked(&column.type_);
         }
         column
     };
@@ -417,9 +418,9 @@ impl<'a> RowRef<'a> {
             return Err(wrong_type::<T>(index, column));
         }
         let value = self.value(index).ok_or_else(|| malformed(index, column))?;
-        if column.has_counts
+        if column.is_checked
             && let Some(value) = value
-            && let Err(error) = check_counts(type_, value)
+            && let Err(error) = check_value(type_, value, type_name::<T>())
         {
             return Err(unreadable::<T>(index, column, Some(value), error.into()));
         }

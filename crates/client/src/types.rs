@@ -34,7 +34,7 @@
 mod as_numeric;
 mod as_text;
 mod cache;
-mod counts;
+mod checks;
 mod error;
 mod interval;
 mod introspection;
@@ -44,6 +44,7 @@ mod numeric;
 mod range;
 mod reader;
 mod time_tz;
+mod times;
 mod value_kind;
 
 pub use as_numeric::AsNumeric;
@@ -57,7 +58,8 @@ pub use postgres_types::*;
 pub use range::{Multirange, Range};
 pub use time_tz::TimeTz;
 
-pub(crate) use counts::{check as check_counts, has_counts};
+pub(crate) use checks::{check as check_value, is_checked};
 pub(crate) use error::plain_reason;
 pub(crate) use look_up::LookUp;
+pub(crate) use times::{check_written, holder};
 pub(crate) use value_kind::value_kind;

@@ -2,7 +2,7 @@
 
 use super::{Column, ColumnIndex};
 use crate::Error;
-use crate::types::{plain_reason, value_kind};
+use crate::types::{holder, plain_reason, value_kind};
 
 #[cold]
 pub(super) fn no_such_column(index: &dyn ColumnIndex, columns: usize) -> Error {
@@ -40,7 +40,9 @@ pub(super) fn unreadable<T>(
         return Error::unreadable(message).with_conversion(source);
     };
     let kind = if column.is_text() { "a text".into() } else { value_kind(type_, value) };
-    let because = plain_reason(&*source).map_or_else(String::new, |reason| format!(": {reason}"));
+    let reason = plain_reason(&*source);
+    let reason = reason.or_else(|| holder(type_, value).map(str::to_owned));
+    let because = reason.map_or_else(String::new, |reason| format!(": {reason}"));
     Error::unreadable(format!(
         "column {index} ({name}) of type {type_} holds {kind}, which could not be read as \
          {what}{because}"

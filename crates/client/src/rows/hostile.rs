@@ -49,12 +49,12 @@ fn read<T: for<'a> FromSql<'a>>(column: &Column, value: &[u8]) -> Option<Error> 
 }
 
 fn column(type_: &Type) -> Column {
-    let has_counts = has_counts(type_);
+    let is_checked = is_checked(type_);
     Column {
         name: "secret".into(),
         type_: type_.clone(),
         format: Format::Binary,
-        has_counts,
+        is_checked,
         known: Known::BuiltIn,
     }
 }

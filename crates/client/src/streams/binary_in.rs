@@ -164,7 +164,7 @@ fn put_value(
 ) -> Result<(), Box<dyn std::error::Error + Sync + Send>> {
     let at = out.len();
     out.put_i32(-1);
-    match value.to_sql_checked(type_, out)? {
+    match params::encode(value, type_, out)? {
         IsNull::Yes => out.truncate(at + 4),
         IsNull::No => {
             let len = out.len() - at - 4;

@@ -155,7 +155,8 @@ impl TypeCache {
         let mut scratch = BytesMut::new();
         let mut accepted = types.into_iter().filter(|type_| {
             scratch.clear();
-            !value.to_sql_checked(type_, &mut scratch).is_err_and(|error| error.is::<WrongType>())
+            !crate::params::encode(value, type_, &mut scratch)
+                .is_err_and(|error| error.is::<WrongType>())
         });
         accepted.next().filter(|_| accepted.next().is_none())
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use postgres_types::{Kind, Type};
 
-use super::counts::dimensions;
+use super::checks::dimensions;
 use super::reader::Reader;
 
 /// The sort of a value: what its type makes of it, or how long it is.
@@ -31,6 +31,7 @@ fn special(type_: &Type, raw: &[u8]) -> Option<&'static str> {
             Type::TIMESTAMP | Type::TIMESTAMPTZ => {
                 infinity(raw, &i64::MAX.to_be_bytes(), &i64::MIN.to_be_bytes())
             }
+            Type::TIME => (raw == 86_400_000_000_i64.to_be_bytes()).then_some("24:00"),
             _ => None,
         },
     }

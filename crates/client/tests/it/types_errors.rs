@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::BytesMut;
 use onetrip::types::{
-    AsNumeric, FromSql, IsNull, Json, Numeric, TimeTz, ToSql, Type, to_sql_checked,
+    AsNumeric, FromSql, Interval, IsNull, Json, Numeric, Range, TimeTz, Timestamp, ToSql, Type,
+    to_sql_checked,
 };
 use onetrip::{Error, Kind, Outcome, Row, typed};
 
@@ -83,6 +84,73 @@ fn the_sort_of_a_value_is_said() {
         assert_says(odd.try_get::<Latin>(1), &["bytea", "a value of 7 bytes", "Latin"]);
         let acl = row("makeaclitem(10, 10, 'SELECT', false)").await;
         assert_says(acl.try_get::<i32>(1), &["aclitem"]);
+    });
+}
+
+/// `infinity` and 24:00 are other times for some types, which would be told without a word.
+#[test]
+fn a_time_that_a_type_does_not_have_is_an_error_that_says_what_holds_it() {
+    run(async {
+        for type_ in ["timestamp", "timestamptz"] {
+            for never in ["infinity", "-infinity"] {
+                let row = self::row(&format!("'{never}'::{type_}")).await;
+                let words = ["column 1 (word)", type_, never, "SystemTime", "types::Timestamp<"];
+                assert_says(row.try_get::<SystemTime>(1), &words);
+                assert_says(row.try_get::<Option<SystemTime>>(1), &words);
+                let holds = row.get::<Timestamp<SystemTime>>(1);
+                assert_ne!(holds, Timestamp::Value(SystemTime::UNIX_EPOCH));
+                assert!(!matches!(holds, Timestamp::Value(_)));
+            }
+        }
+        let never = row("'infinity'::timestamptz").await;
+        let words = ["infinity", "types::Timestamp<"];
+        assert_says(never.try_get::<chrono::DateTime<chrono::Utc>>(1), &words);
+        let never = row("'infinity'::date").await;
+        assert_says(never.try_get::<jiff::civil::Date>(1), &["infinity", "types::Date<"]);
+        let list = row("array[now(), 'infinity']").await;
+        let words = ["_timestamptz", "an array of one dimension", "types::Timestamp<"];
+        assert_says(list.try_get::<Vec<SystemTime>>(1), &words);
+        assert_eq!(list.get::<Vec<Timestamp<SystemTime>>>(1)[1], Timestamp::PosInfinity);
+        let range = row("tsrange('-infinity', now()::timestamp)").await;
+        assert_says(range.try_get::<Range<SystemTime>>(1), &["tsrange", "types::Timestamp<"]);
+        let end = row("'24:00'::time").await;
+        let words = ["column 1 (word)", "type time", "24:00", "cast it to interval"];
+        assert_says(end.try_get::<chrono::NaiveTime>(1), &words);
+        assert_says(end.try_get::<time::Time>(1), &words);
+        assert_says(end.try_get::<jiff::civil::Time>(1), &words);
+        let interval = row("'24:00'::time::interval").await;
+        assert_eq!(interval.get::<Interval>(1).to_string(), "24:00:00");
+        assert!(row("'23:59:59.999999'::time").await.try_get::<chrono::NaiveTime>(1).is_ok());
+    });
+}
+
+#[test]
+fn a_system_time_beyond_those_of_the_server_is_refused_before_it_is_sent() {
+    run(async {
+        let client = client().await;
+        let after = |seconds: u64| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+        let last = after(9_224_318_015_999);
+        let first = SystemTime::UNIX_EPOCH - Duration::from_secs(210_866_803_200);
+        for moment in [first, last] {
+            let row = client.query_one("select $1::timestamptz", &[&moment]).await.unwrap();
+            assert_eq!(row.get::<SystemTime>(0), moment);
+        }
+        let before = SystemTime::UNIX_EPOCH - Duration::from_secs(1 << 60);
+        for moment in [after(9_224_318_016_000), after(1 << 60), before] {
+            let words = ["parameter $1", "SystemTime", "timestamptz", "out of the range"];
+            let new = "select $1::timestamptz, 1";
+            let error = assert_says(client.query(new, &[&moment]).await, &words[2..]);
+            assert_eq!(error.outcome(), Outcome::NotSent);
+            let sql = "select $1::timestamptz";
+            assert_says(client.query(sql, &[&moment]).await, &words);
+            let statement = client.prepare(sql).await.unwrap();
+            assert_says(client.query(&statement, &[&moment]).await, &words);
+            assert_says(client.query(&statement, &[&Timestamp::Value(moment)]).await, &words[3..]);
+            let typed = typed(Type::TIMESTAMPTZ, &moment);
+            assert_says(client.query("select $1", &[&typed]).await, &words[3..]);
+            let sql = "select $1::timestamptz[]";
+            assert_says(client.query(sql, &[&vec![last, moment]]).await, &words[3..]);
+        }
     });
 }
 

@@ -1,4 +1,5 @@
-//! Looking at what a value says of its own size, before it is decoded.
+//! Looking at what a value says of its own size, and at times that not every type has, before it is
+//! decoded.
 //!
 //! Many decoders reserve memory for as many elements as a value says it has. So 20 bytes of a hostile
 //! server could ask for gigabytes, and end the process. A value that says it has more than there is
@@ -8,9 +9,15 @@ use postgres_types::{Kind, Type};
 
 use super::ValueError;
 use super::reader::Reader;
+use super::times::{check_read, has_times};
+
+/// Whether values of a type are looked at before they are decoded.
+pub(crate) fn is_checked(type_: &Type) -> bool {
+    has_counts(type_) || has_times(type_)
+}
 
 /// Whether values of a type say how many parts they have, or have parts that do.
-pub(crate) fn has_counts(type_: &Type) -> bool {
+fn has_counts(type_: &Type) -> bool {
     match type_.kind() {
         Kind::Array(_) | Kind::Multirange(_) | Kind::Composite(_) => true,
         Kind::Domain(of) | Kind::Range(of) => has_counts(of),
@@ -18,21 +25,22 @@ pub(crate) fn has_counts(type_: &Type) -> bool {
     }
 }
 
-/// Refuses a value with a count that can't be true.
-pub(crate) fn check(type_: &Type, raw: &[u8]) -> Result<(), ValueError> {
+/// Refuses a value with a count that can't be true, or with a time that the Rust type it is read as would
+/// take for another.
+pub(crate) fn check(type_: &Type, raw: &[u8], rust_type: &str) -> Result<(), ValueError> {
     let reader = Reader::new(raw);
     match type_.kind() {
-        Kind::Array(of) => check_array(of, reader),
+        Kind::Array(of) => check_array(of, reader, rust_type),
         Kind::Composite(fields) => {
-            check_composite(fields.iter().map(|field| field.type_()), reader)
+            check_composite(fields.iter().map(|field| field.type_()), reader, rust_type)
         }
-        Kind::Domain(of) => check(of, raw),
-        Kind::Range(of) if has_counts(of) => check_range(of, reader),
-        Kind::Multirange(of) => check_multirange(of, reader),
+        Kind::Domain(of) => check(of, raw, rust_type),
+        Kind::Range(of) if is_checked(of) => check_range(of, reader, rust_type),
+        Kind::Multirange(of) => check_multirange(of, reader, rust_type),
         _ if *type_ == Type::PATH => check_points(reader, 1),
         _ if *type_ == Type::POLYGON => check_points(reader, 0),
         _ if type_.name() == "hstore" => check_pairs(reader),
-        _ => Ok(()),
+        _ => check_read(type_, raw, rust_type),
     }
 }
 
@@ -49,46 +57,47 @@ pub(super) fn dimensions(reader: &mut Reader<'_>) -> Result<Vec<i32>, ValueError
     (0..count).map(dimension).collect()
 }
 
-fn check_array(of: &Type, mut reader: Reader<'_>) -> Result<(), ValueError> {
+fn check_array(of: &Type, mut reader: Reader<'_>, rust_type: &str) -> Result<(), ValueError> {
     let dimensions = dimensions(&mut reader)?;
     let mut count = i64::from(!dimensions.is_empty());
     for len in dimensions {
         // The product of lengths that have room is far from overflowing.
         count = reader.room_for(count * i64::from(len), 4)? as i64;
     }
-    let nested = if has_counts(of) { count } else { 0 };
-    (0..nested).try_for_each(|_| check_part(of, &mut reader))
+    let nested = if is_checked(of) { count } else { 0 };
+    (0..nested).try_for_each(|_| check_part(of, &mut reader, rust_type))
 }
 
-fn check_part(of: &Type, reader: &mut Reader<'_>) -> Result<(), ValueError> {
-    reader.value()?.map_or(Ok(()), |value| check(of, value))
+fn check_part(of: &Type, reader: &mut Reader<'_>, rust_type: &str) -> Result<(), ValueError> {
+    reader.value()?.map_or(Ok(()), |value| check(of, value, rust_type))
 }
 
 fn check_composite<'a>(
     fields: impl Iterator<Item = &'a Type>,
     mut reader: Reader<'_>,
+    rust_type: &str,
 ) -> Result<(), ValueError> {
     reader.count(8)?;
     for type_ in fields {
         let _oid = reader.i32()?;
-        check_part(type_, &mut reader)?;
+        check_part(type_, &mut reader, rust_type)?;
     }
     Ok(())
 }
 
-fn check_range(of: &Type, mut reader: Reader<'_>) -> Result<(), ValueError> {
+fn check_range(of: &Type, mut reader: Reader<'_>, rust_type: &str) -> Result<(), ValueError> {
     let _flags = reader.u8()?;
     while !reader.rest().is_empty() {
-        check_part(of, &mut reader)?;
+        check_part(of, &mut reader, rust_type)?;
     }
     Ok(())
 }
 
-fn check_multirange(of: &Type, mut reader: Reader<'_>) -> Result<(), ValueError> {
+fn check_multirange(of: &Type, mut reader: Reader<'_>, rust_type: &str) -> Result<(), ValueError> {
     let count = reader.count(5)?;
-    let nested = if has_counts(of) { count } else { 0 };
+    let nested = if is_checked(of) { count } else { 0 };
     (0..nested).try_for_each(|_| {
-        reader.value()?.map_or(Ok(()), |range| check_range(of, Reader::new(range)))
+        reader.value()?.map_or(Ok(()), |range| check_range(of, Reader::new(range), rust_type))
     })
 }
 

@@ -1,0 +1,150 @@
+//! Times that only one side has: `infinity` and 24:00 of the server's, years of Rust's. Some conversions
+//! make other times of them without a word, and belong to other crates, so what they are given is
+//! looked at first.
+
+use std::fmt::{self, Write};
+
+use postgres_types::{Kind, ToSql, Type};
+
+use super::ValueError;
+
+/// Whether values of a type are times, or have parts that are.
+pub(crate) fn has_times(type_: &Type) -> bool {
+    match type_.kind() {
+        Kind::Array(of) | Kind::Domain(of) | Kind::Range(of) | Kind::Multirange(of) => {
+            has_times(of)
+        }
+        Kind::Composite(fields) => fields.iter().any(|field| has_times(field.type_())),
+        _ => is_moment(type_) || *type_ == Type::TIME,
+    }
+}
+
+fn is_moment(type_: &Type) -> bool {
+    matches!(*type_, Type::TIMESTAMP | Type::TIMESTAMPTZ)
+}
+
+// --- reading ---
+
+/// What holds a time that many types can't, as a reason.
+pub(crate) fn holder(type_: &Type, raw: &[u8]) -> Option<&'static str> {
+    if is_infinite(type_, raw) {
+        return Some(match *type_ {
+            Type::DATE => "types::Date<T> holds it",
+            _ => "types::Timestamp<T> holds it",
+        });
+    }
+    is_end_of_day(type_, raw).then_some("cast it to interval, which types::Interval holds")
+}
+
+/// DT_NOEND and DT_NOBEGIN in src/include/datatype/timestamp.h, and their like in date.h.
+fn is_infinite(type_: &Type, raw: &[u8]) -> bool {
+    let is_any = |ends: [&[u8]; 2]| ends.contains(&raw);
+    match *type_ {
+        Type::DATE => is_any([&i32::MAX.to_be_bytes(), &i32::MIN.to_be_bytes()]),
+        _ => is_moment(type_) && is_any([&i64::MAX.to_be_bytes(), &i64::MIN.to_be_bytes()]),
+    }
+}
+
+fn is_end_of_day(type_: &Type, raw: &[u8]) -> bool {
+    const DAY: i64 = 86_400_000_000;
+    *type_ == Type::TIME && raw == DAY.to_be_bytes()
+}
+
+/// Refuses a time that a Rust type of this name, or one within it, would take for another. Types that
+/// find out by themselves are left alone, and so are those of the caller's own.
+pub(super) fn check_read(type_: &Type, raw: &[u8], rust_type: &str) -> Result<(), ValueError> {
+    match holder(type_, raw) {
+        Some(reason) if loses(type_, rust_type) => Err(ValueError::new(reason)),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn loses(type_: &Type, rust_type: &str) -> bool {
+    const TIMES: [&str; 3] =
+        ["chrono::naive::time::NaiveTime", "time::time::Time", "time::time_mod::Time"];
+    match *type_ {
+        Type::TIME => TIMES.iter().any(|name| rust_type.contains(name)),
+        _ => {
+            let holds = rust_type.contains("postgres_types::special::Timestamp<");
+            rust_type.contains("std::time::SystemTime") && !holds
+        }
+    }
+}
+
+// --- writing ---
+
+/// Refuses a `SystemTime` beyond the times of the server, in whatever it lies: its conversion overflows.
+pub(crate) fn check_written(value: &(dyn ToSql + Sync), type_: &Type) -> Result<(), ValueError> {
+    if !has_times(type_) {
+        return Ok(());
+    }
+    let mut seconds = Seconds::default();
+    // What a value prints of itself is all that is known of it: it goes nowhere from here.
+    let _ = write!(seconds, "{value:?}");
+    match seconds.is_beyond || !seconds.is_in_range() {
+        true => Err(ValueError::new("it is out of the range of timestamp")),
+        false => Ok(()),
+    }
+}
+
+/// Reads the seconds of each `SystemTime` among what is printed.
+#[derive(Default)]
+struct Seconds {
+    has_begun: bool,
+    /// How much of the name was read.
+    matched: usize,
+    is_negative: bool,
+    number: Option<i128>,
+    is_beyond: bool,
+}
+
+impl Seconds {
+    /// What stands in front of them where they are printed (`Timespec` in std's sys/pal/unix/time.rs).
+    /// Elsewhere a `SystemTime` has no times that the server lacks.
+    const NAME: &[u8] = b"SystemTime { tv_sec: ";
+
+    /// MIN_TIMESTAMP and END_TIMESTAMP in src/include/datatype/timestamp.h, since 1970.
+    const MIN: i128 = -210_866_803_200;
+    const END: i128 = 9_224_318_016_000;
+
+    fn is_in_range(&self) -> bool {
+        let number = self.number.unwrap_or_default();
+        let seconds = if self.is_negative { -number } else { number };
+        (Seconds::MIN..Seconds::END).contains(&seconds)
+    }
+
+    fn read(&mut self, byte: u8) {
+        if let Some(number) = self.number {
+            match byte {
+                b'-' => self.is_negative = true,
+                // An i64 is no longer.
+                b'0'..=b'9' => {
+                    self.number = Some(number * 10 % (1 << 100) + i128::from(byte - b'0'))
+                }
+                _ => {
+                    self.is_beyond |= !self.is_in_range();
+                    (self.number, self.is_negative) = (None, false);
+                }
+            }
+        } else if Seconds::NAME.get(self.matched) == Some(&byte) {
+            self.matched += 1;
+            if self.matched == Seconds::NAME.len() {
+                (self.matched, self.number) = (0, Some(0));
+            }
+        } else {
+            self.matched = usize::from(byte == Seconds::NAME[0]);
+        }
+    }
+}
+
+impl fmt::Write for Seconds {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        // Times of other crates begin with their year, and are not printed to their end.
+        let is_other =
+            !self.has_begun && text.starts_with(|it: char| !it.is_alphabetic() && it != '[');
+        self.has_begun |= !text.is_empty();
+        text.bytes().for_each(|byte| self.read(byte));
+        if is_other || self.is_beyond { Err(fmt::Error) } else { Ok(()) }
+    }
+}

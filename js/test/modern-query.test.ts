@@ -209,6 +209,14 @@ test('an error of the server says what it is, of which statement, and that it ha
   assert.deepEqual([a.status, b.status, c.status], ['fulfilled', 'rejected', 'fulfilled'])
 })
 
+test('a value that is no parameter of its statement is refused by the server, prepared or not', async () => {
+  const sql = client()
+  for (let i = 0; i < 8; i++) {
+    const error = await failure(sql`select ${1}::int /* ${2} */`)
+    assert.deepEqual([error.sqlstate, error.outcome], ['08P01', 'Rejected'])
+  }
+})
+
 test('a value that its parser refuses is an error of that statement, which has run', async () => {
   const sql = client({
     types: {

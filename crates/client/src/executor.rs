@@ -533,6 +533,10 @@ impl Executor {
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Encoded, Unready> {
+        // The server takes one too many, if only it has a type.
+        if let Some(wanted) = sql::parameters(sql).filter(|wanted| params.len() > *wanted) {
+            check_count(params.len(), wanted)?;
+        }
         let found: Vec<Found> = params
             .iter()
             .enumerate()

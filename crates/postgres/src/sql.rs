@@ -218,6 +218,25 @@ pub fn classify(sql: &str) -> Traits {
     traits
 }
 
+/// How many parameters a text has: the highest number behind a `$`. `None` where that depends on
+/// settings of the session: on `standard_conforming_strings`, where a string holds a backslash.
+#[must_use]
+pub fn parameters(sql: &str) -> Option<usize> {
+    let mut lexer = Lexer::new(sql);
+    let mut highest = 0;
+    loop {
+        match lexer.next() {
+            Token::End => return Some(highest),
+            Token::Text(text) if text.contains(&b'\\') => return None,
+            Token::Parameter(digits) => {
+                let number = std::str::from_utf8(digits).ok().and_then(|it| it.parse().ok());
+                highest = highest.max(number?);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Whether a text may run next to others' without anybody having said that it may: it is one
 /// [`query`](Traits::query), shows nothing of the session, and nowhere in it, be it in a string, stands `set_config`.
 /// It errs to `false`.
@@ -329,6 +348,8 @@ fn selects_constants(mut ahead: Lexer<'_>) -> bool {
         match ahead.next() {
             Token::End | Token::Symbol(b';') => return true,
             Token::Literal | Token::Symbol(b',') => {}
+            // Where a string ends depends on `standard_conforming_strings` otherwise.
+            Token::Text(text) if !text.contains(&b'\\') => {}
             Token::Word(word) if is(word, b"as") => match ahead.next() {
                 Token::Word(_) | Token::Quoted(_) => {}
                 _ => return false,

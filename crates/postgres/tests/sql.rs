@@ -1,7 +1,7 @@
 //! Classification of statement text, table by table, and what each place refuses.
 #![allow(clippy::unwrap_used)]
 
-use onetrip_postgres::sql::{Place, Refusal, Traits, classify, is_shareable, refusal};
+use onetrip_postgres::sql::{Place, Refusal, Traits, classify, is_shareable, parameters, refusal};
 
 type Trait = fn(Traits) -> bool;
 
@@ -496,5 +496,21 @@ fn deep_nesting_needs_no_stack() {
         [("(", 200_000), ("explain ", 100_000), ("/*", 200_000), ("explain (", 20_000)]
     {
         let _ = classify(&piece.repeat(times));
+    }
+}
+
+#[test]
+fn parameters_are_counted_where_the_server_counts_them() {
+    for (text, expected) in [
+        ("select 1", Some(0)),
+        ("select $1, $2 + $1", Some(2)),
+        ("select $10", Some(10)),
+        ("select '$2', \"$3\", $$ $4 $$, $a$ $5 $a$, e'$6 \\' $7', a$8, $1 -- $9", Some(1)),
+        ("select $1 /* $2 /* $3 */ $4 */ + '' || $2", Some(2)),
+        // Whether the second quote ends the string depends on a setting.
+        (r"select 'a\', $1, 'b\'", None),
+        ("select $99999999999999999999", None),
+    ] {
+        assert_eq!(parameters(text), expected, "{text}");
     }
 }

@@ -525,3 +525,34 @@ fn the_parameter_types_of_a_text_are_learned_anew_when_its_table_changes() {
         assert_eq!(client.query_one(&sql, &[&vec!["a"]]).await.unwrap().get::<i64>(0), 1);
     });
 }
+
+#[test]
+fn a_parameter_too_many_is_refused_before_anything_is_sent() {
+    run(async {
+        let client = client().await;
+        let too_many = |result: Result<onetrip::Row, onetrip::Error>| {
+            let error = failed(result, Outcome::NotSent, "parameter_count");
+            assert!(error.to_string().contains("has 1 parameters, but 2 were given"), "{error}");
+        };
+        let sql = "select $1::int -- not $2";
+        // At first, where its types are named and where they would be guessed; and once it is known.
+        too_many(client.query_one(sql, &[&1, &2]).await);
+        too_many(client.query_one(sql, &[&"1", &SystemTime::UNIX_EPOCH]).await);
+        assert_eq!(client.query_one(sql, &[&1]).await.unwrap().get::<i32>(0), 1);
+        too_many(client.query_one(sql, &[&1, &2]).await);
+        let prepared = client.prepare(sql).await.unwrap();
+        too_many(client.query_one(&prepared, &[&1, &2]).await);
+        let mut pipeline = client.pipeline();
+        let refused = pipeline.query_one(sql, &[&1, &2]);
+        assert!(pipeline.finish().await.is_err());
+        too_many(refused.await);
+        // None was sent: the server would have heard of the first.
+        let none =
+            failed(client.query("select 1", &[&1]).await, Outcome::NotSent, "parameter_count");
+        assert!(none.to_string().contains("has 0 parameters"), "{none}");
+        let session = session().await;
+        session.script("set standard_conforming_strings = off").await.unwrap();
+        let row = session.query_one(r"select 'a\'', $1, 'b\''", &[&"x"]).await.unwrap();
+        assert_eq!((row.get::<&str>(0), row.get::<&str>(1)), ("a'", "x"));
+    });
+}

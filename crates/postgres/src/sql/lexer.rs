@@ -7,10 +7,12 @@ pub(super) enum Token<'a> {
     Word(&'a [u8]),
     /// What stands between double quotes.
     Quoted(&'a [u8]),
-    /// A string or a number.
+    /// What stands between single quotes, without a letter in front.
+    Text(&'a [u8]),
+    /// The number of a parameter.
+    Parameter(&'a [u8]),
+    /// Any other string, or a number.
     Literal,
-    /// A parameter.
-    Parameter,
     /// Any other byte.
     Symbol(u8),
     End,
@@ -56,7 +58,7 @@ impl<'a> Lexer<'a> {
                 }
                 Class::Quote => {
                     self.skip_quoted(b'\'');
-                    return Token::Literal;
+                    return Token::Text(&self.text[start..self.at]);
                 }
                 Class::DoubleQuote => {
                     self.skip_quoted(b'"');
@@ -67,7 +69,7 @@ impl<'a> Lexer<'a> {
                     return if self.skip_dollar_string(start) {
                         Token::Literal
                     } else if self.skip_parameter() {
-                        Token::Parameter
+                        Token::Parameter(&self.text[start + 1..self.at])
                     } else {
                         Token::Symbol(b'$')
                     };

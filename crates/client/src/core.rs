@@ -48,7 +48,6 @@ use crate::types::{LookUp, TypeCache};
 use crate::{Error, Kind, trace};
 
 /// One connection and everything about it.
-#[derive(Debug)]
 pub(crate) struct Connection {
     core: Mutex<Core>,
     pub(crate) context: Arc<Context>,
@@ -139,7 +138,6 @@ pub(crate) enum Duty {
 pub(crate) type Engine = onetrip_engine::Connection<Postgres>;
 
 /// What the lock protects.
-#[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) replies: Replies,
@@ -201,6 +199,13 @@ pub(crate) struct Core {
     pub(crate) notifications: Option<Arc<Buffer<Notification>>>,
     /// What is to be told to `tracing` once the lock is released.
     pub(crate) untold: trace::Untold,
+}
+
+/// Its place only: what it holds are statements and replies of others.
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Connection({:?})", self.seat)
+    }
 }
 
 impl Connection {

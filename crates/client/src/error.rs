@@ -143,6 +143,11 @@ impl Error {
         Error::new(Kind::Misuse, Outcome::NotSent, code, message)
     }
 
+    /// A deadline passed before anything was sent.
+    pub(crate) fn late(message: &'static str) -> Error {
+        Error::new(Kind::Timeout, Outcome::NotSent, "timeout", message)
+    }
+
     /// A reply that can't be read, of a statement that took effect.
     pub(crate) fn unreadable(message: impl Into<Cow<'static, str>>) -> Error {
         Error::new(Kind::Conversion, Outcome::Applied, "unreadable_reply", message)

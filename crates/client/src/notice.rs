@@ -63,7 +63,11 @@ impl Notice {
 
 impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (SQLSTATE {})", self.severity(), self.code())
+        let severity = if self.severity().is_empty() { "NOTICE" } else { self.severity() };
+        match self.code() {
+            "" => f.write_str(severity),
+            code => write!(f, "{severity} (SQLSTATE {code})"),
+        }
     }
 }
 

@@ -179,12 +179,18 @@ pub(crate) fn format_of(value: &(dyn ToSql + Sync), type_: &Type) -> Format {
 }
 
 /// A value in one of the types that it accepts.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Alternative {
     pub(crate) type_: Type,
     pub(crate) format: Format,
     /// Its bytes; `None` is NULL.
     pub(crate) bytes: Option<Vec<u8>>,
+}
+
+impl std::fmt::Debug for Alternative {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a value of {}", self.type_)
+    }
 }
 
 /// Why a Bind could not be written.

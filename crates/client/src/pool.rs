@@ -178,7 +178,12 @@ impl Pool {
             Output::Granted { token, id, .. } => self.granted(state, now, token, id),
             Output::Placed { token, id, .. } => self.placed(state, token, id),
             Output::Failed { token, cause } => {
-                let error = self.failure(state, cause);
+                let error = match cause {
+                    Cause::Deadline if state.callers.is_timed(token) => {
+                        Error::late("the deadline passed before a connection was free")
+                    }
+                    _ => self.failure(state, cause),
+                };
                 let wakers = state.callers.fail(token, error);
                 state.wakers.extend(wakers);
             }

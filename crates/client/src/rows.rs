@@ -139,7 +139,7 @@ pub(crate) fn learned_columns(columns: &Columns, types: &Arc<TypeCache>) -> Opti
 }
 
 /// The blocks of one reply, as they came: whole messages.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Blocks {
     // Most replies are one block; only longer ones pay for a list.
     first: Bytes,
@@ -216,7 +216,7 @@ pub(crate) fn check_row(body: &[u8], columns: Option<usize>) -> Result<(), Error
 }
 
 /// The messages of a reply, one after the other.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Messages<'a> {
     blocks: &'a Blocks,
     index: usize,
@@ -321,8 +321,7 @@ impl<'a> Iterator for Iter<'a> {
     }
 }
 
-/// A row that stands on its own.
-#[derive(Debug)]
+/// A row that stands on its own. `Debug` shows its columns, and never a value.
 pub struct Row {
     columns: Columns,
     body: Bytes,
@@ -363,8 +362,8 @@ impl Row {
     }
 }
 
-/// A row of a result that is borrowed from it.
-#[derive(Clone, Debug)]
+/// A row of a result that is borrowed from it. `Debug` shows its columns, and never a value.
+#[derive(Clone)]
 pub struct RowRef<'a> {
     columns: &'a [Column],
     body: &'a [u8],
@@ -473,6 +472,32 @@ impl ColumnIndex for &str {
     #[inline]
     fn find(&self, columns: &[Column]) -> Option<usize> {
         columns.iter().position(|column| &*column.name == *self)
+    }
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.len())
+    }
+}
+
+impl fmt::Debug for Messages<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.blocks.fmt(f)
+    }
+}
+
+impl fmt::Debug for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_ref().fmt(f)
+    }
+}
+
+impl fmt::Debug for RowRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Row")?;
+        let types = self.columns.iter().map(|column| (&column.name, column.type_.name()));
+        f.debug_map().entries(types).finish()
     }
 }
 

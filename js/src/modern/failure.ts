@@ -9,7 +9,8 @@ import { FIELDS, misuse, PostgresError } from './error'
 export function serverError(start: number, end: number, outcome: Outcome): PostgresError {
   const said = databaseError(start, end)
   const code = said.code ?? 'server_error'
-  const error = new PostgresError(code, outcome, `${said.message} (${code})`, undefined, said.code)
+  const reason = said.message === '' ? 'the server gave no reason' : said.message
+  const error = new PostgresError(code, outcome, `${reason} (${code})`, undefined, said.code)
   for (const name of FIELDS) if (said[name] !== undefined) error[name] = said[name]
   if (said.position !== undefined) error.position = Number(said.position)
   return error

@@ -134,8 +134,9 @@ impl Pool {
         self.with(|state, now| {
             self.sweep(state, Time::NEVER);
             let _ = placement.since.set(now);
-            let token = state.callers.add_statement(work, placement.clone());
             let deadline = (deadline != Time::NEVER).then_some(deadline);
+            let placing = placement.clone();
+            let token = state.callers.add_statement(work, placing, deadline.is_some());
             let ticket = state.policy.wait_shared(now, token, deadline);
             match &mut *placement.lock() {
                 PlacementState::Waiting { caller, .. } => *caller = Some((token, ticket)),

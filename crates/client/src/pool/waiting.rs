@@ -24,8 +24,8 @@ pub(super) struct Callers {
 enum Caller {
     /// For a connection of its own.
     Session(Session),
-    /// To have its statement placed.
-    Statement(Work, Arc<Placement>),
+    /// To have its statement placed; whether it has a deadline of its own.
+    Statement(Work, Arc<Placement>, bool),
 }
 
 #[derive(Debug)]
@@ -42,8 +42,18 @@ impl Callers {
         token
     }
 
-    pub(super) fn add_statement(&mut self, work: Work, placement: Arc<Placement>) -> Token {
-        self.add(Caller::Statement(work, placement))
+    pub(super) fn add_statement(
+        &mut self,
+        work: Work,
+        placement: Arc<Placement>,
+        is_timed: bool,
+    ) -> Token {
+        self.add(Caller::Statement(work, placement, is_timed))
+    }
+
+    /// Whether one waits until a deadline of its own, rather than for what the pool allows.
+    pub(super) fn is_timed(&self, token: Token) -> bool {
+        matches!(self.list.get(&token), Some(Caller::Statement(_, _, true)))
     }
 
     /// Gives a session its connection. Returns whom to wake; or the connection, if its caller has
@@ -62,7 +72,7 @@ impl Callers {
     /// Puts a statement on the connection where it was placed.
     pub(super) fn place(&mut self, token: Token, connection: &Arc<Connection>) -> Vec<Waker> {
         match self.list.remove(&token) {
-            Some(Caller::Statement(work, placement)) => placement.run(work, connection),
+            Some(Caller::Statement(work, placement, _)) => placement.run(work, connection),
             _ => Vec::new(),
         }
     }
@@ -72,7 +82,7 @@ impl Callers {
             return session.end(Err(error)).into_iter().collect();
         }
         match self.list.remove(&token) {
-            Some(Caller::Statement(work, placement)) => placement.give_back(work, error),
+            Some(Caller::Statement(work, placement, _)) => placement.give_back(work, error),
             _ => Vec::new(),
         }
     }

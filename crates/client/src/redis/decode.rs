@@ -20,7 +20,7 @@ pub(crate) fn decode<T: FromReply>(block: &Bytes, name: &str) -> Result<T, Error
 /// The command has run: it is its reply that is of no use.
 fn unreadable(mismatch: &Mismatch, name: &str) -> Error {
     if let Some(error) = mismatch.server() {
-        return from_text(error.text(), Outcome::Applied);
+        return from_text(error.text(), Outcome::Applied, false);
     }
     let message = format!("{name} answered {mismatch}");
     Error::new(Kind::Conversion, Outcome::Applied, "unreadable_reply", message)

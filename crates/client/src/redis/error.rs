@@ -5,8 +5,9 @@ use onetrip_engine::Outcome;
 use crate::error::SERVER_ERROR;
 use crate::{Error, Kind};
 
-/// The error of a frame: its code, a space, a message.
-pub(crate) fn from_frame(frame: &[u8], outcome: Outcome) -> Error {
+/// The error of a frame: its code, a space, a message. With `in_cluster` the configuration says that the
+/// server is a node of a cluster.
+pub(crate) fn from_frame(frame: &[u8], outcome: Outcome, in_cluster: bool) -> Error {
     let text = match frame {
         [b'!', rest @ ..] => {
             let at = rest.windows(2).position(|pair| pair == b"\r\n").map_or(0, |at| at + 2);
@@ -15,16 +16,16 @@ pub(crate) fn from_frame(frame: &[u8], outcome: Outcome) -> Error {
         [_, rest @ ..] => rest,
         [] => &[],
     };
-    from_text(text.strip_suffix(b"\r\n").unwrap_or(text), outcome)
+    from_text(text.strip_suffix(b"\r\n").unwrap_or(text), outcome, in_cluster)
 }
 
 /// The error of a text of the server's. What it quotes of arguments is left out: those are values.
-pub(crate) fn from_text(text: &[u8], outcome: Outcome) -> Error {
+pub(crate) fn from_text(text: &[u8], outcome: Outcome, in_cluster: bool) -> Error {
     let text = String::from_utf8_lossy(text);
     let text = text.split(", with args beginning with").next().unwrap_or_default();
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let code = text.split(' ').next().unwrap_or_default().to_owned();
-    let message = match advice(&code) {
+    let message = match advice(&code, in_cluster) {
         Some(advice) => format!("{text}: {advice}"),
         None => text,
     };
@@ -32,11 +33,18 @@ pub(crate) fn from_text(text: &[u8], outcome: Outcome) -> Error {
 }
 
 /// What to do about an error whose text does not say it.
-fn advice(code: &str) -> Option<&'static str> {
+fn advice(code: &str, in_cluster: bool) -> Option<&'static str> {
     Some(match code {
         "NOAUTH" => "give a password in the configuration",
         "WRONGPASS" => "check the user and the password in the configuration",
         "NOPERM" => "the ACL of the user does not allow it",
+        "MOVED" | "ASK" if in_cluster => {
+            "another node has the key by now, and this was sent on a connection to one node: begin another session for the key (session_for)"
+        }
+        "CROSSSLOT" if in_cluster => "give keys of one command the same hash tag",
+        "READONLY" if in_cluster => {
+            "this node is a replica by now: begin another session for the key (session_for)"
+        }
         "READONLY" => "this is a replica: connect to its master, or switch `cluster` on",
         "MOVED" | "ASK" | "CROSSSLOT" => {
             "this is a node of a cluster: switch `cluster` on in the configuration, and give keys of one command the same hash tag"

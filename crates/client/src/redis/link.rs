@@ -28,7 +28,6 @@ use crate::{Error, Kind, Outcome};
 pub(crate) type Engine = onetrip_engine::Connection<Redis>;
 
 /// One connection and everything about it.
-#[derive(Debug)]
 pub(crate) struct Link {
     core: Mutex<Core>,
     pub(crate) context: Arc<Shared>,
@@ -37,7 +36,6 @@ pub(crate) struct Link {
 }
 
 /// What the lock protects.
-#[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) replies: Replies,
@@ -65,6 +63,13 @@ pub(crate) struct Core {
     told: bool,
     /// What became of commands of a cluster, to be told once the lock is released.
     landed: Vec<(FlightId, Landed)>,
+}
+
+/// Its place only: what it holds are commands and replies of others.
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Link({:?})", self.seat)
+    }
 }
 
 impl Link {

@@ -91,7 +91,7 @@ impl Greeter<'_> {
             if let Scan::Whole { len, start, kind } = scan {
                 let frame = self.stream.input.split_to(len);
                 let error = matches!(kind, b'-' | b'!');
-                return Ok(error.then(|| from_frame(&frame[start..], Outcome::NotSent)));
+                return Ok(error.then(|| from_frame(&frame[start..], Outcome::NotSent, false)));
             }
             if let Some(end) = self.stream.read().await.end {
                 let why = format!(

@@ -50,7 +50,7 @@ impl Node {
         seed: u64,
         totals: Arc<Totals>,
     ) -> Node {
-        let context = Shared::new(config.limits.clone(), totals);
+        let context = Shared::new(config.limits.clone(), config.is_cluster, totals);
         let pool = |purpose, seed| Pool::new(config, target.clone(), &context, purpose, seed);
         Node {
             shared: pool(Purpose::Shared, seed),

@@ -132,6 +132,7 @@ impl<'a> Pipeline<'a> {
                 pending: Pending::of(cluster.send(item, deadline, repeats)),
             };
             return Running {
+                in_cluster: true,
                 parts: items.into_iter().map(send).collect(),
                 names,
                 ..Running::of_nothing()
@@ -157,6 +158,7 @@ impl<'a> Pipeline<'a> {
             parts.push(Part { pending: Pending::of(sent), leaves });
         }
         Running {
+            in_cluster: self.on.client().inner.config.is_cluster,
             parts: parts.into(),
             at: 0,
             replies: Vec::new(),

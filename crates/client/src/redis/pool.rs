@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::task::Waker;
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::{self as policy, Condition, ConnectionId, Load, Output};
+use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output};
 use onetrip_redis::router::FlightId;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -199,7 +199,13 @@ impl Pool {
                 self.serve(state, token, id);
             }
             Output::Failed { token, cause } => {
-                let error = self.failure(state, cause);
+                let is_timed = state.callers.get(&token.0).is_some_and(Caller::is_timed);
+                let error = match cause {
+                    Cause::Deadline if is_timed && state.last_error.is_none() => {
+                        Error::late("the deadline passed before a connection was free")
+                    }
+                    _ => self.failure(state, cause),
+                };
                 if let Some(caller) = state.callers.remove(&token.0) {
                     let (waker, flight) = caller.cell.fail(error.clone());
                     state.wakers.extend(waker);

@@ -177,7 +177,7 @@ impl<T: FromReply> Reply<T> {
                     let block = std::task::ready!(cell.poll(cx));
                     let leaves = *leaves;
                     self.stage = Stage::Taken;
-                    return Poll::Ready(block.and_then(|block| checked(block, leaves)));
+                    return Poll::Ready(block.and_then(|block| checked(block, leaves, true)));
                 }
                 Stage::Pausing(sleep) => {
                     std::task::ready!(sleep.as_mut().poll(cx));

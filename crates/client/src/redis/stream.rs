@@ -285,7 +285,7 @@ impl<T, I: CommandSource> CommandStream<T, I> {
         self.answered += 1;
         match frame.is_empty() {
             true => Err(too_large()),
-            false => checked(frame, leaves),
+            false => checked(frame, leaves, false),
         }
     }
 

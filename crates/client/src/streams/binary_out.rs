@@ -30,7 +30,6 @@ use crate::{Column, Error, Kind, Outcome, Row};
 ///
 /// The columns have no names but their numbers from 1, since a COPY doesn't tell them. Nor does it tell
 /// types: those that are given are believed.
-#[derive(Debug)]
 pub struct BinaryCopyOut<'a> {
     copy: CopyOut<'a>,
     columns: Columns,
@@ -40,6 +39,12 @@ pub struct BinaryCopyOut<'a> {
     gathered: BytesMut,
     begun: bool,
     ended: bool,
+}
+
+impl std::fmt::Debug for BinaryCopyOut<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.copy.fmt(f)
+    }
 }
 
 impl<'a> BinaryCopyOut<'a> {

@@ -9,7 +9,6 @@ use super::flow::Inflow;
 use crate::Error;
 
 /// Reads a reply message by message.
-#[derive(Debug)]
 pub(super) struct Messages {
     pub(super) inflow: Inflow,
     /// Bytes that are still to come of the body of the message that is being read.
@@ -22,11 +21,16 @@ pub(super) struct Messages {
 }
 
 /// A message that was wanted whole.
-#[derive(Debug)]
 pub(super) enum Whole {
     Message(u8, Bytes),
     /// It is longer than what is kept, and is skipped.
     TooLong,
+}
+
+impl std::fmt::Debug for Messages {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.inflow.fmt(f)
+    }
 }
 
 impl Messages {

@@ -122,12 +122,17 @@ impl<'s> RowPieces<'s> {
 
 /// One value, piece by piece, of any length in constant memory; made by [`RowPieces::pieces`]. It is an
 /// [`AsyncRead`] too, whose errors hold the [`Error`].
-#[derive(Debug)]
 pub struct ValuePieces<'r, 's> {
     row: &'r mut RowPieces<'s>,
     len: usize,
     /// What a reader had no room for.
     rest: Bytes,
+}
+
+impl std::fmt::Debug for ValuePieces<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ValuePieces").field("len", &self.len).finish_non_exhaustive()
+    }
 }
 
 impl ValuePieces<'_, '_> {

@@ -120,6 +120,20 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &len, body].concat()
 }
 
+#[test]
+fn an_error_of_a_server_that_gives_no_reason_says_so() {
+    run(async {
+        for (error, text) in [
+            (&b"E\0\0\0\x05\0Z\0\0\0\x05I"[..], "the server gave no reason"),
+            (b"E\0\0\0\x0bMtext\0\0Z\0\0\0\x05I", "text"),
+            (b"E\0\0\0\x0cC22012\0\0Z\0\0\0\x05I", "the server gave no reason (SQLSTATE 22012)"),
+        ] {
+            let client = Client::connect(&hostile_server(error).await).await.unwrap();
+            assert_eq!(self::error(client.query("select 1", &[]).await).to_string(), text);
+        }
+    });
+}
+
 /// One column of type int4, and its value.
 const ONE_ROW: [&[u8]; 2] = [
     b"1\0\0\0\x042\0\0\0\x04T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\x01",

@@ -200,6 +200,23 @@ fn who_waits_too_long_is_told_what_to_do() {
     });
 }
 
+/// What it can do about that is no setting of the pool's.
+#[test]
+fn who_waits_no_longer_than_its_own_deadline_is_told_of_that() {
+    run(async {
+        let client = client_with("connections_max=1&wait_timeout_ms=20000").await;
+        let held = client.session().await.unwrap();
+        let hurried = client.timeout(Duration::from_millis(2));
+        for _ in 0..2 {
+            let error = failed(hurried.query("select 1", &[]).await, Outcome::NotSent, "timeout");
+            assert!(!error.to_string().contains("connections_max"), "{error}");
+            assert!(error.to_string().contains("before a connection was free"), "{error}");
+        }
+        drop(held);
+        assert_usable(&client).await;
+    });
+}
+
 #[test]
 fn more_waiters_than_the_limit_are_refused() {
     run(async {

@@ -154,6 +154,40 @@ fn a_system_time_beyond_those_of_the_server_is_refused_before_it_is_sent() {
     });
 }
 
+/// Rows, what is still to become of them, and parameters on their way.
+#[test]
+fn what_is_printed_for_debugging_shows_no_values() {
+    run(async {
+        let (client, gate) = (client().await, Gate::closed().await);
+        let sql = "select reverse('2retnuh') as word, $1::text as other";
+        let mut shown = Vec::new();
+        let waiting = client.query(&gate.statement(), &[]);
+        let mut session = client.session().await.unwrap();
+        let mut pipeline = session.pipeline();
+        drop(pipeline.query(sql, &[&SECRET]));
+        let sent = session.query(sql, &[&SECRET]);
+        let guessed = session.query("select $1", &[&vec![SystemTime::UNIX_EPOCH]]);
+        shown.extend([format!("{sent:#?} {guessed:?} {pipeline:#?} {session:#?} {waiting:?}")]);
+        drop((sent, guessed, pipeline));
+        gate.open().await;
+        let rows = client.query(sql, &[&SECRET]).await.unwrap();
+        shown.push(format!("{rows:#?} {:?} {:?}", rows.iter(), rows.iter().next()));
+        let row = client.query_one(sql, &[&SECRET]).await.unwrap();
+        assert!(format!("{row:?}").contains(r#""word": "text""#), "{row:?}");
+        shown.push(format!("{row:#?} {:?}", row.as_ref()));
+        let mut stream = session.query_stream(sql, &[&SECRET]).await.unwrap();
+        shown.push(format!("{stream:?}"));
+        let mut pieces = stream.next_in_pieces().await.unwrap().unwrap();
+        shown.push(format!("{pieces:?}"));
+        shown.push(format!("{:?}", pieces.pieces().await.unwrap()));
+        drop(stream);
+        for text in shown {
+            let bytes: Vec<String> = SECRET.bytes().map(|byte| byte.to_string()).collect();
+            assert!(!text.contains(SECRET) && !text.contains(&bytes.join(", ")), "{text}");
+        }
+    });
+}
+
 /// The code of others tells the value; the error keeps that where it has to be asked for.
 #[test]
 fn what_the_conversion_itself_says_is_kept_apart() {

@@ -393,3 +393,29 @@ async fn a_command_that_blocks_follows_so_many_redirects() {
     client.cmd("RPUSH").arg("bar").arg(1).send::<i64>().await.unwrap();
     assert_eq!(pop().await.unwrap().1, 1);
 }
+
+#[tokio::test]
+async fn a_session_whose_slot_has_moved_is_told_what_to_do_about_it() {
+    let Some(cluster) = start(2, 0) else { return };
+    let client = connect(&cluster).await;
+    let slot = 5061; // That of `bar`.
+    let session = client.session_for("bar").await.unwrap();
+    let from = cluster.master_of(slot).unwrap();
+    cluster.begin_move(slot, from, 1 - from).unwrap().finish().unwrap();
+    let alone = session.cmd("GET").arg("bar").send::<Option<String>>().await.unwrap_err();
+    let pipeline = session.pipeline();
+    let get = pipeline.cmd("GET").arg("bar").send::<Option<String>>();
+    let in_pipeline = pipeline.run().await.unwrap().get(get).unwrap_err();
+    let atomic = session.atomic();
+    let _ = atomic.cmd("GET").arg("bar").send::<Option<String>>();
+    let in_atomic = atomic.run().await.unwrap_err();
+    for error in [alone, in_pipeline, in_atomic] {
+        let text = error.to_string();
+        assert_eq!((error.redis_code(), error.outcome()), (Some("MOVED"), Outcome::Rejected));
+        assert!(text.contains("session_for") && !text.contains("switch"), "{text}");
+    }
+    // Who has not said that it is a cluster is told to.
+    let other = Client::connect(&cluster.urls()[from]).await.unwrap();
+    let text = other.cmd("GET").arg("bar").send::<Option<String>>().await.unwrap_err().to_string();
+    assert!(text.contains("switch `cluster` on"), "{text}");
+}

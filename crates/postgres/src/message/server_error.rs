@@ -7,8 +7,8 @@ use bytes::BytesMut;
 use super::error_response::{ErrorFields, field, write, write_notice};
 use super::{EncodeError, ErrorResponse, NoticeResponse};
 
-/// An error or a notice of the server. `Display` prints `message (SQLSTATE code)`; the rest is in
-/// the fields.
+/// An error or a notice of the server. `Display` prints `message (SQLSTATE code)`, or what of it the server
+/// sent; the rest is in the fields.
 ///
 /// Texts that are not UTF-8 have their faulty bytes replaced: an error early in startup may come in
 /// another encoding.
@@ -208,7 +208,14 @@ impl From<NoticeResponse<'_>> for ServerError {
 
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (SQLSTATE {})", self.message, self.code)
+        let message = match self.message.as_str() {
+            "" => "the server gave no reason",
+            message => message,
+        };
+        match self.code.as_str() {
+            "" => f.write_str(message),
+            code => write!(f, "{message} (SQLSTATE {code})"),
+        }
     }
 }
 

@@ -90,7 +90,7 @@ impl Roaming {
         let frame = if self.is_asking { Frames::behind_first(block) } else { block };
         match self.onward(&frame) {
             Some(next) => Ok(next),
-            None => Err(checked(frame, self.item.leaves)),
+            None => Err(checked(frame, self.item.leaves, true)),
         }
     }
 

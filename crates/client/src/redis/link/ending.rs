@@ -136,7 +136,9 @@ impl Core {
 
     fn error_of(&self, Failure { outcome, cause }: Failure, block: &[u8]) -> Error {
         match cause {
-            Cause::Server | Cause::Aborted => error::from_frame(block, outcome),
+            Cause::Server | Cause::Aborted => {
+                error::from_frame(block, outcome, self.context.in_cluster)
+            }
             Cause::Deadline => error::deadline(outcome),
             Cause::Cancelled => {
                 Error::new(Kind::Cancelled, outcome, "cancelled", "taken back before it was sent")
@@ -161,9 +163,11 @@ impl Core {
     fn note_end(&mut self, reason: CloseReason) {
         let error = match reason {
             CloseReason::Host => return,
-            CloseReason::Server(block) => error::from_frame(&block, Outcome::Unknown)
-                .about(format_args!("{} ended the connection", self.route))
-                .with_code(CONNECTION_LOST),
+            CloseReason::Server(block) => {
+                error::from_frame(&block, Outcome::Unknown, self.context.in_cluster)
+                    .about(format_args!("{} ended the connection", self.route))
+                    .with_code(CONNECTION_LOST)
+            }
             CloseReason::Violation(violation) => Error::new(
                 Kind::Protocol,
                 Outcome::Unknown,

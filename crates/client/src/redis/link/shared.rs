@@ -18,6 +18,8 @@ use crate::redis::pushes::Pushes;
 /// What all connections to one server have in common.
 pub(crate) struct Shared {
     pub(crate) limits: Limits,
+    /// Whether the configuration says that it is a node of a cluster.
+    pub(crate) in_cluster: bool,
     /// When time began. Nodes of a cluster come later than their client, whose deadlines they keep, so it is the
     /// same for all there are.
     epoch: Instant,
@@ -35,10 +37,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(limits: Limits, totals: Arc<Totals>) -> Arc<Shared> {
+    pub(crate) fn new(limits: Limits, in_cluster: bool, totals: Arc<Totals>) -> Arc<Shared> {
         static EPOCH: OnceLock<Instant> = OnceLock::new();
         Arc::new(Shared {
             limits,
+            in_cluster,
             epoch: *EPOCH.get_or_init(Instant::now),
             resp3: AtomicBool::new(false),
             subscribed: Mutex::default(),
@@ -122,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_deadline_means_the_same_to_a_node_that_comes_later() {
-        let client = Shared::new(Limits::default(), Arc::default());
+        let client = Shared::new(Limits::default(), false, Arc::default());
         while client.now() == Time::ZERO {}
-        let node = Shared::new(Limits::default(), Arc::default());
+        let node = Shared::new(Limits::default(), false, Arc::default());
         assert_eq!(client.instant(Time::ZERO), node.instant(Time::ZERO));
     }
 }

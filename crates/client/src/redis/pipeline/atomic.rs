@@ -89,6 +89,7 @@ impl<'a> Atomic<'a> {
             refused: None,
             whole: Some(leaves),
             reply_max: usize::MAX,
+            in_cluster: self.on.client().inner.config.is_cluster,
         }
     }
 }
@@ -125,7 +126,7 @@ impl Sends for Atomic<'_> {
 
 /// The replies within EXEC's, or why nothing ran.
 pub(super) fn take_whole(
-    leaves: &[bool],
+    (leaves, in_cluster): (&[bool], bool),
     block: Bytes,
     result: Result<(), Error>,
 ) -> Result<Vec<Result<Bytes, Error>>, Error> {
@@ -136,7 +137,7 @@ pub(super) fn take_whole(
     for number in 0..=leaves.len() {
         let frame = frames.next().ok_or_else(incomplete)?;
         let leaves_some = number > 0 && leaves[number - 1];
-        let outcome = match checked(frame, leaves_some) {
+        let outcome = match checked(frame, leaves_some, in_cluster) {
             Ok(_) => Outcome::Unknown,
             Err(error) => {
                 let outcome = error.outcome();
@@ -156,7 +157,7 @@ pub(super) fn take_whole(
     let exec = frames.next().ok_or_else(incomplete)?;
     match (exec.first(), refused) {
         (Some(b'-' | b'!'), Some(error)) => Err(error.with_outcome(outcome)),
-        (Some(b'-' | b'!'), None) => Err(error_of(&exec, false).about("EXEC")),
+        (Some(b'-' | b'!'), None) => Err(error_of(&exec, false, in_cluster).about("EXEC")),
         (Some(b'_'), _) | (Some(b'*'), _) if is_nil(&exec) => Err(changed()),
         // These are the replies of another MULTI, which was open already.
         (_, Some(error)) => Err(error.with_outcome(Outcome::Unknown)),
@@ -165,7 +166,8 @@ pub(super) fn take_whole(
             if replies.len() != leaves.len() {
                 return Err(incomplete());
             }
-            Ok(replies.into_iter().zip(leaves).map(|(it, &leaves)| checked(it, leaves)).collect())
+            let both = replies.into_iter().zip(leaves);
+            Ok(both.map(|(it, &leaves)| checked(it, leaves, in_cluster)).collect())
         }
     }
 }

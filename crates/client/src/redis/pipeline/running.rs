@@ -30,6 +30,8 @@ pub struct Running {
     pub(super) whole: Option<Vec<bool>>,
     /// Bytes that one reply may have.
     pub(super) reply_max: usize,
+    /// Whether the client is one of a cluster.
+    pub(super) in_cluster: bool,
 }
 
 /// What shares a slot.
@@ -53,6 +55,7 @@ impl Running {
             refused: None,
             whole: None,
             reply_max: usize::MAX,
+            in_cluster: false,
         }
     }
 }
@@ -64,13 +67,16 @@ impl Future for Running {
         if let Some(error) = self.refused.take() {
             return Poll::Ready(Err(error));
         }
-        let Running { parts, at, replies, whole, reply_max, .. } = &mut *self;
+        let Running { parts, at, replies, whole, reply_max, in_cluster, .. } = &mut *self;
+        let in_cluster = *in_cluster;
         while let Some(part) = parts.get_mut(*at) {
             let (block, result) = std::task::ready!(part.pending.poll(cx));
             *at += 1;
             match whole {
-                None => take_each(&part.leaves, block, result, *reply_max, replies),
-                Some(leaves) => match take_whole(leaves, block, result) {
+                None => {
+                    take_each((&part.leaves, in_cluster), block, result, *reply_max, replies);
+                }
+                Some(leaves) => match take_whole((leaves, in_cluster), block, result) {
                     Ok(all) => *replies = all,
                     Err(error) => return Poll::Ready(Err(error)),
                 },
@@ -84,7 +90,7 @@ impl Future for Running {
 
 /// The replies of commands that are each for itself. Those that came before the connection was lost count.
 fn take_each(
-    leaves: &[bool],
+    (leaves, in_cluster): (&[bool], bool),
     block: Bytes,
     mut result: Result<(), Error>,
     reply_max: usize,
@@ -100,7 +106,7 @@ fn take_each(
     for &leaves in leaves {
         replies.push(match (frames.next(), &result) {
             (Some(frame), _) if frame.len() > reply_max => Err(too_large()),
-            (Some(frame), _) => checked(frame, leaves),
+            (Some(frame), _) => checked(frame, leaves, in_cluster),
             (None, Err(error)) => Err(error.clone()),
             (None, Ok(())) => Err(incomplete()),
         });
@@ -108,15 +114,16 @@ fn take_each(
 }
 
 /// A reply, or the error that came in its place.
-pub(crate) fn checked(frame: Bytes, leaves: bool) -> Result<Bytes, Error> {
+pub(crate) fn checked(frame: Bytes, leaves: bool, in_cluster: bool) -> Result<Bytes, Error> {
     match frame.first() {
-        Some(b'-' | b'!') => Err(error_of(&frame, leaves)),
+        Some(b'-' | b'!') => Err(error_of(&frame, leaves, in_cluster)),
         _ => Ok(frame),
     }
 }
 
-pub(super) fn error_of(frame: &Bytes, leaves: bool) -> Error {
-    from_frame(frame, onetrip_redis::protocol::outcome_of_frame(frame, leaves))
+pub(super) fn error_of(frame: &Bytes, leaves: bool, in_cluster: bool) -> Error {
+    let outcome = onetrip_redis::protocol::outcome_of_frame(frame, leaves);
+    from_frame(frame, outcome, in_cluster)
 }
 
 pub(super) fn incomplete() -> Error {

@@ -18,6 +18,13 @@ pub(super) struct Caller {
     deadline: Time,
 }
 
+impl Caller {
+    /// Whether its own deadline comes before the end of what the pool allows.
+    pub(super) fn is_timed(&self) -> bool {
+        self.cell.deadline() == self.deadline
+    }
+}
+
 impl Pool {
     /// Waits in line for a connection: `cell` is told of it, with the call that it holds.
     pub(crate) fn wait(self: &Arc<Self>, cell: &Arc<Cell>) {

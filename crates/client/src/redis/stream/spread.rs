@@ -60,6 +60,6 @@ impl<T, I: CommandSource> CommandStream<T, I> {
         self.in_flight -= 1;
         self.in_flight_bytes -= len;
         self.answered += 1;
-        Poll::Ready(Some(result.and_then(|()| checked(block, leaves))))
+        Poll::Ready(Some(result.and_then(|()| checked(block, leaves, true))))
     }
 }

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use onetrip_engine::Time;
 
-use crate::Error;
 use crate::config::Config;
 use crate::doctor::Diagnosis;
 use crate::executor::Executor;
@@ -22,6 +21,7 @@ use crate::timed::Timed;
 use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
 use crate::types::{Type, TypeCache};
+use crate::{Error, Kind, Outcome};
 
 /// A client on a pool of connections that all its clones share.
 ///
@@ -265,6 +265,29 @@ impl Client {
             })
             .await;
         }
+    }
+
+    /// Ends the client, and its clones with it: what was submitted is still answered, and calls that come
+    /// later fail with `NotSent`. Resolves when every connection is closed, and the server was told. Dropping
+    /// the last clone does the same without waiting; a [`Listener`] ends by itself.
+    ///
+    /// # Errors
+    /// Some connections were still in use after this time: statements that run, or sessions that are held.
+    /// They are cut, and what was on its way there ends as `Unknown`.
+    ///
+    /// Cancel safe: dropped on the way, the client is closed all the same, and nothing is cut.
+    pub async fn close(&self, timeout: Duration) -> Result<(), Error> {
+        self.pool().close();
+        let totals = &self.pool().context.totals;
+        if tokio::time::timeout(timeout, totals.all_ended()).await.is_ok() {
+            return Ok(());
+        }
+        let left = totals.live();
+        left.iter().for_each(|connection| connection.cut());
+        let (left, millis) = (left.len(), timeout.as_millis());
+        let message =
+            format!("{left} connections were still in use after {millis} ms, and were cut");
+        Err(Error::new(Kind::Timeout, Outcome::Unknown, "close_timeout", message))
     }
 
     pub(crate) fn executor(&self) -> &Executor {

@@ -277,6 +277,14 @@ impl Connection {
         core.clock
     }
 
+    /// Ends it now, whatever is unanswered.
+    pub(crate) fn cut(&self) {
+        self.with(|core, _| {
+            let error = core.lost("its client was closed, and did not wait any longer");
+            core.close(error);
+        });
+    }
+
     pub(crate) fn release_handle(&self) {
         self.lock().release();
     }

@@ -10,8 +10,11 @@ pub(crate) mod publish;
 mod unpublished;
 
 use std::ops::AddAssign;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+
+use tokio::sync::Notify;
 
 use crate::Outcome;
 use crate::core::{Connection, Duty};
@@ -159,7 +162,11 @@ impl AddAssign for Counts {
 /// What a client counts beside its connections, and which connections there are. Its lock is taken
 /// when one comes or goes, when a caller has waited, and for a snapshot; before that of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Totals(Mutex<State>);
+pub(crate) struct Totals {
+    state: Mutex<State>,
+    /// One of them has ended.
+    one_ended: Notify,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -199,6 +206,25 @@ impl Totals {
             true => state.lost += 1,
             false => state.closed += 1,
         }
+        drop(state);
+        self.one_ended.notify_waiters();
+    }
+
+    /// Those that have not ended: their goodbyes count.
+    pub(crate) fn live(&self) -> Vec<Arc<Connection>> {
+        self.lock().live.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Resolves when there is none. Cancel safe.
+    pub(crate) async fn all_ended(&self) {
+        loop {
+            let mut one_ended = pin!(self.one_ended.notified());
+            one_ended.as_mut().enable();
+            if self.lock().live.is_empty() {
+                return;
+            }
+            one_ended.await;
+        }
     }
 
     /// A caller has waited for a connection.
@@ -212,7 +238,7 @@ impl Totals {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use onetrip::{Client, Outcome, Session};
 use onetrip_lab::proxy::{Direction, Fault, Scope};
 
+use crate::pooled::shared;
 use crate::support::*;
 
 async fn pid(session: &Session) -> i32 {
@@ -546,5 +547,49 @@ fn a_wrong_password_fails_at_once_and_not_after_a_wait() {
         let ended = tokio::time::timeout(Duration::from_secs(5), Client::connect(&url)).await;
         let error = error(ended.expect("it waits for what never comes"));
         assert_eq!(error.sqlstate(), Some("28P01"));
+    });
+}
+
+#[test]
+fn a_client_that_is_closed_answers_what_it_has_and_has_told_the_server() {
+    run(async {
+        let name = shared().new_name();
+        let client = client_with(&format!("connections_max=3&application_name={name}")).await;
+        let clone = client.clone();
+        let (one, two) = (client.session().await.unwrap(), client.session().await.unwrap());
+        let running = client.query_one("select pg_sleep(0.05), 1", &[]);
+        drop((one, two));
+        client.close(PATIENCE).await.unwrap();
+        // A pooler keeps its own.
+        if !shared().is_pooled() {
+            assert_eq!(connections(&name).await, 0);
+        }
+        assert_eq!(running.await.unwrap().get::<i32>(1), 1);
+        failed(clone.query("select 1", &[]).await, Outcome::NotSent, "connection_ended");
+        failed(clone.session().await, Outcome::NotSent, "connection_ended");
+        // Once more does no harm.
+        clone.close(PATIENCE).await.unwrap();
+    });
+}
+
+#[test]
+fn a_client_that_is_closed_waits_for_sessions_no_longer_than_it_was_told() {
+    run(async {
+        let (observer, name) = (session().await, shared().new_name());
+        let client = client_with(&format!("application_name={name}")).await;
+        let held = client.session().await.unwrap();
+        let running = held.query("select pg_sleep(60)", &[]);
+        let closing = client.close(Duration::from_millis(50)).await;
+        let error = failed(closing, Outcome::Unknown, "close_timeout");
+        assert!(error.to_string().starts_with("1 connections were still in use"), "{error}");
+        failed(running.await, Outcome::Unknown, "connection_lost");
+        assert!(held.is_closed());
+        if !shared().is_pooled() {
+            let terminated = "select pg_terminate_backend(pid) from pg_stat_activity \
+                              where application_name = $1";
+            observer.query(terminated, &[&name]).await.unwrap();
+            until(async || connections(&name).await == 0).await;
+        }
+        client.close(PATIENCE).await.unwrap();
     });
 }

@@ -11,7 +11,8 @@ use crate::output::{End, print};
 #[derive(Args, Debug)]
 pub(crate) struct DoctorArgs {
     /// The server or pooler, as a URL or key-value string with the settings that the client is to
-    /// have, such as postgres://alice@db:6432/shop?prepare_threshold=0.
+    /// have, such as postgres://alice@db:6432/shop?prepare_threshold=0. It shows in the list of processes: leave the
+    /// password to PGPASSWORD or the password file (PGPASSFILE, ~/.pgpass).
     url: String,
 }
 

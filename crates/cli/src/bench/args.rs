@@ -11,7 +11,8 @@ use crate::values::{milliseconds, rate, seconds};
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
     /// The server to measure, as a URL or key-value string; redis: redis://…, rediss://… or unix:… [default: a
-    /// private one].
+    /// private one]. A URL shows in the list of processes: leave PostgreSQL's password to PGPASSWORD or the password
+    /// file (PGPASSFILE, ~/.pgpass).
     #[arg(long, value_name = "URL")]
     pub(super) url: Option<String>,
 

@@ -33,7 +33,8 @@ pub(crate) struct DemoArgs {
     repetitions: u32,
 
     /// Your own PostgreSQL, as a URL or key-value string, instead of private servers. The demo works in a
-    /// schema of its own, onetrip_bench, and drops it at the end.
+    /// schema of its own, onetrip_bench, and drops it at the end. A URL shows in the list of processes: leave the
+    /// password to PGPASSWORD or the password file (PGPASSFILE, ~/.pgpass).
     #[arg(long, value_name = "URL")]
     url: Option<String>,
 

@@ -50,3 +50,23 @@ fn a_server_that_can_not_be_reached_is_a_failure_in_one_line() {
     assert!(error.starts_with("onetrip: doctor: can't connect"), "{error}");
     assert!(error.lines().count() == 1 && said(&output).is_empty(), "{error}");
 }
+
+/// A URL shows in the list of processes, so there are other ways for a password, and they are named.
+#[test]
+fn a_password_need_not_stand_in_the_url() {
+    let url = shared().url();
+    let (front, rest) = url.split_once("://").unwrap();
+    let (who, place) = rest.split_once('@').unwrap();
+    let (user, password) = who.split_once(':').unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_onetrip"));
+    command.args(["doctor", &format!("{front}://{user}@{place}")]);
+    let refused = command.env_remove("PGPASSWORD").env("PGPASSFILE", "/dev/null").output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    let output = command.env("PGPASSWORD", password).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    for command in ["bench", "demo", "doctor"] {
+        let help = Command::new(env!("CARGO_BIN_EXE_onetrip")).args([command, "--help"]).output();
+        let said = said(&help.unwrap());
+        assert!(said.contains("PGPASSWORD") && said.contains("PGPASSFILE"), "{command}: {said}");
+    }
+}

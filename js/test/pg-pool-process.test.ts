@@ -1,32 +1,7 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
-import { join } from 'node:path'
 import { test } from 'node:test'
 
-import { url } from './pg-both'
-
-const OURS = join(__dirname, '../src/pg')
-const THEIRS = require.resolve('pg')
-
-/** What a process of its own came to: how it ended, what it said, and how long it took. */
-interface End {
-  code: number | null
-  out: string
-  err: string
-}
-
-/** Runs a program that has `Pool` and `url`, and is killed if it does not end by itself. */
-function run(from: string, program: string): Promise<End> {
-  const text = `const { Pool } = require(${JSON.stringify(from)});
-    const url = ${JSON.stringify(url)};
-    (async () => { ${program} })()`
-  const child = spawn(process.execPath, ['-e', text], { timeout: 8_000 })
-  let out = ''
-  let err = ''
-  child.stdout.on('data', (chunk) => (out += chunk))
-  child.stderr.on('data', (chunk) => (err += chunk))
-  return new Promise((resolve) => child.on('close', (code) => resolve({ code, out, err })))
-}
+import { OURS, THEIRS, run } from './pg-process'
 
 const limits = { timeout: 30_000 }
 

@@ -91,6 +91,8 @@ export class Life extends EventEmitter {
   readonly _engineOptions: EngineOptions
   connectionTimeoutHandle: NodeJS.Timeout | undefined
   #connectionCallback: ConnectCallback | undefined
+  /** What `connect` returned. */
+  #connected: Promise<this> | undefined
   #lost: Error | undefined
   readonly _session: Session
 
@@ -142,9 +144,11 @@ export class Life extends EventEmitter {
       this.#connect(callback)
       return undefined
     }
-    return new this._Promise((resolve, reject) => {
+    const connected = new this._Promise<this>((resolve, reject) => {
       this.#connect((error) => (error ? reject(error) : resolve(this)))
     })
+    this.#connected ??= connected
+    return connected
   }
 
   #connect(callback: ConnectCallback): void {
@@ -228,7 +232,13 @@ export class Life extends EventEmitter {
   #failConnecting(error: Error): void {
     if (this._connectionError) return
     this._connectionError = true
+    this.#notConnected(error)
+  }
+
+  #notConnected(error: Error): void {
     clearTimeout(this.connectionTimeoutHandle)
+    // Who ended it while it connected, and waits for nothing, has nothing to catch.
+    if (this._ending) this.#connected?.then(undefined, ignore)
     const callback = this.#connectionCallback
     if (callback) guarded(callback, tellUnsent(error))
   }
@@ -237,8 +247,9 @@ export class Life extends EventEmitter {
   _handleEnd(): void {
     clearTimeout(this.connectionTimeoutHandle)
     this._ended = true
-    if (this._connectionError || (this._ending && !this._connecting)) return
-    this._handleErrorEvent(this._terminated())
+    if (this._connectionError) return
+    if (!this._ending) this._handleErrorEvent(this._terminated())
+    else if (this._connecting) this.#notConnected(this._terminated())
   }
 
   _terminated(): Error {
@@ -276,6 +287,8 @@ function numberOr(value: unknown, otherwise: number): number {
   const number = typeof value === 'number' ? value : text === '' ? NaN : Number(text)
   return Number.isFinite(number) ? number : otherwise
 }
+
+function ignore(): void {}
 
 /** As in pg. */
 const SCRAM_ITERATIONS_MAX = 100_000

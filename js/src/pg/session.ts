@@ -140,7 +140,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
       if (request instanceof Turn) this.lending.lend(request)
       else this.submit(request, flags, text, name, parameters, waiting.stop())
     }
-    if (this.#isTerminating && !this.lending.isClosed) this.#link?.terminate()
+    if (this.#isTerminating && !this.lending.isClosed) this.terminate()
   }
 
   starting(): void {
@@ -286,9 +286,11 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
 
   /** Says goodbye when all is answered for which somebody waits. */
   terminate(): void {
-    this.connection._ending = true
+    // A client that pipelines answers what was asked while the login ran: as long it is not ending.
+    const isLoggingIn = this.client.pipeline && !this.#isReady && this.waiting.length > 0
+    this.connection._ending = !isLoggingIn
     if (this.isAbandoned) this.connection.stream.destroy()
-    else if (this.lending.isClosed) this.#isTerminating = true
+    else if (isLoggingIn || this.lending.isClosed) this.#isTerminating = true
     else if (this.#link !== undefined && this.#isReady) this.#link.terminate()
     else this.connection.end()
   }

@@ -79,11 +79,11 @@ export class Client extends Life {
     const timeout = config.query_timeout || this.connectionParameters.query_timeout
     if (signal) {
       request.abort = new Abort(signal, request, this.#abandon)
-      if (signal.aborted) return later(request, request.cancelled())
+      if (signal.aborted) return this.#refuse(request, request.cancelled())
     }
     if (typeof config.text !== 'string' && typeof name !== 'string') {
       const message = 'A query must have either text or a name. Supplying neither is unsupported.'
-      return later(request, new Error(message))
+      return this.#refuse(request, new Error(message))
     }
     const extended = Boolean(queryMode === 'extended' || name || rows)
     const text = config.text || (name && this._session.names.textOf(name)) || ''
@@ -103,11 +103,9 @@ export class Client extends Life {
     extended: boolean,
     timeout: number | false,
   ): void {
-    if (!this._takesQueries) {
-      return later(request, this._notQueryable())
-    }
+    if (!this._takesQueries) return this.#refuse(request, undefined)
     if (values && !Array.isArray(values)) {
-      return later(request, new Error('Query values must be an array'))
+      return this.#refuse(request, new Error('Query values must be an array'))
     }
     let flags: number = Flag.SIMPLE
     let parameters: readonly Parameter[] = NONE
@@ -119,10 +117,16 @@ export class Client extends Life {
       try {
         parameters = prepared(given)
       } catch (error) {
-        return later(request, error)
+        return this.#refuse(request, error)
       }
     }
     this._session.submit(request, flags, text, name, parameters, Number(timeout) || 0)
+  }
+
+  /** One that is wrong is not sent; a client that takes none says so first. */
+  #refuse(request: Request, error: unknown): void {
+    if (this._takesQueries) this._session.refuse(request, error)
+    else later(request, this._notQueryable())
   }
 
   #request(

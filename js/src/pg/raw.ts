@@ -29,6 +29,8 @@ export interface Lender {
   flushBegin?(done: (error: Error | undefined) => void): void
   /** Others have their turn again. */
   reopened(): void
+  /** Tells that nothing waits for an answer, where that is so. */
+  tellDrain(): void
   emit(name: 'notice' | 'notification', message: NoticeMessage | NotificationMessage): void
 }
 
@@ -174,7 +176,9 @@ export class Lending implements Receiver, Host {
   #drop(): void {
     this.#turn?.over()
     this.#turn = undefined
-    if (!this.#isAsked) this.#lender.reopened()
+    if (this.#isAsked) return
+    this.#lender.reopened()
+    this.#lender.tellDrain()
   }
 
   /** Whether these bytes are not the engine's. */

@@ -14,12 +14,11 @@ export function refusal(client: Life, why: number, name: string): Error {
 }
 
 /** Fails a request that was not taken, when who called has what the call returns. */
-export function later(request: Request, error: unknown): void {
-  process.nextTick(failUnsent, request, error)
-}
-
-function failUnsent(request: Request, error: unknown): void {
-  request.fail(error, 'NotSent')
+export function later(request: Request, error: unknown, then?: () => void): void {
+  process.nextTick(() => {
+    request.fail(error, 'NotSent')
+    then?.()
+  })
 }
 
 function nameTaken(name: string): Error {

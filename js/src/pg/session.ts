@@ -39,6 +39,8 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   #isTerminating = false
   /** Requests that the engine has. */
   #pending = 0
+  /** Those that were not taken and have not heard of it. */
+  #refused = 0
   #why: Error | undefined
   /** What the server said when it ended the connection: the error of the query that it ran. */
   #lastWords: Error | undefined
@@ -120,17 +122,27 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   ): void {
     const link = this.openLink
     if (name !== '' && !this.lending.frees(name, text, this.names)) {
-      return later(request, refusal(this.client, Refused.NAME_TAKEN, name))
+      return this.refuse(request, refusal(this.client, Refused.NAME_TAKEN, name))
     }
     if (link === undefined || this.lending.isClosed) {
       this.waiting.push(new Waiting(this, { request, flags, text, name, parameters, timeout }))
       return
     }
     const place = link.submit(request, flags, text, name, parameters, timeout)
-    if (place < 0) return later(request, refusal(this.client, place, name))
+    if (place < 0) return this.refuse(request, refusal(this.client, place, name))
     request.place = place
     this.#pending++
     this.client.hasExecuted = true
+  }
+
+  /** One that is wrong is told so, and sent nowhere: for who waits for `drain` it is one that was answered. */
+  refuse(request: Request, error: unknown): void {
+    this.client.hasExecuted = true
+    this.#refused++
+    later(request, error, () => {
+      this.#refused--
+      this.tellDrain()
+    })
   }
 
   /** Those that waited have their turn. */
@@ -211,10 +223,16 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     const client = this.client
     this.#cancel?.answered()
     if (how !== 0 && !this.#isGone && this.#link) client._txStatus = this.#link.status
-    if (this.#pending === 0 && client._queryable && !this.#isGone && !this.lending.isClosed) {
-      guarded(emitDrain, client)
-    }
+    this.tellDrain()
     this.lending.proceed()
+  }
+
+  /** Tells it where nothing waits for an answer. */
+  tellDrain(): void {
+    const { client } = this
+    if (!this.#isReady || this.#isGone || !client._queryable) return
+    if (this.#pending > 0 || this.#refused > 0 || this.lending.isClosed) return
+    guarded(emitDrain, client)
   }
 
   // --- the transport ---
@@ -308,6 +326,8 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     }
     this.reopened()
     client._handleReady()
+    // Of those that were refused meanwhile nothing else tells it.
+    if (client.hasExecuted) this.tellDrain()
   }
 
   cancel(): void {

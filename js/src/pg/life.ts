@@ -72,8 +72,11 @@ export class Life extends EventEmitter {
   readonly pipelineMaxQueries: number
   binary: boolean
   processID: number | null = null
-  /** Not enumerable either. */
+  // Nor are these, which are secret, or lead back to this client: a logger may be given one.
   declare secretKey: number | null
+  declare readonly _engineOptions: EngineOptions
+  declare connectionTimeoutHandle: NodeJS.Timeout | undefined
+  declare readonly _session: Session
   ssl: ConnectionParameters['ssl']
   sslNegotiation: string
   /** Whether a query was sent. */
@@ -88,13 +91,10 @@ export class Life extends EventEmitter {
   _queryable = true
   _txStatus: string | null = null
   _connectionTimeoutMillis: number
-  readonly _engineOptions: EngineOptions
-  connectionTimeoutHandle: NodeJS.Timeout | undefined
   #connectionCallback: ConnectCallback | undefined
   /** What `connect` returned. */
   #connected: Promise<this> | undefined
   #lost: Error | undefined
-  readonly _session: Session
 
   constructor(given?: string | ClientConfig | null) {
     super()
@@ -115,12 +115,12 @@ export class Life extends EventEmitter {
     const pipelining = pipeliningOf(config)
     this.pipeline = pipelining.on
     this.pipelineMaxQueries = pipelining.window
-    this._engineOptions = {
+    hide(this, '_engineOptions', {
       pipelining,
       autoPrepare: config.autoPrepare !== false,
       holdBegin: config.holdBegin !== false,
       scramMaxIterations: this.scramMaxIterations,
-    }
+    })
     this.binary = config.binary || defaults.binary
     this.ssl = parameters.ssl || false
     this.sslNegotiation = parameters.sslnegotiation || 'postgres'
@@ -133,7 +133,8 @@ export class Life extends EventEmitter {
       keepAliveInitialDelayMillis: Number(config.keepAliveInitialDelayMillis) || 0,
       encoding: parameters.client_encoding || 'utf8',
     })
-    this._session = new Session(this, this.connection)
+    hide(this, 'connectionTimeoutHandle', undefined)
+    hide(this, '_session', new Session(this, this.connection))
   }
 
   /** Connects, once. Returns a promise of this client unless there is a callback. */

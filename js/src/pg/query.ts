@@ -52,7 +52,8 @@ export class Query extends EventEmitter implements QueryConfig {
   _rowMode: string | undefined
   _result: Result
   _results: Results
-  _request: Request | undefined
+  /** Out of sight of those who print or copy a query, for it leads back to it. */
+  #request: Request | undefined
 
   constructor(config: string | QueryConfig, values?: unknown, callback?: Callback) {
     super()
@@ -71,7 +72,14 @@ export class Query extends EventEmitter implements QueryConfig {
     this._rowMode = given.rowMode
     this._result = new Result(this._rowMode, this.types)
     this._results = this._result
-    this._request = undefined
+  }
+
+  get _request(): Request | undefined {
+    return this.#request
+  }
+
+  set _request(request: Request | undefined) {
+    this.#request = request
   }
 
   get rowMode(): string | undefined {

@@ -129,7 +129,7 @@ export class Clients extends Members implements Opener {
     this.tell('release', error, client)
     if (isUsedUp) pool.log('remove expended client')
     else if (member.isLeaving) pool.log('remove expired client')
-    // Lost while it was lent.
+    // Removed while it was lent.
     if (!this.has(member)) return this.leave(member)
     const isLast = pool.ending && this.lender.waiting === 0
     if (isBroken || isUsedUp || isLast || member.isLeaving || !member.isUsable) {

@@ -63,11 +63,11 @@ export abstract class Members {
     else process.emitWarning(`An idle client of a pool lost its connection: ${error.message}`)
   }
 
-  /** Its connection is gone. Who has it gives it back in time. */
+  /** Its connection is gone. Who has it gives it back in time, and as in pg's pool it takes its place as long. */
   lost(member: Member): void {
+    if (member.isLent) return member.client._session.watch()
     this.lender.lost(member.number)
-    if (member.isLent) this.forget(member)
-    else this.remove(member)
+    this.remove(member)
   }
 
   /** It is closed as soon as nobody uses it. */
@@ -83,8 +83,10 @@ export abstract class Members {
     if (member !== undefined) this.remove(member)
   }
 
+  /** The engine has let go of it, or never had it. */
   forget(member: Member): void {
     this.members.delete(member.number)
+    member.client._session.letGo()
     if (member.isOpen) this.openCount--
     member.isOpen = false
     clearTimeout(member.lifetime)

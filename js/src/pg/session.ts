@@ -33,6 +33,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   #greeting: Buffer[] = []
   #greetingLen = 0
   #isGone = false
+  #isWatched = false
   /** The server ended it, and said so to the query that it ran; the transport is not closed yet. */
   #isParting = false
   /** It says goodbye when it is its own again. */
@@ -289,11 +290,26 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     link?.peerClosed()
     this.lending.lost()
     process.nextTick(() => this.client.emit('end'))
-    // Whoever walks its records has come to the end by then.
+    this.#free()
+  }
+
+  /** Whoever walks its records has come to the end by then; a pool that looks at it lets go of it first. */
+  #free(): void {
     setImmediate(() => {
+      if (this.#isWatched) return
+      this.#link?.free()
       this.#link = undefined
-      link?.free()
     })
+  }
+
+  /** A pool has its place in the engine still, though it may be gone. */
+  watch(): void {
+    this.#isWatched = true
+  }
+
+  letGo(): void {
+    this.#isWatched = false
+    if (this.#isGone) this.#free()
   }
 
   #refuse(error: Error): void {

@@ -93,6 +93,18 @@ export const query = async (): Promise<number> => {
 }
 `
 
+/** Files of pg whose types `@types/pg` declares, too. */
+const BY_PATH = `
+import TypeOverrides from 'pg/lib/type-overrides.js'
+import ConnectionParameters from 'pg/lib/connection-parameters.js'
+import { TypeOverrides as Same } from 'pg'
+const overrides: TypeOverrides = new Same()
+overrides.setTypeParser(20, (value: string) => BigInt(value))
+const parameters = new ConnectionParameters({ host: 'db' })
+parameters.getLibpqConnectionString((error: Error | null, text: string | null) => console.log(error, text))
+export const port: number | undefined = parameters.port
+`
+
 /**
  * Ways to find a package, and what its files end with: one asks for what is imported, the other for
  * what is required.
@@ -122,6 +134,7 @@ export function typed(project: Project): void {
           for (const ending of endings) put(`names${ending}`, PROGRAM)
           put(`default${endings.at(-1)}`, BY_DEFAULT)
         }
+        files.push(project.write(`${way}-by-path${endings.at(-1)}`, BY_PATH))
         const module = way === 'bundler' ? 'esnext' : way
         const parameters = ['--module', module, '--moduleResolution', way, ...files]
         assert.equal(await compile(project, parameters), '')

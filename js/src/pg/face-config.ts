@@ -76,6 +76,10 @@ export type ConnectionConfig = ClientConfig
  * after.
  */
 export interface Defaults extends ClientConfig {
+  /** These three are of old versions of pg, and have no effect there either. */
+  poolSize?: number | undefined
+  poolIdleTimeout?: number | undefined
+  reapIntervalMillis?: number | undefined
   max?: number | undefined
   idleTimeoutMillis?: number | undefined
   rows?: number | undefined
@@ -109,7 +113,7 @@ export interface PoolConfig extends ClientConfig {
   /** Called with each new client; an error makes the pool close it. */
   verify?: ((client: PoolClient, done: (error?: Error) => void) => void) | undefined
   /** Is told what happens. */
-  log?: ((...messages: unknown[]) => void) | undefined
+  log?: ((...messages: any[]) => void) | undefined
   /** The class of the clients. */
   Client?: (new (config?: ClientConfig) => ClientBase) | undefined
 }
@@ -118,11 +122,14 @@ export interface PoolConfig extends ClientConfig {
 export interface PoolOptions extends PoolConfig {
   max: number
   min: number
+  maxUses: number
+  maxLifetimeSeconds: number
+  allowExitOnIdle: boolean
   idleTimeoutMillis: number | null
 }
 
 /** The values of a query, of a type that is known or not. */
-export type QueryConfigValues<T> = T
+export type QueryConfigValues<T> = T extends (infer _)[] ? T : never
 
 /** A query, and how it runs. */
 export interface QueryConfig<I = any[]> {

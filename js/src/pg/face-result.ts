@@ -93,6 +93,8 @@ export interface NoticeMessage extends NoticeOrError {
 export declare class DatabaseError extends Error implements NoticeOrError {
   constructor(message: string, length: number, name: string)
   readonly length: number
+  /** `error`, as pg names the message. */
+  readonly name: string
   severity: string | undefined
   code: string | undefined
   detail: string | undefined

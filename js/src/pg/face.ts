@@ -46,6 +46,8 @@ export * from './face-result'
  * Emits `connect`, `sslconnect`, `parameterStatus` (as the server reports settings) and `end`.
  */
 export declare class Connection extends EventEmitter {
+  constructor(config?: ClientConfig)
+
   readonly stream: Socket
   readonly ssl: boolean | ConnectionOptions
 
@@ -61,15 +63,21 @@ export declare class Connection extends EventEmitter {
   end(): void
 }
 
+/** Called once; with an error, or with null and the client. */
+export type ConnectCallback<C> =
+  ((error: Error) => void) | ((error: null, client: C) => void) | ((error: Error | null) => void)
+
 /** What runs queries: a client that a program made, or one that a pool lent. */
 export declare class ClientBase extends EventEmitter {
   constructor(config?: string | ClientConfig)
 
-  readonly host: string
-  readonly port: number
-  readonly user?: string | undefined
-  readonly database?: string | undefined
-  readonly password?: string | undefined
+  host: string
+  port: number
+  user?: string | undefined
+  database?: string | undefined
+  password?: string | undefined
+  /** Whether there is TLS, or its options: `@types/pg` knows it as a boolean. */
+  ssl: any
   /** The server's process that serves it; null before it is connected. */
   readonly processID: number | null
   readonly connection: Connection
@@ -80,7 +88,7 @@ export declare class ClientBase extends EventEmitter {
 
   /** Connects, once. Returns a promise of this client unless there is a callback. */
   connect(): Promise<this>
-  connect(callback: (error: Error | null) => void): void
+  connect(callback: ConnectCallback<this>): void
 
   /**
    * Runs a query: a text with values, a configuration, or an object that runs itself, which is
@@ -148,7 +156,7 @@ export declare class Client extends ClientBase {
   cancel(client: ClientBase, query: Query): void
   /** Ends the connection. A client that pipelines answers what it was asked before. */
   end(): Promise<void>
-  end(callback: (error?: Error) => void): void
+  end(callback: (error: Error) => void): void
   /** Keeps the process from ending while it is open, which is the default. */
   ref(): void
   unref(): void
@@ -160,8 +168,8 @@ export interface PoolClient extends Client {
   release(error?: Error | boolean): void
 }
 
-/** Gives a client back to its pool. */
-export type Release = (error?: Error | boolean) => void
+/** Gives a client back to its pool; with an error, or what else is true, it is closed. */
+export type Release = (error?: any) => void
 
 /**
  * Clients that are lent to callers and come back.
@@ -173,7 +181,7 @@ export type Release = (error?: Error | boolean) => void
 export declare class Pool extends EventEmitter {
   constructor(config?: PoolConfig)
 
-  readonly options: PoolOptions
+  options: PoolOptions
   /** Clients, those that are being connected included. */
   readonly totalCount: number
   /** Clients that nobody has. */
@@ -227,17 +235,24 @@ export declare class Pool extends EventEmitter {
   on(event: string | symbol, listener: (...args: any[]) => void): this
 }
 
+/** Called once, with what came of a query. */
+export type QueryCallback<R extends QueryResultRow> = (
+  error: Error | undefined,
+  result: ResultBuilder<R>,
+) => void
+
 /**
  * A query as an object that emits `row` (with the row and the result), `end` (with what came) and
  * `error`.
  *
  * Rows are kept in the result unless somebody listens to `row` and there is no callback.
  */
-export declare class Query<R extends QueryResultRow = any, I = any>
+export declare class Query<R extends QueryResultRow = any, I extends any[] = any>
   extends EventEmitter
   implements Submittable
 {
-  constructor(config?: string | QueryConfig<I>, values?: QueryConfigValues<I>)
+  constructor(config?: string | QueryConfig<I>, callback?: QueryCallback<R>)
+  constructor(config?: string | QueryConfig<I>, values?: I, callback?: QueryCallback<R>)
   submit(connection: Connection): void
   on(event: 'row', listener: (row: R, result?: ResultBuilder<R>) => void): this
   on(event: 'error', listener: (error: Error) => void): this
@@ -245,10 +260,17 @@ export declare class Query<R extends QueryResultRow = any, I = any>
   on(event: string | symbol, listener: (...args: any[]) => void): this
 }
 
+/** What `@types/pg` has for listeners of a pool's errors. Nothing makes one. */
+export declare class Events extends EventEmitter {
+  on(event: 'error', listener: (error: Error, client: Client) => void): this
+}
+
 /** Parsers of one client: its own, and those of its source for all other types. */
 export declare class TypeOverrides implements CustomTypesConfig {
   constructor(types?: CustomTypesConfig)
-  setTypeParser: typeof pgTypes.setTypeParser
+  setTypeParser<T>(oid: number, parse: (text: string) => T): void
+  setTypeParser<T>(oid: number, format: 'text', parse: (text: string) => T): void
+  setTypeParser<T>(oid: number, format: 'binary', parse: (bytes: Buffer) => T): void
   getTypeParser: typeof pgTypes.getTypeParser
 }
 
@@ -262,5 +284,5 @@ export declare const defaults: Defaults
 export declare function escapeIdentifier(name: string): string
 /** Quotes a text as a literal. Values as parameters are safer. */
 export declare function escapeLiteral(text: string): string
-/** There is no client over libpq. */
-export declare const native: null
+/** There is no client over libpq: it is null, and so it may be with pg. */
+export declare const native: typeof import('./face') | null

@@ -75,6 +75,9 @@ function compressedModule() {
     [constants.BROTLI_PARAM_QUALITY]: 11,
     [constants.BROTLI_PARAM_LGWIN]: 22,
     [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
+    // Found by trying.
+    [constants.BROTLI_PARAM_NPOSTFIX]: 0,
+    [constants.BROTLI_PARAM_NDIRECT]: 15,
   }
   return brotliCompressSync(bytes, { params })
 }

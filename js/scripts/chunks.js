@@ -24,6 +24,7 @@ const CHUNKS = {
       'pg/defaults',
       'pg/error',
       'pg/escape',
+      'pg/hidden',
       'pg/life',
       'pg/module',
       'pg/pool',

@@ -33,13 +33,16 @@ const NOTHING = /\u00ad|\u034f|\u1806|[\u180b-\u180d]|[\u200b-\u200d]|\u2060|[\u
 
 /** Whether a code point lies in one of these ranges. Only passwords come here, so none of them is kept unpacked. */
 function isIn(ranges: string, code: number): boolean {
-  const numbers = ranges.split(' ')
+  const numbers = ranges.match(NUMBERS) ?? []
+  const at = (i: number): number => parseInt((numbers[i] as string).replace(/\W/, ''), 36)
   let start = 0
   for (let i = 0; i < numbers.length; i += 2) {
-    start += parseInt(numbers[i] as string, 36)
-    const end = start + parseInt(numbers[i + 1] as string, 36)
+    start += at(i)
+    const end = start + at(i + 1)
     if (code <= end) return code >= start
     start = end
   }
   return false
 }
+
+const NUMBERS = /-..|\....|,....|./g

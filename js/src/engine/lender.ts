@@ -150,10 +150,9 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
 
   /** A connection comes back, in one of the `Condition`s. */
   release(connection: number, condition: number): void {
-    if (this.#over || this.#isStale(connection)) return
-    const number = connection - this.#base
-    this.engine.onetrip_pool_release(this.#pool, performance.now(), number, condition)
-    this.#schedule()
+    this.#tellPolicy(connection, (now, number) =>
+      this.engine.onetrip_pool_release(this.#pool, now, number, condition),
+    )
   }
 
   /** A connection is open and logged in; `address` is that of its link, which is not freed before the pool has let go of it. */
@@ -167,30 +166,36 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
 
   /** It could not be opened. `permanent`: time does not mend it, as a wrong password. */
   openFailed(connection: number, permanent: boolean): void {
-    if (this.#over || this.#isStale(connection)) return
-    const number = connection - this.#base
-    this.engine.onetrip_pool_open_failed(this.#pool, performance.now(), number, permanent ? 1 : 0)
-    this.#schedule()
+    this.#tellPolicy(connection, (now, number) =>
+      this.engine.onetrip_pool_open_failed(this.#pool, now, number, permanent ? 1 : 0),
+    )
   }
 
   /** A connection is broken. */
   lost(connection: number): void {
-    if (this.#over || this.#isStale(connection)) return
-    this.engine.onetrip_pool_lost(this.#pool, performance.now(), connection - this.#base)
-    this.#schedule()
+    this.#tellPolicy(connection, (now, number) =>
+      this.engine.onetrip_pool_lost(this.#pool, now, number),
+    )
   }
 
   /** Takes a connection out of use, when it has answered what it has. */
   retire(connection: number): void {
-    if (this.#over || this.#isStale(connection)) return
-    this.engine.onetrip_pool_retire(this.#pool, performance.now(), connection - this.#base)
-    this.#schedule()
+    this.#tellPolicy(connection, (now, number) =>
+      this.engine.onetrip_pool_retire(this.#pool, now, number),
+    )
   }
 
   /** Replies have come on a connection: somebody who waits may have a place now. */
   answered(connection: number): void {
+    this.#tellPolicy(connection, (now, number) =>
+      this.engine.onetrip_pool_answered(this.#pool, now, number),
+    )
+  }
+
+  /** What was lost with the module it does not know. */
+  #tellPolicy(connection: number, tell: (now: number, number: number) => void): void {
     if (this.#over || this.#isStale(connection)) return
-    this.engine.onetrip_pool_answered(this.#pool, performance.now(), connection - this.#base)
+    tell(performance.now(), connection - this.#base)
     this.#schedule()
   }
 
@@ -235,6 +240,21 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
     process.nextTick(this.#walkLater)
   }
 
+  /** Opens now what the last calls want opened, and tells nobody anything. */
+  openNow(): void {
+    if (this.#over || this.#depth > 0) return
+    const records = this.#records
+    this.#take()
+    for (let at = this.#at; at < records.length; ) {
+      if (records[at] !== Kind.POOL_OPEN) at += 3
+      else {
+        const [kind, token, a] = records.splice(at, 3) as [number, number, number]
+        safely(() => this.#completion(kind, token, a))
+      }
+    }
+    this.#schedule()
+  }
+
   /** Tells now whom the last calls have served, and what is to be done. */
   settle(): void {
     // Whoever is told may give back at once what it got, and so serve the next, and so on.
@@ -259,12 +279,12 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
     if (this.#depth === 0 && !this.#over) this.#arm()
   }
 
-  /** False if there is nothing. */
+  /** What comes is behind what is left. False if there is nothing more. */
   #take(): boolean {
     const { engine } = this
     const records = this.#records
     this.#scheduled = false
-    records.length = this.#at = 0
+    if (this.#at >= records.length) records.length = this.#at = 0
     const count = engine.onetrip_pool_take(this.#pool)
     if (count === 0) return false
     memory.refresh()

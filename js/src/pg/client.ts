@@ -190,6 +190,10 @@ export class Client extends Life {
     return new Array<undefined>(this._session.queued)
   }
 
+  get queryQueue(): readonly undefined[] {
+    return this._queryQueue
+  }
+
   /** Something while a query runs, and null otherwise; which query it is is not known here unless it runs itself. */
   get activeQuery(): object | null {
     return this._session.lending.active ?? (this._session.inFlight > 0 ? this._session : null)
@@ -259,7 +263,7 @@ function executor(resolve: (results: Results) => void, reject: (error: unknown) 
 }
 
 /** From here the stack leads to those who wait, and not to the socket. */
-function rethrow(error: unknown): never {
+export function rethrow(error: unknown): never {
   if (error instanceof Error) Error.captureStackTrace(error)
   throw error
 }

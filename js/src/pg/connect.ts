@@ -43,11 +43,11 @@ export interface Lessee {
 /**
  * The way to a server: a socket, and TLS on it.
  *
- * Emits `connect`, `sslconnect`, `parameterStatus` (as the server reports settings) and `end`.
+ * Emits `connect`, `sslconnect`, `end`, and what the server says: under the names of its messages, and all of it as
+ * `message`.
  *
  * A query that runs itself (a `Submittable`) has the connection to itself for a time, and speaks the protocol by the
- * methods that send messages; what the server says is then emitted as well, under the names of its messages, and all of
- * it as `message`.
+ * methods that send messages.
  */
 export class Connection extends EventEmitter {
   /** The socket; from the handshake on that of TLS. */
@@ -64,18 +64,27 @@ export class Connection extends EventEmitter {
   _ending = false
   #lessee: Lessee | undefined
   #isCorked = false
+  #isHeard = false
   readonly #onData = (chunk: Buffer): void => this.#opener?.received(chunk)
   readonly #options: TransportOptions
   #opener: Opener | undefined
 
-  constructor(options: TransportOptions) {
+  constructor(given: Partial<TransportOptions> = {}) {
     super()
+    const options: TransportOptions = { ...DEFAULTS, ...given }
     this.#options = options
     const { stream } = options
     this.stream =
       typeof stream === 'function' ? stream(options) : (stream ?? this.#socket(options))
     this.ssl = options.ssl
     this.sslNegotiation = options.sslNegotiation
+    this.on('newListener', (name) => (this.#isHeard ||= !OWN.has(name)))
+  }
+
+  /** Whether somebody listens to what the server says. */
+  get isHeard(): boolean {
+    if (this.#isHeard) this.#isHeard = this.eventNames().some((name) => !OWN.has(name))
+    return this.#isHeard
   }
 
   /** TLS reads its socket in a way of its own. */
@@ -315,6 +324,25 @@ export class Connection extends EventEmitter {
 
 /** Its length, and the number that stands for it. */
 const SSL_REQUEST = Buffer.from([0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f])
+
+const DEFAULTS: TransportOptions = {
+  ssl: false,
+  sslNegotiation: 'postgres',
+  keepAlive: false,
+  keepAliveInitialDelayMillis: 0,
+  encoding: 'utf8',
+}
+
+/** What is told though nobody listens to other messages: what befalls it, and settings, which cost little. */
+const OWN = new Set<string | symbol>([
+  'connect',
+  'sslconnect',
+  'end',
+  'error',
+  'parameterStatus',
+  'newListener',
+  'removeListener',
+])
 
 /** What is nothing to a server that does not wait for it. */
 const QUIET = new Set([

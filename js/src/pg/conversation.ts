@@ -7,6 +7,7 @@ import { DatabaseError, type NoticeMessage } from './error'
 import type { NotificationMessage } from './messages'
 import { guarded } from './request'
 import { timeoutError, type Submittable, type Turn } from './submittable'
+import { announce } from './tap'
 import { readMessage, type BackendMessage, type ReadyForQueryMessage } from './wire-read'
 import { BIND, CLOSE, DESCRIBE, EXECUTE, PARSE, QUERY, SYNC } from './wire-write'
 
@@ -113,13 +114,8 @@ export class Conversation implements Lessee {
       const what = `of type ${bytes.toString('latin1', 0, 1)}`
       return this.#host.violation(new Error(`The server sent what can not be read, ${what}`))
     }
-    const connection = this.#connection
-    const emits = connection.listenerCount('message') > 0
-    if (emits) guarded(() => connection.emit('message', message))
-    this.#dispatch(message)
-    const name = message instanceof DatabaseError ? 'errorMessage' : message.name
     // Who else listens hears of it behind the query.
-    if (connection.listenerCount(name) > 0) guarded(() => connection.emit(name, message))
+    announce(this.#connection, message, () => this.#dispatch(message))
     if (message.name === 'readyForQuery') this.#answered()
   }
 

@@ -1,4 +1,5 @@
 import type { Outcome } from '../engine/exports'
+import { hide } from './hidden'
 
 /** An error that the server reported, with what it said about it. All are texts, as they came. */
 export class DatabaseError extends Error {
@@ -36,13 +37,7 @@ export class DatabaseError extends Error {
  */
 export function tellOutcome(error: Error, outcome: Outcome): void {
   // Parsers of values may throw errors that are frozen.
-  if (!Object.isExtensible(error)) return
-  Object.defineProperty(error, 'outcome', {
-    configurable: true,
-    enumerable: false,
-    writable: true,
-    value: outcome,
-  })
+  if (Object.isExtensible(error)) hide(error, 'outcome', outcome)
 }
 
 /** Says that nothing was sent of what was asked for, where nobody has said more. */

@@ -47,6 +47,8 @@ export interface ClientConfig {
   replication?: string | undefined
   /** A socket that is not connected yet, or what makes one. */
   stream?: (() => Duplex) | Duplex | undefined
+  /** A `Connection` that was made for this client. */
+  connection?: Connection | undefined
   /** Parsers of this client's values. */
   types?: CustomTypesConfig | undefined
   /** Results in binary form, unless a query says otherwise. */

@@ -43,7 +43,8 @@ export * from './face-result'
 /**
  * The way to a server: a socket, and TLS on it.
  *
- * Emits `connect`, `sslconnect`, `parameterStatus` (as the server reports settings) and `end`.
+ * Emits `connect`, `sslconnect`, `end`, and what the server says: under the names of its messages,
+ * and all of it as `message`.
  */
 export declare class Connection extends EventEmitter {
   constructor(config?: ClientConfig)
@@ -63,40 +64,16 @@ export declare class Connection extends EventEmitter {
   end(): void
 }
 
-/** Called once; with an error, or with null and the client. */
-export type ConnectCallback<C> =
-  ((error: Error) => void) | ((error: null, client: C) => void) | ((error: Error | null) => void)
-
-/** What runs queries: a client that a program made, or one that a pool lent. */
-export declare class ClientBase extends EventEmitter {
-  constructor(config?: string | ClientConfig)
-
-  host: string
-  port: number
-  user?: string | undefined
-  database?: string | undefined
-  password?: string | undefined
-  /** Whether there is TLS, or its options: `@types/pg` knows it as a boolean. */
-  ssl: any
-  /** The server's process that serves it; null before it is connected. */
-  readonly processID: number | null
-  readonly connection: Connection
-  /** Whether queries are sent without waiting for those before them. */
-  readonly pipeline: boolean
-  /** Queries that were sent and not answered. */
-  readonly pendingQueryCount: number
-
-  /** Connects, once. Returns a promise of this client unless there is a callback. */
-  connect(): Promise<this>
-  connect(callback: ConnectCallback<this>): void
-
+/** What runs queries. */
+export interface Queries {
   /**
    * Runs a query: a text with values, a configuration, or an object that runs itself, which is
    * returned.
    *
    * Without values a text may have several statements; what comes is then an array of results. It
    * fails with a `DatabaseError` if the server refuses it. Each error has an `outcome`, which says
-   * what is known of its effect.
+   * what is known of its effect. A pool runs it on a client that is lent for it or, with
+   * `pipeline: true`, next to the queries of others.
    */
   query<T extends Submittable>(query: T): T
   query<R extends any[] = any[], I = any[]>(
@@ -120,6 +97,31 @@ export declare class ClientBase extends EventEmitter {
     values: QueryConfigValues<I>,
     callback: (error: Error, result: QueryResult<R>) => void,
   ): void
+}
+
+/** A client that a program made, or one that a pool lent. */
+export interface ClientBase extends Queries {}
+export declare class ClientBase extends EventEmitter {
+  constructor(config?: string | ClientConfig)
+
+  host: string
+  port: number
+  user?: string | undefined
+  database?: string | undefined
+  password?: string | undefined
+  /** Whether there is TLS, or its options: `@types/pg` knows it as a boolean. */
+  ssl: any
+  /** The server's process that serves it; null before it is connected. */
+  readonly processID: number | null
+  readonly connection: Connection
+  /** Whether queries are sent without waiting for those before them. */
+  readonly pipeline: boolean
+  /** Queries that were sent and not answered. */
+  readonly pendingQueryCount: number
+
+  /** Connects, once. Returns a promise of this client unless there is a callback. */
+  connect(): Promise<this>
+  connect(callback: (error: any, client: this) => void): void
 
   /** `I`, `T` (in a transaction) or `E` (in one that failed); null before it is connected. */
   getTransactionStatus(): TransactionStatus
@@ -168,6 +170,9 @@ export interface PoolClient extends Client {
   release(error?: Error | boolean): void
 }
 
+/** Queries of its clients. */
+export interface Pool extends Queries {}
+
 /** Gives a client back to its pool; with an error, or what else is true, it is closed. */
 export type Release = (error?: any) => void
 
@@ -201,33 +206,6 @@ export declare class Pool extends EventEmitter {
   /** Closes idle clients now and the others when they come back. Resolves when all are closed. */
   end(): Promise<void>
   end(callback: () => void): void
-
-  /**
-   * Runs one query, on a client that is lent for it or, with `pipeline: true`, next to the queries
-   * of others.
-   */
-  query<T extends Submittable>(query: T): T
-  query<R extends any[] = any[], I = any[]>(
-    config: QueryArrayConfig<I>,
-    values?: QueryConfigValues<I>,
-  ): Promise<QueryArrayResult<R>>
-  query<R extends QueryResultRow = any, I = any[]>(
-    config: string | QueryConfig<I>,
-    values?: QueryConfigValues<I>,
-  ): Promise<QueryResult<R>>
-  query<R extends any[] = any[], I = any[]>(
-    config: QueryArrayConfig<I>,
-    callback: (error: Error, result: QueryArrayResult<R>) => void,
-  ): void
-  query<R extends QueryResultRow = any, I = any[]>(
-    config: string | QueryConfig<I>,
-    callback: (error: Error, result: QueryResult<R>) => void,
-  ): void
-  query<R extends QueryResultRow = any, I = any[]>(
-    config: string | QueryConfig<I>,
-    values: QueryConfigValues<I>,
-    callback: (error: Error, result: QueryResult<R>) => void,
-  ): void
 
   on(event: 'connect' | 'acquire' | 'remove', listener: (client: PoolClient) => void): this
   on(event: 'error', listener: (error: Error, client: PoolClient) => void): this

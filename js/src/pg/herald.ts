@@ -30,7 +30,11 @@ export abstract class Herald {
     this.parameter(name ?? '', value ?? '')
   }
 
+  /** Whether what comes is told on the connection already. */
+  protected abstract get isTapped(): boolean
+
   protected parameter(parameterName: string, parameterValue: string): void {
+    if (this.isTapped) return
     const length = 6 + Buffer.byteLength(parameterName) + Buffer.byteLength(parameterValue)
     const message = { length, parameterName, parameterValue, name: 'parameterStatus' }
     guarded(() => this.connection.emit('parameterStatus', message))

@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events'
 import { Connection, type TransportOptions } from './connect'
 import { defaults } from './defaults'
 import { tellUnsent } from './error'
+import { hide } from './hidden'
 import { ConnectionParameters, type ConnectionConfig, type Password } from './parameters'
 import { pipeliningOf, type PipelineConfig } from './pipeline'
 import { guarded } from './request'
@@ -11,8 +12,8 @@ import { startupConf, type EngineOptions, type StartupConf } from './settings'
 import { TypeOverrides, type TypeSource } from './types'
 
 /**
- * A client's configuration: where to connect and as whom, and how. All keys of pg are taken. Two have no effect:
- * `client_encoding`, since texts are UTF-8, and `connection`, since nobody else can make one.
+ * A client's configuration: where to connect and as whom, and how. All keys of pg are taken. One has no effect:
+ * `client_encoding`, since texts are UTF-8.
  */
 export interface ClientConfig extends ConnectionConfig, PipelineConfig {
   /** What the server is told with the login: milliseconds of its timeouts, and more. False: nothing. */
@@ -36,6 +37,8 @@ export interface ClientConfig extends ConnectionConfig, PipelineConfig {
   types?: TypeSource | undefined
   /** A socket that is not connected, or what makes one. */
   stream?: TransportOptions['stream']
+  /** A `Connection` that was made for this client; what of this configuration is about transport it has itself. */
+  connection?: Connection | undefined
   /** Results in binary form, unless a query says otherwise. */
   binary?: boolean | undefined
   /** Prepares a statement with values at its fifth use on a connection. Default true. */
@@ -125,16 +128,21 @@ export class Life extends EventEmitter {
     this.ssl = parameters.ssl || false
     this.sslNegotiation = parameters.sslnegotiation || 'postgres'
     this._connectionTimeoutMillis = Number(config.connectionTimeoutMillis) || 0
-    this.connection = new Connection({
+    this.connection = config.connection || this.#transport(config)
+    if (!(this.connection instanceof Connection)) throw new TypeError(NOT_OURS)
+    hide(this, 'connectionTimeoutHandle', undefined)
+    hide(this, '_session', new Session(this, this.connection))
+  }
+
+  #transport(config: ClientConfig): Connection {
+    return new Connection({
       stream: config.stream,
-      ssl: this.ssl as TransportOptions['ssl'],
+      ssl: this.ssl as NonNullable<TransportOptions['ssl']>,
       sslNegotiation: this.sslNegotiation,
       keepAlive: Boolean(config.keepAlive),
       keepAliveInitialDelayMillis: Number(config.keepAliveInitialDelayMillis) || 0,
-      encoding: parameters.client_encoding || 'utf8',
+      encoding: this.connectionParameters.client_encoding || 'utf8',
     })
-    hide(this, 'connectionTimeoutHandle', undefined)
-    hide(this, '_session', new Session(this, this.connection))
   }
 
   /** Connects, once. Returns a promise of this client unless there is a callback. */
@@ -274,15 +282,6 @@ export class Life extends EventEmitter {
   }
 }
 
-function hide(client: Life, key: string, value: unknown): void {
-  Object.defineProperty(client, key, {
-    configurable: true,
-    enumerable: false,
-    writable: true,
-    value,
-  })
-}
-
 function numberOr(value: unknown, otherwise: number): number {
   const text = typeof value === 'string' ? value.trim() : ''
   const number = typeof value === 'number' ? value : text === '' ? NaN : Number(text)
@@ -290,6 +289,8 @@ function numberOr(value: unknown, otherwise: number): number {
 }
 
 function ignore(): void {}
+
+const NOT_OURS = 'connection is to be a Connection of this package'
 
 /** As in pg. */
 const SCRAM_ITERATIONS_MAX = 100_000

@@ -22,6 +22,21 @@ export function readNotification(start: number, end: number): NotificationMessag
   )
 }
 
+/**
+ * The type of the first message that no server of PostgreSQL sends, and its length, as pg reads what another service says:
+ * a MySQL, say. Undefined where there is none.
+ */
+export function strangeMessage(bytes: Buffer): { type: number; length: number } | undefined {
+  for (let at = 0; at < bytes.length; ) {
+    const type = bytes[at] as number
+    const length = at + 5 <= bytes.length ? bytes.readUInt32BE(at + 1) : 0
+    if (!KNOWN.includes(String.fromCharCode(type))) return { type, length }
+    if (length < 4) return undefined
+    at += 1 + length
+  }
+  return undefined
+}
+
 /** The key of a BackendKeyData; the engine keeps it to itself, and pg shows it. */
 export function secretKeyIn(messages: Buffer): number | null {
   for (let at = 0; at + 13 <= messages.length; ) {
@@ -60,3 +75,6 @@ const WORDS: readonly (readonly [RegExp, string])[] = [
 ]
 
 const BACKEND_KEY_DATA = 0x4b
+
+/** Types of messages that pg knows. */
+const KNOWN = '123ACDEGHIKNRSTWZcdnst'

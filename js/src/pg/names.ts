@@ -25,6 +25,7 @@ export class Names {
   /** A query comes by this name. */
   asked({ name, text }: Named): void {
     const asked = this.#asked.get(name)
+    if (this.textOf(name) === undefined) warnOfLength(name)
     if (asked === undefined) this.#asked.set(name, { text, queries: 1 })
     else if (asked.text === text) asked.queries++
   }
@@ -51,3 +52,13 @@ export class Names {
     if (asked?.text === text && --asked.queries === 0) this.#asked.delete(name)
   }
 }
+
+/** What is longer the server cuts off, and two such names may be one. In the words of pg. */
+export function warnOfLength(name: string): void {
+  if (name.length <= LENGTH_MAX) return
+  console.error('Warning! Postgres only supports 63 characters for query names.')
+  console.error('You supplied %s (%s)', name, name.length)
+  console.error('This can cause conflicts and silent errors executing queries')
+}
+
+const LENGTH_MAX = 63

@@ -3,6 +3,7 @@ import { lookup } from 'node:dns'
 import { parse } from 'pg-connection-string'
 
 import { defaults, type Defaults } from './defaults'
+import { hide } from './hidden'
 
 /** What a client is configured with: an object of any keys, of which these are looked at here. */
 export interface ConnectionConfig {
@@ -165,15 +166,6 @@ function checkNegotiation({ sslnegotiation, ssl }: ConnectionParameters): void {
     throw new Error(`${message} Valid values are "postgres" and "direct".`)
   }
   if (!ssl) throw new Error('sslnegotiation=direct requires SSL to be enabled')
-}
-
-function hide(parameters: ConnectionParameters, key: string, value: unknown): void {
-  Object.defineProperty(parameters, key, {
-    configurable: true,
-    enumerable: false,
-    writable: true,
-    value,
-  })
 }
 
 /** Those of these fields that have a value. */

@@ -1,4 +1,5 @@
 import type { Client } from './client'
+import { hide } from './hidden'
 import type { ClientConfig } from './life'
 
 /** What a pool is told beside what its clients are told. */
@@ -69,15 +70,6 @@ export function clientsMax({ max }: PoolOptions): number {
   const clients = Math.min(Math.ceil(Number(max)), CLIENTS_MAX)
   if (clients > 0) return clients
   throw new RangeError('max is to be a number above 0')
-}
-
-function hide(of: object, key: string, value: unknown): void {
-  Object.defineProperty(of, key, {
-    configurable: true,
-    enumerable: false,
-    writable: true,
-    value,
-  })
 }
 
 /** Why an ended pool takes nobody. */

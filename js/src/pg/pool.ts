@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 
-import { Client, type Submittable } from './client'
 import { tellUnsent } from './error'
+import { Client, rethrow, type Submittable } from './client'
 import { Clients } from './pool-clients'
 import {
   AFTER_END,
@@ -154,7 +154,9 @@ export class Pool extends EventEmitter {
 
   // --- what others read of pg's pool ---
 
+  /** With those that somebody asked for in this turn. */
   get _clients(): PoolClient[] {
+    this.#clients.lender.openNow()
     return Array.from(this.#clients.members.values(), ({ client }) => client)
   }
 
@@ -216,12 +218,6 @@ function shared(
 
 function refuseFunction(task: (error: Error) => void): undefined {
   setImmediate(task, new Error('Passing a function as the first parameter to pool.query is not supported'))
-}
-
-/** From here the stack leads to those who wait, and not to the socket. */
-function rethrow(error: unknown): never {
-  if (error instanceof Error) Error.captureStackTrace(error)
-  throw error
 }
 
 function noLog(): void {}

@@ -69,6 +69,11 @@ export class Lending implements Receiver, Host {
     return this.#turn !== undefined || this.#isAsked
   }
 
+  /** Whether what comes is not the engine's. */
+  get isLent(): boolean {
+    return this.#conversation !== undefined
+  }
+
   /** The query that has the connection. */
   get active(): Submittable | undefined {
     return this.#conversation?.active

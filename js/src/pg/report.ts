@@ -31,23 +31,28 @@ function readParts(start: number, end: number): Map<string, string> {
   return parts
 }
 
-/** In this order the fields are seen where an error is printed or copied. */
 function describe<T extends DatabaseError | NoticeMessage>(to: T, parts: Map<string, string>): T {
-  to.severity = parts.get('S')
-  to.code = parts.get('C')
-  to.detail = parts.get('D')
-  to.hint = parts.get('H')
-  to.position = parts.get('P')
-  to.internalPosition = parts.get('p')
-  to.internalQuery = parts.get('q')
-  to.where = parts.get('W')
-  to.schema = parts.get('s')
-  to.table = parts.get('t')
-  to.column = parts.get('c')
-  to.dataType = parts.get('d')
-  to.constraint = parts.get('n')
-  to.file = parts.get('F')
-  to.line = parts.get('L')
-  to.routine = parts.get('R')
+  const fields = to as unknown as { [name: string]: string | undefined }
+  for (const [name, letter] of FIELDS) fields[name] = parts.get(letter)
   return to
 }
+
+/** In this order they are seen where an error is printed or copied. */
+const FIELDS = [
+  ['severity', 'S'],
+  ['code', 'C'],
+  ['detail', 'D'],
+  ['hint', 'H'],
+  ['position', 'P'],
+  ['internalPosition', 'p'],
+  ['internalQuery', 'q'],
+  ['where', 'W'],
+  ['schema', 's'],
+  ['table', 't'],
+  ['column', 'c'],
+  ['dataType', 'd'],
+  ['constraint', 'n'],
+  ['file', 'F'],
+  ['line', 'L'],
+  ['routine', 'R'],
+] as const

@@ -1,4 +1,5 @@
 import { End, OUTCOMES, type Outcome } from '../engine/exports'
+import { rethrow } from '../engine/guard'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import type { Abort } from './abort'
@@ -226,10 +227,6 @@ export function guarded<A extends unknown[]>(call: (...args: A) => unknown, ...a
   } catch (error) {
     process.nextTick(rethrow, error)
   }
-}
-
-function rethrow(error: unknown): never {
-  throw error
 }
 
 function emitError(query: Query, error: Error): void {

@@ -6,9 +6,11 @@ import { channelBinding } from './binding'
 import { Cancel } from './cancel'
 import { ColumnsCache } from './columns'
 import type { Connection, Opener } from './connect'
+import { DatabaseError } from './error'
 import { Herald } from './herald'
+import { hide } from './hidden'
 import type { Life } from './life'
-import { pgText, secretKeyIn } from './messages'
+import { pgText, secretKeyIn, strangeMessage } from './messages'
 import { findPassword, passwordFor } from './password'
 import { Names } from './names'
 import { Lending, type Lender } from './raw'
@@ -17,16 +19,18 @@ import { databaseError } from './report'
 import { guarded, type Home, type Request } from './request'
 import { engineSettings } from './settings'
 import { Turn } from './submittable'
+import { Tap, type Course } from './tap'
 import { Waiting } from './waiting'
 
 /** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
-export class Session extends Herald implements Owner, Opener, Home, Lender {
+export class Session extends Herald implements Owner, Opener, Home, Lender, Course {
   readonly columns = new ColumnsCache()
   readonly names: Names
   /** Requests that wait for the login. */
   readonly waiting: Waiting[] = []
   /** Who has the connection in place of the engine. */
   readonly lending: Lending
+  readonly #tap: Tap
   #link: Link | undefined
   #isReady = false
   /** What came before the login was over. */
@@ -54,6 +58,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   constructor(client: Life, connection: Connection) {
     super(client, connection)
     this.lending = new Lending(this, connection)
+    this.#tap = new Tap(connection, this)
     this.names = new Names(connection.parsedStatements)
   }
 
@@ -243,7 +248,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
     const { stream } = this.connection
     try {
       const binding = client.enableChannelBinding ? channelBinding(stream) : undefined
-      const secure = Boolean(client.ssl)
+      const secure = Boolean(this.connection.ssl)
       const settings = engineSettings(client.getStartupConf(), secure, binding, client._engineOptions)
       this.#link = new Link(stream, settings, this)
     } catch (error) {
@@ -258,11 +263,27 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
   }
 
   received(chunk: Buffer): void {
-    if (this.lending.takes(chunk)) return
+    if (this.lending.takes(chunk)) return this.#tap.stop()
     if (!this.#isReady) this.#greet(chunk)
-    this.#link?.receive(chunk)
+    if (!this.#tap.takes(chunk)) this.#link?.receive(chunk)
     if (this.#isLate && this.inFlight === 0) this.#isLate = false
     this.lending.proceed()
+  }
+
+  get isBetween(): boolean {
+    return this.#link?.isBetween ?? true
+  }
+
+  get isLent(): boolean {
+    return this.lending.isLent
+  }
+
+  give(bytes: Buffer): void {
+    if (!this.lending.takes(bytes)) this.#link?.receive(bytes)
+  }
+
+  protected override get isTapped(): boolean {
+    return this.#isReady ? this.#tap.isOn : this.#tap.isComplete
   }
 
   /** The key comes early; a server that goes on without end fills no memory. */
@@ -333,13 +354,13 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
 
   ready(process: number, settings: string[]): void {
     const client = this.client
-    this.#isReady = true
     client.processID = process | 0
     client.secretKey = secretKeyIn(Buffer.concat(this.#greeting.splice(0)))
     client._txStatus = 'I'
     for (let i = 0; i + 1 < settings.length; i += 2) {
       this.parameter(settings[i] as string, settings[i + 1] as string)
     }
+    this.#isReady = true
     this.reopened()
     client._handleReady()
     // Of those that were refused meanwhile nothing else tells it.
@@ -377,13 +398,24 @@ export class Session extends Herald implements Owner, Opener, Home, Lender {
         this.#isParting = true
       }
     } else {
-      const text = reason(why, start, end)
-      const isTold = why === Close.LOGIN || why === Close.VIOLATION
-      this.#why = new Error(isTold ? pgText(text) : `Connection terminated: ${text}`)
+      this.#why = this.#fault(why, reason(why, start, end))
       client._handleErrorEvent(this.#why)
     }
     // The server says no more, and is not waited for.
     this.connection.stream.destroy()
+  }
+
+  /** Why the engine ended it, in the words of pg. */
+  #fault(why: number, text: string): Error {
+    const strange = strangeMessage(Buffer.concat(this.#greeting))
+    if (strange !== undefined) {
+      const { type, length } = strange
+      const error = new DatabaseError(`received invalid response: ${type.toString(16)}`, length, 'error')
+      hide(error, 'cause', new Error(text))
+      return error
+    }
+    const isTold = why === Close.LOGIN || why === Close.VIOLATION
+    return new Error(isTold ? pgText(text) : `Connection terminated: ${text}`)
   }
 }
 

@@ -18,6 +18,11 @@ export class Messages {
     }
   }
 
+  /** Bytes that no message was made of yet. */
+  get length(): number {
+    return this.#bytes.length - this.#at + this.#moreLen
+  }
+
   /** The next message as a whole, its type and its length in front; undefined if it has not come. */
   next(): Buffer | undefined {
     if (!this.#has(HEADER)) return undefined

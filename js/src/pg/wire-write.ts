@@ -1,3 +1,5 @@
+import { warnOfLength } from './names'
+
 /** What a Bind is made of. */
 export interface BindConfig {
   portal?: string | undefined
@@ -36,6 +38,7 @@ export function query(text: string): Buffer {
 }
 
 export function parse({ text, name, types }: ParseConfig): Buffer {
+  if (name) warnOfLength(name)
   const oids = Buffer.allocUnsafe(2 + 4 * (types?.length ?? 0))
   oids.writeUInt16BE(types?.length ?? 0)
   types?.forEach((oid, i) => oids.writeUInt32BE(oid >>> 0, 2 + 4 * i))

@@ -43,8 +43,8 @@ export interface Lessee {
 /**
  * The way to a server: a socket, and TLS on it.
  *
- * Emits `connect`, `sslconnect`, `end`, and what the server says: under the names of its messages, and all of it as
- * `message`.
+ * Emits `connect`, `sslconnect`, `end`, and what the server says: under the names of its messages,
+ * and all of it as `message`.
  *
  * A query that runs itself (a `Submittable`) has the connection to itself for a time, and speaks the protocol by the
  * methods that send messages.
@@ -333,7 +333,7 @@ const DEFAULTS: TransportOptions = {
   encoding: 'utf8',
 }
 
-/** What is told though nobody listens to other messages: what befalls it, and settings, which cost little. */
+/** Told though nobody listens to messages: what befalls it, and settings, which cost little. */
 const OWN = new Set<string | symbol>([
   'connect',
   'sslconnect',

@@ -12,8 +12,8 @@ import { startupConf, type EngineOptions, type StartupConf } from './settings'
 import { TypeOverrides, type TypeSource } from './types'
 
 /**
- * A client's configuration: where to connect and as whom, and how. All keys of pg are taken. One has no effect:
- * `client_encoding`, since texts are UTF-8.
+ * A client's configuration: where to connect and as whom, and how. All keys of pg are taken. One has
+ * no effect: `client_encoding`, since texts are UTF-8.
  */
 export interface ClientConfig extends ConnectionConfig, PipelineConfig {
   /** What the server is told with the login: milliseconds of its timeouts, and more. False: nothing. */
@@ -37,7 +37,7 @@ export interface ClientConfig extends ConnectionConfig, PipelineConfig {
   types?: TypeSource | undefined
   /** A socket that is not connected, or what makes one. */
   stream?: TransportOptions['stream']
-  /** A `Connection` that was made for this client; what of this configuration is about transport it has itself. */
+  /** One that was made for this client; what is said of transport beside it has no effect. */
   connection?: Connection | undefined
   /** Results in binary form, unless a query says otherwise. */
   binary?: boolean | undefined

@@ -23,8 +23,8 @@ export function readNotification(start: number, end: number): NotificationMessag
 }
 
 /**
- * The type of the first message that no server of PostgreSQL sends, and its length, as pg reads what another service says:
- * a MySQL, say. Undefined where there is none.
+ * The type of the first message that no server of PostgreSQL sends, and its length, as pg reads what
+ * another service says: a MySQL, say. Undefined where there is none.
  */
 export function strangeMessage(bytes: Buffer): { type: number; length: number } | undefined {
   for (let at = 0; at < bytes.length; ) {

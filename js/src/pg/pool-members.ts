@@ -63,7 +63,10 @@ export abstract class Members {
     else process.emitWarning(`An idle client of a pool lost its connection: ${error.message}`)
   }
 
-  /** Its connection is gone. Who has it gives it back in time, and as in pg's pool it takes its place as long. */
+  /**
+   * Its connection is gone. Who has it gives it back in time, and as in pg's pool it takes its place
+   * as long.
+   */
   lost(member: Member): void {
     if (member.isLent) return member.client._session.watch()
     this.lender.lost(member.number)

@@ -1,7 +1,7 @@
 /**
- * Tables of RFC 3454, as ranges of code points: how far each begins behind the end of the last, and how far it
- * reaches, to the base of 36. In front of numbers of more than one digit stands how many these are: `-` for two, `.` for
- * three and `,` for four.
+ * Tables of RFC 3454, as ranges of code points: how far each begins behind the end of the last, and
+ * how far it reaches, to the base of 36. In front of numbers of more than one digit stands how many
+ * these are: `-` for two, `.` for three and `,` for four.
  */
 
 /** What may not stand in a password: tables C.1.2 to C.9. */

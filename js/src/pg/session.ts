@@ -141,7 +141,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender, Cour
     this.client.hasExecuted = true
   }
 
-  /** One that is wrong is told so, and sent nowhere: for who waits for `drain` it is one that was answered. */
+  /** One that is wrong is sent nowhere. For who waits for `drain` it is one that was answered. */
   refuse(request: Request, error: unknown): void {
     this.client.hasExecuted = true
     this.#refused++
@@ -314,7 +314,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender, Cour
     this.#free()
   }
 
-  /** Whoever walks its records has come to the end by then; a pool that looks at it lets go of it first. */
+  /** Whoever walks its records has come to the end by then; a pool lets go of it first. */
   #free(): void {
     setImmediate(() => {
       if (this.#isWatched) return
@@ -410,7 +410,8 @@ export class Session extends Herald implements Owner, Opener, Home, Lender, Cour
     const strange = strangeMessage(Buffer.concat(this.#greeting))
     if (strange !== undefined) {
       const { type, length } = strange
-      const error = new DatabaseError(`received invalid response: ${type.toString(16)}`, length, 'error')
+      const message = `received invalid response: ${type.toString(16)}`
+      const error = new DatabaseError(message, length, 'error')
       hide(error, 'cause', new Error(text))
       return error
     }

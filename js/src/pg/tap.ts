@@ -15,9 +15,9 @@ export interface Course {
 }
 
 /**
- * Tells those who listen to a connection what the server says, under the names that pg has for its messages. As long as
- * somebody does, messages go their way one by one, so that each is told behind what comes of it; otherwise this does
- * nothing.
+ * Tells those who listen to a connection what the server says, under the names that pg has for its
+ * messages. As long as somebody does, messages go their way one by one, so that each is told behind
+ * what comes of it; otherwise this does nothing.
  */
 export class Tap {
   /** It sees each message. */
@@ -38,7 +38,7 @@ export class Tap {
     this.isOn = false
   }
 
-  /** False where nobody listens, or what came begins within a message: then it goes its way as it is. */
+  /** False where nobody listens, or what came begins within a message: it goes its way as it is. */
   takes(chunk: Buffer): boolean {
     if (!this.#connection.isHeard) this.isOn = false
     else if (!this.isOn && this.#course.isBetween) {
@@ -50,7 +50,7 @@ export class Tap {
     return this.isOn
   }
 
-  /** What there is of a message goes its way at once, and is kept until it can be told as a whole. */
+  /** What there is of a message goes its way at once, and is kept until it is whole. */
   #take(chunk: Buffer): void {
     const messages = this.#messages
     let given = messages.length
@@ -88,7 +88,7 @@ function readable(bytes: Buffer): Announced | undefined {
 
 type Announced = BackendMessage | NonNullable<ReturnType<typeof readLogin>>
 
-/** Tells a message on its connection: `message` before anything comes of it, and its name behind that. */
+/** Tells a message: as `message` before anything comes of it, and by its name behind that. */
 export function announce(connection: Connection, message: Announced, effect: () => void): void {
   if (connection.listenerCount('message') > 0) guarded(() => connection.emit('message', message))
   effect()

@@ -19,7 +19,6 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use output::{End, tell};
-use stop::STATUS_FAILED;
 
 /// The exit status of a command that looked for something bad and found it.
 const STATUS_FOUND: u8 = 1;
@@ -66,7 +65,7 @@ fn main() -> ExitCode {
         Err(End::Found) => ExitCode::from(STATUS_FOUND),
         Err(End::Failed(message)) => {
             tell(&format!("onetrip: {message}"));
-            ExitCode::from(STATUS_FAILED)
+            ExitCode::from(stop::status())
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A measuring run of the command, from the server's start to the end of what is left on it.
 
 use onetrip_measure::redis;
+use onetrip_measure::results::Results;
 use onetrip_measure::run::{Finished, Plan, run, run_on_redis};
 use onetrip_measure::schema;
 use onetrip_measure::target::Target;
@@ -84,7 +85,7 @@ impl Measuring {
     }
 }
 
-/// What a run that ended early has to say.
+/// What a run has to say that ended early, or measured nothing since all of it failed.
 ///
 /// # Errors
 /// That line.
@@ -92,6 +93,16 @@ pub(crate) fn ended(finished: &Finished) -> Result<(), End> {
     match (&finished.failure, &finished.results.stopped) {
         (Some(failure), _) => Err(failure.to_string().into()),
         (None, Some(stopped)) => Err(format!("{stopped}, with what was measured so far").into()),
-        (None, None) => Ok(()),
+        (None, None) => nothing_succeeded(&finished.results).map_or(Ok(()), |why| Err(why.into())),
     }
+}
+
+/// A measurement of which every operation failed is none.
+fn nothing_succeeded(results: &Results) -> Option<String> {
+    let cell = results.cells.iter().find(|cell| {
+        !cell.errors.is_empty() && cell.repetitions.iter().all(|it| it.operations == 0)
+    })?;
+    let errors: Vec<String> =
+        cell.errors.iter().map(|(code, count)| format!("{code} ({count} times)")).collect();
+    Some(format!("every operation of {} failed: {}", cell.key.workload, errors.join(", ")))
 }

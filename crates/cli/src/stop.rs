@@ -5,6 +5,7 @@
 
 use std::io;
 use std::process::exit;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::runtime::{Builder, Runtime};
@@ -13,8 +14,20 @@ use tokio::sync::watch;
 
 use crate::output::tell;
 
-/// The exit status of a command that failed or was stopped.
+/// The exit status of a command that failed.
 pub(crate) const STATUS_FAILED: u8 = 2;
+
+/// That of a command that a signal has stopped is this and the signal's number, as of one that the signal
+/// has ended (POSIX shells): whoever runs it in a loop sees that it was Ctrl-C.
+const STATUS_STOPPED: u8 = 128;
+
+/// The exit status of a command that did not do all it was asked for: it failed, until a signal comes.
+static STATUS: AtomicU8 = AtomicU8::new(STATUS_FAILED);
+
+/// How a command exits that did not do all it was asked for.
+pub(crate) fn status() -> u8 {
+    STATUS.load(Ordering::Relaxed)
+}
 
 /// The signals, caught from [`catch`](Self::catch) on.
 #[derive(Clone, Debug)]
@@ -96,7 +109,7 @@ impl<F: Fn()> Watcher<F> {
         (self.before_exit)();
         let left = if left.is_empty() { String::new() } else { format!("; {left}") };
         tell(&format!("onetrip: stopped by {signal}{left}"));
-        exit(STATUS_FAILED.into())
+        exit(status().into())
     }
 }
 
@@ -124,11 +137,14 @@ impl Signals {
                 None => std::future::pending().await,
             }
         };
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = hang_up => "SIGHUP",
-        }
+        let (kind, name) = tokio::select! {
+            _ = self.interrupt.recv() => (SignalKind::interrupt(), "SIGINT"),
+            _ = self.terminate.recv() => (SignalKind::terminate(), "SIGTERM"),
+            _ = hang_up => (SignalKind::hangup(), "SIGHUP"),
+        };
+        // Each of the three has a number below 16.
+        STATUS.store(STATUS_STOPPED + kind.as_raw_value() as u8, Ordering::Relaxed);
+        name
     }
 }
 

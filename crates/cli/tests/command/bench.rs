@@ -77,7 +77,7 @@ fn a_signal_at_any_moment_leaves_no_schema() {
         bench.wait_for(moment);
         bench.signal(Signal::INT);
         let (status, said) = bench.end();
-        assert_eq!(status.code(), Some(2), "{said}");
+        assert_eq!(status.code(), Some(128 + 2), "{said}");
         assert!(said.contains("stopped by SIGINT"), "{said}");
         assert!(!has_schema(&url), "while {moment}: {said}");
     }
@@ -190,7 +190,7 @@ fn a_server_that_hangs_is_given_up_and_the_schema_named() {
     }
     bench.signal(Signal::INT);
     let (status, said) = bench.end();
-    assert_eq!(status.code(), Some(2), "{said}");
+    assert_eq!(status.code(), Some(128 + 2), "{said}");
     assert!(said.contains("did not answer") && said.contains("onetrip_bench cascade"), "{said}");
 }
 
@@ -248,9 +248,28 @@ fn a_stop_does_not_wait_for_what_the_server_is_at() {
     wait_for_session(&url, "query like '%10000000%'");
     bench.signal(Signal::INT);
     let (status, said) = bench.end();
-    assert_eq!(status.code(), Some(2), "{said}");
+    assert_eq!(status.code(), Some(128 + 2), "{said}");
     assert_eq!(said.lines().last(), Some("onetrip: bench: stopped by SIGINT"));
     assert!(!has_schema(&url));
+}
+
+#[test]
+fn a_script_of_which_every_operation_failed_is_a_failure() {
+    let (url, out) = (database(), tempdir().unwrap());
+    let script = out.path().join("none.sql");
+    let run = |sql: &str| {
+        fs::write(&script, sql).unwrap();
+        let more = ["--rtt", "0", "--seconds", "0.2", "--repetitions", "1"];
+        let script = ["bench", "--script", script.to_str().unwrap(), "--url", &url];
+        Onetrip::start(&[&script[..], &more].concat(), Stdio::null()).end()
+    };
+    let (status, said) = run("select 1 / 0;");
+    assert_eq!(status.code(), Some(2), "{said}");
+    let last = said.lines().last().unwrap();
+    let said_of = format!("onetrip: bench: every operation of {} failed: ", script.display());
+    assert!(last.starts_with(&said_of) && last.contains("22012 ("), "{said}");
+    let (status, said) = run("\\set n random(0, 1)\nselect 1 / :n;");
+    assert!(status.success(), "some failed, and others were measured: {said}");
 }
 
 #[test]
@@ -264,7 +283,7 @@ fn a_statement_that_runs_when_it_is_stopped_does_not_keep_the_tables() {
     wait_for_session(&url, "query like '%accounts a, pgbench_accounts b%' and state = 'active'");
     bench.signal(Signal::TERM);
     let (status, said) = bench.end();
-    assert_eq!(status.code(), Some(2), "{said}");
+    assert_eq!(status.code(), Some(128 + 15), "{said}");
     assert_eq!(said.lines().last(), Some("onetrip: bench: stopped by SIGTERM"));
     assert!(!has_schema(&url));
 }

@@ -14,15 +14,17 @@ fn stopping_by_any_signal_leaves_no_schema_and_a_report_of_what_was_measured() {
     let url = database();
     let out = tempdir().unwrap();
     let out = out.path().to_str().unwrap();
-    for (signal, name) in
-        [(Signal::INT, "SIGINT"), (Signal::TERM, "SIGTERM"), (Signal::HUP, "SIGHUP")]
-    {
+    for (signal, name, status_of) in [
+        (Signal::INT, "SIGINT", 128 + 2),
+        (Signal::TERM, "SIGTERM", 128 + 15),
+        (Signal::HUP, "SIGHUP", 128 + 1),
+    ] {
         let arguments = ["demo", "--url", &url, "--out", out];
         let mut demo = Onetrip::start(&arguments, Stdio::null());
         demo.wait_for("1/54");
         demo.signal(signal);
         let (status, said) = demo.end();
-        assert_eq!(status.code(), Some(2), "{said}");
+        assert_eq!(status.code(), Some(status_of), "{said}");
         let end = format!("onetrip: demo: stopped by {name}, with what was measured so far\n");
         assert!(said.ends_with(&end), "{said}");
         assert!(!has_schema(&url), "{name}: {said}");
@@ -94,7 +96,7 @@ fn a_stop_in_the_part_on_redis_keeps_what_was_measured_before() {
     demo.wait_for("2/10 ");
     demo.signal(Signal::INT);
     let (status, said) = demo.end();
-    assert_eq!(status.code(), Some(2), "{said}");
+    assert_eq!(status.code(), Some(128 + 2), "{said}");
     let end = "onetrip: demo: stopped by SIGINT, with what was measured so far\n";
     assert!(said.ends_with(end), "{said}");
     let results = fs::read_to_string(format!("{out}/results.json")).unwrap();

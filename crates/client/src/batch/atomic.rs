@@ -207,10 +207,14 @@ impl Flight {
         }
         let id = self.id;
         self.held.finished = true;
-        let token = self.connection.with(|core, now| core.pipeline_finish(now, id));
+        let (token, given_up) = self.connection.with(|core, now| {
+            let token = core.pipeline_finish(now, id);
+            (token, core.pipeline_failure(id).filter(|_| token.is_none()))
+        });
         let Some(token) = token else {
-            // Nothing was handed over, so there is no answer to wait for.
-            return self.failure.take().map_or(Ok(Affected::default()), Err);
+            // There is no answer to wait for: there were no rows, or they were given up meanwhile.
+            let failure = self.failure.take().or_else(|| given_up.map(BatchError::from));
+            return failure.map_or(Ok(Affected::default()), Err);
         };
         self.sent.push_back(Sent { token, first: None });
         let end = std::future::poll_fn(|cx| self.poll_end(cx)).await;

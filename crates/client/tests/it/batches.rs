@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use crate::pooled::shared;
 use onetrip::types::{ToSql, Type};
@@ -376,6 +377,35 @@ fn a_batch_that_is_late_is_given_up() {
         let session = session().await;
         until(async || client.query("select 1", &[]).await.is_ok()).await;
         drop(session);
+    });
+}
+
+/// It is given up while its iterator is at work, which then says that there was no further row.
+#[test]
+fn a_batch_that_is_late_before_its_end_does_not_report_success() {
+    run_threads(async {
+        let (gate, t) = (Gate::closed().await, table("id int, t text").await);
+        let settings =
+            "connections_max=1&in_flight_max=1&request_timeout_ms=100&cancel_on_timeout=0";
+        let client = client_with(settings).await;
+        let insert = format!("insert into {t} values ($1, $2)");
+        let text = "x".repeat(20_000);
+        let statement = client.prepare(&insert).await.unwrap();
+        let ahead = client.query(&gate.statement(), &[]);
+        let waits = client.clone();
+        let rows = (0..2).map_while(|id| {
+            let begun = Instant::now();
+            // Long after its deadline the queue is looked at.
+            while id == 1 && begun.elapsed() < Duration::from_millis(400) {
+                std::hint::black_box(waits.pending());
+            }
+            (id == 0).then_some((id, text.as_str()))
+        });
+        let error = client.batch(&statement, rows).atomic().await.unwrap_err();
+        assert_eq!(error.error().code(), "timeout");
+        drop(ahead);
+        gate.open().await;
+        assert!(ids(&t).await.is_empty());
     });
 }
 

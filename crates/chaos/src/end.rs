@@ -16,6 +16,8 @@ pub(crate) struct Rest {
     pub(crate) table: Table,
     /// Connections that the client lost.
     pub(crate) lost: u64,
+    /// Whether it may lose no others than those that were broken.
+    pub(crate) by_faults_alone: bool,
 }
 
 /// Holds the ledger against the table.
@@ -37,7 +39,7 @@ pub(crate) fn judge(
     findings.extend(verdict.wrong);
     let broken: u64 = struck.iter().map(|strike| strike.broken).sum();
     let lost = rest.lost;
-    if lost > broken {
+    if rest.by_faults_alone && lost > broken {
         findings.push(format!("{lost} connections were lost, and {broken} were broken"));
     }
     let mut faults = BTreeMap::new();

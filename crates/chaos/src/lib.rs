@@ -39,6 +39,7 @@ pub mod postgres;
 mod random;
 pub mod redis;
 mod report;
+pub mod sessions;
 mod writer;
 
 use std::time::{Duration, SystemTime};

@@ -20,6 +20,8 @@ pub enum Kind {
     StallCut,
     /// The server ends the connections of the client (`CLIENT KILL`).
     ClientsKilled,
+    /// The server ends one session (`pg_terminate_backend`).
+    SessionEnded,
     /// Some hash slots are moved to another node with their keys, while they are used.
     SlotsMoved,
     /// A smart shutdown; sessions that stay are cut after a while.
@@ -54,6 +56,17 @@ impl Kind {
         Kind::ImmediateRestart,
         Kind::PostmasterKilled,
         Kind::BackendKilled,
+    ];
+
+    /// What befalls a PostgreSQL server under clients with sessions of their own.
+    pub const SESSIONS: [Kind; 7] = [
+        Kind::Cut,
+        Kind::Reset,
+        Kind::StallReleased,
+        Kind::StallCut,
+        Kind::SessionEnded,
+        Kind::FastRestart,
+        Kind::ImmediateRestart,
     ];
 
     /// What befalls a Redis server.
@@ -150,7 +163,8 @@ mod tests {
 
     #[test]
     fn each_kind_comes_before_any_comes_again() {
-        const OF: [&[Kind]; 3] = [&Kind::POSTGRES, &Kind::REDIS, &Kind::REDIS_CLUSTER];
+        const OF: [&[Kind]; 4] =
+            [&Kind::POSTGRES, &Kind::SESSIONS, &Kind::REDIS, &Kind::REDIS_CLUSTER];
         for (seed, of) in (0..20).flat_map(|seed| OF.map(|of| (seed, of))) {
             let mut plan = Plan::new(seed, of);
             let mut kinds: Vec<_> = of.iter().map(|_| plan.next().kind).collect();

@@ -12,10 +12,10 @@ use crate::ledger::{Claim, Ledger};
 pub(crate) async fn rest(stage: Stage, ledger: &Ledger) -> Rest {
     let mut findings: Vec<_> = is_at_work(&stage, ledger).await.into_iter().collect();
     findings.extend(is_at_rest(&stage).await);
-    let table = table(&stage).await;
+    let table = table(&stage.url, "written").await;
     let lost = stage.client.metrics().lost;
     stop(stage);
-    Rest { findings, table, lost }
+    Rest { findings, table, lost, by_faults_alone: true }
 }
 
 /// The pool serves again.
@@ -37,14 +37,23 @@ async fn is_at_work(stage: &Stage, ledger: &Ledger) -> Option<String> {
 /// Nothing waits in the client, and the server has no session that is at work or in a transaction, nor
 /// one that the client doesn't have.
 async fn is_at_rest(stage: &Stage) -> Vec<String> {
-    let mut findings = Vec::new();
+    let mut findings: Vec<_> = is_idle(stage).await.into_iter().collect();
+    findings.extend(has_no_other_session(stage).await);
+    findings
+}
+
+/// Nothing waits in the client.
+pub(crate) async fn is_idle(stage: &Stage) -> Option<String> {
     let pending = || {
         let pending = stage.client.pending();
         [pending.in_flight, pending.queued, pending.waiting]
     };
-    if !until(PATIENCE, async || pending() == [0, 0, 0]).await {
-        findings.push(format!("the client has [in flight, queued, waiting] {:?}", pending()));
-    }
+    let is_idle = until(PATIENCE, async || pending() == [0, 0, 0]).await;
+    (!is_idle).then(|| format!("the client has [in flight, queued, waiting] {:?}", pending()))
+}
+
+/// The server has the sessions that the client has, and all are idle.
+pub(crate) async fn has_no_other_session(stage: &Stage) -> Option<String> {
     let observer = Observer::connect(&stage.url).await;
     let mut seen = Default::default();
     let at_rest = until(PATIENCE, async || {
@@ -52,24 +61,25 @@ async fn is_at_rest(stage: &Stage) -> Vec<String> {
         let idle = seen.get("idle").copied().unwrap_or(0);
         seen.values().sum::<i64>() == idle && idle == stage.client.connections() as i64
     });
-    if !at_rest.await {
-        let count = stage.client.connections();
-        findings.push(format!("the client has {count} connections, and the server has {seen:?}"));
-    }
-    findings
+    let at_rest = at_rest.await;
+    let count = stage.client.connections();
+    (!at_rest).then(|| format!("the client has {count} connections, and the server has {seen:?}"))
 }
 
 /// What was written, once nobody writes any more: of a session that was lost, the server runs the last
 /// statement to its end.
-async fn table(stage: &Stage) -> Table {
-    let observer = Observer::connect(&stage.url).await;
-    let is_free = until(PATIENCE, async || observer.at_work().await == 0).await;
-    assert!(is_free, "somebody still writes");
-    observer.table().await
+pub(crate) async fn table(url: &str, name: &str) -> Table {
+    let observer = Observer::connect(url).await;
+    let is_free = until(PATIENCE, async || observer.at_work(name).await == 0).await;
+    let busy = "select format('%s, %s: %s', state, wait_event, query) from pg_stat_activity \
+                where backend_type = 'client backend' and pid <> pg_backend_pid()";
+    assert!(is_free, "somebody still writes: {:?}", observer.texts(busy).await);
+    observer.table(name).await
 }
 
-fn stop(stage: Stage) {
+pub(crate) fn stop(stage: Stage) {
     drop(stage.client);
+    drop(stage.pooler);
     let server = stage.server.expect("it runs between two faults");
     server.stop().unwrap();
 }

@@ -29,6 +29,12 @@ impl Observer {
         Observer(session.unwrap())
     }
 
+    /// The rows of a statement, each as one text.
+    pub(crate) async fn texts(&self, sql: &str) -> Vec<String> {
+        let rows = self.0.query(sql, &[]).await.unwrap();
+        rows.iter().map(|row| row.get(0)).collect()
+    }
+
     pub(crate) async fn script(&self, sql: &str) {
         self.0.script(sql).await.unwrap();
     }
@@ -54,15 +60,17 @@ impl Observer {
         rows.iter().map(|row| row.get::<i32>(0) as u32).collect()
     }
 
-    /// How many processes are at work on the table, in whatever session.
-    pub(crate) async fn at_work(&self) -> i64 {
+    /// How many processes are at work on a table, in whatever session.
+    pub(crate) async fn at_work(&self, name: &str) -> i64 {
         let sql = "select count(*) from pg_locks \
-                   where relation = 'written'::regclass and pid <> pg_backend_pid()";
-        self.0.query_one(sql, &[]).await.unwrap().get(0)
+                   where relation = $1::text::regclass and pid <> pg_backend_pid()";
+        self.0.query_one(sql, &[&name]).await.unwrap().get(0)
     }
 
-    pub(crate) async fn table(&self) -> Table {
-        let rows = self.0.query("select n, count(*) from written group by n", &[]).await.unwrap();
+    /// How often each number is in a table.
+    pub(crate) async fn table(&self, name: &str) -> Table {
+        let sql = format!("select n, count(*) from {name} group by n");
+        let rows = self.0.query(&sql, &[]).await.unwrap();
         rows.iter().map(|row| (row.get(0), row.get::<i64>(1) as u64)).collect()
     }
 }

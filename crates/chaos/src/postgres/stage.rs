@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use onetrip::{Client, Config};
+use onetrip_lab::postgres::pgbouncer::{self, PrivatePgBouncer};
 use onetrip_lab::postgres::{Durability, Options, PrivatePostgres, Shutdown};
 use onetrip_lab::proxy::{Proxy, ProxyConfig};
 
@@ -12,6 +13,8 @@ use crate::line::OnLine;
 pub(crate) struct Stage {
     /// None while it is being stopped or started.
     pub(crate) server: Option<PrivatePostgres>,
+    /// In between the proxy and the server, where there is one.
+    pub(crate) pooler: Option<PrivatePgBouncer>,
     pub(crate) proxy: Proxy,
     pub(crate) client: Client,
     /// How the server is reached past the proxy.
@@ -19,29 +22,41 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A server whose commits are on disk, a table without any index that would hide a doubled row,
-    /// and a client with so narrow a window that its queues are in use.
-    pub(crate) async fn set() -> Stage {
-        let durable = Options { durability: Durability::Full, ..Options::default() };
-        let mut server =
-            PrivatePostgres::start(durable.setting("synchronous_commit", "on")).unwrap();
-        // The first recovery takes seconds: it flushes all files, and none was before.
-        server.shut_down(Shutdown::Immediate).unwrap();
-        server.start_again().unwrap();
-        let url = server.url();
-        let observer = Observer::connect(&url).await;
-        observer.script("create table written (n bigint not null, fine bool check (fine))").await;
-        assert_eq!(observer.show("fsync").await, "on");
-        assert_eq!(observer.show("synchronous_commit").await, "on");
-        let address = SocketAddr::from(([127, 0, 0, 1], server.port()));
+    /// A server with this schema, whose commits are on disk, and a client that reaches it through the
+    /// proxy, and through a pooler that is told so.
+    pub(crate) async fn set(
+        schema: &str,
+        pooler: Option<&pgbouncer::Options>,
+        tune: impl FnOnce(Config) -> Config,
+    ) -> Stage {
+        let (server, url) = serve(schema).await;
+        let pooler = pooler.map(|options| PrivatePgBouncer::start(&server, options).unwrap());
+        let (port, near) = match &pooler {
+            Some(pooler) => (pooler.port(), pooler.url()),
+            None => (server.port(), url.clone()),
+        };
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
         let proxy = Proxy::start(ProxyConfig::new(address)).unwrap();
-        let direct = format!("@127.0.0.1:{}/", server.port());
-        let through = url.replace(&direct, &format!("@{}/", proxy.addr()));
+        let through = near.replace(&format!("@{address}/"), &format!("@{}/", proxy.addr()));
         let config: Config = through.parse().unwrap();
-        let config = config.application_name(NAME).connections_max(8).in_flight_max(16);
-        let client = Client::connect_with(&config).await.unwrap();
-        Stage { server: Some(server), proxy, client, url }
+        let client = Client::connect_with(&tune(config.application_name(NAME))).await.unwrap();
+        Stage { server: Some(server), pooler, proxy, client, url }
     }
+}
+
+/// A server that has flushed all its files once, and how it is reached.
+async fn serve(schema: &str) -> (PrivatePostgres, String) {
+    let durable = Options { durability: Durability::Full, ..Options::default() };
+    let mut server = PrivatePostgres::start(durable.setting("synchronous_commit", "on")).unwrap();
+    // The first recovery takes seconds: it flushes all files, and none was before.
+    server.shut_down(Shutdown::Immediate).unwrap();
+    server.start_again().unwrap();
+    let url = server.url();
+    let observer = Observer::connect(&url).await;
+    observer.script(schema).await;
+    assert_eq!(observer.show("fsync").await, "on");
+    assert_eq!(observer.show("synchronous_commit").await, "on");
+    (server, url)
 }
 
 impl OnLine for Stage {

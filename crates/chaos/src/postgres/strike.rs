@@ -8,7 +8,7 @@ use onetrip_lab::postgres::{PrivatePostgres, Shutdown};
 use super::observer::Observer;
 use super::stage::Stage;
 use crate::check::Window;
-use crate::drive::{Struck, Target};
+use crate::drive::{Struck, Target, until};
 use crate::ledger::Ledger;
 use crate::line::{OnLine, PATIENCE, Present, cut, cut_what_is_left, end_line, gone, stall};
 use crate::plan::{Kind, Strike};
@@ -21,18 +21,33 @@ impl Target for Stage {
         ledger: &'a Ledger,
         strike: &'a Strike,
     ) -> Pin<Box<dyn Future<Output = Struck> + 'a>> {
-        Box::pin(async {
-            let from = ledger.now();
-            let broken = match strike.kind {
-                Kind::Cut | Kind::Reset => end_line(self, strike).await,
-                Kind::StallReleased | Kind::StallCut => stall(self, strike).await,
-                Kind::BackendKilled => kill_backend(self, strike).await,
-                _ => restart(self, strike).await,
-            };
-            let window = Some(Window { from, to: ledger.now() });
-            Struck { kind: strike.kind, window, broken }
-        })
+        Box::pin(carry_out(self, ledger, strike))
     }
+}
+
+pub(crate) async fn carry_out(stage: &mut Stage, ledger: &Ledger, strike: &Strike) -> Struck {
+    let from = ledger.now();
+    let broken = match strike.kind {
+        Kind::Cut | Kind::Reset => end_line(stage, strike).await,
+        Kind::StallReleased | Kind::StallCut => stall(stage, strike).await,
+        Kind::SessionEnded => end_session(stage, strike).await,
+        Kind::BackendKilled => kill_backend(stage, strike).await,
+        _ => restart(stage, strike).await,
+    };
+    let window = Some(Window { from, to: ledger.now() });
+    Struck { kind: strike.kind, window, broken }
+}
+
+/// An administrator ends one session, whatever it is at.
+async fn end_session(stage: &mut Stage, strike: &Strike) -> u64 {
+    let observer = Observer::connect(&stage.url).await;
+    let processes = observer.processes().await;
+    let Some(turn) = strike.victim.or(Some(0)).filter(|_| !processes.is_empty()) else { return 0 };
+    let victim = processes[turn as usize % processes.len()];
+    observer.texts(&format!("select pg_terminate_backend({victim})::text")).await;
+    let is_gone = until(PATIENCE, async || !observer.processes().await.contains(&victim)).await;
+    assert!(is_gone, "a session that was told to end does not");
+    1
 }
 
 async fn restart(stage: &mut Stage, strike: &Strike) -> u64 {

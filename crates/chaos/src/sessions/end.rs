@@ -1,0 +1,87 @@
+//! The end: all comes to rest, no connection is left, and what was said is held against what is there.
+
+use std::sync::Arc;
+
+use super::{LOOK, Setting};
+use crate::check::{Table, Window, check};
+use crate::drive::{Struck, until};
+use crate::end::{PATIENCE, Rest, judge};
+use crate::ledger::Ledger;
+use crate::postgres::end::{has_no_other_session, is_idle, table};
+use crate::postgres::observer::Observer;
+use crate::postgres::stage::Stage;
+use crate::{Options, Report};
+
+/// What a statement sees in a session that is nobody's.
+pub(crate) async fn clean(stage: &Stage) -> Arc<str> {
+    let sql = format!("select seen from ({}) as it", LOOK.replace("$1", "0"));
+    Observer::connect(&stage.url).await.texts(&sql).await.remove(0).into()
+}
+
+/// What is to be held.
+pub(crate) struct All<'a> {
+    pub(crate) setting: &'a Setting,
+    pub(crate) ledger: &'a Ledger,
+    pub(crate) stray: &'a Ledger,
+    pub(crate) clean: &'a str,
+}
+
+impl All<'_> {
+    pub(crate) async fn judge(
+        &self,
+        options: &Options,
+        stage: Stage,
+        struck: &[Struck],
+        in_time: bool,
+    ) -> Report {
+        let duration = self.ledger.now();
+        let mut findings: Vec<String> = is_idle(&stage).await.into_iter().collect();
+        if self.setting.pooler.is_none() {
+            findings.extend(has_no_other_session(&stage).await);
+        }
+        let there = table(&stage.url, "public.entry").await;
+        let strayed = table(&stage.url, "stray.entry").await;
+        findings.extend(self.strayed(struck, strayed));
+        findings.extend(self.read(&stage.url).await);
+        let lost = stage.client.metrics().lost;
+        findings.extend(left(stage).await);
+        // Sessions that end while they are at work are given up by the client, too.
+        let rest = Rest { findings, table: there, lost, by_faults_alone: false };
+        judge(options, self.ledger, duration, struck, in_time, rest)
+    }
+
+    /// What is wrong with the rows of the other schema.
+    fn strayed(&self, struck: &[Struck], table: Table) -> Vec<String> {
+        let windows: Vec<Window> = struck.iter().filter_map(|strike| strike.window).collect();
+        let table = table.into_iter().map(|(n, count)| (-n - 1, count)).collect();
+        let wrong = check(&self.stray.units(), &windows, &table).wrong;
+        wrong.into_iter().map(|wrong| format!("in the other schema, {wrong}")).collect()
+    }
+
+    /// What rows say that they saw, and what counters count.
+    async fn read(&self, url: &str) -> Vec<String> {
+        let observer = Observer::connect(url).await;
+        let clean = self.clean.replace('\'', "''");
+        let foreign = format!(
+            "select format('row %s saw %s', n, seen) from public.entry \
+             where not own and seen <> '{clean}' limit 20"
+        );
+        let mut findings = observer.texts(&foreign).await;
+        let counted = "select format('%s counted, %s rows', sum(v), (select count(*) from \
+             public.entry where counted)) from public.counter having sum(v) <> 2 * (select \
+             count(*) from public.entry where counted)";
+        findings.extend(observer.texts(counted).await);
+        findings
+    }
+}
+
+/// Connections that outlive their client, which this one is the last of.
+async fn left(stage: Stage) -> Vec<String> {
+    let Stage { server, pooler, proxy, client, .. } = stage;
+    drop(client);
+    let is_empty = until(PATIENCE, async || proxy.stats().open.is_empty()).await;
+    let finding = (!is_empty).then(|| format!("{} connections are left", proxy.stats().open.len()));
+    drop(pooler);
+    server.expect("it runs between two faults").stop().unwrap();
+    finding.into_iter().collect()
+}

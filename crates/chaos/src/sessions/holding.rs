@@ -1,0 +1,49 @@
+//! What is held of a reply: whose it is, and what its statement saw.
+
+use onetrip::{Error, Reply, Row};
+
+use super::SessionsWriter;
+use crate::ledger::Begun;
+
+impl SessionsWriter {
+    /// A reply with a number and what its statement saw, in a session that is to be nobody's.
+    pub(crate) fn hold(&self, what: &str, number: i64, row: &Row) {
+        let (got, seen): (i64, &str) = (row.get(0), row.get(1));
+        if got != number {
+            self.ledger.wrong(format!("{what} of task {} got {got} for {number}", self.task));
+        }
+        if *seen != *self.own.clean {
+            self.ledger.wrong(format!("{what} of task {} saw {seen}", self.task));
+        }
+    }
+
+    /// Only its number: its session is somebody's own.
+    pub(crate) fn hold_number(&self, what: &str, number: i64, row: &Row) {
+        let got: i64 = row.get(0);
+        if got != number {
+            self.ledger.wrong(format!("{what} of task {} got {got} for {number}", self.task));
+        }
+    }
+
+    /// What became of the insert of a row on a shared connection or a fresh one.
+    pub(crate) async fn take(&self, mut unit: Begun, reply: Reply<Row>) {
+        let result = reply.await;
+        unit.claim(&result);
+        result.iter().for_each(|row| self.hold("an insert", unit.numbers.start, row));
+        self.end(unit);
+    }
+
+    /// Where nothing breaks, a read fails only because its turn never came, or by its deadline.
+    pub(crate) fn bear(&self, what: &str, error: &Error) {
+        let is_usual = ["wait_timeout", "pool_timeout", "timeout"].contains(&error.code());
+        if !self.own.setting.faults && !is_usual {
+            self.ledger.wrong(format!("{what} of task {} failed: {error:?}", self.task));
+        }
+    }
+
+    /// The next number for something that is only read.
+    pub(crate) fn number(&mut self) -> i64 {
+        self.own.looked += 1;
+        (i64::from(self.task) << 32) + self.own.looked
+    }
+}

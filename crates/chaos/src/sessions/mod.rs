@@ -1,0 +1,228 @@
+//! PostgreSQL once more: 500 tasks over one pool, among them those that own sessions and leave in them
+//! whatever a session can keep, openly and inside functions. Each statement sees for itself whether it
+//! works in nobody's session but its own. `SESSIONS.md` has what they do, and what is held.
+
+mod end;
+mod holding;
+mod keeping;
+mod lent;
+mod owned;
+mod shared;
+mod states;
+mod streams;
+mod together;
+mod transactions;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use onetrip::{Client, Config};
+use onetrip_lab::postgres::pgbouncer::{self, PoolMode, Program};
+
+use crate::drive::{Struck, Target, Writers, on_threads, strike_for};
+use crate::ledger::Ledger;
+use crate::plan::Strike;
+use crate::postgres::stage::Stage;
+use crate::postgres::strike::carry_out;
+use crate::writer::Writer;
+use crate::{Kind, Options, Report};
+
+/// What is between the client and its server, and what befalls it.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Connections of the pool.
+    pub connections: usize,
+    /// A pooler on the way, and how it shares its connections.
+    pub pooler: Option<(Program, PoolMode)>,
+    /// Whether anything breaks.
+    pub faults: bool,
+}
+
+/// Runs it on a private server of its own, and returns what was found: [`Report::findings`].
+///
+/// # Panics
+/// When the lab fails: without a server there is nothing to say.
+pub fn run(options: &Options, setting: &Setting) -> Report {
+    on_threads(run_here(options, setting))
+}
+
+async fn run_here(options: &Options, setting: &Setting) -> Report {
+    let pooler = setting.pooler.as_ref().map(|(program, mode)| pooler(program, *mode));
+    let tune = |config| setting.tune(config);
+    let stage = Stage::set(&world(), pooler.as_ref(), tune).await;
+    let (ledger, stray) = (Arc::new(Ledger::new()), Arc::new(Ledger::new()));
+    let clean = end::clean(&stage).await;
+    let mut writers = Writers::new();
+    for task in 0..TASKS {
+        let own = Own::new(setting, &clean, &stray);
+        let writer = Writer::new(task, options.seed, stage.client.clone(), ledger.clone(), own);
+        writers.spawn(|stop| writer.write_until(stop));
+    }
+    let mut befallen = Befallen(stage);
+    let struck = match setting.faults {
+        true => strike_for(options, &mut befallen, &ledger).await,
+        false => {
+            tokio::time::sleep(options.duration).await;
+            Vec::new()
+        }
+    };
+    let in_time = writers.stop().await;
+    let all = end::All { setting, ledger: &ledger, stray: &stray, clean: &clean };
+    all.judge(options, befallen.0, &struck, in_time).await
+}
+
+/// The pooler's connections to the server are fewer than its clients where it shares them.
+fn pooler(program: &Program, mode: PoolMode) -> pgbouncer::Options {
+    let pool_size = if mode == PoolMode::Session { 60 } else { 4 };
+    let options = pgbouncer::Options {
+        program: Some(program.clone()),
+        pool_mode: mode,
+        pool_size,
+        prepared_max: Some(200),
+        ..pgbouncer::Options::default()
+    };
+    options.setting("server_login_retry", "0")
+}
+
+impl Setting {
+    fn is_shared(&self) -> bool {
+        self.pooler.as_ref().is_some_and(|(_, mode)| *mode != PoolMode::Session)
+    }
+
+    /// Whether names of prepared statements are safe.
+    fn knows_names(&self) -> bool {
+        let knows = |(program, _): &(Program, _)| program.knows_prepared_statements();
+        !self.is_shared() || self.pooler.as_ref().is_none_or(knows)
+    }
+
+    /// As docs/poolers.md has it.
+    fn tune(&self, config: Config) -> Config {
+        let config = config.connections_max(self.connections).wait_timeout(WAIT);
+        match self.knows_names() {
+            true => config,
+            false => config.prepare_threshold(0).one_segment(true).cancels_max(0),
+        }
+    }
+}
+
+/// What a task has besides the client.
+pub(crate) struct Own {
+    /// What a statement sees in a session that is nobody's.
+    clean: Arc<str>,
+    /// Rows that are meant for the other schema.
+    stray: Arc<Ledger>,
+    setting: Setting,
+    /// How many reads there were, each of which has a number.
+    looked: i64,
+}
+
+impl Own {
+    fn new(setting: &Setting, clean: &Arc<str>, stray: &Arc<Ledger>) -> Own {
+        let (clean, stray) = (clean.clone(), stray.clone());
+        Own { clean, stray, setting: setting.clone(), looked: 0 }
+    }
+}
+
+pub(crate) type SessionsWriter = Writer<Client, Own>;
+
+impl SessionsWriter {
+    pub(crate) async fn write_until(mut self, stop: Arc<AtomicBool>) {
+        while !stop.load(Ordering::Relaxed) {
+            let way = self.random.below(WAYS);
+            if tokio::time::timeout(PATIENCE, self.write(way)).await.is_err() {
+                self.ledger.wrong(format!("way {way} of task {} does not end", self.task));
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    async fn write(&mut self, way: u64) {
+        match way {
+            0..4 => self.looks().await,
+            4..7 => self.inserts().await,
+            7 => self.refused().await,
+            8 => self.hurried().await,
+            9 => self.dropped().await,
+            10 => self.cancelled().await,
+            11 => self.unreadable().await,
+            12 => self.prepared().await,
+            13 => self.pipeline().await,
+            14 => self.segments().await,
+            15 => self.pipeline_in_part().await,
+            16 => self.transaction().await,
+            17 => self.savepoints().await,
+            18 => self.counted().await,
+            19 => self.atomic_batch().await,
+            20 => self.isolated_batch().await,
+            21 => self.copied_in().await,
+            22 => self.streamed().await,
+            23 => self.large().await,
+            24 => self.heard().await,
+            _ if self.own.setting.is_shared() => self.transaction().await,
+            25..29 => self.lent().await,
+            _ => self.owned().await,
+        }
+    }
+}
+
+/// So many ways there are, by their weight.
+const WAYS: u64 = 40;
+
+/// The stage, and what befalls it here.
+struct Befallen(Stage);
+
+impl Target for Befallen {
+    const KINDS: &'static [Kind] = &Kind::SESSIONS;
+
+    fn carry_out<'a>(
+        &'a mut self,
+        ledger: &'a Ledger,
+        strike: &'a Strike,
+    ) -> std::pin::Pin<Box<dyn Future<Output = Struck> + 'a>> {
+        Box::pin(carry_out(&mut self.0, ledger, strike))
+    }
+}
+
+/// The world with the expression that says what a statement sees.
+fn world() -> String {
+    include_str!("world.sql").replace(":seen", include_str!("seen.sql"))
+}
+
+/// A statement around what it sees: `insert … select $1, {} returning n, seen`.
+macro_rules! seeing {
+    ($before:literal, $after:literal) => {
+        concat!($before, include_str!("seen.sql"), $after)
+    };
+}
+
+/// Returns its number, and what it sees.
+pub(crate) const LOOK: &str = seeing!("select $1::bigint as n, ", " as seen");
+
+/// Writes a row: its number, whether its session is somebody's own, whether it is fine.
+pub(crate) const INSERT: &str = seeing!(
+    "insert into entry (n, own, fine, seen) select $1::bigint, $2::bool, $3::bool, ",
+    " returning n, seen"
+);
+
+/// A row whose transaction counts two counters up.
+pub(crate) const COUNTED: &str =
+    seeing!("insert into entry (n, counted, seen) select $1::bigint, true, ", " returning n, seen");
+
+/// A row whose answer can't be read where one was asked for: there are two.
+pub(crate) const TWO: &str = seeing!(
+    "insert into entry (n, seen) select n, ",
+    " from generate_series($1::bigint, $2::bigint) as n returning n, seen"
+);
+
+/// For batches and COPY: the table itself looks.
+pub(crate) const PLAIN: &str = "insert into entry (n, fine) values ($1, $2)";
+
+/// Tasks that write at the same time.
+const TASKS: u32 = 500;
+
+/// How long a caller waits for a connection.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// How long one way may take: several waits for a connection, one after the other.
+const PATIENCE: Duration = Duration::from_secs(150);

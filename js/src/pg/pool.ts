@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events'
 
-import { tellUnsent } from './error'
 import { Client, rethrow, type Submittable } from './client'
+import { tellUnsent } from './error'
 import { Clients } from './pool-clients'
 import {
   AFTER_END,

@@ -10,7 +10,8 @@
 
 use onetrip_engine::memory::is_there;
 use onetrip_engine::{CancelEnd, Ticket};
-use onetrip_postgres::message::{ErrorResponse, Header, ServerError};
+use onetrip_postgres::message::error_response::field;
+use onetrip_postgres::message::{ErrorResponse, Header, may_mend};
 use onetrip_postgres::sql::{classify, is_shareable};
 
 use crate::completion::Completion;
@@ -300,7 +301,10 @@ pub unsafe extern "C" fn onetrip_postgres_may_mend(error: *const u8, len: usize)
     // SAFETY: the host's promise at the top.
     let message = unsafe { memory::bytes(error, len) };
     let error = message.get(Header::LEN..).and_then(|body| ErrorResponse::decode(body).ok());
-    u32::from(error.is_none_or(|error| ServerError::from(error).may_mend()))
+    u32::from(error.is_none_or(|ErrorResponse { fields }| {
+        let value = |letter| fields.value(letter).unwrap_or_default();
+        may_mend(value(field::CODE), value(field::MESSAGE))
+    }))
 }
 
 /// Submits a statement: `len` bytes of the room, which are its text, its name if it has one, and its parameters as they

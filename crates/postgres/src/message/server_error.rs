@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::BytesMut;
 
 use super::error_response::{ErrorFields, field, write, write_notice};
-use super::{EncodeError, ErrorResponse, NoticeResponse};
+use super::{EncodeError, ErrorResponse, NoticeResponse, may_mend};
 
 /// An error or a notice of the server. `Display` prints `message (SQLSTATE code)`, or what of it the server
 /// sent; the rest is in the fields.
@@ -58,48 +58,16 @@ pub struct ServerError {
 /// How many fields with unknown letters are kept: nearly as many as PostgreSQL has letters at all, 18.
 const UNKNOWN_MAX: usize = 16;
 
-/// Classes of SQLSTATEs of what holds for now.
-const FOR_NOW: [&str; 6] = ["08", "40", "53", "57", "58", "XX"];
-
-/// PgBouncer has the code of a protocol violation for most that it refuses, and no translations
-/// (disconnect_client and kill_pool_logins in its sources). These refusals hold for now; what it says
-/// of its configuration, of databases and of settings stays as it is.
-const POOLER_FOR_NOW: [&str; 12] = [
-    "no more connections allowed",
-    "connections exceeded",
-    "server login",
-    "server conn",
-    "connect failed",
-    "connect timeout",
-    "cannot connect",
-    "timeout",
-    "lookup failed",
-    "shutting down",
-    "shut down",
-    "no memory",
-];
-
 impl ServerError {
     /// Whether the session ends with it: FATAL or PANIC.
     pub fn is_fatal(&self) -> bool {
         matches!(self.severity.as_str(), "FATAL" | "PANIC")
     }
 
-    /// Whether time may mend that a server, or a pooler before it, refuses a login by this: only then
-    /// is another attempt worth waiting for.
-    ///
-    /// That is a connection that a pooler lacks (08), a conflict (40), too little of something (53),
-    /// a lock (55P03), a server that starts or stops (57), a failure of its system (58, but 58P01: a
-    /// file that a setting names is not there), or one of its own (XX).
+    /// As [`may_mend`].
     #[must_use]
     pub fn may_mend(&self) -> bool {
-        match self.code.as_str() {
-            "08P01" => POOLER_FOR_NOW.iter().any(|words| self.message.contains(words)),
-            "58P01" => false,
-            // The second is of a server that sent no code.
-            "55P03" | "" => true,
-            code => FOR_NOW.iter().any(|class| code.starts_with(class)),
-        }
+        may_mend(self.code.as_bytes(), self.message.as_bytes())
     }
 
     /// Appends it as ErrorResponse.

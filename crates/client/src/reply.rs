@@ -60,6 +60,9 @@ enum Stage {
     Taken,
 }
 
+/// The connection that a request is on, and the token of its reply there.
+type Placed = (Arc<Connection>, Token);
+
 impl Stage {
     fn place(&self) -> Place {
         match self {
@@ -215,7 +218,7 @@ impl<T> Reply<T> {
         &mut self,
         placement: Arc<Placement>,
         cx: &Context<'_>,
-    ) -> Poll<Result<Option<(Arc<Connection>, Token)>, Error>> {
+    ) -> Poll<Result<Option<Placed>, Error>> {
         let Poll::Ready(placed) = self.poll_place(&placement, cx) else {
             self.stage = Stage::At(At::Later(placement));
             return Poll::Pending;

@@ -593,3 +593,26 @@ fn a_client_that_is_closed_waits_for_sessions_no_longer_than_it_was_told() {
         client.close(PATIENCE).await.unwrap();
     });
 }
+
+#[test]
+fn a_refusal_that_time_does_not_mend_fails_at_once_whenever_it_comes() {
+    run(async {
+        if crate::pooled::shared().is_pooled() {
+            return skipped("a pooler in between answers for the server");
+        }
+        let admin = session().await;
+        admin.execute("create database closed_later", &[]).await.unwrap();
+        let url = crate::pooled::shared().database_url("closed_later");
+        let client = Client::connect(&format!("{url}?connections_max=1")).await.unwrap();
+        let pid = pid_of(&client).await;
+        let close = "alter database closed_later allow_connections false";
+        admin.execute(close, &[]).await.unwrap();
+        terminate(pid).await;
+        until(async || client.connections() == 0).await;
+        let waits = tokio::time::timeout(Duration::from_secs(5), client.session()).await;
+        let error = error(waits.expect("it waits for what never comes"));
+        assert_eq!((error.sqlstate(), error.outcome()), (Some("55000"), Outcome::NotSent));
+        drop(client);
+        admin.execute("drop database closed_later", &[]).await.unwrap();
+    });
+}

@@ -13,7 +13,7 @@ pub fn may_mend(code: &[u8], message: &[u8]) -> bool {
         b"08P01" => POOLER_FOR_NOW.iter().any(|words| holds(message, words.as_bytes())),
         b"58P01" => false,
         b"55P03" | b"" => true,
-        _ => FOR_NOW.iter().any(|class| code.starts_with(*class)),
+        _ => FOR_NOW.iter().any(|class| code.starts_with(class)),
     }
 }
 

@@ -49,6 +49,9 @@ pub struct Reply<T> {
     result: PhantomData<fn() -> T>,
 }
 
+/// The connection of a statement, and the token of its reply there.
+type Placed = (Arc<Connection>, Token);
+
 #[derive(Debug)]
 enum Stage {
     /// Refused before anything was sent.
@@ -200,11 +203,7 @@ impl<T> Reply<T> {
 
     /// Whether the statement has a connection. Who wants to cancel it finds it in one of the two
     /// places, at any time.
-    fn poll_place(
-        &self,
-        placement: &Placement,
-        cx: &Context<'_>,
-    ) -> Poll<Result<(Arc<Connection>, Token), Error>> {
+    fn poll_place(&self, placement: &Placement, cx: &Context<'_>) -> Poll<Result<Placed, Error>> {
         let mut spot = self.spot.get().map(|spot| spot.lock());
         let placed = placement.poll(cx);
         if let (Some(spot), Poll::Ready(Ok((connection, token)))) = (&mut spot, &placed) {

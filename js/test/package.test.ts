@@ -44,11 +44,11 @@ function filesOf(name: 'onetrip' | 'pg'): string[] {
 // --- what is in them ---
 
 for (const name of ['onetrip', 'pg'] as const) {
-  test(`the package ${name} takes at most 400 kB without maps`, LIMIT, () => {
+  test(`the package ${name} takes at most 460 kB without maps`, LIMIT, () => {
     const files = filesOf(name).filter((file) => !file.endsWith('.map'))
     const sizes = files.map((file) => statSync(join(installed[name], file)).size)
     const total = sizes.reduce((sum, size) => sum + size, 0)
-    assert.ok(total <= 400_000, `${total} bytes`)
+    assert.ok(total <= 460_000, `${total} bytes`)
   })
 
   test(`the package ${name} installs nothing but files, with their license`, LIMIT, () => {

@@ -63,9 +63,6 @@ enum Stage {
     Taken,
 }
 
-/// The connection that a request is on, and the token of its reply there.
-type Placed = (Arc<Connection>, Token);
-
 impl Stage {
     fn place(&self) -> Place {
         match self {

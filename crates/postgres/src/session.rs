@@ -503,6 +503,11 @@ impl Expect {
         Expect { last: CLOSE, ..self }
     }
 
+    /// Whether it is nothing but a Sync.
+    fn is_sync(&self) -> bool {
+        self.pending == 0 && !self.guarded
+    }
+
     /// Whether all that it sends can be skipped by the server behind a guard that fails.
     fn can_be_guarded(&self) -> bool {
         self.pending & SIMPLE == 0 && self.copy == Copying::Not && !self.isolated

@@ -273,7 +273,10 @@ impl<P: Protocol> Connection<P> {
         encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<Ticket, SubmitError<E>> {
         let (deadline, group, sync) = (request.deadline, request.group, request.sync);
-        self.send_owed(now);
+        // A host may take a sync point for its own, and send nothing of it.
+        if sync != SyncPoint::Only {
+            self.send_owed(now);
+        }
         let direct = match self.admit(&request)? {
             Admission::Direct => true,
             Admission::Queued => false,
@@ -400,7 +403,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Sends what the protocol has to say by itself ([`Protocol::owes`]) now, and not with the next
-    /// request.
+    /// request. In front of a [`SyncPoint::Only`] it does not leave by itself.
     pub fn settle_debts(&mut self, now: Time) {
         self.send_owed(now);
     }

@@ -140,8 +140,11 @@ impl<P: Protocol> Connection<P> {
 
     #[cold]
     fn write_owed(&mut self, now: Time) {
-        if self.life == Life::Closed || !self.wire.make_room(self.protocol.begin_len()) {
+        if self.life == Life::Closed {
             return;
+        }
+        if !self.wire.make_room(self.protocol.begin_len()) {
+            return self.close(CloseReason::NoMemory);
         }
         self.wire.begin(now, &mut self.last_progress);
         let (protocol, mut expect) = (&mut self.protocol, None);

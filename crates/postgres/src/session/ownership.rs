@@ -216,6 +216,8 @@ impl Ownership {
     pub(super) fn may_begin(&self, expect: &Expect) -> bool {
         match self.reset {
             Reset::No => true,
+            // A sync point alone runs nothing.
+            _ if expect.is_sync() => true,
             Reset::Owed { .. } => false,
             Reset::Sent { guarded, .. } => guarded && expect.can_be_guarded(),
         }

@@ -168,9 +168,11 @@ export class Connection implements Owner, Reached {
   /** When nothing is on its way, and the session is nobody else's any more. */
   async ownAndIdle(): Promise<void> {
     const isResetting = !this.#isOver && this.#link?.hold(Holder.ONE) === true
-    this.reset()
-    // A sync point is answered behind the reset.
-    if (isResetting && this.sync(new Answered(this)) < 0) throw this.why
+    if (isResetting) {
+      this.reset()
+      // A sync point is answered behind it.
+      if (this.sync(new Answered(this)) < 0) throw this.why
+    }
     await this.whenIdle()
   }
 

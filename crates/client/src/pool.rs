@@ -365,7 +365,7 @@ impl Pool {
         }
         let id = connection.seat.id;
         // From cell to cell the policy would never see it, nor that its life is over.
-        let keeps = condition == Condition::Clean
+        let keeps = condition != Condition::Broken
             && self.limits.idle_order == policy::IdleOrder::Lifo
             && !is_due;
         if !keeps {

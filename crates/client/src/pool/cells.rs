@@ -9,8 +9,10 @@ use onetrip_engine::Time;
 
 use crate::sync::{AtomicU64, AtomicUsize, Mutex, MutexGuard, SHARDS, thread_number};
 
-/// How long a connection stays in a cell before the pool gets it, which closes it if nobody needs it.
-pub(super) const PARKED_MAX: Duration = Duration::from_secs(1);
+/// How long a connection stays in a cell before the pool gets it, which resets it if that is owed, and
+/// closes it if nobody needs it. It is what the policy's limits say of the former
+/// (`reset_idle_after`): what a session holds must not be held for longer.
+pub(super) const PARKED_MAX: Duration = Duration::from_millis(100);
 
 /// Connections that one shard keeps.
 const PARKED_PER_SHARD: usize = 4;

@@ -19,7 +19,7 @@
 //!    that somebody did, nobody may use it any further: what is behind on the wire may have run inside a
 //!    stranger's transaction, or under its settings.
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::{Expect, Names};
 use crate::message::{
@@ -37,6 +37,8 @@ pub(super) struct Ownership {
     touched: bool,
     /// A reset failed: those that follow ask for less.
     is_plain: bool,
+    /// What a reset is on most occasions, once one was sent.
+    usual: Option<(Bytes, Expect)>,
     /// It is to be found out who is on the other end.
     probe_wanted: bool,
     /// How often that failed.
@@ -122,6 +124,7 @@ impl Ownership {
             reset: Reset::No,
             touched: false,
             is_plain: false,
+            usual: None,
             probe_wanted: false,
             probes_failed: 0,
             unusable: None,
@@ -246,6 +249,21 @@ impl Ownership {
         let guarded = self.peer == Peer::Direct;
         self.reset = Reset::Sent { failed, guarded };
         self.touched = false;
+        // The usual one is written once, and copied from then on.
+        let is_usual = guarded && !self.is_plain && status == TransactionStatus::Idle;
+        if is_usual && let Some((bytes, expect)) = &self.usual {
+            out.extend_from_slice(bytes);
+            return *expect;
+        }
+        let start = out.len();
+        let expect = self.write_reset(guarded, status, out);
+        if is_usual {
+            self.usual = Some((Bytes::copy_from_slice(&out[start..]), expect));
+        }
+        expect
+    }
+
+    fn write_reset(&self, guarded: bool, status: TransactionStatus, out: &mut BytesMut) -> Expect {
         let guard = self.guard();
         if guarded {
             // Closing is no statement: nothing can stop it, and where there is none it does nothing.

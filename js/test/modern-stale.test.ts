@@ -2,9 +2,21 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
 import { client, failure } from './modern/client'
-import { listen, message, ready, WELCOME } from './pg-served'
+import { listen, message, ready } from './pg-served'
 
 const limits = { timeout: 20_000 }
+
+const KEY = message('K', Buffer.from([0, 0, 0, 1, 0, 0, 0, 2]))
+
+const PROBED: Record<string, Buffer> = {
+  P: message('1'),
+  B: message('2'),
+  E: Buffer.concat([
+    message('D', Buffer.from([0, 2, 0, 0, 0, 1, 0x31, 0, 0, 0, 1, 0x74])),
+    message('C', Buffer.from('SELECT 1\0')),
+  ]),
+  C: message('3'),
+}
 
 /** The error of a plan that went stale. */
 const STALE = message(
@@ -23,9 +35,15 @@ async function scripted(): Promise<{ url: string; stale: number; binds: number }
   const told = { url: '', stale: 0, binds: 0 }
   let parses = 0
   let skips = false
+  // The question whether this is the server itself: it is.
+  let probed = false
   const port = await listen(
     (tag, body, socket) => {
-      if (tag === 'S') {
+      if (tag === 'P' && body.includes('pg_backend_pid')) probed = true
+      if (probed && tag !== 'S') {
+        socket.write(PROBED[tag] as Buffer)
+        probed = tag !== 'C'
+      } else if (tag === 'S') {
         skips = false
         socket.write(ready())
       } else if (skips) {
@@ -47,7 +65,7 @@ async function scripted(): Promise<{ url: string; stale: number; binds: number }
         socket.write(message('C', Buffer.from('SELECT 1\0')))
       }
     },
-    () => WELCOME,
+    () => Buffer.concat([message('R', Buffer.alloc(4)), KEY, ready()]),
   )
   told.url = `postgres://me@127.0.0.1:${port}/d?sslmode=disable&prepare_threshold=1&connections_max=1`
   return told

@@ -75,10 +75,7 @@ fn loses(type_: &Type, rust_type: &str) -> bool {
 // --- writing ---
 
 /// Refuses a `SystemTime` beyond the times of the server, in whatever it lies: its conversion overflows.
-pub(crate) fn check_written(value: &(dyn ToSql + Sync), type_: &Type) -> Result<(), ValueError> {
-    if !has_times(type_) {
-        return Ok(());
-    }
+pub(crate) fn check_written(value: &(dyn ToSql + Sync)) -> Result<(), ValueError> {
     let mut seconds = Seconds::default();
     // What a value prints of itself is all that is known of it: it goes nowhere from here.
     let _ = write!(seconds, "{value:?}");

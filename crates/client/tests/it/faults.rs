@@ -207,7 +207,7 @@ async fn hostile_server(garbage: &'static [u8]) -> String {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut buffer = [0; 4096];
         assert!(stream.read(&mut buffer).await.unwrap() > 0);
-        let welcome = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\x01\0\0\0\x02Z\0\0\0\x05I";
+        let welcome = b"R\0\0\0\x08\0\0\0\0K\0\0\0\x0c\0\0\0\0\0\0\0\x02Z\0\0\0\x05I";
         stream.write_all(welcome).await.unwrap();
         assert!(stream.read(&mut buffer).await.unwrap() > 0);
         stream.write_all(garbage).await.unwrap();

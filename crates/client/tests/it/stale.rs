@@ -52,9 +52,12 @@ fn serve(mut stream: TcpStream, told: &Told) -> Option<()> {
     stream.read_exact(&mut body).ok()?;
     let mut out = Vec::new();
     put(&mut out, b'R', &[0; 4]);
+    put(&mut out, b'K', &[0, 0, 0, 1, 0, 0, 0, 2]);
     put(&mut out, b'Z', b"I");
     let mut status = *b"I";
     let mut skips = false;
+    // The question whether this is the server itself: it is.
+    let mut probed = false;
     loop {
         stream.write_all(&out).ok()?;
         out.clear();
@@ -69,6 +72,19 @@ fn serve(mut stream: TcpStream, told: &Told) -> Option<()> {
                 put(&mut out, b'Z', &status);
             }
             _ if skips => {}
+            b'P' if body.windows(14).any(|text| text == b"pg_backend_pid") => {
+                probed = true;
+                put(&mut out, b'1', b"");
+            }
+            b'B' if probed => put(&mut out, b'2', b""),
+            b'E' if probed => {
+                put(&mut out, b'D', &[0, 2, 0, 0, 0, 1, b'1', 0, 0, 0, 1, b't']);
+                put(&mut out, b'C', b"SELECT 1\0");
+            }
+            b'C' if probed => {
+                probed = false;
+                put(&mut out, b'3', b"");
+            }
             b'P' => {
                 let begins = body.windows(5).any(|text| text == b"BEGIN");
                 status = if begins { *b"T" } else { status };

@@ -381,6 +381,9 @@ impl Protocol for Postgres {
     #[inline]
     fn begin(&mut self, expect: &mut Expect, begins: bool, out: &mut BytesMut) {
         let touches = !expect.leaves_nothing && expect.pending & (EXECUTE | SIMPLE) != 0;
+        if expect.temporary {
+            self.ownership.has_temporary();
+        }
         if self.ownership.begin(touches, begins, out) {
             (expect.guard, expect.more_sent) = (GUARD_ANSWERS, expect.more);
         }
@@ -419,6 +422,8 @@ pub struct Expect {
     isolated: bool,
     /// It can leave nothing behind in its session.
     leaves_nothing: bool,
+    /// It makes something temporary.
+    temporary: bool,
     /// It is no caller's.
     own: Own,
     /// What follows again as often as `more` says, and then once.
@@ -471,6 +476,7 @@ impl Expect {
             guard: 0,
             isolated: false,
             leaves_nothing: false,
+            temporary: false,
             own: Own::No,
             again: BIND | EXECUTE,
             last: 0,
@@ -591,6 +597,7 @@ impl Expect {
         let local =
             traits.transaction_local() || traits.transaction_control() || traits.savepoint();
         let expect = if local { expect.transaction_local() } else { expect };
+        let expect = Expect { temporary: traits.temporary(), ..expect };
         if traits.leaves_nothing() { expect.leaves_nothing() } else { expect }
     }
 

@@ -39,6 +39,7 @@ impl Traits {
     const COPY_IN: Traits = Traits(1 << 10);
     const QUERY: Traits = Traits(1 << 11);
     const MAY_LEAVE: Traits = Traits(1 << 12);
+    const TEMPORARY: Traits = Traits(1 << 13);
 
     /// Begins, ends or divides a transaction: BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK,
     /// ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET TRANSACTION. (COMMIT PREPARED and
@@ -147,6 +148,13 @@ impl Traits {
         !self.has(Self::MAY_LEAVE)
     }
 
+    /// Makes something temporary: CREATE TEMP, SELECT … INTO TEMP. It is [`session_state`](Self::session_state)
+    /// as well.
+    #[must_use]
+    pub fn temporary(self) -> bool {
+        self.has(Self::TEMPORARY)
+    }
+
     /// As a number, for those that know the bits by the C ABI.
     #[must_use]
     pub fn bits(self) -> u16 {
@@ -186,7 +194,7 @@ impl BitOrAssign for Traits {
 
 impl fmt::Debug for Traits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const NAMES: [(Traits, &str); 13] = [
+        const NAMES: [(Traits, &str); 14] = [
             (Traits::TRANSACTION_CONTROL, "transaction_control"),
             (Traits::TRANSACTION_LOCAL, "transaction_local"),
             (Traits::SESSION_STATE, "session_state"),
@@ -200,6 +208,7 @@ impl fmt::Debug for Traits {
             (Traits::COPY_IN, "copy_in"),
             (Traits::QUERY, "query"),
             (Traits::MAY_LEAVE, "may_leave"),
+            (Traits::TEMPORARY, "temporary"),
         ];
         let set = NAMES.iter().filter(|(bit, _)| self.has(*bit)).map(|(_, name)| name);
         f.debug_set().entries(set).finish()
@@ -397,7 +406,7 @@ fn create(mut ahead: Lexer<'_>) -> (Traits, Rest) {
         let mut buffer = [0; 12];
         match lower(word, &mut buffer) {
             b"or" | b"replace" | b"local" | b"global" | b"unlogged" | b"unique" => {}
-            b"temp" | b"temporary" => traits |= Traits::SESSION_STATE,
+            b"temp" | b"temporary" => traits |= Traits::SESSION_STATE | Traits::TEMPORARY,
             b"database" | b"tablespace" | b"subscription" => {
                 return (traits | Traits::STAND_ALONE, Rest::Plain);
             }
@@ -533,7 +542,7 @@ fn query(word: &[u8], lexer: &mut Lexer<'_>, traits: &mut Traits) {
         traits.remove(Traits::READ_ONLY_SELECT);
         let temporary: [&[u8]; 4] = [b"temp", b"temporary", b"local", b"global"];
         if temporary.iter().any(|kind| lexer.is(kind)) {
-            *traits |= Traits::SESSION_STATE;
+            *traits |= Traits::SESSION_STATE | Traits::TEMPORARY;
         }
     } else if is(word, b"insert") || is(word, b"merge") {
         traits.remove(Traits::READ_ONLY_SELECT);

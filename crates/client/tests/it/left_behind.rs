@@ -369,3 +369,32 @@ fn only_what_is_known_to_leave_nothing_is_spared_the_reset() {
 async fn pid(session: &Session) -> i32 {
     session.query_one("select pg_backend_pid()", &[]).await.unwrap().get(0)
 }
+
+/// A prepared statement goes on to mean the table that it was parsed with, where its session had temporary
+/// tables before: PostgreSQL looks at the path, and that is the same.
+#[test]
+fn a_statement_that_others_prepared_finds_the_temporary_table_of_a_session() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        let name = shared().new_name();
+        let statement = format!("insert into {name} values ($1)");
+        let temporary = format!("create temp table {name} (n int)");
+        client.execute(&format!("create table {name} (n int)"), &[]).await.unwrap();
+        for round in 0..3 {
+            for n in 0..8 {
+                client.execute(&statement, &[&n]).await.unwrap();
+            }
+            let session = client.session().await.unwrap();
+            match round {
+                2 => {
+                    drop(session.script(&format!("do $$ begin {temporary}; end $$")).await.unwrap())
+                }
+                _ => drop(session.execute(&temporary, &[]).await.unwrap()),
+            }
+            assert_eq!(session.execute(&statement, &[&99]).await.unwrap(), 1);
+            drop(session);
+        }
+        let strayed = format!("select count(*) from {name} where n = 99");
+        assert_eq!(client.query_one(&strayed, &[]).await.unwrap().get::<i64>(0), 0);
+    });
+}

@@ -49,6 +49,8 @@ pub(super) struct Ownership {
     process_id: i32,
     /// The server process that answered the last question for it.
     process_seen: Option<i32>,
+    /// Its session has, or had, something temporary.
+    temporary: bool,
     /// What tells names of this connection from those of all others.
     unique: u64,
 }
@@ -130,6 +132,7 @@ impl Ownership {
             unusable: None,
             process_id: 0,
             process_seen: None,
+            temporary: false,
             unique: 0,
         }
     }
@@ -184,7 +187,18 @@ impl Ownership {
         self.unusable
     }
 
+    /// Something temporary is made. A statement that was prepared before goes on to mean the table of
+    /// all where a temporary one of that name is made later: the server looks at the path, which changes
+    /// with the first temporary table of a session only (`SearchPathMatchesCurrentEnvironment` in
+    /// src/backend/catalog/namespace.c). So from then on names are for those who share the session.
+    pub(super) fn has_temporary(&mut self) {
+        self.temporary = true;
+    }
+
     pub(super) fn names(&mut self) -> Names {
+        if self.temporary && self.holder != Holder::Shared {
+            return Names::Lost;
+        }
         match self.peer {
             Peer::Direct | Peer::Renames => Names::Kept,
             Peer::Unknown => {
@@ -292,7 +306,7 @@ impl Ownership {
 
     fn write_probe(&self, out: &mut BytesMut) -> Expect {
         let name = format!("{NAME_PREFIX}probe_{:x}", self.unique);
-        write_statement(out, &name, &format!("{PROBE}'{name}')"));
+        write_statement(out, &name, &format!("{PROBE}'{name}'{PROBE_END}"));
         let _ = Close { target: Target::Statement(&name) }.encode(out);
         out.extend_from_slice(&SYNC);
         Expect::own(Own::Probe, 1).then_close()
@@ -328,6 +342,7 @@ impl Ownership {
             self.peer = Peer::Changes;
         }
         self.process_seen = seen.or(self.process_seen);
+        self.temporary |= text(HAS_TEMPORARY) == Some("t");
     }
 
     /// A request of the protocol's own was answered.
@@ -390,6 +405,9 @@ const NAME_PREFIX: &str = "onetrip_";
 const PROBE: &str = "select pg_catalog.pg_backend_pid(), exists (select from \
      pg_catalog.pg_prepared_statement() where name operator(pg_catalog.=) ";
 
+/// Behind the name, in that.
+const PROBE_END: &str = "), pg_catalog.pg_my_temp_schema() operator(pg_catalog.<>) 0";
+
 /// What DISCARD ALL does (PostgreSQL documentation, "DISCARD"), but for the prepared statements, which
 /// the connection keeps, and the plans, which are those of prepared statements. The session's own
 /// timeouts are lifted first, since they would stop the rest.
@@ -403,9 +421,10 @@ const RESET: [&str; 7] = [
     "discard temp",
 ];
 
-/// Lets advisory locks go, and says which process it was. Names are qualified, since the path is still the
-/// user's.
-const UNLOCK: &str = "select pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_backend_pid()";
+/// Lets advisory locks go, and says which process it was, and whether it ever had something temporary. Names
+/// are qualified, since the path is still the user's.
+const UNLOCK: &str = "select pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_backend_pid(), \
+     pg_catalog.pg_my_temp_schema() operator(pg_catalog.<>) 0";
 
 /// Deallocates what PREPARE has named, also where no tag told of it, and leaves our own statements alone.
 const DEALLOCATE_NAMED: &str = "do $$ declare n pg_catalog.text; begin \
@@ -420,3 +439,6 @@ const SETTINGS: &str = "reset all";
 
 /// The column of the process in that.
 const RESET_PROCESS: usize = 1;
+
+/// The column of what is temporary, in both.
+const HAS_TEMPORARY: usize = 2;

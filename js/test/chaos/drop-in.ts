@@ -293,7 +293,10 @@ export class DropIn implements Face {
     const { ledger, stray } = this.#stage
     const has = (name: string): boolean => kept.some((state) => state.name === name)
     if (has('temp')) {
-      await this.#insert(client, NOWHERE, true).catch(() => undefined)
+      // Where only a function made it, a text that was prepared before may mean the other table.
+      const hidden = kept.some((state) => state.name === 'temp' && state.hidden)
+      const text = hidden ? `${INSERT} -- ${ledger.number()}` : INSERT
+      await client.query(text, [NOWHERE, true, true]).catch(() => undefined)
       return
     }
     const book = has('path') ? stray : ledger

@@ -54,8 +54,10 @@ const WAYS = 40
 /** How long one thing may take: several waits for a connection, one after the other. */
 const PATIENCE_MS = 150_000
 
+let runs = 0
+
 export async function run(setting: Setting, make: (stage: Stage) => Face): Promise<Report> {
-  const database = `chaos_${setting.face.replace('-', '_')}_${process.pid}`
+  const database = `chaos_${setting.face.replace('-', '_')}_${process.pid}_${++runs}`
   const world = await World.make(setting.url, database)
   const line = await Line.to(inDatabase(setting.pooler ?? setting.url, database))
   const name = `chaos ${setting.face}`

@@ -41,11 +41,13 @@ const STATES = [...Object.keys(OPEN), 'temp', 'temp', 'temp', 'temp', 'path', 'p
 export interface State {
   readonly name: string
   readonly text: string
+  readonly hidden: boolean
 }
 
 export function anyState(below: Below): State {
   const name = STATES[below(STATES.length)] as string
   const key = below(1 << 30)
   const hidden = HIDDEN[below(HIDDEN.length * 2)]
-  return { name, text: hidden ? hidden(name, key) : (OPEN[name] as (key: number) => string)(key) }
+  const text = hidden ? hidden(name, key) : (OPEN[name] as (key: number) => string)(key)
+  return { name, text, hidden: hidden !== undefined }
 }

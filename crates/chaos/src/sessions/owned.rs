@@ -38,8 +38,7 @@ impl SessionsWriter {
             Kept::Unknown => {}
             // The table goes with the session, and the row with it.
             Kept::Temporary => {
-                let insert = onetrip::unprepared(INSERT);
-                let row = session.query_one(&insert, &[&NOWHERE, &true, &true]).await;
+                let row = session.query_one(INSERT, &[&NOWHERE, &true, &true]).await;
                 row.iter().for_each(|row| self.hold_number("a session", NOWHERE, row));
             }
             Kept::Path => self.write_to(session, &self.own.stray, i64::wrapping_neg).await,

@@ -226,18 +226,20 @@ impl<P: Protocol> Connection<P> {
         }
         let order_stays = !slot.in_order || self.wire.len() == 1;
         let (again, unwanted) = (slot.again > 0 && order_stays, slot.want != Want::No);
-        let anew = slot.again > 0 && !unwanted;
+        // Where what is behind it may run, it keeps its place or none.
+        let anew = slot.anew && (order_stays || self.protocol.is_skipped(&slot.expect));
+        let is_sent_again = again || anew;
         self.skipping = None;
         match self.head_failure.take() {
             None => self.end_head(block, End::Complete),
+            Some(failed) if failed.never_started && is_sent_again && unwanted => {
+                self.end_head(Bytes::new(), End::Failed(NOT_SENT_AGAIN));
+            }
             // Whatever was sent behind it was skipped, too.
             Some(failed) if failed.skipped && anew => match self.front_copied() {
                 Some(bytes) => self.prepare_anew(bytes),
                 None => self.end_head(failed.block, End::Failed(failed.failure)),
             },
-            Some(failed) if failed.never_started && again && unwanted => {
-                self.end_head(Bytes::new(), End::Failed(NOT_SENT_AGAIN));
-            }
             Some(failed) if failed.never_started && again => match self.front_copied() {
                 Some(bytes) => self.prepare_again(bytes),
                 None => self.end_head(failed.block, End::Failed(failed.failure)),
@@ -276,7 +278,7 @@ impl<P: Protocol> Connection<P> {
     /// Takes the head, of which nothing has run, off the wire to send it as it was submitted.
     fn prepare_anew(&mut self, bytes: Bytes) {
         if let Some(mut slot) = self.wire.answered() {
-            (slot.front_len, slot.healed) = (0, true);
+            (slot.front_len, slot.healed, slot.anew) = (0, true, false);
             self.protocol.restart(&mut slot.expect);
             self.healed += 1;
             self.healing.push_back((slot, bytes));

@@ -47,7 +47,7 @@ impl<P: Protocol> Connection<P> {
         match &self.floor {
             _ if self.life == Life::Closed => Err(SubmitError::Closed),
             Some(floor) if floor.group == group && !floor.closing => {
-                if self.group_has_room() && self.may_go(&request.expect) {
+                if self.group_has_room() && !self.is_owed_place() && self.may_go(&request.expect) {
                     return Ok(Admission::Direct);
                 }
                 let full = self.group_queue.live() >= self.limits.queue_max
@@ -209,9 +209,17 @@ impl<P: Protocol> Connection<P> {
         };
     }
 
+    /// Whether a request that keeps its place in the order is to be sent again: what comes behind it waits,
+    /// though a group of the same caller's holds the floor by now.
+    #[inline]
+    fn is_owed_place(&self) -> bool {
+        self.healing.front().is_some_and(|(slot, _)| slot.in_order) && !self.wire.mid_segment
+    }
+
     /// Moves the next request onto the wire; false if there is none that may be, or no memory for it.
     fn send_next(&mut self, now: Time) -> bool {
         let queue = match self.floor {
+            Some(_) if self.is_owed_place() => return self.send_again(now),
             Some(_) => &mut self.group_queue,
             None if !self.healing.is_empty() && !self.wire.mid_segment => {
                 return self.send_again(now);

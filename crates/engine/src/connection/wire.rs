@@ -26,6 +26,8 @@ pub(super) struct Slot<X> {
     pub(super) pinned: bool,
     /// How often it is still sent again if the server says that it never started.
     pub(super) again: u8,
+    /// Whether it is sent again if the server skipped it for what the protocol wrote in front of it.
+    pub(super) anew: bool,
     /// Whether it is sent again only if nothing was sent behind it.
     pub(super) in_order: bool,
     pub(super) feed: Feed,
@@ -89,6 +91,7 @@ impl<X> Slot<X> {
             sync: request.sync,
             pinned: request.pinned,
             again: if request.again && alone { HEALS_MAX } else { 0 },
+            anew: false,
             in_order: request.in_order,
             feed: request.feed,
             metered: request.metered,
@@ -116,19 +119,13 @@ impl<X> Slot<X> {
     pub(super) fn guard(&mut self, front_len: usize) {
         self.front_len = front_len;
         self.joins = false;
-        let alone = self.sync == SyncPoint::Own
-            && self.group.is_none()
-            && self.feed == Feed::Whole
-            && !self.pinned;
-        if alone {
-            self.again = self.again.max(1);
-        }
+        self.anew = self.sync == SyncPoint::Own && self.group.is_none() && self.feed == Feed::Whole;
     }
 
     /// Whether its bytes are kept until it is answered.
     #[inline]
     fn is_kept(&self) -> bool {
-        self.again > 0 || self.resend || self.joins
+        self.again > 0 || self.anew || self.resend || self.joins
     }
 
     /// Its caller no longer waits. The token that it had is to be ended.
@@ -481,7 +478,7 @@ impl<X> Wire<X> {
         for (index, slot) in self.ring.iter_mut().enumerate() {
             if slot.deadline <= now {
                 let kept = slot.is_kept();
-                (slot.again, slot.resend) = (0, false);
+                (slot.again, slot.anew, slot.resend) = (0, false, false);
                 // What joins others is kept with them.
                 self.kept_count -= usize::from(kept && !slot.is_kept());
                 slot.expired = true;

@@ -270,7 +270,8 @@ impl Postgres {
         }
         self.status = ready.status;
         if head.own != Own::No {
-            self.ownership.answered(head.own, head.failed);
+            // An error behind the last answer is none of it: that stands.
+            self.ownership.answered(head.own, head.failed && head.pending != 0);
         }
         self.ownership.check_shared(self.status, self.session_changed);
         Ok(if head.isolated && head.goes_on() { Step::Part(len) } else { Step::Settled(len) })

@@ -6,8 +6,9 @@
 //!    ran there is on the short list of what can leave nothing behind
 //!    ([`Traits::leaves_nothing`](crate::sql::Traits::leaves_nothing)). Requests are taken to leave
 //!    something unless [`Expect::leaves_nothing`] says otherwise.
-//! 2. Nothing that is sent behind a reset runs unless the reset succeeded. The reset is one segment that
-//!    ends by parsing a statement under a random name. Until it is answered each segment behind it
+//! 2. Nothing that is sent behind a reset runs unless the reset succeeded. The reset is one segment: a
+//!    transaction, and behind its COMMIT the parsing of a statement under a random name, since what was
+//!    parsed stays where a commit fails. Until it is answered each segment behind it
 //!    describes that statement first: where the reset failed there is none, and the server skips the
 //!    segment. What can't carry such a guard (the simple protocol, COPY, a run of isolated rows) waits
 //!    for the answer.
@@ -295,6 +296,7 @@ impl Ownership {
         run(if self.is_plain { DEALLOCATE_ALL } else { DEALLOCATE_NAMED });
         run(UNLOCK);
         run(SETTINGS);
+        run("commit");
         let mut expect = Expect::own(Own::Reset, steps);
         if guarded {
             let _ = parse::write(out, &guard, "", &[]);
@@ -411,9 +413,10 @@ const PROBE_END: &str = "), pg_catalog.pg_my_temp_schema() operator(pg_catalog.<
 /// What DISCARD ALL does (PostgreSQL documentation, "DISCARD"), but for the prepared statements, which
 /// the connection keeps, and the plans, which are those of prepared statements. The session's own
 /// timeouts are lifted first, since they would stop the rest.
-const RESET: [&str; 7] = [
+const RESET: [&str; 8] = [
     "set statement_timeout = 0",
     "set lock_timeout = 0",
+    "begin",
     "close all",
     "set session authorization default",
     "unlisten *",

@@ -5,7 +5,7 @@ use onetrip_lab::sim::{Mutation, Report, run, sweep};
 
 /// What the seeds must have come across, and how often: a generator that stops reaching something
 /// would test nothing in silence.
-const COVERAGE: [(&str, u64); 55] = [
+const COVERAGE: [(&str, u64); 70] = [
     ("requests", 40_000),
     ("cut: up", 80),
     ("cut: down", 80),
@@ -61,6 +61,21 @@ const COVERAGE: [(&str, u64); 55] = [
     ("event notice", 5000),
     ("event notification", 3000),
     ("event parameter status", 3000),
+    ("owner changed", 200),
+    ("owner changed, with a reset", 80),
+    ("reset", 100),
+    ("reset that failed", 30),
+    ("closed: not reset", 2),
+    ("closed: changed by one of all", 2),
+    ("found what was its own", 400),
+    ("names are kept", 80),
+    ("names are lost", 40),
+    ("names are not known to be kept", 100),
+    ("run", 200),
+    ("run with sync points", 40),
+    ("transaction left open", 8),
+    ("transaction that did not wait", 25),
+    ("skipped behind a reset", 10),
 ];
 
 #[test]
@@ -91,7 +106,8 @@ fn a_seed_repeats_its_run() {
 
 #[test]
 fn every_broken_promise_is_noticed() {
-    for mutation in Mutation::ALL.into_iter().filter(|mutation| !mutation.is_ambient()) {
+    let of_outputs = |mutation: &Mutation| !(mutation.is_ambient() || mutation.is_of_owners());
+    for mutation in Mutation::ALL.into_iter().filter(of_outputs) {
         let (mut struck, mut unnoticed) = (0, Vec::new());
         for seed in 1..=100 {
             let run = run(seed, Some(mutation), None);
@@ -121,6 +137,18 @@ fn a_host_or_engine_that_is_wrong_throughout_is_noticed() {
             (1..=100).filter(|seed| !run(*seed, Some(mutation), None).findings.is_empty());
         let noticed = noticed.count();
         assert!(noticed >= 5, "{mutation:?} was noticed in {noticed} runs of 100");
+    }
+}
+
+#[test]
+fn whoever_forgets_what_another_left_in_the_session_is_noticed() {
+    for mutation in Mutation::ALL.into_iter().filter(|mutation| mutation.is_of_owners()) {
+        let mut seeds = 1..=2000;
+        let noticed = seeds.find(|seed| {
+            let run = run(*seed, Some(mutation), None);
+            run.mutated && !run.findings.is_empty()
+        });
+        assert!(noticed.is_some(), "{mutation:?} goes unnoticed");
     }
 }
 

@@ -48,6 +48,7 @@ impl Server {
         if self.skipping {
             return;
         }
+        self.transaction.session.expect(&statement, &self.log);
         let refused = if self.is_hit() {
             Some(code::CANCELLED)
         } else if self.is_refused(statement.verb) {
@@ -189,17 +190,20 @@ impl Server {
 
     pub(super) fn sync(&mut self) {
         self.log.sync();
-        self.skipping = false;
+        let mut failed = std::mem::take(&mut self.skipping);
         if self.is_outside_block() {
             self.portals.clear();
             let last = self.transaction.last();
             if last.is_some() && self.is_hit() {
+                failed = true;
                 self.transaction.roll_back(&self.log);
                 self.put_error(&reply::error("ERROR", code::CANCELLED, last.flatten()));
             } else if let Err(culprit) = self.transaction.commit(&self.log) {
+                failed = true;
                 self.put_error(&reply::error("ERROR", code::UNIQUE, culprit));
             }
         }
+        self.transaction.session.end_reset(failed, &self.log);
         self.put_ready();
     }
 
@@ -216,9 +220,16 @@ impl Server {
         if next.is_none() {
             self.begin(statement);
         }
-        if self.is_hit() {
+        if self.is_hit() || self.transaction.session.trips(statement) {
             self.fail_running(statement, code::CANCELLED);
             return Ran::Failed;
+        }
+        if self.finds_fault(statement) {
+            self.fail_running(statement, code::DIVISION);
+            return Ran::Failed;
+        }
+        if self.put_answer(statement) {
+            return Ran::Complete { tag: statement.tag(1) };
         }
         let first = next.unwrap_or(0);
         let mut row = first;
@@ -284,7 +295,10 @@ impl Server {
     /// A statement begins to run.
     fn begin(&mut self, statement: &Statement) {
         self.log.executed(statement.op);
-        self.transaction.ran(statement.op, statement.fail == Some(Fail::Commit));
+        let fails_commit = statement.fail == Some(Fail::Commit)
+            || self.transaction.session.fails_commit(statement);
+        self.transaction.ran(statement.op, fails_commit);
+        self.act(statement);
         for _ in 0..statement.notices {
             self.put_notice("NOTICE", "00000", statement.op);
         }
@@ -299,7 +313,6 @@ impl Server {
             Verb::Commit | Verb::Rollback if !self.transaction.is_explicit() => {
                 self.put_notice("WARNING", code::NO_TRANSACTION, statement.op);
             }
-            Verb::Discard => self.lose_statements(),
             Verb::Alter => self.make_stale(),
             _ => {}
         }

@@ -4,7 +4,8 @@
 //! [`Server`] is one session without I/O, written with the message codecs of `onetrip-postgres`. It
 //! knows no SQL. The text of a statement says what is to happen ([`Statement`]) and carries an
 //! identity, which every reply to it carries too, and [`Log`] keeps what became of each identity: so
-//! a test can compare what a client was told with what is true.
+//! a test can compare what a client was told with what is true. It keeps, too, whose state each of
+//! them found in its session ([`Kind`]), and how resets ended.
 //!
 //! Two hosts drive it: the simulation ([`crate::sim`]), in memory and in virtual time, and
 //! [`serve`], on a real socket, for tests of clients.
@@ -18,15 +19,17 @@ mod reply;
 mod rows;
 mod serve;
 mod server;
+mod session;
 mod simple;
 mod startup;
 mod statement;
 mod transaction;
 
-pub use crate::seeded::{Effect, Entry, Log, Rng};
+pub use crate::seeded::{Effect, Entry, Log, Rng, Seen};
 pub use config::{Auth, Config, Noise};
 pub use reply::{code, fatal};
 pub use rows::{COLUMNS, INT8, TEXT, row_len, value};
 pub use serve::{Fault, Model, serve};
 pub use server::{SEND_BUFFER_LEN, Server};
+pub use session::{Act, Kind, Sabotage};
 pub use statement::{Fail, Statement, Verb};

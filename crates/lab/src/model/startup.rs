@@ -25,6 +25,8 @@ pub(super) enum Startup {
 /// Minor version 2 of the protocol has longer cancel keys.
 const VERSION_3_2: u32 = 3 << 16 | 2;
 const ITERATIONS: u32 = 4096;
+/// What a session says of its process.
+pub(super) const PROCESS_ID: i32 = 4711;
 const MECHANISM: &str = "SCRAM-SHA-256";
 
 /// What a session reports at its start, as PostgreSQL does.
@@ -153,7 +155,7 @@ impl Server {
         }
         let key: &[u8] = if version >= VERSION_3_2 { &[7; 32] } else { &[7; 4] };
         self.put_quietly(|out| {
-            let key = BackendKeyData { process_id: 4711, secret_key: Secret(key) };
+            let key = BackendKeyData { process_id: PROCESS_ID, secret_key: Secret(key) };
             key.encode(out).expect("a key of a common length");
         });
         self.put_ready();

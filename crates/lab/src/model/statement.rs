@@ -1,6 +1,7 @@
 //! What the text of a statement asks the model to do.
 
 use super::rows::{INT8, TEXT};
+use super::{Act, Kind};
 
 /// A statement, read from its text: a verb, then words of the form `key=value` in any order.
 ///
@@ -9,6 +10,7 @@ use super::rows::{INT8, TEXT};
 /// select op=8 rows=5 fail=execute after=2
 ///                                   an error behind two rows
 /// insert op=$1 rows=$2              values are parameters, given by Bind
+/// select op=9 leaves=temp           a function makes a temporary table, and no tag tells of it
 /// ```
 ///
 /// Words without `=` mean nothing. What each key says is told by the field of its name.
@@ -30,6 +32,10 @@ pub struct Statement {
     pub notices: u32,
     /// Whether it returns rows at all, be it none: `select` does, `insert` where `rows=` stands.
     pub returns_rows: bool,
+    /// What it does to its session: `leaves=`, or what its command does by itself.
+    pub act: Act,
+    /// Whether it is of a reset: it has no identity, and is no probe.
+    pub resets: bool,
 }
 
 /// Which command a statement is.
@@ -50,10 +56,8 @@ pub enum Verb {
     Commit,
     /// `rollback`
     Rollback,
-    /// `set`
-    Set,
-    /// `discard` and `deallocate`: all prepared statements are gone.
-    Discard,
+    /// One of [`COMMANDS`], with its tag.
+    Utility(&'static str),
     /// `alter`: the plans of all prepared statements go stale.
     Alter,
 }
@@ -84,6 +88,9 @@ impl Statement {
         let mut statement =
             Statement { verb: Verb::of(text), size: SIZE_DEFAULT, ..Statement::default() };
         statement.returns_rows = statement.verb == Verb::Select;
+        statement.act = Act::of(text);
+        let is_probe = matches!(statement.act, Act::Probe(_));
+        statement.resets = statement.verb != Verb::Empty && !is_probe && !text.contains("op=");
         for (key, value) in words(text) {
             let value = match placeholder(value) {
                 Some(number) => parameters.get(number - 1).and_then(Option::as_deref),
@@ -115,8 +122,7 @@ impl Statement {
             Verb::Begin => "BEGIN".to_owned(),
             Verb::Commit => "COMMIT".to_owned(),
             Verb::Rollback => "ROLLBACK".to_owned(),
-            Verb::Set => "SET".to_owned(),
-            Verb::Discard => "DISCARD ALL".to_owned(),
+            Verb::Utility(tag) => tag.to_owned(),
             Verb::Alter => "ALTER TABLE".to_owned(),
         }
     }
@@ -132,6 +138,7 @@ impl Statement {
             "after" => self.after = value.parse().unwrap_or(0),
             "notices" => self.notices = value.parse().unwrap_or(0),
             "fail" => self.fail = Fail::of(value),
+            "leaves" => self.act = Kind::of(value).map_or(Act::Nothing, Act::Leave),
             _ => {}
         }
     }
@@ -139,6 +146,9 @@ impl Statement {
 
 impl Verb {
     fn of(text: &str) -> Verb {
+        if let Some((_, tag, _)) = command(text) {
+            return Verb::Utility(tag);
+        }
         let word = text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
         match word.as_str() {
             "" => Verb::Empty,
@@ -147,8 +157,6 @@ impl Verb {
             "begin" => Verb::Begin,
             "commit" => Verb::Commit,
             "rollback" => Verb::Rollback,
-            "set" => Verb::Set,
-            "discard" | "deallocate" => Verb::Discard,
             "alter" => Verb::Alter,
             _ => Verb::Select,
         }
@@ -180,6 +188,45 @@ impl Fail {
             Fail::Execute => "execute",
             Fail::Commit => "commit",
             Fail::Fatal => "fatal",
+        }
+    }
+}
+
+/// Commands that say openly what they do to their session: how they begin, their tag, and that.
+const COMMANDS: [(&str, &str, Act); 16] = [
+    ("set local ", "SET", Act::Leave(Kind::Local)),
+    ("set role ", "SET", Act::Leave(Kind::Role)),
+    ("set session authorization default", "SET", Act::Forget(&[Kind::Role])),
+    ("set ", "SET", Act::Leave(Kind::Setting)),
+    ("reset all", "RESET", Act::Forget(&[Kind::Setting, Kind::Local])),
+    ("create temp ", "CREATE TABLE", Act::Leave(Kind::Temp)),
+    ("prepare ", "PREPARE", Act::Leave(Kind::Name)),
+    ("declare ", "DECLARE CURSOR", Act::Leave(Kind::Cursor)),
+    ("listen ", "LISTEN", Act::Leave(Kind::Channel)),
+    ("unlisten *", "UNLISTEN", Act::Forget(&[Kind::Channel])),
+    ("close all", "CLOSE CURSOR ALL", Act::Forget(&[Kind::Cursor])),
+    ("discard sequences", "DISCARD SEQUENCES", Act::Nothing),
+    ("discard temp", "DISCARD TEMP", Act::Forget(&[Kind::Temp])),
+    ("discard all", "DISCARD ALL", Act::Forget(&Kind::ALL)),
+    ("deallocate all", "DEALLOCATE ALL", Act::Forget(&[Kind::Name])),
+    ("do ", "DO", Act::Nothing),
+];
+
+fn command(text: &str) -> Option<&'static (&'static str, &'static str, Act)> {
+    let begins =
+        |start: &str| text.get(..start.len()).is_some_and(|text| text.eq_ignore_ascii_case(start));
+    COMMANDS.iter().find(|(start, ..)| begins(start))
+}
+
+impl Act {
+    fn of(text: &str) -> Act {
+        if let Some((.., act)) = command(text) {
+            return act.clone();
+        }
+        match text.split('\'').nth(1) {
+            _ if text.contains("pg_advisory_unlock_all") => Act::Check,
+            Some(name) if text.contains("pg_backend_pid") => Act::Probe(name.to_owned()),
+            _ => Act::Nothing,
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use onetrip_postgres::message::TransactionStatus;
 
+use super::session::Session;
+use super::startup::PROCESS_ID;
 use super::{Effect, Log};
 
 /// The transaction of a session: the one between two Syncs, or one with BEGIN.
@@ -13,11 +15,14 @@ pub(super) struct Transaction {
     ops: Vec<Option<u64>>,
     /// One of them makes the commit fail.
     deferred: Option<Option<u64>>,
+    /// What outlives it.
+    pub(super) session: Session,
 }
 
 impl Transaction {
     pub(super) fn new() -> Transaction {
-        Transaction { block: TransactionStatus::Idle, ops: Vec::new(), deferred: None }
+        let session = Session::new(PROCESS_ID);
+        Transaction { block: TransactionStatus::Idle, ops: Vec::new(), deferred: None, session }
     }
 
     pub(super) fn is_explicit(&self) -> bool {
@@ -48,6 +53,7 @@ impl Transaction {
             return Err(culprit);
         }
         self.block = TransactionStatus::Idle;
+        self.session.commit();
         self.ops.drain(..).for_each(|op| log.settled(op, Effect::Committed));
         Ok(())
     }
@@ -56,6 +62,7 @@ impl Transaction {
     pub(super) fn roll_back(&mut self, log: &Log) {
         self.block = TransactionStatus::Idle;
         self.deferred = None;
+        self.session.roll_back();
         self.ops.drain(..).for_each(|op| log.settled(op, Effect::RolledBack));
     }
 

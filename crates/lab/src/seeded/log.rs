@@ -16,6 +16,18 @@ struct Inner {
     goodbyes: u64,
     cancels: u64,
     violations: Vec<String>,
+    seen: BTreeMap<u64, Seen>,
+    resets: Vec<usize>,
+    resets_failed: [u32; 2],
+}
+
+/// What a statement found in its session where that was not as new.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Who left something there.
+    pub left_by: Vec<u64>,
+    /// The last reset has failed.
+    pub unreset: bool,
 }
 
 /// What became of one identity.
@@ -79,6 +91,42 @@ impl Log {
     /// What clients sent against the protocol.
     pub fn violations(&self) -> Vec<String> {
         self.lock().violations.clone()
+    }
+
+    /// What the statements found in their session, of those that found something.
+    pub fn seen(&self) -> BTreeMap<u64, Seen> {
+        self.lock().seen.clone()
+    }
+
+    /// Where in the order of the statements the resets of the session began.
+    pub fn resets(&self) -> Vec<usize> {
+        self.lock().resets.clone()
+    }
+
+    /// How many resets have failed: in all, and since one succeeded.
+    pub fn resets_failed(&self) -> [u32; 2] {
+        self.lock().resets_failed
+    }
+
+    pub(crate) fn saw(&self, op: u64, left_by: Vec<u64>, unreset: bool) {
+        if unreset || !left_by.is_empty() {
+            let mut inner = self.lock();
+            let seen = inner.seen.entry(op).or_default();
+            seen.left_by.extend(left_by);
+            seen.unreset |= unreset;
+        }
+    }
+
+    pub(crate) fn reset_begins(&self) {
+        let mut inner = self.lock();
+        let at = inner.order.len();
+        inner.resets.push(at);
+    }
+
+    pub(crate) fn reset_ends(&self, well: bool) {
+        let [all, running] = &mut self.lock().resets_failed;
+        *all += u32::from(!well);
+        *running = if well { 0 } else { *running + 1 };
     }
 
     pub(crate) fn received(&self, op: Option<u64>) {

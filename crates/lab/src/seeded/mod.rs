@@ -11,7 +11,7 @@ mod sweep;
 
 pub(crate) use circumstances::{Ending, Network};
 pub(crate) use falsify::{drop_first, duplicate_end, replace_end, swap_replies};
-pub use log::{Effect, Entry, Log};
+pub use log::{Effect, Entry, Log, Seen};
 pub(crate) use pipe::Pipe;
 pub use report::Report;
 pub use rng::Rng;

@@ -11,9 +11,10 @@ use onetrip_postgres::message::TransactionStatus;
 
 use super::Report;
 use super::cancels::Wishes;
-use super::plan::{Plan, PreparedText, Role};
+use super::judge::judge_error;
+use super::plan::{Plan, PreparedText};
 use super::reply;
-use crate::model::{Fail, code};
+use crate::model::Fail;
 
 /// Everything that a host knows, and what was wrong with it.
 #[derive(Default)]
@@ -28,6 +29,8 @@ pub(super) struct Book {
     pub(super) confirmed: Vec<PreparedText>,
     pub(super) closed: Option<CloseReason>,
     pub(super) wishes_to_cancel: Wishes,
+    /// A reset has failed, or an owner has deallocated all: what stands behind a guard may be skipped.
+    pub(super) guards_fail: bool,
     pub(super) full: bool,
     pub(super) findings: Vec<String>,
     pub(super) report: Report,
@@ -44,6 +47,8 @@ pub(super) struct Record {
     /// The group that it is of.
     pub(super) group: Option<u64>,
     pub(super) in_transaction: bool,
+    /// It keeps its place in the order, whatever becomes of it.
+    pub(super) in_order: bool,
     /// It was sent again since a neighbour failed.
     pub(super) restarted: bool,
     /// How often it was sent again though what heals it had been answered.
@@ -73,6 +78,7 @@ impl Record {
             run,
             group: None,
             in_transaction: false,
+            in_order: false,
             restarted: false,
             outdated: 0,
             reply: Vec::new(),
@@ -236,6 +242,7 @@ impl Book {
 
     /// What is wrong with this end, as far as the host can know.
     fn judge(&mut self, now: Time, token: u64, end: End, waited: bool) -> Vec<String> {
+        let guards_fail = self.guards_fail;
         let (closed, all, wishes) = (self.closed.is_some(), &self.records, &self.wishes_to_cancel);
         let record = &all[&token];
         let mut findings = Vec::new();
@@ -261,7 +268,7 @@ impl Book {
             End::Failed(Failure { cause, outcome }) => match cause {
                 Cause::Server => {
                     let block = record.error.as_deref().unwrap_or_default();
-                    if let Err(what) = judge_error(all, wishes, record, block) {
+                    if let Err(what) = judge_error(all, (wishes, guards_fail), record, block) {
                         complain(what);
                     }
                 }
@@ -333,45 +340,6 @@ const FINDINGS_MAX: usize = 10;
 
 pub(super) const fn failed(outcome: Outcome, cause: Cause) -> End {
     End::Failed(Failure { outcome, cause })
-}
-
-/// Whether the server may have answered this request with this error.
-fn judge_error(
-    all: &BTreeMap<u64, Record>,
-    wishes: &Wishes,
-    record: &Record,
-    block: &[u8],
-) -> Result<(), String> {
-    let Some(error) = reply::error_in(block) else {
-        return Err("it comes without the server's error".into());
-    };
-    let of_neighbour = |op: u64| {
-        let owner = all.values().find(|other| other.plan.ops.contains(&op));
-        owner.is_some_and(|owner| owner.run == record.run)
-    };
-    match reply::op_of(&error) {
-        Some(op) if record.plan.ops.contains(&op) => {}
-        Some(op) if error.code == code::UNIQUE && of_neighbour(op) => {}
-        // It hit the sync point, or a portal that a neighbour has opened.
-        Some(op) if error.code == code::CANCELLED && of_neighbour(op) => {}
-        Some(op) => return Err(format!("its error is about {op}")),
-        None if record.plan.depends => {}
-        None => return Err(format!("its error is about nothing: {error}")),
-    }
-    let fail = record.plan.fail;
-    let fits = match error.code.as_str() {
-        code::SYNTAX => fail == Some(Fail::Parse),
-        code::INVALID_TEXT => fail == Some(Fail::Bind),
-        code::DIVISION => fail == Some(Fail::Execute),
-        code::UNIQUE => record.plan.sync != SyncPoint::Member,
-        code::ABORTED => record.in_transaction && record.plan.role == Role::Plain,
-        code::NO_STATEMENT | code::NO_PORTAL => record.plan.depends,
-        code::CANCELLED => wishes.allow(record),
-        // Even between a Parse and its Bind.
-        code::STALE => true,
-        _ => false,
-    };
-    if fits { Ok(()) } else { Err(format!("it has no reason to fail so: {error}")) }
 }
 
 fn run_is_late(all: &BTreeMap<u64, Record>, record: &Record, now: Time) -> bool {

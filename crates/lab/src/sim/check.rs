@@ -1,9 +1,8 @@
 //! When all is over: was the host told the truth?
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, SyncPoint};
-use onetrip_postgres::message::{FLUSH, SYNC, TERMINATE};
 
 use super::book::{Record, State, failed};
 use super::plan::Role;
@@ -23,6 +22,7 @@ impl World {
         self.check_order(&mut findings);
         self.check_wire(&mut findings);
         self.check_server(&mut findings);
+        self.check_owners(&mut findings);
         findings.into_iter().for_each(|finding| self.book.complain(finding));
     }
 
@@ -127,10 +127,17 @@ impl World {
     /// Requests run in issue order; a group runs where it asked for the floor.
     fn check_order(&mut self, findings: &mut Vec<String>) {
         let mut places: HashMap<u64, (u64, u64)> = HashMap::new();
+        // Others' pipelines pass what a reset that failed has thrown back.
+        let mut passing: HashSet<u64> = HashSet::new();
         for record in self.book.records.values() {
-            let again = self.healing && record.plan.again || record.may_be_restarted();
+            // A reset may have taken what was prepared, too.
+            let lost = self.healing || self.owners.is_some() && record.plan.depends;
+            let again = lost && record.plan.again && !record.in_order || record.may_be_restarted();
             for op in record.plan.ops.iter().filter(|_| !again) {
                 places.insert(*op, record.place);
+            }
+            if self.book.guards_fail && record.group.is_some() && !record.in_order {
+                passing.extend(&record.plan.ops);
             }
         }
         let mut order = self.server.log().order();
@@ -138,75 +145,14 @@ impl World {
         let distinct: HashSet<u64> = order.iter().copied().collect();
         self.mutator.strike_order(&mut order);
         // The statements of one text are numbered in their order.
-        let sorted = order.is_sorted_by_key(|op| (places[op], *op));
-        if !sorted {
+        let (groups, others): (Vec<u64>, Vec<u64>) =
+            order.iter().partition(|op| passing.contains(op));
+        let is_sorted = |ops: &[u64]| ops.is_sorted_by_key(|op| (places[op], *op));
+        if !(is_sorted(&groups) && is_sorted(&others)) {
             findings.push(format!("they ran in another order: {order:?}"));
         }
         if distinct.len() != order.len() {
             findings.push(format!("one ran twice: {order:?}"));
-        }
-    }
-
-    /// What was written is the requests that were not taken back, in issue order, whole, with a
-    /// Flush here and there; and what the end of the connection found unwritten is NotSent.
-    fn check_wire(&self, findings: &mut Vec<String>) {
-        let hit = self.book.report.of("cancel sent") > 0;
-        let again = |record: &Record| record.restarted || hit && record.may_be_restarted();
-        if self.healing || self.book.records.values().any(again) {
-            return;
-        }
-        let mut by_place: BTreeMap<(u64, u64), &Record> = BTreeMap::new();
-        for record in self.book.records.values().filter(|record| record.is_on_wire()) {
-            by_place.insert(record.place, record);
-        }
-        let mut rest = &self.wrote[..];
-        let mut following = by_place.values().skip(1);
-        for record in by_place.values() {
-            let next_joins = following.next().is_some_and(|next| next.plan.joins);
-            let shares = record.plan.joins && next_joins;
-            let bytes = match record.plan.bytes.strip_suffix(&SYNC) {
-                // What lies behind it is no sync point, so it was left out.
-                Some(bytes)
-                    if shares && rest.len() > bytes.len() && rest[bytes.len()] != SYNC[0] =>
-                {
-                    bytes
-                }
-                _ => &record.plan.bytes[..],
-            };
-            while rest.len() >= FLUSH.len()
-                && rest.starts_with(&FLUSH)
-                && !bytes.starts_with(&FLUSH)
-            {
-                rest = &rest[FLUSH.len()..];
-            }
-            let cut_flush = rest.len() < FLUSH.len() && FLUSH.starts_with(rest);
-            let len = rest.len().min(bytes.len());
-            // Nobody heard that a member was spared after all, since its deadline had passed.
-            let late = record.end() == Some(failed(Outcome::Unknown, Cause::Deadline));
-            if rest[..len] != bytes[..len] && late && record.plan.sync == SyncPoint::Member {
-                continue;
-            }
-            if rest[..len] != bytes[..len] && !cut_flush {
-                return findings.push(format!("other bytes than those of {}", record.plan.id));
-            }
-            let untouched = rest.is_empty() || cut_flush && !rest.is_empty();
-            let not_sent = record.end() == Some(failed(Outcome::NotSent, Cause::Closed));
-            let unknown = record.end() == Some(failed(Outcome::Unknown, Cause::Closed));
-            if not_sent && !untouched || unknown && untouched && !bytes.is_empty() {
-                let left = rest.len();
-                findings.push(format!(
-                    "{} ended as {:?}, and {left} bytes from its start on were written",
-                    record.plan.id, record.state
-                ));
-            }
-            rest = if untouched { &[] } else { &rest[len..] };
-        }
-        while let Some(behind) = rest.strip_prefix(&FLUSH[..]) {
-            rest = behind;
-        }
-        let goodbye: &[u8] = if self.terminated { &TERMINATE } else { &[] };
-        if !FLUSH.starts_with(rest) && !goodbye.starts_with(rest) {
-            findings.push(format!("{} bytes that belong to no request", rest.len()));
         }
     }
 
@@ -222,14 +168,14 @@ impl World {
 
 impl Record {
     /// Whether it was sent again, or was nobody's, so that nobody would hear of that.
-    fn may_be_restarted(&self) -> bool {
+    pub(super) fn may_be_restarted(&self) -> bool {
         let unheard =
             self.plan.discard || self.end() == Some(failed(Outcome::Unknown, Cause::Deadline));
         self.restarted || self.plan.resend && unheard
     }
 
     /// Whether its bytes went to the connection, as far as the host knows.
-    fn is_on_wire(&self) -> bool {
+    pub(super) fn is_on_wire(&self) -> bool {
         match self.state {
             State::Waiting => false,
             State::Submitted => true,

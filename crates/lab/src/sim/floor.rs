@@ -48,6 +48,7 @@ impl World {
                 let place = self.take_place();
                 let late = self.settings.cancel_lag > Duration::ZERO;
                 let plain = self.settings.cancels && (late || self.rng.one_in(2));
+                let plain = plain || self.owners.is_some() && !self.is_lent();
                 self.floors.push(Floor {
                     token,
                     group,
@@ -84,6 +85,9 @@ impl World {
 
     /// Whoever holds the floor does something with it; a wish is withdrawn now and then.
     pub(super) fn use_floor(&mut self) {
+        if self.is_being_left() {
+            return;
+        }
         let Some(at) = self.floors.iter().position(|floor| floor.granted && !floor.closed) else {
             if !self.floors.is_empty() && self.rng.one_in(30) {
                 let at = self.rng.index(self.floors.len());
@@ -216,6 +220,13 @@ impl World {
             self.drain();
         }
         taken
+    }
+
+    /// A group gives the floor back, or its wish for it.
+    pub(super) fn end_floor(&mut self, at: usize) {
+        if self.floors.get(at).is_some_and(|floor| !floor.closed) {
+            self.close_floor(at);
+        }
     }
 
     /// Ends what a group has begun and gives the floor back.

@@ -3,6 +3,7 @@
 use onetrip_engine::{Cause, Feed, Group, Outcome, Request, SubmitError, Ticket, Token};
 
 use super::book::{Record, State, failed};
+use super::owners::Owners;
 use super::plan::Plan;
 use super::reply::Part;
 use super::workload::reply_len_max;
@@ -19,6 +20,12 @@ pub(super) enum Taken {
 impl World {
     /// Does something that a host does.
     pub(super) fn act(&mut self) {
+        if self.owners.as_mut().is_some_and(Owners::is_leaving) {
+            return;
+        }
+        if self.owners.is_some() && self.rng.one_in(3) {
+            return self.act_as_owner();
+        }
         if self.settings.cancels && self.rng.one_in(3) {
             self.want_cancel();
         }
@@ -39,7 +46,7 @@ impl World {
 
     // --- requests ---
 
-    fn submit_isolated(&mut self) {
+    pub(super) fn submit_isolated(&mut self) {
         let plan = self.plan_isolated();
         if self.rng.one_in(40) {
             return self.submit_broken(plan);
@@ -54,6 +61,10 @@ impl World {
 
     /// A request whose encoder fails half-way.
     fn submit_broken(&mut self, plan: Plan) {
+        // What the protocol owes goes with whatever comes next.
+        let was_idle = self.transmit_is_empty();
+        self.engine.settle_debts(self.now);
+        self.waited_from_now(was_idle);
         let before = (self.engine.in_flight_bytes(), self.engine.queued_bytes());
         let written = self.engine.transmit().len();
         let request = self.request(&plan, false, None);
@@ -68,7 +79,7 @@ impl World {
         self.drain();
     }
 
-    fn submit_segment(&mut self) {
+    pub(super) fn submit_segment(&mut self) {
         let plans = self.plan_segment();
         let bytes = plans.iter().map(|plan| plan.bytes.len()).sum();
         if self.engine.has_room(plans.len(), bytes) {
@@ -93,6 +104,17 @@ impl World {
             }
         }
         self.drain();
+    }
+
+    /// Requests of an explicit transaction, for which there is room.
+    pub(super) fn submit_in_transaction(&mut self, plans: Vec<Plan>) {
+        let ids: Vec<u64> = plans.iter().map(|plan| plan.id).collect();
+        self.submit_all(plans);
+        for id in ids {
+            if let Some(record) = self.book.records.get_mut(&id) {
+                record.in_transaction = true;
+            }
+        }
     }
 
     pub(super) fn submit(&mut self, plan: Plan, reserved: bool, floor: Option<usize>) -> Taken {
@@ -147,14 +169,14 @@ impl World {
     ) -> Request<onetrip_postgres::Expect> {
         Request {
             token: if plan.discard { Token::DISCARD } else { Token(plan.id) },
-            expect: plan.expect,
+            expect: self.owners.as_ref().map_or(plan.expect, |owners| owners.expect(plan)),
             sync: plan.sync,
             deadline: plan.deadline,
             again: plan.again,
             joins: plan.joins,
             group,
-            in_order: false,
-            pinned: false,
+            in_order: self.is_lent(),
+            pinned: plan.pinned,
             resend: plan.resend,
             cancel_late: plan.cancel_late,
             reserved,
@@ -166,6 +188,9 @@ impl World {
     /// Takes note of a request that was taken.
     fn keep(&mut self, plan: Plan, floor: Option<usize>) {
         let id = plan.id;
+        if let Some(owners) = &mut self.owners {
+            owners.keep(&plan);
+        }
         let place = match floor {
             Some(at) => {
                 let place = &mut self.floors[at].place;
@@ -175,6 +200,7 @@ impl World {
             None => self.take_place(),
         };
         let mut record = Record::new(plan, State::Submitted, place, id);
+        record.in_order = self.is_lent();
         if record.plan.depends {
             let columns = Part::Columns { op: 0, format: Default::default() };
             record.healed = vec![Part::ParseComplete, Part::Parameters(3), columns];
@@ -302,7 +328,7 @@ impl World {
             ),
             ("bytes undelivered", engine.undelivered_bytes(), replies),
             // What is unwritten of requests whose reply came early stays behind.
-            ("bytes unwritten", engine.transmit().len(), 2 * bytes),
+            ("bytes unwritten", engine.transmit().len(), 2 * bytes + OWED_MAX),
         ];
         for (what, is, max) in checks {
             if is > max {
@@ -314,3 +340,5 @@ impl World {
 
 /// Bytes that the engine may add to a request: what prepares its statement anew, and a Flush.
 const ADDED_MAX: usize = 200;
+/// A reset, which no request has to wait for.
+const OWED_MAX: usize = 1000;

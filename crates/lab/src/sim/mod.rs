@@ -3,7 +3,8 @@
 //!
 //! A run draws its circumstances (limits, chunk sizes, delays, socket buffers, what goes wrong) and
 //! then does anything a host may: isolated requests, segments, groups, transactions, prepared
-//! statements, cancels, deadlines, waiting callers, a goodbye. The network cuts at any byte,
+//! statements, cancels, deadlines, waiting callers, a goodbye. In some the session changes hands, and
+//! who has it leaves there what a session keeps. The network cuts at any byte,
 //! stalls and falls silent; the server fails, forgets, shuts down and turns hostile. Meanwhile and
 //! at the end the run compares what the host was told with what happened at the server:
 //!
@@ -13,6 +14,8 @@
 //!   `Rejected` left nothing behind, what is complete was committed, and a provisional request
 //!   stands if and only if its segment does;
 //! * the bytes on the wire are the requests in issue order, and so they run;
+//! * whoever has the session to themselves, or shares it, finds none of another's state there, whatever
+//!   became of the reset in between;
 //! * every limit holds at every step; `Full` and `Drained` alternate;
 //! * deadlines come within a millisecond, and nothing gets stuck.
 //!
@@ -24,11 +27,17 @@ mod cancels;
 mod check;
 mod floor;
 mod host;
+mod judge;
+mod lending;
 mod mutation;
 mod network;
+mod outputs;
+mod owners;
 mod plan;
+mod protocol;
 mod reply;
 mod settings;
+mod wire;
 mod workload;
 mod world;
 

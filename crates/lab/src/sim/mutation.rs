@@ -47,11 +47,21 @@ pub enum Mutation {
     WriteBeforeRead,
     /// A cancel arrives that nobody has sent.
     StrayCancel,
+    /// What is sent behind a reset doesn't depend on it.
+    NoGuard,
+    /// The first change of the next owner is forgotten.
+    ForgottenChange,
+    /// What may leave something is taken for harmless.
+    TakenForHarmless,
+    /// A guard stands in front of what the server can't skip.
+    GuardedQuery,
+    /// A reset that failed is taken for done.
+    FailedResetIsDone,
 }
 
 impl Mutation {
     /// All of them.
-    pub const ALL: [Mutation; 18] = [
+    pub const ALL: [Mutation; 23] = [
         Mutation::SwapReplies,
         Mutation::DropEnd,
         Mutation::DuplicateEnd,
@@ -70,7 +80,25 @@ impl Mutation {
         Mutation::LateDeadlines,
         Mutation::WriteBeforeRead,
         Mutation::StrayCancel,
+        Mutation::NoGuard,
+        Mutation::ForgottenChange,
+        Mutation::TakenForHarmless,
+        Mutation::GuardedQuery,
+        Mutation::FailedResetIsDone,
     ];
+
+    /// Whether it is of the protocol, where a session changes hands. What comes of it shows only where
+    /// its owner had left something, and a reset fails, or was not made.
+    pub fn is_of_owners(self) -> bool {
+        matches!(
+            self,
+            Mutation::NoGuard
+                | Mutation::ForgottenChange
+                | Mutation::TakenForHarmless
+                | Mutation::GuardedQuery
+                | Mutation::FailedResetIsDone
+        )
+    }
 
     /// Whether it strikes in every run rather than where it finds an occasion, so that not every
     /// run can show it.

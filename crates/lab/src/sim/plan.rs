@@ -9,7 +9,7 @@ use onetrip_postgres::message::{
 use onetrip_postgres::{Expect, StatementId};
 
 use super::reply::Part;
-use crate::model::{Fail, Statement, Verb};
+use crate::model::{Act, Fail, Statement, Verb};
 
 /// A request that is to be submitted.
 #[derive(Clone, Debug)]
@@ -33,6 +33,10 @@ pub(super) struct Plan {
     /// It is cancelled at the server when its deadline passes.
     pub(super) cancel_late: bool,
     pub(super) discard: bool,
+    /// It stays in the queue whatever its caller does.
+    pub(super) pinned: bool,
+    /// It leaves something in its session.
+    pub(super) leaves: bool,
     /// It names a prepared statement or a portal that something before it has made.
     pub(super) depends: bool,
     /// The prepared statement that it makes.
@@ -54,6 +58,19 @@ pub(super) enum Role {
 pub(super) struct PreparedText {
     pub(super) name: String,
     pub(super) text: String,
+}
+
+impl Plan {
+    /// A COMMIT is answered by ROLLBACK where the transaction has failed.
+    pub(super) fn allow_rollback(&mut self) {
+        for part in &mut self.reply {
+            if let Part::Tag(tags) = part
+                && tags[0] == "COMMIT"
+            {
+                tags.push("ROLLBACK".to_owned());
+            }
+        }
+    }
 }
 
 impl PreparedText {
@@ -90,6 +107,8 @@ impl Build {
             resend: false,
             cancel_late: false,
             discard: false,
+            pinned: false,
+            leaves: false,
             depends: false,
             prepares: None,
             role: Role::Plain,
@@ -101,6 +120,7 @@ impl Build {
     pub(super) fn parse(mut self, name: &str, text: &str) -> Build {
         parse::write(&mut self.out, name, text, &[]).expect("a short text");
         self.plan.expect = self.plan.expect.parse();
+        self.plan.leaves |= Statement::parse(text).act != Act::Nothing;
         self.plan.reply.push(Part::ParseComplete);
         self
     }
@@ -194,6 +214,7 @@ impl Build {
         }
         for text in texts {
             let statement = Statement::parse(text);
+            self.plan.leaves |= statement.act != Act::Nothing;
             if statement.returns_rows {
                 self.plan.reply.push(Part::of_columns(&statement, Format::Text));
             }
@@ -212,6 +233,29 @@ impl Build {
             false => build,
         }
         .execute(&statement, format)
+    }
+
+    /// The same in a portal with a name.
+    pub(super) fn in_portal(self, portal: &str, text: &str) -> Build {
+        let statement = Statement::parse(text);
+        let build = self.parse("", text).bind(portal, "", &[], Format::Text);
+        build.execute_some(portal, &statement, Format::Text, 0, 0)
+    }
+
+    /// It is skipped where there is no such portal.
+    pub(super) fn guarded(mut self, portal: &str) -> Build {
+        let target = Target::Portal(portal);
+        Describe { target }.encode(&mut self.out).expect("a short name");
+        self.plan.expect = self.plan.expect.guarded();
+        self.plan.reply.push(Part::NoData);
+        self
+    }
+
+    /// A sync point, and it goes on behind it.
+    pub(super) fn sync(mut self) -> Build {
+        self.out.extend_from_slice(&SYNC);
+        self.plan.reply.push(Part::Ready);
+        self
     }
 
     pub(super) fn with(mut self, change: impl FnOnce(&mut Plan)) -> Build {

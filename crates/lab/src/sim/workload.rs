@@ -25,12 +25,13 @@ impl World {
         plan.deadline = if plan.discard { Time::NEVER } else { self.deadline() };
         plan.joins = self.settings.joins
             && plan.prepares.is_none()
-            && !plan.discard
+            && !(plan.discard || plan.leaves || self.is_lent())
             && !plan.expect.has_partial_effects()
             && plan.bytes.ends_with(&SYNC)
             && !self.rng.one_in(4);
         if self.settings.cancels {
             plan.resend = plan.prepares.is_none()
+                && !self.is_lent()
                 && !plan.expect.has_partial_effects()
                 && !self.rng.one_in(4);
             plan.cancel_late = plan.deadline != Time::NEVER && self.rng.one_in(2);
@@ -68,20 +69,16 @@ impl World {
     pub(super) fn plan_control(&mut self, role: Role, sync: SyncPoint) -> Plan {
         let build = self.build(sync);
         let id = self.last_id();
-        let (word, tags) = match role {
-            Role::Begin => ("begin", vec!["BEGIN".to_owned()]),
-            Role::Commit => ("commit", vec!["COMMIT".to_owned(), "ROLLBACK".to_owned()]),
-            _ => ("rollback", vec!["ROLLBACK".to_owned()]),
+        let word = match role {
+            Role::Begin => "begin",
+            Role::Commit => "commit",
+            _ => "rollback",
         };
         let build = build.unnamed(&format!("{word} op={id}"), false, Format::Text);
         let plan = build.with(|plan| {
             plan.role = role;
             plan.ops.push(id);
-            for part in &mut plan.reply {
-                if let Part::Tag(wanted) = part {
-                    wanted.clone_from(&tags);
-                }
-            }
+            plan.allow_rollback();
         });
         plan.finish()
     }
@@ -110,6 +107,11 @@ impl World {
     /// A statement that is parsed for this once.
     pub(super) fn plan_statement(&mut self, sync: SyncPoint) -> Plan {
         let build = self.build(sync);
+        self.finish_statement(build)
+    }
+
+    /// A statement behind what stands in front of it already.
+    pub(super) fn finish_statement(&mut self, build: Build) -> Plan {
         let id = self.last_id();
         let fail = self.fail(true);
         let text = self.text(id, fail);
@@ -211,7 +213,7 @@ impl World {
         self.now.after(Duration::from_nanos(self.rng.below(max)))
     }
 
-    fn build(&mut self, sync: SyncPoint) -> Build {
+    pub(super) fn build(&mut self, sync: SyncPoint) -> Build {
         Build::new(self.take_id(), sync)
     }
 
@@ -220,7 +222,7 @@ impl World {
         self.next_id - 1
     }
 
-    fn last_id(&self) -> u64 {
+    pub(super) fn last_id(&self) -> u64 {
         self.next_id - 1
     }
 
@@ -234,7 +236,14 @@ impl World {
             2 if matches!(fail, None | Some(Fail::Execute)) => ("call", String::new()),
             _ => ("insert", format!(" rows={rows}")),
         };
-        let mut text = format!("{verb} op={op}{rows} size={size}");
+        let text = format!("{verb} op={op}{rows} size={size}");
+        // Some failures of a CALL tell of its effect.
+        let leaves = if matches!(fail, None | Some(Fail::Execute)) {
+            self.text_that_leaves(op)
+        } else {
+            None
+        };
+        let mut text = leaves.unwrap_or(text);
         if let Some(fail) = fail {
             text += &format!(" fail={}", fail.word());
             text += &format!(" after={}", self.rng.below(3));

@@ -3,16 +3,17 @@
 
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use onetrip_engine::{CloseReason, Connection, Output, Ticket, Time, Token};
-use onetrip_postgres::message::TransactionStatus;
-use onetrip_postgres::{Event, Postgres, StatementId};
+use bytes::BytesMut;
+use onetrip_engine::{Connection, Ticket, Time};
+use onetrip_postgres::StatementId;
 
-use super::book::{Book, letter};
+use super::book::Book;
 use super::cancels::Cancels;
 use super::floor::Floor;
 use super::mutation::{Mutation, Mutator};
+use super::owners::Owners;
 use super::plan::{Plan, PreparedText};
+use super::protocol::Observed;
 use super::settings::Settings;
 use super::{Run, Trace};
 use crate::model::{Config, Log, Noise, Rng, Server};
@@ -23,7 +24,7 @@ pub(super) struct World {
     pub(super) rng: Rng,
     pub(super) settings: Settings,
     pub(super) now: Time,
-    pub(super) engine: Connection<Postgres>,
+    pub(super) engine: Connection<Observed>,
     pub(super) server: Server,
     /// Client to server.
     pub(super) up: Pipe,
@@ -37,6 +38,8 @@ pub(super) struct World {
     pub(super) book: Book,
     pub(super) cancels: Cancels,
     pub(super) mutator: Mutator,
+    /// Those that have the session, one after the other.
+    pub(super) owners: Option<Owners>,
     trace: Trace,
     // --- the host ---
     pub(super) next_id: u64,
@@ -77,10 +80,9 @@ impl World {
         if mutation == Some(Mutation::LooseLimits) {
             limits.in_flight_max = limits.in_flight_max * 2 + 1;
         }
-        let postgres = Postgres::new(TransactionStatus::Idle);
         let mut world = World {
             now: Time::ZERO,
-            engine: Connection::new(Time::ZERO, postgres, limits),
+            engine: Connection::new(Time::ZERO, Observed::new(mutation), limits),
             server: Server::ready(config, Log::default()),
             up: Pipe::new(settings.caps[0], settings.delays[0]),
             down: Pipe::new(settings.caps[1], settings.delays[1]),
@@ -91,6 +93,7 @@ impl World {
             book: Book::default(),
             cancels: Cancels::default(),
             mutator: Mutator::new(mutation, rng.split()),
+            owners: Owners::new(seed),
             rng,
             trace,
             next_id: 1,
@@ -117,6 +120,8 @@ impl World {
             _ => {}
         }
         world.note(|world| format!("{:?}", world.settings));
+        world.note(|world| format!("{:?}", world.owners.as_ref().map(|owners| &owners.ways)));
+        world.first_owner();
         world
     }
 
@@ -137,7 +142,7 @@ impl World {
         Run {
             findings: self.book.findings,
             report: self.book.report,
-            mutated: self.mutator.has_struck(),
+            mutated: self.mutator.has_struck() || self.engine.protocol().has_struck(),
         }
     }
 
@@ -182,6 +187,9 @@ impl World {
     }
 
     fn step(&mut self) {
+        if self.is_being_left() {
+            self.change_owners();
+        }
         if self.rng.one_in(self.settings.idleness) {
             self.act();
         }
@@ -202,7 +210,7 @@ impl World {
     }
 
     /// Lets the network do its work for a while.
-    fn pump(&mut self) {
+    pub(super) fn pump(&mut self) {
         let soon = self.now.after(self.settings.delays[0] + self.settings.delays[1]);
         for _ in 0..self.settings.rounds {
             self.moved = false;
@@ -342,114 +350,6 @@ impl World {
         let before = self.now.as_nanos().saturating_sub(RESOLUTION_NANOS);
         if let Some(token) = self.book.overdue(Time::from_nanos(before)) {
             self.book.complain(format!("{token} outlived its deadline"));
-        }
-    }
-
-    /// Takes what happened until nothing more does.
-    pub(super) fn drain(&mut self) {
-        loop {
-            let mut outputs: Vec<Output<Event>> =
-                std::iter::from_fn(|| self.engine.poll_output()).collect();
-            self.mutator.strike(&mut outputs, self.server.log());
-            if outputs.is_empty() {
-                break;
-            }
-            for output in outputs {
-                self.note(|world| {
-                    let status = letter(world.engine.protocol().status());
-                    format!("{status} {output:?}")
-                });
-                self.book.note(self.now, &output);
-                self.react(output);
-            }
-        }
-        self.register_prepared();
-        self.check_limits();
-        self.check_nobody_is_forgotten();
-    }
-
-    /// Who waits for the host's side of things waits for the engine's, too.
-    fn check_nobody_is_forgotten(&mut self) {
-        if self.engine.is_closed() {
-            return;
-        }
-        if self.engine.waiting() != self.parked.len() {
-            self.book.complain("a caller waits for room that was never announced");
-        }
-        if self.book.wishes.len() > self.engine.queued() {
-            self.book.complain("a group waits for the floor, and the engine does not know");
-        }
-        let nobody_holds = !self.floors.iter().any(|floor| floor.granted);
-        if self.engine.is_held() {
-            return;
-        }
-        if nobody_holds && self.engine.in_flight() == 0 && self.engine.queued() > 0 {
-            self.book.complain("the queue stands still, and nobody holds the floor");
-        }
-        if !self.engine.is_idle() || self.turn.is_some() {
-            return;
-        }
-        if self.floors.is_empty() && self.book.full {
-            self.book.complain("nothing is left to do, and Drained has not come");
-        }
-    }
-
-    fn react(&mut self, output: Output<Event>) {
-        match output {
-            Output::Data { token, block } | Output::Piece { token, block, .. } => {
-                self.received(token, &block, false)
-            }
-            Output::Ended { token, block, .. } => {
-                self.received(token, &block, true);
-                self.parked.retain(|(waiting, _)| *waiting != token.0);
-                self.floors.retain(|floor| floor.token != token.0);
-            }
-            Output::Granted { token } => self.granted(token.0),
-            Output::Cancel => self.prepare_cancel(),
-            Output::Room { token } => {
-                if let Some(at) = self.parked.iter().position(|(waiting, _)| *waiting == token.0) {
-                    self.turn = Some(self.parked.remove(at).1);
-                }
-                if self.rng.one_in(2) {
-                    self.take_turn();
-                }
-            }
-            Output::Closed(reason) => self.closed(&reason),
-            _ => {}
-        }
-    }
-
-    fn received(&mut self, token: Token, block: &Bytes, ended: bool) {
-        let group = self.book.records.get(&token.0).and_then(|record| record.group);
-        if let Some(group) = group
-            && let Some(floor) = self.floors.iter_mut().find(|floor| floor.token == group)
-        {
-            floor.unconsumed += block.len();
-            floor.pending = floor.pending.saturating_sub(usize::from(ended));
-        }
-    }
-
-    fn closed(&mut self, reason: &CloseReason) {
-        self.floors.clear();
-        match reason {
-            CloseReason::Host if self.terminated => self.book.report.count("closed: goodbye"),
-            CloseReason::Host => self.book.report.count("closed: transport"),
-            CloseReason::Server(_) => self.book.report.count("closed: FATAL"),
-            CloseReason::Violation(_) => {
-                self.book.report.count("closed: violation");
-                if !self.garbled {
-                    self.book.complain(format!("the server did nothing wrong: {reason:?}"));
-                }
-            }
-            CloseReason::Unusable(why) => self.book.complain(format!("nobody may go on: {why}")),
-            CloseReason::NoMemory => self.book.complain(format!("there is memory: {reason:?}")),
-            CloseReason::Stalled => {
-                self.book.report.count("closed: stalled");
-                let silent = self.now.since(self.last_moved);
-                if silent < self.settings.limits.stall_timeout {
-                    self.book.complain(format!("bytes moved {silent:?} ago"));
-                }
-            }
         }
     }
 }

@@ -1,0 +1,271 @@
+//! What outlives a statement in its session: who left it there, and how it goes away.
+
+use std::collections::VecDeque;
+
+use bytes::BytesMut;
+use onetrip_postgres::message::data_row;
+
+use super::{Log, Server, Statement};
+
+/// What a session keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A setting: SET, `set_config`.
+    Setting,
+    /// A setting that ends with its transaction: SET LOCAL.
+    Local,
+    /// SET ROLE, SET SESSION AUTHORIZATION.
+    Role,
+    /// A temporary table.
+    Temp,
+    /// An advisory lock.
+    Lock,
+    /// A statement of PREPARE.
+    Name,
+    /// A cursor that outlives its transaction.
+    Cursor,
+    /// LISTEN.
+    Channel,
+}
+
+/// What a statement does to its session.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Act {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// It leaves something there.
+    Leave(Kind),
+    /// All of these kinds go away.
+    Forget(&'static [Kind]),
+    /// Advisory locks go, and it fails where a statement of PREPARE is left.
+    Check,
+    /// It asks for the server process, and whether this prepared statement is known.
+    Probe(String),
+}
+
+/// What fails in a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sabotage {
+    /// This one of its statements, as if a timeout of the session had come. Where it has fewer, none.
+    Statement(u32),
+    /// Its commit.
+    Commit,
+}
+
+/// What is left in a session, by whom.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// As the client may be told of it.
+    pub(super) process_id: i32,
+    /// As behind a pooler that gives names of its own.
+    renames: bool,
+    /// As behind a pooler that changes servers.
+    changes: bool,
+    marks: Vec<Mark>,
+    /// What the open transaction has taken away.
+    taken: Vec<Mark>,
+    /// What fails in the resets to come, one after the other.
+    sabotage: VecDeque<Sabotage>,
+    /// A reset is under way: how many of its statements are still to run before one fails.
+    resetting: Option<Option<u32>>,
+    /// The last reset has failed.
+    unreset: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    kind: Kind,
+    /// Who left it.
+    op: u64,
+    /// Its transaction is open.
+    pending: bool,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 8] = [
+        Kind::Setting,
+        Kind::Local,
+        Kind::Role,
+        Kind::Temp,
+        Kind::Lock,
+        Kind::Name,
+        Kind::Cursor,
+        Kind::Channel,
+    ];
+
+    /// The value of `leaves=` that asks for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Kind::Setting => "setting",
+            Kind::Local => "local",
+            Kind::Role => "role",
+            Kind::Temp => "temp",
+            Kind::Lock => "lock",
+            Kind::Name => "name",
+            Kind::Cursor => "cursor",
+            Kind::Channel => "channel",
+        }
+    }
+
+    pub(super) fn of(word: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.word() == word)
+    }
+
+    /// Whether a ROLLBACK takes away what came.
+    fn comes_with_commit(self) -> bool {
+        !matches!(self, Kind::Lock | Kind::Name)
+    }
+
+    /// Whether a ROLLBACK brings back what went.
+    fn goes_with_commit(self) -> bool {
+        self.comes_with_commit() && self != Kind::Cursor
+    }
+}
+
+impl Session {
+    pub(super) fn new(process_id: i32) -> Session {
+        Session {
+            process_id,
+            renames: false,
+            changes: false,
+            marks: Vec::new(),
+            taken: Vec::new(),
+            sabotage: VecDeque::new(),
+            resetting: None,
+            unreset: false,
+        }
+    }
+
+    /// What the open transaction did to it stands.
+    pub(super) fn commit(&mut self) {
+        self.taken.clear();
+        self.marks.retain(|mark| mark.kind != Kind::Local);
+        self.marks.iter_mut().for_each(|mark| mark.pending = false);
+    }
+
+    /// It is as it was before the open transaction, but for what knows of none.
+    pub(super) fn roll_back(&mut self) {
+        self.marks.retain(|mark| !(mark.pending && mark.kind.comes_with_commit()));
+        self.marks.append(&mut self.taken);
+        self.commit();
+    }
+
+    /// A Parse of this comes.
+    pub(super) fn expect(&mut self, statement: &Statement, log: &Log) {
+        if statement.resets && self.resetting.is_none() {
+            log.reset_begins();
+            let at = match self.sabotage.pop_front() {
+                Some(Sabotage::Statement(at)) => at,
+                Some(Sabotage::Commit) => u32::MAX,
+                None => return self.resetting = Some(None),
+            };
+            self.resetting = Some(Some(at));
+        }
+    }
+
+    /// Whether this statement of a reset is to fail.
+    pub(super) fn trips(&mut self, statement: &Statement) -> bool {
+        match &mut self.resetting {
+            Some(Some(left)) if statement.resets && *left != u32::MAX => {
+                let hit = *left == 0;
+                *left = left.saturating_sub(1);
+                hit
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the commit of a reset is to fail, that of this statement.
+    pub(super) fn fails_commit(&self, statement: &Statement) -> bool {
+        statement.resets && self.resetting == Some(Some(u32::MAX))
+    }
+
+    /// A Sync ends the reset, if there is one.
+    pub(super) fn end_reset(&mut self, failed: bool, log: &Log) {
+        if self.resetting.take().is_some() {
+            self.unreset = failed;
+            log.reset_ends(!failed);
+        }
+        self.process_id ^= i32::from(self.changes);
+    }
+
+    fn leave(&mut self, kind: Kind, op: u64) {
+        self.marks.push(Mark { kind, op, pending: true });
+    }
+
+    fn forget(&mut self, kinds: &[Kind]) {
+        let (gone, left): (Vec<Mark>, Vec<Mark>) =
+            self.marks.drain(..).partition(|mark| kinds.contains(&mark.kind));
+        self.marks = left;
+        let comes_back = |mark: &Mark| !mark.pending && mark.kind.goes_with_commit();
+        self.taken.extend(gone.into_iter().filter(comes_back));
+    }
+}
+
+impl Server {
+    // --- what lies between it and its client ---
+
+    /// A pooler gives prepared statements names of its own.
+    pub fn rename_statements(&mut self) {
+        self.transaction.session.renames = true;
+    }
+
+    /// A pooler changes servers at each Sync.
+    pub fn change_processes(&mut self) {
+        self.transaction.session.changes = true;
+    }
+
+    /// The resets that come fail so, one after the other.
+    pub fn sabotage(&mut self, resets: &[Sabotage]) {
+        self.transaction.session.sabotage.extend(resets);
+    }
+
+    // --- statements ---
+
+    /// A statement begins to run: what it sees, and what it does to its session.
+    pub(super) fn act(&mut self, statement: &Statement) {
+        let session = &mut self.transaction.session;
+        if let Some(op) = statement.op {
+            let left_by = session.marks.iter().map(|mark| mark.op).collect();
+            self.log.saw(op, left_by, session.unreset);
+        }
+        match (&statement.act, statement.op) {
+            (Act::Leave(kind), Some(op)) => session.leave(*kind, op),
+            (Act::Check, _) => session.forget(&[Kind::Lock]),
+            (Act::Forget(kinds), _) => {
+                session.forget(kinds);
+                if kinds.contains(&Kind::Name) {
+                    self.lose_statements();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether this is the check of a reset, and finds that something is left.
+    pub(super) fn finds_fault(&self, statement: &Statement) -> bool {
+        let mut marks = self.transaction.session.marks.iter();
+        statement.act == Act::Check && marks.any(|mark| mark.kind == Kind::Name)
+    }
+
+    /// The row of a statement that asks something about the session.
+    pub(super) fn put_answer(&mut self, statement: &Statement) -> bool {
+        let session = &self.transaction.session;
+        let process = session.process_id.to_string();
+        let is_known = |name: &str| !session.renames && self.statements.contains_key(name);
+        let values = match &statement.act {
+            Act::Check => vec![String::new(), process, "1".to_owned()],
+            Act::Probe(name) => {
+                vec![process, if is_known(name) { "t" } else { "f" }.to_owned()]
+            }
+            _ => return false,
+        };
+        self.put(|out: &mut BytesMut| {
+            data_row::write(out, values.iter().map(|value| Some(value.as_bytes())))
+                .expect("a short row");
+        });
+        true
+    }
+}

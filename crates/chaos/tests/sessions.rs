@@ -25,7 +25,7 @@ fn held(setting: &Setting) {
 }
 
 fn through(mode: PoolMode, connections: usize) {
-    for program in find_all().unwrap() {
+    for program in find_all().expect("the directories can be read") {
         held(&Setting { connections, pooler: Some((program, mode)), faults: true });
     }
 }

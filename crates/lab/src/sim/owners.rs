@@ -92,7 +92,7 @@ impl Owners {
             Role::Plain => plan.expect,
             _ => plan.expect.transaction_local(),
         };
-        let is_told = plan.id % 4 != 0 || plan.role != Role::Plain;
+        let is_told = !plan.id.is_multiple_of(4) || plan.role != Role::Plain;
         if is_told && !plan.leaves { expect.leaves_nothing() } else { expect }
     }
 

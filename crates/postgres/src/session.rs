@@ -19,8 +19,6 @@
 
 mod ownership;
 
-use std::collections::BTreeSet;
-
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Outcome, Protocol, Step, Violation};
 
@@ -45,8 +43,8 @@ pub struct Postgres {
     /// Prepared statements by number: what prepares each anew, if the server lost it.
     statements: Vec<Option<Bytes>>,
     ownership: Ownership,
-    /// The names of the settings that the server has reported.
-    parameters: BTreeSet<Box<[u8]>>,
+    /// The names of the settings that the server has reported: few, so that they are just looked through.
+    parameters: Vec<Box<[u8]>>,
 }
 
 /// The number of a prepared statement that was registered.
@@ -86,7 +84,7 @@ impl Postgres {
             piece_left: 0,
             statements: Vec::new(),
             ownership: Ownership::new(),
-            parameters: BTreeSet::new(),
+            parameters: Vec::new(),
         }
     }
 
@@ -216,11 +214,11 @@ impl Postgres {
     /// The server reports a setting. Hosts keep them by name, so their number has a limit.
     fn parameter(&mut self, body: &[u8], len: usize) -> Result<Step<Event>, Violation> {
         let name = body.split(|byte| *byte == 0).next().unwrap_or_default();
-        if !self.parameters.contains(name) {
+        if !self.parameters.iter().any(|known| **known == *name) {
             if self.parameters.len() >= PARAMETERS_MAX {
                 return Err(Violation("more settings than a server has"));
             }
-            self.parameters.insert(name.into());
+            self.parameters.push(name.into());
         }
         Ok(Step::Event(len, Event::ParameterStatus))
     }

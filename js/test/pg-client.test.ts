@@ -287,3 +287,17 @@ test('settings that the server reports are told on the connection', async () => 
   assert.equal(seen.get('application_name'), 'told')
   await client.end()
 })
+
+both('an insert that came often finds a temporary table that hides the one of before', async (client) => {
+  const insert = 'insert into pg_hidden (n) select $1::int returning tableoid::regclass::text as place'
+  await client.query('drop table if exists public.pg_hidden')
+  await client.query('create temp table pg_first (n int)')
+  await client.query('create table public.pg_hidden (n int)')
+  for (let n = 0; n < 8; n++) await client.query(insert, [n])
+  await client.query('create temp table pg_hidden (n int)')
+  await client.query(insert, [99])
+  const left = await client.query('select count(*)::int as count from public.pg_hidden')
+  await client.query('discard temp')
+  await client.query('drop table public.pg_hidden')
+  return (left as { rows: unknown[] }).rows
+})

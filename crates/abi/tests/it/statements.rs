@@ -58,7 +58,7 @@ fn a_parse_that_fails_fails_its_own_and_the_next_use_prepares_anew() {
     let mut host = Host::connect("prepare_threshold\x001\0");
     let failed = host.run("select * from not_there_yet", &[]);
     assert_eq!((failed.end, failed.error(b'C')), (end::SERVER, "42P01".into()));
-    host.run_simple("create temp table not_there_yet as select 'now' as it");
+    host.run_simple("create table not_there_yet as select 'now' as it");
     assert_eq!(host.run("select * from not_there_yet", &[]).tags(), "31tT2DC");
     assert_eq!(host.run("select * from not_there_yet", &[]).values(), ["now"]);
 }
@@ -66,7 +66,7 @@ fn a_parse_that_fails_fails_its_own_and_the_next_use_prepares_anew() {
 #[test]
 fn a_plan_that_went_stale_is_healed_and_described_anew() {
     let mut host = Host::connect("prepare_threshold\x001\0");
-    host.run_simple("create temp table changing as select 'a' as it");
+    host.run_simple("create table changing as select 'a' as it");
     host.run("select * from changing", &[]);
     host.run_simple("alter table changing add more int");
     let healed = host.run("select * from changing", &[]);
@@ -136,7 +136,7 @@ fn a_name_whose_parse_failed_can_be_tried_again() {
     let text = "select * from named_later";
     let token = host.submit(0, text, "mine", &[]);
     assert_eq!(host.answer(token).error(b'C'), "42P01");
-    host.run_simple("create temp table named_later as select 'now' as it");
+    host.run_simple("create table named_later as select 'now' as it");
     let token = host.submit(0, text, "mine", &[]);
     assert_eq!(host.answer(token).values(), ["now"]);
 }
@@ -161,7 +161,7 @@ fn of_those_that_share_a_name_a_parse_that_fails_fails_its_own_alone() {
     let mut host = Host::connect("");
     let text = "select 1 / (select count(*) from pg_class where relname = $1)";
     let first = host.submit(0, "select * from later", "mine", &[]);
-    let made = host.submit(flag::SIMPLE, "create temp table later as select 'x' as it", "", &[]);
+    let made = host.submit(flag::SIMPLE, "create table later as select 'x' as it", "", &[]);
     let second = host.submit(0, "select * from later", "mine", &[]);
     assert_eq!(host.answer(first).error(b'C'), "42P01");
     assert_eq!(host.answer(made).end, end::COMPLETE);

@@ -193,7 +193,7 @@ impl Fail {
 }
 
 /// Commands that say openly what they do to their session: how they begin, their tag, and that.
-const COMMANDS: [(&str, &str, Act); 16] = [
+const COMMANDS: [(&str, &str, Act); 17] = [
     ("set local ", "SET", Act::Leave(Kind::Local)),
     ("set role ", "SET", Act::Leave(Kind::Role)),
     ("set session authorization default", "SET", Act::Forget(&[Kind::Role])),
@@ -209,6 +209,8 @@ const COMMANDS: [(&str, &str, Act); 16] = [
     ("discard temp", "DISCARD TEMP", Act::Forget(&[Kind::Temp])),
     ("discard all", "DISCARD ALL", Act::Forget(&Kind::ALL)),
     ("deallocate all", "DEALLOCATE ALL", Act::Forget(&[Kind::Name])),
+    // What the reset runs to deallocate what PREPARE has named.
+    ("do $$ declare n ", "DO", Act::Forget(&[Kind::Name])),
     ("do ", "DO", Act::Nothing),
 ];
 

@@ -416,7 +416,7 @@ const PROBE_END: &str = "), pg_catalog.pg_my_temp_schema() operator(pg_catalog.<
 const RESET: [&str; 8] = [
     "set statement_timeout = 0",
     "set lock_timeout = 0",
-    "begin",
+    "begin transaction",
     "close all",
     "set session authorization default",
     "unlisten *",

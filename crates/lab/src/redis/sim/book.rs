@@ -110,8 +110,9 @@ impl Book {
                     self.complain("Closed came twice");
                 }
             }
+            // A script that is sent again more than once; nothing of its reply has come.
+            Output::Restarted { .. } => self.report.count("sent again once more"),
             Output::Piece { .. }
-            | Output::Restarted { .. }
             | Output::Granted { .. }
             | Output::Cancel
             | Output::NotCancelled { .. }

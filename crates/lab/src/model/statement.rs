@@ -56,7 +56,7 @@ pub enum Verb {
     Commit,
     /// `rollback`
     Rollback,
-    /// One of [`COMMANDS`], with its tag.
+    /// One of `COMMANDS`, with its tag.
     Utility(&'static str),
     /// `alter`: the plans of all prepared statements go stale.
     Alter,

@@ -106,7 +106,11 @@ fn run(arguments: Arguments) -> Result<()> {
         side: arguments.side,
     };
     let only = arguments.only.as_deref().unwrap_or_default();
-    let chosen: Vec<_> = rows::all().filter(|group| group.is_named(only)).collect();
+    let mut chosen: Vec<_> = rows::all().filter(|group| group.is_named(only)).collect();
+    // The name of one may begin with that of another.
+    if chosen.iter().any(|group| group.names.contains(&only)) {
+        chosen.retain(|group| group.names.iter().any(|name| name.contains(only)));
+    }
     if chosen.is_empty() {
         let names: Vec<_> = rows::all().flat_map(|group| group.names).copied().collect();
         anyhow::bail!("nothing is called {only:?}; there are {}", names.join(", "));

@@ -2,6 +2,7 @@
 
 mod cancels;
 mod chaos;
+mod chaos_sessions;
 mod chatty;
 mod checkout;
 mod checkout_waiters;
@@ -59,7 +60,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS)
 }
 
-const ALL: [Group; 36] = [
+const ALL: [Group; 37] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -94,6 +95,7 @@ const ALL: [Group; 36] = [
     Group { names: &["overload_rss"], run: overload::run },
     Group { names: &["kill_1000_in_flight"], run: kill::run },
     Group { names: &["chaos"], run: chaos::run },
+    Group { names: &["chaos_sessions"], run: chaos_sessions::run },
     Group { names: &["engine_depth"], run: engine_depth::run },
     Group { names: &["redis_1000"], run: redis::thousand },
     Group { names: &["redis_100"], run: redis::hundred },

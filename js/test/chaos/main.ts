@@ -1,14 +1,17 @@
-// A program on its own: `node build/test/chaos/main.js '{"face": "modern", …}'` prints its report as JSON.
+// A program on its own: `node build/test/chaos/main.js '{"face": "modern", …}'` prints a line when it has begun, and its
+// report as the last one.
 
 import { DropIn } from './drop-in'
 import { Modern } from './modern'
 import { run, type Report, type Setting } from './run'
 
-export function chaos(setting: Setting): Promise<Report> {
-  return run(setting, (stage) => (setting.face === 'modern' ? new Modern(stage) : new DropIn(stage)))
+export function chaos(setting: Setting, begun?: () => void): Promise<Report> {
+  const make = setting.face === 'modern' ? Modern : DropIn
+  return run(setting, (stage) => new make(stage), begun)
 }
 
 if (require.main === module) {
   const setting = JSON.parse(process.argv[2] ?? '{}') as Setting
-  void chaos(setting).then((report) => console.log(JSON.stringify(report)))
+  const say = (what: unknown): void => console.log(JSON.stringify(what))
+  void chaos(setting, () => say({ begun: true })).then(say)
 }

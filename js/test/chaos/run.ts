@@ -56,7 +56,12 @@ const PATIENCE_MS = 150_000
 
 let runs = 0
 
-export async function run(setting: Setting, make: (stage: Stage) => Face): Promise<Report> {
+/** `begun` is told when the server may be restarted. */
+export async function run(
+  setting: Setting,
+  make: (stage: Stage) => Face,
+  begun = (): void => undefined,
+): Promise<Report> {
   const database = `chaos_${setting.face.replace('-', '_')}_${process.pid}_${++runs}`
   const world = await World.make(setting.url, database)
   const line = await Line.to(inDatabase(setting.pooler ?? setting.url, database))
@@ -64,6 +69,7 @@ export async function run(setting: Setting, make: (stage: Stage) => Face): Promi
   const [ledger, stray] = [new Ledger(), new Ledger()]
   const below = belowOf(setting.seed)
   const face = make({ url: line.url, name, setting, world, ledger, stray, below })
+  begun()
   const until = Date.now() + setting.seconds * 1000
   const faults = setting.faults ? strike(world, line, name, until, below) : 0
   const tasks = Array.from({ length: TASKS }, () => task(face, ledger, until, below))
@@ -72,7 +78,6 @@ export async function run(setting: Setting, make: (stage: Stage) => Face): Promi
   const left = await isGone(line)
   const wrong = [...(left > 0 ? [`${left} connections are left`] : []), ...(await held(world, ledger, stray))]
   line.close()
-  await world.ask('select 1')
   return { setting: settingText(setting), rows: ledger.tally(), faults: await faults, wrong }
 }
 

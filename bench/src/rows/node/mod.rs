@@ -1,7 +1,7 @@
 //! onetrip for Node.js beside the clients for Node, each in a process of its own (bench/js).
 
 mod process;
-mod setup;
+pub mod setup;
 mod turns;
 
 mod in_flight;

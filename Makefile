@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim fuzz bench fmt lint clean
+.PHONY: help setup demo test sim fuzz mutants bench fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ sim: ## simulated networks and faults; SEEDS=2000 says how many, SEED=n traces o
 fuzz: ## hostile inputs without end; TARGET=name for one kind, SECONDS=30 says how long each
 	@scripts/setup build
 	@ONETRIP_FUZZ_SECONDS=$(or $(SECONDS),30) scripts/fuzz $(TARGET)
+
+mutants: ## bring known defects back, one by one: the tests named beside each must fail; ONLY=name for one
+	@scripts/setup build server redis js
+	@scripts/mutants $(ONLY)
 
 bench: ## compare with other clients; ONLY=name for one benchmark
 	@scripts/setup build server redis

@@ -34,9 +34,14 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     }
     let options = Options::new(Duration::from_secs(SECONDS) / plan.shorter);
     let settings = settings()?;
+    // To repeat one of them.
+    let way = std::env::var("ONETRIP_WAY").unwrap_or_default();
     let mut rows = Vec::new();
     for setting in &settings {
         let name = name("rust", setting);
+        if !name.contains(&way) {
+            continue;
+        }
         progress.say(&format!("{name}, ONETRIP_SEED={}", options.seed));
         let report = run_rust(&options, setting);
         rows.push(row(&name, &report.findings, &report.to_string()));
@@ -47,6 +52,9 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             for face in ["modern", "pg", "pg-pipeline"] {
                 for setting in &settings {
                     let name = name(face, setting);
+                    if !name.contains(&way) {
+                        continue;
+                    }
                     progress.say(&format!("{name}, seed {}", seed(&options)));
                     let report = run_node(&options, setting, face)?;
                     let note =

@@ -76,10 +76,10 @@ export class DropIn implements Face {
     return shared ? this.#transaction() : this.#owned()
   }
 
-  #hold(what: string, n: number, { rows }: { rows: unknown[] }): void {
+  #hold(what: string, n: number, result: { rows: unknown[] }): void {
     const { ledger, world } = this.#stage
-    const [row] = rows as Seen[]
-    if (row?.n !== n) ledger.wrong.push(`${what} got ${row?.n} for ${n}`)
+    const [row] = result.rows as Seen[]
+    if (row?.n !== n) ledger.wrong.push(`${what} got ${JSON.stringify(result)} for ${n}`)
     if (row?.seen !== world.clean) ledger.wrong.push(`${what} saw ${row?.seen}`)
   }
 

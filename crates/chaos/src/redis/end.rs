@@ -1,5 +1,6 @@
 //! What is there when all has come to rest.
 
+use onetrip::Outcome;
 use onetrip::redis::{Client, Command, Sends};
 use onetrip_lab::redis::{Answer, Server};
 
@@ -56,18 +57,25 @@ fn number(answer: &Answer) -> i64 {
     answer.text().and_then(|text| text.parse().ok()).expect("all that is written are numbers")
 }
 
-/// The client serves again.
+/// The client serves again. Between two attempts to connect there is a pause, and a call waits for a
+/// connection no longer than its own limit: what was not sent is tried again.
 async fn is_at_work(client: &Client, ledger: &Ledger) -> Option<String> {
-    let mut unit = ledger.begin(u32::MAX, "the last one", 1);
-    let reply = client.send::<i64>(put(0, unit.numbers.start));
-    let ended = tokio::time::timeout(PATIENCE, reply).await;
-    let finding = match &ended {
-        Ok(Ok(_)) => None,
-        Ok(Err(error)) => Some(format!("the client does not serve any more: {error:?}")),
-        Err(_) => Some("the client does not answer any more".to_owned()),
-    };
-    unit.say(ended.map_or(Claim::Forgotten, |result| Claim::of(&result)));
-    ledger.end(unit);
+    let mut finding = None;
+    until(PATIENCE, async || {
+        let mut unit = ledger.begin(u32::MAX, "the last one", 1);
+        let reply = client.send::<i64>(put(0, unit.numbers.start));
+        let ended = tokio::time::timeout(PATIENCE, reply).await;
+        let is_not_sent = matches!(&ended, Ok(Err(error)) if error.outcome() == Outcome::NotSent);
+        finding = match &ended {
+            Ok(Ok(_)) => None,
+            Ok(Err(error)) => Some(format!("the client does not serve any more: {error:?}")),
+            Err(_) => Some("the client does not answer any more".to_owned()),
+        };
+        unit.say(ended.map_or(Claim::Forgotten, |result| Claim::of(&result)));
+        ledger.end(unit);
+        !is_not_sent
+    })
+    .await;
     finding
 }
 

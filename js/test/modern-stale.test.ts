@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
+import { Pool, type Result } from '../src/pg'
 import { client, failure } from './modern/client'
 import { listen, message, ready } from './pg-served'
 
@@ -30,9 +31,15 @@ function columns(name: string): Buffer {
   return message('T', Buffer.concat([Buffer.from([0, 1]), Buffer.from(`${name}\0`), type]))
 }
 
-/** A server that finds the plans of the next Binds of a name stale, as often as it is told. */
-async function scripted(): Promise<{ url: string; stale: number; binds: number }> {
-  const told = { url: '', stale: 0, binds: 0 }
+/** The error of a statement that was cancelled. */
+const CANCELLED = message('E', Buffer.from('SERROR\0VERROR\0C57014\0Mcanceling statement due to user request\0\0'))
+
+/**
+ * A server that finds the plans of the next Binds of a name stale, and fails to describe the next statements, as often
+ * as it is told.
+ */
+async function scripted(): Promise<{ url: string; stale: number; binds: number; undescribed: number }> {
+  const told = { url: '', stale: 0, binds: 0, undescribed: 0 }
   let parses = 0
   let skips = false
   // The question whether this is the server itself: it is.
@@ -52,7 +59,10 @@ async function scripted(): Promise<{ url: string; stale: number; binds: number }
         parses++
         socket.write(message('1'))
       } else if (tag === 'C') socket.write(message('3'))
-      else if (tag === 'D') {
+      else if (tag === 'D' && told.undescribed-- > 0) {
+        skips = true
+        socket.write(CANCELLED)
+      } else if (tag === 'D') {
         if (body[0] === 0x53) socket.write(message('t', Buffer.from([0, 0])))
         socket.write(columns(`c${parses}`))
       } else if (tag === 'B') {
@@ -88,4 +98,56 @@ test('a plan that is stale each time is given up', limits, async () => {
   const error = await failure(sql`select * from t`)
   assert.deepEqual([error.code, error.outcome], ['0A000', 'Rejected'])
   assert.equal(server.binds, 1 + 5)
+})
+
+test('a statement whose description was lost is described before its rows are read', limits, async () => {
+  const server = await scripted()
+  server.undescribed = 1
+  const sql = client({ url: server.url })
+  assert.equal((await failure(sql`select * from t`)).code, '57014')
+  assert.deepEqual([...(await sql`select * from t`)], [{ c2: '7' }])
+  assert.deepEqual([...(await sql`select * from t`)], [{ c2: '7' }])
+})
+
+test('the drop-in as well describes a statement anew whose description was lost', limits, async () => {
+  const server = await scripted()
+  const url = new URL(server.url)
+  url.searchParams.delete('prepare_threshold')
+  url.searchParams.delete('connections_max')
+  const pool = new Pool({ connectionString: url.href, max: 1 })
+  const named = { name: 'mine', text: 'select 1' }
+  const seven = async (query: object): Promise<void> => {
+    const { rows } = (await pool.query(query)) as Result
+    assert.deepEqual(rows.map(Object.values), [['7']])
+  }
+  const counted = { text: 'select $1', values: [1] }
+  // It is prepared with its fifth use.
+  for (let i = 0; i < 4; i++) await seven(counted)
+  for (const query of [counted, named]) {
+    server.undescribed = 1
+    await assert.rejects(pool.query(query), { code: '57014' })
+    for (let i = 0; i < 2; i++) await seven(query)
+  }
+  await pool.end()
+})
+
+test('rows that nobody described are an error and no empty result', limits, async () => {
+  const port = await listen(
+    (tag, _, socket) => {
+      const said: Record<string, Buffer> = {
+        P: message('1'),
+        B: message('2'),
+        D: message('n'),
+        E: Buffer.concat([message('D', Buffer.from([0, 1, 0, 0, 0, 1, 0x37])), message('C', Buffer.from('SELECT 1\0'))]),
+        S: ready(),
+      }
+      socket.write(said[tag] ?? Buffer.alloc(0))
+    },
+    () => Buffer.concat([message('R', Buffer.alloc(4)), ready()]),
+  )
+  const pool = new Pool({ connectionString: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`, max: 1 })
+  const failed: unknown = await pool.query('select * from t where a = $1', [1]).catch((error: unknown) => error)
+  assert.match(String(failed), /the columns of a row are not known/)
+  assert.equal((failed as { outcome?: string }).outcome, 'Applied')
+  await pool.end()
 })

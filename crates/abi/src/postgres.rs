@@ -71,8 +71,10 @@ pub(crate) struct Postgres {
 #[derive(Debug, Default)]
 struct Use {
     statement: Number,
-    /// Its Parse was answered.
+    /// Its Parse was answered, if it carried one.
     parsed: bool,
+    /// And its statement was described.
+    described: bool,
     /// A name that the server is to forget with it.
     close: Option<String>,
     /// After it the status may be another one.

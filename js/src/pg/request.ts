@@ -188,7 +188,8 @@ export class Request implements Receiver {
 
   private row(at: number): void {
     const { read, query, result } = this
-    if (this.isBroken || read === undefined) return
+    if (this.isBroken) return
+    if (read === undefined) return this.break(new Error('the columns of a row are not known'))
     try {
       const row = read(at)
       if (this.keepsRows) result.rows.push(row)

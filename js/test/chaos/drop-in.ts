@@ -76,10 +76,11 @@ export class DropIn implements Face {
     return shared ? this.#transaction() : this.#owned()
   }
 
-  #hold(what: string, n: number, result: { rows: unknown[] }): void {
+  #hold(what: string, n: number, result: { rows: unknown[]; command?: string | null; fields?: unknown[] }): void {
     const { ledger, world } = this.#stage
     const [row] = result.rows as Seen[]
-    if (row?.n !== n) ledger.wrong.push(`${what} got ${JSON.stringify(result)} for ${n}`)
+    const got = { rows: result.rows, command: result.command, fields: result.fields }
+    if (row?.n !== n) ledger.wrong.push(`${what} got ${JSON.stringify(got)} for ${n}`)
     if (row?.seen !== world.clean) ledger.wrong.push(`${what} saw ${row?.seen}`)
   }
 

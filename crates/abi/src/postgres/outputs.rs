@@ -8,7 +8,7 @@ use onetrip_postgres::message::{ErrorResponse, error_response, tag::backend};
 
 use super::opening::Opening;
 use super::statements::Number;
-use super::{BEGIN, BEGIN_SYNC, Postgres};
+use super::{BEGIN, BEGIN_SYNC, Postgres, Use};
 use crate::completion::{
     Completions, close, close_code, end, end_code, event, kind, outcome, too_long,
 };
@@ -108,9 +108,11 @@ impl Postgres {
     /// Looks at a part of a reply for what it says of its statement; returns that.
     fn note(&mut self, token: u32, block: &[u8]) -> Number {
         let Some(used) = self.uses.get_mut(token as usize) else { return 0 };
-        if used.statement != 0 && !used.parsed && shows_parsed(block) {
-            used.parsed = true;
-            self.statements.parsed(used.statement);
+        if used.statement != 0 && !used.described {
+            used.look(block);
+            if used.described {
+                self.statements.prepared(used.statement);
+            }
         }
         used.statement
     }
@@ -141,7 +143,8 @@ impl Postgres {
             _ => to.push(kind::END, token, (number, end_code(end)), block),
         }
         if number != 0 {
-            self.statements.ended(self.engine.protocol_mut(), number, !used.parsed);
+            let seen = (used.parsed, used.described);
+            self.statements.ended(self.engine.protocol_mut(), number, seen);
         }
     }
 }
@@ -160,13 +163,31 @@ fn fits(message: &mut Vec<u8>, len: usize, left: usize) -> bool {
     more.is_some()
 }
 
-/// Whether a ParseComplete stands in front, or behind the answers to a guard and to a Close.
-fn shows_parsed(block: &[u8]) -> bool {
-    /// Of a message without a body.
-    const LEN: usize = 5;
-    let mut tags = block.iter().step_by(LEN);
-    let front = [backend::NO_DATA, backend::CLOSE_COMPLETE];
-    tags.find(|tag| !front.contains(tag)) == Some(&backend::PARSE_COMPLETE)
+impl Use {
+    /// Looks whether its Parse was answered, and whether its statement was described. Between the two
+    /// there may be a cancel, or a pooler that has answered Parse itself.
+    fn look(&mut self, block: &[u8]) {
+        let mut messages = block;
+        while let Some((tag, len)) = head(messages) {
+            match tag {
+                backend::PARSE_COMPLETE => self.parsed = true,
+                backend::PARAMETER_DESCRIPTION if self.parsed => {}
+                backend::ROW_DESCRIPTION | backend::NO_DATA if self.parsed => {
+                    return self.described = true;
+                }
+                // The answers to a guard and to a Close, in front.
+                backend::NO_DATA | backend::CLOSE_COMPLETE if !self.parsed => {}
+                _ => return,
+            }
+            messages = messages.get(len..).unwrap_or_default();
+        }
+    }
+}
+
+/// The tag of the first message, and its length with all that frames it.
+fn head(messages: &[u8]) -> Option<(u8, usize)> {
+    let (tag, len) = (messages.first()?, messages.get(1..)?.first_chunk()?);
+    Some((*tag, 1 + u32::from_be_bytes(*len) as usize))
 }
 
 /// Whether an error says that the server does not have the statement, or that its plan can't be used any

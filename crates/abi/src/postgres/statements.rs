@@ -279,8 +279,8 @@ impl Statements {
         self.known.get(&number).map_or("", |known| &known.name)
     }
 
-    /// A Parse of it was answered.
-    pub(crate) fn parsed(&mut self, number: Number) {
+    /// A Parse of it was answered, and it was described.
+    pub(crate) fn prepared(&mut self, number: Number) {
         self.set(number, State::Ready);
     }
 
@@ -295,12 +295,20 @@ impl Statements {
         }
     }
 
-    /// A request that named it has ended. `unparsed`: without its Parse being answered, if it carried one.
-    pub(crate) fn ended(&mut self, protocol: &mut Postgres, number: Number, unparsed: bool) {
+    /// A request that named it has ended, in whose reply its Parse was answered, or not, and it was
+    /// described, or not. Without its description nothing can be read of what it returns.
+    pub(crate) fn ended(
+        &mut self,
+        protocol: &mut Postgres,
+        number: Number,
+        (parsed, described): (bool, bool),
+    ) {
         let Some(known) = self.known.get_mut(&number) else { return };
         known.users = known.users.saturating_sub(1);
-        if unparsed && known.state == State::Parsing {
-            known.state = State::Failed;
+        match (parsed, described) {
+            (true, false) => known.state = State::Stale,
+            (false, _) if known.state == State::Parsing => known.state = State::Failed,
+            _ => {}
         }
         self.let_go(protocol, number);
     }
@@ -311,6 +319,9 @@ impl Statements {
         had.for_each(|known| known.state = State::Stale);
     }
 }
+
+/// Of a request that was not sent: neither the answer to a Parse nor a description.
+pub(crate) const NOTHING_SEEN: (bool, bool) = (false, false);
 
 /// Longer texts are not counted: they are rarely the same twice, and each that is counted is kept.
 const COUNTED_BYTES_MAX: usize = 64 << 10;

@@ -9,7 +9,7 @@ use onetrip_postgres::sql::Traits;
 
 use super::opening::Course;
 use super::request::{Submission, expect, expect_simple};
-use super::statements::{NameTaken, Number, Way};
+use super::statements::{NOTHING_SEEN, NameTaken, Number, Way};
 use super::{BEGIN_SYNC, Postgres, Refused, TOKEN_MAX, Use};
 use crate::completion::Completions;
 use crate::export::flag;
@@ -87,12 +87,11 @@ impl Postgres {
             Way::Unnamed => 0,
             Way::Prepare { number, .. } | Way::Named { number, .. } => number,
         };
-        let parses = matches!(way, Way::Prepare { .. });
         self.statements.began(number);
         let leads = course == Course::Leads;
         if leads {
             self.submit_begin(now).inspect_err(|_| {
-                self.statements.ended(self.engine.protocol_mut(), number, parses);
+                self.statements.ended(self.engine.protocol_mut(), number, NOTHING_SEEN);
             })?;
         }
         let close = match way {
@@ -133,7 +132,7 @@ impl Postgres {
             }
             Err(error) => {
                 close.into_iter().for_each(|name| self.statements.give_close_back(name));
-                self.statements.ended(self.engine.protocol_mut(), number, parses);
+                self.statements.ended(self.engine.protocol_mut(), number, NOTHING_SEEN);
                 if leads {
                     // BEGIN was answered: the transaction begins all the same.
                     self.submit_sync(now, BEGIN_SYNC, Course::Plain)?;
@@ -261,7 +260,8 @@ impl Postgres {
         if self.uses.len() <= index {
             self.uses.resize_with(index + 1, Use::default);
         }
-        self.uses[index] = Use { statement, parsed: false, close, changes, guarded, is_live: true };
+        let is_live = true;
+        self.uses[index] = Use { statement, close, changes, guarded, is_live, ..Use::default() };
         self.changing += usize::from(changes);
         self.live += 1;
     }

@@ -472,3 +472,17 @@ test('those who patch connect see the queries that have a client for themselves'
   const lent = ['asked', 'acquire client 0', 'release undefined, client 0']
   assert.deepEqual(diary.lines, ['asked', 'connect client 0', ...lent.slice(1), ...lent, ...lent])
 })
+
+test('a client is lent when the queries that came before are answered, though they waited with its borrower', limits, async () => {
+  const pool = shared({ max: 1 })
+  for (let i = 0; i < 20; i++) {
+    const first = await pool.connect()
+    const before = numbered(pool, 20)
+    const second = pool.connect()
+    first.release()
+    const client = await second
+    // Whoever destroys a client takes nobody along.
+    client.release(true)
+    await before
+  }
+})

@@ -362,6 +362,9 @@ void onetrip_pool_lost(onetrip_pool *pool, double now, uint32_t number);
 void onetrip_pool_retire(onetrip_pool *pool, double now, uint32_t number);
 /* Replies have come on a connection: somebody who waits may have a place now. */
 void onetrip_pool_answered(onetrip_pool *pool, double now, uint32_t number);
+/* All that the pool told was acted on: what it placed (ONETRIP_POOL_PLACED) was submitted, or will not be. To be called
+   behind each table in which something was placed: until then its connection counts as busy. */
+void onetrip_pool_acted(onetrip_pool *pool, double now);
 
 double onetrip_pool_deadline(onetrip_pool *pool);
 void onetrip_pool_time(onetrip_pool *pool, double now);

@@ -177,6 +177,15 @@ pub unsafe extern "C" fn onetrip_pool_answered(pool: *mut Pool, now: f64, number
     unsafe { of(pool) }.answered(time(now), number);
 }
 
+/// All that the pool told was acted on: what it placed on a connection (`POOL_PLACED`) was submitted there, or
+/// will not be. Until then such a connection counts as busy. To be called behind each table in which something
+/// was placed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_pool_acted(pool: *mut Pool, now: f64) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(pool) }.acted(time(now));
+}
+
 /// Ends the pool. `CLOSED` comes when no connection is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_close(pool: *mut Pool, now: f64) {

@@ -23,6 +23,9 @@ pub struct Pool {
     next: u32,
     /// Who waits, by token.
     waiting: HashMap<u32, Ticket>,
+    /// Connections of which the host was told that requests were placed there, which it may not have
+    /// submitted yet.
+    placed: Vec<u32>,
     /// Its end was told.
     closed: bool,
     completions: Completions,
@@ -34,6 +37,8 @@ struct Member {
     id: ConnectionId,
     /// None while it is being opened.
     connection: Option<Handle>,
+    /// Requests that the host was told to submit to it since it has acted on all that it was told.
+    placed: usize,
     /// The policy wants to know when it is idle.
     draining: bool,
 }
@@ -50,6 +55,7 @@ impl Pool {
             numbers: HashMap::new(),
             next: 1,
             waiting: HashMap::new(),
+            placed: Vec::new(),
             closed: false,
             completions: Completions::default(),
         };
@@ -158,10 +164,27 @@ impl Pool {
         if !waits && !member.draining {
             return;
         }
-        if member.connection.as_ref().is_some_and(|it| it.load().is_idle()) {
+        if member.is_idle() {
             self.policy.handle_drained(member.id);
         }
         if waits {
+            self.policy.handle_room();
+        }
+        self.settle(now);
+    }
+
+    /// The host has acted on all that it was told: what was placed on a connection is submitted there, or
+    /// never will be.
+    pub(crate) fn acted(&mut self, now: Time) {
+        let placed = std::mem::take(&mut self.placed);
+        for number in &placed {
+            let Some(member) = self.members.get_mut(number) else { continue };
+            member.placed = 0;
+            if member.draining && member.is_idle() {
+                self.policy.handle_drained(member.id);
+            }
+        }
+        if !placed.is_empty() && self.policy.waiting() > 0 {
             self.policy.handle_room();
         }
         self.settle(now);
@@ -214,12 +237,15 @@ impl Pool {
                 let number = self.next;
                 self.next += 1;
                 self.numbers.insert(id, number);
-                let member = Member { id, connection: None, draining: false };
+                let member = Member { id, connection: None, placed: 0, draining: false };
                 self.members.insert(number, member);
                 self.tell(kind::POOL_OPEN, 0, number);
             }
             Output::Granted { token, id, .. } => self.serve(kind::POOL_GRANTED, token, id),
-            Output::Placed { token, id, .. } => self.serve(kind::POOL_PLACED, token, id),
+            Output::Placed { token, id, .. } => {
+                self.serve(kind::POOL_PLACED, token, id);
+                self.note_placed(id);
+            }
             Output::Failed { token, cause } => {
                 let token = token.0 as u32;
                 self.waiting.remove(&token);
@@ -228,9 +254,8 @@ impl Pool {
             Output::Shared { id } => self.drains(id, false),
             Output::Drain { id } => {
                 self.drains(id, true);
-                let idle = self.number(id).and_then(|number| self.members.get(&number));
-                if idle.and_then(|it| it.connection.as_ref()).is_some_and(|it| it.load().is_idle())
-                {
+                let member = self.number(id).and_then(|number| self.members.get(&number));
+                if member.is_some_and(Member::is_idle) {
                     self.policy.handle_drained(id);
                 }
             }
@@ -265,6 +290,16 @@ impl Pool {
         self.completions.push(kind, token, (a, 0), Bytes::new());
     }
 
+    fn note_placed(&mut self, id: ConnectionId) {
+        let Some(number) = self.number(id) else { return };
+        if let Some(member) = self.members.get_mut(&number) {
+            if member.placed == 0 {
+                self.placed.push(number);
+            }
+            member.placed += 1;
+        }
+    }
+
     fn drains(&mut self, id: ConnectionId, draining: bool) {
         if let Some(number) = self.number(id)
             && let Some(member) = self.members.get_mut(&number)
@@ -295,9 +330,25 @@ fn load_of(
     id: ConnectionId,
 ) -> Load {
     let member = numbers.get(&id).and_then(|number| members.get(number));
-    let connection = member.and_then(|member| member.connection.as_ref());
     let gone = Load { unanswered: 1, unanswered_bytes: 0, since: Time::ZERO, room: 0 };
-    connection.map_or(gone, Handle::load)
+    member.and_then(Member::load).unwrap_or(gone)
+}
+
+impl Member {
+    /// With what was placed there and is not submitted yet: who is granted a connection is not to share it
+    /// with that.
+    fn load(&self) -> Option<Load> {
+        let load = self.connection.as_ref()?.load();
+        Some(Load {
+            unanswered: load.unanswered + self.placed,
+            room: load.room.saturating_sub(self.placed),
+            ..load
+        })
+    }
+
+    fn is_idle(&self) -> bool {
+        self.load().is_some_and(|load| load.is_idle())
+    }
 }
 
 fn cause_code(cause: Cause) -> u32 {

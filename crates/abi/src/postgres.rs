@@ -39,6 +39,8 @@ pub(crate) struct Postgres {
     message_bytes_max: usize,
     pieces: bool,
     hold_begin: bool,
+    /// Requests leave before those in front were answered.
+    sends_ahead: bool,
     /// A transaction that may not have begun, or that did not.
     opening: Option<Opening>,
     /// How many were begun so.
@@ -134,6 +136,7 @@ impl Postgres {
             // One at a time, and a BEGIN with the first; where half of the window is full, a Flush would part them.
             (limits.one_segment, limits.in_flight_max) = (true, 4);
         }
+        let sends_ahead = !limits.one_segment && limits.in_flight_max > 1;
         let (threshold, max) =
             settings.as_ref().map_or((0, 0), |it| (it.prepare_threshold, it.statements_max));
         let unique = nonce.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -149,6 +152,7 @@ impl Postgres {
             message_bytes_max: settings.as_ref().map_or(0, |it| it.message_bytes_max),
             pieces: settings.as_ref().is_some_and(|it| it.pieces),
             hold_begin,
+            sends_ahead,
             opening: None,
             transactions: 0,
             delayed: Delayed::new(),

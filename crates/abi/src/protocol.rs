@@ -171,6 +171,14 @@ impl Speaks for Protocol {
         }
     }
 
+    fn one_segment(&self) -> bool {
+        match self {
+            Protocol::Postgres(postgres) => postgres.one_segment(),
+            #[cfg(feature = "redis")]
+            Protocol::Redis(_) => false,
+        }
+    }
+
     fn may_begin(&self, expect: &Expect) -> bool {
         match (self, expect) {
             (Protocol::Postgres(postgres), Expect::Postgres(expect)) => postgres.may_begin(expect),

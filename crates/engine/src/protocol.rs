@@ -65,6 +65,12 @@ pub trait Protocol {
         None
     }
 
+    /// Whether a segment may only be sent once the one in front was answered: what is on the other end may
+    /// lose or mix up what comes ahead.
+    fn one_segment(&self) -> bool {
+        false
+    }
+
     /// Whether a segment that begins with this request may be sent now. Where it may not, the request
     /// and all behind it wait until something was answered.
     fn may_begin(&self, _expect: &Self::Expect) -> bool {

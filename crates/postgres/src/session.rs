@@ -95,6 +95,14 @@ impl Postgres {
         self.ownership.identify(process_id, unique);
     }
 
+    /// Requests will be sent ahead of the answers to others, on a connection that is neither shared nor lent
+    /// by its host: who is on the other end is asked with the first of them. (Where it is shared, that is asked
+    /// when the first goes ahead.) Behind a pooler that is not known to keep apart what is sent ahead, one
+    /// segment leaves at a time from then on.
+    pub fn send_ahead(&mut self) {
+        self.ownership.send_ahead();
+    }
+
     /// From now on all callers share the session. Once a tag or the transaction status shows that one of
     /// them changed it, the connection ends: see [`Step::Unusable`].
     pub fn share(&mut self) {
@@ -370,6 +378,11 @@ impl Protocol for Postgres {
             self.session_changed = false;
         }
         Some(expect)
+    }
+
+    #[inline]
+    fn one_segment(&self) -> bool {
+        self.ownership.one_segment()
     }
 
     #[inline]

@@ -81,6 +81,7 @@ export interface Exports {
   onetrip_pool_lost(pool: number, now: number, connection: number): void
   onetrip_pool_retire(pool: number, now: number, connection: number): void
   onetrip_pool_answered(pool: number, now: number, connection: number): void
+  onetrip_pool_acted(pool: number, now: number): void
   onetrip_pool_deadline(pool: number): number
   onetrip_pool_time(pool: number, now: number): void
   onetrip_pool_close(pool: number, now: number): void

@@ -51,6 +51,8 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
   /** Walks that are under way, each called by who was told in the one before. */
   #depth = 0
   #over = false
+  /** Something was placed since all was acted on. */
+  #placed = false
   #timer: NodeJS.Timeout | undefined
   #armed = Infinity
 
@@ -264,7 +266,7 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
   /** Who is told may call again: the rest of the records is walked then, before those that come after. */
   #walk(): void {
     this.#depth++
-    while (!this.#over && (this.#at < this.#records.length || this.#take())) {
+    while (!this.#over && (this.#at < this.#records.length || this.#take() || this.#acted())) {
       const kind = this.#records[this.#at++] as number
       const token = this.#records[this.#at++] as number
       const a = this.#records[this.#at++] as number
@@ -277,6 +279,14 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
     }
     this.#depth--
     if (this.#depth === 0 && !this.#over) this.#arm()
+  }
+
+  /** What was placed on connections is submitted there: others may have them now. True if more is to be told. */
+  #acted(): boolean {
+    if (!this.#placed || this.#depth > 1) return false
+    this.#placed = false
+    this.engine.onetrip_pool_acted(this.#pool, performance.now())
+    return this.#take()
   }
 
   /** What comes is behind what is left. False if there is nothing more. */
@@ -294,6 +304,7 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
       const kind = words[at] as number
       const why = words[at + 2] as number
       if (kind === Kind.CLOSED && why === Close.LOGIN) throw this.#invalid(at)
+      if (kind === Kind.POOL_PLACED) this.#placed = true
       records.push(kind, words[at + 1] as number, why)
     }
     return true

@@ -139,10 +139,6 @@ impl Postgres {
         deadline: Time,
     ) -> Result<Ticket, Refused> {
         let Submission { flags, text, name, parameters } = *submission;
-        // It could not be written.
-        if text.contains('\0') || name.contains('\0') {
-            return Err(Refused::Malformed);
-        }
         if !is_there(text.len() + name.len() + parameters.len()) {
             return Err(Refused::NoMemory);
         }

@@ -124,7 +124,11 @@ impl Postgres {
 
     fn ready(&mut self, ready: Ready, to: &mut Completions) {
         (self.process_id, self.secret_key) = (ready.process_id, ready.secret_key);
-        self.engine.protocol_mut().identify(ready.process_id, self.unique);
+        let protocol = self.engine.protocol_mut();
+        protocol.identify(ready.process_id, self.unique);
+        if self.sends_ahead {
+            protocol.send_ahead();
+        }
         let mut settings = BytesMut::new();
         for text in ready.parameters.iter().flat_map(|(name, value)| [name, value]) {
             settings.put_slice(text.as_bytes());

@@ -43,7 +43,9 @@ impl<'a> Submission<'a> {
         let fits = parameters.is_empty() || bind::check_parameters(parameters).is_ok();
         let plain = parameters.is_empty() && name.is_empty() && flags & !flag::SIMPLE == 0;
         let whole = flags & flag::SIMPLE == 0 || plain;
-        (known && fits && whole).then_some(Submission { flags, text, name, parameters })
+        // No C string holds one.
+        let no_nul = !(text.contains('\0') || name.contains('\0'));
+        (known && fits && whole && no_nul).then_some(Submission { flags, text, name, parameters })
     }
 
     pub(crate) fn has(&self, flag: u32) -> bool {

@@ -64,6 +64,11 @@ impl Pooled {
         unsafe { onetrip_pool_release(self.pool, self.now, number, condition) };
     }
 
+    fn acted(&mut self) {
+        // SAFETY: the pool lives.
+        unsafe { onetrip_pool_acted(self.pool, self.now) };
+    }
+
     fn place(&mut self) -> u32 {
         // SAFETY: the pool lives.
         let number = unsafe { onetrip_pool_place(self.pool, self.now) };
@@ -150,6 +155,41 @@ fn shared_requests_go_side_by_side_and_wait_for_nobody() {
     let host = pooled.hosts.get_mut(&1).unwrap();
     let second = host.submit(0, "select 'b'", "", &[]);
     assert_eq!([first, second].map(|token| host.answer(token).values()), [["a"], ["b"]]);
+}
+
+/// Its host acts on what it is told one by one.
+#[test]
+fn one_who_wants_a_connection_alone_waits_for_what_was_placed_there_in_the_same_breath() {
+    let mut pooled = Pooled::new("connections_max\x001\0");
+    pooled.checkout(1);
+    assert_eq!(pooled.next(), Some((kind::POOL_GRANTED, 1, 1)));
+    // SAFETY: the pool lives.
+    assert!(unsafe { onetrip_pool_wait_shared(pooled.pool, 0.0, 2, -1.0) });
+    pooled.checkout(3);
+    pooled.release(1, condition::CLEAN);
+    assert_eq!(pooled.next(), Some((kind::POOL_PLACED, 2, 1)));
+    assert_eq!(pooled.next(), None, "what was placed is not submitted yet");
+    let shared = pooled.hosts.get_mut(&1).unwrap().submit(0, "select 'shared'", "", &[]);
+    pooled.acted();
+    assert_eq!(pooled.next(), None, "nor is it answered");
+    assert_eq!(pooled.hosts.get_mut(&1).unwrap().answer(shared).values(), ["shared"]);
+    // SAFETY: the pool lives.
+    unsafe { onetrip_pool_answered(pooled.pool, 0.0, 1) };
+    assert_eq!(pooled.next(), Some((kind::POOL_GRANTED, 3, 1)));
+}
+
+#[test]
+fn what_was_placed_and_never_submitted_keeps_nobody_waiting() {
+    let mut pooled = Pooled::new("connections_max\x001\0");
+    pooled.checkout(1);
+    assert_eq!(pooled.next(), Some((kind::POOL_GRANTED, 1, 1)));
+    // SAFETY: the pool lives.
+    assert!(unsafe { onetrip_pool_wait_shared(pooled.pool, 0.0, 2, -1.0) });
+    pooled.checkout(3);
+    pooled.release(1, condition::CLEAN);
+    assert_eq!(pooled.next(), Some((kind::POOL_PLACED, 2, 1)));
+    pooled.acted();
+    assert_eq!(pooled.next(), Some((kind::POOL_GRANTED, 3, 1)));
 }
 
 #[test]

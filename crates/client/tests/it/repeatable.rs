@@ -29,7 +29,13 @@ async fn counted(settings: &str) -> (Client, Arc<AtomicUsize>) {
     let url = shared().url().replace(&format!(":{}/", shared().port()), &format!(":{port}/"));
     let settings = format!("sslmode=disable&connections_max=1&{settings}");
     let url = format!("{url}?{}", shared().settings(&settings));
-    (Client::connect(&url).await.unwrap(), syncs)
+    let client = Client::connect(&url).await.unwrap();
+    // Who is on the other end is asked once, with its own Sync, when the first statement goes ahead.
+    let ahead: Vec<_> = (0..2).map(|_| client.execute("select 1", &[])).collect();
+    for reply in ahead {
+        reply.await.unwrap();
+    }
+    (client, syncs)
 }
 
 async fn relay(listener: TcpListener, syncs: Arc<AtomicUsize>) {

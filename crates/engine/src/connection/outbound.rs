@@ -194,7 +194,9 @@ impl<P: Protocol> Connection<P> {
     /// Whether what is on its way lets another request follow, as far as sync points go.
     #[inline]
     fn segment_may_go(&self) -> bool {
-        !self.limits.one_segment || self.wire.mid_segment || self.wire.is_empty()
+        !(self.limits.one_segment || self.protocol.one_segment())
+            || self.wire.mid_segment
+            || self.wire.is_empty()
     }
 
     /// Once the window was full it opens again at half: refilling it at every reply makes many

@@ -139,6 +139,10 @@ impl Protocol for Observed {
         expect
     }
 
+    fn one_segment(&self) -> bool {
+        self.inner.one_segment()
+    }
+
     fn may_begin(&self, expect: &Expect) -> bool {
         let guards_all = self.mutation == Some(Mutation::GuardedQuery) && self.awaits_reset();
         guards_all || self.inner.may_begin(expect)

@@ -15,8 +15,11 @@
 //! 3. A guard is worth something only where the name means the same to both sides. So it is used on
 //!    *direct* connections, and elsewhere everything waits for the answer. A *probe* tells which it is,
 //!    once, in the same flight as what comes behind it.
-//! 4. A reset that fails is tried again, [`TRIES_MAX`] times in all, then nobody may use the session.
-//! 5. Where all callers share a session, nobody may change it. Once a tag or the transaction status shows
+//! 4. What sends segments ahead of the answers to others finds out as well: behind a pooler that is not known
+//!    to keep them together, one leaves at a time. A pooler that takes a server's first answer for the last one
+//!    gives the server away, or takes the replies of a new one for those of the old.
+//! 5. A reset that fails is tried again, [`TRIES_MAX`] times in all, then nobody may use the session.
+//! 6. Where all callers share a session, nobody may change it. Once a tag or the transaction status shows
 //!    that somebody did, nobody may use it any further: what is behind on the wire may have run inside a
 //!    stranger's transaction, or under its settings.
 
@@ -42,6 +45,8 @@ pub(super) struct Ownership {
     usual: Option<(Bytes, Expect)>,
     /// It is to be found out who is on the other end.
     probe_wanted: bool,
+    /// That is on its way.
+    probing: bool,
     /// How often that failed.
     probes_failed: u8,
     /// Why nobody may go on with the session.
@@ -70,6 +75,8 @@ enum Holder {
 /// Who is on the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
+    /// There is nothing by which to find out.
+    Unasked,
     Unknown,
     /// The server itself.
     Direct,
@@ -123,12 +130,13 @@ impl Ownership {
     pub(super) fn new() -> Ownership {
         Ownership {
             holder: Holder::Unwatched,
-            peer: Peer::Other,
+            peer: Peer::Unasked,
             reset: Reset::No,
             touched: false,
             is_plain: false,
             usual: None,
             probe_wanted: false,
+            probing: false,
             probes_failed: 0,
             unusable: None,
             process_id: 0,
@@ -142,7 +150,12 @@ impl Ownership {
     pub(super) fn identify(&mut self, process_id: i32, unique: u64) {
         (self.process_id, self.unique) = (process_id, unique);
         // Without a key there is nothing to compare with.
-        self.peer = if process_id == 0 { Peer::Other } else { Peer::Unknown };
+        self.peer = if process_id == 0 { Peer::Unasked } else { Peer::Unknown };
+    }
+
+    /// Whose affair the session is will send ahead: who is on the other end is asked with the first flight.
+    pub(super) fn send_ahead(&mut self) {
+        self.probe_wanted = self.peer == Peer::Unknown;
     }
 
     // --- who has it ---
@@ -206,7 +219,7 @@ impl Ownership {
                 self.probe_wanted = true;
                 Names::Unknown
             }
-            Peer::Other | Peer::Changes => Names::Lost,
+            Peer::Unasked | Peer::Other | Peer::Changes => Names::Lost,
         }
     }
 
@@ -214,7 +227,13 @@ impl Ownership {
 
     #[inline]
     pub(super) fn owes(&self, idle: bool, status: TransactionStatus) -> bool {
-        (self.probe_wanted || self.reset != Reset::No) && self.is_due(idle, status)
+        let goes_ahead = self.peer == Peer::Unknown && !idle;
+        (self.probe_wanted || self.reset != Reset::No || goes_ahead) && self.is_due(idle, status)
+    }
+
+    #[inline]
+    pub(super) fn one_segment(&self) -> bool {
+        matches!(self.peer, Peer::Other | Peer::Changes)
     }
 
     /// Behind what was skipped with a reset that failed, nothing is sent before all of it came back.
@@ -223,9 +242,10 @@ impl Ownership {
         match self.reset {
             Reset::Owed { .. } => idle,
             _ => {
-                self.probe_wanted
-                    && status == TransactionStatus::Idle
-                    && (idle || self.holder == Holder::Shared)
+                let shared = self.holder == Holder::Shared;
+                let goes_ahead = shared && !idle && self.peer == Peer::Unknown;
+                let is_wanted = self.probe_wanted || goes_ahead;
+                is_wanted && !self.probing && status == TransactionStatus::Idle && (idle || shared)
             }
         }
     }
@@ -258,7 +278,7 @@ impl Ownership {
     /// Writes the reset, or the probe, and says what to expect.
     pub(super) fn write(&mut self, status: TransactionStatus, out: &mut BytesMut) -> Expect {
         let Reset::Owed { failed } = self.reset else {
-            self.probe_wanted = false;
+            (self.probe_wanted, self.probing) = (false, true);
             return self.write_probe(out);
         };
         let guarded = self.peer == Peer::Direct;
@@ -349,6 +369,9 @@ impl Ownership {
 
     /// A request of the protocol's own was answered.
     pub(super) fn answered(&mut self, own: Own, is_failed: bool) {
+        if own == Own::Probe {
+            (self.probing, self.probe_wanted) = (false, false);
+        }
         match (own, self.reset) {
             // A cancel that was meant for another may have hit it.
             (Own::Probe, _) if is_failed && self.peer == Peer::Unknown => {

@@ -26,8 +26,13 @@ struct Pair {
 
 impl Pair {
     fn new() -> Pair {
+        Pair::to(PROCESS_ID)
+    }
+
+    /// To a server whose login named this process.
+    fn to(process_id: i32) -> Pair {
         let mut postgres = Postgres::new(TransactionStatus::Idle);
-        postgres.identify(PROCESS_ID, 0xabc);
+        postgres.identify(process_id, 0xabc);
         Pair {
             engine: Connection::new(Time::ZERO, postgres, Limits::default()),
             server: Server::ready(Config::default(), Log::default()),
@@ -252,4 +257,45 @@ fn behind_changing_servers() -> Pair {
     assert_eq!(pair.protocol().names(), Names::Lost);
     assert!(!pair.change_hands(true));
     pair
+}
+
+/// The most sync points that were on the way at once while so many statements were submitted at once.
+fn syncs_at_once(pair: &mut Pair, statements: std::ops::Range<u64>) -> usize {
+    statements.clone().for_each(|op| pair.submit(op, &format!("select op={op}")));
+    let at_once = pair.engine.transmit().windows(5).filter(|it| *it == SYNC).count();
+    pair.run();
+    assert!(statements.clone().all(|op| pair.end(op) == Some(End::Complete)), "{:?}", pair.ends);
+    at_once
+}
+
+/// P49.
+#[test]
+fn behind_what_is_not_the_server_itself_one_segment_leaves_at_a_time() {
+    let mut pair = Pair::to(PROCESS_ID + 1);
+    pair.protocol().share();
+    assert_eq!(syncs_at_once(&mut pair, 1..4), 1 + 3, "who is there is asked in the same flight");
+    assert_eq!(syncs_at_once(&mut pair, 4..7), 1);
+}
+
+#[test]
+fn the_server_itself_is_sent_all_at_once() {
+    let mut pair = Pair::new();
+    pair.protocol().share();
+    assert_eq!(syncs_at_once(&mut pair, 1..4), 1 + 3);
+    assert_eq!(syncs_at_once(&mut pair, 4..7), 3, "it is asked once");
+}
+
+#[test]
+fn who_sends_nothing_ahead_asks_nothing() {
+    let mut pair = Pair::to(PROCESS_ID + 1);
+    pair.protocol().share();
+    assert!((1..4).all(|op| syncs_at_once(&mut pair, op..op + 1) == 1));
+}
+
+#[test]
+fn who_sends_ahead_on_a_connection_of_nobodys_asks_with_the_first_statement() {
+    let mut pair = Pair::to(PROCESS_ID + 1);
+    pair.protocol().send_ahead();
+    assert_eq!(syncs_at_once(&mut pair, 1..4), 1 + 3);
+    assert_eq!(syncs_at_once(&mut pair, 4..7), 1);
 }

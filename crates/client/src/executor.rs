@@ -21,7 +21,7 @@ use crate::pool::{Placement, Pool, Work};
 use crate::repeat::{Again, Repeat};
 use crate::reply::{Description, FromReply, Reply, Text};
 use crate::rows::Blocks;
-use crate::shapes::Shape;
+use crate::shapes::{Shape, Shapes};
 use crate::statement::{Source, Statement, ToStatement};
 use crate::statements::{Bound, Scope, Use, describe_statement, write_parse};
 use crate::trace::Span;
@@ -555,7 +555,8 @@ impl Executor {
         if guess {
             return Err(Unready::Ask(FirstUse::new(found, params, shape, expect)));
         }
-        let prepares = threshold == 1 && is_worth_preparing(traits);
+        // What is not remembered would be prepared anew at each use.
+        let prepares = threshold == 1 && is_worth_preparing(traits) && Shapes::is_remembered(sql);
         match prepares {
             true => write_values(out, &shape, params).map_err(Error::from)?,
             false => write_text(out, &shape, params).map_err(Error::from)?,

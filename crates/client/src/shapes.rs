@@ -120,9 +120,14 @@ impl Shapes {
         self.lock(sql).by_text.get(sql).cloned()
     }
 
+    /// Whether a text is met again. One that is not is new at each use.
+    pub(crate) fn is_remembered(sql: &str) -> bool {
+        sql.len() <= TEXT_LEN_MAX
+    }
+
     pub(crate) fn remember(&self, shape: Arc<Shape>) {
         let text = &shape.sql;
-        if text.len() > TEXT_LEN_MAX {
+        if !Shapes::is_remembered(text) {
             return;
         }
         let mut known = self.lock(text);

@@ -42,6 +42,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
         for (; i < statements.length; i++) this.#take(statements[i] as Statement)
       } catch (error) {
         if (error instanceof PostgresError && error.statement === undefined) error.statement = i
+        this.#refuse(statements, error)
         return reject(error)
       }
       this.#statements = statements
@@ -53,6 +54,18 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
       }
       this.#pool.place(this)
     })
+  }
+
+  /**
+   * None of them is sent: each ends with what one was refused for, and not by being sent alone when it
+   * is asked for. What somebody else has sent has an end of its own.
+   */
+  #refuse(statements: readonly Statement[], error: unknown): void {
+    for (const statement of statements) {
+      if (!statement.isSent) statement.take()
+      else if (statement.keeper !== this) continue
+      statement.finishWith(error instanceof PostgresError ? again(error, 'NotSent') : error)
+    }
   }
 
   get queueMax(): number {
@@ -67,10 +80,10 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
       )
     }
     statement.take()
+    statement.keeper = this
     statement.prepare()
     const refused = refusal(statement.traits, 'pipeline')
     if (refused !== undefined) throw refused.about(statement.text)
-    statement.keeper = this
   }
 
   _run(connection: Connection): void {

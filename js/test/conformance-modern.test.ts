@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 
-import type { Query, Sql, Tag, TransactionOptions } from '../src/modern'
-import { type Asked, type Came, type Case, casesOf, check, checkError, newTable, on } from './conformance/cases'
+import { postgres, type Query, type Sql, type Tag, type TransactionOptions, type Tx } from '../src/modern'
+import type { Config } from '../src/modern/config'
+import { type Asked, type Came, type Case, casesOf, newTable } from './conformance/cases'
+import { type Place, runCases, type Sent } from './conformance/steps'
 import { statement } from './conformance/texts'
 import { client } from './modern/client'
 
@@ -13,16 +15,10 @@ async function cameOf(query: PromiseLike<readonly unknown[][] & { columns: reado
   return { columns: rows.columns.map(({ name }) => name), rows: [...rows], count: rows.count }
 }
 
-const run = (sql: Tag, asked: Asked): Promise<Came> => cameOf(made(sql, asked) as never)
-
 async function setUp(sql: Sql, { setup = [] }: Case): Promise<string> {
   const table = newTable()
   for (const text of setup) await statement(sql, text.replaceAll('{t}', table))
   return table
-}
-
-async function inOrder(sql: Tag, table: string, asked: readonly Asked[] = []): Promise<void> {
-  for (const each of asked) await check(on(table, each), run(sql, on(table, each)))
 }
 
 describe('values', () => {
@@ -52,67 +48,77 @@ describe('values', () => {
   }
 })
 
-describe('statements', () => {
-  const sql = client({ connectionsMax: 1 })
-  for (const it of casesOf('postgres_statements.json')) {
-    test(`${it.name}, one by one`, async () => {
-      const table = await setUp(sql, it)
-      await inOrder(sql, table, it.statements)
-      await inOrder(sql, table, it.then)
-      await statement(sql, `drop table if exists ${table}`)
-    })
-    test(`${it.name}, pipelined`, async () => {
-      const table = await setUp(sql, it)
-      await Promise.all(it.statements.map((each) => check(on(table, each), run(sql, on(table, each)))))
-      await inOrder(sql, table, it.then)
-      await statement(sql, `drop table if exists ${table}`)
-    })
-  }
-})
+/** What statements are made with, as a place. */
+function placeOf(sql: Tag): Place {
+  return { ask: (asked) => sent(sql, asked) }
+}
 
-describe('lists of statements with one sync point', () => {
-  const sql = client()
-  for (const it of casesOf('postgres_pipelines.json')) {
-    test(it.name, async () => {
-      const table = await setUp(sql, it)
-      const asked = it.statements.map((each) => on(table, each))
-      const queries = asked.map((each) => made(sql, each))
-      const all = sql.pipeline(queries)
-      if (it.error === undefined) {
-        const results = await all
-        for (const [i, each] of asked.entries()) await check(each, cameOf(Promise.resolve(results[i]) as never))
-      } else {
-        const { error } = it
-        await assert.rejects(all, (it: Error) => checkError(it, error))
+function sent(sql: Tag, asked: Asked): Sent {
+  const cancel = new AbortController()
+  let query = made(sql, asked)
+  if (asked.timeout_ms !== undefined) query = query.timeout(asked.timeout_ms)
+  if (asked.cancelled) query = query.signal(cancel.signal)
+  if (asked.repeatable) query = query.repeatable()
+  return { came: cameOf(query as never), cancel: () => cancel.abort() }
+}
+
+function placeOfSql(sql: Sql): Place {
+  return {
+    ...placeOf(sql),
+    ...begins(sql),
+    ...pipelines(sql, (all) => sql.pipeline(all)),
+    async session(run) {
+      const session = await sql.session()
+      try {
+        await run({ ...placeOf(session), ...begins(session) })
+      } finally {
+        session.release()
       }
-      await inOrder(sql, table, it.then)
-      await statement(sql, `drop table if exists ${table}`)
-    })
+    },
+    run: (attemptsMax, texts, attempt) =>
+      sql.begin({ retry: { attemptsMax } }, async (tx) => {
+        attempt()
+        for (const text of texts) await statement(tx, text)
+      }),
   }
-})
+}
 
-describe('transactions', () => {
-  const sql = client()
-  for (const it of casesOf('postgres_transactions.json')) {
-    test(it.name, async () => {
-      const table = await setUp(sql, it)
-      const { isolation, read_only: readOnly } = it.begin ?? {}
+function begins(sql: Pick<Sql, 'begin'>): Pick<Place, 'begin'> {
+  return {
+    async begin({ isolation, read_only: readOnly }, run) {
       const options = { ...(isolation && { isolation }), ...(readOnly && { readOnly }) } as TransactionOptions
-      const undone = new Error('rolled back by the case')
-      const transaction = sql.begin(options, async (tx) => {
-        await inOrder(tx, table, it.statements)
-        if (it.end === 'rollback') throw undone
+      const results = await sql.begin(options, async (tx) => {
+        const last = await run(placeOfTx(tx))
+        return last && [made(tx, last)]
       })
-      if (it.end === 'rollback') {
-        await assert.rejects(transaction, (error: Error) => error === undone)
-      } else if (typeof it.end === 'object') {
-        const { commit } = it.end
-        await assert.rejects(transaction, (error: Error) => checkError(error, commit))
-      } else {
-        await transaction
-      }
-      await inOrder(sql, table, it.then)
-      await statement(sql, `drop table if exists ${table}`)
-    })
+      return results && cameOf(Promise.resolve(results[0]) as never)
+    },
   }
+}
+
+function placeOfTx(tx: Tx): Place {
+  return {
+    ...placeOf(tx),
+    ...pipelines(tx, (all) => tx.pipeline(all)),
+    savepoint: (run) => tx.savepoint((inner) => run(placeOfTx(inner))),
+  }
+}
+
+function pipelines(sql: Tag, send: (all: Query<unknown[]>[]) => Promise<unknown>): Pick<Place, 'pipeline'> {
+  return {
+    pipeline(asked) {
+      const all = asked.map((it) => made(sql, it))
+      return { end: send(all), each: () => all.map((it) => cameOf(it as never)) }
+    },
+  }
+}
+
+runCases({
+  name: 'modern',
+  connect(url, settings) {
+    const camel = (name: string): string => name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())
+    const named = Object.entries(settings).map(([name, value]) => [camel(name), value])
+    const sql = postgres({ url, ...(Object.fromEntries(named) as Config) })
+    return { client: placeOfSql(sql), end: () => sql.end({ timeoutMs: 5000 }) }
+  },
 })

@@ -1,71 +1,104 @@
-import assert from 'node:assert/strict'
-import { after, before, describe, test } from 'node:test'
-
-import { Client } from '../src/pg'
-import { type Asked, type Came, type Case, casesOf, check, checkError, newTable, on } from './conformance/cases'
-
-const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
+import { Pool, type PoolClient } from '../src/pg'
+import type { Asked, Came } from './conformance/cases'
+import { type Place, runCases, type Sent } from './conformance/steps'
 
 /** The cases through the drop-in. It has no lists with one sync point, and its values are those of pg. */
 for (const pipeline of [false, true]) {
-  describe(`the drop-in${pipeline ? ', pipelined' : ''}`, () => {
-    const client = new Client({ connectionString: url, pipeline })
-    before(() => client.connect())
-    after(() => client.end())
+  runCases(
+    {
+      name: pipeline ? 'pg pipelined' : 'pg',
+      connect(url, { connections_max: max = 4, prepare_threshold: threshold }) {
+        const autoPrepare = threshold !== 0
+        const pool = new Pool({ connectionString: url, max: max as number, pipeline, autoPrepare })
+        pool.on('error', () => {})
+        return { client: placeOfPool(pool), end: () => pool.end() }
+      },
+    },
+    ['postgres_pipelines.json', 'postgres_policies/pipelines.json'],
+  )
+}
 
-    const run = async ({ text, parameters = [] }: Asked): Promise<Came> => {
-      const { fields, rows, rowCount, command } = (await client.query({ text, values: [...parameters], rowMode: 'array' })) as {
-        fields: { name: string }[]
-        rows: unknown[][]
-        rowCount: number | null
-        command: string | null
+function placeOf(client: Pick<PoolClient, 'query'>): Place {
+  return { ask: (asked) => sent(client, asked) }
+}
+
+function sent(client: Pick<PoolClient, 'query'>, asked: Asked): Sent {
+  const { text, parameters, timeout_ms, cancelled } = asked
+  const cancel = new AbortController()
+  const config = {
+    text,
+    rowMode: 'array' as const,
+    ...(parameters && { values: [...parameters] }),
+    ...(timeout_ms && { query_timeout: timeout_ms }),
+    ...(cancelled && { signal: cancel.signal }),
+  }
+  return { came: cameOf(client.query(config) as Promise<never>), cancel: () => cancel.abort() }
+}
+
+interface Result {
+  readonly fields: readonly { name: string }[]
+  readonly rows: unknown[][]
+  readonly rowCount: number | null
+  readonly command: string | null
+}
+
+async function cameOf(result: Promise<Result>): Promise<Came> {
+  const { fields, rows, rowCount, command } = await result
+  const isRead = command === 'SELECT' && fields.length > 0
+  return { columns: fields.map(({ name }) => name), rows, count: isRead ? null : rowCount }
+}
+
+function placeOfPool(pool: Pool): Place {
+  const session = async <T>(run: (client: Place) => Promise<T>): Promise<T> => {
+    const client = await pool.connect()
+    client.on('error', () => {})
+    try {
+      return await run(placeOfClient(client))
+    } finally {
+      client.release()
+    }
+  }
+  return {
+    ...placeOf(pool as Pick<PoolClient, 'query'>),
+    session,
+    begin: (options, run) => session((client) => client.begin?.(options, run) as Promise<Came | undefined>),
+  }
+}
+
+function placeOfClient(client: PoolClient): Place {
+  return {
+    ...placeOf(client),
+    async begin({ isolation, read_only: readOnly }, run) {
+      const modes = `${isolation ? ` isolation level ${isolation}` : ''}${readOnly ? ' read only' : ''}`
+      await client.query(`begin${modes}`)
+      try {
+        const last = await run({ ...placeOf(client), ...savepoints(client, 1) })
+        const came = last && (await sent(client, last).came)
+        const { command } = (await client.query('commit')) as { command: string }
+        // As with pg: what says that COMMIT of a failed transaction is none is its tag.
+        if (command === 'ROLLBACK') throw Object.assign(new Error('rolled back'), ROLLED_BACK)
+        return came
+      } catch (error) {
+        await client.query('rollback')
+        throw error
       }
-      const columns = fields.map(({ name }) => name)
-      return { columns, rows, count: command === 'SELECT' ? null : rowCount }
-    }
+    },
+  }
+}
 
-    const setUp = async ({ setup = [] }: Case): Promise<string> => {
-      const table = newTable()
-      for (const text of setup) await client.query(text.replaceAll('{t}', table))
-      return table
-    }
+const ROLLED_BACK = { code: 'rolled_back', outcome: 'Rejected' }
 
-    const inOrder = async (table: string, asked: readonly Asked[] = []): Promise<void> => {
-      for (const each of asked) await check(on(table, each), run(on(table, each)))
-    }
-
-    for (const it of casesOf('postgres_statements.json')) {
-      test(it.name, async () => {
-        const table = await setUp(it)
-        if (pipeline) {
-          await Promise.all(it.statements.map((each) => check(on(table, each), run(on(table, each)))))
-        } else {
-          await inOrder(table, it.statements)
-        }
-        await inOrder(table, it.then)
-        await client.query(`drop table if exists ${table}`)
-      })
-    }
-
-    for (const it of casesOf('postgres_transactions.json')) {
-      test(it.name, async () => {
-        const table = await setUp(it)
-        const { isolation, read_only: readOnly } = it.begin ?? {}
-        const modes = `${isolation ? ` isolation level ${isolation}` : ''}${readOnly ? ' read only' : ''}`
-        await client.query(`begin${modes}`)
-        await inOrder(table, it.statements)
-        if (typeof it.end === 'object') {
-          // As pg: COMMIT of a failed transaction is answered by ROLLBACK.
-          const expected = it.end.commit
-          const commit = client.query('commit') as Promise<{ command: string }>
-          if (expected.sqlstate === undefined) assert.equal((await commit).command, 'ROLLBACK')
-          else await assert.rejects(commit, (error: Error) => checkError(error, expected))
-        } else {
-          await client.query(it.end ?? 'commit')
-        }
-        await inOrder(table, it.then)
-        await client.query(`drop table if exists ${table}`)
-      })
-    }
-  })
+function savepoints(client: PoolClient, level: number): Pick<Place, 'savepoint'> {
+  return {
+    async savepoint(run) {
+      await client.query(`savepoint s${level}`)
+      try {
+        await run({ ...placeOf(client), ...savepoints(client, level + 1) })
+        await client.query(`release s${level}`)
+      } catch (error) {
+        await client.query(`rollback to s${level}`)
+        throw error
+      }
+    },
+  }
 }

@@ -6,6 +6,8 @@ import { join } from 'node:path'
 export type Json = string | number | boolean | null | Json[] | { readonly [key: string]: Json }
 
 export interface ExpectedError {
+  /** A word of ours, where it is no error of the server's own. */
+  readonly code?: string
   readonly sqlstate?: string
   readonly message?: string
   readonly outcome: string
@@ -18,16 +20,49 @@ export interface Asked {
   readonly rows?: readonly (readonly Json[])[]
   readonly count?: number
   readonly error?: ExpectedError
+  readonly timeout_ms?: number
+  readonly repeatable?: boolean
+  readonly cancelled?: boolean
+  readonly killed?: boolean
+}
+
+/** One step of a case: a statement, or what holds steps. */
+export interface Step extends Partial<Asked> {
+  readonly on?: 'client' | 'other'
+  readonly session?: readonly Step[]
+  readonly transaction?: { readonly isolation?: string; readonly read_only?: boolean }
+  readonly savepoint?: readonly Step[]
+  readonly steps?: readonly Step[]
+  readonly end?:
+    | 'commit'
+    | 'rollback'
+    | 'release'
+    | 'drop'
+    | { readonly commit: ExpectedError }
+    | { readonly release: ExpectedError }
+    | { readonly with: Asked }
+  readonly pipeline?: readonly Asked[]
+  readonly together?: readonly Asked[]
+  readonly run?: readonly string[]
+  readonly attempts?: number
+  readonly attempts_max?: number
+  readonly trips?: number
+  readonly times?: number
+  readonly differs?: Readonly<Record<string, string>>
 }
 
 export interface Case {
   readonly name: string
+  readonly faces?: readonly string[]
+  readonly differs?: Readonly<Record<string, string>>
+  readonly settings?: Readonly<Record<string, Json>>
+  readonly steps?: readonly Step[]
   readonly setup?: readonly string[]
   readonly statements: readonly Asked[]
   readonly then?: readonly Asked[]
   readonly error?: ExpectedError
   readonly begin?: { readonly isolation?: string; readonly read_only?: boolean }
-  readonly end?: 'commit' | 'rollback' | { readonly commit: ExpectedError }
+  readonly end?: Step['end']
   readonly type?: string
   readonly texts?: readonly string[]
   readonly reads?: readonly Json[]
@@ -60,7 +95,8 @@ export function newTable(): string {
 
 /** A statement on this table. */
 export function on(table: string, asked: Asked): Asked {
-  return { ...asked, text: asked.text.replaceAll('{t}', table) }
+  const text = asked.text.replaceAll('{t}', table).replace('{spaces}', ' '.repeat(20_000))
+  return { ...asked, text }
 }
 
 /** Whether what came of a statement, or its error, is what should have come. */
@@ -75,11 +111,15 @@ export async function check(asked: Asked, came: PromiseLike<Came>): Promise<void
   if (asked.count !== undefined) assert.equal(count ?? 0, asked.count, asked.text)
 }
 
-export function checkError(error: Error & { code?: string; outcome?: string }, expected: ExpectedError): boolean {
-  const { sqlstate, message, outcome } = expected
+export function checkError(
+  error: Error & { code?: string; sqlstate?: string; outcome?: string },
+  expected: ExpectedError,
+): boolean {
+  const { code, sqlstate, message, outcome } = expected
   if (outcome === 'any') assert.match(String(error.outcome), /^(NotSent|Rejected|Applied|Unknown)$/)
   else assert.equal(error.outcome, outcome, error.message)
-  if (sqlstate !== undefined) assert.equal(error.code, sqlstate, error.message)
+  if (code !== undefined) assert.equal(error.code, code, error.message)
+  if (sqlstate !== undefined) assert.equal(error.sqlstate ?? error.code, sqlstate, error.message)
   if (message !== undefined) assert.ok(error.message.includes(message), error.message)
   return true
 }

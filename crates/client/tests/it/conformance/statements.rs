@@ -1,7 +1,9 @@
 //! A statement of a case: what is asked, and whether the answer is right.
 
 use onetrip::types::{ToSql, Type};
-use onetrip::{Error, Isolation, Reply, RowRef, Rows, TransactionOptions};
+use std::time::Duration;
+
+use onetrip::{Error, Isolation, RowRef, Rows, TransactionOptions};
 use serde_json::Value as Json;
 
 /// A statement with its parameters, and what should come of it.
@@ -11,54 +13,18 @@ pub(super) struct Asked {
     expected: Json,
 }
 
-/// What a reply was asked for as.
-pub(super) enum Answer {
-    Rows(Reply<Rows>),
-    Count(Reply<u64>),
-}
-
 /// What came.
 pub(super) enum Came {
     Rows(Rows),
     Count(u64),
 }
 
-/// Sends a statement on whatever runs statements.
-macro_rules! ask {
-    ($to:expr, $asked:expr) => {{
-        let asked: &Asked = &$asked;
-        if asked.is_counted() {
-            super::conformance::statements::Answer::Count(
-                $to.execute(asked.text.as_str(), &asked.parameters()),
-            )
-        } else {
-            super::conformance::statements::Answer::Rows(
-                $to.query(asked.text.as_str(), &asked.parameters()),
-            )
-        }
-    }};
-}
-pub(super) use ask;
-
-impl IntoFuture for Answer {
-    type Output = Result<Came, Error>;
-    type IntoFuture = std::pin::Pin<Box<dyn Future<Output = Self::Output>>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async {
-            Ok(match self {
-                Answer::Rows(reply) => Came::Rows(reply.await?),
-                Answer::Count(reply) => Came::Count(reply.await?),
-            })
-        })
-    }
-}
-
 impl Asked {
     pub(super) fn new(json: &Json, table: &str) -> Asked {
+        let text = json["text"].as_str().unwrap();
         let parameters = json["parameters"].as_array().map_or(&[][..], Vec::as_slice);
         Asked {
-            text: json["text"].as_str().unwrap().replace("{t}", table),
+            text: text.replace("{t}", table).replace("{spaces}", &" ".repeat(20_000)),
             parameters: parameters.iter().map(parameter).collect(),
             expected: json.clone(),
         }
@@ -70,6 +36,20 @@ impl Asked {
 
     pub(super) fn is_counted(&self) -> bool {
         !self.expected["count"].is_null()
+    }
+
+    /// Whether it says so of itself: `repeatable`, `cancelled`.
+    pub(super) fn is_marked(&self, mark: &str) -> bool {
+        self.expected[mark] == true
+    }
+
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        self.expected["timeout_ms"].as_u64().map(Duration::from_millis)
+    }
+
+    /// Whether rows came.
+    pub(super) fn is_answered(&self, came: Result<Came, Error>) -> bool {
+        matches!(came.unwrap(), Came::Rows(rows) if !rows.is_empty())
     }
 
     pub(super) fn check(&self, came: Result<Came, Error>, name: &str) {

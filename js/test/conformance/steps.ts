@@ -1,0 +1,309 @@
+import assert from 'node:assert/strict'
+import { createServer, connect, type AddressInfo, type Socket } from 'node:net'
+import { test } from 'node:test'
+
+import {
+  type Asked,
+  type Came,
+  type Case,
+  casesOf,
+  check,
+  checkError,
+  type ExpectedError,
+  type Json,
+  newTable,
+  on,
+  type Step,
+} from './cases'
+
+/** A statement that was sent. */
+export interface Sent {
+  readonly came: Promise<Came>
+  cancel?(): void
+}
+
+export type Begin = NonNullable<Case['begin']>
+
+/** What statements are given to: a client, or what it lends. A face has no more than it has calls for. */
+export interface Place {
+  ask(asked: Asked): Sent
+  session?(run: (session: Place) => Promise<void>): Promise<void>
+  /** Commits when `run` returns; with the statement that it returns, if any. Undoes all when it throws. */
+  begin?(options: Begin, run: (tx: Place) => Promise<Asked | undefined>): Promise<Came | undefined>
+  savepoint?(run: (savepoint: Place) => Promise<void>): Promise<void>
+  /** All of them, and what came of each. */
+  pipeline?(all: readonly Asked[]): { readonly end: Promise<unknown>; readonly each: () => readonly Promise<Came>[] }
+  /** Runs texts in a transaction that is tried so often at most; `attempt` is called each time. */
+  run?(attemptsMax: number, texts: readonly string[], attempt: () => void): Promise<unknown>
+}
+
+/** A face: its name in the cases, and how it connects. */
+export interface Face {
+  readonly name: string
+  connect(url: string, settings: Readonly<Record<string, Json>>): { readonly client: Place; end(): Promise<unknown> }
+}
+
+/** Files whose cases say in their own words what their steps are: one way to run them, or several. */
+const FILES: Readonly<Record<string, (it: Case) => readonly (readonly Step[])[]>> = {
+  'postgres_statements.json': ({ statements }) => [statements, [{ session: [{ together: statements }] }]],
+  'postgres_pipelines.json': ({ statements, error }) => [[{ pipeline: statements, ...(error && { error }) }]],
+  'postgres_transactions.json': ({ begin = {}, statements, end = 'commit' }) => [
+    [{ transaction: begin, steps: statements, end }],
+  ],
+  'postgres_policies/prepared.json': stepsOf,
+  'postgres_policies/transactions.json': stepsOf,
+  'postgres_policies/pipelines.json': stepsOf,
+  'postgres_policies/sessions.json': stepsOf,
+  'postgres_policies/outcomes.json': stepsOf,
+}
+
+function stepsOf({ steps = [] }: Case): readonly (readonly Step[])[] {
+  return [steps]
+}
+
+const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
+
+/** Runs all cases that are for this face; `except` are files of which it has nothing. */
+export function runCases(face: Face, except: readonly string[] = []): void {
+  for (const [file, ways] of Object.entries(FILES)) {
+    if (except.includes(file)) continue
+    for (const it of casesOf(file)) {
+      if (it.faces !== undefined && !it.faces.includes(face.name)) continue
+      ways(it).forEach((steps, way) => {
+        const name = `${it.name}${way > 0 ? ', together' : ''}, ${face.name}`
+        test(name, { timeout: 60_000 }, () => new Run(face, it).all(steps))
+      })
+    }
+  }
+}
+
+/** What undoes a transaction or a savepoint. */
+const UNDONE = new Error('undone by the case')
+
+/** A case while it runs. */
+class Run {
+  readonly #face: Face
+  readonly #case: Case
+  readonly #table = newTable()
+  #client!: Place
+  #other!: Place
+  #wire!: Wire
+
+  constructor(face: Face, it: Case) {
+    this.#face = face
+    this.#case = it
+  }
+
+  async all(steps: readonly Step[]): Promise<void> {
+    this.#wire = await Wire.to(url)
+    const { settings = {}, setup = [], then = [] } = this.#case
+    const under = this.#face.connect(this.#wire.url, settings)
+    const other = this.#face.connect(url, {})
+    this.#client = under.client
+    try {
+      await other.client.session?.(async (session) => {
+        this.#other = session
+        for (const text of setup) await session.ask(this.#on({ text })).came
+        await this.#unlessItDiffers(this.#case, async () => {
+          await this.#steps(this.#client, steps)
+          for (const each of then) await this.#check(session, each)
+        })
+      })
+    } finally {
+      await Promise.all([under.end(), other.end()])
+      await this.#wire.close()
+    }
+  }
+
+  /** What differs must fail, or it differs no more. */
+  async #unlessItDiffers({ differs }: Pick<Step, 'differs'>, run: () => Promise<void>): Promise<void> {
+    const why = differs?.[this.#face.name]
+    if (why === undefined) return run()
+    const failed = await run().then(
+      () => false,
+      () => true,
+    )
+    assert.ok(failed, `it differs no more: ${why}`)
+  }
+
+  async #steps(here: Place, steps: readonly Step[] = []): Promise<void> {
+    for (const step of steps) await this.#unlessItDiffers(step, () => this.#step(here, step))
+  }
+
+  async #step(here: Place, step: Step): Promise<void> {
+    if (step.text !== undefined) {
+      const to = step.on === 'other' ? this.#other : step.on === 'client' ? this.#client : here
+      await this.#check(to, step as Asked)
+    } else if (step.session !== undefined) {
+      const { session } = step
+      await must(this.#client.session?.((it) => this.#steps(it, session)))
+    } else if (step.transaction !== undefined) {
+      await this.#transaction(here, step, step.transaction)
+    } else if (step.savepoint !== undefined) {
+      await this.#savepoint(here, step, step.savepoint)
+    } else if (step.together !== undefined) {
+      await this.#together(here, step.together)
+    } else if (step.pipeline !== undefined) {
+      await this.#pipeline(here, step, step.pipeline)
+    } else if (step.run !== undefined) {
+      await this.#run(here, step, step.run)
+    } else if (step.trips !== undefined) {
+      this.#wire.trips = 0
+      await this.#steps(here, step.steps)
+      assert.equal(this.#wire.trips, step.trips, 'trips')
+    } else if (step.times !== undefined) {
+      for (let i = 0; i < step.times; i++) await this.#steps(here, step.steps)
+    } else {
+      assert.fail(`there is no step ${JSON.stringify(step)}`)
+    }
+  }
+
+  async #transaction(here: Place, { steps, end = 'commit' }: Step, options: Begin): Promise<void> {
+    const last = typeof end === 'object' && 'with' in end ? this.#on(end.with) : undefined
+    const done = must(
+      here.begin?.(options, async (tx) => {
+        await this.#steps(tx, steps)
+        if (end === 'rollback' || end === 'drop') throw UNDONE
+        return last
+      }),
+    )
+    if (last !== undefined) await check(last, done as Promise<Came>)
+    else await ends(done, end)
+  }
+
+  async #savepoint(here: Place, { end = 'release' }: Step, steps: readonly Step[]): Promise<void> {
+    const done = must(
+      here.savepoint?.(async (savepoint) => {
+        await this.#steps(savepoint, steps)
+        if (end === 'rollback' || end === 'drop') throw UNDONE
+      }),
+    )
+    await ends(done, end)
+  }
+
+  async #together(here: Place, statements: readonly Asked[]): Promise<void> {
+    const all = statements.map((it) => ({ asked: this.#on(it), sent: here.ask(this.#on(it)) }))
+    const checks = all.map(({ asked, sent }) => check(asked, sent.came))
+    const ended = Promise.allSettled(checks)
+    for (const { asked, sent } of all) {
+      if (asked.killed) await this.#onceItRuns(asked, 'select pg_terminate_backend(pid)')
+      if (asked.cancelled) {
+        await this.#onceItRuns(asked, 'select true')
+        assert.ok(sent.cancel, 'this can not be cancelled')
+        sent.cancel()
+      }
+    }
+    await ended
+    await Promise.all(checks)
+  }
+
+  /** Asks this of the process that runs a statement, once there is one. */
+  async #onceItRuns({ text }: Asked, what: string): Promise<void> {
+    const sql = `${what} from pg_stat_activity where wait_event = 'PgSleep' and query = $1`
+    for (;;) {
+      const { rows } = await this.#other.ask({ text: sql, parameters: [text] }).came
+      if (rows.length > 0) return
+    }
+  }
+
+  async #pipeline(here: Place, { error }: Step, statements: readonly Asked[]): Promise<void> {
+    const all = statements.map((it) => this.#on(it))
+    assert.ok(here.pipeline, 'there are no pipelines here')
+    const { end, each } = here.pipeline(all)
+    await (error === undefined ? end : rejects(end, error))
+    await Promise.all(each().map((came, i) => check(all[i] as Asked, came)))
+  }
+
+  async #run(here: Place, step: Step, texts: readonly string[]): Promise<void> {
+    let attempts = 0
+    const onTable = texts.map((text) => this.#on({ text }).text)
+    const done = must(here.run?.(step.attempts_max ?? 10, onTable, () => void attempts++))
+    await (step.error === undefined ? done : rejects(done, step.error))
+    assert.equal(attempts, step.attempts, 'attempts')
+  }
+
+  #check(to: Place, asked: Asked): Promise<void> {
+    const it = this.#on(asked)
+    return check(it, to.ask(it).came)
+  }
+
+  #on(asked: Asked): Asked {
+    return on(this.#table, asked)
+  }
+}
+
+/** What a face has to have for this step. */
+function must<T>(promise: Promise<T> | undefined): Promise<T> {
+  assert.ok(promise, 'the face has no call for it')
+  return promise
+}
+
+/** Whether it ends as it should. */
+async function ends(done: Promise<unknown>, end: NonNullable<Step['end']>): Promise<void> {
+  if (end === 'rollback' || end === 'drop') {
+    const error: unknown = await done.then(
+      () => undefined,
+      (it: unknown) => it,
+    )
+    if (error !== UNDONE) throw error ?? new Error('it was not undone')
+  } else if (typeof end === 'object') {
+    const expected = 'release' in end ? end.release : 'commit' in end ? end.commit : undefined
+    await rejects(done, expected as ExpectedError)
+  } else {
+    await done
+  }
+}
+
+async function rejects(done: Promise<unknown>, expected: ExpectedError): Promise<void> {
+  const error: unknown = await done.then(
+    () => assert.fail(`it succeeded in place of ${JSON.stringify(expected)}`),
+    (it: unknown) => it,
+  )
+  if (error instanceof assert.AssertionError) throw error
+  checkError(error as Error, expected)
+}
+
+/** What is between a client and its server: counts trips as the lab's proxy does. */
+class Wire {
+  trips = 0
+  readonly url: string
+  readonly #close: () => Promise<void>
+
+  private constructor(port: number, close: () => Promise<void>) {
+    const through = new URL(url)
+    through.hostname = '127.0.0.1'
+    through.port = String(port)
+    this.url = through.href
+    this.#close = close
+  }
+
+  static async to(target: string): Promise<Wire> {
+    const { hostname, port } = new URL(target)
+    const sockets = new Set<Socket>()
+    const server = createServer((client) => {
+      const upstream = connect(Number(port), hostname)
+      let answered = true
+      client.on('data', () => {
+        if (answered) wire.trips++
+        answered = false
+      })
+      upstream.on('data', () => (answered = true))
+      client.pipe(upstream).pipe(client)
+      for (const socket of [client, upstream]) {
+        sockets.add(socket)
+        socket.on('error', () => [client, upstream].forEach((it) => it.destroy()))
+        socket.on('close', () => [client, upstream].forEach((it) => it.destroy()))
+      }
+    })
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const wire = new Wire((server.address() as AddressInfo).port, async () => {
+      for (const socket of sockets) socket.destroy()
+      await new Promise((resolve) => server.close(resolve))
+    })
+    return wire
+  }
+
+  close(): Promise<void> {
+    return this.#close()
+  }
+}

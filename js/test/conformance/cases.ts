@@ -105,6 +105,7 @@ export async function check(asked: Asked, came: PromiseLike<Came>): Promise<void
     await assert.rejects(Promise.resolve(came), (error: Error) => checkError(error, asked.error as ExpectedError), asked.text)
     return
   }
+  assert.ok(asked.rows !== undefined || asked.count !== undefined, `nothing is expected of ${asked.text}`)
   const { columns, rows, count } = await came
   if (asked.columns !== undefined) assert.deepEqual(columns, asked.columns, asked.text)
   if (asked.rows !== undefined) assert.deepEqual(rows.map(plain), asked.rows, asked.text)

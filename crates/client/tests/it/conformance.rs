@@ -46,6 +46,26 @@ fn cases(file: &str) -> Vec<Case> {
     cases.into_iter().map(Case::new).collect()
 }
 
+/// The words of the cases. One that is misspelt would make its case weaker, and nobody would notice.
+const WORDS: &str = "attempts attempts_max batch begin cancelled code columns commit count differs direct drop \
+     early end error faces failed flush how index isolation killed message name on outcome \
+     parameters pipeline read_only reads release repeatable rows run savepoint session sets \
+     settings setup since sqlstate statements steps sync text texts then timeout_ms times \
+     together total transaction trips type with";
+
+fn check_words(json: &Json) {
+    for item in json.as_array().into_iter().flatten() {
+        check_words(item);
+    }
+    for (word, value) in json.as_object().into_iter().flatten() {
+        let word = word.as_str();
+        assert!(WORDS.split(' ').any(|known| known == word), "{word} in {json}");
+        if !["settings", "differs", "rows", "reads", "parameters"].contains(&word) {
+            check_words(value);
+        }
+    }
+}
+
 struct Case {
     name: String,
     json: Json,
@@ -53,6 +73,7 @@ struct Case {
 
 impl Case {
     fn new(json: Json) -> Case {
+        check_words(&json);
         let name = json["name"].as_str().unwrap().to_owned();
         Case { name, json }
     }

@@ -13,8 +13,11 @@ use crate::pooled::shared;
 use crate::support::*;
 use steps::{Place, Run};
 
+/// A case's steps, in each of the ways to run it.
+type Ways = fn(&Json) -> Vec<Json>;
+
 /// Files whose cases say in their own words what their steps are: one way to run them, or several.
-const FILES: [(&str, fn(&Json) -> Vec<Json>); 8] = [
+const FILES: [(&str, Ways); 8] = [
     ("postgres_statements.json", |case| {
         let all = &case["statements"];
         vec![all.clone(), json!([{"session": [{"together": all}]}])]

@@ -117,7 +117,10 @@ impl Place for Transaction<'_> {
             End::Commit => self.commit(),
             End::Rollback => self.rollback(),
             End::Release { .. } => panic!("a transaction is not released"),
-            End::Drop => Ok(drop(self)),
+            End::Drop => {
+                drop(self);
+                Ok(())
+            }
             End::With(last) => {
                 let came = self.commit_with::<u64>(last.text.as_str(), &last.parameters());
                 last.check(came.map(Came::Count), &last.text);

@@ -1,7 +1,7 @@
 //! The contract of the engine with RESP over many simulated networks; and whether the checks can fail.
 #![allow(clippy::unwrap_used)]
 
-use onetrip_lab::redis::sim::{Mutation, Report, run, sweep};
+use onetrip_lab::sim::redis::{Mutation, Own, Report, run, sweep};
 
 /// What the seeds must have come across, and how often: a generator that stops reaching something would
 /// test nothing in silence.
@@ -72,11 +72,11 @@ fn a_seed_repeats_its_run() {
 }
 
 const FORGETTABLE: [Mutation; 3] =
-    [Mutation::DropDrained, Mutation::DropPush, Mutation::PushIsReply];
+    [Mutation::DropDrained, Mutation::Own(Own::DropPush), Mutation::Own(Own::PushIsReply)];
 
 #[test]
 fn every_broken_promise_is_noticed() {
-    for mutation in Mutation::ALL.into_iter().filter(|mutation| !mutation.is_ambient()) {
+    for mutation in Mutation::all().filter(|mutation| !mutation.is_ambient()) {
         let (mut struck, mut unnoticed) = (0, Vec::new());
         for seed in 1..=100 {
             let run = run(seed, Some(mutation), None);
@@ -101,7 +101,7 @@ fn ended(report: &Report) -> bool {
 
 #[test]
 fn a_host_or_engine_that_is_wrong_throughout_is_noticed() {
-    for mutation in Mutation::ALL.into_iter().filter(|mutation| mutation.is_ambient()) {
+    for mutation in Mutation::all().filter(|mutation| mutation.is_ambient()) {
         let noticed =
             (1..=100).filter(|seed| !run(*seed, Some(mutation), None).findings.is_empty());
         let noticed = noticed.count();

@@ -1,7 +1,7 @@
 //! The contract of the engine over many simulated networks; and whether the checks can fail.
 #![allow(clippy::unwrap_used)]
 
-use onetrip_lab::sim::{Mutation, Report, run, sweep};
+use onetrip_lab::sim::postgres::{Mutation, Report, run, sweep};
 
 /// What the seeds must have come across, and how often: a generator that stops reaching something
 /// would test nothing in silence.
@@ -106,8 +106,8 @@ fn a_seed_repeats_its_run() {
 
 #[test]
 fn every_broken_promise_is_noticed() {
-    let of_outputs = |mutation: &Mutation| !(mutation.is_ambient() || mutation.is_of_owners());
-    for mutation in Mutation::ALL.into_iter().filter(of_outputs) {
+    let of_outputs = |mutation: &Mutation| !(mutation.is_ambient() || is_of_owners(mutation));
+    for mutation in Mutation::all().filter(of_outputs) {
         let (mut struck, mut unnoticed) = (0, Vec::new());
         for seed in 1..=100 {
             let run = run(seed, Some(mutation), None);
@@ -125,6 +125,11 @@ fn every_broken_promise_is_noticed() {
     }
 }
 
+/// Whether it is of the protocol, where a session changes hands.
+fn is_of_owners(mutation: &Mutation) -> bool {
+    matches!(mutation, Mutation::Own(own) if own.is_of_owners())
+}
+
 /// Whether the connection came to its end.
 fn ended(report: &Report) -> bool {
     report.iter().any(|(what, _)| what.starts_with("closed: "))
@@ -132,7 +137,7 @@ fn ended(report: &Report) -> bool {
 
 #[test]
 fn a_host_or_engine_that_is_wrong_throughout_is_noticed() {
-    for mutation in Mutation::ALL.into_iter().filter(|mutation| mutation.is_ambient()) {
+    for mutation in Mutation::all().filter(|mutation| mutation.is_ambient()) {
         let noticed =
             (1..=100).filter(|seed| !run(*seed, Some(mutation), None).findings.is_empty());
         let noticed = noticed.count();
@@ -142,7 +147,7 @@ fn a_host_or_engine_that_is_wrong_throughout_is_noticed() {
 
 #[test]
 fn whoever_forgets_what_another_left_in_the_session_is_noticed() {
-    for mutation in Mutation::ALL.into_iter().filter(|mutation| mutation.is_of_owners()) {
+    for mutation in Mutation::all().filter(is_of_owners) {
         let mut seeds = 1..=2000;
         let noticed = seeds.find(|seed| {
             let run = run(*seed, Some(mutation), None);

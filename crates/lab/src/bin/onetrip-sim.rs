@@ -4,8 +4,9 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use onetrip_lab::redis::sim as redis;
-use onetrip_lab::sim::{self as postgres, FailedSeed, Report, Simulation};
+use onetrip_lab::sim::postgres;
+use onetrip_lab::sim::redis;
+use onetrip_lab::sim::{FailedSeed, Report, Simulation, Trace};
 
 const USAGE: &str = "\
 usage: onetrip-sim [--seeds N] [--from S]           N seeds (default 2000) from S (default 1) on, of both
@@ -88,7 +89,7 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
 fn one(simulation: Simulation, seed: u64, trace: bool) -> Result<Report, FailedSeed> {
     // Whoever reads it may have seen enough.
     let lines = |line: &str| drop(writeln!(std::io::stdout(), "{line}"));
-    let trace: postgres::Trace = if trace { Some(Box::new(lines)) } else { None };
+    let trace: Trace = if trace { Some(Box::new(lines)) } else { None };
     let run = match simulation {
         Simulation::Postgres => postgres::run(seed, None, trace),
         Simulation::Redis => redis::run(seed, None, trace),

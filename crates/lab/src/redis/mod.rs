@@ -25,7 +25,6 @@ mod plain;
 mod server;
 mod settings;
 mod shared;
-pub mod sim;
 mod slot_move;
 
 pub use crate::private::LabError;

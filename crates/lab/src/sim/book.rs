@@ -3,161 +3,158 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use onetrip_engine::{
-    Cause, CloseReason, End, Failure, HEALS_MAX, Outcome, Output, SyncPoint, Time, Token,
-};
-use onetrip_postgres::Event;
-use onetrip_postgres::message::TransactionStatus;
+use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Time, Token};
 
 use super::Report;
-use super::cancels::Wishes;
-use super::judge::judge_error;
-use super::plan::{Plan, PreparedText};
-use super::reply;
-use crate::model::Fail;
+use super::side::{Driven, Side};
+
+/// A request that is to be submitted.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan<Own> {
+    /// Its identity, and its token.
+    pub(crate) id: u64,
+    pub(crate) bytes: Bytes,
+    /// Every identity that it runs.
+    pub(crate) ops: Vec<u64>,
+    pub(crate) deadline: Time,
+    pub(crate) again: bool,
+    pub(crate) discard: bool,
+    /// What only one side has.
+    pub(crate) own: Own,
+}
+
+pub(crate) type PlanOf<S> = Plan<<S as Side>::Request>;
+
+impl<Own> Plan<Own> {
+    pub(crate) fn new(id: u64, own: Own) -> Plan<Own> {
+        Plan {
+            id,
+            bytes: Bytes::new(),
+            ops: Vec::new(),
+            deadline: Time::NEVER,
+            again: false,
+            discard: false,
+            own,
+        }
+    }
+
+    /// The name under which it is submitted.
+    pub(crate) fn token(&self) -> Token {
+        if self.discard { Token::DISCARD } else { Token(self.id) }
+    }
+}
 
 /// Everything that a host knows, and what was wrong with it.
-#[derive(Default)]
-pub(super) struct Book {
+pub(crate) struct Book<S: Side> {
     /// Requests that were submitted, and callers that wait, by token.
-    pub(super) records: BTreeMap<u64, Record>,
-    /// Wishes for the floor that were not granted.
-    pub(super) wishes: Vec<u64>,
+    pub(crate) records: BTreeMap<u64, Record<S>>,
     /// Those of the requests that may be open.
     deadlines: Vec<(Time, u64)>,
-    /// Prepared statements that were confirmed and that nobody has registered.
-    pub(super) confirmed: Vec<PreparedText>,
-    pub(super) closed: Option<CloseReason>,
-    pub(super) wishes_to_cancel: Wishes,
-    /// A reset has failed, or an owner has deallocated all: what stands behind a guard may be skipped.
-    pub(super) guards_fail: bool,
-    pub(super) full: bool,
-    pub(super) findings: Vec<String>,
-    pub(super) report: Report,
+    pub(crate) closed: Option<CloseReason>,
+    pub(crate) full: bool,
+    pub(crate) findings: Vec<String>,
+    pub(crate) report: Report,
+    /// What only this side has.
+    pub(crate) own: S::Heard,
 }
 
 /// One request.
-pub(super) struct Record {
-    pub(super) plan: Plan,
-    pub(super) state: State,
-    /// Its place in issue order: that of its group or its own, then that within the group.
-    pub(super) place: (u64, u64),
+pub(crate) struct Record<S: Side> {
+    pub(crate) plan: PlanOf<S>,
+    pub(crate) state: State,
+    /// Its place in issue order: that of its group or its own, then that within the group; zero while its
+    /// caller waits.
+    pub(crate) place: (u64, u64),
     /// Those that share a transaction or a sync point with it.
-    pub(super) run: u64,
+    pub(crate) run: u64,
     /// The group that it is of.
-    pub(super) group: Option<u64>,
-    pub(super) in_transaction: bool,
-    /// It keeps its place in the order, whatever becomes of it.
-    pub(super) in_order: bool,
-    /// It was sent again since a neighbour failed.
-    pub(super) restarted: bool,
-    /// How often it was sent again though what heals it had been answered.
-    outdated: u8,
+    pub(crate) group: Option<u64>,
     /// Its reply so far.
-    pub(super) reply: Vec<u8>,
-    pub(super) error: Option<Bytes>,
-    pub(super) tags: Vec<String>,
-    /// What may stand in front of its reply if it was sent again.
-    pub(super) healed: Vec<reply::Part>,
+    pub(crate) reply: Vec<u8>,
+    pub(crate) error: Bytes,
+    /// What only this side has.
+    pub(crate) own: S::Known,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(crate) enum State {
     /// Its caller waits for room.
     Waiting,
     Submitted,
     Ended(End),
 }
 
-impl Record {
-    pub(super) fn new(plan: Plan, state: State, place: (u64, u64), run: u64) -> Record {
+impl<S: Side> Record<S> {
+    pub(crate) fn new(plan: PlanOf<S>, state: State, place: (u64, u64)) -> Record<S> {
         Record {
+            run: plan.id,
             plan,
             state,
             place,
-            run,
             group: None,
-            in_transaction: false,
-            in_order: false,
-            restarted: false,
-            outdated: 0,
             reply: Vec::new(),
-            error: None,
-            tags: Vec::new(),
-            healed: Vec::new(),
+            error: Bytes::new(),
+            own: S::Known::default(),
         }
     }
 
-    /// What its reply consists of. One whose sync point was left out has no answer to that.
-    fn parts(&self) -> &[reply::Part] {
-        match &self.plan.reply[..] {
-            [parts @ .., reply::Part::Ready]
-                if self.plan.joins && self.reply.iter().rev().nth(5) != Some(&b'Z') =>
-            {
-                parts
-            }
-            parts => parts,
-        }
-    }
-
-    /// Whether it may not have started though what heals it was answered.
-    fn may_be_outdated(&self) -> bool {
-        // The first that heals it was sent without a word.
-        self.plan.again && self.outdated + 1 < HEALS_MAX && reply::is_healed_alone(&self.reply)
-    }
-
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !matches!(self.state, State::Ended(_)) && !self.plan.discard
     }
 
     /// How it ended, for those that were submitted.
-    pub(super) fn end(&self) -> Option<End> {
+    pub(crate) fn end(&self) -> Option<End> {
         match self.state {
             State::Ended(end) => Some(end),
             _ => None,
         }
     }
+
+    /// With which outcome it failed.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        match self.end()? {
+            End::Failed(failure) => Some(failure.outcome),
+            _ => None,
+        }
+    }
+
+    /// Whether its bytes went to the connection, as far as the host knows.
+    pub(crate) fn is_on_wire(&self) -> bool {
+        match self.state {
+            State::Waiting => false,
+            State::Ended(End::Failed(Failure { outcome: Outcome::NotSent, cause })) => {
+                cause == Cause::Closed && self.place != (0, 0)
+            }
+            State::Submitted | State::Ended(_) => true,
+        }
+    }
 }
 
-impl Book {
-    pub(super) fn complain(&mut self, what: impl Into<String>) {
+impl<S: Side> Book<S> {
+    pub(crate) fn new() -> Book<S> {
+        Book {
+            records: BTreeMap::new(),
+            deadlines: Vec::new(),
+            closed: None,
+            full: false,
+            findings: Vec::new(),
+            report: Report::default(),
+            own: S::Heard::default(),
+        }
+    }
+
+    pub(crate) fn complain(&mut self, what: impl Into<String>) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(what.into());
         }
     }
 
     /// Takes note of an output.
-    pub(super) fn note(&mut self, now: Time, output: &Output<Event>) {
+    pub(crate) fn note(&mut self, now: Time, output: &Output<<S::Driven as Driven>::Event>) {
         match output {
-            Output::Data { token, block } | Output::Piece { token, block, .. } => {
-                self.note_data(*token, block);
-            }
-            Output::Restarted { token } => self.note_restarted(*token),
+            Output::Data { token, block } => self.note_data(*token, block),
             Output::Ended { token, block, end } => self.note_end(now, *token, block, *end),
-            Output::Event { event, .. } => self.report.count(match event {
-                Event::Notice => "event notice",
-                Event::Notification => "event notification",
-                Event::ParameterStatus => "event parameter status",
-            }),
-            Output::Granted { token } => {
-                self.report.count("group granted");
-                let before = self.wishes.len();
-                self.wishes.retain(|wish| *wish != token.0);
-                if self.wishes.len() == before {
-                    self.complain(format!("the floor was granted to {token:?}, who did not ask"));
-                }
-            }
-            Output::Room { token } => {
-                self.report.count("room announced");
-                let waits = matches!(
-                    self.records.get(&token.0),
-                    Some(Record { state: State::Waiting, .. })
-                );
-                if !waits {
-                    self.complain(format!("room was announced to {token:?}, who does not wait"));
-                }
-                self.records.remove(&token.0);
-            }
+            Output::Room { token } => self.note_room(*token),
             Output::Full => {
                 self.report.count("full");
                 if std::mem::replace(&mut self.full, true) {
@@ -170,23 +167,25 @@ impl Book {
                     self.complain("Drained came without Full");
                 }
             }
-            Output::Cancel => self.report.count("cancel asked for"),
-            Output::NotCancelled { .. } => self.report.count("cancel given up"),
-            Output::Astray => {
-                self.report.count("cancel astray");
-                if !self.wishes_to_cancel.unprotected {
-                    self.complain("no cancel got lost");
-                }
-            }
             Output::Closed(reason) => {
                 if self.closed.replace(reason.clone()).is_some() {
                     self.complain("Closed came twice");
                 }
             }
+            output => S::note(self, output),
+        }
+    }
+
+    fn note_room(&mut self, token: Token) {
+        self.report.count("room announced");
+        match self.records.remove(&token.0) {
+            Some(Record { state: State::Waiting, .. }) => {}
+            _ => self.complain(format!("room was announced to {token:?}, who does not wait")),
         }
     }
 
     fn note_data(&mut self, token: Token, block: &Bytes) {
+        self.report.count("part of a reply");
         match self.records.get_mut(&token.0) {
             Some(record) if record.is_open() && record.state != State::Waiting => {
                 record.reply.extend_from_slice(block);
@@ -198,28 +197,8 @@ impl Book {
         }
     }
 
-    fn note_restarted(&mut self, token: Token) {
-        match self.records.get_mut(&token.0).filter(|record| record.is_open()) {
-            Some(record) if record.may_be_outdated() => {
-                record.outdated += 1;
-                record.reply.clear();
-                self.report.count("healed more than once");
-            }
-            Some(record) if (record.plan.joins || record.plan.resend) && !record.restarted => {
-                record.restarted = true;
-                record.reply.clear();
-                self.report.count("sent again for a neighbour");
-            }
-            _ => self.complain(format!("{token:?} was sent again, and should not be")),
-        }
-    }
-
     fn note_end(&mut self, now: Time, token: Token, block: &Bytes, end: End) {
-        if let Some(at) = self.wishes.iter().position(|wish| *wish == token.0) {
-            self.wishes.remove(at);
-            if self.closed.is_none() || end != failed(Outcome::NotSent, Cause::Closed) {
-                self.complain(format!("the wish {token:?} ended as {end:?}"));
-            }
+        if S::note_other_end(self, token, end) {
             return;
         }
         let Some(record) = self.records.get_mut(&token.0).filter(|record| record.is_open()) else {
@@ -227,90 +206,53 @@ impl Book {
         };
         let waited = record.state == State::Waiting;
         record.state = State::Ended(end);
-        let failed_at_server = matches!(end, End::Failed(Failure { cause: Cause::Server, .. }));
-        match failed_at_server {
-            true => record.error = Some(block.clone()),
+        match matches!(end, End::Failed(Failure { cause: Cause::Server, .. })) {
+            true => record.error = block.clone(),
             false => record.reply.extend_from_slice(block),
         }
+        let not_sent = record.outcome() == Some(Outcome::NotSent);
         self.report.count(name(end));
         if waited {
             self.report.count("ended while waiting for room");
         }
-        let findings = self.judge(now, token.0, end, waited);
-        findings.into_iter().for_each(|finding| self.complain(finding));
+        let mut findings = S::judge_reply(self, token.0, end);
+        findings.extend(self.misjudged(token.0, end, now).map(str::to_owned));
+        if waited && !not_sent {
+            findings.push("it was never submitted".into());
+        }
+        for what in findings {
+            self.complain(format!("{}: {what} ({end:?})", token.0));
+        }
     }
 
-    /// What is wrong with this end, as far as the host can know.
-    fn judge(&mut self, now: Time, token: u64, end: End, waited: bool) -> Vec<String> {
-        let guards_fail = self.guards_fail;
-        let (closed, all, wishes) = (self.closed.is_some(), &self.records, &self.wishes_to_cancel);
-        let record = &all[&token];
-        let mut findings = Vec::new();
-        let mut complain = |what: String| findings.push(format!("{token}: {what} ({end:?})"));
-        let whole = !matches!(end, End::Failed(_));
-        let mut tags = Vec::new();
-        match reply::check(&record.reply, record.parts(), whole, &record.healed) {
-            Ok(found) => tags = found,
-            Err(what) => complain(what),
+    /// What is wrong with the reason for which it failed, as far as the host can know.
+    fn misjudged(&self, token: u64, end: End, now: Time) -> Option<&'static str> {
+        let End::Failed(Failure { cause, outcome }) = end else { return None };
+        let record = &self.records[&token];
+        let mut run = self.records.values().filter(|other| other.run == record.run);
+        match cause {
+            Cause::Aborted if record.group.is_none() && run.nth(1).is_none() => {
+                Some("it shares its sync point with nobody")
+            }
+            // A segment is taken out of the queue whole.
+            Cause::Deadline
+                if record.plan.deadline > now && !run.any(|other| other.plan.deadline <= now) =>
+            {
+                Some("nothing of it was late")
+            }
+            Cause::Closed if self.closed.is_none() => Some("the connection is open"),
+            Cause::Cancelled
+                if outcome != Outcome::NotSent
+                    && !(outcome == Outcome::Rejected && S::may_be_taken_back(self, record)) =>
+            {
+                Some("what was sent can't be taken back")
+            }
+            _ => None,
         }
-        match end {
-            End::Complete if record.plan.sync == SyncPoint::Member => {
-                complain("a member can't be complete before its segment is".into());
-            }
-            End::Provisional if record.plan.sync != SyncPoint::Member => {
-                complain("what carries a sync point is never provisional".into());
-            }
-            End::Complete | End::Provisional => {
-                if matches!(record.plan.fail, Some(Fail::Parse | Fail::Bind | Fail::Execute)) {
-                    complain("it was to fail".into());
-                }
-            }
-            End::Failed(Failure { cause, outcome }) => match cause {
-                Cause::Server => {
-                    let block = record.error.as_deref().unwrap_or_default();
-                    if let Err(what) = judge_error(all, (wishes, guards_fail), record, block) {
-                        complain(what);
-                    }
-                }
-                Cause::Aborted => {
-                    let alone = record.group.is_none()
-                        && all.values().filter(|other| other.run == record.run).count() == 1;
-                    if alone {
-                        complain("it shares its sync point with nobody".into());
-                    }
-                }
-                // A segment is taken out of the queue whole.
-                Cause::Deadline if !run_is_late(all, record, now) => {
-                    complain(format!("nothing of it was late at {now:?}"));
-                }
-                Cause::Closed if !closed => complain("the connection is open".into()),
-                Cause::Cancelled if outcome == Outcome::Rejected && wishes.want(record) => {}
-                Cause::Cancelled if outcome != Outcome::NotSent => {
-                    complain("what was sent can't be taken back".into());
-                }
-                _ => {}
-            },
-        }
-        if waited && !matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
-            complain("it was never submitted".into());
-        }
-        if let Some(record) = self.records.get_mut(&token) {
-            record.tags = tags;
-            if end == End::Complete {
-                self.confirmed.extend(record.plan.prepares.take());
-            }
-            if record.end() == Some(End::Complete) && !record.reply.ends_with(b"Z\0\0\0\x05I") {
-                self.report.count("shared a sync point");
-            }
-            if record.end() == Some(End::Complete) && record.reply.starts_with(b"3") {
-                self.report.count("sent again and answered");
-            }
-        }
-        findings
     }
 
     /// Takes note of a request, or of a caller that waits.
-    pub(super) fn open(&mut self, now: Time, record: Record) {
+    pub(crate) fn open(&mut self, now: Time, record: Record<S>) {
         if record.plan.deadline != Time::NEVER && !record.plan.discard {
             // One that is late from the beginning has the same millisecond.
             self.deadlines.push((record.plan.deadline.max(now), record.plan.id));
@@ -319,16 +261,13 @@ impl Book {
     }
 
     /// Requests that were submitted and have not ended.
-    pub(super) fn submitted(&self) -> impl Iterator<Item = u64> {
-        let open = self
-            .records
-            .iter()
-            .filter(|(_, record)| record.is_open() && record.state == State::Submitted);
-        open.map(|(id, _)| *id)
+    pub(crate) fn submitted(&self) -> impl Iterator<Item = u64> {
+        let open = |record: &&Record<S>| record.is_open() && record.state == State::Submitted;
+        self.records.values().filter(open).map(|record| record.plan.id)
     }
 
     /// A request whose deadline passed before `moment` and that has not ended.
-    pub(super) fn overdue(&mut self, moment: Time) -> Option<u64> {
+    pub(crate) fn overdue(&mut self, moment: Time) -> Option<u64> {
         let records = &self.records;
         self.deadlines.retain(|(_, id)| records.get(id).is_some_and(Record::is_open));
         self.deadlines.iter().find(|(deadline, _)| *deadline < moment).map(|(_, id)| *id)
@@ -338,13 +277,8 @@ impl Book {
 /// A run with this many findings says no more.
 const FINDINGS_MAX: usize = 10;
 
-pub(super) const fn failed(outcome: Outcome, cause: Cause) -> End {
+pub(crate) const fn failed(outcome: Outcome, cause: Cause) -> End {
     End::Failed(Failure { outcome, cause })
-}
-
-fn run_is_late(all: &BTreeMap<u64, Record>, record: &Record, now: Time) -> bool {
-    record.plan.deadline <= now
-        || all.values().any(|other| other.run == record.run && other.plan.deadline <= now)
 }
 
 fn name(end: End) -> &'static str {
@@ -365,14 +299,5 @@ fn name(end: End) -> &'static str {
         (Outcome::Unknown, Cause::Closed) => "ended Unknown at the close",
         (Outcome::Rejected, Cause::Closed) => "ended Rejected at the close",
         _ => "ended otherwise",
-    }
-}
-
-/// The letter that the session's transaction status has in a trace.
-pub(super) fn letter(status: TransactionStatus) -> char {
-    match status {
-        TransactionStatus::Idle => 'I',
-        TransactionStatus::InTransaction => 'T',
-        TransactionStatus::Failed => 'E',
     }
 }

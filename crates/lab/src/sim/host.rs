@@ -1,57 +1,31 @@
 //! The host: what it submits, takes back, waits for and gives up.
 
-use onetrip_engine::{Cause, Feed, Group, Outcome, Request, SubmitError, Ticket, Token};
+use std::time::Duration;
 
-use super::book::{Record, State, failed};
-use super::owners::Owners;
-use super::plan::Plan;
-use super::reply::Part;
-use super::workload::reply_len_max;
+use onetrip_engine::{Cause, Outcome, SubmitError, Ticket, Time, Token};
+
+use super::book::{PlanOf, Record, State, failed};
+use super::side::{Driven, Side};
 use super::world::World;
 
 /// What became of a request that was to be submitted.
 #[derive(PartialEq, Eq)]
-pub(super) enum Taken {
+pub(crate) enum Taken {
     Yes,
+    /// It had to wait in the queue.
+    Queued,
     Full,
     Never,
 }
 
-impl World {
-    /// Does something that a host does.
-    pub(super) fn act(&mut self) {
-        if self.owners.as_mut().is_some_and(Owners::is_leaving) {
-            return;
-        }
-        if self.owners.is_some() && self.rng.one_in(3) {
-            return self.act_as_owner();
-        }
-        if self.settings.cancels && self.rng.one_in(3) {
-            self.want_cancel();
-        }
-        match self.rng.below(16) {
-            0..=6 => self.submit_isolated(),
-            7 if self.rng.one_in(2) => {
-                for _ in 0..self.rng.up_to(20) {
-                    self.submit_isolated();
-                }
-            }
-            7..=9 => self.submit_segment(),
-            10 | 11 => self.open_group(),
-            12 | 13 => self.cancel(),
-            14 => self.forget_prepared(),
-            _ => self.take_turn(),
-        }
-    }
-
-    // --- requests ---
-
-    pub(super) fn submit_isolated(&mut self) {
-        let plan = self.plan_isolated();
+impl<S: Side> World<S> {
+    /// Submits a request that stands alone.
+    pub(crate) fn submit_one(&mut self) {
+        let plan = S::plan(self);
         if self.rng.one_in(40) {
-            return self.submit_broken(plan);
+            return self.submit_broken(&plan);
         }
-        if self.submit(plan.clone(), false, None) == Taken::Full {
+        if self.submit_alone(plan.clone()) == Taken::Full {
             match self.rng.one_in(4) || plan.discard {
                 true => self.book.report.count("refused"),
                 false => self.wait(vec![plan]),
@@ -60,43 +34,46 @@ impl World {
     }
 
     /// A request whose encoder fails half-way.
-    fn submit_broken(&mut self, plan: Plan) {
+    fn submit_broken(&mut self, plan: &PlanOf<S>) {
         // What the protocol owes goes with whatever comes next.
-        let was_idle = self.transmit_is_empty();
-        self.engine.settle_debts(self.now);
-        self.waited_from_now(was_idle);
-        let before = (self.engine.in_flight_bytes(), self.engine.queued_bytes());
-        let written = self.engine.transmit().len();
-        let request = self.request(&plan, false, None);
-        let result = self.engine.submit(self.now, request, |out| {
-            out.extend_from_slice(&plan.bytes);
-            Err(())
-        });
-        let after = (self.engine.in_flight_bytes(), self.engine.queued_bytes());
-        if result.is_ok() || before != after || written != self.engine.transmit().len() {
+        self.settle_debts();
+        let held = |driven: &S::Driven| {
+            let load = driven.load();
+            (load.in_flight_bytes, load.queued_bytes, driven.transmit().len())
+        };
+        let before = held(&self.driven);
+        let request = S::request(self, plan, false);
+        let result = self.driven.submit(self.now, request, &plan.bytes, false);
+        if result.is_ok() || before != held(&self.driven) {
             self.book.complain("a request that failed to encode left something behind");
         }
         self.drain();
     }
 
-    pub(super) fn submit_segment(&mut self) {
-        let plans = self.plan_segment();
-        let bytes = plans.iter().map(|plan| plan.bytes.len()).sum();
-        if self.engine.has_room(plans.len(), bytes) {
-            self.submit_all(plans);
-        } else if self.rng.one_in(4) {
-            self.book.report.count("refused");
-        } else {
-            self.wait(plans);
-        }
+    pub(crate) fn settle_debts(&mut self) {
+        self.sending(|driven, now| driven.settle_debts(now));
     }
 
-    fn submit_all(&mut self, plans: Vec<Plan>) {
+    /// Submits a request, and takes what comes of that.
+    pub(crate) fn submit_alone(&mut self, plan: PlanOf<S>) -> Taken {
+        let full_before = self.book.report.of("full");
+        let taken = self.submit(plan, false);
+        self.drain();
+        self.check_full(&taken, full_before);
+        taken
+    }
+
+    /// Requests that share their fate and for which there is room: the next follows before anything else
+    /// happens.
+    pub(crate) fn submit_all(&mut self, plans: Vec<PlanOf<S>>) {
+        let full_before = self.book.report.of("full");
         self.run_max = self.run_max.max(plans.len());
         let run = plans.first().map_or(0, |plan| plan.id);
+        let mut last = Taken::Yes;
         for plan in plans {
             let id = plan.id;
-            if self.submit(plan, true, None) == Taken::Full {
+            last = self.submit(plan, true);
+            if last == Taken::Full {
                 self.book.complain(format!("{id} was refused, though there was room"));
             }
             if let Some(record) = self.book.records.get_mut(&id) {
@@ -104,44 +81,34 @@ impl World {
             }
         }
         self.drain();
+        self.check_full(&last, full_before);
     }
 
-    /// Requests of an explicit transaction, for which there is room.
-    pub(super) fn submit_in_transaction(&mut self, plans: Vec<Plan>) {
-        let ids: Vec<u64> = plans.iter().map(|plan| plan.id).collect();
-        self.submit_all(plans);
-        for id in ids {
-            if let Some(record) = self.book.records.get_mut(&id) {
-                record.in_transaction = true;
-            }
+    fn check_full(&mut self, taken: &Taken, full_before: u64) {
+        let waits = matches!(taken, Taken::Queued | Taken::Full);
+        if waits && !self.book.full && self.book.report.of("full") == full_before {
+            self.book.complain("a request had to wait, and Full never came");
         }
     }
 
-    pub(super) fn submit(&mut self, plan: Plan, reserved: bool, floor: Option<usize>) -> Taken {
-        let full_before = self.book.report.of("full");
-        let group = floor.map(|at| self.floors[at].group);
-        let request = self.request(&plan, reserved, group);
+    /// Submits a request, and leaves what comes of it where it is.
+    pub(crate) fn submit(&mut self, plan: PlanOf<S>, reserved: bool) -> Taken {
+        let request = S::request(self, &plan, reserved);
         self.bytes_max = self.bytes_max.max(plan.bytes.len());
-        self.reply_max = self.reply_max.max(reply_len_max(&plan));
-        let was_idle = self.transmit_is_empty();
-        let result = self.engine.submit(self.now, request, |out| {
-            out.extend_from_slice(&plan.bytes);
-            Ok::<(), ()>(())
-        });
-        self.waited_from_now(was_idle);
-        self.note(|_| format!("submit {} {:?} {result:?}", plan.id, plan.sync));
-        let queued = matches!(result, Ok(Ticket::Queued(_)) | Err(SubmitError::QueueFull));
-        let taken = match result {
+        let result = self.sending(|driven, now| driven.submit(now, request, &plan.bytes, true));
+        self.note(|_| format!("submit {} {:?} {result:?}", plan.id, plan.own));
+        match result {
             Ok(ticket) => {
                 if ticket != Ticket::Sent && !plan.discard {
                     self.tickets.push((plan.id, ticket));
                 }
-                self.keep(plan, floor);
-                Taken::Yes
+                let record = S::keep(self, plan);
+                self.book.open(self.now, record);
+                if matches!(ticket, Ticket::Queued(_)) { Taken::Queued } else { Taken::Yes }
             }
             Err(SubmitError::QueueFull) => Taken::Full,
             Err(SubmitError::Closed) => {
-                if !(self.terminated || self.engine.is_closed()) {
+                if !(self.terminated || self.driven.is_closed()) {
                     self.book.complain("an open connection takes nothing");
                 }
                 Taken::Never
@@ -150,96 +117,32 @@ impl World {
                 self.book.complain(format!("{} was refused: {error:?}", plan.id));
                 Taken::Never
             }
-        };
-        // The rest of a segment follows before anything else happens.
-        if !reserved {
-            self.drain();
-            if queued && !self.book.full && self.book.report.of("full") == full_before {
-                self.book.complain("a request had to wait, and Full never came");
-            }
-        }
-        taken
-    }
-
-    fn request(
-        &self,
-        plan: &Plan,
-        reserved: bool,
-        group: Option<Group>,
-    ) -> Request<onetrip_postgres::Expect> {
-        Request {
-            token: if plan.discard { Token::DISCARD } else { Token(plan.id) },
-            expect: self.owners.as_ref().map_or(plan.expect, |owners| owners.expect(plan)),
-            sync: plan.sync,
-            deadline: plan.deadline,
-            again: plan.again,
-            joins: plan.joins,
-            group,
-            in_order: self.is_lent(),
-            pinned: plan.pinned,
-            resend: plan.resend,
-            cancel_late: plan.cancel_late,
-            reserved,
-            feed: Feed::Whole,
-            metered: false,
         }
     }
 
-    /// Takes note of a request that was taken.
-    fn keep(&mut self, plan: Plan, floor: Option<usize>) {
-        let id = plan.id;
-        if let Some(owners) = &mut self.owners {
-            owners.keep(&plan);
-        }
-        let place = match floor {
-            Some(at) => {
-                let place = &mut self.floors[at].place;
-                place.1 += 1;
-                *place
-            }
-            None => self.take_place(),
-        };
-        let mut record = Record::new(plan, State::Submitted, place, id);
-        record.in_order = self.is_lent();
-        if record.plan.depends {
-            let columns = Part::Columns { op: 0, format: Default::default() };
-            record.healed = vec![Part::ParseComplete, Part::Parameters(3), columns];
-        }
-        if let Some(at) = floor {
-            let floor = &mut self.floors[at];
-            floor.pending += 1;
-            record.run = floor.run;
-            record.group = Some(floor.token);
-            record.in_transaction = floor.transaction.is_some();
-        }
-        self.book.open(self.now, record);
-    }
-
-    pub(super) fn take_place(&mut self) -> (u64, u64) {
-        self.next_place += 1;
-        (self.next_place, 0)
-    }
-
-    /// Waiting for the peer begins when the first byte does.
-    pub(super) fn waited_from_now(&mut self, was_idle: bool) {
+    /// Does what may send something: waiting for the peer begins when the first byte does.
+    pub(crate) fn sending<R>(&mut self, send: impl FnOnce(&mut S::Driven, Time) -> R) -> R {
+        let was_idle = self.transmit_is_empty();
+        let result = send(&mut self.driven, self.now);
         if was_idle && !self.transmit_is_empty() {
             self.last_moved = self.now;
         }
+        result
     }
 
-    fn wait(&mut self, plans: Vec<Plan>) {
+    pub(crate) fn wait(&mut self, plans: Vec<PlanOf<S>>) {
         let Some(first) = plans.first() else { return };
         let id = first.id;
-        match self.engine.wait(Token(id), first.deadline) {
+        match self.driven.wait(Token(id), first.deadline) {
             Some(ticket) => {
                 self.note(|_| format!("{id} waits for room"));
                 self.book.report.count("waited for room");
                 self.tickets.push((id, ticket));
-                self.book.open(self.now, Record::new(first.clone(), State::Waiting, (0, 0), id));
+                self.book.open(self.now, Record::new(first.clone(), State::Waiting, (0, 0)));
                 self.parked.push((id, plans));
             }
-            None if self.terminated || self.engine.is_closed() => {}
-            None if self.engine.waiting() >= self.settings.limits.waiting_max => {
+            None if self.terminated || self.driven.is_closed() => {}
+            None if self.driven.load().waiting >= self.settings.network.limits.waiting_max => {
                 self.book.report.count("refused to wait");
             }
             None => self.book.complain("an open connection lets nobody wait"),
@@ -248,28 +151,29 @@ impl World {
     }
 
     /// The caller whose turn it is submits what it has in hand, or thinks better of it.
-    pub(super) fn take_turn(&mut self) {
+    pub(crate) fn take_turn(&mut self) {
         let Some(plans) = self.turn.take() else { return };
         let was_idle = self.transmit_is_empty();
-        if !self.rng.one_in(10) && !self.engine.is_closed() {
+        if !self.rng.one_in(10) && !self.driven.is_closed() {
             self.submit_all(plans);
         }
-        self.engine.end_turn(self.now);
-        self.waited_from_now(was_idle);
+        self.driven.end_turn(self.now);
+        if was_idle && !self.transmit_is_empty() {
+            self.last_moved = self.now;
+        }
         self.moved = true;
         self.drain();
     }
 
-    fn cancel(&mut self) {
+    /// A caller goes away: what was not sent is taken back.
+    pub(crate) fn take_back(&mut self) {
         if self.tickets.is_empty() {
             return;
         }
         let at = self.rng.index(self.tickets.len());
         let (id, ticket) = self.tickets[at];
         let was_open = self.book.records.get(&id).is_some_and(Record::is_open);
-        let was_idle = self.transmit_is_empty();
-        let taken_back = self.engine.cancel(self.now, ticket);
-        self.waited_from_now(was_idle);
+        let taken_back = self.sending(|driven, now| driven.cancel(now, ticket));
         self.note(|_| format!("cancel {id}: {taken_back}"));
         self.drain();
         if !taken_back {
@@ -284,61 +188,31 @@ impl World {
         }
     }
 
-    /// A prepared statement leaves the cache, maybe while requests use it.
-    fn forget_prepared(&mut self) {
-        if !self.prepared.is_empty() && self.rng.one_in(4) {
-            let at = self.rng.index(self.prepared.len());
-            let (id, _) = self.prepared.swap_remove(at);
-            self.engine.protocol_mut().unregister(id);
-        }
-    }
-
-    pub(super) fn register_prepared(&mut self) {
-        for prepared in std::mem::take(&mut self.book.confirmed) {
-            let id = self.engine.protocol_mut().register(prepared.heal());
-            self.prepared.push((id, prepared));
-        }
-    }
-
-    pub(super) fn terminate(&mut self) {
+    pub(crate) fn terminate(&mut self) {
         self.note(|_| "terminate".into());
         self.terminated = true;
-        let was_idle = self.transmit_is_empty();
-        self.engine.terminate(self.now);
-        self.waited_from_now(was_idle);
+        self.sending(|driven, now| driven.terminate(now));
     }
 
-    /// What no step may exceed.
-    pub(super) fn check_limits(&mut self) {
-        let limits = &self.settings.limits;
-        let engine = &self.engine;
-        let window = limits.in_flight_max.max(1);
-        let request = self.bytes_max + ADDED_MAX;
-        let bytes = limits.in_flight_bytes_max + request;
-        let replies = bytes + (window + 1).saturating_mul(self.reply_max);
-        let wishes = self.floors.len();
-        let checks = [
-            ("in flight", engine.in_flight(), window),
-            ("bytes in flight", engine.in_flight_bytes(), bytes),
-            ("queued", engine.queued(), 2 * (limits.queue_max + self.run_max) + wishes),
-            (
-                "bytes queued",
-                engine.queued_bytes(),
-                2 * (limits.queue_bytes_max + self.run_max * request),
-            ),
-            ("bytes undelivered", engine.undelivered_bytes(), replies),
-            // What is unwritten of requests whose reply came early stays behind.
-            ("bytes unwritten", engine.transmit().len(), 2 * bytes + OWED_MAX),
-        ];
-        for (what, is, max) in checks {
-            if is > max {
-                self.book.complain(format!("{is} {what}, and {max} is the most"));
-            }
+    /// A deadline, or none.
+    pub(crate) fn deadline(&mut self) -> Time {
+        if !self.rng.one_in(self.settings.deadlines) {
+            return Time::NEVER;
         }
+        let max = self.settings.network.trip() * 3 + DEADLINE_MAX;
+        self.now.after(Duration::from_nanos(self.rng.below(max.as_nanos() as u64)))
+    }
+
+    pub(crate) fn take_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
+    }
+
+    pub(crate) fn take_place(&mut self) -> (u64, u64) {
+        self.next_place += 1;
+        (self.next_place, 0)
     }
 }
 
-/// Bytes that the engine may add to a request: what prepares its statement anew, and a Flush.
-const ADDED_MAX: usize = 200;
-/// A reset, which no request has to wait for.
-const OWED_MAX: usize = 1000;
+/// Deadlines are this much behind the time of three replies at most.
+const DEADLINE_MAX: Duration = Duration::from_millis(3);

@@ -1,16 +1,17 @@
 //! Broken promises on demand: what the checks have to notice.
 
+use std::fmt::Debug;
+
 use bytes::Bytes;
-use onetrip_engine::{Cause, End, Failure, Outcome, Output, Token};
-use onetrip_postgres::Event;
+use onetrip_engine::{Cause, End, Outcome, Output, Token};
 
 use super::book::failed;
-use crate::model::{Effect, Log};
-use crate::seeded::{Rng, drop_first, duplicate_end, replace_end, swap_replies};
+use super::side::{Driven, Side};
+use crate::seeded::{Effect, Log, Rng};
 
-/// A way in which a run is falsified, once.
+/// A way in which a run is falsified, once or throughout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mutation {
+pub enum Mutation<Own> {
     /// Two requests get one another's reply.
     SwapReplies,
     /// A request never ends.
@@ -19,24 +20,20 @@ pub enum Mutation {
     DuplicateEnd,
     /// Someone hears of a request that nobody waits for.
     EndDiscarded,
-    /// The last part of a reply lacks its first message.
+    /// A reply lacks its beginning.
     TruncateReply,
     /// What ran is reported as not sent.
     FalseNotSent,
-    /// What was committed is reported as rejected.
+    /// What stands is reported as rejected.
     FalseRejected,
-    /// What left nothing behind is reported as complete.
+    /// What failed is reported as complete.
     FalseComplete,
-    /// A segment is reported as failed, and what it held was committed.
-    FalseRollback,
     /// Drained never comes.
     DropDrained,
     /// Full comes twice.
     DoubleFull,
     /// A caller that waits never gets its turn.
     DropRoom,
-    /// A group never gets the floor.
-    DropGranted,
     /// Two statements ran in the other order.
     SwapOrder,
     /// The engine has a larger window than it was given.
@@ -45,23 +42,23 @@ pub enum Mutation {
     LateDeadlines,
     /// The host reads only when it has nothing to write.
     WriteBeforeRead,
-    /// A cancel arrives that nobody has sent.
-    StrayCancel,
-    /// What is sent behind a reset doesn't depend on it.
-    NoGuard,
-    /// The first change of the next owner is forgotten.
-    ForgottenChange,
-    /// What may leave something is taken for harmless.
-    TakenForHarmless,
-    /// A guard stands in front of what the server can't skip.
-    GuardedQuery,
-    /// A reset that failed is taken for done.
-    FailedResetIsDone,
+    /// One that only this protocol has.
+    Own(Own),
 }
 
-impl Mutation {
+/// Mutations that only one protocol has.
+pub trait OwnMutation: Copy + Debug + PartialEq + 'static {
     /// All of them.
-    pub const ALL: [Mutation; 23] = [
+    const ALL: &'static [Self];
+
+    /// Whether it strikes in every run rather than where it finds an occasion, so that not every run can
+    /// show it.
+    fn is_ambient(self) -> bool;
+}
+
+impl<Own: OwnMutation> Mutation<Own> {
+    /// Those of every protocol.
+    const COMMON: [Mutation<Own>; 15] = [
         Mutation::SwapReplies,
         Mutation::DropEnd,
         Mutation::DuplicateEnd,
@@ -70,126 +67,106 @@ impl Mutation {
         Mutation::FalseNotSent,
         Mutation::FalseRejected,
         Mutation::FalseComplete,
-        Mutation::FalseRollback,
         Mutation::DropDrained,
         Mutation::DoubleFull,
         Mutation::DropRoom,
-        Mutation::DropGranted,
         Mutation::SwapOrder,
         Mutation::LooseLimits,
         Mutation::LateDeadlines,
         Mutation::WriteBeforeRead,
-        Mutation::StrayCancel,
-        Mutation::NoGuard,
-        Mutation::ForgottenChange,
-        Mutation::TakenForHarmless,
-        Mutation::GuardedQuery,
-        Mutation::FailedResetIsDone,
     ];
 
-    /// Whether it is of the protocol, where a session changes hands. What comes of it shows only where
-    /// its owner had left something, and a reset fails, or was not made.
-    pub fn is_of_owners(self) -> bool {
-        matches!(
-            self,
-            Mutation::NoGuard
-                | Mutation::ForgottenChange
-                | Mutation::TakenForHarmless
-                | Mutation::GuardedQuery
-                | Mutation::FailedResetIsDone
-        )
+    /// All of them.
+    pub fn all() -> impl Iterator<Item = Mutation<Own>> {
+        Self::COMMON.into_iter().chain(Own::ALL.iter().copied().map(Mutation::Own))
     }
 
-    /// Whether it strikes in every run rather than where it finds an occasion, so that not every
-    /// run can show it.
+    /// Whether it strikes in every run rather than where it finds an occasion, so that not every run can
+    /// show it.
+    #[must_use]
     pub fn is_ambient(self) -> bool {
-        matches!(
-            self,
-            Mutation::LooseLimits
-                | Mutation::LateDeadlines
-                | Mutation::WriteBeforeRead
-                | Mutation::StrayCancel
-        )
+        match self {
+            Mutation::LooseLimits | Mutation::LateDeadlines | Mutation::WriteBeforeRead => true,
+            Mutation::Own(own) => own.is_ambient(),
+            _ => false,
+        }
     }
 }
 
 /// Applies a mutation where it first can be.
-pub(super) struct Mutator {
-    mutation: Option<Mutation>,
+pub(crate) struct Mutator<Own> {
+    mutation: Option<Mutation<Own>>,
     rng: Rng,
     struck: bool,
 }
 
-impl Mutator {
-    pub(super) fn new(mutation: Option<Mutation>, rng: Rng) -> Mutator {
+impl<Own: OwnMutation> Mutator<Own> {
+    pub(crate) fn new(mutation: Option<Mutation<Own>>, rng: Rng) -> Mutator<Own> {
         let struck = mutation.is_some_and(Mutation::is_ambient);
         Mutator { mutation, rng, struck }
     }
 
-    pub(super) fn is(&self, mutation: Mutation) -> bool {
+    pub(crate) fn is(&self, mutation: Mutation<Own>) -> bool {
         self.mutation == Some(mutation)
     }
 
-    pub(super) fn has_struck(&self) -> bool {
+    /// The mutation, if only this protocol has it.
+    pub(crate) fn own(&self) -> Option<Own> {
+        match self.mutation {
+            Some(Mutation::Own(own)) => Some(own),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn has_struck(&self) -> bool {
         self.struck
     }
 
-    /// Falsifies what the engine said.
-    pub(super) fn strike(&mut self, outputs: &mut Vec<Output<Event>>, log: &Log) {
+    /// Falsifies what was said.
+    pub(crate) fn strike<S: Side<Mutation = Own>>(
+        &mut self,
+        outputs: &mut Vec<Output<<S::Driven as Driven>::Event>>,
+        log: &Log,
+    ) {
         let Some(mutation) = self.mutation else { return };
         if self.struck || outputs.is_empty() || self.rng.one_in(3) {
             return;
         }
         self.struck = match mutation {
             Mutation::SwapReplies => swap_replies(outputs),
-            Mutation::DropEnd => {
-                drop_first(outputs, |output| matches!(output, Output::Ended { .. }))
-            }
+            Mutation::DropEnd => drop_first(outputs, |it| matches!(it, Output::Ended { .. })),
             Mutation::DuplicateEnd => duplicate_end(outputs),
             Mutation::EndDiscarded => {
                 let end = failed(Outcome::NotSent, Cause::Cancelled);
                 outputs.push(Output::Ended { token: Token::DISCARD, block: Bytes::new(), end });
                 true
             }
-            Mutation::TruncateReply => truncate_reply(outputs),
+            Mutation::TruncateReply => truncate_reply(outputs, S::truncate),
             Mutation::FalseNotSent => replace_end(outputs, |token, end| {
+                let is_true = matches!(end, End::Failed(it) if it.outcome == Outcome::NotSent);
                 let ran = log.entry(token.0).executed > 0;
-                let lie = failed(Outcome::NotSent, Cause::Deadline);
-                (ran && !matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })))
-                    .then_some(lie)
+                (ran && !is_true).then_some(failed(Outcome::NotSent, Cause::Deadline))
             }),
             Mutation::FalseRejected => replace_end(outputs, |token, end| {
-                let stands = log.entry(token.0).effect == Effect::Committed;
-                (stands && end == End::Complete)
+                (stands(log, token) && end == End::Complete)
                     .then_some(failed(Outcome::Rejected, Cause::Deadline))
             }),
             Mutation::FalseComplete => replace_end(outputs, |_, end| {
                 (end == failed(Outcome::Rejected, Cause::Server)).then_some(End::Complete)
             }),
-            Mutation::FalseRollback => replace_end(outputs, |token, end| {
-                let stands = log.entry(token.0).effect == Effect::Committed;
-                (stands && end == End::Provisional)
-                    .then_some(failed(Outcome::Rejected, Cause::Aborted))
-            }),
-            Mutation::DropDrained => {
-                drop_first(outputs, |output| matches!(output, Output::Drained))
-            }
+            Mutation::DropDrained => drop_first(outputs, |it| matches!(it, Output::Drained)),
             Mutation::DoubleFull => {
                 let full = outputs.iter().position(|output| matches!(output, Output::Full));
                 full.map(|at| outputs.insert(at, Output::Full)).is_some()
             }
-            Mutation::DropRoom => {
-                drop_first(outputs, |output| matches!(output, Output::Room { .. }))
-            }
-            Mutation::DropGranted => {
-                drop_first(outputs, |output| matches!(output, Output::Granted { .. }))
-            }
+            Mutation::DropRoom => drop_first(outputs, |it| matches!(it, Output::Room { .. })),
+            Mutation::Own(own) => S::strike(own, outputs, log),
             _ => false,
         };
     }
 
     /// Falsifies what the server says it did.
-    pub(super) fn strike_order(&mut self, order: &mut [u64]) {
+    pub(crate) fn strike_order(&mut self, order: &mut [u64]) {
         if self.is(Mutation::SwapOrder) && order.len() > 1 {
             let at = self.rng.index(order.len() - 1);
             order.swap(at, at + 1);
@@ -198,13 +175,63 @@ impl Mutator {
     }
 }
 
-fn truncate_reply(outputs: &mut [Output<Event>]) -> bool {
+/// Whether what this request did stands.
+pub(crate) fn stands(log: &Log, token: Token) -> bool {
+    log.entry(token.0).effect == Effect::Committed
+}
+
+/// Hands out the end of a reply without its beginning.
+fn truncate_reply<E>(outputs: &mut [Output<E>], truncate: impl Fn(&Bytes) -> Bytes) -> bool {
     outputs.iter_mut().any(|output| match output {
         Output::Ended { block, end: End::Complete, .. } if block.len() > 6 => {
-            let len = u32::from_be_bytes([block[1], block[2], block[3], block[4]]) as usize;
-            *block = block.slice((1 + len).min(block.len())..);
+            *block = truncate(block);
             true
         }
+        _ => false,
+    })
+}
+
+/// Loses the first of these.
+pub(crate) fn drop_first<E>(
+    outputs: &mut Vec<Output<E>>,
+    which: impl Fn(&Output<E>) -> bool,
+) -> bool {
+    let at = outputs.iter().position(which);
+    at.map(|at| outputs.remove(at)).is_some()
+}
+
+/// Says an end twice.
+pub(crate) fn duplicate_end<E>(outputs: &mut Vec<Output<E>>) -> bool {
+    let end = outputs.iter().find_map(|output| match output {
+        Output::Ended { token, block, end } => {
+            Some(Output::Ended { token: *token, block: block.clone(), end: *end })
+        }
+        _ => None,
+    });
+    end.map(|end| outputs.push(end)).is_some()
+}
+
+/// Gives two requests one another's last part, where these differ.
+pub(crate) fn swap_replies<E>(outputs: &mut [Output<E>]) -> bool {
+    let mut blocks: Vec<&mut Bytes> = outputs
+        .iter_mut()
+        .filter_map(|output| match output {
+            Output::Ended { block, end: End::Complete | End::Provisional, .. } => Some(block),
+            _ => None,
+        })
+        .collect();
+    let Some((first, rest)) = blocks.split_first_mut() else { return false };
+    let other = rest.iter_mut().find(|block| ***block != **first);
+    other.map(|other| std::mem::swap(*first, *other)).is_some()
+}
+
+/// Says another end than there was.
+pub(crate) fn replace_end<E>(
+    outputs: &mut [Output<E>],
+    lie: impl Fn(Token, End) -> Option<End>,
+) -> bool {
+    outputs.iter_mut().any(|output| match output {
+        Output::Ended { token, end, .. } => lie(*token, *end).map(|lie| *end = lie).is_some(),
         _ => false,
     })
 }

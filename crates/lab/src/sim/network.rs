@@ -3,47 +3,36 @@
 use onetrip_engine::Time;
 
 use super::mutation::Mutation;
+use super::settings::Ending;
+use super::side::{Driven, Peer, Side};
 use super::world::World;
-use crate::seeded::Ending;
 
-/// What no server would send at any time: messages that are unknown, too short, too long, malformed,
-/// or belong to a startup or a COPY that nobody asked for.
-const HOSTILE: [&[u8]; 7] = [
-    b"\0\0\0\0\x04",
-    b"!\0\0\0\x04",
-    b"D\0\0\0\x03",
-    b"Z\x7f\xff\xff\xff",
-    b"E\0\0\0\x05S",
-    b"G\0\0\0\x07\0\0\0",
-    b"K\0\0\0\x0c\0\0\0\x01\0\0\0\x02",
-];
-
-impl World {
+impl<S: Side> World<S> {
     /// The host writes as much as the socket takes, or less.
-    pub(super) fn client_write(&mut self) {
-        let len = self.engine.transmit().len().min(self.chunk()).min(self.up.room());
+    pub(crate) fn client_write(&mut self) {
+        let len = self.driven.transmit().len().min(self.chunk()).min(self.up.room());
         if len == 0 {
             return;
         }
-        let bytes = &self.engine.transmit()[..len];
+        let bytes = &self.driven.transmit()[..len];
         self.up.push(self.now, bytes);
         self.wrote.extend_from_slice(bytes);
-        self.engine.handle_written(self.now, len);
+        self.driven.handle_written(self.now, len);
         self.note(|_| format!("client writes {len}"));
         self.last_moved = self.now;
         self.moved = true;
     }
 
-    pub(super) fn server_read(&mut self) {
+    pub(crate) fn server_read(&mut self) {
         if !self.server.wants_bytes() {
             return;
         }
-        let max = self.chunk().min(SERVER_READ_MAX);
+        let max = self.chunk().min(S::READ_MAX);
         let bytes = self.up.pop(self.now, max);
         if !bytes.is_empty() {
             self.note(|_| format!("  server reads {}", bytes.len()));
             self.server.handle_bytes(&bytes);
-            self.keep_server_busy();
+            S::has_read(self);
             self.moved = true;
         } else if self.up.is_over() {
             self.note(|_| "  server sees the end".into());
@@ -52,7 +41,7 @@ impl World {
         }
     }
 
-    pub(super) fn server_write(&mut self) {
+    pub(crate) fn server_write(&mut self) {
         let len = self.server.transmit().len().min(self.chunk()).min(self.down.room());
         if len > 0 {
             self.note(|_| format!("  server writes {len}"));
@@ -70,31 +59,19 @@ impl World {
         }
     }
 
-    pub(super) fn client_read(&mut self) {
+    pub(crate) fn client_read(&mut self) {
         let deaf = self.mutator.is(Mutation::WriteBeforeRead) && !self.transmit_is_empty();
-        if self.engine.is_closed() || deaf {
+        if self.driven.is_closed() || deaf {
+            return;
+        }
+        if !self.driven.wants_bytes() {
+            self.book.report.count("reading waited");
             return;
         }
         let max = self.chunk();
         let bytes = self.down.pop(self.now, max);
         if !bytes.is_empty() {
-            self.moved = true;
-            self.note(|_| format!("client reads {}", bytes.len()));
-            self.input.extend_from_slice(&bytes);
-            if self.input.len() < self.need && self.rng.one_in(2) {
-                // As the answer said, another call would make no progress.
-                return;
-            }
-            self.last_moved = self.now;
-            self.need = self.engine.handle_bytes(self.now, &mut self.input);
-            if self.need <= self.input.len() {
-                self.book.complain("the engine stopped at bytes that it could have taken");
-            }
-            let (calm, rooms) = (self.is_calm(), self.book.report.of("room announced"));
-            self.drain();
-            if calm && self.book.full && rooms == self.book.report.of("room announced") {
-                self.book.complain("nothing waits, and Drained has not come");
-            }
+            self.read(&bytes);
         } else if self.down.is_over() && self.down.frozen_until != Time::NEVER {
             self.note(|_| "client sees the end".into());
             self.moved = true;
@@ -107,54 +84,49 @@ impl World {
         }
     }
 
+    fn read(&mut self, bytes: &[u8]) {
+        self.moved = true;
+        self.note(|_| format!("client reads {}", bytes.len()));
+        self.input.extend_from_slice(bytes);
+        if self.input.len() < self.need && self.rng.one_in(2) {
+            // As the answer said, another call would make no progress.
+            return;
+        }
+        self.last_moved = self.now;
+        self.input_max = self.input_max.max(self.input.len());
+        self.need = self.driven.handle_bytes(self.now, &mut self.input);
+        if self.need <= self.input.len() {
+            self.book.complain("it stopped at bytes that it could have taken");
+        }
+        let (calm, rooms) = (self.is_calm(), self.book.report.of("room announced"));
+        self.drain();
+        if calm && self.book.full && rooms == self.book.report.of("room announced") {
+            self.book.complain("nothing waits, and Drained has not come");
+        }
+    }
+
     /// The host sees that the connection has ended.
-    pub(super) fn fail_transport(&mut self) {
-        self.note(|world| format!("the transport fails: {:?}", world.engine));
-        self.engine.handle_closed();
+    pub(crate) fn fail_transport(&mut self) {
+        self.note(|world| format!("the transport fails: {:?}", world.driven));
+        self.driven.handle_closed();
         self.drain();
         if self.book.closed.is_none() {
             self.book.complain("the transport failed, and Closed never came");
         }
-        if !self.engine.is_idle() && self.turn.is_none() {
-            self.book.complain(format!("not idle behind its end: {:?}", self.engine));
+        if !self.driven.is_idle() && self.turn.is_none() {
+            self.book.complain(format!("not idle behind its end: {:?}", self.driven));
         }
     }
 
-    /// What is on its way to the server gets there in part.
-    pub(super) fn tear_up(&mut self) {
-        if self.rng.one_in(2) {
-            let keep = self.rng.index(20_000);
-            self.up.tear(keep);
-        }
+    /// One direction stands still for a while.
+    pub(crate) fn freeze(&mut self) {
+        let until = self.now.after(self.settings.network.delays[1] * 4);
+        let pipe = if self.rng.one_in(2) { &mut self.up } else { &mut self.down };
+        pipe.frozen_until = pipe.frozen_until.max(until);
     }
 
-    /// Something that happens at the server by itself.
-    pub(super) fn server_moment(&mut self) {
-        if self.mutator.is(Mutation::StrayCancel) {
-            self.server.cancel();
-        }
-        if self.settings.losses && !self.prepared.is_empty() {
-            match self.rng.below(3) {
-                0 if self.server.is_idle() => {
-                    self.note(|_| "  prepared statements are lost".into());
-                    self.server.lose_statements();
-                }
-                1 => {
-                    self.note(|_| "  prepared statements go stale".into());
-                    self.server.make_stale();
-                }
-                _ => return,
-            }
-            self.healing = true;
-        } else if self.rng.one_in(8) {
-            let until = self.now.after(self.settings.delays[1] * 4);
-            let pipe = if self.rng.one_in(2) { &mut self.up } else { &mut self.down };
-            pipe.frozen_until = pipe.frozen_until.max(until);
-        }
-    }
-
-    pub(super) fn garble(&mut self) {
-        let bytes = self.rng.pick(&HOSTILE);
+    pub(crate) fn garble(&mut self) {
+        let bytes = self.rng.pick(S::HOSTILE);
         if self.server.is_closed() {
             return;
         }
@@ -163,24 +135,21 @@ impl World {
         self.server.garble(bytes);
     }
 
-    /// Whether the engine must have said so if it was full.
+    /// Whether it must have been said if it was full.
     fn is_calm(&self) -> bool {
-        let limits = &self.settings.limits;
+        let (limits, load) = (&self.settings.network.limits, self.driven.load());
         let below = |now: usize, max: usize| now < (max - max / 4).max(1);
-        let bytes = self.engine.in_flight_bytes() + self.engine.undelivered_bytes();
-        !self.engine.is_closed()
-            && self.engine.queued() == 0
-            && self.engine.waiting() == 0
+        let bytes = load.in_flight_bytes + load.undelivered_bytes;
+        !self.driven.is_closed()
+            && load.queued == 0
+            && load.waiting == 0
             && self.turn.is_none()
-            && below(self.engine.in_flight(), limits.in_flight_max)
+            && below(load.in_flight, limits.in_flight_max)
             && below(bytes, limits.in_flight_bytes_max)
     }
 
     fn chunk(&mut self) -> usize {
-        let max = self.settings.chunk_max;
+        let max = self.settings.network.chunk_max;
         if self.rng.one_in(4) { max } else { self.rng.up_to(max) }
     }
 }
-
-/// The size of PqRecvBuffer in src/backend/libpq/pqcomm.c.
-const SERVER_READ_MAX: usize = 8192;

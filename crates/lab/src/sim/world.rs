@@ -1,99 +1,89 @@
-//! One run: an engine, a model server, what lies between them, and a host that does anything a host
+//! One run: what is driven, a model server, what lies between them, and a host that does anything a host
 //! may.
 
 use std::time::Duration;
 
 use bytes::BytesMut;
-use onetrip_engine::{Connection, Ticket, Time};
-use onetrip_postgres::StatementId;
+use onetrip_engine::{CloseReason, Ticket, Time};
 
-use super::book::Book;
-use super::cancels::Cancels;
-use super::floor::Floor;
+use super::book::{Book, PlanOf};
 use super::mutation::{Mutation, Mutator};
-use super::owners::Owners;
-use super::plan::{Plan, PreparedText};
-use super::protocol::Observed;
-use super::settings::Settings;
+use super::pipe::Pipe;
+use super::settings::{Ending, Settings};
+use super::side::{Driven, Peer, Side};
 use super::{Run, Trace};
-use crate::model::{Config, Log, Noise, Rng, Server};
-use crate::seeded::{Ending, Pipe};
+use crate::seeded::Rng;
 
 /// Everything in one run.
-pub(super) struct World {
-    pub(super) rng: Rng,
-    pub(super) settings: Settings,
-    pub(super) now: Time,
-    pub(super) engine: Connection<Observed>,
-    pub(super) server: Server,
+pub(crate) struct World<S: Side> {
+    pub(crate) rng: Rng,
+    pub(crate) settings: Settings<S::Settings>,
+    pub(crate) now: Time,
+    pub(crate) driven: S::Driven,
+    pub(crate) server: S::Server,
+    /// What only this side has.
+    pub(crate) side: S,
     /// Client to server.
-    pub(super) up: Pipe,
+    pub(crate) up: Pipe,
     /// Server to client.
-    pub(super) down: Pipe,
-    pub(super) input: BytesMut,
-    /// How many bytes of input the engine needs to go on.
-    pub(super) need: usize,
+    pub(crate) down: Pipe,
+    pub(crate) input: BytesMut,
+    /// How many bytes of input are needed to go on.
+    pub(crate) need: usize,
+    /// The most bytes of input so far.
+    pub(crate) input_max: usize,
     /// Everything that was handed to the transport.
-    pub(super) wrote: Vec<u8>,
-    pub(super) book: Book,
-    pub(super) cancels: Cancels,
-    pub(super) mutator: Mutator,
-    /// Those that have the session, one after the other.
-    pub(super) owners: Option<Owners>,
+    pub(crate) wrote: Vec<u8>,
+    pub(crate) book: Book<S>,
+    pub(crate) mutator: Mutator<S::Mutation>,
     trace: Trace,
     // --- the host ---
-    pub(super) next_id: u64,
+    pub(crate) next_id: u64,
     /// Requests and groups in the order in which they were submitted.
-    pub(super) next_place: u64,
-    pub(super) tickets: Vec<(u64, Ticket)>,
+    pub(crate) next_place: u64,
+    pub(crate) tickets: Vec<(u64, Ticket)>,
     /// What callers that wait for room have in hand, by token.
-    pub(super) parked: Vec<(u64, Vec<Plan>)>,
+    pub(crate) parked: Vec<(u64, Vec<PlanOf<S>>)>,
     /// A caller whose turn it is, with what it has in hand.
-    pub(super) turn: Option<Vec<Plan>>,
-    pub(super) floors: Vec<Floor>,
-    pub(super) prepared: Vec<(StatementId, PreparedText)>,
-    /// Explicit transactions.
-    pub(super) transactions: Vec<Vec<u64>>,
-    pub(super) terminated: bool,
-    pub(super) garbled: bool,
-    /// Whether prepared statements were lost or went stale, so that requests were sent again.
-    pub(super) healing: bool,
-    /// Nothing more is begun.
-    pub(super) finishing: bool,
+    pub(crate) turn: Option<Vec<PlanOf<S>>>,
+    pub(crate) terminated: bool,
+    pub(crate) garbled: bool,
     /// When bytes last moved, or began to wait.
-    pub(super) last_moved: Time,
-    /// The longest request and the longest segment so far.
-    pub(super) bytes_max: usize,
-    pub(super) run_max: usize,
-    pub(super) reply_max: usize,
+    pub(crate) last_moved: Time,
+    /// The longest request and the longest run of requests so far.
+    pub(crate) bytes_max: usize,
+    pub(crate) run_max: usize,
     /// Whether anything moved in the last round.
-    pub(super) moved: bool,
+    pub(crate) moved: bool,
 }
 
-impl World {
-    pub(super) fn new(seed: u64, mutation: Option<Mutation>, trace: Trace) -> World {
+impl<S: Side> World<S> {
+    pub(crate) fn new(seed: u64, mutation: Option<Mutation<S::Mutation>>, trace: Trace) -> Self {
         let mut rng = Rng::new(seed);
-        let settings = Settings::new(&mut rng);
-        let noise = Noise { rng: rng.split(), one_in: settings.noise };
-        let config = Config { noise: Some(noise), ..Config::default() };
-        let mut limits = settings.limits.clone();
-        if mutation == Some(Mutation::LooseLimits) {
-            limits.in_flight_max = limits.in_flight_max * 2 + 1;
+        let mut settings = Settings::new::<S>(&mut rng);
+        let limits = settings.network.limits.clone();
+        let server = S::server(&mut rng, &settings);
+        let mutator = Mutator::new(mutation, rng.split());
+        if mutator.is(Mutation::LooseLimits) {
+            settings.network.limits.in_flight_max = limits.in_flight_max * 2 + 1;
         }
+        let (side, driven) = S::driven(seed, &settings, mutator.own());
+        settings.network.limits = limits;
+        let (caps, delays) = (settings.network.caps, settings.network.delays);
         let mut world = World {
             now: Time::ZERO,
-            engine: Connection::new(Time::ZERO, Observed::new(mutation), limits),
-            server: Server::ready(config, Log::default()),
-            up: Pipe::new(settings.caps[0], settings.delays[0]),
-            down: Pipe::new(settings.caps[1], settings.delays[1]),
+            driven,
+            server,
+            side,
+            up: Pipe::new(caps[0], delays[0]),
+            down: Pipe::new(caps[1], delays[1]),
             settings,
             input: BytesMut::new(),
             need: 1,
+            input_max: 0,
             wrote: Vec::new(),
-            book: Book::default(),
-            cancels: Cancels::default(),
-            mutator: Mutator::new(mutation, rng.split()),
-            owners: Owners::new(seed),
+            book: Book::new(),
+            mutator,
             rng,
             trace,
             next_id: 1,
@@ -101,17 +91,11 @@ impl World {
             tickets: Vec::new(),
             parked: Vec::new(),
             turn: None,
-            floors: Vec::new(),
-            prepared: Vec::new(),
-            transactions: Vec::new(),
             terminated: false,
             garbled: false,
-            healing: false,
-            finishing: false,
             last_moved: Time::ZERO,
             bytes_max: 0,
             run_max: 1,
-            reply_max: 0,
             moved: false,
         };
         match world.settings.ending {
@@ -120,13 +104,12 @@ impl World {
             _ => {}
         }
         world.note(|world| format!("{:?}", world.settings));
-        world.note(|world| format!("{:?}", world.owners.as_ref().map(|owners| &owners.ways)));
-        world.first_owner();
+        S::begin(&mut world);
         world
     }
 
     /// Lives the whole run, and says what was wrong with it.
-    pub(super) fn live(mut self) -> Run {
+    pub(crate) fn live(mut self) -> Run {
         for step in 0..self.settings.steps {
             if self.is_over() {
                 break;
@@ -142,11 +125,11 @@ impl World {
         Run {
             findings: self.book.findings,
             report: self.book.report,
-            mutated: self.mutator.has_struck() || self.engine.protocol().has_struck(),
+            mutated: self.mutator.has_struck() || S::has_struck(&self.driven),
         }
     }
 
-    pub(super) fn note(&mut self, what: impl FnOnce(&World) -> String) {
+    pub(crate) fn note(&mut self, what: impl FnOnce(&World<S>) -> String) {
         if let Some(mut trace) = self.trace.take() {
             trace(&format!("{:>12} {}", self.now.as_nanos() / 1000, what(self)));
             self.trace = Some(trace);
@@ -154,11 +137,11 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        !self.book.findings.is_empty() || self.engine.is_closed() && self.transmit_is_empty()
+        !self.book.findings.is_empty() || self.driven.is_closed() && self.transmit_is_empty()
     }
 
-    pub(super) fn transmit_is_empty(&self) -> bool {
-        self.engine.transmit().is_empty()
+    pub(crate) fn transmit_is_empty(&self) -> bool {
+        self.driven.transmit().is_empty()
     }
 
     /// What the seed has in store for this step.
@@ -169,7 +152,7 @@ impl World {
                 self.book.report.count("cut: reset");
                 self.fail_transport();
             }
-            Ending::Fatal(at) if at == step => {
+            Ending::Fatal(at) if at == step && !self.server.is_closed() => {
                 self.note(|_| "the server is shut down".into());
                 self.server.shut_down();
             }
@@ -187,36 +170,32 @@ impl World {
     }
 
     fn step(&mut self) {
-        if self.is_being_left() {
-            self.change_owners();
-        }
+        S::prepare_step(self);
         if self.rng.one_in(self.settings.idleness) {
-            self.act();
+            S::act(self);
         }
         if self.rng.one_in(self.settings.calm) {
             self.pump();
         }
-        match self.rng.below(12) {
+        match self.rng.below(S::MOMENTS) {
             0 | 1 => self.client_write(),
             2 | 3 => self.server_read(),
             4 | 5 => self.server_write(),
             6 | 7 => self.client_read(),
             8 => self.pass_some_time(),
-            9 => self.consume(),
-            10 => self.use_floor(),
-            11 if self.rng.one_in(2) => self.move_cancel(),
-            _ => self.server_moment(),
+            9 => S::consume(self),
+            moment => S::moment(self, moment),
         }
     }
 
     /// Lets the network do its work for a while.
-    pub(super) fn pump(&mut self) {
-        let soon = self.now.after(self.settings.delays[0] + self.settings.delays[1]);
+    pub(crate) fn pump(&mut self) {
+        let soon = self.now.after(self.settings.network.trip());
         for _ in 0..self.settings.rounds {
             self.moved = false;
             self.move_bytes();
-            let next = self.up.next().min(self.down.next()).min(self.cancels.next());
-            if self.engine.is_closed() || !self.moved && (next > soon || !self.wait_for_next()) {
+            let next = self.up.next().min(self.down.next()).min(S::next(self));
+            if self.driven.is_closed() || !self.moved && (next > soon || !self.wait_for_next()) {
                 break;
             }
         }
@@ -227,38 +206,37 @@ impl World {
         self.server_read();
         self.server_write();
         self.client_read();
-        self.move_cancel();
+        S::move_on(self);
         self.drain();
     }
 
     /// Ends what was begun, moves everything, and sees to it that everything ends.
     fn finish(&mut self) {
-        self.finishing = true;
         for _ in 0..STEPS_MAX {
             if self.is_over() || self.is_settled() {
                 return self.hang_up();
             }
             self.moved = false;
             self.take_turn();
-            self.close_floors();
-            self.consume();
+            S::wind_up(self);
+            S::consume(self);
             self.move_bytes();
             if !self.moved && !self.wait_for_next() {
                 self.nothing_moves();
             }
         }
-        let what = format!("it does not end: {:?} {:?}", self.engine, self.server);
+        let what = format!("it does not end: {:?} {:?}", self.driven, self.server);
         self.book.complain(what);
     }
 
     /// Nothing more is to come.
     fn is_settled(&self) -> bool {
-        self.engine.is_idle()
+        self.driven.is_idle()
             && self.transmit_is_empty()
-            && self.floors.is_empty()
+            && !S::is_busy(self)
+            && S::is_settled(self)
             && self.parked.is_empty()
             && self.turn.is_none()
-            && !self.cancels.is_under_way()
             && self.up.is_empty()
             && self.down.is_empty()
             && self.server.transmit().is_empty()
@@ -269,11 +247,14 @@ impl World {
     /// No byte moves and no deadline comes: that may only be where nothing gets through.
     fn nothing_moves(&mut self) {
         let dead = self.up.frozen_until == Time::NEVER || self.down.frozen_until == Time::NEVER;
-        if !dead {
-            let (floors, parked) = (self.floors.len(), self.parked.len());
+        if !dead && !(self.garbled && S::HOSTILE_MAY_STALL) {
             self.book.complain(format!(
-                "it is stuck with {floors} groups and {parked} who wait: {:?} {:?} {:?} {:?}",
-                self.engine, self.server, self.up, self.down
+                "it is stuck with {} who wait: {:?} {:?} {:?} {:?}",
+                self.parked.len(),
+                self.driven,
+                self.server,
+                self.up,
+                self.down
             ));
         }
         if let Some(token) = self.book.overdue(Time::NEVER) {
@@ -284,14 +265,14 @@ impl World {
         self.drain();
     }
 
-    /// The client closes its socket: what is on its way arrives in part, and the server works it
-    /// off.
+    /// The client closes its socket: what is on its way arrives in part, and the server works it off.
     fn hang_up(&mut self) {
         if !self.book.findings.is_empty() {
             return;
         }
-        if self.engine.is_closed() && !self.terminated {
-            self.tear_up();
+        if self.driven.is_closed() && !self.terminated && self.rng.one_in(2) {
+            let keep = self.rng.index(20_000);
+            self.up.tear(keep);
         }
         self.up.end();
         self.up.frozen_until = Time::ZERO;
@@ -312,11 +293,10 @@ impl World {
     /// Lets time pass until something can happen; false if nothing will.
     fn wait_for_next(&mut self) -> bool {
         let up = if self.server.wants_bytes() { self.up.next() } else { Time::NEVER };
-        let down = if self.engine.is_closed() { Time::NEVER } else { self.down.next() };
-        let deadline = self.engine.poll_deadline().unwrap_or(Time::NEVER);
-        let deadline =
-            if self.mutator.is(Mutation::LateDeadlines) { Time::NEVER } else { deadline };
-        let next = up.min(down).min(deadline).min(self.cancels.next());
+        let down = if self.driven.is_closed() { Time::NEVER } else { self.down.next() };
+        let late = self.mutator.is(Mutation::LateDeadlines);
+        let deadline = self.driven.poll_deadline().filter(|_| !late).unwrap_or(Time::NEVER);
+        let next = up.min(down).min(deadline).min(S::next(self));
         // Bytes that could have been read and were not are nothing to wait for.
         if next == Time::NEVER || next <= self.now && deadline > self.now {
             return false;
@@ -337,13 +317,16 @@ impl World {
 
     fn handle_time(&mut self) {
         let late = self.mutator.is(Mutation::LateDeadlines);
-        if !late
-            && (self.rng.one_in(4) || self.engine.poll_deadline().is_some_and(|at| at <= self.now))
-        {
-            self.engine.handle_time(self.now);
+        let due = self.driven.poll_deadline().is_some_and(|at| at <= self.now);
+        let unread = !self.driven.wants_bytes() && self.down.next() <= self.now;
+        if !late && (self.rng.one_in(4) || due) {
+            self.driven.handle_time(self.now);
         }
         self.drain();
-        let next = self.engine.poll_deadline();
+        if unread && self.book.closed == Some(CloseReason::Stalled) {
+            self.book.complain("it was declared dead, and what it sent had not been read");
+        }
+        let next = self.driven.poll_deadline();
         if !late && next.is_some_and(|next| next <= self.now) {
             self.book.complain(format!("the next deadline {next:?} is over, it is {:?}", self.now));
         }

@@ -91,6 +91,12 @@ impl Model {
         let _ = self.out.split_to(bytes);
     }
 
+    /// Whether it reads.
+    #[must_use]
+    pub fn wants_bytes(&self) -> bool {
+        !self.closed
+    }
+
     /// Whether it has ended; what [`transmit`](Self::transmit) shows is still to be written.
     #[must_use]
     pub fn is_closed(&self) -> bool {

@@ -7,12 +7,12 @@ use onetrip_engine::{Protocol, Step, Violation};
 use onetrip_postgres::message::TransactionStatus;
 use onetrip_postgres::{Event, Expect, Postgres};
 
-use super::mutation::Mutation;
+use super::mutation::Own;
 
 /// PostgreSQL's protocol, between the engine and the peer.
-pub(super) struct Observed {
+pub(crate) struct Observed {
     inner: Postgres,
-    mutation: Option<Mutation>,
+    mutation: Option<Own>,
     struck: bool,
     /// What the login said.
     identity: (i32, u64),
@@ -27,7 +27,7 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    pub(super) fn new(mutation: Option<Mutation>) -> Observed {
+    pub(super) fn new(mutation: Option<Own>) -> Observed {
         Observed {
             inner: Postgres::new(TransactionStatus::Idle),
             mutation,
@@ -61,7 +61,7 @@ impl Observed {
     }
 
     /// Whether the run has this mutation, and now an occasion for it.
-    fn strikes(&mut self, mutation: Mutation, occasion: bool) -> bool {
+    fn strikes(&mut self, mutation: Own, occasion: bool) -> bool {
         let strikes = self.mutation == Some(mutation) && occasion;
         self.struck |= strikes;
         strikes
@@ -105,7 +105,7 @@ impl Protocol for Observed {
         let step = self.inner.step(input, head);
         self.skipped += u64::from(matches!(step, Ok(Step::Skipped(_))));
         let failed = awaited && self.inner.is_reset_owed();
-        if self.strikes(Mutation::FailedResetIsDone, failed) {
+        if self.strikes(Own::FailedResetIsDone, failed) {
             self.take_for_reset();
         }
         step
@@ -144,7 +144,7 @@ impl Protocol for Observed {
     }
 
     fn may_begin(&self, expect: &Expect) -> bool {
-        let guards_all = self.mutation == Some(Mutation::GuardedQuery) && self.awaits_reset();
+        let guards_all = self.mutation == Some(Own::GuardedQuery) && self.awaits_reset();
         guards_all || self.inner.may_begin(expect)
     }
 
@@ -152,13 +152,12 @@ impl Protocol for Observed {
         let awaited = self.awaits_reset();
         let is_first = std::mem::take(&mut self.is_first) && awaited;
         let may = self.inner.may_begin(expect);
-        self.strikes(Mutation::GuardedQuery, begins && awaited && !may);
-        if self.strikes(Mutation::ForgottenChange, is_first)
-            || self.strikes(Mutation::TakenForHarmless, true)
+        self.strikes(Own::GuardedQuery, begins && awaited && !may);
+        if self.strikes(Own::ForgottenChange, is_first) || self.strikes(Own::TakenForHarmless, true)
         {
             *expect = expect.leaves_nothing();
         }
-        let unguarded = self.strikes(Mutation::NoGuard, begins && awaited);
+        let unguarded = self.strikes(Own::NoGuard, begins && awaited);
         let before = out.len();
         self.inner.begin(expect, begins && !unguarded, out);
         keep(&mut self.guards, &out[before..]);

@@ -1,38 +1,33 @@
 //! Requests: their bytes, what the session has to expect, and what the reply must be.
 
 use bytes::{Bytes, BytesMut};
-use onetrip_engine::{SyncPoint, Time};
+use onetrip_engine::SyncPoint;
 use onetrip_postgres::message::{
     Close, Describe, EncodeError, Execute, Format, Formats, IsNull, Query, SYNC, Target, bind,
     parse,
 };
 use onetrip_postgres::{Expect, StatementId};
 
+use super::Plan;
 use super::reply::Part;
 use crate::model::{Act, Fail, Statement, Verb};
 
-/// A request that is to be submitted.
+/// What there is to a request, beside its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    /// Its identity, and its token.
-    pub(super) id: u64,
+pub(crate) struct Request {
     pub(super) sync: SyncPoint,
-    pub(super) bytes: Bytes,
     pub(super) expect: Expect,
     /// What a reply without an error consists of.
     pub(super) reply: Vec<Part>,
-    /// Every identity that it runs.
-    pub(super) ops: Vec<u64>,
     pub(super) fail: Option<Fail>,
-    pub(super) deadline: Time,
-    pub(super) again: bool,
+    /// The group that it is of, among those of the host.
+    pub(super) floor: Option<usize>,
     /// It may share a sync point with neighbours of which the same is said.
     pub(super) joins: bool,
     /// It is sent again if a cancel hits it that was not meant for it.
     pub(super) resend: bool,
     /// It is cancelled at the server when its deadline passes.
     pub(super) cancel_late: bool,
-    pub(super) discard: bool,
     /// It stays in the queue whatever its caller does.
     pub(super) pinned: bool,
     /// It leaves something in its session.
@@ -46,7 +41,7 @@ pub(super) struct Plan {
 
 /// What it does to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Role {
+pub(crate) enum Role {
     Plain,
     Begin,
     Commit,
@@ -55,12 +50,12 @@ pub(super) enum Role {
 
 /// A prepared statement: its name and its text.
 #[derive(Clone, Debug)]
-pub(super) struct PreparedText {
+pub(crate) struct PreparedText {
     pub(super) name: String,
     pub(super) text: String,
 }
 
-impl Plan {
+impl Request {
     /// A COMMIT is answered by ROLLBACK where the transaction has failed.
     pub(super) fn allow_rollback(&mut self) {
         for part in &mut self.reply {
@@ -93,35 +88,31 @@ pub(super) struct Build {
 
 impl Build {
     pub(super) fn new(id: u64, sync: SyncPoint) -> Build {
-        let plan = Plan {
-            id,
+        let own = Request {
             sync,
-            bytes: Bytes::new(),
             expect: Expect::sync(),
             reply: Vec::new(),
-            ops: Vec::new(),
             fail: None,
-            deadline: Time::NEVER,
-            again: false,
+            floor: None,
             joins: false,
             resend: false,
             cancel_late: false,
-            discard: false,
             pinned: false,
             leaves: false,
             depends: false,
             prepares: None,
             role: Role::Plain,
         };
+        let plan = Plan::new(id, own);
         Build { out: BytesMut::new(), plan }
     }
 
     /// A Parse of a text.
     pub(super) fn parse(mut self, name: &str, text: &str) -> Build {
         parse::write(&mut self.out, name, text, &[]).expect("a short text");
-        self.plan.expect = self.plan.expect.parse();
-        self.plan.leaves |= Statement::parse(text).act != Act::Nothing;
-        self.plan.reply.push(Part::ParseComplete);
+        self.plan.own.expect = self.plan.own.expect.parse();
+        self.plan.own.leaves |= Statement::parse(text).act != Act::Nothing;
+        self.plan.own.reply.push(Part::ParseComplete);
         self
     }
 
@@ -129,11 +120,11 @@ impl Build {
     pub(super) fn describe_statement(mut self, prepared: &PreparedText) -> Build {
         let target = Target::Statement(&prepared.name);
         Describe { target }.encode(&mut self.out).expect("a short name");
-        self.plan.expect = self.plan.expect.describe_statement();
+        self.plan.own.expect = self.plan.own.expect.describe_statement();
         let parameters = Statement::parameter_types(&prepared.text).len();
-        self.plan.reply.push(Part::Parameters(parameters));
+        self.plan.own.reply.push(Part::Parameters(parameters));
         let statement = Statement::parse(&prepared.text);
-        self.plan.reply.push(Part::of_columns(&statement, Format::Text));
+        self.plan.own.reply.push(Part::of_columns(&statement, Format::Text));
         self
     }
 
@@ -153,14 +144,14 @@ impl Build {
         let count = parameters.len();
         bind::write(&mut self.out, portal, name, Formats::AllBinary, count, write, results)
             .expect("few parameters");
-        self.plan.expect = self.plan.expect.bind();
-        self.plan.reply.push(Part::BindComplete);
+        self.plan.own.expect = self.plan.own.expect.bind();
+        self.plan.own.reply.push(Part::BindComplete);
         self
     }
 
     pub(super) fn of_statement(mut self, id: StatementId) -> Build {
-        self.plan.expect = self.plan.expect.of_statement(id);
-        self.plan.depends = true;
+        self.plan.own.expect = self.plan.own.expect.of_statement(id);
+        self.plan.own.depends = true;
         self
     }
 
@@ -172,8 +163,8 @@ impl Build {
     ) -> Build {
         let target = Target::Portal(portal);
         Describe { target }.encode(&mut self.out).expect("a short name");
-        self.plan.expect = self.plan.expect.describe_portal();
-        self.plan.reply.push(Part::of_columns(statement, format));
+        self.plan.own.expect = self.plan.own.expect.describe_portal();
+        self.plan.own.reply.push(Part::of_columns(statement, format));
         self
     }
 
@@ -192,12 +183,12 @@ impl Build {
         rows_max: u32,
     ) -> Build {
         Execute { portal, rows_max: rows_max as i32 }.encode(&mut self.out).expect("a short name");
-        self.plan.expect = self.plan.expect.execute();
+        self.plan.own.expect = self.plan.own.expect.execute();
         let left = statement.rows.saturating_sub(first);
         let suspended = rows_max > 0 && left >= rows_max;
         let count = if suspended { rows_max } else { left };
-        self.plan.reply.push(Part::rows(statement, first, count, format));
-        self.plan.reply.push(match suspended {
+        self.plan.own.reply.push(Part::rows(statement, first, count, format));
+        self.plan.own.reply.push(match suspended {
             true => Part::Suspended,
             false => Part::Tag(vec![statement.tag(count)]),
         });
@@ -207,19 +198,19 @@ impl Build {
     /// A simple query of these statements.
     pub(super) fn query(mut self, texts: &[String]) -> Build {
         Query { sql: &texts.join(";") }.encode(&mut self.out).expect("a short text");
-        self.plan.expect = Expect::simple();
+        self.plan.own.expect = Expect::simple();
         let calls = texts.iter().any(|text| Statement::parse(text).verb == Verb::Call);
         if texts.len() > 1 || calls {
-            self.plan.expect = self.plan.expect.partial_effects();
+            self.plan.own.expect = self.plan.own.expect.partial_effects();
         }
         for text in texts {
             let statement = Statement::parse(text);
-            self.plan.leaves |= statement.act != Act::Nothing;
+            self.plan.own.leaves |= statement.act != Act::Nothing;
             if statement.returns_rows {
-                self.plan.reply.push(Part::of_columns(&statement, Format::Text));
+                self.plan.own.reply.push(Part::of_columns(&statement, Format::Text));
             }
-            self.plan.reply.push(Part::rows(&statement, 0, statement.rows, Format::Text));
-            self.plan.reply.push(Part::Tag(vec![statement.tag(statement.rows)]));
+            self.plan.own.reply.push(Part::rows(&statement, 0, statement.rows, Format::Text));
+            self.plan.own.reply.push(Part::Tag(vec![statement.tag(statement.rows)]));
         }
         self
     }
@@ -246,15 +237,15 @@ impl Build {
     pub(super) fn guarded(mut self, portal: &str) -> Build {
         let target = Target::Portal(portal);
         Describe { target }.encode(&mut self.out).expect("a short name");
-        self.plan.expect = self.plan.expect.guarded();
-        self.plan.reply.push(Part::NoData);
+        self.plan.own.expect = self.plan.own.expect.guarded();
+        self.plan.own.reply.push(Part::NoData);
         self
     }
 
     /// A sync point, and it goes on behind it.
     pub(super) fn sync(mut self) -> Build {
         self.out.extend_from_slice(&SYNC);
-        self.plan.reply.push(Part::Ready);
+        self.plan.own.reply.push(Part::Ready);
         self
     }
 
@@ -265,11 +256,11 @@ impl Build {
 
     /// Puts the sync point behind it.
     pub(super) fn finish(mut self) -> Plan {
-        if self.plan.sync != SyncPoint::Member {
-            self.plan.reply.push(Part::Ready);
+        if self.plan.own.sync != SyncPoint::Member {
+            self.plan.own.reply.push(Part::Ready);
             // A simple query carries its own.
-            if self.plan.expect != Expect::simple()
-                && self.plan.expect != Expect::simple().partial_effects()
+            if self.plan.own.expect != Expect::simple()
+                && self.plan.own.expect != Expect::simple().partial_effects()
             {
                 self.out.extend_from_slice(&SYNC);
             }

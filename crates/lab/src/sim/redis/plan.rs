@@ -1,39 +1,30 @@
 //! Requests: their bytes, what the session has to expect, and what the reply must be.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::Time;
 use onetrip_redis::{Command, Expect};
 
-use super::super::model::{SHAPES, bulk, confirmation_start, integer, script_hash, shape, simple};
-use super::world::World;
+use super::{Plan, World};
+use crate::redis::model::{SHAPES, bulk, confirmation_start, integer, script_hash, shape, simple};
 
-/// A request that is to be submitted.
+/// What there is to a request, beside its bytes.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
-    /// Its token.
-    pub(super) id: u64,
-    pub(super) bytes: Bytes,
+pub(crate) struct Request {
     pub(super) kind: Kind,
-    /// Every identity that it runs.
-    pub(super) ops: Vec<u64>,
     /// What its reply consists of, if nothing is refused.
     pub(super) frames: Vec<Frame>,
     /// The session is told that its errors may leave something behind.
     pub(super) leaves: bool,
-    pub(super) deadline: Time,
-    pub(super) again: bool,
     pub(super) in_order: bool,
-    pub(super) discard: bool,
     /// Reading stops when its caller does not take its reply.
     pub(super) metered: bool,
 }
 
 /// What kind of request it is.
 #[derive(Clone, Debug)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// One command.
     Command,
     /// Several commands that share a slot.
@@ -48,7 +39,7 @@ pub(super) enum Kind {
 
 /// One reply, or one confirmation.
 #[derive(Clone, Debug)]
-pub(super) struct Frame {
+pub(crate) struct Frame {
     /// Whose error may stand in its place.
     pub(super) op: Option<u64>,
     pub(super) bytes: Bytes,
@@ -68,7 +59,7 @@ impl Frame {
     }
 }
 
-impl Plan {
+impl Request {
     pub(super) fn expect(&self) -> Expect {
         match &self.kind {
             Kind::Command if self.leaves => Expect::reply().leaving(),
@@ -92,7 +83,7 @@ impl Build {
     fn add(&mut self, command: &Command, frame: Frame) {
         command.encode(&mut self.out);
         self.plan.ops.extend(frame.op);
-        self.plan.frames.push(frame);
+        self.plan.own.frames.push(frame);
     }
 
     fn finish(mut self) -> Plan {
@@ -106,9 +97,9 @@ const SCRIPTS: [&str; 3] = ["return {ARGV[1], 7, ARGV[1]}", "-- the same again",
 
 impl World {
     /// Any request.
-    pub(super) fn plan(&mut self) -> Plan {
+    pub(super) fn plan_any(&mut self) -> Plan {
         let mut plan = match self.rng.below(10) {
-            _ if self.settings.subscriber => self.plan_confirmations(),
+            _ if self.settings.own.subscriber => self.plan_confirmations(),
             0 => self.plan_confirmations(),
             1 => self.plan_several(Kind::Commands),
             2 => self.plan_several(Kind::Atomic),
@@ -116,27 +107,17 @@ impl World {
             _ => self.plan_command(),
         };
         plan.again = self.rng.one_in(2);
-        plan.in_order = self.rng.one_in(3);
+        plan.own.in_order = self.rng.one_in(3);
         plan.discard = self.rng.one_in(20);
-        plan.metered = self.settings.metered && !plan.discard && self.rng.one_in(2);
+        plan.own.metered = self.settings.own.metered && !plan.discard && self.rng.one_in(2);
         plan.deadline = if plan.discard { Time::NEVER } else { self.deadline() };
         plan
     }
 
     fn build(&mut self, kind: Kind) -> Build {
-        let plan = Plan {
-            id: self.take_id(),
-            bytes: Bytes::new(),
-            kind,
-            ops: Vec::new(),
-            frames: Vec::new(),
-            leaves: false,
-            deadline: Time::NEVER,
-            again: false,
-            in_order: false,
-            discard: false,
-            metered: false,
-        };
+        let own =
+            Request { kind, frames: Vec::new(), leaves: false, in_order: false, metered: false };
+        let plan = Plan::new(self.take_id(), own);
         Build { out: BytesMut::new(), plan }
     }
 
@@ -147,7 +128,7 @@ impl World {
             true => self.failing(op),
             false => self.command(op, true),
         };
-        build.plan.leaves = self.rng.one_in(4);
+        build.plan.own.leaves = self.rng.one_in(4);
         build.add(&command, frame);
         build.finish()
     }
@@ -189,7 +170,7 @@ impl World {
         let command = Command::new("EVALSHA").arg(script_hash(&text)).arg(1);
         let command = command.arg(format!("op:{op}")).arg(&payload);
         let fails = text.ends_with(b"fail");
-        build.plan.leaves = true;
+        build.plan.own.leaves = true;
         build.add(&command, Frame { fails, ..Frame::of(op, shape(1, &payload)) });
         build.finish()
     }
@@ -202,12 +183,12 @@ impl World {
         let count = self.rng.up_to(CHANNELS_MAX);
         let channels: Vec<String> = (0..count).map(|at| format!("op:{op}/{at}")).collect();
         for channel in &channels {
-            let bytes = confirmation_start(self.settings.subscriber, word, channel);
-            build.plan.frames.push(Frame { open: true, ..Frame::of(op, bytes) });
+            let bytes = confirmation_start(self.settings.own.subscriber, word, channel);
+            build.plan.own.frames.push(Frame { open: true, ..Frame::of(op, bytes) });
         }
         build.plan.ops.push(op);
         if word == "SUBSCRIBE" {
-            self.channels.extend(channels.first().cloned());
+            self.side.channels.extend(channels.first().cloned());
         }
         Command::new(word).args(&channels).encode(&mut build.out);
         build.finish()
@@ -222,7 +203,9 @@ impl World {
             1 => (Command::new("GET").arg(&key), Bytes::from_static(b"_\r\n")),
             2 => (Command::new("INCRBY").arg(&key).arg(op), integer(op as i64)),
             3 => (Command::new("ECHO").arg(&payload), bulk(&payload)),
-            4 if may_publish && !self.channels.is_empty() => return self.publish(op, &payload),
+            4 if may_publish && !self.side.channels.is_empty() => {
+                return self.publish(op, &payload);
+            }
             _ => {
                 let kind = self.rng.below(SHAPES);
                 // A line holds no more than a line may.
@@ -236,8 +219,8 @@ impl World {
 
     /// Whether somebody hears it, only the server knows.
     fn publish(&mut self, op: u64, payload: &[u8]) -> (Command, Frame) {
-        let at = self.rng.index(self.channels.len());
-        let command = Command::new("PUBLISH").arg(&self.channels[at]).arg(payload);
+        let at = self.rng.index(self.side.channels.len());
+        let command = Command::new("PUBLISH").arg(&self.side.channels[at]).arg(payload);
         (command, Frame { open: true, ..Frame::of(op, Bytes::from_static(b":")) })
     }
 
@@ -249,25 +232,10 @@ impl World {
 
     /// Bytes of any kind that begin with the identity.
     fn payload(&mut self, op: u64) -> Vec<u8> {
-        let size = if self.rng.one_in(2) { 8 } else { self.rng.index(self.settings.size_max) };
+        let size = if self.rng.one_in(2) { 8 } else { self.rng.index(self.settings.own.size_max) };
         let mut payload = format!("op:{op} ").into_bytes();
         payload.extend(b"\r\n$1\r\n>2\r\n\0-ERR ".iter().cycle().take(size));
         payload
-    }
-
-    /// A deadline, or none.
-    fn deadline(&mut self) -> Time {
-        if !self.rng.one_in(self.settings.deadlines) {
-            return Time::NEVER;
-        }
-        let trip = self.settings.network.delays[0] + self.settings.network.delays[1];
-        let max = (trip * 3 + Duration::from_millis(3)).as_nanos() as u64;
-        self.now.after(Duration::from_nanos(self.rng.below(max)))
-    }
-
-    fn take_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id - 1
     }
 }
 

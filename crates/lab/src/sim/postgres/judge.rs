@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 
 use onetrip_engine::SyncPoint;
 
-use super::book::Record;
-use super::cancels::Wishes;
+use super::Record;
+use super::book::Heard;
 use super::plan::Role;
 use super::reply;
 use crate::model::{Fail, code};
 
 /// Whether the server may have answered this request with this error.
-///
-/// `guards_fail`: the server may have skipped what came behind a reset.
 pub(super) fn judge_error(
     all: &BTreeMap<u64, Record>,
-    (wishes, guards_fail): (&Wishes, bool),
+    heard: &Heard,
     record: &Record,
     block: &[u8],
 ) -> Result<(), String> {
@@ -32,19 +30,19 @@ pub(super) fn judge_error(
         // It hit the sync point, or a portal that a neighbour has opened.
         Some(op) if error.code == code::CANCELLED && of_neighbour(op) => {}
         Some(op) => return Err(format!("its error is about {op}")),
-        None if record.plan.depends || guards_fail => {}
+        None if record.plan.own.depends || heard.guards_fail => {}
         None => return Err(format!("its error is about nothing: {error}")),
     }
-    let fail = record.plan.fail;
+    let fail = record.plan.own.fail;
     let fits = match error.code.as_str() {
         code::SYNTAX => fail == Some(Fail::Parse),
         code::INVALID_TEXT => fail == Some(Fail::Bind),
         code::DIVISION => fail == Some(Fail::Execute),
-        code::UNIQUE => record.plan.sync != SyncPoint::Member,
-        code::ABORTED => record.in_transaction && record.plan.role == Role::Plain,
-        code::NO_STATEMENT if guards_fail => true,
-        code::NO_STATEMENT | code::NO_PORTAL => record.plan.depends,
-        code::CANCELLED => wishes.allow(record),
+        code::UNIQUE => record.plan.own.sync != SyncPoint::Member,
+        code::ABORTED => record.own.in_transaction && record.plan.own.role == Role::Plain,
+        code::NO_STATEMENT if heard.guards_fail => true,
+        code::NO_STATEMENT | code::NO_PORTAL => record.plan.own.depends,
+        code::CANCELLED => heard.wishes_to_cancel.allow(record),
         // Even between a Parse and its Bind.
         code::STALE => true,
         _ => false,

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use onetrip_engine::{CancelEnd, Group, SyncPoint, Time, Token, Wanted};
 
-use super::book::Record;
-use super::world::World;
+use super::{Record, World};
 
 /// The cancel that is under way.
 #[derive(Default)]
-pub(super) struct Cancels {
+pub(crate) struct Cancels {
     way: Option<(Stage, Time)>,
     /// It hits what the server works at until then.
     strikes_until: Option<Time>,
@@ -29,7 +28,7 @@ enum Stage {
 
 /// What may fail because it was cancelled.
 #[derive(Default)]
-pub(super) struct Wishes {
+pub(crate) struct Wishes {
     /// Who shares a sync point shares that fate.
     runs: HashSet<u64>,
     /// By the token of the group.
@@ -46,7 +45,7 @@ impl Wishes {
 
     /// Whether this request may fail as cancelled, and not be sent again.
     pub(super) fn allow(&self, record: &Record) -> bool {
-        let comes_again = record.plan.resend && !record.restarted;
+        let comes_again = record.plan.own.resend && !record.own.restarted;
         self.runs.contains(&record.run)
             || record.group.is_some_and(|group| self.groups.contains(&group))
             || self.unprotected && !comes_again
@@ -81,60 +80,62 @@ impl World {
             return;
         }
         let id = self.rng.pick(&open);
-        let wanted = self.engine.want_cancel(self.now, Token(id));
+        let wanted = self.driven.want_cancel(self.now, Token(id));
         self.note(|_| format!("{id} is to be cancelled: {wanted:?}"));
         self.book.report.count("cancel wanted");
         let record = &self.book.records[&id];
         let run = record.run;
-        let ends_segment = record.plan.sync != SyncPoint::Member && record.group.is_none();
+        let ends_segment = record.plan.own.sync != SyncPoint::Member && record.group.is_none();
         let fits = match wanted {
             Wanted::TakenBack => true,
             Wanted::Noted(Token(victim)) => victim == id && ends_segment,
-            Wanted::NotPossible => !ends_segment || record.plan.joins,
+            Wanted::NotPossible => !ends_segment || record.plan.own.joins,
             // It ended, and nobody has heard of it.
             Wanted::Unknown => false,
         };
         if !fits {
             self.book.complain(format!("{id} was to be cancelled: {wanted:?}"));
         }
-        self.book.wishes_to_cancel.runs.insert(run);
+        self.book.own.wishes_to_cancel.runs.insert(run);
     }
 
     fn want_cancel_of_group(&mut self) {
-        let candidates = self.floors.iter().filter(|floor| floor.granted && floor.plain);
+        let candidates = self.side.floors.iter().filter(|floor| floor.granted && floor.plain);
         let candidates: Vec<(u64, Group)> =
             candidates.map(|floor| (floor.token, floor.group)).collect();
         if candidates.is_empty() {
             return;
         }
         let (token, group) = self.rng.pick(&candidates);
-        let wanted = self.engine.want_cancel_group(self.now, group);
+        let wanted = self.driven.want_cancel_group(self.now, group);
         self.note(|_| format!("group {token} is to be cancelled: {wanted:?}"));
         self.book.report.count("cancel of a group wanted");
-        self.book.wishes_to_cancel.groups.insert(token);
+        self.book.own.wishes_to_cancel.groups.insert(token);
     }
 
     /// The engine asks for a cancel.
     pub(super) fn prepare_cancel(&mut self) {
-        if self.cancels.way.is_some() {
+        if self.side.cancels.way.is_some() {
             self.book.complain("a second cancel while one is under way");
         }
-        self.cancels.way = Some((Stage::Asked, self.some_time()));
+        self.side.cancels.way = Some((Stage::Asked, self.some_time()));
     }
 
     /// Whatever is due of the cancel that is under way.
     pub(super) fn move_cancel(&mut self) {
-        if self.cancels.strikes_until.is_some_and(|until| until <= self.now) {
+        if self.side.cancels.strikes_until.is_some_and(|until| until <= self.now) {
             self.end_strike();
         }
-        let Some((stage, _)) = self.cancels.way.take_if(|(_, at)| *at <= self.now) else { return };
+        let Some((stage, _)) = self.side.cancels.way.take_if(|(_, at)| *at <= self.now) else {
+            return;
+        };
         self.moved = true;
         match stage {
             Stage::Asked => self.begin_cancel(),
             Stage::Sent => self.strike(),
             Stage::Closed => {
                 self.note(|_| "the cancel has ended".into());
-                self.engine.handle_cancel_end(self.now, CancelEnd::Closed);
+                self.driven.handle_cancel_end(self.now, CancelEnd::Closed);
             }
         }
         self.drain();
@@ -143,39 +144,39 @@ impl World {
     fn begin_cancel(&mut self) {
         if self.rng.one_in(10) {
             self.note(|_| "no cancel can be sent".into());
-            return self.engine.handle_cancel_end(self.now, CancelEnd::NotSent);
+            return self.driven.handle_cancel_end(self.now, CancelEnd::NotSent);
         }
-        if !self.engine.begin_cancel(self.now) {
+        if !self.driven.begin_cancel(self.now) {
             self.book.report.count("cancel no longer wanted");
             return;
         }
         self.note(|_| "a cancel is sent".into());
         self.book.report.count("cancel sent");
-        self.cancels.way = Some((Stage::Sent, self.some_time()));
+        self.side.cancels.way = Some((Stage::Sent, self.some_time()));
     }
 
     /// The cancel gets to the server, or nowhere.
     fn strike(&mut self) {
-        let lost = self.settings.cancel_lag > Duration::ZERO && self.rng.one_in(4);
+        let lost = self.settings.own.cancel_lag > Duration::ZERO && self.rng.one_in(4);
         if lost {
             self.note(|_| "the cancel is lost".into());
-            self.book.wishes_to_cancel.unprotected = true;
-            self.engine.handle_cancel_end(self.now, CancelEnd::Lost);
+            self.book.own.wishes_to_cancel.unprotected = true;
+            self.driven.handle_cancel_end(self.now, CancelEnd::Lost);
         } else {
-            self.cancels.way = Some((Stage::Closed, self.some_time()));
+            self.side.cancels.way = Some((Stage::Closed, self.some_time()));
         }
         if lost && self.rng.one_in(2) || self.server.is_closed() {
             return;
         }
         self.server.cancel();
-        self.cancels.strikes_until = Some(self.now);
+        self.side.cancels.strikes_until = Some(self.now);
         self.interrupt_server();
-        match self.settings.cancel_lag {
+        match self.settings.own.cancel_lag {
             Duration::ZERO => self.end_strike(),
             lag => {
-                self.book.wishes_to_cancel.unprotected = true;
+                self.book.own.wishes_to_cancel.unprotected = true;
                 let nanos = self.rng.up_to(1 + lag.as_nanos() as usize) as u64;
-                self.cancels.strikes_until = Some(self.now.after(Duration::from_nanos(nanos)));
+                self.side.cancels.strikes_until = Some(self.now.after(Duration::from_nanos(nanos)));
             }
         }
     }
@@ -195,8 +196,8 @@ impl World {
 
     /// Statements take their time, so that a cancel finds something.
     pub(super) fn keep_server_busy(&mut self) {
-        if self.settings.cancels && self.rng.one_in(3) {
-            let trip = self.settings.delays[0] + self.settings.delays[1];
+        if self.settings.own.cancels && self.rng.one_in(3) {
+            let trip = self.settings.network.trip();
             let nanos = self.rng.below(2 * trip.as_nanos() as u64 + 1_000_000);
             let until = self.now.after(Duration::from_nanos(nanos));
             self.up.frozen_until = self.up.frozen_until.max(until);
@@ -204,14 +205,14 @@ impl World {
     }
 
     fn end_strike(&mut self) {
-        self.cancels.strikes_until = None;
+        self.side.cancels.strikes_until = None;
         let hit = self.server.forget_cancel();
         self.note(|_| format!("  the cancel {}", if hit { "has hit" } else { "hit nothing" }));
         self.book.report.count(if hit { "cancel hit" } else { "cancel hit nothing" });
     }
 
     fn some_time(&mut self) -> Time {
-        let trip = self.settings.delays[0] + self.settings.delays[1];
+        let trip = self.settings.network.trip();
         self.now.after(Duration::from_nanos(self.rng.below(trip.as_nanos() as u64 + 1)))
     }
 }

@@ -6,7 +6,7 @@ use crate::model::{Statement, value};
 
 /// A part of a reply.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(crate) enum Part {
     ParseComplete,
     BindComplete,
     /// A ParameterDescription of so many.

@@ -22,9 +22,9 @@ pub struct FailedSeed {
 /// The protocol that a simulation is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simulation {
-    /// [`crate::sim`].
+    /// [`super::postgres`].
     Postgres,
-    /// [`crate::redis::sim`].
+    /// [`super::redis`].
     Redis,
 }
 

@@ -6,12 +6,12 @@ use onetrip_engine::{CloseReason, End};
 use onetrip_postgres::session::NOT_RESET;
 use onetrip_postgres::{Expect, Names};
 
-use super::plan::{Plan, Role};
-use super::world::World;
+use super::plan::Role;
+use super::{Plan, World};
 use crate::model::{Rng, Sabotage};
 
 /// The owners of the session of a run, one after the other.
-pub(super) struct Owners {
+pub(crate) struct Owners {
     pub(super) rng: Rng,
     pub(super) ways: Ways,
     /// Who has it; a number that never comes again.
@@ -32,7 +32,7 @@ pub(super) struct Owners {
 
 /// How the owners of a run are.
 #[derive(Clone, Debug)]
-pub(super) struct Ways {
+pub(crate) struct Ways {
     peer: Peer,
     /// One in how many statements of theirs leaves something, where they have the session to themselves.
     pub(super) leaves: u64,
@@ -88,18 +88,18 @@ impl Owners {
 
     /// What the protocol is told of a request: what is known to be harmless is not always said to be.
     pub(super) fn expect(&self, plan: &Plan) -> Expect {
-        let expect = match plan.role {
-            Role::Plain => plan.expect,
-            _ => plan.expect.transaction_local(),
+        let expect = match plan.own.role {
+            Role::Plain => plan.own.expect,
+            _ => plan.own.expect.transaction_local(),
         };
-        let is_told = !plan.id.is_multiple_of(4) || plan.role != Role::Plain;
-        if is_told && !plan.leaves { expect.leaves_nothing() } else { expect }
+        let is_told = !plan.id.is_multiple_of(4) || plan.own.role != Role::Plain;
+        if is_told && !plan.own.leaves { expect.leaves_nothing() } else { expect }
     }
 
     /// Takes note of whose request this is.
     pub(super) fn keep(&mut self, plan: &Plan) {
         self.of.extend(plan.ops.iter().map(|op| (*op, self.current)));
-        if plan.leaves && !self.lent {
+        if plan.own.leaves && !self.lent {
             self.offences.push(plan.id);
         }
     }
@@ -132,7 +132,7 @@ impl Owners {
 impl World {
     /// The first owner of the session gets it.
     pub(super) fn first_owner(&mut self) {
-        let Some(owners) = &mut self.owners else { return };
+        let Some(owners) = &mut self.side.owners else { return };
         let process_id = match owners.ways.peer {
             Peer::Direct | Peer::Renames | Peer::Changes => PROCESS_ID,
             Peer::Foreign => PROCESS_ID + 2,
@@ -144,7 +144,7 @@ impl World {
             Peer::Changes => self.server.change_processes(),
             _ => {}
         }
-        let protocol = self.engine.protocol_mut();
+        let protocol = self.driven.protocol_mut();
         protocol.identify(process_id, 0xabc);
         protocol.hand_over(owners.lent);
     }
@@ -152,13 +152,13 @@ impl World {
     /// Whoever has the session ends what they have begun, and leaves.
     pub(super) fn change_owners(&mut self) {
         self.take_turn();
-        (0..self.floors.len()).rev().for_each(|at| self.end_floor(at));
-        self.consume();
-        let is_at_rest = self.engine.is_idle()
-            && self.floors.is_empty()
+        (0..self.side.floors.len()).rev().for_each(|at| self.end_floor(at));
+        self.consume_some();
+        let is_at_rest = self.driven.is_idle()
+            && self.side.floors.is_empty()
             && self.parked.is_empty()
             && self.turn.is_none();
-        if is_at_rest && self.engine.is_open() && !self.engine.is_astray() {
+        if is_at_rest && self.driven.is_open() && !self.driven.is_astray() {
             self.next_owner();
         } else {
             self.pump();
@@ -167,8 +167,8 @@ impl World {
 
     /// The session changes hands, and who has it now begins without waiting.
     fn next_owner(&mut self) {
-        let Some(owners) = &mut self.owners else { return };
-        let protocol = self.engine.protocol_mut();
+        let Some(owners) = &mut self.side.owners else { return };
+        let protocol = self.driven.protocol_mut();
         let owed = owners.lent && protocol.take_back();
         (owners.leaving, owners.lent) = (false, !owners.rng.one_in(3));
         owners.current += 1;
@@ -185,9 +185,7 @@ impl World {
             false => "owner changed",
         });
         if at_once {
-            let was_idle = self.transmit_is_empty();
-            self.engine.settle_debts(self.now);
-            self.waited_from_now(was_idle);
+            self.settle_debts();
         }
         if lent && owed && at_once == (count < 4) {
             self.leave_at_once();
@@ -198,30 +196,32 @@ impl World {
 
     /// Something that only somebody does who knows whose the session is.
     pub(super) fn act_as_owner(&mut self) {
-        let Some(owners) = self.owners.as_mut().filter(|owners| !owners.leaving) else { return };
+        let Some(owners) = self.side.owners.as_mut().filter(|owners| !owners.leaving) else {
+            return;
+        };
         let (lent, offends) = (owners.lent, owners.rng.one_in(owners.ways.offences));
         match owners.rng.below(8) {
             0 => self.submit_run(),
-            1 if lent && !self.settings.cancels => self.submit_transaction(),
+            1 if lent && !self.settings.own.cancels => self.submit_transaction(),
             2 if !lent && offends => self.submit_offence(),
             3 => self.ask_for_names(),
             4 => self.submit_segment(),
             5 => self.open_group(),
-            _ => self.submit_isolated(),
+            _ => self.submit_one(),
         }
     }
 
     /// The first request leaves something inside of a function, and its owner goes.
     fn leave_at_once(&mut self) {
         self.submit_hidden();
-        if let Some(owners) = &mut self.owners {
+        if let Some(owners) = &mut self.side.owners {
             owners.leaving = true;
         }
     }
 
     /// Somebody wants to prepare something.
     fn ask_for_names(&mut self) {
-        let names = self.engine.protocol_mut().names();
+        let names = self.driven.protocol_mut().names();
         self.book.report.count(match names {
             Names::Kept => "names are kept",
             Names::Unknown => "names are not known to be kept",
@@ -231,28 +231,29 @@ impl World {
 
     /// Whether whoever has it begins nothing more.
     pub(super) fn is_being_left(&self) -> bool {
-        self.owners.as_ref().is_some_and(|owners| owners.leaving)
+        self.side.owners.as_ref().is_some_and(|owners| owners.leaving)
     }
 
     /// Whether somebody has the session to themselves.
     pub(super) fn is_lent(&self) -> bool {
-        self.owners.as_ref().is_some_and(|owners| owners.lent)
+        self.side.owners.as_ref().is_some_and(|owners| owners.lent)
     }
 
     pub(super) fn set_in_block(&mut self, in_block: bool) {
-        if let Some(owners) = &mut self.owners {
+        if let Some(owners) = &mut self.side.owners {
             owners.in_block = in_block;
         }
     }
 
     pub(super) fn has_deallocated(&self) -> bool {
-        self.owners.as_ref().is_some_and(|owners| owners.deallocates)
+        self.side.owners.as_ref().is_some_and(|owners| owners.deallocates)
     }
 
     /// Why nobody may go on with the session: there has to be a reason.
     pub(super) fn closed_unusable(&mut self, why: &'static str) {
         let log = self.server.log();
         let offended = self
+            .side
             .owners
             .as_ref()
             .is_some_and(|owners| owners.offences.iter().any(|op| log.entry(*op).executed > 0));
@@ -268,12 +269,12 @@ impl World {
 
     /// Each statement ran in a session with no state but its owner's.
     pub(super) fn check_owners(&mut self, findings: &mut Vec<String>) {
-        let Some(owners) = &self.owners else { return };
+        let Some(owners) = &self.side.owners else { return };
         let log = self.server.log();
         let [all, running] = log.resets_failed();
         self.book.report.add("reset", log.resets().len() as u64);
         self.book.report.add("reset that failed", u64::from(all));
-        let skipped = self.engine.protocol().skipped;
+        let skipped = self.driven.protocol().skipped;
         self.book.report.add("skipped behind a reset", skipped);
         let closed = matches!(self.book.closed, Some(CloseReason::Unusable(_)));
         if running > TRIES_MAX || running == TRIES_MAX && self.book.closed.is_none() {

@@ -1,13 +1,11 @@
 //! What the requests of a run are.
 
-use std::time::Duration;
-
 use onetrip_engine::{SyncPoint, Time};
 use onetrip_postgres::message::{Format, SYNC};
 
-use super::plan::{Build, Plan, PreparedText, Role};
+use super::plan::{Build, PreparedText, Role};
 use super::reply::Part;
-use super::world::World;
+use super::{Plan, World};
 use crate::model::{Fail, Statement, Verb, row_len};
 
 impl World {
@@ -15,26 +13,26 @@ impl World {
     pub(super) fn plan_isolated(&mut self) -> Plan {
         let mut plan = match self.rng.below(10) {
             0 => self.plan_simple(),
-            5..=7 if self.settings.losses && self.prepared.is_empty() => self.plan_first_use(),
-            1 if self.prepared.len() < PREPARED_MAX => self.plan_first_use(),
-            2..=4 if !self.prepared.is_empty() => self.plan_prepared(SyncPoint::Own),
+            5..=7 if self.settings.losses && self.side.prepared.is_empty() => self.plan_first_use(),
+            1 if self.side.prepared.len() < PREPARED_MAX => self.plan_first_use(),
+            2..=4 if !self.side.prepared.is_empty() => self.plan_prepared(SyncPoint::Own),
             _ => self.plan_statement(SyncPoint::Own),
         };
         plan.again = self.rng.one_in(2);
-        plan.discard = plan.prepares.is_none() && self.rng.one_in(20);
+        plan.discard = plan.own.prepares.is_none() && self.rng.one_in(20);
         plan.deadline = if plan.discard { Time::NEVER } else { self.deadline() };
-        plan.joins = self.settings.joins
-            && plan.prepares.is_none()
-            && !(plan.discard || plan.leaves || self.is_lent())
-            && !plan.expect.has_partial_effects()
+        plan.own.joins = self.settings.own.joins
+            && plan.own.prepares.is_none()
+            && !(plan.discard || plan.own.leaves || self.is_lent())
+            && !plan.own.expect.has_partial_effects()
             && plan.bytes.ends_with(&SYNC)
             && !self.rng.one_in(4);
-        if self.settings.cancels {
-            plan.resend = plan.prepares.is_none()
+        if self.settings.own.cancels {
+            plan.own.resend = plan.own.prepares.is_none()
                 && !self.is_lent()
-                && !plan.expect.has_partial_effects()
+                && !plan.own.expect.has_partial_effects()
                 && !self.rng.one_in(4);
-            plan.cancel_late = plan.deadline != Time::NEVER && self.rng.one_in(2);
+            plan.own.cancel_late = plan.deadline != Time::NEVER && self.rng.one_in(2);
         }
         plan
     }
@@ -53,7 +51,7 @@ impl World {
 
     pub(super) fn plan_in_segment(&mut self, sync: SyncPoint) -> Plan {
         let mut plan = match self.rng.below(4) {
-            0 if !self.prepared.is_empty() => self.plan_prepared(sync),
+            0 if !self.side.prepared.is_empty() => self.plan_prepared(sync),
             _ => self.plan_statement(sync),
         };
         plan.deadline = self.deadline();
@@ -76,9 +74,9 @@ impl World {
         };
         let build = build.unnamed(&format!("{word} op={id}"), false, Format::Text);
         let plan = build.with(|plan| {
-            plan.role = role;
+            plan.own.role = role;
             plan.ops.push(id);
-            plan.allow_rollback();
+            plan.own.allow_rollback();
         });
         plan.finish()
     }
@@ -99,7 +97,7 @@ impl World {
             .query(&texts)
             .with(|plan| {
                 plan.ops = ops;
-                plan.fail = fail;
+                plan.own.fail = fail;
             })
             .finish()
     }
@@ -118,9 +116,9 @@ impl World {
         let (describe, format) = (self.rng.one_in(2), self.format());
         let build = build.unnamed(&text, describe, format).with(|plan| {
             plan.ops.push(id);
-            plan.fail = fail;
+            plan.own.fail = fail;
             if Statement::parse(&text).verb == Verb::Call {
-                plan.expect = plan.expect.partial_effects();
+                plan.own.expect = plan.own.expect.partial_effects();
             }
         });
         build.finish()
@@ -135,16 +133,16 @@ impl World {
         let prepared = PreparedText { name: format!("s{id}"), text };
         let build = build.parse(&prepared.name, &prepared.text).describe_statement(&prepared);
         let mut plan = self.use_prepared(build, &prepared);
-        plan.prepares = Some(prepared);
+        plan.own.prepares = Some(prepared);
         // It may go stale at once.
-        plan.depends = true;
+        plan.own.depends = true;
         plan
     }
 
     /// A statement that was prepared before.
     fn plan_prepared(&mut self, sync: SyncPoint) -> Plan {
-        let at = self.rng.index(self.prepared.len());
-        let (statement, prepared) = self.prepared[at].clone();
+        let at = self.rng.index(self.side.prepared.len());
+        let (statement, prepared) = self.side.prepared[at].clone();
         let build = self.build(sync).of_statement(statement);
         self.use_prepared(build, &prepared)
     }
@@ -165,7 +163,7 @@ impl World {
             .execute(&statement, format)
             .with(|plan| {
                 plan.ops.push(id);
-                plan.fail = statement.fail;
+                plan.own.fail = statement.fail;
             })
             .finish()
     }
@@ -196,30 +194,15 @@ impl World {
         portal: &OpenPortal,
         sync: SyncPoint,
     ) -> (Plan, OpenPortal) {
-        let build = self.build(sync).with(|plan| plan.depends = true);
+        let build = self.build(sync).with(|plan| plan.own.depends = true);
         let limit = self.rng.up_to(portal.statement.rows as usize) as u32;
         let OpenPortal { name, statement, format, next } = portal;
         let plan = build.execute_some(name, statement, *format, *next, limit).finish();
         (plan, portal.clone().after(limit))
     }
 
-    /// A deadline, or none.
-    fn deadline(&mut self) -> Time {
-        if !self.rng.one_in(self.settings.deadlines) {
-            return Time::NEVER;
-        }
-        let trip = self.settings.delays[0] + self.settings.delays[1];
-        let max = (trip * 3 + Duration::from_millis(3)).as_nanos() as u64;
-        self.now.after(Duration::from_nanos(self.rng.below(max)))
-    }
-
     pub(super) fn build(&mut self, sync: SyncPoint) -> Build {
         Build::new(self.take_id(), sync)
-    }
-
-    pub(super) fn take_id(&mut self) -> u64 {
-        self.next_id += 1;
-        self.next_id - 1
     }
 
     pub(super) fn last_id(&self) -> u64 {
@@ -253,7 +236,7 @@ impl World {
         }
         if self.rng.one_in(6) {
             text += " ";
-            text += &"x".repeat(self.rng.index(self.settings.size_max * 2));
+            text += &"x".repeat(self.rng.index(self.settings.own.size_max * 2));
         }
         text
     }
@@ -274,12 +257,12 @@ impl World {
         if self.rng.one_in(2) {
             self.rng.below(2)
         } else {
-            self.rng.below(self.settings.rows_max as u64)
+            self.rng.below(self.settings.own.rows_max as u64)
         }
     }
 
     fn size(&mut self) -> usize {
-        if self.rng.one_in(2) { 8 } else { self.rng.index(self.settings.size_max) }
+        if self.rng.one_in(2) { 8 } else { self.rng.index(self.settings.own.size_max) }
     }
 
     fn format(&mut self) -> Format {
@@ -305,7 +288,7 @@ impl OpenPortal {
 
 /// An upper bound of the bytes of a reply.
 pub(super) fn reply_len_max(plan: &Plan) -> usize {
-    let parts = plan.reply.iter().map(|part| match part {
+    let parts = plan.own.reply.iter().map(|part| match part {
         Part::Rows { count, size, .. } => *count as usize * row_len(*size),
         _ => PART_MAX,
     });

@@ -1,15 +1,16 @@
 //! Whether the bytes of a reply are those that were to come.
 
-use super::super::model::{ATTRIBUTE, REFUSALS};
-use super::plan::{Frame, Kind, Plan};
+use super::Plan;
+use super::plan::{Frame, Kind};
+use crate::redis::model::{ATTRIBUTE, REFUSALS};
 
 /// Compares a reply with what it was to be, and says which identities were answered with errors.
 pub(super) fn check(reply: &[u8], plan: &Plan, whole: bool) -> Result<Vec<u64>, String> {
     let mut rest = reply;
     let mut failed = Vec::new();
-    for (at, frame) in plan.frames.iter().enumerate() {
+    for (at, frame) in plan.own.frames.iter().enumerate() {
         rest = rest.strip_prefix(ATTRIBUTE).unwrap_or(rest);
-        let is_exec = matches!(plan.kind, Kind::Atomic) && at + 1 == plan.frames.len();
+        let is_exec = matches!(plan.own.kind, Kind::Atomic) && at + 1 == plan.own.frames.len();
         let discarded = is_exec && !failed.is_empty();
         if let Some(behind) = good(rest, frame).filter(|_| !discarded) {
             rest = behind;
@@ -65,7 +66,7 @@ fn behind_line(bytes: &[u8]) -> Option<&[u8]> {
 /// Whether this error is the request's own.
 pub(super) fn is_own_error(error: &[u8], plan: &Plan) -> bool {
     let error = error.strip_prefix(ATTRIBUTE).unwrap_or(error);
-    let unknown = matches!(plan.kind, Kind::Script(_)) && code(error) == b"NOSCRIPT";
+    let unknown = matches!(plan.own.kind, Kind::Script(_)) && code(error) == b"NOSCRIPT";
     unknown || error_about(error, plan.id).is_some_and(<[u8]>::is_empty)
 }
 

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use onetrip_engine::{Group, SyncPoint, Token};
 
-use super::host::Taken;
-use super::plan::{Plan, Role};
+use super::plan::Role;
 use super::workload::OpenPortal;
-use super::world::World;
+use super::{Plan, World};
+use crate::sim::host::Taken;
 
 /// A group, from its wish for the floor until its replies are consumed.
-pub(super) struct Floor {
+pub(crate) struct Floor {
     pub(super) token: u64,
     pub(super) group: Group,
     pub(super) granted: bool,
@@ -37,19 +37,19 @@ pub(super) struct Floor {
 
 impl World {
     pub(super) fn open_group(&mut self) {
-        if self.floors.len() >= FLOORS_MAX {
+        if self.side.floors.len() >= FLOORS_MAX {
             return;
         }
         let token = self.take_id();
-        match self.engine.open_group(self.now, Token(token)) {
+        match self.driven.open_group(self.now, Token(token)) {
             Some(group) => {
                 self.note(|_| format!("group {token} wants the floor"));
-                self.book.wishes.push(token);
+                self.book.own.wishes.push(token);
                 let place = self.take_place();
-                let late = self.settings.cancel_lag > Duration::ZERO;
-                let plain = self.settings.cancels && (late || self.rng.one_in(2));
-                let plain = plain || self.owners.is_some() && !self.is_lent();
-                self.floors.push(Floor {
+                let late = self.settings.own.cancel_lag > Duration::ZERO;
+                let plain = self.settings.own.cancels && (late || self.rng.one_in(2));
+                let plain = plain || self.side.owners.is_some() && !self.is_lent();
+                self.side.floors.push(Floor {
                     token,
                     group,
                     granted: false,
@@ -66,20 +66,33 @@ impl World {
                     portal: None,
                 });
             }
-            None if self.terminated || self.engine.is_closed() => {}
+            None if self.terminated || self.driven.is_closed() => {}
             None => self.book.complain("an open connection opens no group"),
         }
         self.drain();
     }
 
     pub(super) fn granted(&mut self, token: u64) {
-        let other = self.floors.iter().find(|floor| floor.granted && !floor.closed);
+        let other = self.side.floors.iter().find(|floor| floor.granted && !floor.closed);
         if let Some(other) = other {
             let what = format!("{token} has the floor, and so has {}", other.token);
             self.book.complain(what);
         }
-        if let Some(floor) = self.floors.iter_mut().find(|floor| floor.token == token) {
+        if let Some(floor) = self.side.floors.iter_mut().find(|floor| floor.token == token) {
             floor.granted = true;
+        }
+    }
+
+    /// A part of a reply came that the reader of a group has to take.
+    pub(super) fn received_in_floor(&mut self, token: Token, len: usize, ended: bool) {
+        let group = self.book.records.get(&token.0).and_then(|record| record.group);
+        let mut floors = self.side.floors.iter_mut();
+        if let Some(floor) = floors.find(|floor| group == Some(floor.token)) {
+            floor.unconsumed += len;
+            floor.pending = floor.pending.saturating_sub(usize::from(ended));
+        }
+        if ended {
+            self.side.floors.retain(|floor| floor.token != token.0);
         }
     }
 
@@ -88,10 +101,11 @@ impl World {
         if self.is_being_left() {
             return;
         }
-        let Some(at) = self.floors.iter().position(|floor| floor.granted && !floor.closed) else {
-            if !self.floors.is_empty() && self.rng.one_in(30) {
-                let at = self.rng.index(self.floors.len());
-                if !self.floors[at].granted {
+        let Some(at) = self.side.floors.iter().position(|floor| floor.granted && !floor.closed)
+        else {
+            if !self.side.floors.is_empty() && self.rng.one_in(30) {
+                let at = self.rng.index(self.side.floors.len());
+                if !self.side.floors[at].granted {
                     self.book.report.count("group withdrawn");
                     self.close_floor(at);
                 }
@@ -102,17 +116,16 @@ impl World {
             0 => self.close_floor(at),
             3 if self.rng.one_in(3) => self.stop_counting(at),
             1 | 2 => {
-                let before = self.engine.in_flight_bytes() + self.engine.queued_bytes();
-                let was_idle = self.transmit_is_empty();
-                self.engine.flush(self.now, self.floors[at].group);
-                self.waited_from_now(was_idle);
-                let after = self.engine.in_flight_bytes() + self.engine.queued_bytes();
+                let before = self.driven.in_flight_bytes() + self.driven.queued_bytes();
+                let group = self.side.floors[at].group;
+                self.sending(|driven, now| driven.flush(now, group));
+                let after = self.driven.in_flight_bytes() + self.driven.queued_bytes();
                 self.book.report.add("group flushed", u64::from(after > before));
                 self.drain();
             }
             _ => {
                 for _ in 0..self.rng.up_to(4) {
-                    if let Some(at) = self.floors.iter().position(|f| f.granted && !f.closed) {
+                    if let Some(at) = self.side.floors.iter().position(|f| f.granted && !f.closed) {
                         self.submit_in_floor(at);
                     }
                 }
@@ -122,21 +135,20 @@ impl World {
 
     /// The reader takes its replies when all have come: nobody may wait for it.
     fn stop_counting(&mut self, at: usize) {
-        let was_idle = self.transmit_is_empty();
-        self.engine.stop_counting(self.now, self.floors[at].group);
-        self.waited_from_now(was_idle);
+        let group = self.side.floors[at].group;
+        self.sending(|driven, now| driven.stop_counting(now, group));
         self.book.report.count("replies no longer counted");
-        if self.engine.undelivered_bytes() > 0 {
+        if self.driven.undelivered_bytes() > 0 {
             self.book.complain("replies still count");
         }
-        self.floors[at].uncounted = true;
+        self.side.floors[at].uncounted = true;
         self.drain();
     }
 
     fn submit_in_floor(&mut self, at: usize) {
-        let Floor { mid_segment: mid, transaction, cleanup, plain, .. } = self.floors[at];
+        let Floor { mid_segment: mid, transaction, cleanup, plain, .. } = self.side.floors[at];
         let in_transaction = transaction.is_some();
-        let portal = self.floors[at].portal.clone();
+        let portal = self.side.floors[at].portal.clone();
         let sync = self.rng.pick(&[SyncPoint::Member, SyncPoint::Member, SyncPoint::Own]);
         let mut next_portal = None;
         let plan = match self.rng.below(12) {
@@ -162,7 +174,7 @@ impl World {
             _ => self.plan_in_segment(sync),
         };
         if self.submit_to_floor(at, plan)
-            && let Some(floor) = self.floors.get_mut(at)
+            && let Some(floor) = self.side.floors.get_mut(at)
             && next_portal.is_some()
             && floor.mid_segment
         {
@@ -172,19 +184,19 @@ impl World {
 
     /// Submits a request of a group, and keeps the books on its segment and transaction.
     fn submit_to_floor(&mut self, at: usize, plan: Plan) -> bool {
-        let (id, role, sync) = (plan.id, plan.role, plan.sync);
-        let first = !self.floors[at].mid_segment && self.floors[at].transaction.is_none();
+        let (id, role, sync) = (plan.id, plan.own.role, plan.own.sync);
+        let first = !self.side.floors[at].mid_segment && self.side.floors[at].transaction.is_none();
         if first {
-            self.floors[at].run = id;
+            self.side.floors[at].run = id;
         }
         if role == Role::Begin {
-            self.transactions.push(Vec::new());
-            self.floors[at].transaction = Some(self.transactions.len() - 1);
+            self.side.transactions.push(Vec::new());
+            self.side.floors[at].transaction = Some(self.side.transactions.len() - 1);
         }
         // What follows it in the floor is looked at before the outputs are: they may end it.
-        let token = self.floors[at].token;
+        let token = self.side.floors[at].token;
         let taken = self.submit_quietly(plan, at);
-        let Some(floor) = self.floors.iter_mut().find(|floor| floor.token == token) else {
+        let Some(floor) = self.side.floors.iter_mut().find(|floor| floor.token == token) else {
             return false;
         };
         if taken != Taken::Yes {
@@ -194,7 +206,7 @@ impl World {
             return false;
         }
         if let Some(transaction) = floor.transaction {
-            self.transactions[transaction].push(id);
+            self.side.transactions[transaction].push(id);
         }
         match role {
             Role::Commit if floor.mid_segment => floor.cleanup = true,
@@ -212,9 +224,10 @@ impl World {
         true
     }
 
-    fn submit_quietly(&mut self, plan: Plan, at: usize) -> Taken {
+    fn submit_quietly(&mut self, mut plan: Plan, at: usize) -> Taken {
+        plan.own.floor = Some(at);
         // Within a group the mark of a reservation means nothing: it only puts off the outputs.
-        let taken = self.submit(plan, true, Some(at));
+        let taken = self.submit(plan, true);
         if taken == Taken::Full {
             self.book.report.count("refused in a group");
             self.drain();
@@ -224,72 +237,73 @@ impl World {
 
     /// A group gives the floor back, or its wish for it.
     pub(super) fn end_floor(&mut self, at: usize) {
-        if self.floors.get(at).is_some_and(|floor| !floor.closed) {
+        if self.side.floors.get(at).is_some_and(|floor| !floor.closed) {
             self.close_floor(at);
         }
     }
 
     /// Ends what a group has begun and gives the floor back.
     fn close_floor(&mut self, at: usize) {
-        let token = self.floors[at].token;
-        if self.floors[at].mid_segment {
+        let token = self.side.floors[at].token;
+        if self.side.floors[at].mid_segment {
             let plan = self.plan_sync();
             if !self.submit_to_floor(at, plan) {
-                if !self.engine.is_closed() {
+                if !self.driven.is_closed() {
                     self.book.complain("a group can't end its segment");
                 }
                 return;
             }
         }
-        let Some(at) = self.floors.iter().position(|floor| floor.token == token) else { return };
-        if self.floors[at].transaction.is_some() {
+        let Some(at) = self.side.floors.iter().position(|floor| floor.token == token) else {
+            return;
+        };
+        if self.side.floors[at].transaction.is_some() {
             let plan = self.plan_control(Role::Rollback, SyncPoint::Own);
             if !self.submit_to_floor(at, plan) {
                 return;
             }
         }
-        let Some(floor) = self.floors.iter_mut().find(|floor| floor.token == token) else { return };
+        let Some(floor) = self.side.floors.iter_mut().find(|floor| floor.token == token) else {
+            return;
+        };
         let (group, granted) = (floor.group, floor.granted);
         floor.closed = true;
         self.note(|_| format!("group {token} is closed"));
         self.moved = true;
         if !granted {
-            self.floors.retain(|floor| floor.token != token);
-            self.book.wishes.retain(|wish| *wish != token);
+            self.side.floors.retain(|floor| floor.token != token);
+            self.book.own.wishes.retain(|wish| *wish != token);
         }
-        let was_idle = self.transmit_is_empty();
-        self.engine.close_group(self.now, group);
-        self.waited_from_now(was_idle);
+        self.sending(|driven, now| driven.close_group(now, group));
         self.drain();
     }
 
     pub(super) fn close_floors(&mut self) {
-        if let Some(at) = self.floors.iter().position(|floor| floor.granted && !floor.closed) {
+        if let Some(at) = self.side.floors.iter().position(|floor| floor.granted && !floor.closed) {
             self.close_floor(at);
         }
     }
 
     /// Readers take some of what they were handed.
-    pub(super) fn consume(&mut self) {
-        for at in 0..self.floors.len() {
-            let Some(Floor { unconsumed, group, uncounted, pending, .. }) = self.floors.get(at)
+    pub(super) fn consume_some(&mut self) {
+        for at in 0..self.side.floors.len() {
+            let Some(Floor { unconsumed, group, uncounted, pending, .. }) =
+                self.side.floors.get(at)
             else {
                 break;
             };
             let (unconsumed, group) = (*unconsumed, *group);
             if unconsumed > 0 && !(*uncounted && *pending > 0) {
                 let bytes = self.rng.up_to(unconsumed);
-                self.floors[at].unconsumed -= bytes;
-                let was_idle = self.transmit_is_empty();
-                self.engine.handle_consumed(self.now, group, bytes);
-                self.waited_from_now(was_idle);
+                self.side.floors[at].unconsumed -= bytes;
+                self.sending(|driven, now| driven.handle_consumed(now, group, bytes));
                 self.book.report.count("slow reader took some");
                 self.moved = true;
             }
         }
-        let before = self.floors.len();
-        self.floors.retain(|f| !f.closed || f.unconsumed > 0 || f.pending > 0);
-        self.moved |= self.floors.len() < before;
+        let before = self.side.floors.len();
+        self.side.floors.retain(|f| !f.closed || f.unconsumed > 0 || f.pending > 0);
+        self.moved |= self.side.floors.len() < before;
         self.drain();
     }
 }

@@ -4,15 +4,15 @@ use onetrip_engine::SyncPoint;
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::Format;
 
-use super::plan::{Plan, Role};
-use super::world::World;
+use super::plan::Role;
+use super::{Plan, World};
 use crate::model::{Kind, Statement};
 
 impl World {
     /// A statement that leaves something in its session, openly or inside of a function.
     pub(super) fn text_that_leaves(&mut self, op: u64) -> Option<String> {
-        let in_no_block = self.floors.is_empty();
-        let owners = self.owners.as_mut()?;
+        let in_no_block = self.side.floors.is_empty();
+        let owners = self.side.owners.as_mut()?;
         if !owners.wants_to_leave() {
             return None;
         }
@@ -32,7 +32,7 @@ impl World {
 
     /// Rows of a batch as one request, each with a sync point of its own or with one for all.
     pub(super) fn submit_run(&mut self) {
-        let isolated = !(self.settings.cancels || self.settings.losses) && self.rng.one_in(2);
+        let isolated = !(self.settings.own.cancels || self.settings.losses) && self.rng.one_in(2);
         let times = self.rng.up_to(5);
         let mut build = self.build(SyncPoint::Own).parse("", RUN);
         let mut ops = Vec::new();
@@ -53,10 +53,10 @@ impl World {
         };
         // Its Parse names none of them.
         let build = build.with(|plan| {
-            (plan.ops, plan.expect, plan.depends) = (ops, expect.parse(), true);
+            (plan.ops, plan.own.expect, plan.own.depends) = (ops, expect.parse(), true);
         });
         self.book.report.count(if isolated { "run with sync points" } else { "run" });
-        self.submit_alone(build.finish());
+        self.submit_if_room(build.finish());
     }
 
     /// A function that leaves something behind.
@@ -66,7 +66,7 @@ impl World {
         let kind = self.rng.pick(&Kind::ALL).word();
         let text = format!("select op={id} rows=1 leaves={kind}");
         let build = build.unnamed(&text, false, Format::Text).with(|plan| plan.ops.push(id));
-        self.submit_alone(build.finish());
+        self.submit_if_room(build.finish());
     }
 
     /// One of those who share the session changes it, by a tag or a transaction that it begins.
@@ -78,22 +78,22 @@ impl World {
         let text = format!("{command} op={id}");
         let build = build.unnamed(&text, false, Format::Text).with(|plan| {
             plan.ops.push(id);
-            plan.leaves = true;
-            plan.role = if begins { Role::Begin } else { Role::Plain };
+            plan.own.leaves = true;
+            plan.own.role = if begins { Role::Begin } else { Role::Plain };
         });
-        self.submit_alone(build.finish());
+        self.submit_if_room(build.finish());
     }
 
-    fn submit_alone(&mut self, plan: Plan) {
-        if self.engine.has_room(1, plan.bytes.len()) {
-            self.submit(plan, false, None);
+    fn submit_if_room(&mut self, plan: Plan) {
+        if self.driven.has_room(1, plan.bytes.len()) {
+            self.submit_alone(plan);
         }
     }
 
     /// A transaction whose statements leave without waiting for its BEGIN. Now and then who began it
     /// leaves it open.
     pub(super) fn submit_transaction(&mut self) {
-        if !(self.floors.is_empty() && self.parked.is_empty() && self.turn.is_none()) {
+        if !(self.side.floors.is_empty() && self.parked.is_empty() && self.turn.is_none()) {
             return;
         }
         let begin = self.build(SyncPoint::Own);
@@ -119,18 +119,18 @@ impl World {
             plans.push(build.with(of_role(id, Role::Commit)).finish());
         }
         let bytes = plans.iter().map(|plan| plan.bytes.len()).sum();
-        if !self.engine.has_room(plans.len(), bytes) {
+        if !self.driven.has_room(plans.len(), bytes) {
             return;
         }
         self.book.report.count(match left_open {
             true => "transaction left open",
             false => "transaction that did not wait",
         });
-        plans.iter_mut().for_each(|plan| (plan.pinned, plan.depends) = (true, true));
+        plans.iter_mut().for_each(|plan| (plan.own.pinned, plan.own.depends) = (true, true));
         let ids: Vec<u64> = plans.iter().map(|plan| plan.id).collect();
         self.submit_in_transaction(plans);
-        self.transactions.push(ids);
-        if left_open && let Some(owners) = &mut self.owners {
+        self.side.transactions.push(ids);
+        if left_open && let Some(owners) = &mut self.side.owners {
             owners.leaving = true;
         }
     }
@@ -140,8 +140,8 @@ impl World {
 fn of_role(id: u64, role: Role) -> impl FnOnce(&mut Plan) {
     move |plan| {
         plan.ops.push(id);
-        plan.role = role;
-        plan.allow_rollback();
+        plan.own.role = role;
+        plan.own.allow_rollback();
     }
 }
 

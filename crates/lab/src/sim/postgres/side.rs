@@ -1,0 +1,249 @@
+//! What PostgreSQL is to the simulation.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use onetrip_engine::{CloseReason, Connection, End, Output, Request, Time, Token};
+use onetrip_postgres::{Event, Expect};
+
+use super::cancels::Cancels;
+use super::mutation::Own;
+use super::owners::Owners;
+use super::protocol::Observed;
+use super::{OwnSettings, Plan, Postgres, Record, World, book, plan};
+use crate::model::{Config, Log, Noise, Server};
+use crate::seeded::Rng;
+use crate::sim::book::Book;
+use crate::sim::settings::{Network, Settings};
+use crate::sim::side::{Bounds, Side, Written, peer};
+
+peer!(Server);
+
+impl Side for Postgres {
+    type Driven = Connection<Observed>;
+    type Server = Server;
+    type Settings = OwnSettings;
+    type Request = plan::Request;
+    type Known = book::Known;
+    type Heard = book::Heard;
+    type Mutation = Own;
+
+    /// Messages that are unknown, too short, too long, malformed, or belong to a startup or a COPY that
+    /// nobody asked for.
+    const HOSTILE: &'static [&'static [u8]] = &[
+        b"\0\0\0\0\x04",
+        b"!\0\0\0\x04",
+        b"D\0\0\0\x03",
+        b"Z\x7f\xff\xff\xff",
+        b"E\0\0\0\x05S",
+        b"G\0\0\0\x07\0\0\0",
+        b"K\0\0\0\x0c\0\0\0\x01\0\0\0\x02",
+    ];
+    /// The size of PqRecvBuffer in src/backend/libpq/pqcomm.c.
+    const READ_MAX: usize = 8192;
+    const HOSTILE_MAY_STALL: bool = false;
+    const MOMENTS: u64 = 12;
+    const CLOSED_BY_SERVER: &'static str = "closed: FATAL";
+
+    fn settings(rng: &mut Rng, network: &mut Network) -> OwnSettings {
+        let speed = network.speed();
+        OwnSettings {
+            cancels: rng.one_in(2),
+            cancel_lag: rng.pick(&[Duration::ZERO, Duration::ZERO, Duration::from_millis(300)]),
+            joins: !rng.one_in(3),
+            rows_max: if speed < 100 { 3 } else { 20 },
+            size_max: (speed * 2).clamp(8, 1500),
+        }
+    }
+
+    fn server(rng: &mut Rng, settings: &Settings<OwnSettings>) -> Server {
+        let noise = Noise { rng: rng.split(), one_in: settings.noise };
+        Server::ready(Config { noise: Some(noise), ..Config::default() }, Log::default())
+    }
+
+    fn driven(
+        seed: u64,
+        settings: &Settings<OwnSettings>,
+        mutation: Option<Own>,
+    ) -> (Postgres, Connection<Observed>) {
+        let side = Postgres {
+            cancels: Cancels::default(),
+            owners: Owners::new(seed),
+            floors: Vec::new(),
+            prepared: Vec::new(),
+            transactions: Vec::new(),
+            healing: false,
+            reply_max: 0,
+        };
+        let limits = settings.network.limits.clone();
+        (side, Connection::new(Time::ZERO, Observed::new(mutation), limits))
+    }
+
+    fn begin(world: &mut World) {
+        world.note(|world| format!("{:?}", world.side.owners.as_ref().map(|owners| &owners.ways)));
+        world.first_owner();
+    }
+
+    fn prepare_step(world: &mut World) {
+        if world.is_being_left() {
+            world.change_owners();
+        }
+    }
+
+    fn act(world: &mut World) {
+        world.act_any();
+    }
+
+    fn plan(world: &mut World) -> Plan {
+        world.plan_isolated()
+    }
+
+    fn request(world: &World, plan: &Plan, reserved: bool) -> Request<Expect> {
+        world.request_of(plan, reserved)
+    }
+
+    fn keep(world: &mut World, plan: Plan) -> Record {
+        world.record_of(plan)
+    }
+
+    fn consume(world: &mut World) {
+        world.consume_some();
+    }
+
+    fn wind_up(world: &mut World) {
+        world.close_floors();
+    }
+
+    fn bounds(world: &World) -> Bounds {
+        world.bounds()
+    }
+
+    fn moment(world: &mut World, moment: u64) {
+        match moment {
+            10 => world.use_floor(),
+            11 if world.rng.one_in(2) => world.move_cancel(),
+            _ => world.server_moment(),
+        }
+    }
+
+    fn next(world: &World) -> Time {
+        world.side.cancels.next()
+    }
+
+    fn move_on(world: &mut World) {
+        world.move_cancel();
+    }
+
+    fn has_read(world: &mut World) {
+        world.keep_server_busy();
+    }
+
+    fn prepare_outputs(world: &mut World) {
+        world.book.own.guards_fail =
+            world.server.log().resets_failed()[0] > 0 || world.has_deallocated();
+    }
+
+    fn received(world: &mut World, token: Token, len: usize, ended: bool) {
+        world.received_in_floor(token, len, ended);
+    }
+
+    fn react(world: &mut World, output: Output<Event>) {
+        match output {
+            Output::Granted { token } => world.granted(token.0),
+            Output::Cancel => world.prepare_cancel(),
+            _ => {}
+        }
+    }
+
+    fn closed(world: &mut World, reason: &CloseReason) -> bool {
+        world.side.floors.clear();
+        let CloseReason::Unusable(why) = reason else { return false };
+        world.closed_unusable(why);
+        true
+    }
+
+    fn drained(world: &mut World) {
+        world.register_prepared();
+        if !world.driven.is_closed() && world.book.own.wishes.len() > world.driven.queued() {
+            world.book.complain("a group waits for the floor, and the engine does not know");
+        }
+    }
+
+    /// Somebody holds the floor, a cancel is under way, or a reset waits for its answer.
+    fn may_stand_still(world: &World) -> bool {
+        world.driven.is_held()
+            || world.driven.protocol().is_resetting()
+            || world.side.floors.iter().any(|floor| floor.granted)
+    }
+
+    fn is_settled(world: &World) -> bool {
+        !world.side.cancels.is_under_way()
+    }
+
+    fn is_busy(world: &World) -> bool {
+        world.driven.is_held() || !world.side.floors.is_empty()
+    }
+
+    fn note(book: &mut Book<Postgres>, output: &Output<Event>) {
+        book.note_other(output);
+    }
+
+    fn note_other_end(book: &mut Book<Postgres>, token: Token, end: End) -> bool {
+        book.note_end_of_wish(token, end)
+    }
+
+    fn judge_reply(book: &mut Book<Postgres>, token: u64, end: End) -> Vec<String> {
+        book.judge(token, end)
+    }
+
+    fn may_be_taken_back(book: &Book<Postgres>, record: &Record) -> bool {
+        book.own.wishes_to_cancel.want(record)
+    }
+
+    fn may_have_run_twice(record: &Record) -> bool {
+        record.may_be_restarted()
+    }
+
+    fn order(world: &World, record: &Record) -> Option<u8> {
+        world.order_of(record)
+    }
+
+    fn has_sent_again(world: &World) -> bool {
+        world.sent_again()
+    }
+
+    fn find_written<'a>(
+        world: &World,
+        rest: &'a [u8],
+        record: &'a Record,
+        next: Option<&Record>,
+    ) -> Option<Written<'a>> {
+        world.find_among_own(rest, record, next)
+    }
+
+    fn may_be_last(world: &World, rest: &[u8]) -> bool {
+        world.is_end(rest)
+    }
+
+    fn check(world: &mut World, findings: &mut Vec<String>) {
+        world.check_wishes(findings);
+        world.check_effects(findings);
+        world.check_transactions(findings);
+        world.check_goodbyes(findings);
+        world.check_owners(findings);
+    }
+
+    fn has_struck(driven: &Connection<Observed>) -> bool {
+        driven.protocol().has_struck()
+    }
+
+    fn strike(mutation: Own, outputs: &mut Vec<Output<Event>>, log: &Log) -> bool {
+        mutation.strike(outputs, log)
+    }
+
+    /// Without its first message.
+    fn truncate(block: &Bytes) -> Bytes {
+        let len = u32::from_be_bytes([block[1], block[2], block[3], block[4]]) as usize;
+        block.slice((1 + len).min(block.len())..)
+    }
+}

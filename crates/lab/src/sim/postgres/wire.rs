@@ -1,0 +1,78 @@
+//! The bytes that were written: what stands between the requests.
+
+use bytes::Bytes;
+use onetrip_engine::{Cause, Outcome, SyncPoint};
+use onetrip_postgres::message::{FLUSH, SYNC, TERMINATE};
+
+use super::{Record, World};
+use crate::sim::book::failed;
+use crate::sim::side::Written;
+
+impl World {
+    /// Where a request begins, behind a Flush here and there and what the protocol wrote by itself. Its
+    /// sync point may have been left out.
+    pub(super) fn find_among_own<'a>(
+        &self,
+        rest: &'a [u8],
+        record: &'a Record,
+        next: Option<&Record>,
+    ) -> Option<Written<'a>> {
+        let own = &record.plan.own;
+        let rest = behind_flushes(rest);
+        let protocol = self.driven.protocol();
+        let (rest, _) = strip(rest, &protocol.own)?;
+        let (rest, guarded) = strip(rest, &protocol.guards)?;
+        let shares = own.joins && next.is_some_and(|next| next.plan.own.joins);
+        let bytes = match record.plan.bytes.strip_suffix(&SYNC) {
+            // What lies behind it is no sync point, so it was left out.
+            Some(bytes) if shares && rest.len() > bytes.len() && rest[bytes.len()] != SYNC[0] => {
+                bytes
+            }
+            _ => &record.plan.bytes[..],
+        };
+        // Nobody heard that a member was spared after all, since its deadline had passed.
+        let late = record.end() == Some(failed(Outcome::Unknown, Cause::Deadline));
+        let may_be_missing = late && own.sync == SyncPoint::Member;
+        Some(Written { rest, bytes, is_untouched: !guarded && is_cut_flush(rest), may_be_missing })
+    }
+
+    /// Whether this may come behind all requests.
+    pub(super) fn is_end(&self, rest: &[u8]) -> bool {
+        let Some((rest, _)) = strip(behind_flushes(rest), &self.driven.protocol().own) else {
+            return true;
+        };
+        is_cut_flush(rest) || self.terminated && TERMINATE.starts_with(rest)
+    }
+
+    /// Whether requests may have been sent more than once, as far as the host knows.
+    pub(super) fn sent_again(&self) -> bool {
+        let hit = self.book.report.of("cancel sent") > 0;
+        let again = |record: &Record| record.own.restarted || hit && record.may_be_restarted();
+        let reset_again =
+            self.book.own.guards_fail || self.side.owners.is_some() && self.driven.healed() > 0;
+        self.side.healing || reset_again || self.book.records.values().any(again)
+    }
+}
+
+/// What is behind that which the protocol wrote by itself, and whether there was any; none where it ends
+/// within that.
+fn strip<'a>(mut rest: &'a [u8], own: &[Bytes]) -> Option<(&'a [u8], bool)> {
+    let mut found = false;
+    while let Some(own) = own.iter().find(|own| rest.starts_with(own)) {
+        (rest, found) = (&rest[own.len()..], true);
+    }
+    let is_cut = !rest.is_empty() && own.iter().any(|own| own.starts_with(rest));
+    (!is_cut).then_some((rest, found))
+}
+
+fn behind_flushes(mut rest: &[u8]) -> &[u8] {
+    while let Some(behind) = rest.strip_prefix(&FLUSH[..]) {
+        rest = behind;
+    }
+    rest
+}
+
+/// Whether there is no more than the beginning of a Flush, or nothing.
+fn is_cut_flush(rest: &[u8]) -> bool {
+    rest.len() < FLUSH.len() && FLUSH.starts_with(rest)
+}

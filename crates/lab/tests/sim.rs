@@ -1,10 +1,11 @@
 //! The contract of the engine over many simulated networks; and whether the checks can fail.
 #![allow(clippy::unwrap_used)]
 
-use onetrip_lab::sim::postgres::{Mutation, Report, run, sweep};
+mod simulated;
 
-/// What the seeds must have come across, and how often: a generator that stops reaching something
-/// would test nothing in silence.
+use onetrip_lab::sim::{Mutation, OfPostgres, Postgres, Report, run, sweep};
+
+/// What the seeds must have come across, and how often.
 const COVERAGE: [(&str, u64); 70] = [
     ("requests", 40_000),
     ("cut: up", 80),
@@ -80,69 +81,29 @@ const COVERAGE: [(&str, u64); 70] = [
 
 #[test]
 fn the_contract_holds_on_two_thousand_simulated_networks() {
-    let report = sweep(1, 2000, |_| {}).unwrap_or_else(|failed| panic!("{failed}"));
-    let missing: Vec<String> = COVERAGE
-        .iter()
-        .filter(|(what, least)| report.of(what) < *least)
-        .map(|(what, least)| format!("{what}: {} of {least}", report.of(what)))
-        .collect();
-    assert!(missing.is_empty(), "the seeds no longer reach: {missing:#?}\n{report}");
+    simulated::assert_holds::<Postgres>(&COVERAGE);
 }
 
 #[test]
 fn a_seed_repeats_its_run() {
-    for seed in [1, 77, 4711] {
-        let lines = |seed| {
-            let (send, receive) = std::sync::mpsc::channel();
-            let trace = move |line: &str| send.send(line.to_owned()).unwrap();
-            run(seed, None, Some(Box::new(trace)));
-            receive.into_iter().collect::<Vec<_>>()
-        };
-        let first = lines(seed);
-        assert!(first.len() > 20);
-        assert_eq!(first, lines(seed), "seed {seed}");
-    }
+    simulated::assert_repeats::<Postgres>();
 }
 
 #[test]
 fn every_broken_promise_is_noticed() {
-    let of_outputs = |mutation: &Mutation| !(mutation.is_ambient() || is_of_owners(mutation));
-    for mutation in Mutation::all().filter(of_outputs) {
-        let (mut struck, mut unnoticed) = (0, Vec::new());
-        for seed in 1..=100 {
-            let run = run(seed, Some(mutation), None);
-            if run.mutated {
-                struck += 1;
-                // Where the connection ends before anything else comes, nobody misses a Drained.
-                let spared = mutation == Mutation::DropDrained && ended(&run.report);
-                if run.findings.is_empty() && !spared {
-                    unnoticed.push(seed);
-                }
-            }
-        }
-        assert!(struck >= 10, "{mutation:?} found an occasion in {struck} runs only");
-        assert!(unnoticed.is_empty(), "{mutation:?} in {struck} runs, unnoticed in {unnoticed:?}");
-    }
-}
-
-/// Whether it is of the protocol, where a session changes hands.
-fn is_of_owners(mutation: &Mutation) -> bool {
-    matches!(mutation, Mutation::Own(own) if own.is_of_owners())
-}
-
-/// Whether the connection came to its end.
-fn ended(report: &Report) -> bool {
-    report.iter().any(|(what, _)| what.starts_with("closed: "))
+    let each =
+        Mutation::all().filter(|mutation| !(mutation.is_ambient() || is_of_owners(mutation)));
+    simulated::assert_noticed::<Postgres>(each, &[Mutation::DropDrained]);
 }
 
 #[test]
 fn a_host_or_engine_that_is_wrong_throughout_is_noticed() {
-    for mutation in Mutation::all().filter(|mutation| mutation.is_ambient()) {
-        let noticed =
-            (1..=100).filter(|seed| !run(*seed, Some(mutation), None).findings.is_empty());
-        let noticed = noticed.count();
-        assert!(noticed >= 5, "{mutation:?} was noticed in {noticed} runs of 100");
-    }
+    simulated::assert_ambient_noticed::<Postgres>();
+}
+
+/// Whether it is of the protocol, where a session changes hands.
+fn is_of_owners(mutation: &Mutation<OfPostgres>) -> bool {
+    matches!(mutation, Mutation::Own(own) if own.is_of_owners())
 }
 
 #[test]
@@ -150,7 +111,7 @@ fn whoever_forgets_what_another_left_in_the_session_is_noticed() {
     for mutation in Mutation::all().filter(is_of_owners) {
         let mut seeds = 1..=2000;
         let noticed = seeds.find(|seed| {
-            let run = run(*seed, Some(mutation), None);
+            let run = run::<Postgres>(*seed, Some(mutation), None);
             run.mutated && !run.findings.is_empty()
         });
         assert!(noticed.is_some(), "{mutation:?} goes unnoticed");
@@ -161,8 +122,8 @@ fn whoever_forgets_what_another_left_in_the_session_is_noticed() {
 fn reports_add_up() {
     let mut total = Report::default();
     for seed in 1..=5 {
-        total.merge(&run(seed, None, None).report);
+        total.merge(&run::<Postgres>(seed, None, None).report);
     }
     assert_eq!(total.of("runs"), 5);
-    assert_eq!(sweep(1, 5, |_| {}).unwrap(), total);
+    assert_eq!(sweep::<Postgres>(1, 5, |_| {}).unwrap(), total);
 }

@@ -4,9 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use onetrip_lab::sim::postgres;
-use onetrip_lab::sim::redis;
-use onetrip_lab::sim::{FailedSeed, Report, Simulation, Trace};
+use onetrip_lab::sim::{FailedSeed, Postgres, Redis, Report, Side, Trace, run, sweep};
 
 const USAGE: &str = "\
 usage: onetrip-sim [--seeds N] [--from S]           N seeds (default 2000) from S (default 1) on, of both
@@ -34,12 +32,10 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let simulations = match (arguments.redis, arguments.seed) {
-        (true, _) => &[Simulation::Redis][..],
-        (false, Some(_)) => &[Simulation::Postgres],
-        (false, None) => &[Simulation::Postgres, Simulation::Redis],
-    };
-    match simulations.iter().try_for_each(|simulation| show(*simulation, &arguments)) {
+    let postgres = !arguments.redis;
+    let redis = arguments.redis || arguments.seed.is_none();
+    let shown = if postgres { show::<Postgres>(&arguments) } else { Ok(()) };
+    match shown.and_then(|()| if redis { show::<Redis>(&arguments) } else { Ok(()) }) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
             eprintln!("{failed}");
@@ -49,16 +45,16 @@ fn main() -> ExitCode {
 }
 
 /// Runs what was asked for of one simulation, and says what it came across.
-fn show(simulation: Simulation, arguments: &Arguments) -> Result<(), FailedSeed> {
+fn show<S: Side>(arguments: &Arguments) -> Result<(), FailedSeed> {
     let started = Instant::now();
     let report = match arguments.seed {
-        Some(seed) => one(simulation, seed, arguments.trace),
-        None => many(simulation, arguments.from, arguments.seeds),
+        Some(seed) => one::<S>(seed, arguments.trace),
+        None => many::<S>(arguments.from, arguments.seeds),
     }?;
     let (seconds, runs) = (started.elapsed().as_secs_f64(), report.of("runs"));
     print!("{report}");
     let rate = runs as f64 / seconds;
-    println!("{simulation:?}: {runs} runs in {seconds:.1} s, {rate:.0} a second; all is well");
+    println!("{}: {runs} runs in {seconds:.1} s, {rate:.0} a second; all is well", S::NAME);
     Ok(())
 }
 
@@ -86,22 +82,19 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
     Ok(Some(arguments))
 }
 
-fn one(simulation: Simulation, seed: u64, trace: bool) -> Result<Report, FailedSeed> {
+fn one<S: Side>(seed: u64, trace: bool) -> Result<Report, FailedSeed> {
     // Whoever reads it may have seen enough.
     let lines = |line: &str| drop(writeln!(std::io::stdout(), "{line}"));
     let trace: Trace = if trace { Some(Box::new(lines)) } else { None };
-    let run = match simulation {
-        Simulation::Postgres => postgres::run(seed, None, trace),
-        Simulation::Redis => redis::run(seed, None, trace),
-    };
+    let run = run::<S>(seed, None, trace);
     if run.findings.is_empty() {
         Ok(run.report)
     } else {
-        Err(FailedSeed { seed, findings: run.findings, simulation })
+        Err(FailedSeed { seed, findings: run.findings, option: S::OPTION })
     }
 }
 
-fn many(simulation: Simulation, from: u64, seeds: u64) -> Result<Report, FailedSeed> {
+fn many<S: Side>(from: u64, seeds: u64) -> Result<Report, FailedSeed> {
     let terminal = std::io::stderr().is_terminal();
     // A line for each tenth where nobody watches, a hundred updates where someone does.
     let step = (seeds / if terminal { 100 } else { 10 }).max(1);
@@ -114,10 +107,7 @@ fn many(simulation: Simulation, from: u64, seeds: u64) -> Result<Report, FailedS
             };
         }
     };
-    let result = match simulation {
-        Simulation::Postgres => postgres::sweep(from, seeds, progress),
-        Simulation::Redis => redis::sweep(from, seeds, progress),
-    };
+    let result = sweep::<S>(from, seeds, progress);
     if terminal {
         eprintln!();
     }

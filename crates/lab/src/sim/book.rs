@@ -10,7 +10,7 @@ use super::side::{Driven, Side};
 
 /// A request that is to be submitted.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan<Own> {
+pub struct Plan<Own> {
     /// Its identity, and its token.
     pub(crate) id: u64,
     pub(crate) bytes: Bytes,
@@ -45,7 +45,7 @@ impl<Own> Plan<Own> {
 }
 
 /// Everything that a host knows, and what was wrong with it.
-pub(crate) struct Book<S: Side> {
+pub struct Book<S: Side> {
     /// Requests that were submitted, and callers that wait, by token.
     pub(crate) records: BTreeMap<u64, Record<S>>,
     /// Those of the requests that may be open.
@@ -59,7 +59,7 @@ pub(crate) struct Book<S: Side> {
 }
 
 /// One request.
-pub(crate) struct Record<S: Side> {
+pub struct Record<S: Side> {
     pub(crate) plan: PlanOf<S>,
     pub(crate) state: State,
     /// Its place in issue order: that of its group or its own, then that within the group; zero while its

@@ -1,6 +1,6 @@
 //! The contract of the engine, simulated: what is driven and a model server joined in memory, with a
 //! virtual clock, where everything that happens follows from a seed. One simulation for every protocol;
-//! what only one has stands in [`postgres`] and [`redis`].
+//! what only one has stands in `postgres` and `redis`.
 //!
 //! A run draws its circumstances (limits, chunk sizes, delays, socket buffers, what goes wrong) and
 //! then does anything a host may. The network cuts at any byte, stalls and falls silent; the server
@@ -20,7 +20,9 @@
 //!
 //! The loop and the clock are `world`, the bytes between both sides `network` and `pipe`. The host
 //! submits (`host`), takes what is said (`outputs`), and writes it down (`book`); `check` compares. A
-//! protocol is a [`Side`](side::Side), and what is driven is behind [`Driven`](side::Driven).
+//! protocol is a [`Side`], and what is driven is behind [`Driven`](side::Driven).
+//!
+//! [`run`] is one seed, [`sweep`] many of them on several threads.
 
 mod book;
 mod check;
@@ -29,8 +31,8 @@ mod mutation;
 mod network;
 mod outputs;
 mod pipe;
-pub mod postgres;
-pub mod redis;
+mod postgres;
+mod redis;
 mod report;
 mod settings;
 mod side;
@@ -38,8 +40,13 @@ mod sweep;
 mod world;
 
 pub use mutation::{Mutation, OwnMutation};
+pub use postgres::{Own as OfPostgres, Postgres};
+pub use redis::{Own as OfRedis, Redis};
 pub use report::Report;
-pub use sweep::{FailedSeed, Simulation};
+pub use side::Side;
+pub use sweep::{FailedSeed, sweep};
+
+use world::World;
 
 /// Where the lines of a trace go.
 pub type Trace = Option<Box<dyn FnMut(&str)>>;
@@ -53,4 +60,9 @@ pub struct Run {
     pub report: Report,
     /// Whether the mutation found its occasion.
     pub mutated: bool,
+}
+
+/// Runs one seed.
+pub fn run<S: Side>(seed: u64, mutation: Option<Mutation<S::Mutation>>, trace: Trace) -> Run {
+    World::<S>::new(seed, mutation, trace).live()
 }

@@ -9,7 +9,7 @@ use crate::seeded::Rng;
 
 /// The circumstances of one run.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings<Own> {
+pub struct Settings<Own> {
     pub(crate) network: Network,
     /// One in how many replies of the server has something in front that belongs to nobody.
     pub(crate) noise: u64,
@@ -53,7 +53,7 @@ impl<Own> Settings<Own> {
 
 /// What lies between the two sides, and what the engine may hold.
 #[derive(Clone, Debug)]
-pub(crate) struct Network {
+pub struct Network {
     pub(crate) limits: Limits,
     /// The most bytes that move at once.
     pub(crate) chunk_max: usize,

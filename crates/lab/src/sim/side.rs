@@ -15,13 +15,14 @@ use super::world::World;
 use crate::seeded::{Log, Rng};
 
 /// What is driven, without I/O: an engine's connection, or what stands on one.
-pub(crate) trait Driven: Debug {
+pub trait Driven: Debug {
     /// What is said of a request beside its bytes.
     type Request;
     /// What belongs to no request.
     type Event: Debug;
 
-    /// Submits a request; one that is not `whole` fails when its bytes are written.
+    /// Submits a request; one that is not `whole` fails when its bytes are written. What frames requests
+    /// by itself has no use for the bytes.
     fn submit(
         &mut self,
         now: Time,
@@ -67,7 +68,7 @@ pub(crate) trait Driven: Debug {
 
 /// What is held at a moment.
 #[derive(Clone, Copy)]
-pub(crate) struct Load {
+pub struct Load {
     pub(crate) in_flight: usize,
     pub(crate) in_flight_bytes: usize,
     pub(crate) queued: usize,
@@ -168,7 +169,7 @@ impl<P: Protocol<Event: Debug>> Driven for Connection<P> {
 }
 
 /// A model of a server: the other end.
-pub(crate) trait Peer: Debug {
+pub trait Peer: Debug {
     /// What became of every identity.
     fn log(&self) -> &Log;
     /// Whether it reads now.
@@ -233,8 +234,9 @@ macro_rules! peer {
 }
 pub(super) use peer;
 
-/// What only one protocol has. A value of it is what its host knows beside what every host does.
-pub(crate) trait Side: Sized {
+/// What only one protocol has, and no other crate. A value of it is what its host knows beside what every
+/// host does.
+pub trait Side: Sized {
     /// What is driven.
     type Driven: Driven;
     /// The other end.
@@ -250,6 +252,10 @@ pub(crate) trait Side: Sized {
     /// Mutations beside those of every simulation.
     type Mutation: OwnMutation;
 
+    /// Its name.
+    const NAME: &'static str;
+    /// What goes to `make sim` to watch a seed of it.
+    const OPTION: &'static str;
     /// What no server would send at any time.
     const HOSTILE: &'static [&'static [u8]];
     /// The most bytes that the server reads at once.
@@ -421,7 +427,7 @@ pub(crate) trait Side: Sized {
 }
 
 /// What may be held at most, beside what is the same on every side.
-pub(crate) struct Bounds {
+pub struct Bounds {
     /// What may be added to the bytes of a request.
     pub(crate) added: usize,
     pub(crate) queued: usize,
@@ -432,7 +438,7 @@ pub(crate) struct Bounds {
 }
 
 /// A request in what was written.
-pub(crate) struct Written<'a> {
+pub struct Written<'a> {
     /// From its beginning on.
     pub(crate) rest: &'a [u8],
     pub(crate) bytes: &'a [u8],

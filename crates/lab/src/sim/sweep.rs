@@ -1,12 +1,11 @@
 //! Many seeds, on several threads.
 
 use std::fmt;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::{Report, Run};
+use super::{Report, Side, run};
 
 /// A seed that found something, and how to see it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,17 +14,8 @@ pub struct FailedSeed {
     pub seed: u64,
     /// What was wrong.
     pub findings: Vec<String>,
-    /// Which simulation it is of.
-    pub simulation: Simulation,
-}
-
-/// The protocol that a simulation is of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Simulation {
-    /// [`super::postgres`].
-    Postgres,
-    /// [`super::redis`].
-    Redis,
+    /// What goes to `make sim` to watch it.
+    pub option: &'static str,
 }
 
 impl fmt::Display for FailedSeed {
@@ -34,25 +24,22 @@ impl fmt::Display for FailedSeed {
         for finding in &self.findings {
             writeln!(f, "  {finding}")?;
         }
-        let option = if self.simulation == Simulation::Redis { " REDIS=1" } else { "" };
-        write!(f, "to watch it: make sim{option} SEED={}", self.seed)
+        write!(f, "to watch it: make sim{} SEED={}", self.option, self.seed)
     }
 }
 
 impl std::error::Error for FailedSeed {}
 
-/// Runs these seeds of a simulation, on as many threads as there are cores. `progress` hears, now
-/// and then and from any thread, how many are done.
+/// Runs `count` seeds from `from` on, on as many threads as there are cores. `progress` hears, now and
+/// then and from any thread, how many are done.
 ///
 /// # Errors
 /// The smallest of the seeds that failed before the others stopped.
-pub(crate) fn sweep(
-    simulation: Simulation,
-    seeds: Range<u64>,
-    run: impl Fn(u64) -> Run + Sync,
+pub fn sweep<S: Side>(
+    from: u64,
+    count: u64,
     progress: impl Fn(u64) + Sync,
 ) -> Result<Report, FailedSeed> {
-    let (from, count) = (seeds.start, seeds.end - seeds.start);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let (next, done) = (AtomicU64::new(0), AtomicU64::new(0));
     let total = Mutex::new(Report::default());
@@ -66,10 +53,10 @@ pub(crate) fn sweep(
                     if at >= count {
                         break;
                     }
-                    match guarded(from + at, &run) {
+                    match guarded::<S>(from + at) {
                         Ok(of_run) => report.merge(&of_run),
                         Err(findings) => {
-                            let found = FailedSeed { seed: from + at, findings, simulation };
+                            let found = FailedSeed { seed: from + at, findings, option: S::OPTION };
                             next.store(count, Ordering::Relaxed);
                             let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
                             if failed.as_ref().is_none_or(|other| found.seed < other.seed) {
@@ -90,8 +77,8 @@ pub(crate) fn sweep(
 }
 
 /// Runs a seed; a panic within it is a finding.
-fn guarded(seed: u64, run: impl Fn(u64) -> Run) -> Result<Report, Vec<String>> {
-    match catch_unwind(AssertUnwindSafe(|| run(seed))) {
+fn guarded<S: Side>(seed: u64) -> Result<Report, Vec<String>> {
+    match catch_unwind(AssertUnwindSafe(|| run::<S>(seed, None, None))) {
         Ok(run) if run.findings.is_empty() => Ok(run.report),
         Ok(run) => Err(run.findings),
         Err(panic) => {

@@ -15,7 +15,7 @@ use super::{Run, Trace};
 use crate::seeded::Rng;
 
 /// Everything in one run.
-pub(crate) struct World<S: Side> {
+pub struct World<S: Side> {
     pub(crate) rng: Rng,
     pub(crate) settings: Settings<S::Settings>,
     pub(crate) now: Time,
@@ -247,7 +247,7 @@ impl<S: Side> World<S> {
     /// No byte moves and no deadline comes: that may only be where nothing gets through.
     fn nothing_moves(&mut self) {
         let dead = self.up.frozen_until == Time::NEVER || self.down.frozen_until == Time::NEVER;
-        if !dead && !(self.garbled && S::HOSTILE_MAY_STALL) {
+        if !(dead || self.garbled && S::HOSTILE_MAY_STALL) {
             self.book.complain(format!(
                 "it is stuck with {} who wait: {:?} {:?} {:?} {:?}",
                 self.parked.len(),

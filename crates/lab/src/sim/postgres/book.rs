@@ -12,7 +12,7 @@ use crate::sim::book::{Book, failed};
 
 /// What is known of a request that was submitted.
 #[derive(Default)]
-pub(crate) struct Known {
+pub struct Known {
     pub(super) in_transaction: bool,
     /// It keeps its place in the order, whatever becomes of it.
     pub(super) in_order: bool,
@@ -27,7 +27,7 @@ pub(crate) struct Known {
 
 /// What a host was told, beside the ends of its requests.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub struct Heard {
     /// Wishes for the floor that were not granted.
     pub(super) wishes: Vec<u64>,
     /// Prepared statements that were confirmed and that nobody has registered.

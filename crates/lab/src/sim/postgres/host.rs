@@ -7,7 +7,8 @@ use super::mutation::Own;
 use super::owners::Owners;
 use super::reply::Part;
 use super::workload::reply_len_max;
-use super::{Mutation, Plan, Record, World};
+use super::{Plan, Record, World};
+use crate::sim::Mutation;
 use crate::sim::book::State;
 use crate::sim::side::Bounds;
 

@@ -8,8 +8,6 @@
 //! * a provisional request stands if and only if its segment does;
 //! * whoever has the session to themselves, or shares it, finds none of another's state there, whatever
 //!   became of the reset in between.
-//!
-//! [`run`] is one seed, [`sweep`] many of them on several threads.
 
 mod book;
 mod cancels;
@@ -31,7 +29,6 @@ use std::time::Duration;
 
 use onetrip_postgres::StatementId;
 
-pub use super::{FailedSeed, Report, Run, Simulation, Trace};
 pub use mutation::Own;
 
 use super::{book as generic, world};
@@ -40,30 +37,12 @@ use floor::Floor;
 use owners::Owners;
 use plan::PreparedText;
 
-/// A way in which a run is falsified.
-pub type Mutation = super::Mutation<Own>;
-
 type World = world::World<Postgres>;
 type Plan = generic::Plan<plan::Request>;
 type Record = generic::Record<Postgres>;
 
-/// Runs one seed.
-pub fn run(seed: u64, mutation: Option<Mutation>, trace: Trace) -> Run {
-    World::new(seed, mutation, trace).live()
-}
-
-/// Runs `count` seeds from `from` on, on as many threads as there are cores. `progress` hears, now
-/// and then and from any thread, how many are done.
-///
-/// # Errors
-/// The smallest of the seeds that failed before the others stopped.
-pub fn sweep(from: u64, count: u64, progress: impl Fn(u64) + Sync) -> Result<Report, FailedSeed> {
-    let run = |seed| run(seed, None, None);
-    super::sweep::sweep(Simulation::Postgres, from..from + count, run, progress)
-}
-
 /// What only a host of PostgreSQL knows.
-pub(crate) struct Postgres {
+pub struct Postgres {
     cancels: Cancels,
     /// Those that have the session, one after the other.
     owners: Option<Owners>,
@@ -79,7 +58,7 @@ pub(crate) struct Postgres {
 
 /// What a seed makes of a run of PostgreSQL.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnSettings {
+pub struct OwnSettings {
     /// Whether requests are cancelled at the server.
     cancels: bool,
     /// How long a cancel may still hit something when its connection was closed, as one that a pooler

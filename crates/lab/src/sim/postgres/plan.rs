@@ -14,7 +14,7 @@ use crate::model::{Act, Fail, Statement, Verb};
 
 /// What there is to a request, beside its bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     pub(super) sync: SyncPoint,
     pub(super) expect: Expect,
     /// What a reply without an error consists of.

@@ -10,7 +10,7 @@ use onetrip_postgres::{Event, Expect, Postgres};
 use super::mutation::Own;
 
 /// PostgreSQL's protocol, between the engine and the peer.
-pub(crate) struct Observed {
+pub struct Observed {
     inner: Postgres,
     mutation: Option<Own>,
     struck: bool,

@@ -28,6 +28,8 @@ impl Side for Postgres {
     type Heard = book::Heard;
     type Mutation = Own;
 
+    const NAME: &'static str = "PostgreSQL";
+    const OPTION: &'static str = "";
     /// Messages that are unknown, too short, too long, malformed, or belong to a startup or a COPY that
     /// nobody asked for.
     const HOSTILE: &'static [&'static [u8]] = &[

@@ -11,14 +11,14 @@ use crate::sim::book::Book;
 
 /// What is known of a request that was submitted.
 #[derive(Default)]
-pub(crate) struct Known {
+pub struct Known {
     /// Identities of it that were answered with errors.
     pub(super) failed: Vec<u64>,
 }
 
 /// What a host was told, beside the ends of its requests.
 #[derive(Default)]
-pub(crate) struct Heard {
+pub struct Heard {
     /// What was pushed, in order.
     pub(super) pushes: Vec<Bytes>,
 }

@@ -6,8 +6,6 @@
 //!
 //! * what is pushed is never a reply, and arrives in order, all of it;
 //! * `Unknown` is only what may have left something, and at the end of a connection no more than its window.
-//!
-//! [`run`] is one seed, [`sweep`] many of them on several threads.
 
 mod book;
 mod check;
@@ -20,7 +18,6 @@ use onetrip_engine::{CloseReason, Connection, End, Output, Token};
 use onetrip_redis::scan::ScanLimits;
 use onetrip_redis::{Event, Expect};
 
-pub use super::{FailedSeed, Report, Run, Simulation, Trace};
 pub use mutation::Own;
 
 use super::book::{Book, Plan as GenericPlan, Record as GenericRecord, State};
@@ -32,31 +29,13 @@ use crate::redis::model::{Model, ModelConfig};
 use crate::seeded::{Log, Rng};
 use mutation::Mistaken;
 
-/// A way in which a run is falsified.
-pub type Mutation = super::Mutation<Own>;
-
 type World = world::World<Redis>;
 type Plan = GenericPlan<plan::Request>;
 type Record = GenericRecord<Redis>;
 
-/// Runs one seed.
-pub fn run(seed: u64, mutation: Option<Mutation>, trace: Trace) -> Run {
-    World::new(seed, mutation, trace).live()
-}
-
-/// Runs `count` seeds from `from` on, on as many threads as there are cores. `progress` hears, now and
-/// then and from any thread, how many are done.
-///
-/// # Errors
-/// The smallest of the seeds that failed before the others stopped.
-pub fn sweep(from: u64, count: u64, progress: impl Fn(u64) + Sync) -> Result<Report, FailedSeed> {
-    let run = |seed| run(seed, None, None);
-    super::sweep::sweep(Simulation::Redis, from..from + count, run, progress)
-}
-
 /// What only a host of Redis knows.
 #[derive(Default)]
-pub(crate) struct Redis {
+pub struct Redis {
     /// Channels that somebody wanted to subscribe to.
     channels: Vec<String>,
     /// Bytes of metered replies that their callers have not taken.
@@ -65,7 +44,7 @@ pub(crate) struct Redis {
 
 /// What a seed makes of a run of Redis.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnSettings {
+pub struct OwnSettings {
     /// Whether the connection is a RESP2 one that is there for subscriptions only.
     subscriber: bool,
     /// One in how many commands is refused before it begins.
@@ -87,6 +66,8 @@ impl Side for Redis {
     type Heard = book::Heard;
     type Mutation = Own;
 
+    const NAME: &'static str = "Redis";
+    const OPTION: &'static str = " REDIS=1";
     /// Types and lengths that there are not, values that are none, a push without a name, an end that
     /// nothing begins.
     const HOSTILE: &'static [&'static [u8]] = &[

@@ -45,7 +45,7 @@ impl OwnMutation for Own {
 }
 
 /// The protocol as it is, or with one mistake.
-pub(crate) struct Mistaken {
+pub struct Mistaken {
     redis: Redis,
     mutation: Option<Own>,
     pub(super) struck: bool,

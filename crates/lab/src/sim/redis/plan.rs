@@ -11,7 +11,7 @@ use crate::redis::model::{SHAPES, bulk, confirmation_start, integer, script_hash
 
 /// What there is to a request, beside its bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct Request {
+pub struct Request {
     pub(super) kind: Kind,
     /// What its reply consists of, if nothing is refused.
     pub(super) frames: Vec<Frame>,

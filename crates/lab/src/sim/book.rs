@@ -6,7 +6,8 @@ use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Time, Token};
 
 use super::Report;
-use super::side::{Driven, Side};
+use super::driven::Driven;
+use super::side::Side;
 
 /// A request that is to be submitted.
 #[derive(Clone, Debug)]

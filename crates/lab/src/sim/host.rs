@@ -5,7 +5,8 @@ use std::time::Duration;
 use onetrip_engine::{Cause, Outcome, SubmitError, Ticket, Time, Token};
 
 use super::book::{PlanOf, Record, State, failed};
-use super::side::{Driven, Side};
+use super::driven::Driven;
+use super::side::Side;
 use super::world::World;
 
 /// What became of a request that was to be submitted.

@@ -20,12 +20,13 @@
 //!
 //! The loop and the clock are `world`, the bytes between both sides `network` and `pipe`. The host
 //! submits (`host`), takes what is said (`outputs`), and writes it down (`book`); `check` compares. A
-//! protocol is a [`Side`], and what is driven is behind [`Driven`](side::Driven).
+//! protocol is a [`Side`], and what is driven is behind [`Driven`](driven::Driven).
 //!
 //! [`run`] is one seed, [`sweep`] many of them on several threads.
 
 mod book;
 mod check;
+mod driven;
 mod host;
 mod mutation;
 mod network;

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use onetrip_engine::{Cause, End, Outcome, Output, Token};
 
 use super::book::failed;
-use super::side::{Driven, Side};
+use super::driven::Driven;
+use super::side::Side;
 use crate::seeded::{Effect, Log, Rng};
 
 /// A way in which a run is falsified, once or throughout.

@@ -2,9 +2,10 @@
 
 use onetrip_engine::Time;
 
+use super::driven::Driven;
 use super::mutation::Mutation;
 use super::settings::Ending;
-use super::side::{Driven, Peer, Side};
+use super::side::{Peer, Side};
 use super::world::World;
 
 impl<S: Side> World<S> {

@@ -2,7 +2,8 @@
 
 use onetrip_engine::{CloseReason, Output, Token};
 
-use super::side::{Driven, Peer, Side};
+use super::driven::Driven;
+use super::side::{Peer, Side};
 use super::world::World;
 
 impl<S: Side> World<S> {

@@ -7,10 +7,11 @@ use bytes::BytesMut;
 use onetrip_engine::{CloseReason, Ticket, Time};
 
 use super::book::{Book, PlanOf};
+use super::driven::Driven;
 use super::mutation::{Mutation, Mutator};
 use super::pipe::Pipe;
 use super::settings::{Ending, Settings};
-use super::side::{Driven, Peer, Side};
+use super::side::{Peer, Side};
 use super::{Run, Trace};
 use crate::seeded::Rng;
 

@@ -3,17 +3,19 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use onetrip_engine::{CloseReason, Connection, End, Output, Request, Time, Token};
+use onetrip_engine::{CloseReason, Connection, End, Feed, Output, Request, Time, Token};
 use onetrip_postgres::{Event, Expect};
 
 use super::cancels::Cancels;
 use super::mutation::Own;
 use super::owners::Owners;
 use super::protocol::Observed;
+use super::reply::Part;
+use super::workload::reply_len_max;
 use super::{OwnSettings, Plan, Postgres, Record, World, book, plan};
 use crate::model::{Config, Log, Noise, Server};
 use crate::seeded::Rng;
-use crate::sim::book::Book;
+use crate::sim::book::{Book, State};
 use crate::sim::settings::{Network, Settings};
 use crate::sim::side::{Bounds, Side, Written, peer};
 
@@ -93,7 +95,28 @@ impl Side for Postgres {
     }
 
     fn act(world: &mut World) {
-        world.act_any();
+        if world.side.owners.as_mut().is_some_and(Owners::is_leaving) {
+            return;
+        }
+        if world.side.owners.is_some() && world.rng.one_in(3) {
+            return world.act_as_owner();
+        }
+        if world.settings.own.cancels && world.rng.one_in(3) {
+            world.want_cancel();
+        }
+        match world.rng.below(16) {
+            0..=6 => world.submit_one(),
+            7 if world.rng.one_in(2) => {
+                for _ in 0..world.rng.up_to(20) {
+                    world.submit_one();
+                }
+            }
+            7..=9 => world.submit_segment(),
+            10 | 11 => world.open_group(),
+            12 | 13 => world.take_back(),
+            14 => world.forget_prepared(),
+            _ => world.take_turn(),
+        }
     }
 
     fn plan(world: &mut World) -> Plan {
@@ -101,11 +124,53 @@ impl Side for Postgres {
     }
 
     fn request(world: &World, plan: &Plan, reserved: bool) -> Request<Expect> {
-        world.request_of(plan, reserved)
+        let own = &plan.own;
+        Request {
+            token: plan.token(),
+            expect: world.side.owners.as_ref().map_or(own.expect, |owners| owners.expect(plan)),
+            sync: own.sync,
+            deadline: plan.deadline,
+            again: plan.again,
+            joins: own.joins,
+            group: own.floor.map(|at| world.side.floors[at].group),
+            in_order: world.is_lent(),
+            pinned: own.pinned,
+            resend: own.resend,
+            cancel_late: own.cancel_late,
+            reserved,
+            feed: Feed::Whole,
+            metered: false,
+        }
     }
 
     fn keep(world: &mut World, plan: Plan) -> Record {
-        world.record_of(plan)
+        world.side.reply_max = world.side.reply_max.max(reply_len_max(&plan));
+        if let Some(owners) = &mut world.side.owners {
+            owners.keep(&plan);
+        }
+        let floor = plan.own.floor;
+        let place = match floor {
+            Some(at) => {
+                let place = &mut world.side.floors[at].place;
+                place.1 += 1;
+                *place
+            }
+            None => world.take_place(),
+        };
+        let mut record = Record::new(plan, State::Submitted, place);
+        record.own.in_order = world.is_lent();
+        if record.plan.own.depends {
+            let columns = Part::Columns { op: 0, format: Default::default() };
+            record.own.healed = vec![Part::ParseComplete, Part::Parameters(3), columns];
+        }
+        if let Some(at) = floor {
+            let floor = &mut world.side.floors[at];
+            floor.pending += 1;
+            record.run = floor.run;
+            record.group = Some(floor.token);
+            record.own.in_transaction = floor.transaction.is_some();
+        }
+        record
     }
 
     fn consume(world: &mut World) {
@@ -117,7 +182,18 @@ impl Side for Postgres {
     }
 
     fn bounds(world: &World) -> Bounds {
-        world.bounds()
+        let limits = &world.settings.network.limits;
+        let window = limits.in_flight_max.max(1);
+        let request = world.bytes_max + ADDED_MAX;
+        let bytes = limits.in_flight_bytes_max + request;
+        let wishes = world.side.floors.len();
+        Bounds {
+            added: ADDED_MAX,
+            queued: 2 * (limits.queue_max + world.run_max) + wishes,
+            queued_bytes: 2 * (limits.queue_bytes_max + world.run_max * request),
+            undelivered_bytes: bytes + (window + 1).saturating_mul(world.side.reply_max),
+            owed: OWED_MAX,
+        }
     }
 
     fn moment(world: &mut World, moment: u64) {
@@ -249,3 +325,8 @@ impl Side for Postgres {
         block.slice((1 + len).min(block.len())..)
     }
 }
+
+/// Bytes that the engine may add to a request: what prepares its statement anew, and a Flush.
+const ADDED_MAX: usize = 200;
+/// A reset, which no request has to wait for.
+const OWED_MAX: usize = 1000;

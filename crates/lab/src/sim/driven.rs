@@ -1,0 +1,160 @@
+//! What is driven: an engine's connection, or what stands on one.
+
+use std::fmt::Debug;
+
+use bytes::BytesMut;
+use onetrip_engine::{Connection, Output, Protocol, Request, SubmitError, Ticket, Time, Token};
+
+/// What is driven, without I/O. A host knows no more of it, but what its side knows.
+pub trait Driven: Debug {
+    /// What is said of a request beside its bytes.
+    type Request;
+    /// What belongs to no request.
+    type Event: Debug;
+
+    /// Submits a request; one that is not `whole` fails when its bytes are written. What frames requests
+    /// by itself has no use for the bytes.
+    fn submit(
+        &mut self,
+        now: Time,
+        request: Self::Request,
+        bytes: &[u8],
+        whole: bool,
+    ) -> Result<Ticket, SubmitError<()>>;
+    /// Sends what is owed before any request.
+    fn settle_debts(&mut self, now: Time);
+    /// Waits for room in the queue.
+    fn wait(&mut self, token: Token, deadline: Time) -> Option<Ticket>;
+    /// Who waited has had its turn.
+    fn end_turn(&mut self, now: Time);
+    /// Takes back what was not sent.
+    fn cancel(&mut self, now: Time, ticket: Ticket) -> bool;
+    /// Says goodbye when all is answered.
+    fn terminate(&mut self, now: Time);
+
+    /// Takes what came, and says how many bytes there have to be for more.
+    fn handle_bytes(&mut self, now: Time, input: &mut BytesMut) -> usize;
+    /// So many of the bytes to write were written.
+    fn handle_written(&mut self, now: Time, bytes: usize);
+    /// It is this late.
+    fn handle_time(&mut self, now: Time);
+    /// The transport has failed.
+    fn handle_closed(&mut self);
+
+    /// The bytes to write next.
+    fn transmit(&self) -> &[u8];
+    /// What happened next.
+    fn poll_output(&mut self) -> Option<Output<Self::Event>>;
+    /// When it has to be told the time.
+    fn poll_deadline(&self) -> Option<Time>;
+    /// Whether it is to be read for.
+    fn wants_bytes(&self) -> bool;
+    /// Whether nothing is begun.
+    fn is_idle(&self) -> bool;
+    /// Whether it has ended.
+    fn is_closed(&self) -> bool;
+    /// What it holds.
+    fn load(&self) -> Load;
+}
+
+/// What is held at a moment.
+#[derive(Clone, Copy)]
+pub struct Load {
+    pub(crate) in_flight: usize,
+    pub(crate) in_flight_bytes: usize,
+    pub(crate) queued: usize,
+    pub(crate) queued_bytes: usize,
+    pub(crate) waiting: usize,
+    pub(crate) undelivered_bytes: usize,
+    pub(crate) untaken_bytes: usize,
+}
+
+impl<P: Protocol<Event: Debug>> Driven for Connection<P> {
+    type Request = Request<P::Expect>;
+    type Event = P::Event;
+
+    fn submit(
+        &mut self,
+        now: Time,
+        request: Self::Request,
+        bytes: &[u8],
+        whole: bool,
+    ) -> Result<Ticket, SubmitError<()>> {
+        Connection::submit(self, now, request, |out| {
+            out.extend_from_slice(bytes);
+            if whole { Ok(()) } else { Err(()) }
+        })
+    }
+
+    fn settle_debts(&mut self, now: Time) {
+        Connection::settle_debts(self, now);
+    }
+
+    fn wait(&mut self, token: Token, deadline: Time) -> Option<Ticket> {
+        Connection::wait(self, token, deadline)
+    }
+
+    fn end_turn(&mut self, now: Time) {
+        Connection::end_turn(self, now);
+    }
+
+    fn cancel(&mut self, now: Time, ticket: Ticket) -> bool {
+        Connection::cancel(self, now, ticket)
+    }
+
+    fn terminate(&mut self, now: Time) {
+        Connection::terminate(self, now);
+    }
+
+    fn handle_bytes(&mut self, now: Time, input: &mut BytesMut) -> usize {
+        Connection::handle_bytes(self, now, input)
+    }
+
+    fn handle_written(&mut self, now: Time, bytes: usize) {
+        Connection::handle_written(self, now, bytes);
+    }
+
+    fn handle_time(&mut self, now: Time) {
+        Connection::handle_time(self, now);
+    }
+
+    fn handle_closed(&mut self) {
+        Connection::handle_closed(self);
+    }
+
+    fn transmit(&self) -> &[u8] {
+        Connection::transmit(self)
+    }
+
+    fn poll_output(&mut self) -> Option<Output<P::Event>> {
+        Connection::poll_output(self)
+    }
+
+    fn poll_deadline(&self) -> Option<Time> {
+        Connection::poll_deadline(self)
+    }
+
+    fn wants_bytes(&self) -> bool {
+        Connection::wants_bytes(self)
+    }
+
+    fn is_idle(&self) -> bool {
+        Connection::is_idle(self)
+    }
+
+    fn is_closed(&self) -> bool {
+        Connection::is_closed(self)
+    }
+
+    fn load(&self) -> Load {
+        Load {
+            in_flight: self.in_flight(),
+            in_flight_bytes: self.in_flight_bytes(),
+            queued: self.queued(),
+            queued_bytes: self.queued_bytes(),
+            waiting: self.waiting(),
+            undelivered_bytes: self.undelivered_bytes(),
+            untaken_bytes: self.untaken_bytes(),
+        }
+    }
+}

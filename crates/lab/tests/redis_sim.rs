@@ -1,4 +1,5 @@
-//! The contract of the engine with RESP over many simulated networks; and whether the checks can fail.
+//! The contract of the engine with RESP over many simulated networks; and whether the checks can
+//! fail.
 #![allow(clippy::unwrap_used)]
 
 mod simulated;

@@ -63,8 +63,8 @@ pub struct Book<S: Side> {
 pub struct Record<S: Side> {
     pub(crate) plan: PlanOf<S>,
     pub(crate) state: State,
-    /// Its place in issue order: that of its group or its own, then that within the group; zero while its
-    /// caller waits.
+    /// Its place in issue order: that of its group or its own, then that within the group; zero
+    /// while its caller waits.
     pub(crate) place: (u64, u64),
     /// Those that share a transaction or a sync point with it.
     pub(crate) run: u64,

@@ -81,8 +81,8 @@ impl<S: Side> World<S> {
         }
     }
 
-    /// What was written is the requests that were not taken back, in issue order, whole; and what the end
-    /// of the connection found unwritten is NotSent.
+    /// What was written is the requests that were not taken back, in issue order, whole; and what
+    /// the end of the connection found unwritten is NotSent.
     fn check_wire(&self) -> Option<String> {
         let on_wire = self.book.records.values().filter(|record| record.is_on_wire());
         let mut records: Vec<&Record<S>> = on_wire.collect();

@@ -12,8 +12,8 @@ pub trait Driven: Debug {
     /// What belongs to no request.
     type Event: Debug;
 
-    /// Submits a request; one that is not `whole` fails when its bytes are written. What frames requests
-    /// by itself has no use for the bytes.
+    /// Submits a request; one that is not `whole` fails when its bytes are written. What frames
+    /// requests by itself has no use for the bytes.
     fn submit(
         &mut self,
         now: Time,

@@ -64,8 +64,8 @@ impl<S: Side> World<S> {
         taken
     }
 
-    /// Requests that share their fate and for which there is room: the next follows before anything else
-    /// happens.
+    /// Requests that share their fate and for which there is room: the next follows before anything
+    /// else happens.
     pub(crate) fn submit_all(&mut self, plans: Vec<PlanOf<S>>) {
         let full_before = self.book.report.of("full");
         self.run_max = self.run_max.max(plans.len());
@@ -97,7 +97,7 @@ impl<S: Side> World<S> {
         let request = S::request(self, &plan, reserved);
         self.bytes_max = self.bytes_max.max(plan.bytes.len());
         let result = self.sending(|driven, now| driven.submit(now, request, &plan.bytes, true));
-        self.note(|_| format!("submit {} {:?} {result:?}", plan.id, plan.own));
+        self.note(|_| format!("submit {} {:?} {result:?}", plan.id, S::describe(&plan)));
         match result {
             Ok(ticket) => {
                 if ticket != Ticket::Sent && !plan.discard {

@@ -52,8 +52,8 @@ pub trait OwnMutation: Copy + Debug + PartialEq + 'static {
     /// All of them.
     const ALL: &'static [Self];
 
-    /// Whether it strikes in every run rather than where it finds an occasion, so that not every run can
-    /// show it.
+    /// Whether it strikes in every run rather than where it finds an occasion, so that not every
+    /// run can show it.
     fn is_ambient(self) -> bool;
 }
 
@@ -82,8 +82,8 @@ impl<Own: OwnMutation> Mutation<Own> {
         Self::COMMON.into_iter().chain(Own::ALL.iter().copied().map(Mutation::Own))
     }
 
-    /// Whether it strikes in every run rather than where it finds an occasion, so that not every run can
-    /// show it.
+    /// Whether it strikes in every run rather than where it finds an occasion, so that not every
+    /// run can show it.
     #[must_use]
     pub fn is_ambient(self) -> bool {
         match self {

@@ -2,7 +2,7 @@
 
 use onetrip_engine::{CloseReason, Output, Token};
 
-use super::driven::Driven;
+use super::driven::{Driven, Load};
 use super::side::{Peer, Side};
 use super::world::World;
 
@@ -23,8 +23,9 @@ impl<S: Side> World<S> {
             }
         }
         S::drained(self);
-        self.check_limits();
-        self.check_nobody_is_forgotten();
+        let load = self.driven.load();
+        self.check_limits(load);
+        self.check_nobody_is_forgotten(load);
     }
 
     fn react(&mut self, output: Output<<S::Driven as Driven>::Event>) {
@@ -75,9 +76,8 @@ impl<S: Side> World<S> {
     }
 
     /// What no step may exceed.
-    fn check_limits(&mut self) {
+    fn check_limits(&mut self, load: Load) {
         let (limits, bounds) = (&self.settings.network.limits, S::bounds(self));
-        let load = self.driven.load();
         let window = limits.in_flight_max.max(1);
         let bytes = limits.in_flight_bytes_max + self.bytes_max + bounds.added;
         let untaken = limits.untaken_bytes_max.saturating_add(self.input_max);
@@ -99,11 +99,10 @@ impl<S: Side> World<S> {
     }
 
     /// Who waits for the host's side of things waits for the engine's, too.
-    fn check_nobody_is_forgotten(&mut self) {
+    fn check_nobody_is_forgotten(&mut self, load: Load) {
         if self.driven.is_closed() {
             return;
         }
-        let load = self.driven.load();
         if load.waiting != self.parked.len() {
             self.book.complain("a caller waits for room that was never announced");
         }

@@ -92,7 +92,8 @@ impl Network {
         self.delays[0] + self.delays[1]
     }
 
-    /// The most bytes that can move at once. A byte at a time, large replies would take all of a run.
+    /// The most bytes that can move at once. A byte at a time, large replies would take all of a
+    /// run.
     pub(crate) fn speed(&self) -> usize {
         self.chunk_max.min(self.caps[0]).min(self.caps[1])
     }

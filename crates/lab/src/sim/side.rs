@@ -78,8 +78,8 @@ macro_rules! peer {
 }
 pub(super) use peer;
 
-/// What only one protocol has, and no other crate. A value of it is what its host knows beside what every
-/// host does.
+/// What only one protocol has, and no other crate. A value of it is what its host knows beside what
+/// every host does.
 pub trait Side: Sized {
     /// What is driven.
     type Driven: Driven;
@@ -106,7 +106,8 @@ pub trait Side: Sized {
     const READ_MAX: usize;
     /// A hostile server may announce more than it sends, which is waited for.
     const HOSTILE_MAY_STALL: bool;
-    /// How many kinds of moments a step picks from: ten of every run, and those of [`moment`](Self::moment).
+    /// How many kinds of moments a step picks from: ten of every run, and those of
+    /// [`moment`](Self::moment).
     const MOMENTS: u64;
     /// How the end is counted that the server announced.
     const CLOSED_BY_SERVER: &'static str;
@@ -146,6 +147,9 @@ pub trait Side: Sized {
         plan: &PlanOf<Self>,
         reserved: bool,
     ) -> <Self::Driven as Driven>::Request;
+
+    /// What a trace tells of a request.
+    fn describe(plan: &PlanOf<Self>) -> &dyn Debug;
 
     /// What is known of a request that was taken.
     fn keep(world: &mut World<Self>, plan: PlanOf<Self>) -> Record<Self>;
@@ -228,8 +232,8 @@ pub trait Side: Sized {
         false
     }
 
-    /// With which others this request has to have run in issue order; none where it is sent again behind
-    /// others.
+    /// With which others this request has to have run in issue order; none where it is sent again
+    /// behind others.
     fn order(world: &World<Self>, record: &Record<Self>) -> Option<u8>;
 
     /// Whether requests may have been sent more than once, as far as the host knows.

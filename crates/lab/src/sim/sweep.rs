@@ -30,8 +30,8 @@ impl fmt::Display for FailedSeed {
 
 impl std::error::Error for FailedSeed {}
 
-/// Runs `count` seeds from `from` on, on as many threads as there are cores. `progress` hears, now and
-/// then and from any thread, how many are done.
+/// Runs `count` seeds from `from` on, on as many threads as there are cores. `progress` hears, now
+/// and then and from any thread, how many are done.
 ///
 /// # Errors
 /// The smallest of the seeds that failed before the others stopped.

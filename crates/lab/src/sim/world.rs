@@ -1,5 +1,5 @@
-//! One run: what is driven, a model server, what lies between them, and a host that does anything a host
-//! may.
+//! One run: what is driven, a model server, what lies between them, and a host that does anything a
+//! host may.
 
 use std::time::Duration;
 
@@ -266,7 +266,8 @@ impl<S: Side> World<S> {
         self.drain();
     }
 
-    /// The client closes its socket: what is on its way arrives in part, and the server works it off.
+    /// The client closes its socket: what is on its way arrives in part, and the server works it
+    /// off.
     fn hang_up(&mut self) {
         if !self.book.findings.is_empty() {
             return;

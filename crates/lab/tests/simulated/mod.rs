@@ -2,8 +2,8 @@
 
 use onetrip_lab::sim::{Mutation, Report, Side, run, sweep};
 
-/// The contract holds over two thousand seeds, which come across these so often: a generator that stops
-/// reaching something would test nothing in silence.
+/// The contract holds over two thousand seeds, which come across these so often: a generator that
+/// stops reaching something would test nothing in silence.
 pub(crate) fn assert_holds<S: Side>(coverage: &[(&str, u64)]) {
     let report = sweep::<S>(1, 2000, |_| {}).unwrap_or_else(|failed| panic!("{failed}"));
     let missing: Vec<String> = coverage
@@ -28,8 +28,8 @@ pub(crate) fn assert_repeats<S: Side>() {
     }
 }
 
-/// Each of these is noticed wherever it strikes. Where the connection ends before anything else comes,
-/// nobody misses those that are `forgettable`.
+/// Each of these is noticed wherever it strikes. Where the connection ends before anything else
+/// comes, nobody misses those that are `forgettable`.
 pub(crate) fn assert_noticed<S: Side>(
     mutations: impl Iterator<Item = Mutation<S::Mutation>>,
     forgettable: &[Mutation<S::Mutation>],

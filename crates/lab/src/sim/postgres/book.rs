@@ -33,7 +33,8 @@ pub struct Heard {
     /// Prepared statements that were confirmed and that nobody has registered.
     pub(super) confirmed: Vec<PreparedText>,
     pub(super) wishes_to_cancel: Wishes,
-    /// A reset has failed, or an owner has deallocated all: what stands behind a guard may be skipped.
+    /// A reset has failed, or an owner has deallocated all: what stands behind a guard may be
+    /// skipped.
     pub(super) guards_fail: bool,
 }
 

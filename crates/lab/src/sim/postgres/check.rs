@@ -102,7 +102,8 @@ impl World {
                     return Some(false);
                 }
                 Role::Rollback if complete => return Some(false),
-                Role::Commit if !matches!(record.end(), Some(End::Failed(f)) if f.outcome == Outcome::Rejected || f.outcome == Outcome::NotSent) =>
+                Role::Commit
+                    if !matches!(record.outcome(), Some(Outcome::Rejected | Outcome::NotSent)) =>
                 {
                     // It may have run, and a ROLLBACK behind it changes nothing then.
                     return None;

@@ -90,8 +90,8 @@ impl World {
         }
     }
 
-    /// A transaction whose statements leave without waiting for its BEGIN. Now and then who began it
-    /// leaves it open.
+    /// A transaction whose statements leave without waiting for its BEGIN. Now and then who began
+    /// it leaves it open.
     pub(super) fn submit_transaction(&mut self) {
         if !(self.side.floors.is_empty() && self.parked.is_empty() && self.turn.is_none()) {
             return;

@@ -1,13 +1,13 @@
 //! The simulation with PostgreSQL's protocol: a [model](crate::model) of its server, and what only
 //! PostgreSQL has.
 //!
-//! A host has isolated requests, segments, groups, transactions, prepared statements and cancels. In some
-//! runs the session changes hands, and who has it leaves there what a session keeps. Beside what every
-//! run compares:
+//! A host has isolated requests, segments, groups, transactions, prepared statements and cancels.
+//! In some runs the session changes hands, and who has it leaves there what a session keeps. Beside
+//! what every run compares:
 //!
 //! * a provisional request stands if and only if its segment does;
-//! * whoever has the session to themselves, or shares it, finds none of another's state there, whatever
-//!   became of the reset in between.
+//! * whoever has the session to themselves, or shares it, finds none of another's state there,
+//!   whatever became of the reset in between.
 
 mod book;
 mod cancels;
@@ -61,8 +61,8 @@ pub struct Postgres {
 pub struct OwnSettings {
     /// Whether requests are cancelled at the server.
     cancels: bool,
-    /// How long a cancel may still hit something when its connection was closed, as one that a pooler
-    /// passes on.
+    /// How long a cancel may still hit something when its connection was closed, as one that a
+    /// pooler passes on.
     cancel_lag: Duration,
     /// Whether requests share sync points with their neighbours.
     joins: bool,

@@ -46,8 +46,8 @@ impl OwnMutation for Own {
 }
 
 impl Own {
-    /// Whether it is of the protocol, where a session changes hands. What comes of it shows only where
-    /// its owner had left something, and a reset fails, or was not made.
+    /// Whether it is of the protocol, where a session changes hands. What comes of it shows only
+    /// where its owner had left something, and a reset fails, or was not made.
     #[must_use]
     pub fn is_of_owners(self) -> bool {
         !matches!(self, Own::FalseRollback | Own::DropGranted | Own::StrayCancel)

@@ -34,7 +34,8 @@ pub(crate) struct Owners {
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     peer: Peer,
-    /// One in how many statements of theirs leaves something, where they have the session to themselves.
+    /// One in how many statements of theirs leaves something, where they have the session to
+    /// themselves.
     pub(super) leaves: u64,
     /// One in how many changes it where they share it.
     offences: u64,
@@ -86,7 +87,8 @@ impl Owners {
         })
     }
 
-    /// What the protocol is told of a request: what is known to be harmless is not always said to be.
+    /// What the protocol is told of a request: what is known to be harmless is not always said to
+    /// be.
     pub(super) fn expect(&self, plan: &Plan) -> Expect {
         let expect = match plan.own.role {
             Role::Plain => plan.own.expect,

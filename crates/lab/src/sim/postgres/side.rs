@@ -1,5 +1,6 @@
 //! What PostgreSQL is to the simulation.
 
+use std::fmt::Debug;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -32,8 +33,8 @@ impl Side for Postgres {
 
     const NAME: &'static str = "PostgreSQL";
     const OPTION: &'static str = "";
-    /// Messages that are unknown, too short, too long, malformed, or belong to a startup or a COPY that
-    /// nobody asked for.
+    /// Messages that are unknown, too short, too long, malformed, or belong to a startup or a COPY
+    /// that nobody asked for.
     const HOSTILE: &'static [&'static [u8]] = &[
         b"\0\0\0\0\x04",
         b"!\0\0\0\x04",
@@ -141,6 +142,10 @@ impl Side for Postgres {
             feed: Feed::Whole,
             metered: false,
         }
+    }
+
+    fn describe(plan: &Plan) -> &dyn Debug {
+        &plan.own.sync
     }
 
     fn keep(world: &mut World, plan: Plan) -> Record {

@@ -9,8 +9,8 @@ use crate::sim::book::failed;
 use crate::sim::side::Written;
 
 impl World {
-    /// Where a request begins, behind a Flush here and there and what the protocol wrote by itself. Its
-    /// sync point may have been left out.
+    /// Where a request begins, behind a Flush here and there and what the protocol wrote by itself.
+    /// Its sync point may have been left out.
     pub(super) fn find_among_own<'a>(
         &self,
         rest: &'a [u8],
@@ -54,8 +54,8 @@ impl World {
     }
 }
 
-/// What is behind that which the protocol wrote by itself, and whether there was any; none where it ends
-/// within that.
+/// What is behind that which the protocol wrote by itself, and whether there was any; none where it
+/// ends within that.
 fn strip<'a>(mut rest: &'a [u8], own: &[Bytes]) -> Option<(&'a [u8], bool)> {
     let mut found = false;
     while let Some(own) = own.iter().find(|own| rest.starts_with(own)) {

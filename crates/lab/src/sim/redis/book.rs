@@ -72,7 +72,8 @@ fn misjudged(record: &Record, end: End) -> Option<&'static str> {
     }
 }
 
-/// What an error means: it was refused before it began, or it may have left something, or it did not.
+/// What an error means: it was refused before it began, or it may have left something, or it did
+/// not.
 fn outcome_of(error: &[u8], leaves: bool) -> Outcome {
     let code = reply::code(error.strip_prefix(ATTRIBUTE).unwrap_or(error));
     match !reply::is_refusal(error) && (leaves || code == b"IOERR") {

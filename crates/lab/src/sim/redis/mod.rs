@@ -1,17 +1,21 @@
-//! The simulation with RESP: a [model](crate::redis::model) of a Redis server, and what only Redis has.
+//! The simulation with RESP: a [model](crate::redis::model) of a Redis server, and what only Redis
+//! has.
 //!
-//! A host has commands of every kind of reply, several in one request, MULTI and EXEC, scripts by their
-//! hash, subscriptions, published messages, and callers that are slow to take their replies. The server
-//! refuses, pushes and forgets its scripts. Beside what every run compares:
+//! A host has commands of every kind of reply, several in one request, MULTI and EXEC, scripts by
+//! their hash, subscriptions, published messages, and callers that are slow to take their replies.
+//! The server refuses, pushes and forgets its scripts. Beside what every run compares:
 //!
 //! * what is pushed is never a reply, and arrives in order, all of it;
-//! * `Unknown` is only what may have left something, and at the end of a connection no more than its window.
+//! * `Unknown` is only what may have left something, and at the end of a connection no more than its
+//!   window.
 
 mod book;
 mod check;
 mod mutation;
 mod plan;
 mod reply;
+
+use std::fmt::Debug;
 
 use bytes::Bytes;
 use onetrip_engine::{CloseReason, Connection, End, Output, Token};
@@ -68,8 +72,8 @@ impl Side for Redis {
 
     const NAME: &'static str = "Redis";
     const OPTION: &'static str = " REDIS=1";
-    /// Types and lengths that there are not, values that are none, a push without a name, an end that
-    /// nothing begins.
+    /// Types and lengths that there are not, values that are none, a push without a name, an end
+    /// that nothing begins.
     const HOSTILE: &'static [&'static [u8]] = &[
         b"@\r\n",
         b"$x\r\n",
@@ -144,6 +148,10 @@ impl Side for Redis {
             reserved,
             ..onetrip_engine::Request::isolated(plan.token(), plan.own.expect())
         }
+    }
+
+    fn describe(plan: &Plan) -> &dyn Debug {
+        &plan.own.kind
     }
 
     fn keep(world: &mut World, plan: Plan) -> Record {

@@ -57,7 +57,7 @@ impl<S: Side> World<S> {
 
     /// Requests run in issue order; a group runs where it asked for the floor.
     fn check_order(&mut self, findings: &mut Vec<String>) {
-        let mut places: HashMap<u64, (u8, (u64, u64))> = HashMap::new();
+        let mut places: HashMap<u64, (usize, (u64, u64))> = HashMap::new();
         for record in self.book.records.values() {
             if let Some(line) = S::order(self, record) {
                 places.extend(record.plan.ops.iter().map(|op| (*op, (line, record.place))));
@@ -68,10 +68,10 @@ impl<S: Side> World<S> {
         let distinct: HashSet<u64> = order.iter().copied().collect();
         self.mutator.strike_order(&mut order);
         // The statements of one request are numbered in their order.
-        let mut last: HashMap<u8, ((u64, u64), u64)> = HashMap::new();
+        let mut last = [((0, 0), 0); 2];
         let in_order = order.iter().all(|op| {
             let (line, place) = places[op];
-            last.insert(line, (place, *op)).is_none_or(|before| before <= (place, *op))
+            std::mem::replace(&mut last[line], (place, *op)) <= (place, *op)
         });
         if !in_order {
             findings.push(format!("they ran in another order: {order:?}"));

@@ -232,9 +232,9 @@ pub trait Side: Sized {
         false
     }
 
-    /// With which others this request has to have run in issue order; none where it is sent again
+    /// In which of two lines this request has to have run in issue order; none where it is sent again
     /// behind others.
-    fn order(world: &World<Self>, record: &Record<Self>) -> Option<u8>;
+    fn order(world: &World<Self>, record: &Record<Self>) -> Option<usize>;
 
     /// Whether requests may have been sent more than once, as far as the host knows.
     fn has_sent_again(world: &World<Self>) -> bool;

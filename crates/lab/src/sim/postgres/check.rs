@@ -114,14 +114,14 @@ impl World {
         None
     }
 
-    /// With which others a request has to have run in issue order.
-    pub(super) fn order_of(&self, record: &Record) -> Option<u8> {
+    /// In which line a request has to have run in issue order.
+    pub(super) fn order_of(&self, record: &Record) -> Option<usize> {
         // A reset may have taken what was prepared, too.
         let lost = self.side.healing || self.side.owners.is_some() && record.plan.own.depends;
         let again = lost && record.plan.again && !record.own.in_order;
         // Others' pipelines pass what a reset that failed has thrown back.
         let passes = self.book.own.guards_fail && record.group.is_some() && !record.own.in_order;
-        (!again && !record.may_be_restarted()).then_some(u8::from(passes))
+        (!again && !record.may_be_restarted()).then_some(usize::from(passes))
     }
 
     pub(super) fn check_goodbyes(&self, findings: &mut Vec<String>) {

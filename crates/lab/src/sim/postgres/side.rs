@@ -287,7 +287,7 @@ impl Side for Postgres {
         record.may_be_restarted()
     }
 
-    fn order(world: &World, record: &Record) -> Option<u8> {
+    fn order(world: &World, record: &Record) -> Option<usize> {
         world.order_of(record)
     }
 

@@ -231,7 +231,7 @@ impl Side for Redis {
         true
     }
 
-    fn order(_: &World, record: &Record) -> Option<u8> {
+    fn order(_: &World, record: &Record) -> Option<usize> {
         let request = &record.plan.own;
         let passes = matches!(request.kind, plan::Kind::Script(_)) && record.plan.again;
         (!passes || request.in_order).then_some(0)

@@ -292,6 +292,7 @@ fn who_sends_nothing_ahead_asks_nothing() {
     assert!((1..4).all(|op| syncs_at_once(&mut pair, op..op + 1) == 1));
 }
 
+/// P49.
 #[test]
 fn who_sends_ahead_on_a_connection_of_nobodys_asks_with_the_first_statement() {
     let mut pair = Pair::to(PROCESS_ID + 1);

@@ -92,6 +92,7 @@ fn a_transaction_uses_no_name_where_the_pooler_changes_servers() {
 
 /// PgBouncer from 1.21 on answers Parse itself where a server connection has the text already. In a
 /// transaction that has failed the description is refused behind that.
+/// P48.
 #[test]
 fn a_statement_that_was_not_described_is_not_taken_for_prepared() {
     run(async {

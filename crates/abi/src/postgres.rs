@@ -3,6 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
 use onetrip_engine::{CancelEnd, Connection, Time, Token, Violation, Wanted};
+use onetrip_postgres::client::statements::{Closing, Seen};
 use onetrip_postgres::message::{CancelRequest, Secret, TransactionStatus};
 use onetrip_postgres::startup::{NONCE_LEN, SecretKey, Startup};
 
@@ -22,7 +23,7 @@ mod submitting;
 use delayed::Delayed;
 use login::Login;
 use opening::Opening;
-use statements::{Number, Statements};
+use statements::Statements;
 
 /// One connection, from its first byte to its last.
 #[derive(Debug)]
@@ -72,13 +73,10 @@ pub(crate) struct Postgres {
 /// What a request on its way is to the statement that it names.
 #[derive(Debug, Default)]
 struct Use {
-    statement: Number,
-    /// Its Parse was answered, if it carried one.
-    parsed: bool,
-    /// And its statement was described.
-    described: bool,
+    statement: Option<statements::Use>,
+    seen: Seen,
     /// A name that the server is to forget with it.
-    close: Option<String>,
+    close: Option<Closing>,
     /// After it the status may be another one.
     changes: bool,
     /// It is skipped where the BEGIN in front of it was refused.

@@ -1,10 +1,8 @@
 //! What to do about errors that come about because a pooler is in between. The server's words are about
 //! something else, and the pooler's say what and not why.
 
+use onetrip_postgres::client::statements::NAME_PREFIX;
 use onetrip_postgres::message::ServerError;
-
-/// What this client calls the statements that it prepares.
-pub(crate) const NAME_PREFIX: &str = "onetrip_";
 
 /// What to add to the error's line, if it is one of those.
 pub(crate) fn on(error: &ServerError) -> Option<&'static str> {

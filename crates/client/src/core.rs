@@ -240,7 +240,11 @@ impl Connection {
             full: false,
             drained: Vec::new(),
             handles: 1,
-            statements: Statements::new(context.options.prepared_max, &context.types),
+            // The login has had random bytes for its nonce, so there are some.
+            statements: Statements::new(
+                context.options.prepared_max,
+                getrandom::u64().unwrap_or_default(),
+            ),
             scratch: BytesMut::new(),
             parked_bytes_max: context.options.waiting_bytes_max,
             route,

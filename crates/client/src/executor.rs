@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::statements::is_preparable;
 use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind, execute, parse};
 use onetrip_postgres::sql::{self, Place, Traits};
 use postgres_types::Type;
@@ -406,9 +407,9 @@ impl Executor {
                     // What names a statement that is prepared is sent again by itself when the server
                     // says that it never started; on a session only where that can't bring it behind
                     // what came after it.
-                    let again = !pinned && statement.as_ref().is_some_and(|used| !used.parses);
+                    let again = !pinned && statement.as_ref().is_some_and(|used| !used.parses());
                     // One that prepares its statement would find it there the second time.
-                    let parses = statement.as_ref().is_some_and(|used| used.parses);
+                    let parses = statement.as_ref().is_some_and(|used| used.parses());
                     let request = Request {
                         deadline,
                         again,
@@ -516,7 +517,7 @@ impl Executor {
         out: &mut BytesMut,
     ) -> Result<Encoded, BindError> {
         let traits = shape.traits;
-        if threshold > 0 && is_worth_preparing(traits) && shape.is_used(threshold) {
+        if threshold > 0 && is_preparable(traits) && shape.is_used(threshold) {
             write_values(out, shape, params)?;
             return Ok(Encoded {
                 expect: Expect::sync().bind().execute().of_traits(traits),
@@ -556,7 +557,7 @@ impl Executor {
             return Err(Unready::Ask(FirstUse::new(found, params, shape, expect)));
         }
         // What is not remembered would be prepared anew at each use.
-        let prepares = threshold == 1 && is_worth_preparing(traits) && Shapes::is_remembered(sql);
+        let prepares = threshold == 1 && is_preparable(traits) && Shapes::is_remembered(sql);
         match prepares {
             true => write_values(out, &shape, params).map_err(Error::from)?,
             false => write_text(out, &shape, params).map_err(Error::from)?,
@@ -704,16 +705,6 @@ const SECOND_TRY_BYTES_MAX: usize = 64 << 10;
 /// The reply to a statement that is sent by its text.
 fn of_text() -> Expect {
     Expect::sync().parse().bind().describe_portal().execute()
-}
-
-/// Whether a plan is worth keeping: what has one, and can run more than once in the same way.
-fn is_worth_preparing(traits: Traits) -> bool {
-    !(traits.transaction_control()
-        || traits.session_state()
-        || traits.stand_alone()
-        || traits.copy()
-        || traits.several()
-        || traits.savepoint())
 }
 
 /// Writes the parameters of a statement that will be named later.

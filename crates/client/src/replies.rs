@@ -13,7 +13,7 @@ use crate::canceller::{Answer, Cancelled};
 use crate::lead::Note;
 use crate::pipelines::PipelineId;
 use crate::rows::{Blocks, Columns};
-use crate::statements::Use;
+use crate::statements::{self, Use};
 
 /// The replies of one connection, by token. A token names an entry and which use of it.
 #[derive(Debug, Default)]
@@ -403,7 +403,7 @@ impl Replies {
             _ => entry.blocks.push(block),
         }
         if let Some(statement) = entry.statement.take() {
-            entry.columns = statement.ended(&entry.blocks, result.as_ref().err());
+            entry.columns = statements::ended(&statement, &entry.blocks, result.as_ref().err());
         }
         if let Some(note) = entry.note.take() {
             note.ended(result.as_ref().err());

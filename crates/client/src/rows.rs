@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use onetrip_postgres::client::statements::Seen;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{DataRow, Format, Header, RowDescription};
 use postgres_types::{FromSql, Type};
@@ -165,13 +166,15 @@ impl Blocks {
         Blocks { first: block.clone(), rest: Vec::new() }
     }
 
-    /// Whether the reply is that of a request which prepared its statement, or prepared it anew: then
-    /// it holds a description.
-    pub(crate) fn is_parsed(&self) -> bool {
-        self.messages().take(2).any(|(tag, _)| tag == backend::PARSE_COMPLETE)
+    /// What it shows of the statement of its request.
+    pub(crate) fn seen(&self) -> Seen {
+        let mut seen = Seen::default();
+        std::iter::once(&self.first).chain(&self.rest).for_each(|block| seen.look(block));
+        seen
     }
 
-    /// Whether it begins like one, so that it may be.
+    /// Whether it begins like that to a request which prepared its statement, or prepared it anew: then it
+    /// may hold a description.
     pub(crate) fn is_described(&self) -> bool {
         matches!(self.first.first(), Some(&backend::PARSE_COMPLETE | &backend::CLOSE_COMPLETE))
     }

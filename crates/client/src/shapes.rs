@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use onetrip_postgres::client::texts::TEXT_LEN_MAX;
 use onetrip_postgres::message::{Format, Formats};
 use onetrip_postgres::sql::Traits;
 use postgres_types::Type;
@@ -111,9 +112,6 @@ struct Known {
 
 /// Statements remembered per client, about; a shape is a few hundred bytes beside the text.
 const SHAPES_MAX: usize = 1024;
-
-/// Longer texts are mostly made by programs and seldom come twice.
-const TEXT_LEN_MAX: usize = 16 << 10;
 
 impl Shapes {
     pub(crate) fn get(&self, sql: &str) -> Option<Arc<Shape>> {

@@ -1,26 +1,17 @@
-//! The prepared statements of one connection: which texts it knows by which name, and which of them
-//! are forgotten when there are too many.
-//!
-//! A statement is prepared together with a use of it: Parse and Describe go in front. From then on
-//! everyone behind may name it, before the server has answered. If the Parse fails, the uses behind
-//! it fail as unknown, and each prepares it anew by itself: so nobody is failed by another's Parse.
-//! Where a request can't be sent again (in transactions and pipelines) it names only what the server
-//! has confirmed, or what its own segment prepared, which is skipped together with it.
+//! Prepared statements as this face has them: with the types of their parameters and their columns. When a
+//! name is used, and what is forgotten, is decided below ([`onetrip_postgres::client::statements`]).
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use onetrip_engine::{Request, Time, Token};
+use onetrip_postgres::Expect;
+pub(crate) use onetrip_postgres::client::statements::Scope;
+use onetrip_postgres::client::statements::{self, Wanted, means_stale};
 use onetrip_postgres::message::tag::backend;
-use onetrip_postgres::message::{
-    Close, Describe, EncodeError, Format, SYNC, Target, bind, execute, parse,
-};
-use onetrip_postgres::{Expect, Names, Postgres, StatementId};
+use onetrip_postgres::message::{Describe, EncodeError, Format, SYNC, Target, bind, parse};
 
 use crate::Error;
-use crate::advice::NAME_PREFIX;
 use crate::core::Core;
 use crate::first_use::oid_of;
 use crate::oids::result_format;
@@ -31,110 +22,21 @@ use crate::statement::Statement;
 use crate::types::TypeCache;
 
 /// The statements that one connection knows.
-#[derive(Debug)]
-pub(crate) struct Statements {
-    known: HashMap<u64, Known>,
-    /// Statements prepared by counting that are kept.
-    max: usize,
-    uses: u64,
-    names: u64,
-    /// What tells its names from those of all other connections. Behind a pooler several of them may
-    /// come to share a server's, where a name that meant two texts would run the wrong one.
-    unique: u64,
-    closes: Arc<Closes>,
-    types: Arc<TypeCache>,
-}
+pub(crate) type Statements = statements::Statements<Learned>;
 
-#[derive(Debug)]
-struct Known {
-    prepared: Hold,
-    used: u64,
-}
+/// A statement on one connection.
+pub(crate) type Prepared = statements::Prepared<Learned>;
 
-#[derive(Debug)]
-enum Hold {
-    /// Prepared by counting: kept until others are used more recently.
-    Counted(Arc<Prepared>),
-    /// Prepared on request: kept by its [`Statement`].
-    Explicit(Weak<Prepared>),
-}
+/// What a request is to the statement that it names.
+pub(crate) type Use = statements::Use<Learned>;
 
-/// A statement on one connection. When nobody uses it any more the server is told to forget it,
-/// together with what is sent next.
+/// What is learned of a statement on one connection.
 #[derive(Debug)]
-pub(crate) struct Prepared {
-    name: Name,
+pub(crate) struct Learned {
     pub(crate) shape: Arc<Shape>,
-    /// The segment of a pipeline in which it was prepared.
-    segment: Option<Segment>,
-    state: AtomicU8,
     /// With the state of the types with which they were learned.
     columns: Mutex<(Columns, u64)>,
     types: Arc<TypeCache>,
-}
-
-/// The number of a pipeline, and of a segment in it.
-pub(crate) type Segment = (u64, u64);
-
-/// Parse is on its way.
-const PARSING: u8 = 0;
-/// The server has it.
-const READY: u8 = 1;
-/// The server has lost it, or its plan is stale, where it could not be prepared anew.
-const STALE: u8 = 2;
-
-/// The name of a statement on the server, until it is closed.
-#[derive(Debug)]
-struct Name {
-    text: String,
-    /// By which the protocol prepares it anew.
-    id: StatementId,
-    closes: Arc<Closes>,
-}
-
-/// Statements that nobody uses any more and that the server still has.
-#[derive(Debug, Default)]
-struct Closes {
-    list: Mutex<Vec<(StatementId, String)>>,
-    any: AtomicBool,
-    /// The connection is gone.
-    over: AtomicBool,
-}
-
-/// What a request is to the statement that it names.
-#[derive(Debug)]
-pub(crate) struct Use {
-    pub(crate) prepared: Arc<Prepared>,
-    /// It carries the Parse.
-    pub(crate) parses: bool,
-    /// It carries a description of its own: the one that comes with the Parse may be lost with its
-    /// caller's patience, or to a cancel.
-    describes: bool,
-}
-
-/// Where a statement is used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// It can be sent again by itself, with a Parse in front.
-    Heals,
-    /// It can't.
-    Fixed,
-    /// It is part of a segment. `timed`: each statement of it has a deadline of its own.
-    Segment { segment: Segment, timed: bool },
-}
-
-impl Scope {
-    fn segment(self) -> Option<Segment> {
-        match self {
-            Scope::Segment { segment, .. } => Some(segment),
-            Scope::Heals | Scope::Fixed => None,
-        }
-    }
-
-    /// Whether one who names a statement while it is being parsed may never see its description.
-    fn may_lose_description(self) -> bool {
-        !matches!(self, Scope::Segment { timed: false, .. })
-    }
 }
 
 /// A statement that is to be bound by name: what does not depend on the connection.
@@ -145,201 +47,30 @@ pub(crate) struct Bound {
     pub(crate) explicit: Option<Statement>,
 }
 
-/// How a connection can use a statement.
-pub(crate) enum Way {
-    Named(Use),
-    /// Its Parse is on its way in a place that this one must not depend on; or names are of no use
-    /// beyond their segment.
-    Unnamed,
-}
-
-impl Statements {
-    pub(crate) fn new(max: usize, types: &Arc<TypeCache>) -> Statements {
-        Statements {
-            known: HashMap::new(),
-            max,
-            uses: 0,
-            names: 0,
-            // The login has had random bytes for its nonce, so there are some.
-            unique: getrandom::u64().unwrap_or_default(),
-            closes: Arc::new(Closes::default()),
-            types: types.clone(),
-        }
+impl Bound {
+    fn wanted<'a>(
+        &self,
+        parse: &'a dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,
+        data: &'a dyn Fn() -> Learned,
+    ) -> Wanted<'a, Learned> {
+        Wanted { key: self.shape.id, parse, data, is_explicit: self.explicit.is_some() }
     }
 
-    /// How this connection uses a statement here; the first use of it prepares it.
-    pub(crate) fn way(
-        &mut self,
-        protocol: &mut Postgres,
-        bound: &Bound,
-        scope: Scope,
-    ) -> Result<Way, Error> {
-        self.uses += 1;
-        let names = protocol.names();
-        if names == Names::Lost {
-            return Ok(Way::Unnamed);
-        }
-        if let Some(known) = self.known.get_mut(&bound.shape.id)
-            && let Some(prepared) = known.prepared.get()
-        {
-            if names == Names::Unknown && !prepared.is_of(scope.segment()) {
-                return Ok(Way::Unnamed);
-            }
-            known.used = self.uses;
-            match prepared.state.load(Ordering::Relaxed) {
-                READY => return Ok(Way::Named(Use::of(prepared))),
-                PARSING if prepared.may_be_named(scope) => {
-                    let describes = scope.may_lose_description();
-                    return Ok(Way::Named(Use { prepared, parses: false, describes }));
-                }
-                PARSING => return Ok(Way::Unnamed),
-                _ => {}
-            }
-        }
-        let segment = scope.segment();
-        let prepared = self.name(protocol, &bound.shape, segment)?;
-        self.keep(prepared.clone(), bound.explicit.as_ref());
-        Ok(Way::Named(Use::that_parses(prepared)))
-    }
-
-    /// A statement that the server has, for one who can't have others' Parse fail under it; or a new
-    /// one, which is kept for others only if `shared`.
-    fn own_way(
-        &mut self,
-        protocol: &mut Postgres,
-        bound: &Bound,
-        segment: Option<Segment>,
-        shared: bool,
-    ) -> Result<Use, Error> {
-        self.uses += 1;
-        if shared
-            && protocol.names() == Names::Kept
-            && let Some(known) = self.known.get_mut(&bound.shape.id)
-            && let Some(prepared) = known.prepared.get()
-            && prepared.state.load(Ordering::Relaxed) == READY
-        {
-            known.used = self.uses;
-            return Ok(Use::of(prepared));
-        }
-        let prepared = self.name(protocol, &bound.shape, segment)?;
-        if shared {
-            self.keep(prepared.clone(), bound.explicit.as_ref());
-        }
-        Ok(Use::that_parses(prepared))
-    }
-
-    /// A new statement that is about to be parsed.
-    fn name(
-        &mut self,
-        protocol: &mut Postgres,
-        shape: &Arc<Shape>,
-        segment: Option<Segment>,
-    ) -> Result<Arc<Prepared>, Error> {
-        self.names += 1;
-        let name = format!("{NAME_PREFIX}{:x}_{}", self.unique, self.names);
-        let id = protocol.register(heal(&name, shape).map_err(unencodable)?);
-        let name = Name { text: name, id, closes: self.closes.clone() };
-        Ok(Prepared::new(name, shape.clone(), segment, self.types.clone()))
-    }
-
-    fn keep(&mut self, prepared: Arc<Prepared>, explicit: Option<&Statement>) {
-        let id = prepared.shape.id;
-        let prepared = match explicit {
-            Some(statement) => {
-                let weak = Arc::downgrade(&prepared);
-                statement.0.hold(prepared);
-                Hold::Explicit(weak)
-            }
-            None => Hold::Counted(prepared),
-        };
-        self.known.insert(id, Known { prepared, used: self.uses });
-        if self.known.len() > self.max {
-            self.forget_some();
-        }
-    }
-
-    /// Forgets what nobody holds any more, and the least recently used of those that were counted.
-    fn forget_some(&mut self) {
-        self.known.retain(|_, known| match &known.prepared {
-            Hold::Counted(_) => true,
-            Hold::Explicit(prepared) => prepared.strong_count() > 0,
-        });
-        let counted = || self.known.iter().filter(|(_, known)| known.prepared.is_counted());
-        if counted().count() > self.max {
-            let oldest = counted().min_by_key(|(_, known)| known.used).map(|(id, _)| *id);
-            oldest.and_then(|id| self.known.remove(&id));
-        }
-    }
-
-    /// The server has lost all of them: DISCARD ALL, DEALLOCATE ALL.
-    pub(crate) fn lost(&mut self) {
-        for known in self.known.values() {
-            if let Some(prepared) = known.prepared.get() {
-                prepared.set(STALE);
-            }
+    /// Keeps the statement of a connection that a use prepares, if it was prepared on request.
+    fn hold(&self, used: &Use) {
+        if let Some(statement) = self.explicit.as_ref().filter(|_| used.parses()) {
+            statement.0.hold(used.prepared().clone());
         }
     }
 }
 
-impl Drop for Statements {
-    fn drop(&mut self) {
-        self.closes.over.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Hold {
-    fn get(&self) -> Option<Arc<Prepared>> {
-        match self {
-            Hold::Counted(prepared) => Some(prepared.clone()),
-            Hold::Explicit(prepared) => prepared.upgrade(),
-        }
+impl Learned {
+    fn new(shape: &Arc<Shape>, types: &Arc<TypeCache>) -> Learned {
+        Learned { shape: shape.clone(), columns: Mutex::default(), types: types.clone() }
     }
 
-    fn is_counted(&self) -> bool {
-        matches!(self, Hold::Counted(_))
-    }
-}
-
-impl Prepared {
-    fn new(
-        name: Name,
-        shape: Arc<Shape>,
-        segment: Option<Segment>,
-        types: Arc<TypeCache>,
-    ) -> Arc<Prepared> {
-        let (state, columns) = (AtomicU8::new(PARSING), Mutex::default());
-        Arc::new(Prepared { name, shape, segment, state, columns, types })
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        &self.name.text
-    }
-
-    /// Whether its connection is gone, or has prepared it under another name.
-    pub(crate) fn is_over(&self) -> bool {
-        self.name.closes.over.load(Ordering::Relaxed) || self.state.load(Ordering::Relaxed) == STALE
-    }
-
-    /// Whether it was prepared in this segment.
-    fn is_of(&self, segment: Option<Segment>) -> bool {
-        segment.is_some() && self.segment == segment
-    }
-
-    /// Whether a request may name it though its Parse was not answered yet.
-    fn may_be_named(&self, scope: Scope) -> bool {
-        match scope {
-            // What a pipeline prepares may be sent much later, or never.
-            Scope::Heals => self.segment.is_none(),
-            Scope::Fixed => false,
-            Scope::Segment { segment, .. } => self.is_of(Some(segment)),
-        }
-    }
-
-    fn set(&self, state: u8) {
-        self.state.store(state, Ordering::Relaxed);
-    }
-
-    /// Takes note of what it returns, as the description in a reply says. Whether there is one.
+    /// Takes note of what it returns, as the description in a reply says. Whether the next use has to ask
+    /// for other formats.
     fn update(&self, reply: &Blocks) -> bool {
         let asked = self.shape.formats();
         for (tag, body) in reply.messages() {
@@ -347,16 +78,13 @@ impl Prepared {
                 backend::ROW_DESCRIPTION => {
                     // One that can't be read shows when a row is read.
                     let columns = columns_of(body, Asked::These(&asked)).unwrap_or_default();
-                    if self.note_formats(&asked, &columns) {
-                        // This one's columns are as they were asked for; the next use asks anew.
-                        self.set(STALE);
-                    }
+                    let is_other = self.note_formats(&asked, &columns);
                     self.set_columns(columns);
-                    return true;
+                    return is_other;
                 }
                 backend::NO_DATA => {
                     self.set_columns(Columns::default());
-                    return true;
+                    return false;
                 }
                 _ => {}
             }
@@ -399,56 +127,28 @@ impl Prepared {
     }
 }
 
-impl Use {
-    /// One that names what the server has, or will have before it.
-    pub(crate) fn of(prepared: Arc<Prepared>) -> Use {
-        Use { prepared, parses: false, describes: false }
+/// A use of a statement has ended with this reply, and perhaps this error. Says which columns the reply has,
+/// unless it says so itself. Called in the order of the replies, since one that prepares the statement
+/// changes those behind it.
+pub(crate) fn ended(used: &Use, reply: &Blocks, error: Option<&Error>) -> Option<Columns> {
+    let (prepared, seen) = (used.prepared(), reply.seen());
+    used.ended(seen, error.map(shows_stale));
+    if seen.described && prepared.data.update(reply) {
+        // This one's columns are as they were asked for; the next use asks anew.
+        prepared.make_stale();
     }
-
-    fn that_parses(prepared: Arc<Prepared>) -> Use {
-        Use { prepared, parses: true, describes: false }
-    }
-
-    /// It has ended with this reply, and perhaps this error. Says which columns the reply has, unless it
-    /// says so itself. Called in the order of the replies, since one that prepares the statement changes
-    /// those behind it.
-    pub(crate) fn ended(&self, reply: &Blocks, error: Option<&Error>) -> Option<Columns> {
-        let prepared = &self.prepared;
-        if reply.is_parsed() {
-            prepared.set(READY);
-            // Without its description nothing can be read of what it returns. Between the two there may
-            // be a cancel, or a pooler that has answered Parse itself.
-            if !prepared.update(reply) {
-                prepared.set(STALE);
-            }
-        } else if self.parses || reply.is_described() {
-            prepared.set(STALE);
-        }
-        if error.is_some_and(shows_stale) {
-            prepared.set(STALE);
-        }
-        (reply.is_described() || !self.describes).then(|| prepared.columns())
-    }
+    (reply.is_described() || !used.describes()).then(|| prepared.data.columns())
 }
 
-impl Drop for Use {
-    /// A request that was never submitted has prepared nothing.
-    fn drop(&mut self) {
-        if self.parses && self.prepared.state.load(Ordering::Relaxed) == PARSING {
-            self.prepared.set(STALE);
-        }
-    }
-}
-
-/// Whether the error says that the server can't use the statement as it is (26000: it does not know
-/// it; 0A000 of RevalidateCachedQuery: its plan returns other columns now).
+/// Whether the error says that the server can't use the statement as it is.
 fn shows_stale(error: &Error) -> bool {
-    let routine = || error.server().and_then(|server| server.routine.as_deref());
-    match error.sqlstate() {
-        Some("26000") => true,
-        Some("0A000") => routine() == Some("RevalidateCachedQuery"),
-        _ => false,
-    }
+    let routine = error.server().and_then(|server| server.routine.as_deref());
+    means_stale(error.sqlstate().map(str::as_bytes), routine.map(str::as_bytes))
+}
+
+/// What writes the Parse of a statement.
+fn parse_of(shape: &Shape) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {
+    |out, name| write_parse(out, name, &shape.sql, &shape.types)
 }
 
 /// Writes a Parse.
@@ -476,25 +176,6 @@ pub(crate) fn describe_statement(out: &mut BytesMut, name: &str) -> Result<(), E
     Describe { target: Target::Statement(name) }.encode(out)
 }
 
-/// What prepares it anew: Close, since the name may still be taken; Parse with the same types of
-/// parameters, since calls that were encoded before must keep their meaning; and Describe.
-fn heal(name: &str, shape: &Shape) -> Result<Bytes, EncodeError> {
-    let mut out = BytesMut::new();
-    Close { target: Target::Statement(name) }.encode(&mut out)?;
-    write_parse(&mut out, name, &shape.sql, &shape.types)?;
-    describe_statement(&mut out, name)?;
-    Ok(out.freeze())
-}
-
-impl Drop for Name {
-    fn drop(&mut self) {
-        // It may be dropped where the connection is locked: the Close leaves with what comes next.
-        let mut list = self.closes.list.lock().unwrap_or_else(PoisonError::into_inner);
-        list.push((self.id, std::mem::take(&mut self.text)));
-        self.closes.any.store(true, Ordering::Relaxed);
-    }
-}
-
 impl Core {
     /// Puts the use of a prepared statement together: Bind and Execute, and what prepares it in front
     /// where this connection doesn't have it. Says what reply to expect, and of which statement.
@@ -506,35 +187,18 @@ impl Core {
         scope: Scope,
         out: &mut BytesMut,
     ) -> Result<(Expect, Option<Use>), Error> {
-        let way = self.statements.way(self.engine.protocol_mut(), bound, scope)?;
         let shape = &bound.shape;
-        let (expect, used) = match way {
-            Way::Named(used) => (expect.of_statement(used.prepared.name.id), Some(used)),
-            Way::Unnamed => (expect.parse().describe_portal(), None),
-        };
-        let name = used.as_ref().map_or("", |used| used.prepared.name());
-        let parses = used.as_ref().is_some_and(|used| used.parses);
-        let describes = used.as_ref().is_some_and(|used| used.describes);
-        if used.is_some() {
-            self.used_prepared(parses);
+        let Core { statements, engine, types, .. } = self;
+        let (parse, data) = (parse_of(shape), || Learned::new(shape, types));
+        let way = statements.way(engine.protocol_mut(), &bound.wanted(&parse, &data), scope);
+        let way = way.map_err(unencodable)?;
+        if let statements::Way::Named(used) = &way {
+            bound.hold(used);
+            self.used_prepared(used.parses());
         }
-        if parses {
-            write_parse(out, name, &shape.sql, &shape.types).map_err(unencodable)?;
-            describe_statement(out, name).map_err(unencodable)?;
-        } else if used.is_none() {
-            write_parse(out, "", &shape.sql, &shape.types).map_err(unencodable)?;
-        }
-        bind::write_named(out, "", name, values).map_err(unencodable)?;
-        if used.is_none() || describes {
-            Describe { target: Target::Portal("") }.encode(out).map_err(unencodable)?;
-        }
-        out.extend_from_slice(&execute::UNNAMED_ALL);
-        let expect = match (parses, describes) {
-            (true, _) => expect.parse().describe_statement(),
-            (_, true) => expect.describe_portal(),
-            _ => expect,
-        };
-        Ok((expect, used))
+        let bind = |out: &mut _, name: &str| bind::write_named(out, "", name, values);
+        way.write(out, parse, bind).map_err(unencodable)?;
+        Ok((way.expect(expect), way.used()))
     }
 
     /// Prepares a statement by itself, for many uses that follow: writes Parse and Describe where this
@@ -546,11 +210,17 @@ impl Core {
         shared: bool,
         out: &mut BytesMut,
     ) -> Result<Use, Error> {
-        let segment = scope.segment();
-        let used = self.statements.own_way(self.engine.protocol_mut(), bound, segment, shared)?;
-        if used.parses {
-            let (name, shape) = (used.prepared.name(), &bound.shape);
-            write_parse(out, name, &shape.sql, &shape.types).map_err(unencodable)?;
+        let Core { statements, engine, types, .. } = self;
+        let (parse, data) = (parse_of(&bound.shape), || Learned::new(&bound.shape, types));
+        let wanted = bound.wanted(&parse, &data);
+        let used = statements.own_way(engine.protocol_mut(), &wanted, scope, shared);
+        let used = used.map_err(unencodable)?;
+        if shared {
+            bound.hold(&used);
+        }
+        if used.parses() {
+            let name = used.prepared().name();
+            parse(out, name).map_err(unencodable)?;
             describe_statement(out, name).map_err(unencodable)?;
         }
         Ok(used)
@@ -566,32 +236,27 @@ impl Core {
 
     /// Whether statements are to be closed.
     pub(crate) fn any_to_close(&self) -> bool {
-        self.statements.closes.any.load(Ordering::Relaxed)
+        self.statements.any_to_close()
     }
 
     /// Submits the Closes of statements that nobody uses any more.
     pub(crate) fn close_dropped(&mut self, now: Time) {
-        let closes = self.statements.closes.clone();
-        let mut list = closes.list.lock().unwrap_or_else(PoisonError::into_inner);
         // Those for which there is no room now leave later.
         for _ in 0..CLOSES_AT_ONCE {
-            let Some((_, name)) = list.last() else { break };
-            if !self.engine.has_room(1, name.len() + 64) {
-                break;
+            let protocol = self.engine.protocol_mut();
+            let Some(closing) = self.statements.take_close(protocol) else { break };
+            if !self.engine.has_room(1, closing.len() + 64) {
+                return self.statements.give_back(closing);
             }
-            let Some((id, name)) = list.pop() else { break };
-            self.engine.protocol_mut().unregister(id);
             let mut bytes = BytesMut::new();
-            let target = Target::Statement(&name);
             // A name of ours holds no NUL.
-            if (Close { target }).encode(&mut bytes).is_ok() {
+            if closing.write(&mut bytes).is_ok() {
                 bytes.extend_from_slice(&SYNC);
                 let expect = Expect::sync().close();
                 let request = Request { resend: true, ..Request::isolated(Token::DISCARD, expect) };
                 self.submit_along(now, request, &bytes);
             }
         }
-        closes.any.store(!list.is_empty(), Ordering::Relaxed);
     }
 }
 

@@ -1,6 +1,7 @@
 //! PostgreSQL's protocol 3 for the onetrip engine, without I/O.
 //!
 //! * [`message`]: every message, in both directions, one place for each.
+//! * [`client`]: what a client decides: names of statements.
 //! * [`auth`]: SCRAM-SHA-256 and -PLUS, MD5, cleartext.
 //! * [`startup`]: from the first byte to the first ReadyForQuery.
 //! * [`session`]: whose message is this; the engine's `Protocol`.
@@ -11,6 +12,7 @@
 
 pub mod auth;
 mod bodies;
+pub mod client;
 pub mod message;
 pub mod session;
 pub mod sql;

@@ -167,7 +167,7 @@ impl Postgres {
             return Err(Refused::Full);
         }
         self.send_begin(now)?;
-        self.begin(waiting.token, 0, None, false, false);
+        self.begin(waiting.token, None, None, false, false);
         self.delayed.push(waiting);
         Ok(Ticket::Sent)
     }

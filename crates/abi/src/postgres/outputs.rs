@@ -4,11 +4,11 @@ use bytes::Bytes;
 use onetrip_engine::memory::is_there;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
 use onetrip_postgres::Event as Told;
-use onetrip_postgres::message::{ErrorResponse, error_response, tag::backend};
+use onetrip_postgres::client::statements::shows_stale;
 
 use super::opening::Opening;
 use super::statements::Number;
-use super::{BEGIN, BEGIN_SYNC, Postgres, Use};
+use super::{BEGIN, BEGIN_SYNC, Postgres};
 use crate::completion::{
     Completions, close, close_code, end, end_code, event, kind, outcome, too_long,
 };
@@ -108,13 +108,9 @@ impl Postgres {
     /// Looks at a part of a reply for what it says of its statement; returns that.
     fn note(&mut self, token: u32, block: &[u8]) -> Number {
         let Some(used) = self.uses.get_mut(token as usize) else { return 0 };
-        if used.statement != 0 && !used.described {
-            used.look(block);
-            if used.described {
-                self.statements.prepared(used.statement);
-            }
-        }
-        used.statement
+        let Some(statement) = &used.statement else { return 0 };
+        used.seen.look(block);
+        statement.prepared().data.number
     }
 
     fn ended(&mut self, token: u32, block: Bytes, end: End, to: &mut Completions) {
@@ -125,14 +121,15 @@ impl Postgres {
             self.gathered = None;
         }
         let used = self.forget(token);
-        let number = used.statement;
-        if let End::Failed(Failure { outcome, .. }) = end {
-            if shows_stale(&block) {
-                self.statements.stale(number);
-            }
-            if outcome == Outcome::NotSent {
-                used.close.into_iter().for_each(|name| self.statements.give_close_back(name));
-            }
+        let mut number = 0;
+        if let Some(statement) = &used.statement {
+            let failed = matches!(end, End::Failed(_));
+            let body = block.get(5..).unwrap_or_default();
+            statement.ended(used.seen, failed.then(|| shows_stale(body)));
+            number = statement.prepared().data.number;
+        }
+        if let End::Failed(Failure { outcome: Outcome::NotSent, .. }) = end {
+            used.close.into_iter().for_each(|closing| self.statements.give_back(closing));
         }
         let refusal = self.opening.as_ref().and_then(Opening::refusal).filter(|_| used.guarded);
         match (end, refusal) {
@@ -141,10 +138,6 @@ impl Postgres {
                 to.push(kind::END, token, (number, how), error.clone());
             }
             _ => to.push(kind::END, token, (number, end_code(end)), block),
-        }
-        if number != 0 {
-            let seen = (used.parsed, used.described);
-            self.statements.ended(self.engine.protocol_mut(), number, seen);
         }
     }
 }
@@ -161,44 +154,4 @@ fn fits(message: &mut Vec<u8>, len: usize, left: usize) -> bool {
     let more = sizes.into_iter().find(|more| is_there(message.len() + more));
     message.reserve_exact(more.unwrap_or_default());
     more.is_some()
-}
-
-impl Use {
-    /// Looks whether its Parse was answered, and whether its statement was described. Between the two
-    /// there may be a cancel, or a pooler that has answered Parse itself.
-    fn look(&mut self, block: &[u8]) {
-        let mut messages = block;
-        while let Some((tag, len)) = head(messages) {
-            match tag {
-                backend::PARSE_COMPLETE => self.parsed = true,
-                backend::PARAMETER_DESCRIPTION if self.parsed => {}
-                backend::ROW_DESCRIPTION | backend::NO_DATA if self.parsed => {
-                    return self.described = true;
-                }
-                // The answers to a guard and to a Close, in front.
-                backend::NO_DATA | backend::CLOSE_COMPLETE if !self.parsed => {}
-                _ => return,
-            }
-            messages = messages.get(len..).unwrap_or_default();
-        }
-    }
-}
-
-/// The tag of the first message, and its length with all that frames it.
-fn head(messages: &[u8]) -> Option<(u8, usize)> {
-    let (tag, len) = (messages.first()?, messages.get(1..)?.first_chunk()?);
-    Some((*tag, 1 + u32::from_be_bytes(*len) as usize))
-}
-
-/// Whether an error says that the server does not have the statement, or that its plan can't be used any
-/// more (RevalidateCachedQuery in src/backend/utils/cache/plancache.c).
-fn shows_stale(block: &[u8]) -> bool {
-    use error_response::field;
-    let Some(body) = block.get(5..) else { return false };
-    let Ok(error) = ErrorResponse::decode(body) else { return false };
-    match error.fields.value(field::CODE) {
-        Some(b"26000") => true,
-        Some(b"0A000") => error.fields.value(field::ROUTINE) == Some(b"RevalidateCachedQuery"),
-        _ => false,
-    }
 }

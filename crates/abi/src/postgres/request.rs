@@ -2,12 +2,13 @@
 
 use bytes::{BufMut, BytesMut};
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::statements::{Closing, Way};
 use onetrip_postgres::message::{
-    Close, CopyFail, Describe, EncodeError, Formats, Query, SYNC, Target, bind, execute, parse,
+    Close, CopyFail, EncodeError, Formats, Query, SYNC, Target, bind, parse,
 };
 use onetrip_postgres::sql::Traits;
 
-use super::statements::{Way, write_prepare};
+use super::statements::Numbered;
 use crate::export::flag;
 
 /// No parameters.
@@ -52,10 +53,10 @@ impl<'a> Submission<'a> {
         self.flags & flag != 0
     }
 
-    /// So many bytes does it have at most, beside the frames of messages; `close` is a name that goes with it.
-    pub(crate) fn size_max(&self, close: &str) -> usize {
+    /// So many bytes does it have at most, beside the frames of messages; `close_len` is the length of a name that goes with it.
+    pub(crate) fn size_max(&self, close_len: usize) -> usize {
         // A name may stand in Close, Parse, Describe and Bind.
-        self.text.len() + 4 * self.name.len() + self.parameters.len() + close.len()
+        self.text.len() + 4 * self.name.len() + self.parameters.len() + close_len
     }
 
     /// Writes a simple query.
@@ -71,37 +72,24 @@ impl<'a> Submission<'a> {
         Ok(())
     }
 
-    /// Writes a statement that runs in this way.
+    /// Writes a statement that runs in this way. `closes`: what has its name is closed first.
     pub(crate) fn write(
         &self,
-        way: &Way,
-        known_as: &str,
-        close: Option<&str>,
+        way: &Way<Numbered>,
+        closes: bool,
+        close: Option<&Closing>,
         out: &mut BytesMut,
     ) -> Result<(), EncodeError> {
-        let name = match way {
-            Way::Unnamed => "",
-            Way::Prepare { name, .. } => name,
-            Way::Named { .. } => known_as,
-        };
-        let closed = match way {
-            Way::Prepare { close: true, .. } => Some(name),
-            _ => close,
-        };
-        if let Some(name) = closed {
-            Close { target: Target::Statement(name) }.encode(out)?;
+        if closes {
+            Close { target: Target::Statement(self.name) }.encode(out)?;
         }
-        match way {
-            Way::Unnamed => parse::write(out, "", self.text, &[])?,
-            Way::Prepare { .. } => write_prepare(out, name, self.text)?,
-            Way::Named { .. } => {}
-        }
+        close.map_or(Ok(()), |closing| closing.write(out))?;
         let (parameters, formats) = (self.parameters(), self.result_formats());
-        bind::write_encoded(out, "", name, parameters, formats)?;
-        if let Way::Unnamed = way {
-            Describe { target: Target::Portal("") }.encode(out)?;
-        }
-        out.put_slice(&execute::UNNAMED_ALL);
+        way.write(
+            out,
+            |out, name| parse::write(out, name, self.text, &[]),
+            |out, name| bind::write_encoded(out, "", name, parameters, formats),
+        )?;
         if !self.has(flag::MEMBER) {
             out.put_slice(&SYNC);
         }
@@ -128,14 +116,7 @@ pub(crate) fn expect_simple(traits: Traits) -> Expect {
 }
 
 /// What a statement that runs in this way is answered by.
-pub(crate) fn expect(way: &Way, closes: bool, traits: Traits) -> Expect {
-    let expect = match way {
-        Way::Unnamed => Expect::sync().parse().bind().describe_portal().execute(),
-        Way::Prepare { id, .. } => {
-            Expect::sync().parse().describe_statement().bind().execute().of_statement(*id)
-        }
-        Way::Named { id, .. } => Expect::sync().bind().execute().of_statement(*id),
-    };
-    let closes = closes || matches!(way, Way::Prepare { close: true, .. });
+pub(crate) fn expect(way: &Way<Numbered>, closes: bool, traits: Traits) -> Expect {
+    let expect = way.expect(Expect::sync().bind().execute());
     if closes { expect.close() } else { expect }.of_traits(traits)
 }

@@ -4,12 +4,14 @@
 use bytes::{BufMut, BytesMut};
 use onetrip_engine::{Connection, Request, SubmitError, SyncPoint, Ticket, Time, Token, memory};
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::named::{NameTaken, Plan};
+use onetrip_postgres::client::statements::{Closing, Way};
 use onetrip_postgres::message::{EncodeError, SYNC};
 use onetrip_postgres::sql::Traits;
 
 use super::opening::Course;
 use super::request::{Submission, expect, expect_simple};
-use super::statements::{NOTHING_SEEN, NameTaken, Number, Way};
+use super::statements::Numbered;
 use super::{BEGIN_SYNC, Postgres, Refused, TOKEN_MAX, Use};
 use crate::completion::Completions;
 use crate::export::flag;
@@ -66,8 +68,8 @@ impl Postgres {
             ..Request::isolated(Token(token.into()), expect_simple(traits).into())
         };
         let write = &mut |out: &mut BytesMut| submission.write_simple(traits, out);
-        let ticket = enter(&mut self.engine, now, request, submission.size_max(""), write)?;
-        self.begin(token, 0, None, changes_status(traits), false);
+        let ticket = enter(&mut self.engine, now, request, submission.size_max(0), write)?;
+        self.begin(token, None, None, changes_status(traits), false);
         Ok(ticket)
     }
 
@@ -82,25 +84,18 @@ impl Postgres {
         if !self.engine.is_open() {
             return Err(Refused::Closed);
         }
-        let (way, traits) = self.way(&submission)?;
-        let number = match way {
-            Way::Unnamed => 0,
-            Way::Prepare { number, .. } | Way::Named { number, .. } => number,
-        };
-        self.statements.began(number);
+        let Plan { way, closes, traits } = self.plan(&submission)?;
         let leads = course == Course::Leads;
         if leads {
-            self.submit_begin(now).inspect_err(|_| {
-                self.statements.ended(self.engine.protocol_mut(), number, NOTHING_SEEN);
-            })?;
+            self.submit_begin(now)?;
         }
-        let close = match way {
-            Way::Prepare { close: true, .. } => None,
-            _ => self.statements.take_close(),
+        let close = match closes {
+            true => None,
+            false => self.statements.take_close(self.engine.protocol_mut()),
         };
         let is_member = submission.has(flag::MEMBER);
         let guard = self.opening.as_ref().filter(|_| course == Course::Guarded);
-        let expect = expect(&way, close.is_some(), traits);
+        let expect = expect(&way, closes || close.is_some(), traits);
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
@@ -110,29 +105,27 @@ impl Postgres {
             again: !is_member
                 && !course.is_guarded()
                 && self.changing == 0
-                && matches!(way, Way::Named { .. }),
+                && matches!(&way, Way::Named(used) if !used.parses()),
             in_order: true,
             ..Request::isolated(
                 Token(token.into()),
                 if guard.is_some() { expect.guarded() } else { expect }.into(),
             )
         };
-        let (engine, statements) = (&mut self.engine, &self.statements);
-        let size = submission.size_max(close.as_deref().unwrap_or_default());
+        let size = submission.size_max(close.as_ref().map_or(0, Closing::len));
         let write = &mut |out: &mut BytesMut| {
             guard.map_or(Ok(()), |opening| opening.write_guard(out))?;
-            submission.write(&way, statements.name(number), close.as_deref(), out)
+            submission.write(&way, closes, close.as_ref(), out)
         };
-        match enter(engine, now, request, size, write) {
+        match enter(&mut self.engine, now, request, size, write) {
             Ok(ticket) => {
                 self.segment_open = is_member;
                 let changes = leads || changes_status(traits);
-                self.begin(token, number, close, changes, course.is_guarded());
+                self.begin(token, way.used(), close, changes, course.is_guarded());
                 Ok(ticket)
             }
             Err(error) => {
-                close.into_iter().for_each(|name| self.statements.give_close_back(name));
-                self.statements.ended(self.engine.protocol_mut(), number, NOTHING_SEEN);
+                close.into_iter().for_each(|closing| self.statements.give_back(closing));
                 if leads {
                     // BEGIN was answered: the transaction begins all the same.
                     self.submit_sync(now, BEGIN_SYNC, Course::Plain)?;
@@ -143,7 +136,7 @@ impl Postgres {
         }
     }
 
-    fn way(&mut self, submission: &Submission<'_>) -> Result<(Way, Traits), Refused> {
+    fn plan(&mut self, submission: &Submission<'_>) -> Result<Plan<Numbered>, Refused> {
         let protocol = self.engine.protocol_mut();
         let text = submission.text;
         if !submission.name.is_empty() {
@@ -151,11 +144,12 @@ impl Postgres {
             if !memory::is_there(3 * text.len()) {
                 return Err(Refused::NoMemory);
             }
-            let way = self.statements.named(protocol, submission.name, text)?;
-            return way.map_err(|NameTaken| Refused::NameTaken);
+            let plan = self.statements.named(protocol, submission.name, text)?;
+            return plan.map_err(|NameTaken| Refused::NameTaken);
         }
         if submission.has(flag::UNPREPARED) {
-            return Ok((Way::Unnamed, self.statements.traits(text)));
+            let traits = self.statements.traits(text);
+            return Ok(Plan { way: Way::Unnamed, closes: false, traits });
         }
         Ok(self.statements.counted(protocol, text)?)
     }
@@ -226,7 +220,7 @@ impl Postgres {
         }
         let ticket = self.submit_sync(now, Token(token.into()), course)?;
         self.segment_open = false;
-        self.begin(token, 0, None, course == Course::Leads, course.is_guarded());
+        self.begin(token, None, None, course == Course::Leads, course.is_guarded());
         Ok(ticket)
     }
 
@@ -251,8 +245,8 @@ impl Postgres {
     pub(super) fn begin(
         &mut self,
         token: u32,
-        statement: Number,
-        close: Option<String>,
+        statement: Option<super::statements::Use>,
+        close: Option<Closing>,
         changes: bool,
         guarded: bool,
     ) {

@@ -43,7 +43,7 @@ where
     let plan = plan(&executor, source, &rows).await?;
     executor.lead_now()?;
     let mut flight = Flight::begin(&executor, &plan).await?;
-    let mut encoder = Encoder::new(plan.shape(), flight.statement.prepared.name(), false);
+    let mut encoder = Encoder::new(plan.shape(), flight.statement.prepared().name(), false);
     let mut out = BytesMut::new();
     loop {
         flight.ready().await;
@@ -150,8 +150,8 @@ impl Flight {
         if rows == 0 {
             return;
         }
-        let used = Use::of(self.statement.prepared.clone());
-        let expect = Expect::run(rows).of_traits(used.prepared.shape.traits);
+        let used = Use::of(self.statement.prepared().clone());
+        let expect = Expect::run(rows).of_traits(used.prepared().data.shape.traits);
         let (id, limits) = (self.id, self.limits);
         let pushed = self
             .connection
@@ -319,8 +319,8 @@ impl Core {
         let mut out = BytesMut::new();
         let scope = self.pipeline_scope(id);
         let used = self.prepare_ahead(&plan.bound, scope, plan.shared, &mut out)?;
-        let again = Use::of(used.prepared.clone());
-        if !used.parses {
+        let again = Use::of(used.prepared().clone());
+        if !used.parses() {
             return Ok((again, None));
         }
         let request = (Expect::sync().parse().describe_statement(), Some(used));

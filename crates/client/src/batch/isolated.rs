@@ -164,7 +164,7 @@ impl Lane<'_> {
             if let Some(token) = token {
                 self.sent.push_back(Sent { connection: connection.clone(), token, rows: 0 });
             }
-            let encoder = Encoder::new(self.plan.shape(), statement.prepared.name(), true);
+            let encoder = Encoder::new(self.plan.shape(), statement.prepared().name(), true);
             self.on = Some(On { connection, statement, encoder, own });
         }))
     }
@@ -174,8 +174,8 @@ impl Lane<'_> {
         let mut out = BytesMut::new();
         let bound = &self.plan.bound;
         let used = core.prepare_ahead(bound, Scope::Fixed, self.plan.shared, &mut out)?;
-        let again = Use::of(used.prepared.clone());
-        if !used.parses {
+        let again = Use::of(used.prepared().clone());
+        if !used.parses() {
             return Ok((again, None));
         }
         out.extend_from_slice(&SYNC);
@@ -223,7 +223,7 @@ impl Lane<'_> {
     fn push_on(&mut self, rows: u32, bytes: &[u8]) -> Option<Result<(), Error>> {
         let On { connection, statement, own, .. } = self.on.as_ref()?;
         let (connection, is_own) = (connection.clone(), own.is_some());
-        let used = Use::of(statement.prepared.clone());
+        let used = Use::of(statement.prepared().clone());
         let expect = Expect::isolated_run(rows);
         let submitted = connection.with(|core, now| {
             let given_away = !is_own && is_given_away(core, self.executor);
@@ -242,7 +242,7 @@ impl Lane<'_> {
         self.open_own().await?;
         let (Some(before), Some(on)) = (before, &self.on) else { return Ok(()) };
         let renamed =
-            renamed(bytes, before.statement.prepared.name(), on.statement.prepared.name());
+            renamed(bytes, before.statement.prepared().name(), on.statement.prepared().name());
         self.push_on(rows, &renamed).unwrap_or(Ok(()))
     }
 
@@ -310,7 +310,7 @@ impl On {
     /// Whether the connection takes more rows, and still has the statement.
     fn takes_rows(&self, executor: &Executor) -> bool {
         let any = matches!(executor.target, Target::Any(_)) && self.own.is_none();
-        !self.statement.prepared.is_over()
+        !self.statement.prepared().is_over()
             && self
                 .connection
                 .with_local(|core| core.engine.is_open() && (!any || core.duty == Duty::Shared))

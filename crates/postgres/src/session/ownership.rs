@@ -26,6 +26,7 @@
 use bytes::{Bytes, BytesMut};
 
 use super::{Expect, Names};
+use crate::client::statements::NAME_PREFIX;
 use crate::message::{
     Close, DataRow, Describe, EncodeError, Formats, SYNC, Target, TransactionStatus, bind, execute,
     parse,
@@ -421,9 +422,6 @@ fn write_statement(out: &mut BytesMut, name: &str, sql: &str) {
     debug_assert!(written.is_ok());
     out.extend_from_slice(&execute::UNNAMED_ALL);
 }
-
-/// In front of all names that this side gives.
-const NAME_PREFIX: &str = "onetrip_";
 
 /// The process of the server, and whether it knows the statement by the name under which it runs: a pooler
 /// has its own keys for cancels, and may give names of its own.

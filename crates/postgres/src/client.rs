@@ -1,0 +1,9 @@
+//! What a client of PostgreSQL decides, in every language alike: without I/O, like the protocol below it.
+//!
+//! * [`statements`]: which texts a connection has prepared, and under which names.
+//! * [`named`]: statements under names of the user's own.
+//! * [`texts`]: how often a text came, and what it shows.
+
+pub mod named;
+pub mod statements;
+pub mod texts;

@@ -1,0 +1,648 @@
+//! The prepared statements of one connection: which texts it knows by which name, and which of them
+//! are forgotten when there are too many.
+//!
+//! A statement is prepared together with a use of it: Parse and Describe go in front. Where a request can
+//! be sent again by itself, it may name the statement before the server has answered: if the Parse fails,
+//! the uses behind it fail as unknown, and each prepares it anew. So nobody is failed by another's Parse.
+//! Where it can't be (in transactions and pipelines) it names only what the server has confirmed, or what
+//! its own segment prepared, which is skipped together with it.
+//!
+//! `T` is what the host keeps of a statement: it is dropped when nothing names the statement any more.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::message::tag::backend;
+use crate::message::{
+    Close, Describe, EncodeError, ErrorResponse, Target, error_response::field, execute,
+};
+use crate::sql::Traits;
+use crate::{Expect, Names, Postgres, StatementId};
+
+/// The statements that one connection knows.
+#[derive(Debug)]
+pub struct Statements<T> {
+    known: HashMap<u64, Known<T>>,
+    /// Statements prepared by counting that are kept.
+    max: usize,
+    uses: u64,
+    names: u64,
+    /// What tells its names from those of all other connections. Behind a pooler several of them may
+    /// come to share a server's, where a name that meant two texts would run the wrong one.
+    unique: u64,
+    closes: Arc<Closes>,
+}
+
+#[derive(Debug)]
+struct Known<T> {
+    prepared: Hold<T>,
+    used: u64,
+}
+
+#[derive(Debug)]
+enum Hold<T> {
+    /// Prepared by counting: kept until others are used more recently.
+    Counted(Arc<Prepared<T>>),
+    /// Prepared on request: kept by who asked for it.
+    Explicit(Weak<Prepared<T>>),
+}
+
+/// A statement on one connection. When nobody uses it any more the server is to forget it
+/// ([`Statements::take_close`]).
+#[derive(Debug)]
+pub struct Prepared<T> {
+    name: Name,
+    /// What the host keeps of it.
+    pub data: T,
+    /// The segment of a pipeline in which it was prepared.
+    segment: Option<Segment>,
+    state: AtomicU8,
+}
+
+/// The number of a pipeline, and of a segment in it.
+pub type Segment = (u64, u64);
+
+/// Parse is on its way.
+const PARSING: u8 = 0;
+/// The server has it, and it was described.
+const READY: u8 = 1;
+/// The server has lost it, or its plan is stale, or its columns are not known.
+const STALE: u8 = 2;
+/// Its Parse failed, so the server never had it.
+const FAILED: u8 = 3;
+
+/// The name of a statement on the server, until it is closed.
+#[derive(Debug)]
+struct Name {
+    text: String,
+    /// By which the protocol prepares it anew.
+    id: StatementId,
+    /// Another statement has taken its place under the same name.
+    replaced: AtomicBool,
+    closes: Arc<Closes>,
+}
+
+/// Statements that nobody uses any more and that the server still has.
+#[derive(Debug, Default)]
+struct Closes {
+    list: Mutex<Vec<Closing>>,
+    any: AtomicBool,
+    /// The connection is gone.
+    over: AtomicBool,
+}
+
+/// A name that the server is to forget, until it was told so.
+#[derive(Debug)]
+pub struct Closing {
+    id: Option<StatementId>,
+    name: String,
+}
+
+/// What a request is to the statement that it names.
+#[derive(Debug)]
+pub struct Use<T> {
+    prepared: Arc<Prepared<T>>,
+    parses: bool,
+    describes: bool,
+}
+
+/// Where a statement is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// It can be sent again by itself, with a Parse in front.
+    Heals,
+    /// It can't.
+    Fixed,
+    /// It is part of a segment.
+    Segment {
+        /// Which one.
+        segment: Segment,
+        /// Each statement of it has a deadline of its own.
+        timed: bool,
+    },
+}
+
+/// How a connection can use a statement.
+#[derive(Debug)]
+pub enum Way<T> {
+    /// By its name.
+    Named(Use<T>),
+    /// By its text: its Parse is on its way in a place that this one must not depend on, or names are of
+    /// no use beyond their segment.
+    Unnamed,
+}
+
+/// A statement that is to be used: what does not depend on the connection.
+pub struct Wanted<'a, T> {
+    /// Tells it from all other statements of the pool.
+    pub key: u64,
+    /// Writes its Parse under a name.
+    pub parse: &'a dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,
+    /// What the host keeps of it where it is prepared.
+    pub data: &'a dyn Fn() -> T,
+    /// It was prepared on request, and is kept by who asked for it.
+    pub is_explicit: bool,
+}
+
+/// What a reply shows of the statement of its request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// A Close in front of it was answered: its own, where it was prepared anew.
+    pub closed: bool,
+    /// Its Parse was answered.
+    pub parsed: bool,
+    /// And it was described. Between the two there may be a cancel, or a pooler that has answered Parse
+    /// itself.
+    pub described: bool,
+    /// What comes now says nothing of it.
+    over: bool,
+}
+
+impl Scope {
+    fn segment(self) -> Option<Segment> {
+        match self {
+            Scope::Segment { segment, .. } => Some(segment),
+            Scope::Heals | Scope::Fixed => None,
+        }
+    }
+
+    /// Whether one who names a statement while it is being parsed may never see its description.
+    fn may_lose_description(self) -> bool {
+        !matches!(self, Scope::Segment { timed: false, .. })
+    }
+}
+
+impl<T> Statements<T> {
+    /// None yet. `max`: so many are kept that were prepared by counting. `unique`: random, and another one
+    /// for each connection.
+    pub fn new(max: usize, unique: u64) -> Statements<T> {
+        Statements {
+            known: HashMap::new(),
+            max,
+            uses: 0,
+            names: 0,
+            unique,
+            closes: Arc::new(Closes::default()),
+        }
+    }
+
+    /// How this connection uses a statement here; the first use of it prepares it.
+    ///
+    /// # Errors
+    /// Its text can't be sent.
+    pub fn way(
+        &mut self,
+        protocol: &mut Postgres,
+        wanted: &Wanted<'_, T>,
+        scope: Scope,
+    ) -> Result<Way<T>, EncodeError> {
+        self.uses += 1;
+        let names = protocol.names();
+        if names == Names::Lost {
+            return Ok(Way::Unnamed);
+        }
+        if let Some(known) = self.known.get_mut(&wanted.key)
+            && let Some(prepared) = known.prepared.get()
+        {
+            if names == Names::Unknown && !prepared.is_of(scope.segment()) {
+                return Ok(Way::Unnamed);
+            }
+            known.used = self.uses;
+            match prepared.state() {
+                READY => return Ok(Way::Named(Use::of(prepared))),
+                PARSING if prepared.may_be_named(scope) => {
+                    let describes = scope.may_lose_description();
+                    return Ok(Way::Named(Use { prepared, parses: false, describes }));
+                }
+                PARSING => return Ok(Way::Unnamed),
+                _ => {}
+            }
+        }
+        let prepared = self.prepare(protocol, wanted, scope.segment())?;
+        self.keep(wanted, &prepared);
+        Ok(Way::Named(Use::that_parses(prepared)))
+    }
+
+    /// A statement that the server has, for one who can't have others' Parse fail under it; or a new
+    /// one, which is kept for others only if `shared`.
+    ///
+    /// # Errors
+    /// Its text can't be sent.
+    pub fn own_way(
+        &mut self,
+        protocol: &mut Postgres,
+        wanted: &Wanted<'_, T>,
+        scope: Scope,
+        shared: bool,
+    ) -> Result<Use<T>, EncodeError> {
+        self.uses += 1;
+        if shared
+            && protocol.names() == Names::Kept
+            && let Some(known) = self.known.get_mut(&wanted.key)
+            && let Some(prepared) = known.prepared.get()
+            && prepared.state() == READY
+        {
+            known.used = self.uses;
+            return Ok(Use::of(prepared));
+        }
+        let prepared = self.prepare(protocol, wanted, scope.segment())?;
+        if shared {
+            self.keep(wanted, &prepared);
+        }
+        Ok(Use::that_parses(prepared))
+    }
+
+    /// A new statement that is about to be parsed, under a name of ours.
+    fn prepare(
+        &mut self,
+        protocol: &mut Postgres,
+        wanted: &Wanted<'_, T>,
+        segment: Option<Segment>,
+    ) -> Result<Arc<Prepared<T>>, EncodeError> {
+        self.names += 1;
+        let name = format!("{NAME_PREFIX}{:x}_{}", self.unique, self.names);
+        self.prepare_as(protocol, name, wanted, segment)
+    }
+
+    /// The same under this name.
+    pub(super) fn prepare_as(
+        &self,
+        protocol: &mut Postgres,
+        name: String,
+        wanted: &Wanted<'_, T>,
+        segment: Option<Segment>,
+    ) -> Result<Arc<Prepared<T>>, EncodeError> {
+        let id = protocol.register(heal(&name, wanted.parse)?);
+        let (replaced, closes) = (AtomicBool::new(false), self.closes.clone());
+        let name = Name { text: name, id, replaced, closes };
+        let (data, state) = ((wanted.data)(), AtomicU8::new(PARSING));
+        Ok(Arc::new(Prepared { name, data, segment, state }))
+    }
+
+    fn keep(&mut self, wanted: &Wanted<'_, T>, prepared: &Arc<Prepared<T>>) {
+        let prepared = match wanted.is_explicit {
+            true => Hold::Explicit(Arc::downgrade(prepared)),
+            false => Hold::Counted(prepared.clone()),
+        };
+        self.known.insert(wanted.key, Known { prepared, used: self.uses });
+        if self.known.len() > self.max {
+            self.forget_some();
+        }
+    }
+
+    /// Forgets what nobody holds any more, and the least recently used of those that were counted.
+    fn forget_some(&mut self) {
+        self.known.retain(|_, known| match &known.prepared {
+            Hold::Counted(_) => true,
+            Hold::Explicit(prepared) => prepared.strong_count() > 0,
+        });
+        let counted = || self.known.iter().filter(|(_, known)| known.prepared.is_counted());
+        if counted().count() > self.max {
+            let oldest = counted().min_by_key(|(_, known)| known.used).map(|(id, _)| *id);
+            oldest.and_then(|id| self.known.remove(&id));
+        }
+    }
+
+    /// The server has lost all of them: DISCARD ALL, DEALLOCATE ALL.
+    pub fn lost(&mut self) {
+        for known in self.known.values() {
+            if let Some(prepared) = known.prepared.get() {
+                prepared.lost();
+            }
+        }
+    }
+
+    /// Whether the server is to forget some.
+    pub fn any_to_close(&self) -> bool {
+        self.closes.any.load(Ordering::Relaxed)
+    }
+
+    /// One name that the server is to forget: it is told so by a Close, together with what is sent next.
+    pub fn take_close(&mut self, protocol: &mut Postgres) -> Option<Closing> {
+        if !self.any_to_close() {
+            return None;
+        }
+        let mut list = self.closes.lock();
+        let mut taken = None;
+        while taken.is_none()
+            && let Some(closing) = list.pop()
+        {
+            closing.id.inspect(|id| protocol.unregister(*id));
+            let closing = Closing { id: None, ..closing };
+            taken = Some(closing).filter(|closing| !closing.name.is_empty());
+        }
+        self.closes.any.store(!list.is_empty(), Ordering::Relaxed);
+        taken
+    }
+
+    /// It could not be sent after all.
+    pub fn give_back(&mut self, closing: Closing) {
+        self.closes.push(closing);
+    }
+}
+
+impl<T> Drop for Statements<T> {
+    fn drop(&mut self) {
+        self.closes.over.store(true, Ordering::Relaxed);
+    }
+}
+
+impl<T> Hold<T> {
+    fn get(&self) -> Option<Arc<Prepared<T>>> {
+        match self {
+            Hold::Counted(prepared) => Some(prepared.clone()),
+            Hold::Explicit(prepared) => prepared.upgrade(),
+        }
+    }
+
+    fn is_counted(&self) -> bool {
+        matches!(self, Hold::Counted(_))
+    }
+}
+
+impl<T> Prepared<T> {
+    /// Its name on the server.
+    pub fn name(&self) -> &str {
+        &self.name.text
+    }
+
+    /// Whether its connection is gone, or has to prepare it under another name.
+    pub fn is_over(&self) -> bool {
+        self.name.closes.over.load(Ordering::Relaxed) || self.state() >= STALE
+    }
+
+    /// The next use has to prepare it anew.
+    pub fn make_stale(&self) {
+        self.set(STALE);
+    }
+
+    /// Whether it was prepared in this segment.
+    fn is_of(&self, segment: Option<Segment>) -> bool {
+        segment.is_some() && self.segment == segment
+    }
+
+    /// Whether a request may name it though its Parse was not answered yet.
+    fn may_be_named(&self, scope: Scope) -> bool {
+        match scope {
+            // What a pipeline prepares may be sent much later, or never.
+            Scope::Heals => self.segment.is_none(),
+            Scope::Fixed => false,
+            Scope::Segment { segment, .. } => self.is_of(Some(segment)),
+        }
+    }
+
+    /// The server has lost it, if it ever had it.
+    pub(super) fn lost(&self) {
+        if self.state() != FAILED {
+            self.set(STALE);
+        }
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.state() == READY
+    }
+
+    pub(super) fn is_parsing(&self) -> bool {
+        self.state() == PARSING
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.state() == FAILED
+    }
+
+    /// Another one takes its place under the same name.
+    pub(super) fn replace(&self) {
+        self.name.replaced.store(true, Ordering::Relaxed);
+    }
+
+    fn state(&self) -> u8 {
+        self.state.load(Ordering::Relaxed)
+    }
+
+    fn set(&self, state: u8) {
+        self.state.store(state, Ordering::Relaxed);
+    }
+}
+
+impl<T> Use<T> {
+    /// One that names what the server has, or will have before it.
+    pub fn of(prepared: Arc<Prepared<T>>) -> Use<T> {
+        Use { prepared, parses: false, describes: false }
+    }
+
+    pub(super) fn that_parses(prepared: Arc<Prepared<T>>) -> Use<T> {
+        Use { prepared, parses: true, describes: false }
+    }
+
+    /// The statement.
+    pub fn prepared(&self) -> &Arc<Prepared<T>> {
+        &self.prepared
+    }
+
+    /// Whether the request carries the Parse.
+    pub fn parses(&self) -> bool {
+        self.parses
+    }
+
+    /// Whether it carries a description of its own: the one that comes with the Parse may be lost with its
+    /// caller's patience, or to a cancel.
+    pub fn describes(&self) -> bool {
+        self.describes
+    }
+
+    /// It has ended with a reply that shows this, and with an error or not. Called in the order of the
+    /// replies, since one that prepares the statement changes those behind it.
+    pub fn ended(&self, seen: Seen, failed: Option<bool>) {
+        let prepared = &self.prepared;
+        if seen.parsed {
+            // Without its description nothing can be read of what it returns.
+            prepared.set(if seen.described { READY } else { STALE });
+        } else if self.parses {
+            prepared.set(FAILED);
+        } else if failed.is_some() && seen.closed {
+            prepared.set(STALE);
+        }
+        if failed == Some(true) {
+            prepared.set(STALE);
+        }
+    }
+}
+
+impl<T> Drop for Use<T> {
+    /// A request that was never submitted has prepared nothing.
+    fn drop(&mut self) {
+        if self.parses && self.prepared.is_parsing() {
+            self.prepared.set(FAILED);
+        }
+    }
+}
+
+impl Seen {
+    /// Looks at the next part of a reply: whole messages, at its beginning.
+    pub fn look(&mut self, part: &[u8]) {
+        let mut messages = part;
+        while !self.over
+            && let Some((tag, len)) = head(messages)
+        {
+            match tag {
+                backend::CLOSE_COMPLETE if !self.parsed => self.closed = true,
+                // The answer to a guard.
+                backend::NO_DATA if !self.parsed => {}
+                backend::PARSE_COMPLETE => self.parsed = true,
+                backend::PARAMETER_DESCRIPTION if self.parsed => {}
+                backend::ROW_DESCRIPTION | backend::NO_DATA if self.parsed => {
+                    (self.described, self.over) = (true, true);
+                }
+                _ => self.over = true,
+            }
+            messages = messages.get(len..).unwrap_or_default();
+        }
+    }
+}
+
+/// The tag of the first message, and its length with all that frames it.
+fn head(messages: &[u8]) -> Option<(u8, usize)> {
+    let (tag, len) = (messages.first()?, messages.get(1..)?.first_chunk()?);
+    Some((*tag, 1 + u32::from_be_bytes(*len) as usize))
+}
+
+impl<T> Way<T> {
+    /// The statement, where it is named.
+    pub fn used(self) -> Option<Use<T>> {
+        match self {
+            Way::Named(used) => Some(used),
+            Way::Unnamed => None,
+        }
+    }
+
+    /// Writes what runs the statement, without a Sync: what prepares it, Bind, what describes its columns,
+    /// and Execute. `parse` and `bind` write theirs with the name that they are given.
+    ///
+    /// # Errors
+    /// Something can't be written.
+    pub fn write<E: From<EncodeError>>(
+        &self,
+        out: &mut BytesMut,
+        parse: impl FnOnce(&mut BytesMut, &str) -> Result<(), EncodeError>,
+        bind: impl FnOnce(&mut BytesMut, &str) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (name, parses, describes) = match self {
+            Way::Named(used) => (used.prepared.name(), used.parses, used.describes),
+            Way::Unnamed => ("", true, true),
+        };
+        if parses {
+            parse(out, name)?;
+        }
+        if parses && !describes {
+            Describe { target: Target::Statement(name) }.encode(out)?;
+        }
+        bind(out, name)?;
+        if describes {
+            Describe { target: Target::Portal("") }.encode(out)?;
+        }
+        out.extend_from_slice(&execute::UNNAMED_ALL);
+        Ok(())
+    }
+
+    /// What that is answered by, in addition to `expect`: Bind and Execute.
+    pub fn expect(&self, expect: Expect) -> Expect {
+        match self {
+            Way::Unnamed => expect.parse().describe_portal(),
+            Way::Named(used) => {
+                let expect = expect.of_statement(used.prepared.name.id);
+                match (used.parses, used.describes) {
+                    (true, _) => expect.parse().describe_statement(),
+                    (_, true) => expect.describe_portal(),
+                    _ => expect,
+                }
+            }
+        }
+    }
+}
+
+impl Closing {
+    /// Writes the Close.
+    ///
+    /// # Errors
+    /// The user's own name can't be sent.
+    pub fn write(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+        Close { target: Target::Statement(&self.name) }.encode(out)
+    }
+
+    /// The length of the name.
+    pub fn len(&self) -> usize {
+        self.name.len()
+    }
+
+    /// Whether there is nothing to close.
+    pub fn is_empty(&self) -> bool {
+        self.name.is_empty()
+    }
+}
+
+impl Closes {
+    fn lock(&self) -> MutexGuard<'_, Vec<Closing>> {
+        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, closing: Closing) {
+        self.lock().push(closing);
+        self.any.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Name {
+    fn drop(&mut self) {
+        // It may be dropped where the connection is locked: the Close leaves with what comes next.
+        let is_replaced = self.replaced.load(Ordering::Relaxed);
+        let name = if is_replaced { String::new() } else { std::mem::take(&mut self.text) };
+        self.closes.push(Closing { id: Some(self.id), name });
+    }
+}
+
+/// Whether an error with this code, from this routine of the server, says that it can't use a statement as
+/// it is: it does not know it, or its plan returns other columns now (RevalidateCachedQuery in
+/// src/backend/utils/cache/plancache.c).
+pub fn means_stale(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
+    match code {
+        Some(b"26000") => true,
+        Some(b"0A000") => routine == Some(b"RevalidateCachedQuery"),
+        _ => false,
+    }
+}
+
+/// The same for the body of an ErrorResponse.
+pub fn shows_stale(body: &[u8]) -> bool {
+    let Ok(error) = ErrorResponse::decode(body) else { return false };
+    means_stale(error.fields.value(field::CODE), error.fields.value(field::ROUTINE))
+}
+
+/// Whether a text is worth a name: what has a plan, and can run more than once in the same way.
+pub fn is_preparable(traits: Traits) -> bool {
+    !(traits.transaction_control()
+        || traits.session_state()
+        || traits.stand_alone()
+        || traits.copy()
+        || traits.several()
+        || traits.savepoint())
+}
+
+/// In front of the names that this side gives to statements.
+pub const NAME_PREFIX: &str = "onetrip_";
+
+/// What prepares it anew: Close, since the name may still be taken; Parse with the same types of
+/// parameters, since calls that were encoded before must keep their meaning; and Describe, since its
+/// columns may be others now.
+fn heal(
+    name: &str,
+    parse: &dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,
+) -> Result<Bytes, EncodeError> {
+    let mut out = BytesMut::new();
+    Close { target: Target::Statement(name) }.encode(&mut out)?;
+    parse(&mut out, name)?;
+    Describe { target: Target::Statement(name) }.encode(&mut out)?;
+    Ok(out.freeze())
+}

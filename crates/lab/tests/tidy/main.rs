@@ -2,6 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod circles;
+mod functions;
+mod lines;
+mod source;
+
 use std::path::{Path, PathBuf};
 
 /// A crate, the crates of this workspace that it may depend on, and those of others: `None` for any.

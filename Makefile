@@ -5,10 +5,10 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim fuzz mutants bench fmt lint clean
+.PHONY: help setup demo test sim fuzz mutants bench bench-against fmt lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## get what is missing: rustfmt, clippy, PostgreSQL servers, PgBouncer, Redis
 	@scripts/setup
@@ -36,6 +36,10 @@ mutants: ## bring known defects back, one by one: the tests named beside each mu
 bench: ## compare with other clients; ONLY=name for one benchmark
 	@scripts/setup build server redis
 	@cargo run --quiet --release --manifest-path bench/Cargo.toml -- $(if $(ONLY),--only $(ONLY))
+
+bench-against: ## compare with another revision: CPU may not rise; REV=…, ONLY=name for one benchmark, ROUNDS=25
+	@scripts/setup build server redis
+	@scripts/bench-against "$(REV)" $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS))
 
 fmt: ## format the code
 	@scripts/setup checks

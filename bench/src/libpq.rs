@@ -8,10 +8,10 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use onetrip_lab::postgres::PrivatePostgres;
 
 use crate::item::{ROWS, SELECT_ONE};
 use crate::measure::Sample;
+use crate::stage::Server;
 
 /// A running peer with its connection.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub struct Libpq {
 }
 
 impl Libpq {
-    pub fn connect(server: &PrivatePostgres) -> Result<Libpq> {
+    pub fn connect(server: &Server) -> Result<Libpq> {
         let mut child = Command::new(program()?)
             .arg(SELECT_ONE)
             .env("PGHOST", "127.0.0.1")

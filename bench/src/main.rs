@@ -1,6 +1,7 @@
 //! onetrip beside its peers: each row is measured in turns on one machine in one sitting, and a
 //! ratio says how it went. See README.md for how to read the table.
 
+mod against;
 mod child;
 mod environment;
 mod item;
@@ -12,7 +13,9 @@ mod report;
 mod rows;
 mod spinners;
 mod stage;
+mod turns;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -38,6 +41,17 @@ struct Arguments {
     /// Run one side only, again and again: for a profiler. Nothing is compared or written.
     #[arg(long, value_enum, value_name = "SIDE", default_value_t = Side::Both)]
     side: Side,
+    /// Compares with this program, which was built of another revision: CPU rows may not get worse.
+    #[arg(long, value_name = "PROGRAM", hide = true, requires = "revision")]
+    against: Option<PathBuf>,
+    #[arg(long, hide = true, value_name = "NAME")]
+    revision: Option<String>,
+    /// Runs this group, a round at a time, when the process that has started this one says so.
+    #[arg(long, value_name = "GROUP", hide = true, requires = "server")]
+    turns: Option<String>,
+    /// The server for that, as JSON, and the name of a database of its own.
+    #[arg(long, hide = true, num_args = 2, value_names = ["SERVER", "DATABASE"])]
+    server: Option<Vec<String>>,
     /// One row in a process of its own, so that its memory is only its own.
     #[arg(long, hide = true, value_name = "URL")]
     memory_of: Option<String>,
@@ -105,15 +119,13 @@ fn run(arguments: Arguments) -> Result<()> {
         shorter: if arguments.quick { 4 } else { 1 },
         side: arguments.side,
     };
-    let only = arguments.only.as_deref().unwrap_or_default();
-    let mut chosen: Vec<_> = rows::all().filter(|group| group.is_named(only)).collect();
-    // The name of one may begin with that of another.
-    if chosen.iter().any(|group| group.names.contains(&only)) {
-        chosen.retain(|group| group.names.iter().any(|name| name.contains(only)));
+    if let (Some(group), Some(server)) = (&arguments.turns, &arguments.server) {
+        return turns::run(group, server, Plan { side: Side::Ours, ..plan });
     }
-    if chosen.is_empty() {
-        let names: Vec<_> = rows::all().flat_map(|group| group.names).copied().collect();
-        anyhow::bail!("nothing is called {only:?}; there are {}", names.join(", "));
+    let only = arguments.only.as_deref().unwrap_or_default();
+    let chosen = chosen(only)?;
+    if let (Some(program), Some(revision)) = (&arguments.against, &arguments.revision) {
+        return against::run(program, revision, (&chosen, only), plan);
     }
     let progress = Progress::start();
     progress.say("starting a private PostgreSQL server");
@@ -130,4 +142,18 @@ fn run(arguments: Arguments) -> Result<()> {
         println!("written to {}", report.write()?.display());
     }
     Ok(())
+}
+
+/// The groups with this in their names, or in those of their figures.
+fn chosen(only: &str) -> Result<Vec<&'static rows::Group>> {
+    let mut chosen: Vec<_> = rows::all().filter(|group| group.is_named(only)).collect();
+    // The name of one may begin with that of another.
+    if chosen.iter().any(|group| group.names.contains(&only)) {
+        chosen.retain(|group| group.names.iter().any(|name| name.contains(only)));
+    }
+    if chosen.is_empty() {
+        let names: Vec<_> = rows::all().flat_map(|group| group.names).copied().collect();
+        anyhow::bail!("nothing is called {only:?}; there are {}", names.join(", "));
+    }
+    Ok(chosen)
 }

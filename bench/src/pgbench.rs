@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result, ensure};
-use onetrip_lab::postgres::{Installation, PrivatePostgres, find_all};
+use onetrip_lab::postgres::{Installation, find_all};
+
+use crate::stage::Server;
 
 pub struct Pgbench {
     program: PathBuf,
@@ -26,7 +28,7 @@ impl Pgbench {
     }
 
     /// One client on this server, with neither TLS nor tables of its own; the rest is up to the caller.
-    pub fn on(&self, server: &PrivatePostgres) -> Command {
+    pub fn on(&self, server: &Server) -> Command {
         let mut command = Command::new(&self.program);
         command
             .args(["--no-vacuum", "--client=1"])

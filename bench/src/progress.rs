@@ -6,9 +6,13 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::turns;
+
 pub struct Progress {
     /// None where nobody watches.
     bar: Option<ProgressBar>,
+    /// Whether it is another process that asks for the rounds.
+    is_asked: bool,
 }
 
 impl Progress {
@@ -19,13 +23,19 @@ impl Progress {
             // It is drawn between rounds: a thread of its own would cost CPU time in them.
             ProgressBar::new(0).with_style(style)
         });
-        Progress { bar }
+        Progress { bar, is_asked: false }
+    }
+
+    /// For a process that does a round when it is its turn, and shows nothing.
+    pub fn in_turns() -> Progress {
+        Progress { bar: None, is_asked: true }
     }
 
     /// Tells of something that is not a row.
     pub fn say(&self, message: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(message.to_owned()),
+            None if self.is_asked => {}
             None => eprintln!("{message}"),
         }
     }
@@ -34,6 +44,7 @@ impl Progress {
     pub fn print(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| println!("{text}")),
+            None if self.is_asked => {}
             None => println!("{text}"),
         }
     }
@@ -46,8 +57,11 @@ impl Progress {
         }
     }
 
-    /// A round is done.
+    /// A round is done. Where another process asks for them, this waits for the next turn.
     pub fn tick(&self, done: usize, all: usize) {
+        if self.is_asked {
+            turns::wait(done, all);
+        }
         if let Some(bar) = &self.bar {
             bar.set_length(all as u64);
             bar.set_position(done as u64);

@@ -30,6 +30,9 @@ pub struct Row {
     pub holds: Option<bool>,
     /// How each side was run, and why a figure is missing.
     pub note: String,
+    /// `ours` round by round, where there were rounds.
+    #[serde(skip)]
+    pub rounds: Vec<f64>,
 }
 
 impl Row {
@@ -47,6 +50,7 @@ impl Row {
             bar_is: "max",
             holds: bar.map(|bar| ours.median <= bar),
             note: String::new(),
+            rounds: Vec::new(),
         }
     }
 
@@ -113,6 +117,7 @@ pub fn compared(name: &str, peer: &str, pairs: &Pairs, bars: Bars, note: &str) -
             bar_is: "max",
             holds: bar.map(|bar| ratio.median <= bar),
             note: note.to_owned(),
+            rounds: pairs.ours.iter().map(measure).collect(),
         }
     };
     vec![row("cpu", Sample::cpu_us, bars.cpu), row("time", Sample::wall_us, bars.time)]
@@ -133,6 +138,7 @@ pub fn beside(name: &str, unit: &'static str, peer: &str, (ours, peers): (&[f64]
         peer_version: Some(peer.to_owned()),
         ratio: Some(ratio.median),
         spread: Some([ratio.low, ratio.high]),
+        rounds: ours.to_vec(),
         ..Row::alone(name, unit, median(ours), None)
     }
 }
@@ -158,32 +164,24 @@ impl Report {
 
     /// Writes `target/bench.json` of the repository, and what it was measured on beside it.
     pub fn write(&self) -> Result<PathBuf> {
-        let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
-        let put = |name: &str, text: String| {
-            let path = target.join(name);
-            let written =
-                std::fs::create_dir_all(&target).and_then(|()| std::fs::write(&path, text));
-            written.with_context(|| format!("cannot write {}", path.display())).map(|()| path)
-        };
-        put("bench-environment.json", serde_json::to_string_pretty(&self.environment)?)?;
-        let path = put("bench.json", serde_json::to_string_pretty(&self.rows)?)?;
-        Ok(path.canonicalize().unwrap_or(path))
+        write("bench-environment.json", &self.environment)?;
+        write("bench.json", &self.rows)
     }
+}
+
+/// Writes a file of JSON into `target` of the repository.
+pub fn write(name: &str, what: &impl Serialize) -> Result<PathBuf> {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target");
+    let (path, text) = (target.join(name), serde_json::to_string_pretty(what)?);
+    let written = std::fs::create_dir_all(&target).and_then(|()| std::fs::write(&path, text));
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path.canonicalize().unwrap_or(path))
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_BORDERS_ONLY);
-        table.set_header(["", "ours", "peer", "unit", "ratio", "quartiles", "bar", "", "peer is"]);
-        for row in &self.rows {
-            table.add_row(cells(row));
-        }
-        for column in [1, 2, 4, 5, 6] {
-            if let Some(column) = table.column_mut(column) {
-                column.set_cell_alignment(CellAlignment::Right);
-            }
-        }
+        let header = ["", "ours", "peer", "unit", "ratio", "quartiles", "bar", "", "peer is"];
+        let table = table(&header, &[1, 2, 4, 5, 6], self.rows.iter().map(cells));
         writeln!(f, "{}\n{table}", self.environment)?;
         // The figures of one run share their note.
         for rows in self.rows.chunk_by(|a, b| a.note == b.note) {
@@ -197,6 +195,20 @@ impl fmt::Display for Report {
         let held = self.rows.iter().filter(|row| row.holds == Some(true)).count();
         write!(f, "{held} of {judged} bars hold")
     }
+}
+
+/// A table whose columns of figures stand to the right.
+pub fn table(header: &[&str], right: &[usize], rows: impl Iterator<Item = Vec<Cell>>) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_BORDERS_ONLY);
+    table.set_header(header.iter().copied());
+    table.add_rows(rows);
+    for column in right {
+        if let Some(column) = table.column_mut(*column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table
 }
 
 fn cells(row: &Row) -> Vec<Cell> {
@@ -224,7 +236,7 @@ fn cells(row: &Row) -> Vec<Cell> {
 }
 
 /// Three significant figures or so.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     match value.abs() {
         _ if value.is_nan() => "–".to_owned(),
         size if size >= 100.0 => format!("{value:.0}"),

@@ -5,14 +5,68 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use onetrip_lab::postgres::{Options, PrivatePostgres};
+use serde::{Deserialize, Serialize};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::item;
 
-/// A private server with the table in it.
+/// A database with the tables in it.
 #[derive(Debug)]
 pub struct Stage {
-    pub server: PrivatePostgres,
+    pub server: Server,
+    /// None where another process has started the server.
+    _started: Option<PrivatePostgres>,
+}
+
+/// Where a private server is, as one process tells another.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Server {
+    url: String,
+    port: u16,
+    user: String,
+    password: String,
+    version: String,
+}
+
+impl Server {
+    pub fn of(server: &PrivatePostgres) -> Server {
+        Server {
+            url: server.url(),
+            port: server.port(),
+            user: server.user().to_owned(),
+            password: server.password().to_owned(),
+            version: server.version().to_owned(),
+        }
+    }
+
+    pub fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn user(&self) -> &str {
+        &self.user
+    }
+
+    pub fn password(&self) -> &str {
+        &self.password
+    }
+
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The same server with a new database, empty, in the place of one of this name.
+    async fn with_database(&self, name: &str) -> Result<Server> {
+        let peer = peer_at(&self.url).await?;
+        peer.batch_execute(&format!("drop database if exists {name} with (force)")).await?;
+        peer.batch_execute(&format!("create database {name}")).await?;
+        let (server, _) = self.url.rsplit_once('/').context("the server's URL has no database")?;
+        Ok(Server { url: format!("{server}/{name}"), ..self.clone() })
+    }
 }
 
 /// Beside those of a fast lab server: what would disturb a round, or make one unlike the next.
@@ -27,17 +81,31 @@ const SETTINGS: [(&str, &str); 6] = [
 
 impl Stage {
     pub fn set() -> Result<Stage> {
-        let stage = Stage { server: start()? };
+        let started = start()?;
+        let stage = Stage { server: Server::of(&started), _started: Some(started) };
+        stage.fill()?;
+        Ok(stage)
+    }
+
+    /// On a server that is there, in a database of this name: what else is measured there has another.
+    pub fn set_on(server: &Server, database: &str) -> Result<Stage> {
+        let server = one_thread()?.block_on(server.with_database(database));
+        let server = server.context("cannot make a database")?;
+        let stage = Stage { server, _started: None };
+        stage.fill()?;
+        Ok(stage)
+    }
+
+    fn fill(&self) -> Result<()> {
         one_thread()?
             .block_on(async {
-                let peer = stage.peer().await?;
+                let peer = self.peer().await?;
                 peer.batch_execute(item::CREATE).await?;
                 peer.batch_execute("vacuum analyze item").await?;
                 peer.batch_execute(ACCOUNTS).await?;
                 anyhow::Ok(())
             })
-            .context("cannot fill the tables")?;
-        Ok(stage)
+            .context("cannot fill the tables")
     }
 
     pub fn addr(&self) -> SocketAddr {

@@ -8,6 +8,7 @@ mod checkout;
 mod checkout_waiters;
 mod concurrency;
 mod copy;
+mod counted;
 mod engine_depth;
 mod in_flight;
 mod inserts;
@@ -60,7 +61,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS)
 }
 
-const ALL: [Group; 37] = [
+const ALL: [Group; 38] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -109,4 +110,5 @@ const ALL: [Group; 37] = [
     Group { names: &["tool_cost"], run: tool_cost::run },
     Group { names: &["concurrency"], run: concurrency::run },
     Group { names: &["proxy_delay_error", "proxy_throughput"], run: proxy::run },
+    Group { names: &[counted::NAME], run: counted::run },
 ];

@@ -30,6 +30,9 @@ const TRIALS: u32 = 5;
 pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
     let bars = Bars { cpu: Some(0.9), time: Some(1.05) };
     let beside = Beside { stage, plan, progress, name: "deadpool", version: DEADPOOL, bars };
+    if plan.side == Side::Ours {
+        return beside.ours(async || pools::deadpool(stage));
+    }
     let mut rows = beside.compare(async || pools::deadpool(stage))?;
     let bars = Bars { cpu: Some(0.4), time: Some(0.4) };
     let beside = Beside { name: "sqlx", version: SQLX, bars, ..beside };
@@ -63,6 +66,16 @@ impl Beside<'_> {
             let pairs = self.measure(&other.0, &open)?;
             let name = format!("{name}.{}", other.1);
             rows.extend(compared(&name, self.version, &pairs, Bars::default(), ""));
+        }
+        Ok(rows)
+    }
+
+    /// On both runtimes: on which of them the peer takes less may differ from run to run.
+    fn ours<P: Points>(&self, open: impl AsyncFn() -> Result<P>) -> Result<Vec<Row>> {
+        let mut rows = Vec::new();
+        for (name, runtime) in [("one_thread", one_thread()?), ("two_threads", two_threads()?)] {
+            let pairs = self.measure(&runtime, &open)?;
+            rows.extend(compared(&format!("{NAME}.{name}"), "", &pairs, Bars::default(), ""));
         }
         Ok(rows)
     }

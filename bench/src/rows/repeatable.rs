@@ -7,12 +7,12 @@ use futures_util::stream::FuturesUnordered;
 use onetrip::{Client, Row as Reply, Statement};
 
 use super::in_flight;
+use crate::Plan;
 use crate::item::SELECT_ONE;
 use crate::measure::{Pairs, Sample, Spread, paired, timed};
 use crate::progress::Progress;
 use crate::report::Row;
 use crate::stage::{Stage, one_thread};
-use crate::{Plan, Side};
 
 const NAME: &str = "repeatable";
 
@@ -34,11 +34,9 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             let run = async |repeatable| run_tasks(&client, &statement, repeatable, reads).await;
             paired(plan, progress, async |_| run(true).await, async |_| run(false).await).await
         })?;
-        if plan.side == Side::Both {
-            let rates = row(&format!("{NAME}.{kind}.rate"), "reads/s", &pairs, rate);
-            rows.push(rates.at_least(bar));
-            rows.push(row(&format!("{NAME}.{kind}.cpu"), "µs/op", &pairs, Sample::cpu_us));
-        }
+        let rates = row(&format!("{NAME}.{kind}.rate"), "reads/s", &pairs, rate);
+        rows.push(rates.at_least(bar));
+        rows.push(row(&format!("{NAME}.{kind}.cpu"), "µs/op", &pairs, Sample::cpu_us));
     }
     Ok(rows)
 }
@@ -55,6 +53,7 @@ fn row(name: &str, unit: &'static str, pairs: &Pairs, measure: fn(&Sample) -> f6
         peer_version: Some("our own, isolated".to_owned()),
         ratio: Some(ratio.median),
         spread: Some([ratio.low, ratio.high]),
+        rounds: pairs.ours.iter().map(measure).collect(),
         ..Row::alone(name, unit, spread, None)
     }
     .note("1,000 tasks on one connection and one thread")

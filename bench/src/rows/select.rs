@@ -11,6 +11,8 @@ use crate::spinners::Spinners;
 use crate::stage::{Stage, one_thread, two_threads};
 use crate::{Plan, Side};
 
+const IN_FLIGHT: &str = "select_100_sync_each";
+
 /// Selects of one round: some 0.1 s.
 const IN_FLIGHT_ROUND: u32 = 8_000;
 const SEQUENTIAL_ROUND: u32 = 2_000;
@@ -19,15 +21,36 @@ const SEQUENTIAL_ROUND: u32 = 2_000;
 const TRIALS: usize = 5;
 
 pub fn in_flight(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
-    const NAME: &str = "select_100_sync_each";
     let count = IN_FLIGHT_ROUND / plan.shorter;
+    if plan.side == Side::Ours {
+        return each_mode(stage, plan, progress, count);
+    }
     let one = one_thread()?.block_on(both(stage, plan, progress, count))?;
     let bars = Bars { cpu: Some(0.8), time: Some(1.05) };
-    let mut rows = compared(NAME, TOKIO_POSTGRES, &one.0, bars, &one.1);
+    let mut rows = compared(IN_FLIGHT, TOKIO_POSTGRES, &one.0, bars, &one.1);
     if plan.side == Side::Both {
         let two = two_threads()?.block_on(both(stage, plan, progress, count))?;
-        let name = format!("{NAME}.two_threads");
+        let name = format!("{IN_FLIGHT}.two_threads");
         rows.extend(compared(&name, TOKIO_POSTGRES, &two.0, Bars::default(), &two.1));
+    }
+    Ok(rows)
+}
+
+/// Ours in every mode: which of them is the better one may differ from run to run.
+fn each_mode(stage: &Stage, plan: Plan, progress: &Progress, count: u32) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    for (threads, runtime) in [("one", one_thread()?), ("two", two_threads()?)] {
+        let ours = runtime.block_on(Ours::connect(stage))?;
+        for mode in Mode::ALL {
+            let pairs = runtime.block_on(paired(
+                plan,
+                progress,
+                async |round| run(&ours, mode, count, round).await,
+                async |round| run(&ours, mode, count, round).await,
+            ))?;
+            let name = format!("{IN_FLIGHT}.{mode:?}.{threads}_thread").to_lowercase();
+            rows.extend(compared(&name, "", &pairs, Bars::default(), mode.name()));
+        }
     }
     Ok(rows)
 }
@@ -43,10 +66,7 @@ async fn both(
         Side::Peer => Mode::Queue,
         _ => better_mode(&ours, count).await?,
     };
-    let mode_of_peer = match plan.side {
-        Side::Ours => Mode::Queue,
-        _ => better_mode(&peer, count).await?,
-    };
+    let mode_of_peer = better_mode(&peer, count).await?;
     let pairs = paired(
         plan,
         progress,

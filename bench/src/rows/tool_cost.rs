@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use onetrip_lab::postgres::PrivatePostgres;
 use onetrip_measure::load::{Load, Until};
 use onetrip_measure::results::{Cell, Key, Preset, Repetition, Unit};
 use onetrip_measure::run::{self, Plan as ToolPlan, Planned, Watch, Work};
@@ -17,7 +16,7 @@ use crate::measure::cpu_time_of_children;
 use crate::pgbench::{self, Pgbench};
 use crate::progress::Progress;
 use crate::report::{Row, beside};
-use crate::stage::{Stage, one_thread};
+use crate::stage::{Server, Stage, one_thread};
 use crate::{Plan, Side};
 
 const NAME: &str = "tool_cost";
@@ -45,9 +44,9 @@ pub fn run(_: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
         (_, Err(error)) => return Ok(vec![Row::skipped(NAME, &format!("{error:#}"))]),
     };
     let target = Target::start(1)?;
-    let server = target.private().context("the server is not a private one")?;
+    let server = Server::of(target.private().context("the server is not a private one")?);
     let found = Mutex::new(Ok(Vec::new()));
-    let beside = Beside { pgbench: pgbench.as_ref(), server, found, progress };
+    let beside = Beside { pgbench: pgbench.as_ref(), server: &server, found, progress };
     let planned = tool_plan(plan.rounds.min(ROUNDS_MAX))?;
     let running = run::run(&target, &planned, &beside, std::future::pending());
     let finished = one_thread()?.block_on(running)?;
@@ -116,7 +115,7 @@ impl Second {
         Second { rate: repetition.rate() * f64::from(depth), cpu_us: cpu_ms * 1e3 / statements }
     }
 
-    fn pgbenchs(pgbench: &Pgbench, server: &PrivatePostgres, depth: u32) -> Result<Second> {
+    fn pgbenchs(pgbench: &Pgbench, server: &Server, depth: u32) -> Result<Second> {
         let run = |length: &str| run_pgbench(pgbench.on(server), length, depth);
         let (_, start) = run("--transactions=1")?;
         let (said, cpu) = run(&format!("--time={}", TIME.as_secs()))?;
@@ -149,7 +148,7 @@ fn figure(said: &str, word: &str) -> Result<f64> {
 /// Runs pgbench after each of the tool's repetitions.
 struct Beside<'a> {
     pgbench: Option<&'a Pgbench>,
-    server: &'a PrivatePostgres,
+    server: &'a Server,
     /// What pgbench came to, with the depth, and the first that went wrong.
     found: Mutex<Result<Vec<(u32, Second)>>>,
     progress: &'a Progress,

@@ -5,10 +5,10 @@ use anyhow::Result;
 use super::process::Task;
 use super::turns::{Runner, beside, cheaper};
 use super::{setup, with_items, with_node};
-use crate::Plan;
 use crate::progress::Progress;
 use crate::report::{Bars, Row};
 use crate::stage::Stage;
+use crate::{Plan, Side};
 
 pub const HUNDRED: &str = "node_in_flight_100";
 pub const THOUSAND: &str = "node_in_flight_1000";
@@ -84,7 +84,10 @@ impl Load {
         let operations = ROUND / plan.shorter;
         let task = |driver| self.task(driver, work, operations);
         let pg = [task("pg"), Task { named: true, ..task("pg") }];
-        let pg = cheaper(pg, operations / 2, &url)?;
+        let pg = match plan.side {
+            Side::Ours => task("pg"),
+            _ => cheaper(pg, operations / 2, &url)?,
+        };
         let how = if pg.named { "with" } else { "without" };
         let note = format!(
             "{} at a time on {} connection(s), each asks again when it was answered; pg: {how} \

@@ -12,6 +12,8 @@ mod proposal;
 mod redis;
 mod select;
 
+pub use process::directory;
+
 use anyhow::{Context, Result};
 
 use super::Group;
@@ -33,7 +35,7 @@ pub const GROUPS: [Group; 11] = [
 ];
 
 /// Rows that are there where the machine has Node, and npm gets the peers.
-fn with_node(name: &str, run: impl FnOnce() -> Result<Vec<Row>>) -> Result<Vec<Row>> {
+pub fn with_node(name: &str, run: impl FnOnce() -> Result<Vec<Row>>) -> Result<Vec<Row>> {
     match setup::prepare() {
         Err(error) => Ok(vec![Row::skipped(name, &format!("{error:#}"))]),
         Ok(()) => run(),
@@ -41,7 +43,7 @@ fn with_node(name: &str, run: impl FnOnce() -> Result<Vec<Row>>) -> Result<Vec<R
 }
 
 /// The table that these rows select from: the types that most tables have.
-fn with_items(stage: &Stage) -> Result<()> {
+pub fn with_items(stage: &Stage) -> Result<()> {
     one_thread()?
         .block_on(async {
             let client = stage.peer().await?;

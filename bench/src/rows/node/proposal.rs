@@ -56,18 +56,25 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
             };
             let url = stage.server.url();
             let runs = in_turns(plan.rounds, Some(progress), operations, &tasks, &url)?;
-            if let [ours, peer] = &runs[..] {
-                let rates = (&*rates(ours), &*rates(peer));
-                let row = beside(name, "1/s", &peer.version, rates).at_least(bar);
+            // Ours alone stands beside itself.
+            if let (Some(ours), Some(peer)) = (runs.first(), runs.last()) {
+                let figures = (&*rates(ours), &*rates(peer));
+                let row = beside(name, "1/s", &peer.version, figures).at_least(bar);
                 let note = format!(
                     "ours pipelined, {at_once} at a time; pg one after the other; {}",
                     setup::note()
                 );
                 rows.push(row.note(&note));
+                let cpu = (&*costs(ours), &*costs(peer));
+                rows.push(beside(&format!("{name}.cpu"), "µs/op", &peer.version, cpu));
             }
         }
         Ok(rows)
     })
+}
+
+fn costs(run: &Run) -> Vec<f64> {
+    run.samples.iter().map(Sample::cpu_us).collect()
 }
 
 fn rates(run: &Run) -> Vec<f64> {

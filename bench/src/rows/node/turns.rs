@@ -94,6 +94,9 @@ pub fn beside(
     let tasks: Vec<&Task> = runners.iter().map(|it| &it.task).collect();
     let runs = in_turns(plan.rounds, Some(progress), operations, &tasks, url)?;
     let sides: Vec<(&Runner, &Run)> = runners.iter().copied().zip(&runs).collect();
+    if plan.side == Side::Ours {
+        return Ok(sides.iter().flat_map(|(ours, run)| alone(name, ours, run, note)).collect());
+    }
     let mut rows = Vec::new();
     let mut is_first = true;
     for (ours, run) in sides.iter().filter(|(runner, _)| runner.peer.is_none()) {
@@ -109,6 +112,13 @@ pub fn beside(
         is_first = false;
     }
     Ok(rows)
+}
+
+/// The rows of one of ours beside which there is no peer.
+fn alone(name: &str, ours: &Runner, run: &Run, note: &str) -> Vec<Row> {
+    let pairs = Pairs { ours: run.samples.clone(), peer: run.samples.clone() };
+    let name = format!("{name}.{}", ours.short);
+    compared(&name, &run.version, &pairs, Bars::default(), note)
 }
 
 /// The task that takes less CPU, found in trials.

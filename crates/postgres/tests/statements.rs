@@ -20,7 +20,7 @@ const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
 
 /// The answer of process 1, which knows a statement by the name that it was given.
 const ITSELF: &[u8] = b"1\0\0\0\x042\0\0\0\x04D\0\0\0\x15\0\x03\0\0\0\x011\0\0\0\x01t\0\0\0\x01f\
-    C\0\0\0\x0dSELECT 1\03\0\0\0\x04Z\0\0\0\x05I";
+    C\0\0\0\x0dSELECT 1\x003\0\0\0\x04Z\0\0\0\x05I";
 
 /// A connection on which names are known to last.
 struct Connection {

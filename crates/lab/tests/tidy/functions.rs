@@ -20,10 +20,7 @@ const TABLES: [(&str, &str); 2] =
 
 /// What was longer when this was written, and how long. A function may only get shorter, and leaves
 /// the list when it fits.
-const LONGER: [(&str, &str, usize); 2] = [
-    ("crates/abi/src/postgres/submitting.rs", "send_statement", 72),
-    ("crates/client/src/redis/reply.rs", "poll_block", 78),
-];
+const LONGER: [(&str, &str, usize); 1] = [("crates/client/src/redis/reply.rs", "poll_block", 78)];
 
 #[test]
 fn no_function_is_longer_than_a_screen_but_tables() {

@@ -514,3 +514,55 @@ fn parameters_are_counted_where_the_server_counts_them() {
         assert_eq!(parameters(text), expected, "{text}");
     }
 }
+
+/// What the text can't show is taken to leave something: a function of a user's own may be behind any of it.
+#[test]
+fn only_a_short_list_leaves_nothing_in_its_session() {
+    let nothing = [
+        "begin",
+        "start transaction isolation level serializable",
+        "commit",
+        "end",
+        "rollback",
+        "rollback to a",
+        "abort",
+        "savepoint a",
+        "release a",
+        "set local work_mem = '1MB'",
+        "set transaction read only",
+        "show work_mem",
+        "select 1",
+        "select 'a', null, true",
+        "begin; select 1; commit",
+    ];
+    let something = [
+        "call p()",
+        "call p",
+        "do $$ begin end $$",
+        "do 'begin end'",
+        "select f()",
+        "select 1 + 1",
+        "select 'a'::mood",
+        "select * from t",
+        "select 1 where exists (select from t)",
+        "table t",
+        "values (f())",
+        "with a as (select 1) select 1",
+        "insert into t values (1)",
+        "update t set a = 1",
+        "delete from t",
+        "set work_mem = '1MB'",
+        "reset all",
+        "listen a",
+        "prepare a as select 1",
+        "declare a cursor with hold for select 1",
+        "create temp table t ()",
+        "copy t from stdin",
+        "explain analyze select 1",
+        "begin; call p(); commit",
+        "commit prepared 'a'",
+        "vacuum",
+        "nonsense",
+    ];
+    check("leaves nothing", Traits::leaves_nothing, &nothing, &something);
+}

@@ -198,7 +198,7 @@ async fn set_up(session: &Session, case: &Case) -> String {
 #[test]
 fn the_asynchronous_client_does_what_the_cases_say() {
     run_long(PATIENCE * 6, async {
-        let (proxy, other, mut failed) = (proxy(), session().await, Failed::default());
+        let (proxy, other, mut failed) = (distant_proxy(), session().await, Failed::default());
         for (file, ways) in FILES {
             for case in cases(file).iter().filter(|it| it.is_for("rust")) {
                 assert!(case.json["differs"]["rust"].is_null(), "{}: it is the measure", case.name);
@@ -221,7 +221,7 @@ fn the_client_that_blocks_does_what_the_cases_say() {
     if is_refused_by_the_pooler() {
         return;
     }
-    let (proxy, mut failed) = (proxy(), Failed::default());
+    let (proxy, mut failed) = (distant_proxy(), Failed::default());
     let other = blocking_client(&shared().url(), "").session().unwrap();
     for (file, ways) in FILES {
         for case in cases(file).iter().filter(|it| it.is_for("blocking")) {

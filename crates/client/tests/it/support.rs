@@ -211,6 +211,13 @@ pub(crate) fn proxy() -> Proxy {
     Proxy::start(ProxyConfig::new(SocketAddr::from(([127, 0, 0, 1], shared().port())))).unwrap()
 }
 
+/// The same at a distance. Over none at all an answer may be there before the second of two writes that
+/// follow each other, which is a trip more.
+pub(crate) fn distant_proxy() -> Proxy {
+    let upstream = SocketAddr::from(([127, 0, 0, 1], shared().port()));
+    Proxy::start(ProxyConfig::new(upstream).with_rtt(Duration::from_millis(10))).unwrap()
+}
+
 /// How to reach the shared server through a proxy.
 pub(crate) fn url_through(proxy: &Proxy) -> String {
     let port = shared().port();

@@ -39,6 +39,8 @@ pub(crate) struct Postgres {
     /// The longest message that is put together.
     message_bytes_max: usize,
     pieces: bool,
+    /// All callers share it: none of them was promised an order.
+    is_shared: bool,
     hold_begin: bool,
     /// Requests leave before those in front were answered.
     sends_ahead: bool,
@@ -149,6 +151,7 @@ impl Postgres {
             gathered: None,
             message_bytes_max: settings.as_ref().map_or(0, |it| it.message_bytes_max),
             pieces: settings.as_ref().is_some_and(|it| it.pieces),
+            is_shared: false,
             hold_begin,
             sends_ahead,
             opening: None,
@@ -261,6 +264,7 @@ impl Postgres {
 
     /// Who has the session from now on. Whether a reset is owed.
     pub(crate) fn hold(&mut self, holder: Holder) -> bool {
+        self.is_shared = holder == Holder::All;
         let protocol = self.engine.protocol_mut();
         match holder {
             Holder::All => protocol.share(),

@@ -96,6 +96,7 @@ impl Postgres {
         let is_member = submission.has(flag::MEMBER);
         let guard = self.opening.as_ref().filter(|_| course == Course::Guarded);
         let expect = expect(&way, closes || close.is_some(), traits);
+        let parses = matches!(&way, Way::Named(used) if used.parses());
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
@@ -106,7 +107,8 @@ impl Postgres {
                 && !course.is_guarded()
                 && self.changing == 0
                 && matches!(&way, Way::Named(used) if !used.parses()),
-            in_order: true,
+            resend: self.is_shared && !is_member && !parses && !expect.has_partial_effects(),
+            in_order: !self.is_shared || is_member,
             ..Request::isolated(
                 Token(token.into()),
                 if guard.is_some() { expect.guarded() } else { expect }.into(),

@@ -40,7 +40,7 @@ pub(super) struct Ownership {
     reset: Reset,
     /// Something ran since the last reset that may have left something behind.
     touched: bool,
-    /// A reset failed: those that follow ask for less.
+    /// Resets failed: the last try asks for less.
     is_plain: bool,
     /// What a reset is on most occasions, once one was sent.
     usual: Option<(Bytes, Expect)>,
@@ -168,6 +168,10 @@ impl Ownership {
     }
 
     pub(super) fn lend(&mut self) {
+        if self.holder == Holder::Shared {
+            // What they left is theirs who share it, and nothing of this one's.
+            self.touched = false;
+        }
         self.holder = Holder::Lent;
         self.probe_wanted = self.peer == Peer::Unknown;
     }
@@ -383,7 +387,8 @@ impl Ownership {
             }
             (Own::Reset, Reset::Sent { failed, .. }) if is_failed => {
                 let failed = failed + 1;
-                self.is_plain = true;
+                // Mostly it was the user's own timeout, which is lifted by now.
+                self.is_plain = failed + 1 >= TRIES_MAX;
                 self.reset = Reset::Owed { failed };
                 if failed >= TRIES_MAX {
                     self.unusable = Some(NOT_RESET);

@@ -355,7 +355,7 @@ enum {
 };
 void onetrip_pool_release(onetrip_pool *pool, double now, uint32_t number, uint32_t condition);
 
-void onetrip_pool_opened(onetrip_pool *pool, double now, uint32_t number, const onetrip_connection *connection);
+void onetrip_pool_opened(onetrip_pool *pool, double now, uint32_t number, onetrip_connection *connection);
 /* permanent: time does not mend it, as a wrong password. */
 void onetrip_pool_open_failed(onetrip_pool *pool, double now, uint32_t number, bool permanent);
 void onetrip_pool_lost(onetrip_pool *pool, double now, uint32_t number);

@@ -11,7 +11,7 @@ use crate::echo::Echo;
 use crate::input::Input;
 use crate::postgres::Postgres;
 use crate::postgres::request::Submission;
-use crate::postgres::{Holder, Refused};
+use crate::postgres::{Holder, Refused, SharedTexts};
 #[cfg(feature = "redis")]
 use crate::redis::{self, Redis};
 
@@ -92,6 +92,12 @@ impl Connection {
             Peer::Redis(redis) => redis.end((close::NO_MEMORY, false), why, to),
         }
         ptr::null_mut()
+    }
+
+    pub(crate) fn share_texts(&mut self, texts: &mut Option<SharedTexts>) {
+        if let Peer::Postgres(postgres) = &mut self.peer {
+            postgres.share_texts(texts);
+        }
     }
 
     /// The input has grown.

@@ -138,7 +138,7 @@ pub unsafe extern "C" fn onetrip_pool_opened(
     pool: *mut Pool,
     now: f64,
     number: u32,
-    connection: *const Connection,
+    connection: *mut Connection,
 ) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool).opened(time(now), number, Handle::new(connection)) }

@@ -11,6 +11,7 @@ use onetrip_engine::{Time, Token};
 
 use crate::completion::{Completion, Completions, close, kind, pool_cause};
 use crate::handle::Handle;
+use crate::postgres::SharedTexts;
 use crate::settings::{Invalid, flag, millis, number, pairs};
 
 /// One pool. A host has a pointer to it, from `onetrip_pool_new` until `onetrip_pool_free`.
@@ -26,6 +27,8 @@ pub struct Pool {
     /// Connections of which the host was told that requests were placed there, which it may not have
     /// submitted yet.
     placed: Vec<u32>,
+    /// What the connections count their texts in.
+    texts: Option<SharedTexts>,
     /// Its end was told.
     closed: bool,
     completions: Completions,
@@ -56,6 +59,7 @@ impl Pool {
             next: 1,
             waiting: HashMap::new(),
             placed: Vec::new(),
+            texts: None,
             closed: false,
             completions: Completions::default(),
         };
@@ -128,6 +132,7 @@ impl Pool {
     /// A connection that was asked for is open.
     pub(crate) fn opened(&mut self, now: Time, number: u32, connection: Handle) {
         let Some(member) = self.members.get_mut(&number) else { return };
+        connection.share_texts(&mut self.texts);
         member.connection = Some(connection);
         let id = member.id;
         self.policy.handle_opened(now, id);

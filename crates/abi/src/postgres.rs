@@ -24,6 +24,7 @@ use delayed::Delayed;
 use login::Login;
 use opening::Opening;
 use statements::Statements;
+pub(crate) use statements::SharedTexts;
 
 /// One connection, from its first byte to its last.
 #[derive(Debug)]
@@ -258,6 +259,14 @@ impl Postgres {
             self.terminating = true;
         }
         self.settle(to);
+    }
+
+    /// Counts its texts with the others of a pool, of which the first brings the memory for them.
+    pub(crate) fn share_texts(&mut self, texts: &mut Option<SharedTexts>) {
+        match texts {
+            Some(texts) => self.statements.count_with(texts),
+            None => *texts = Some(self.statements.texts()),
+        }
     }
 
     // --- whose it is ---

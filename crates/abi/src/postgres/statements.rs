@@ -1,7 +1,7 @@
 //! Statements as the host knows them: by numbers, for which it keeps their columns.
 
 use std::cell::Cell;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use onetrip_postgres::Postgres;
@@ -27,6 +27,9 @@ pub(crate) struct Numbered {
 /// Those that the host need not keep anything for.
 type Forgotten = Arc<Mutex<Vec<Number>>>;
 
+/// The texts that were seen by a connection, or by all of a pool.
+pub(crate) type SharedTexts = Arc<Mutex<Texts>>;
+
 /// Gives numbers.
 #[derive(Debug, Default)]
 struct Numbers {
@@ -37,7 +40,7 @@ struct Numbers {
 /// What one connection knows.
 #[derive(Debug)]
 pub(crate) struct Statements {
-    texts: Texts,
+    texts: SharedTexts,
     counted: statements::Statements<Numbered>,
     named: Named<Numbered>,
     numbers: Numbers,
@@ -46,16 +49,29 @@ pub(crate) struct Statements {
 impl Statements {
     pub(crate) fn new(threshold: u32, max: usize, unique: u64) -> Statements {
         Statements {
-            texts: Texts::new(threshold, max),
+            texts: Arc::new(Mutex::new(Texts::new(threshold, max))),
             counted: statements::Statements::new(max, unique),
             named: Named::default(),
             numbers: Numbers::default(),
         }
     }
 
+    /// The texts, for others to count theirs with.
+    pub(crate) fn texts(&self) -> SharedTexts {
+        self.texts.clone()
+    }
+
+    /// Counts texts with others from now on. A connection that has counted some goes on by itself, since
+    /// they have keys.
+    pub(crate) fn count_with(&mut self, texts: &SharedTexts) {
+        if lock(&self.texts).is_fresh() {
+            self.texts = texts.clone();
+        }
+    }
+
     /// What a text shows, without counting it.
     pub(crate) fn traits(&self, text: &str) -> Traits {
-        self.texts.traits(text)
+        lock(&self.texts).traits(text)
     }
 
     /// Counts a use of a text and says how it runs.
@@ -64,7 +80,7 @@ impl Statements {
         protocol: &mut Postgres,
         text: &str,
     ) -> Result<Plan<Numbered>, EncodeError> {
-        let Counted { traits, key } = self.texts.count(text);
+        let Counted { traits, key } = lock(&self.texts).count(text);
         let way = match key.filter(|_| is_preparable(traits)) {
             None => Way::Unnamed,
             Some(key) => {
@@ -100,7 +116,7 @@ impl Statements {
 
     /// One number that the host need not keep anything for.
     pub(crate) fn take_forgotten(&mut self) -> Option<Number> {
-        self.numbers.forgotten.lock().unwrap_or_else(PoisonError::into_inner).pop()
+        lock(&self.numbers.forgotten).pop()
     }
 
     /// The server has lost all of them: DISCARD ALL, DEALLOCATE ALL.
@@ -108,6 +124,11 @@ impl Statements {
         self.counted.lost();
         self.named.lost();
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing of a host's runs under it.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Numbers {
@@ -124,6 +145,6 @@ fn parse_of(text: &str) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeErro
 
 impl Drop for Numbered {
     fn drop(&mut self) {
-        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).push(self.number);
+        lock(&self.forgotten).push(self.number);
     }
 }

@@ -43,6 +43,11 @@ impl Texts {
         Texts { texts: HashMap::new(), max, threshold, keys: 0, clock: 0 }
     }
 
+    /// Whether none was ever counted.
+    pub fn is_fresh(&self) -> bool {
+        self.clock == 0
+    }
+
     /// What a text shows, without counting it.
     pub fn traits(&self, text: &str) -> Traits {
         self.texts.get(text).map_or_else(|| classify(text), |known| known.traits)

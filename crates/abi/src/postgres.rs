@@ -23,8 +23,8 @@ mod submitting;
 use delayed::Delayed;
 use login::Login;
 use opening::Opening;
-use statements::Statements;
 pub(crate) use statements::SharedTexts;
+use statements::Statements;
 
 /// One connection, from its first byte to its last.
 #[derive(Debug)]

@@ -79,6 +79,7 @@ impl Statements {
         &mut self,
         protocol: &mut Postgres,
         text: &str,
+        scope: Scope,
     ) -> Result<Plan<Numbered>, EncodeError> {
         let Counted { traits, key } = lock(&self.texts).count(text);
         let way = match key.filter(|_| is_preparable(traits)) {
@@ -86,7 +87,7 @@ impl Statements {
             Some(key) => {
                 let (parse, data) = (parse_of(text), || self.numbers.next());
                 let wanted = Wanted { key, parse: &parse, data: &data, is_explicit: false };
-                self.counted.way(protocol, &wanted, Scope::Fixed)?
+                self.counted.way(protocol, &wanted, scope)?
             }
         };
         Ok(Plan { way, closes: false, traits })

@@ -5,7 +5,7 @@ use bytes::{BufMut, BytesMut};
 use onetrip_engine::{Connection, Request, SubmitError, SyncPoint, Ticket, Time, Token, memory};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::named::{NameTaken, Plan};
-use onetrip_postgres::client::statements::{Closing, Way};
+use onetrip_postgres::client::statements::{Closing, Scope, Way};
 use onetrip_postgres::message::{EncodeError, SYNC};
 use onetrip_postgres::sql::Traits;
 
@@ -153,7 +153,9 @@ impl Postgres {
             let traits = self.statements.traits(text);
             return Ok(Plan { way: Way::Unnamed, closes: false, traits });
         }
-        Ok(self.statements.counted(protocol, text)?)
+        let heals = self.is_shared && !submission.has(flag::MEMBER);
+        let scope = if heals { Scope::Heals } else { Scope::Fixed };
+        Ok(self.statements.counted(protocol, text, scope)?)
     }
 
     /// Sends a BEGIN that was held, since nothing of this connection's host comes behind it.

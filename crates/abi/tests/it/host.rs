@@ -155,6 +155,12 @@ impl Host {
         self.tokens
     }
 
+    /// All callers share the session from now on.
+    pub(crate) fn share(&mut self) {
+        // SAFETY: the connection lives.
+        assert!(!unsafe { onetrip_postgres_hold(self.connection, 0) });
+    }
+
     /// Runs a text alone.
     pub(crate) fn run(&mut self, text: &str, values: &[&str]) -> Answer {
         let token = self.submit(0, text, "", values);

@@ -54,6 +54,24 @@ fn those_that_come_before_the_parse_was_answered_depend_on_nobody() {
 }
 
 #[test]
+fn on_a_shared_connection_those_behind_the_first_use_name_it_at_once() {
+    let mut host = Host::connect("prepare_threshold\x001\0");
+    // Names are used once it is known who is on the other end. Columns are asked for until they were told.
+    host.run("select 'first'", &[]);
+    host.share();
+    let tokens: Vec<u32> = (0..3).map(|_| host.submit(0, "select 'x'", "", &[])).collect();
+    let tags: Vec<String> = tokens.into_iter().map(|token| host.answer(token).tags()).collect();
+    assert_eq!(tags, ["1tT2DC", "2TDC", "2TDC"]);
+    // Each is healed, or refused, by itself.
+    let text = "select * from not_yet_there";
+    let tokens: Vec<u32> = (0..3).map(|_| host.submit(0, text, "", &[])).collect();
+    let codes: Vec<String> =
+        tokens.into_iter().map(|token| host.answer(token).error(b'C')).collect();
+    assert_eq!(codes, ["42P01", "42P01", "42P01"]);
+    assert_eq!(host.run("select 'x'", &[]).tags(), "2DC");
+}
+
+#[test]
 fn a_parse_that_fails_fails_its_own_and_the_next_use_prepares_anew() {
     let mut host = Host::connect("prepare_threshold\x001\0");
     let failed = host.run("select * from not_there_yet", &[]);

@@ -51,6 +51,8 @@ enum {
     ONETRIP_FORGOTTEN = 13,    /* nothing names this statement any more. a: its number */
     ONETRIP_PASSWORD = 14,     /* the server asks for the password, where ask_password is 1. a: 3 in clear text, 5 by MD5, 10 by SASL */
 
+    ONETRIP_FEED = 15,         /* a COPY FROM STDIN takes more data than it did when it was fed last */
+    ONETRIP_READ = 16,         /* whether to read: a is 0 where nobody takes the stream that comes, and 1 once somebody has */
     ONETRIP_POOL_OPEN = 32,    /* a connection is wanted. a: its number from now on */
     ONETRIP_POOL_GRANTED = 33, /* a caller has this connection to itself. a: its number; 0 if it was lost since */
     ONETRIP_POOL_PLACED = 34,  /* a shared request goes on this connection. a: as above */
@@ -168,7 +170,9 @@ enum {
     ONETRIP_SIMPLE = 1,    /* any number of statements, by the simple protocol */
     ONETRIP_BINARY = 2,    /* results in binary form */
     ONETRIP_MEMBER = 4,    /* more of the same segment follows, before anything else is submitted */
-    ONETRIP_UNPREPARED = 8 /* never prepared by counting */
+    ONETRIP_UNPREPARED = 8, /* never prepared by counting */
+    ONETRIP_COPY_IN = 16,  /* a COPY FROM STDIN: the first of its data stands in the place of parameters, the rest is fed */
+    ONETRIP_STREAM = 32    /* its reply is taken as it comes, on a connection that one caller has to himself */
 };
 
 /* Why a request was refused: nothing of it was sent, and nothing comes under its token. */
@@ -212,6 +216,18 @@ bool onetrip_echo_submit(onetrip_connection *connection, uint32_t token, size_t 
  * queue if it waits, or why it was refused. */
 double onetrip_postgres_submit(onetrip_connection *connection, double now, uint32_t token, uint32_t flags,
                                size_t text_len, size_t name_len, size_t len, double timeout);
+
+/* Hands over more of a COPY FROM STDIN, the first len bytes of the room. part: 0 data, 1 that it is over, 2 that the COPY is
+ * given up, for a reason in UTF-8. False where it is not taken: ONETRIP_FEED comes when it will be, unless the COPY ends
+ * before. One that is given up before it was sent is taken back. */
+bool onetrip_postgres_feed(onetrip_connection *connection, double now, uint32_t token, uint32_t part, size_t len);
+
+/* So many bytes of a stream were taken, of those that came under its token. */
+void onetrip_postgres_taken(onetrip_connection *connection, size_t bytes);
+
+/* Nobody takes more of a stream: only its end comes. rest: 0 what is still to come is read, as in a transaction; 1 the server is
+ * asked to stop, where it is in none; 2 the connection ends if it is much, since nobody else has it. */
+void onetrip_postgres_leave(onetrip_connection *connection, double now, uint32_t token, uint32_t rest);
 
 /* Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. For before a
  * connection is lent to somebody else. */

@@ -65,6 +65,10 @@ pub mod kind {
     /// The server asks for the password: `onetrip_postgres_password` says it. Only where the setting
     /// `ask_password` is 1. `a`: how it asks: 3 in clear text, 5 by MD5, 10 by SASL.
     pub const PASSWORD: u32 = 14;
+    /// A COPY FROM STDIN takes more data than it did when it was fed last.
+    pub const FEED: u32 = 15;
+    /// Whether the host is to read: `a` is 0 where nobody takes the stream that comes, and 1 once somebody has.
+    pub const READ: u32 = 16;
     /// A pool wants a connection. `a`: its number from now on. What becomes of it is told by `onetrip_pool_opened` or
     /// `onetrip_pool_open_failed`.
     pub const POOL_OPEN: u32 = 32;

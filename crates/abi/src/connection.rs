@@ -5,11 +5,13 @@ use std::ptr;
 use bytes::BytesMut;
 use onetrip_engine::pool::Load;
 use onetrip_engine::{CancelEnd, Ticket, Time, memory};
+use onetrip_postgres::client::stream::Rest;
 
 use crate::completion::{Completion, Completions, close, too_long};
 use crate::echo::Echo;
 use crate::input::Input;
 use crate::postgres::Postgres;
+use crate::postgres::flow::Part;
 use crate::postgres::request::Submission;
 use crate::postgres::{Holder, Refused, SharedTexts};
 #[cfg(feature = "redis")]
@@ -193,6 +195,30 @@ impl Connection {
         let result = postgres.submit(now, token, submission, deadline, completions);
         keep_little(request);
         result
+    }
+
+    /// Hands over more of a COPY, which the host has written.
+    pub(crate) fn feed(&mut self, now: Time, token: u32, part: u32, len: usize) -> bool {
+        let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {
+            return false;
+        };
+        let Some(written) = request.get(..len) else { return false };
+        let part = match part {
+            0 => Part::Data(written),
+            1 => Part::Done,
+            _ => Part::Failed(str::from_utf8(written).unwrap_or_default()),
+        };
+        let taken = postgres.feed(now, token, part, completions);
+        keep_little(request);
+        taken
+    }
+
+    pub(crate) fn taken_of_stream(&mut self, bytes: usize) {
+        self.on_postgres((), |postgres, to| postgres.taken(bytes, to));
+    }
+
+    pub(crate) fn leave(&mut self, now: Time, token: u32, rest: Rest) {
+        self.on_postgres((), |postgres, to| postgres.leave(now, token, rest, to));
     }
 
     /// Takes commands that the host has written, behind the text of a script if there is one.

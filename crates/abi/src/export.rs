@@ -10,6 +10,7 @@
 
 use onetrip_engine::memory::is_there;
 use onetrip_engine::{CancelEnd, Ticket};
+use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::{ErrorResponse, Header, may_mend};
 use onetrip_postgres::sql::{classify, is_shareable};
@@ -30,7 +31,12 @@ pub mod flag {
     pub const MEMBER: u32 = 1 << 2;
     /// It is never prepared by counting.
     pub const UNPREPARED: u32 = 1 << 3;
-    pub(crate) const ALL: u32 = SIMPLE | BINARY | MEMBER | UNPREPARED;
+    /// It is a COPY FROM STDIN. The first of its data stands in the place of parameters, and the rest is fed.
+    pub const COPY_IN: u32 = 1 << 4;
+    /// Its reply is taken as it comes: `READ` tells when to stop reading, and `onetrip_postgres_taken` what was taken.
+    /// For a connection that one caller has to himself.
+    pub const STREAM: u32 = 1 << 5;
+    pub(crate) const ALL: u32 = SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM;
 }
 
 /// What the text of a statement shows, as bits.
@@ -327,6 +333,46 @@ pub unsafe extern "C" fn onetrip_postgres_submit(
     let connection = unsafe { of(connection) };
     let lens = (text_len, name_len, len);
     place(connection.submit_postgres(now, (token, flags), lens, deadline(now, timeout)))
+}
+
+/// Hands over more of a COPY FROM STDIN, which lies in the room for requests. `part`: 0 data, 1 that it is over, 2 that the
+/// COPY is given up, for a reason. False where it is not taken: `FEED` comes when it will be, unless the COPY ends before.
+/// One that is given up before it was sent is taken back.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_feed(
+    connection: *mut Connection,
+    now: f64,
+    token: u32,
+    part: u32,
+    len: usize,
+) -> bool {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.feed(time(now), token, part, len)
+}
+
+/// So many bytes of a stream were taken, of those that came under its token.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_taken(connection: *mut Connection, bytes: usize) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.taken_of_stream(bytes);
+}
+
+/// Nobody takes more of a stream: only its end comes. `rest`: 0 what is still to come is read, as in a transaction; 1 the server
+/// is asked to stop, where it is in none; 2 the connection ends if it is much, since nobody else has it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_leave(
+    connection: *mut Connection,
+    now: f64,
+    token: u32,
+    rest: u32,
+) {
+    let rest = match rest {
+        0 => Rest::Read,
+        1 => Rest::Cancel,
+        _ => Rest::CLOSE,
+    };
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.leave(time(now), token, rest);
 }
 
 /// Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. For before

@@ -13,6 +13,7 @@ use crate::settings::{Invalid, Settings};
 
 mod begin;
 mod delayed;
+pub(crate) mod flow;
 mod login;
 mod opening;
 mod outputs;
@@ -21,6 +22,7 @@ mod statements;
 mod submitting;
 
 use delayed::Delayed;
+use flow::Flow;
 use login::Login;
 use opening::Opening;
 pub(crate) use statements::SharedTexts;
@@ -51,6 +53,7 @@ pub(crate) struct Postgres {
     transactions: u64,
     /// Requests that wait until BEGIN was answered, and what came behind them.
     delayed: Delayed,
+    flow: Flow,
     /// Goodbye is said behind them.
     terminating: bool,
     /// The last request was a member: its segment goes on with the next one.
@@ -84,6 +87,8 @@ struct Use {
     changes: bool,
     /// It is skipped where the BEGIN in front of it was refused.
     guarded: bool,
+    /// Its reply is taken as it comes.
+    metered: bool,
     is_live: bool,
 }
 
@@ -158,6 +163,7 @@ impl Postgres {
             opening: None,
             transactions: 0,
             delayed: Delayed::new(),
+            flow: Flow::new(),
             terminating: false,
             segment_open: false,
             live: 0,

@@ -22,6 +22,7 @@ use onetrip_engine::pool::Condition;
 use onetrip_engine::{
     Cause, CloseReason, End, Failure, Outcome, Output, Request, SubmitError, Ticket, Time, Token,
 };
+use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::message::{
     ErrorResponse, Header, ParameterStatus, ServerError, TransactionStatus,
 };
@@ -42,7 +43,6 @@ use crate::replies::{Member, Parked, Part, Replies, Role};
 use crate::shapes::Shapes;
 use crate::socket::{Reader, Writer};
 use crate::statements::Statements;
-use crate::streams::Rest;
 use crate::transport::{self, Transport};
 use crate::types::{LookUp, TypeCache};
 use crate::{Error, Kind, trace};

@@ -2,8 +2,11 @@
 //!
 //! * [`statements`]: which texts a connection has prepared, and under which names.
 //! * [`named`]: statements under names of the user's own.
+//! * [`copy`], [`stream`]: data that is written and replies that are read as there is room.
 //! * [`texts`]: how often a text came, and what it shows.
 
+pub mod copy;
 pub mod named;
 pub mod statements;
+pub mod stream;
 pub mod texts;

@@ -41,6 +41,15 @@ export interface Exports {
   ): number
   onetrip_postgres_classify(text: number, len: number): number
   onetrip_postgres_may_mend(error: number, len: number): number
+  onetrip_postgres_feed(
+    connection: number,
+    now: number,
+    token: number,
+    part: number,
+    len: number,
+  ): number
+  onetrip_postgres_taken(connection: number, bytes: number): void
+  onetrip_postgres_leave(connection: number, now: number, token: number, rest: number): void
   onetrip_postgres_flush(connection: number, now: number): void
   onetrip_postgres_is_opening(connection: number): number
   onetrip_postgres_sync(connection: number, now: number, token: number): number
@@ -114,6 +123,8 @@ export const enum Kind {
   CLOSED = 12,
   FORGOTTEN = 13,
   PASSWORD = 14,
+  FEED = 15,
+  READ = 16,
   POOL_OPEN = 32,
   POOL_GRANTED = 33,
   POOL_PLACED = 34,
@@ -162,7 +173,20 @@ export const enum Close {
 export const enum Holder { ALL = 0, ONE = 1, NOBODY = 2, PASSED = 3 }
 
 /** What a request is. */
-export const enum Flag { SIMPLE = 1, BINARY = 2, MEMBER = 4, UNPREPARED = 8 }
+export const enum Flag {
+  SIMPLE = 1,
+  BINARY = 2,
+  MEMBER = 4,
+  UNPREPARED = 8,
+  COPY_IN = 16,
+  STREAM = 32,
+}
+
+/** What is handed over of a COPY FROM STDIN. */
+export const enum CopyPart { DATA = 0, DONE = 1, FAILED = 2 }
+
+/** What becomes of a stream that is left: it is read, cancelled, or ends its connection if it is long. */
+export const enum Rest { READ = 0, CANCEL = 1, CLOSE = 2 }
 
 /** What the text of a statement shows. */
 export const enum Trait {

@@ -1,7 +1,17 @@
 import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 
-import { type CancelEnd, End, Event, type Holder, Kind, Refused } from './exports'
+import {
+  type CancelEnd,
+  type CopyPart,
+  End,
+  Event,
+  Flag,
+  type Holder,
+  Kind,
+  Refused,
+  type Rest,
+} from './exports'
 import { memory } from './memory'
 import { Wire } from './wire'
 
@@ -17,6 +27,8 @@ export interface Receiver {
   ended(how: number, outcome: number, start: number, end: number): void
   /** The server is not asked to cancel it, for others would be hit: it goes on. */
   notCancelled?(): void
+  /** A COPY that took no more data does now. */
+  feedable?(): void
 }
 
 /** Who wants to know what belongs to no request. */
@@ -30,6 +42,8 @@ export interface Owner {
   parameterStatus(start: number, end: number): void
   full(): void
   drained(): void
+  /** Whether to read: not while nobody takes the stream that comes. */
+  read?(goesOn: boolean): void
   /** A cancel is to be sent on a socket of its own: `beginCancel`, then `cancelEnded`. */
   cancel(): void
   astray(): void
@@ -93,6 +107,72 @@ export class Link extends Wire<Receiver> {
     this.schedule()
     this.grew(end - room + FRAMES)
     return place
+  }
+
+  /** Submits a COPY FROM STDIN with the first of its data; as `submit`. */
+  submitCopy(receiver: Receiver, text: string, data: Uint8Array): number {
+    const size = 3 * text.length + data.byteLength
+    if (size > SIZE_MAX) return Refused.TOO_LONG
+    const room = this.roomFor(size)
+    if (room === 0) return this.noRoom
+    const textLen = memory.writeText(text, room)
+    memory.bytes.set(data, room + textLen)
+    const token = this.tokenOf(receiver)
+    const len = textLen + data.byteLength
+    let place: number = Refused.CLOSED
+    try {
+      place = this.engine.onetrip_postgres_submit(
+        this.address,
+        this.time(),
+        token,
+        Flag.COPY_IN,
+        textLen,
+        0,
+        len,
+        0,
+      )
+    } catch (error) {
+      memory.failed(error)
+    }
+    if (place < 0) this.release(token)
+    this.schedule()
+    this.grew(len + FRAMES)
+    return place
+  }
+
+  /** Hands over more of a COPY. False where it is not taken: `feedable` comes when it will be, unless the COPY ends before. */
+  feed(receiver: Receiver, part: CopyPart, data: Uint8Array): boolean {
+    const token = this.receivers.indexOf(receiver)
+    if (this.isFree || token < 0) return false
+    const room = this.roomFor(data.byteLength)
+    if (room === 0 && data.byteLength > 0) return false
+    memory.bytes.set(data, room)
+    let taken = false
+    try {
+      const { engine, address } = this
+      taken =
+        engine.onetrip_postgres_feed(address, this.time(), token, part, data.byteLength) !== 0
+    } catch (error) {
+      memory.failed(error)
+    }
+    this.schedule()
+    this.grew(data.byteLength + FRAMES)
+    return taken
+  }
+
+  /** So many bytes of a stream were taken. */
+  taken(bytes: number): void {
+    if (this.isFree) return
+    this.engine.onetrip_postgres_taken(this.address, bytes)
+    this.schedule()
+  }
+
+  /** Nobody takes more of a stream: only its end comes. */
+  leave(receiver: Receiver, rest: Rest): void {
+    const token = this.receivers.indexOf(receiver)
+    if (this.isFree || token < 0) return
+    this.engine.onetrip_postgres_leave(this.address, this.time(), token, rest)
+    this.schedule()
   }
 
   protected override closed(why: number): void {
@@ -245,6 +325,8 @@ export class Link extends Wire<Receiver> {
       receiver?.restarted()
     } else if (kind === Kind.NOT_CANCELLED) {
       receiver?.notCancelled?.()
+    } else if (kind === Kind.FEED) {
+      receiver?.feedable?.()
     } else {
       this.#tellOwner(kind, a, start, end)
     }
@@ -261,6 +343,7 @@ export class Link extends Wire<Receiver> {
       owner.ready(a, settings)
     } else if (kind === Kind.FULL) owner.full()
     else if (kind === Kind.DRAINED) owner.drained()
+    else if (kind === Kind.READ) owner.read?.(a !== 0)
     else if (kind === Kind.CANCEL) owner.cancel()
     else if (kind === Kind.PASSWORD) owner.password?.(a)
     else if (kind === Kind.ASTRAY) owner.astray()

@@ -1,4 +1,4 @@
-import { Close, End, Holder } from '../engine/exports'
+import { Close, type CopyPart, End, Holder, type Rest } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
 import { reason } from '../engine/memory'
 import { Cancel } from '../pg/cancel'
@@ -42,8 +42,6 @@ export class Connection implements Owner, Reached {
   #isOver = false
   #status = IDLE
   #whenIdle: (() => void)[] = []
-  #raw: ((chunk: Buffer) => void) | undefined
-  #rawLost: (() => void) | undefined
 
   constructor(settings: Settings, host: Host) {
     this.#settings = settings
@@ -92,6 +90,29 @@ export class Connection implements Owner, Reached {
     return place
   }
 
+  /** Sends a COPY FROM STDIN with the first of its data; as `submit`. */
+  submitCopy(receiver: Receiver, text: string, data: Uint8Array): number {
+    if (this.#link === undefined || this.#isOver) return CLOSED
+    const place = this.#link.submitCopy(receiver, text, data)
+    if (place >= 0) this.#began()
+    return place
+  }
+
+  /** Hands over more of it; see `Link`. */
+  feed(receiver: Receiver, part: CopyPart, data: Uint8Array): boolean {
+    return this.#link?.feed(receiver, part, data) ?? false
+  }
+
+  /** So many bytes of a stream were taken. */
+  taken(bytes: number): void {
+    this.#link?.taken(bytes)
+  }
+
+  /** Nobody takes more of a stream. */
+  leave(receiver: Receiver, rest: Rest): void {
+    this.#link?.leave(receiver, rest)
+  }
+
   #began(): void {
     // The process lives on for those who wait for an answer.
     if (this.pending++ === 0) this.#transport?.ref()
@@ -108,19 +129,15 @@ export class Connection implements Owner, Reached {
     this.#tellIdle()
   }
 
-  /** When all that was sent is answered, and what comes next is the begin of a message. */
+  /** When all that was sent is answered. */
   whenIdle(): Promise<void> {
-    return this.#isIdle
+    return this.pending === 0
       ? Promise.resolve()
       : new Promise((resolve) => this.#whenIdle.push(resolve))
   }
 
-  get #isIdle(): boolean {
-    return this.pending === 0 && (this.#isOver || (this.#link?.isBetween ?? true))
-  }
-
   #tellIdle(): void {
-    if (this.#whenIdle.length === 0 || !this.#isIdle) return
+    if (this.pending > 0) return
     for (const tell of this.#whenIdle.splice(0)) tell()
   }
 
@@ -165,51 +182,12 @@ export class Connection implements Owner, Reached {
     if (!this.#isOver) this.#link?.reset()
   }
 
-  /** When nothing is on its way, and the session is nobody else's any more. */
-  async ownAndIdle(): Promise<void> {
-    const isResetting = !this.#isOver && this.#link?.hold(Holder.ONE) === true
-    if (isResetting) {
-      this.reset()
-      // A sync point is answered behind it.
-      if (this.sync(new Answered(this)) < 0) throw this.why
-    }
-    await this.whenIdle()
-  }
-
   ref(): void {
     this.#transport?.ref()
   }
 
   unref(): void {
     if (this.pending === 0) this.#transport?.unref()
-  }
-
-  /** Stops reading, so that the server stops sending. */
-  pause(): void {
-    this.#transport?.stream.pause()
-  }
-
-  resume(): void {
-    this.#transport?.stream.resume()
-  }
-
-  /**
-   * Bytes go past the engine, which has nothing on its way, until `giveBack`; `lost` is told of its
-   * end before that.
-   */
-  takeOver(received: (chunk: Buffer) => void, lost: () => void): Transport['stream'] | undefined {
-    if (this.#isOver || this.#transport === undefined || !this.#isIdle) return undefined
-    this.#raw = received
-    this.#rawLost = lost
-    this.#link?.hold(Holder.PASSED)
-    this.#began()
-    return this.#transport.stream
-  }
-
-  giveBack(): void {
-    this.#raw = undefined
-    this.#rawLost = undefined
-    this.ended(End.COMPLETE)
   }
 
   /** Says goodbye when all is answered. */
@@ -254,20 +232,13 @@ export class Connection implements Owner, Reached {
   }
 
   received(chunk: Buffer): void {
-    if (this.#raw !== undefined) return this.#raw(chunk)
     this.#link?.receive(chunk)
-    this.#tellIdle()
     this.#host.answered(this)
   }
 
   /** Whoever read a reply can't explain it. */
   violated(): void {
     this.#link?.violated()
-  }
-
-  /** A message that belongs to no request came while bytes go past the engine. */
-  receivedBeside(message: Buffer): void {
-    this.#link?.receive(message)
   }
 
   unreachable(why: PostgresError): void {
@@ -285,7 +256,6 @@ export class Connection implements Owner, Reached {
     const link = this.#link
     this.#tell(permanent)
     link?.peerClosed()
-    this.#rawLost?.()
     setImmediate(() => {
       this.#link = undefined
       link?.free()
@@ -325,6 +295,12 @@ export class Connection implements Owner, Reached {
   full(): void {}
   drained(): void {}
 
+  /** What is not read the server stops sending. */
+  read(goesOn: boolean): void {
+    if (goesOn) this.#transport?.stream.resume()
+    else this.#transport?.stream.pause()
+  }
+
   cancel(): void {
     if (!this.#link || !this.#transport) return
     this.#cancel = new Cancel(this.#link, this.#transport, this.#endpoint, (cancel) => {
@@ -355,22 +331,6 @@ export class Connection implements Owner, Reached {
     } else this.why = endedBy(why, reason(why, start, end))
     if (this.#isReady) this.#tell(false)
     this.#transport?.stream.destroy()
-  }
-}
-
-/** A sync point of which only the end matters. */
-class Answered implements Receiver {
-  readonly #connection: Connection
-
-  constructor(connection: Connection) {
-    this.#connection = connection
-  }
-
-  received(): void {}
-  restarted(): void {}
-
-  ended(how: number): void {
-    this.#connection.ended(how)
   }
 }
 

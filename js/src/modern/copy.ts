@@ -1,10 +1,10 @@
 import { Readable, Writable } from 'node:stream'
 
-import { End, Flag, OUTCOMES, Trait } from '../engine/exports'
+import { Flag, Trait } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
-import { misuse, again, PostgresError } from './error'
-import { ended, refused, serverError } from './failure'
+import { misuse } from './error'
+import { endError, refused } from './failure'
 import { guarded } from './guarded'
 import type { LendingScope, Loan } from './lending'
 import { CopyingIn } from './copy-in'
@@ -59,6 +59,23 @@ export function countIn(tag: string): number | undefined {
   return count === undefined ? undefined : Number(count)
 }
 
+/** What a part of a reply says beside data: its tag, and the status behind it. */
+export function read(
+  start: number,
+  end: number,
+  data?: (at: number, end: number) => void,
+): { tag?: string; status?: number } {
+  const said: { tag?: string; status?: number } = {}
+  for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
+    const type = memory.bytes[at]
+    const stop = at + 1 + memory.int32(at + 1)
+    if (type === COPY_DATA) data?.(at + 5, stop)
+    else if (type === COMMAND_COMPLETE) said.tag = memory.text(at + 5, stop - 1)
+    else if (type === READY_FOR_QUERY) said.status = memory.bytes[at + 5] as number
+  }
+  return said
+}
+
 /** Reads the data of a COPY as it comes. What is not taken stops the reading of its connection. */
 class CopyingOut extends Readable implements Receiver {
   count: number | undefined
@@ -67,7 +84,8 @@ class CopyingOut extends Readable implements Receiver {
   #loan: Loan | undefined
   #isBegun = false
   #isOver = false
-  #dropped = 0
+  /** Bytes that the reader's buffer has no room for. */
+  #untaken = 0
 
   constructor(scope: LendingScope, text: string) {
     super()
@@ -76,7 +94,8 @@ class CopyingOut extends Readable implements Receiver {
   }
 
   override _read(): void {
-    if (this.#isBegun) return void this.#loan?.connection.resume()
+    this.#take()
+    if (this.#isBegun) return
     this.#isBegun = true
     this.#begin().catch((error: Error) => {
       this.#over()
@@ -84,39 +103,33 @@ class CopyingOut extends Readable implements Receiver {
     })
   }
 
+  #take(): void {
+    const bytes = this.#untaken
+    this.#untaken = 0
+    if (bytes > 0 && !this.#isOver) this.#loan?.connection.taken(bytes)
+  }
+
   async #begin(): Promise<void> {
     const loan = await this.#scope._lend()
     this.#loan = loan
     if (this.destroyed) return this.#over()
     loan.alone()
-    const place = loan.connection.submit(this, Flag.SIMPLE, this.#text, [])
+    const place = loan.connection.submit(this, Flag.SIMPLE | Flag.STREAM, this.#text, [])
     if (place < 0) throw refused(place)
   }
 
   received(start: number, end: number): void {
     let goesOn = true
-    for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
-      const tag = memory.bytes[at]
-      const stop = at + 1 + memory.int32(at + 1)
-      if (tag === COPY_DATA && !this.destroyed) {
-        const chunk = Buffer.from(memory.bytes.subarray(at + 5, stop))
-        // Listeners are called by it.
-        guarded(() => (goesOn = this.push(chunk)))
-      } else if (tag === COMMAND_COMPLETE) this.count = countIn(memory.text(at + 5, stop - 1))
-      else if (tag === READY_FOR_QUERY)
-        this.#loan?.connection.status(memory.bytes[at + 5] as number)
-    }
-    if (this.destroyed) this.#drop(end - start)
-    else if (!goesOn && !this.#isOver) this.#loan?.connection.pause()
-  }
-
-  #drop(bytes: number): void {
-    this.#dropped += bytes
-    if (this.#dropped < DROPPED_BYTES_MAX || this.#loan === undefined || this.#loan.isInTransaction)
-      return
-    this.#loan.connection.destroy(
-      misuse('connection_lost', 'a COPY was dropped with much of it still to come'),
-    )
+    const { tag, status } = read(start, end, (from, to) => {
+      if (this.destroyed) return
+      const chunk = Buffer.from(memory.bytes.subarray(from, to))
+      // Listeners are called by it.
+      guarded(() => (goesOn = this.push(chunk)))
+    })
+    if (tag !== undefined) this.count = countIn(tag)
+    if (status !== undefined) this.#loan?.connection.status(status)
+    this.#untaken += end - start
+    if (goesOn) this.#take()
   }
 
   restarted(): void {}
@@ -124,11 +137,7 @@ class CopyingOut extends Readable implements Receiver {
   ended(how: number, outcome: number, start: number, end: number): void {
     const loan = this.#loan as Loan
     loan.connection.ended(how)
-    const known = OUTCOMES[outcome] ?? 'Unknown'
-    let error: PostgresError | undefined
-    if (how === End.SERVER) error = serverError(start, end, known)
-    else if (how === End.CLOSED) error = again(loan.connection.why, known)
-    else if (how > End.PROVISIONAL) error = ended(how, known)
+    const error = endError(loan.connection.why, how, outcome, start, end)
     if (error !== undefined) loan.failed(error)
     this.#over()
     if (this.destroyed) return
@@ -138,17 +147,13 @@ class CopyingOut extends Readable implements Receiver {
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
     const loan = this.#loan
-    if (loan !== undefined && !this.#isOver) {
-      if (!loan.isInTransaction) loan.connection.wantCancel(this)
-      loan.connection.resume()
-    }
+    if (loan !== undefined && !this.#isOver) loan.connection.leave(this, loan.rest)
     callback(error)
   }
 
   #over(): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#loan?.connection.resume()
     this.#loan?.release()
   }
 }
@@ -156,4 +161,3 @@ class CopyingOut extends Readable implements Receiver {
 const COPY_DATA = 0x64
 const COMMAND_COMPLETE = 0x43
 const READY_FOR_QUERY = 0x5a
-const DROPPED_BYTES_MAX = 1 << 20

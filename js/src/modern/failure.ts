@@ -1,9 +1,9 @@
 // Why requests fail: what the server says, or the engine.
 
-import { End, Refused, type Outcome } from '../engine/exports'
-import { memory, NO_MEMORY } from '../engine/memory'
+import { End, OUTCOMES, Refused, type Outcome } from '../engine/exports'
+import { NO_MEMORY } from '../engine/memory'
 import { databaseError } from '../pg/report'
-import { FIELDS, misuse, PostgresError } from './error'
+import { again, FIELDS, misuse, PostgresError } from './error'
 
 /** The error of an ErrorResponse in memory. */
 export function serverError(start: number, end: number, outcome: Outcome): PostgresError {
@@ -16,15 +16,6 @@ export function serverError(start: number, end: number, outcome: Outcome): Postg
   return error
 }
 
-/** The same of one that is not in the module's memory. */
-export function serverErrorOf(message: Buffer, outcome: Outcome): PostgresError {
-  try {
-    return memory.lend(message, (start) => serverError(start, start + message.length, outcome))
-  } catch {
-    return new PostgresError('no_memory', outcome, `what the server said can't be read: ${NO_MEMORY}`)
-  }
-}
-
 /** Why the engine did not take a request. */
 export function refused(place: number): PostgresError {
   if (place === Refused.FULL)
@@ -35,6 +26,20 @@ export function refused(place: number): PostgresError {
   if (place === Refused.TOO_LONG)
     return misuse('unencodable', 'the statement has more than 1 GiB, and PostgreSQL takes no more')
   return misuse('unencodable', 'the statement has a zero byte in its text, or is too large')
+}
+
+/** Why a request failed that has ended so, and `why` its connection has; undefined where it did not fail. */
+export function endError(
+  why: PostgresError,
+  how: number,
+  outcome: number,
+  start: number,
+  end: number,
+): PostgresError | undefined {
+  const known = OUTCOMES[outcome] ?? 'Unknown'
+  if (how <= End.PROVISIONAL) return undefined
+  if (how === End.SERVER) return serverError(start, end, known)
+  return how === End.CLOSED ? again(why, known) : ended(how, known)
 }
 
 /** Why a request ended, where it was not by an error of the server or with its connection. */

@@ -1,3 +1,4 @@
+import { Rest } from '../engine/exports'
 import type { Connection } from './connection'
 import type { Lease } from './lease'
 import type { Pool } from './pool'
@@ -10,8 +11,8 @@ import type { Level } from './transaction'
 /** A connection for the time of a stream or a COPY. */
 export interface Loan {
   readonly connection: Connection
-  /** Whether others wait for their turn on it behind this. */
-  readonly isInTransaction: boolean
+  /** What becomes of a stream that is left early. */
+  readonly rest: Rest
   readonly place: Place
   /** To be called right before something is sent. */
   alone(): void
@@ -29,7 +30,7 @@ export async function lendOf(pool: Pool): Promise<Loan> {
   const lease = await pool.checkout()
   return {
     connection: lease.connection,
-    isInTransaction: false,
+    rest: Rest.CLOSE,
     place: 'shared',
     alone: () => undefined,
     failed: () => undefined,
@@ -43,7 +44,7 @@ export async function lendOfLevel(level: Level): Promise<Loan> {
   await transaction.ready(level)
   return {
     connection: transaction.connection,
-    isInTransaction: true,
+    rest: Rest.READ,
     place: 'transaction',
     alone: () => transaction.alone(),
     failed: (error) => transaction._failed(error),
@@ -89,7 +90,7 @@ export class Session implements LendingScope {
     if (error !== undefined) throw error
     return {
       connection: this.connection,
-      isInTransaction: this.connection.isInTransaction,
+      rest: Rest.CANCEL,
       place: 'session',
       alone: () => undefined,
       failed: () => undefined,

@@ -1,11 +1,11 @@
-import { End, Flag, OUTCOMES } from '../engine/exports'
+import { Flag } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import type { Columns, RowReader } from '../pg/columns'
 import { Misfit } from '../pg/readers'
 import type { Connection } from './connection'
-import { again, misuse, PostgresError } from './error'
-import { ended, refused, serverError } from './failure'
+import { PostgresError } from './error'
+import { endError, refused } from './failure'
 import type { LendingScope, Loan } from './lending'
 import { ASYNC_DISPOSE } from './dispose'
 import type { Statement } from './statement'
@@ -29,11 +29,9 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
   #rows: Row[] = []
   #next = 0
   #bytes = 0
-  #isPaused = false
   #waiters: Waiter<Row>[] = []
   #state: 'new' | 'running' | 'dropped' | 'over' = 'new'
   #error: unknown
-  #dropped = 0
 
   constructor(scope: LendingScope, statement: Statement) {
     this.#scope = scope
@@ -61,11 +59,8 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     this.#state = wasRunning ? 'dropped' : 'over'
     this.#rows = []
     this.#next = 0
-    const { connection, isInTransaction } = this.#loan ?? {}
-    if (wasRunning && connection !== undefined) {
-      if (!isInTransaction) connection.wantCancel(this)
-      this.#resume()
-    }
+    const loan = this.#loan
+    if (wasRunning && loan !== undefined) loan.connection.leave(this, loan.rest)
     for (const waiter of this.#waiters.splice(0)) waiter.resolve(DONE)
     return Promise.resolve(DONE)
   }
@@ -93,7 +88,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
   }
 
   #submit(connection: Connection, { text, parameters }: Statement): PostgresError | undefined {
-    const place = connection.submit(this, Flag.UNPREPARED, text, parameters)
+    const place = connection.submit(this, STREAM, text, parameters)
     return place < 0 ? refused(place) : undefined
   }
 
@@ -109,11 +104,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
       else if (tag === READY_FOR_QUERY)
         this.#loan?.connection.status(memory.bytes[at + 5] as number)
     }
-    if (this.#state === 'dropped') return this.#drop(end - start)
-    if (this.#bytes > WAITING_BYTES_MAX && this.#next < this.#rows.length && !this.#isPaused) {
-      this.#isPaused = true
-      this.#loan?.connection.pause()
-    }
+    if (this.#next === this.#rows.length) this.#taken()
   }
 
   #describeAt(at: number, statement: number): void {
@@ -145,31 +136,21 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     else this.#rows.push(row)
   }
 
-  #drop(bytes: number): void {
-    this.#dropped += bytes
-    if (this.#dropped < DROPPED_BYTES_MAX || this.#loan === undefined || this.#loan.isInTransaction)
-      return
-    this.#loan.connection.destroy(
-      misuse('connection_lost', 'a stream was dropped with much of it still to come'),
-    )
-  }
-
   #shift(): Row {
     const row = this.#rows[this.#next] as Row
     this.#rows[this.#next++] = undefined as Row
     if (this.#next === this.#rows.length) {
       this.#rows = []
       this.#next = 0
-      this.#resume()
+      this.#taken()
     }
     return row
   }
 
-  #resume(): void {
+  /** None of what came waits any more. */
+  #taken(): void {
+    this.#loan?.connection.taken(this.#bytes)
     this.#bytes = 0
-    if (!this.#isPaused) return
-    this.#isPaused = false
-    this.#loan?.connection.resume()
   }
 
   restarted(): void {}
@@ -177,11 +158,8 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
   ended(how: number, outcome: number, start: number, end: number): void {
     const connection = this.#loan?.connection as Connection
     connection.ended(how)
-    const known = OUTCOMES[outcome] ?? 'Unknown'
-    if (how <= End.PROVISIONAL) return this.#end(this.#error)
-    if (how === End.SERVER) this.#end(serverError(start, end, known).about(this.#statement.text))
-    else if (how === End.CLOSED) this.#end(again(connection.why, known).about(this.#statement.text))
-    else this.#end(ended(how, known))
+    const error = endError(connection.why, how, outcome, start, end)
+    this.#end(error?.about(this.#statement.text) ?? this.#error)
   }
 
   #end(error: unknown): void {
@@ -213,13 +191,7 @@ function unreadable(error: unknown): PostgresError {
 
 const DONE: IteratorReturnResult<undefined> = { value: undefined, done: true }
 
-/** Bytes of rows that wait to be taken, beside what the socket's buffers hold. */
-const WAITING_BYTES_MAX = 1 << 20
-/**
- * Bytes that are read and dropped for a stream that was left early; beyond it the connection is
- * closed.
- */
-const DROPPED_BYTES_MAX = 1 << 20
+const STREAM = Flag.UNPREPARED | Flag.STREAM
 
 const DATA_ROW = 0x44
 const READY_FOR_QUERY = 0x5a

@@ -29,6 +29,7 @@ impl Postgres {
             self.opening = None;
             self.close_delayed(to);
         }
+        self.tell_flow(to);
         while let Some(number) = self.statements.take_forgotten() {
             to.push(kind::FORGOTTEN, 0, (number, 0), Bytes::new());
         }
@@ -41,6 +42,8 @@ impl Postgres {
             | Output::Piece { token: BEGIN | BEGIN_SYNC, .. } => {}
             Output::Ended { token: BEGIN, block, end } => self.begun(block, end),
             Output::Ended { token: BEGIN_SYNC, .. } => self.own_requests -= 1,
+            Output::Data { token, ref block } | Output::Piece { token, ref block, .. }
+                if self.is_left(token, block.len(), to) => {}
             Output::Data { token, block } => {
                 let token = token.0 as u32;
                 let statement = self.note(token, &block);
@@ -120,6 +123,7 @@ impl Postgres {
         if self.gathered.as_ref().is_some_and(|(of, _)| of.0 == u64::from(token)) {
             self.gathered = None;
         }
+        let end = self.flow_ended(token, end);
         let used = self.forget(token);
         let mut number = 0;
         if let Some(statement) = &used.statement {

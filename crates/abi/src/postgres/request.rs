@@ -4,7 +4,7 @@ use bytes::{BufMut, BytesMut};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::statements::{Closing, Way};
 use onetrip_postgres::message::{
-    Close, CopyFail, EncodeError, Formats, Query, SYNC, Target, bind, parse,
+    Close, CopyData, CopyFail, EncodeError, Formats, Query, SYNC, Target, bind, parse,
 };
 use onetrip_postgres::sql::Traits;
 
@@ -24,7 +24,7 @@ pub(crate) struct Submission<'a> {
     pub(crate) text: &'a str,
     /// A name of the user's own; empty for none.
     pub(crate) name: &'a str,
-    /// Formats and parameters as they stand in a Bind; empty for none.
+    /// Formats and parameters as they stand in a Bind, or the first data of a COPY; empty for none.
     pub(crate) parameters: &'a [u8],
 }
 
@@ -41,9 +41,13 @@ impl<'a> Submission<'a> {
         let (text, name) = (str::from_utf8(text).ok()?, str::from_utf8(name).ok()?);
         let known = flags & !flag::ALL == 0;
         // The lengths in them must be right, or the server would lose its place in the stream.
-        let fits = parameters.is_empty() || bind::check_parameters(parameters).is_ok();
-        let plain = parameters.is_empty() && name.is_empty() && flags & !flag::SIMPLE == 0;
-        let whole = flags & flag::SIMPLE == 0 || plain;
+        let copies = flags & flag::COPY_IN != 0;
+        let fits = copies || parameters.is_empty() || bind::check_parameters(parameters).is_ok();
+        let plain = (copies || parameters.is_empty()) && name.is_empty();
+        let whole = match flags & !flag::STREAM {
+            flag::SIMPLE | flag::COPY_IN => plain,
+            others => others & (flag::SIMPLE | flag::COPY_IN) == 0,
+        };
         // No C string holds one.
         let no_nul = !(text.contains('\0') || name.contains('\0'));
         (known && fits && whole && no_nul).then_some(Submission { flags, text, name, parameters })
@@ -70,6 +74,15 @@ impl<'a> Submission<'a> {
             CopyFail { reason: NO_SOURCE }.encode(out)?;
         }
         Ok(())
+    }
+
+    /// Writes a COPY FROM STDIN with the first of its data.
+    pub(crate) fn write_copy(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
+        Query { sql: self.text }.encode(out)?;
+        match self.parameters {
+            [] => Ok(()),
+            data => CopyData { data }.encode(out),
+        }
     }
 
     /// Writes a statement that runs in this way. `closes`: what has its name is closed first.

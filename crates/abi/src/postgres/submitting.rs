@@ -45,6 +45,9 @@ impl Postgres {
         deadline: Time,
         course: Course,
     ) -> Result<Ticket, Refused> {
+        if submission.has(flag::COPY_IN) {
+            return self.send_copy(now, token, &submission);
+        }
         if submission.has(flag::SIMPLE) {
             if !course.is_guarded() {
                 return self.send_simple(now, token, submission, deadline);
@@ -65,11 +68,13 @@ impl Postgres {
         let request = Request {
             deadline,
             in_order: true,
+            metered: submission.has(flag::STREAM),
             ..Request::isolated(Token(token.into()), expect_simple(traits).into())
         };
         let write = &mut |out: &mut BytesMut| submission.write_simple(traits, out);
         let ticket = enter(&mut self.engine, now, request, submission.size_max(0), write)?;
         self.begin(token, None, None, changes_status(traits), false);
+        self.uses[token as usize].metered = submission.has(flag::STREAM);
         Ok(ticket)
     }
 
@@ -109,6 +114,7 @@ impl Postgres {
                 && matches!(&way, Way::Named(used) if !used.parses()),
             resend: self.is_shared && !is_member && !parses && !expect.has_partial_effects(),
             in_order: !self.is_shared || is_member,
+            metered: submission.has(flag::STREAM),
             ..Request::isolated(
                 Token(token.into()),
                 if guard.is_some() { expect.guarded() } else { expect }.into(),
@@ -124,6 +130,7 @@ impl Postgres {
                 self.segment_open = is_member;
                 let changes = leads || changes_status(traits);
                 self.begin(token, way.used(), close, changes, course.is_guarded());
+                self.uses[token as usize].metered = submission.has(flag::STREAM);
                 Ok(ticket)
             }
             Err(error) => {

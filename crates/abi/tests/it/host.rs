@@ -155,6 +155,31 @@ impl Host {
         self.tokens
     }
 
+    /// Hands over more of a COPY. Whether it was taken.
+    pub(crate) fn feed(&mut self, token: u32, part: u32, data: &[u8]) -> bool {
+        let now = self.now();
+        // SAFETY: the connection lives, and there is room for the data.
+        unsafe {
+            let room = onetrip_request(self.connection, data.len());
+            std::ptr::copy_nonoverlapping(data.as_ptr(), room, data.len());
+            onetrip_postgres_feed(self.connection, now, token, part, data.len())
+        }
+    }
+
+    /// So many bytes of a stream were taken.
+    pub(crate) fn taken(&mut self, bytes: usize) {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_postgres_taken(self.connection, bytes) }
+        self.take();
+    }
+
+    /// Takes no more of a stream.
+    pub(crate) fn leave(&mut self, token: u32, rest: u32) {
+        let now = self.now();
+        // SAFETY: the connection lives.
+        unsafe { onetrip_postgres_leave(self.connection, now, token, rest) }
+    }
+
     /// All callers share the session from now on.
     pub(crate) fn share(&mut self) {
         // SAFETY: the connection lives.
@@ -259,6 +284,13 @@ impl Host {
             answer.statement = it.a;
         }
         answer
+    }
+
+    /// The peer has gone.
+    pub(crate) fn hang_up(&mut self) {
+        // SAFETY: the connection lives.
+        unsafe { onetrip_peer_closed(self.connection) };
+        self.take();
     }
 
     /// The socket, to be cut.

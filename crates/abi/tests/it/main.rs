@@ -10,6 +10,7 @@
 mod begin;
 mod classify;
 mod echo;
+mod flow;
 mod header;
 mod host;
 mod login;

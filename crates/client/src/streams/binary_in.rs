@@ -1,9 +1,10 @@
 //! COPY FROM STDIN in the binary format, row by row.
 
 use bytes::{BufMut, BytesMut};
+use onetrip_postgres::client::copy::MESSAGE_LEN;
 use postgres_types::{IsNull, ToSql, Type};
 
-use super::copy_in::{CopyIn, MESSAGE_LEN};
+use super::copy_in::CopyIn;
 use super::{Lease, Progress};
 use crate::params::{self, Params};
 use crate::{Error, Kind, Outcome};

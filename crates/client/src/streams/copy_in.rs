@@ -6,9 +6,9 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use onetrip_engine::{Feed, Token};
-use onetrip_postgres::Expect;
+use onetrip_postgres::client::copy::{self, Direction, MESSAGE_LEN};
 use onetrip_postgres::message::{Header, Query, empty, tag};
-use onetrip_postgres::sql::{self, Traits};
+use onetrip_postgres::sql;
 
 use super::flow::Outbound;
 use super::lease::Lease;
@@ -16,10 +16,6 @@ use super::{OnProgress, Progress};
 use crate::executor::Sent;
 use crate::params::unencodable;
 use crate::{Error, Kind, Outcome, Reply};
-
-/// Copy data is sent in messages of about this size: large enough that a message and a write cost
-/// little per byte, small beside what a socket takes.
-pub(super) const MESSAGE_LEN: usize = 64 << 10;
 
 /// A COPY FROM STDIN that takes its data: made by `copy_in` of a client, a session or a transaction.
 ///
@@ -57,7 +53,7 @@ pub struct CopyIn<'a> {
 
 impl<'a> CopyIn<'a> {
     pub(crate) async fn begin(lease: Lease<'a>, sql: &str) -> Result<CopyIn<'a>, Error> {
-        let query = encode_copy(sql, Traits::copy_in)?;
+        let query = encode_copy(sql, Direction::In)?;
         // The simple protocol is not skipped with what fails in front of it.
         lease.executor.lead_known().await?;
         Ok(CopyIn {
@@ -187,7 +183,7 @@ impl<'a> CopyIn<'a> {
         if feed == Feed::Whole {
             query.extend_from_slice(&empty::COPY_DONE);
         }
-        let (expect, bytes) = (Expect::copy_in(), &query[..]);
+        let (expect, bytes) = (Direction::In.expect(), &query[..]);
         let outbound = Outbound { expect, bytes, feed, metered: false };
         let connection = &self.lease.connection;
         let submitted = connection.submit_flow(&self.lease.executor, &outbound);
@@ -228,10 +224,9 @@ impl<'a> CopyIn<'a> {
         let end = ready!(Pin::new(reply).poll(cx));
         self.stage = Stage::Ended;
         let finished = self.finished;
-        Poll::Ready(end.map_err(|error| match error.outcome() {
-            // Without the end of its data no server completes it.
-            Outcome::Unknown if !finished => error.with_outcome(Outcome::Rejected),
-            _ => error,
+        Poll::Ready(end.map_err(|error| {
+            let outcome = copy::outcome(error.outcome(), finished);
+            error.with_outcome(outcome)
         }))
     }
 }
@@ -267,12 +262,8 @@ impl fmt::Debug for CopyIn<'_> {
 }
 
 /// The query of a COPY, if its text is one of the right direction.
-pub(super) fn encode_copy(
-    sql: &str,
-    is_wanted: impl Fn(Traits) -> bool,
-) -> Result<BytesMut, Error> {
-    let traits = sql::classify(sql);
-    if traits.several() || !is_wanted(traits) {
+pub(super) fn encode_copy(sql: &str, direction: Direction) -> Result<BytesMut, Error> {
+    if !direction.is_of(sql::classify(sql)) {
         return Err(Error::misuse(
             "no_copy",
             "copy_in takes one COPY … FROM STDIN, and copy_out one COPY … TO STDOUT",

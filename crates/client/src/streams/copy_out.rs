@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_core::Stream;
 use onetrip_engine::Feed;
-use onetrip_postgres::Expect;
+use onetrip_postgres::client::copy::Direction;
 use onetrip_postgres::message::{CopyResponse, Format, tag::backend};
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -46,9 +46,9 @@ pub struct CopyOut<'a> {
 impl<'a> CopyOut<'a> {
     /// Sends a COPY, and waits until it begins.
     pub(crate) async fn begin(lease: Lease<'a>, sql: &str) -> Result<CopyOut<'a>, Error> {
-        let query = encode_copy(sql, |traits| traits.copy() && !traits.copy_in())?;
+        let query = encode_copy(sql, Direction::Out)?;
         lease.executor.lead_known().await?;
-        let (expect, bytes, feed) = (Expect::copy_out(), &query[..], Feed::Whole);
+        let (expect, bytes, feed) = (Direction::Out.expect(), &query[..], Feed::Whole);
         let outbound = Outbound { expect, bytes, feed, metered: true };
         let token = lease.connection.submit_flow(&lease.executor, &outbound)?;
         let inflow = Inflow::new(&lease, token);

@@ -7,7 +7,8 @@ use std::task::{Context, Poll};
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Feed, Request, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::{CopyFail, TransactionStatus, empty};
+use onetrip_postgres::client::copy;
+use onetrip_postgres::client::stream::{self, Rest};
 use onetrip_postgres::sql::Place;
 
 use super::lease::Lease;
@@ -16,21 +17,6 @@ use crate::core::{Connection, Core};
 use crate::executor::Executor;
 use crate::lead::Part;
 use crate::replies::{self, Finished, Kept};
-
-/// So much of a stream that was dropped is read for nobody: more, and it costs less to stop the server.
-const UNREAD_MAX: usize = 1 << 20;
-
-/// What becomes of the rest of a stream that was dropped, where it is long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rest {
-    /// It is read: a cancel would fail the transaction.
-    Read,
-    /// The server is asked to stop. At once, since a cancel must not hit what comes behind: that waits
-    /// from then on.
-    Cancel,
-    /// The connection is closed, once so many bytes more were read: nobody else has it.
-    Close(usize),
-}
 
 /// A request of its own kind: what it is, and how it travels.
 pub(super) struct Outbound<'a> {
@@ -57,13 +43,9 @@ impl Core {
             return self.consumed(now, token, bytes);
         }
         self.taken(bytes);
-        match &mut self.rest {
-            Rest::Close(left) if *left > bytes => *left -= bytes,
-            Rest::Close(_) => {
-                let error = self.lost("a stream was dropped long before its end");
-                self.close(error);
-            }
-            Rest::Read | Rest::Cancel => {}
+        if self.rest.came(bytes) {
+            let error = self.lost("a stream was dropped long before its end");
+            self.close(error);
         }
     }
 
@@ -92,11 +74,9 @@ impl Core {
         let bytes = self.replies.clear_flow(token);
         self.taken(bytes);
         self.rest = rest;
-        // A transaction may have been begun by its text.
-        let in_transaction = self.status() != TransactionStatus::Idle;
-        if rest == Rest::Cancel && !in_transaction && !self.replies.is_ended(token) {
-            // Where it can't be cancelled, it is read.
-            let _ = self.engine.want_cancel(now, token);
+        if !self.replies.is_ended(token) {
+            let status = self.status();
+            rest.begin(&mut self.engine, now, token, status);
         }
         self.drop_reply(now, token);
     }
@@ -115,15 +95,10 @@ impl Connection {
         self.with(|core, now| {
             let replies = &mut core.replies;
             let token = if outbound.metered { replies.add_flow() } else { replies.add() };
-            let request = Request {
-                feed: outbound.feed,
-                metered: outbound.metered,
-                // One that is fed can be given up while it waits: it would wait for ever then.
-                pinned: in_transaction && outbound.feed == Feed::Whole,
-                // While it is being cancelled what comes behind waits.
-                in_order: true,
-                ..Request::isolated(token, outbound.expect)
-            };
+            let Outbound { expect, feed, metered, .. } = *outbound;
+            // One that is fed can be given up while it waits: it would wait for ever then.
+            let pinned = in_transaction && feed == Feed::Whole;
+            let request = Request { pinned, ..stream::request(token, expect, feed, metered) };
             let submitted = match &executor.lead {
                 None => core.submit_one(now, request, outbound.bytes, refuse),
                 Some(lead) => {
@@ -192,17 +167,12 @@ impl Connection {
 
     /// Gives up a COPY whose data did not end. False for one that was not sent at all, and is not.
     pub(super) fn fail_copy(&self, token: Token, reason: &str) -> bool {
-        // The server takes 10,000 bytes at most, and no NUL.
-        let reason: String = reason.chars().filter(|c| *c != '\0').take(1000).collect();
         self.with(|core, now| {
             let sent = core.engine.is_fed(token) || core.replies.is_ended(token);
             if !sent {
                 core.drop_reply(now, token);
             }
-            core.feed(now, token, |out| {
-                let _ = CopyFail { reason: &reason }.encode(out);
-            });
-            core.engine.end_feed(now, token);
+            copy::fail(&mut core.engine, now, token, None, reason);
             core.write_on_await(now);
             sent
         })
@@ -223,7 +193,10 @@ impl Connection {
 
     /// Ends the copy data.
     pub(super) fn finish_copy(&self, token: Token) {
-        self.feed_last(token, |out| out.extend_from_slice(&empty::COPY_DONE));
+        self.with(|core, now| {
+            copy::finish(&mut core.engine, now, token);
+            core.write_on_await(now);
+        });
     }
 }
 
@@ -256,7 +229,7 @@ impl Inflow {
     pub(super) fn new(lease: &Lease<'_>, token: Token) -> Inflow {
         let connection = lease.connection.clone();
         let rest = match lease.executor.place {
-            _ if lease.is_replaceable() => Rest::Close(UNREAD_MAX),
+            _ if lease.is_replaceable() => Rest::CLOSE,
             Place::Session { in_transaction: true } => Rest::Read,
             _ => Rest::Cancel,
         };

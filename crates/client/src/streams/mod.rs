@@ -21,7 +21,6 @@ pub use binary_in::BinaryCopyIn;
 pub use binary_out::BinaryCopyOut;
 pub use copy_in::CopyIn;
 pub use copy_out::CopyOut;
-pub(crate) use flow::Rest;
 pub(crate) use large::execute_large;
 pub(crate) use lease::Lease;
 pub(crate) use methods::stream_methods;

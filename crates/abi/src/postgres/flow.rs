@@ -1,0 +1,163 @@
+//! Requests that are written, and replies that are read, as there is room.
+
+use bytes::{Bytes, BytesMut};
+use onetrip_engine::memory::is_there;
+use onetrip_engine::{End, Failure, Feed, Ticket, Time, Token};
+use onetrip_postgres::client::copy::{self, Direction};
+use onetrip_postgres::client::stream::{self, Rest};
+
+use super::request::Submission;
+use super::submitting::enter;
+use super::{Postgres, Refused};
+use crate::completion::{Completions, close, kind};
+
+/// What is written and read so on one connection.
+#[derive(Debug)]
+pub(super) struct Flow {
+    /// The COPY FROM STDIN that was submitted last, until it ends.
+    copying: Option<Copying>,
+    /// The stream that was left early, until it ends.
+    left: Option<(u32, Rest)>,
+    /// Whether the host reads, as it was told.
+    reads: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Copying {
+    token: u32,
+    ticket: Ticket,
+    /// All of its data was handed over.
+    data_ended: bool,
+    /// The host waits until it takes more.
+    waits: bool,
+}
+
+/// What is handed over of a COPY.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part<'a> {
+    Data(&'a [u8]),
+    /// Its data is over.
+    Done,
+    /// It is given up, for this reason.
+    Failed(&'a str),
+}
+
+impl Flow {
+    pub(super) fn new() -> Flow {
+        Flow { copying: None, left: None, reads: true }
+    }
+}
+
+impl Postgres {
+    /// Submits a COPY FROM STDIN with the first of its data, which stands in the place of parameters.
+    pub(super) fn send_copy(
+        &mut self,
+        now: Time,
+        token: u32,
+        submission: &Submission<'_>,
+    ) -> Result<Ticket, Refused> {
+        let traits = self.statements.traits(submission.text);
+        if !Direction::In.is_of(traits) || self.flow.copying.is_some() || self.hold_begin {
+            return Err(Refused::Malformed);
+        }
+        let expect = Direction::In.expect().of_traits(traits).into();
+        let request = stream::request(Token(token.into()), expect, Feed::Messages, false);
+        let write = &mut |out: &mut BytesMut| submission.write_copy(out);
+        let ticket = enter(&mut self.engine, now, request, submission.size_max(0), write)?;
+        self.flow.copying = Some(Copying { token, ticket, data_ended: false, waits: false });
+        self.begin(token, None, None, false, false);
+        Ok(ticket)
+    }
+
+    /// Hands over more of a COPY. False where it does not take it now: `FEED` tells when it does, unless it
+    /// ends before.
+    pub(crate) fn feed(
+        &mut self,
+        now: Time,
+        token: u32,
+        part: Part<'_>,
+        to: &mut Completions,
+    ) -> bool {
+        let Some(copying) = self.flow.copying.as_mut().filter(|it| it.token == token) else {
+            return false;
+        };
+        let (engine, id) = (&mut self.engine, Token(token.into()));
+        let taken = match part {
+            Part::Data(data) if !is_there(data.len()) => false,
+            Part::Data(data) => copy::feed(engine, now, id, data).unwrap_or(false),
+            Part::Done => copy::finish(engine, now, id),
+            Part::Failed(reason) => {
+                copy::fail(engine, now, id, Some(copying.ticket), reason);
+                true
+            }
+        };
+        copying.data_ended |= taken && matches!(part, Part::Done);
+        copying.waits = !taken;
+        self.settle(to);
+        taken
+    }
+
+    /// The host has taken so many bytes of a stream.
+    pub(crate) fn taken(&mut self, bytes: usize, to: &mut Completions) {
+        self.engine.handle_taken(bytes);
+        self.settle(to);
+    }
+
+    /// The host takes no more of a stream.
+    pub(crate) fn leave(&mut self, now: Time, token: u32, rest: Rest, to: &mut Completions) {
+        if self.uses.get(token as usize).is_some_and(|used| used.metered) {
+            self.flow.left = Some((token, rest));
+            self.engine.handle_taken(self.engine.untaken_bytes());
+            let status = self.engine.protocol().status();
+            rest.begin(&mut self.engine, now, Token(token.into()), status);
+        }
+        self.settle(to);
+    }
+
+    /// Whether a part of a reply came for nobody, which is taken note of.
+    pub(super) fn is_left(&mut self, token: Token, bytes: usize, to: &mut Completions) -> bool {
+        let Some((left, rest)) = self.flow.left.as_mut() else { return false };
+        if token.0 != u64::from(*left) {
+            return false;
+        }
+        let closes = rest.came(bytes);
+        self.engine.handle_taken(bytes);
+        if closes {
+            self.flow.left = None;
+            let why = Bytes::from_static(b"a stream was left long before its end");
+            self.end(close::UNUSABLE, why, to);
+        }
+        true
+    }
+
+    /// A request has ended. Returns how, as its host is to hear it.
+    pub(super) fn flow_ended(&mut self, token: u32, end: End) -> End {
+        if self.uses.get(token as usize).is_some_and(|used| used.metered) {
+            // Its connection may be another's from now on.
+            self.engine.handle_taken(self.engine.untaken_bytes());
+            self.flow.left.take_if(|(left, _)| *left == token);
+        }
+        let copying = self.flow.copying.take_if(|it| it.token == token);
+        match (end, copying) {
+            (End::Failed(Failure { outcome, cause }), Some(Copying { data_ended, .. })) => {
+                End::Failed(Failure { outcome: copy::outcome(outcome, data_ended), cause })
+            }
+            _ => end,
+        }
+    }
+
+    /// Tells what the host may go on with.
+    pub(super) fn tell_flow(&mut self, to: &mut Completions) {
+        if let Some(copying) = self.flow.copying.as_mut().filter(|it| it.waits)
+            && self.engine.can_feed(Token(copying.token.into()))
+        {
+            copying.waits = false;
+            to.push(kind::FEED, copying.token, (0, 0), Bytes::new());
+        }
+        let reads = self.engine.wants_bytes();
+        if reads != self.flow.reads {
+            self.flow.reads = reads;
+            to.push(kind::READ, 0, (reads.into(), 0), Bytes::new());
+        }
+    }
+}

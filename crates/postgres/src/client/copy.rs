@@ -1,0 +1,108 @@
+//! COPY: which texts are one, the messages of its data, and what became of one that failed.
+//!
+//! The statement leaves with the first of its data, and nothing is waited for before that: a server that
+//! refuses it skips the data (PostgreSQL documentation, "COPY Operations"; `PostgresMain` in
+//! src/backend/tcop/postgres.c accepts and ignores the messages of a copy that is over).
+
+use bytes::{BufMut, BytesMut};
+use onetrip_engine::{Connection, Outcome, Protocol, Ticket, Time, Token};
+
+use crate::message::{CopyData, CopyFail, EncodeError, empty};
+use crate::session::Expect;
+use crate::sql::Traits;
+
+/// Copy data is sent in messages of about this size: large enough that a message and a write cost little
+/// per byte, small beside what a socket takes.
+pub const MESSAGE_LEN: usize = 64 << 10;
+
+/// Which way the data goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// COPY … FROM STDIN.
+    In,
+    /// COPY … TO STDOUT.
+    Out,
+}
+
+impl Direction {
+    /// Whether a text with these traits is one COPY, and goes this way.
+    pub fn is_of(self, traits: Traits) -> bool {
+        let is_copy = match self {
+            Direction::In => traits.copy_in(),
+            Direction::Out => traits.copy() && !traits.copy_in(),
+        };
+        is_copy && !traits.several()
+    }
+
+    /// What it is answered by.
+    pub const fn expect(self) -> Expect {
+        match self {
+            Direction::In => Expect::copy_in(),
+            Direction::Out => Expect::copy_out(),
+        }
+    }
+}
+
+/// Hands data over to a COPY that takes it now. False where it does not: not yet, or not any more.
+///
+/// # Errors
+/// It is longer than a message can be.
+pub fn feed<P: Protocol>(
+    engine: &mut Connection<P>,
+    now: Time,
+    token: Token,
+    data: &[u8],
+) -> Result<bool, EncodeError> {
+    match engine.can_feed(token) {
+        true => engine.feed(now, token, |out| CopyData { data }.encode(out)),
+        false => Ok(false),
+    }
+}
+
+/// Ends the data. False where the COPY takes none: not yet, or not any more.
+pub fn finish<P: Protocol>(engine: &mut Connection<P>, now: Time, token: Token) -> bool {
+    last(engine, now, token, |out| out.put_slice(&empty::COPY_DONE))
+}
+
+/// Gives a COPY up whose data did not end, and takes it back where it was not sent.
+pub fn fail<P: Protocol>(
+    engine: &mut Connection<P>,
+    now: Time,
+    token: Token,
+    ticket: Option<Ticket>,
+    reason: &str,
+) {
+    // The server takes 10,000 bytes at most, and no NUL.
+    let reason: String = reason.chars().filter(|c| *c != '\0').take(REASON_MAX).collect();
+    let is_sent = last(engine, now, token, |out| {
+        let _ = CopyFail { reason: &reason }.encode(out);
+    });
+    if let (false, Some(ticket)) = (is_sent, ticket) {
+        engine.cancel(now, ticket);
+    }
+}
+
+fn last<P: Protocol>(
+    engine: &mut Connection<P>,
+    now: Time,
+    token: Token,
+    write: impl FnOnce(&mut BytesMut),
+) -> bool {
+    let written: Result<bool, EncodeError> = engine.feed(now, token, |out| {
+        write(out);
+        Ok(())
+    });
+    engine.end_feed(now, token);
+    written.unwrap_or(false)
+}
+
+/// What is known of a COPY FROM STDIN that failed. Without the end of its data no server completes it.
+pub fn outcome(outcome: Outcome, data_ended: bool) -> Outcome {
+    match outcome {
+        Outcome::Unknown if !data_ended => Outcome::Rejected,
+        outcome => outcome,
+    }
+}
+
+/// Characters of a reason that are sent.
+const REASON_MAX: usize = 1000;

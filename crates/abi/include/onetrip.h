@@ -202,6 +202,19 @@ enum {
 
 uint32_t onetrip_postgres_classify(const uint8_t *text, size_t len);
 
+/* Where a statement is about to go. */
+enum {
+    ONETRIP_PLACE_SHARED = 0,     /* a connection that others use too, with a sync point of its own */
+    ONETRIP_PLACE_PIPELINE = 1,   /* a pipeline on such a connection */
+    ONETRIP_PLACE_ALONE = 2,      /* the same, between two sync points */
+    ONETRIP_PLACE_SESSION = 3,    /* a connection of the caller's own */
+    ONETRIP_PLACE_TRANSACTION = 4 /* the same, with a transaction open that sees each BEGIN, COMMIT and ROLLBACK */
+};
+
+/* Why a statement that shows this is not to go there: a name for programs and a sentence, each ended by a zero byte. Null if
+ * it may. */
+const uint8_t *onetrip_postgres_refusal(uint32_t shown, uint32_t place);
+
 /* Whether time may mend that a server refused a login by this ErrorResponse, of len bytes with its type: of others
    nobody is to wait for another attempt. */
 uint32_t onetrip_postgres_may_mend(const uint8_t *error, size_t len);

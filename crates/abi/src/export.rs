@@ -13,7 +13,7 @@ use onetrip_engine::{CancelEnd, Ticket};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::{ErrorResponse, Header, may_mend};
-use onetrip_postgres::sql::{classify, is_shareable};
+use onetrip_postgres::sql::{Place, Traits, classify, is_shareable, refusal_of_one};
 
 use crate::completion::Completion;
 use crate::connection::Connection;
@@ -69,6 +69,20 @@ pub mod shows {
     pub const MAY_LEAVE: u32 = 1 << 12;
     /// It may run next to others': one query that shows nothing of the session.
     pub const SHAREABLE: u32 = 1 << 16;
+}
+
+/// Where a statement is about to go.
+pub mod place {
+    /// A connection that others use too, with a sync point of its own.
+    pub const SHARED: u32 = 0;
+    /// A pipeline on such a connection.
+    pub const PIPELINE: u32 = 1;
+    /// The same, between two sync points.
+    pub const ALONE: u32 = 2;
+    /// A connection of the caller's own.
+    pub const SESSION: u32 = 3;
+    /// The same, with a transaction open that sees each BEGIN, COMMIT and ROLLBACK.
+    pub const TRANSACTION: u32 = 4;
 }
 
 /// Why a request was not taken. Nothing of it was sent, and nothing comes under its token.
@@ -298,6 +312,20 @@ pub unsafe extern "C" fn onetrip_postgres_classify(text: *const u8, len: usize) 
     let traits = classify(text);
     let shareable = if is_shareable(text, traits) { shows::SHAREABLE } else { 0 };
     u32::from(traits.bits()) | shareable
+}
+
+/// Why a statement that shows this is not to go there, `place` being one of [`place`]: a name for programs and a sentence, each
+/// ended by a zero byte. Null if it may.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_postgres_refusal(shown: u32, place: u32) -> *const u8 {
+    let place = match place {
+        place::SHARED => Place::Shared,
+        place::PIPELINE => Place::Pipeline { alone: false },
+        place::ALONE => Place::Pipeline { alone: true },
+        place => Place::Session { in_transaction: place == place::TRANSACTION },
+    };
+    let refusal = refusal_of_one(Traits::of_bits(shown as u16), place);
+    refusal.map_or(std::ptr::null(), |refusal| refusal.said().as_ptr())
 }
 
 /// Whether time may mend that a server refused a login by this ErrorResponse, of `len` bytes with its

@@ -18,7 +18,7 @@ use std::fmt;
 use std::ops::{BitOr, BitOrAssign};
 
 use lexer::{Lexer, Token, is, lower, starts};
-pub use refusal::{Place, Refusal, refusal};
+pub use refusal::{Place, Refusal, refusal, refusal_of_one};
 
 /// What the text of a statement (or of several, then of any of them) shows.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -159,6 +159,12 @@ impl Traits {
     #[must_use]
     pub fn bits(self) -> u16 {
         self.0
+    }
+
+    /// The traits that these [`bits`](Self::bits) are.
+    #[must_use]
+    pub fn of_bits(bits: u16) -> Traits {
+        Traits(bits)
     }
 
     /// A failure of it can leave effects behind: [`call`](Self::call),

@@ -40,6 +40,7 @@ export interface Exports {
     timeout: number,
   ): number
   onetrip_postgres_classify(text: number, len: number): number
+  onetrip_postgres_refusal(shown: number, place: number): number
   onetrip_postgres_may_mend(error: number, len: number): number
   onetrip_postgres_feed(
     connection: number,
@@ -188,16 +189,15 @@ export const enum CopyPart { DATA = 0, DONE = 1, FAILED = 2 }
 /** What becomes of a stream that is left: it is read, cancelled, or ends its connection if it is long. */
 export const enum Rest { READ = 0, CANCEL = 1, CLOSE = 2 }
 
+/** Where a statement is about to go. */
+export const enum StatementPlace { SHARED = 0, PIPELINE = 1, SESSION = 3, TRANSACTION = 4 }
+
 /** What the text of a statement shows. */
 export const enum Trait {
-  CONTROL = 1,
-  LOCAL = 2,
-  SESSION = 4,
   ALONE = 8,
   COPY = 16,
   CALL = 32,
   SEVERAL = 64,
-  SAVEPOINT = 256,
   COPY_IN = 1024,
   SHAREABLE = 0x10000,
 }

@@ -1,11 +1,11 @@
-import { Rest } from '../engine/exports'
+import { Rest, StatementPlace } from '../engine/exports'
 import type { Connection } from './connection'
 import type { Lease } from './lease'
 import type { Pool } from './pool'
 import { misuse, type PostgresError } from './error'
 import type { Scope } from './scope'
 import type { Statement } from './statement'
-import { refusal, type Place } from './traits'
+import { refusal } from './traits'
 import type { Level } from './transaction'
 
 /** A connection for the time of a stream or a COPY. */
@@ -13,7 +13,7 @@ export interface Loan {
   readonly connection: Connection
   /** What becomes of a stream that is left early. */
   readonly rest: Rest
-  readonly place: Place
+  readonly place: StatementPlace
   /** To be called right before something is sent. */
   alone(): void
   failed(error: PostgresError): void
@@ -31,7 +31,7 @@ export async function lendOf(pool: Pool): Promise<Loan> {
   return {
     connection: lease.connection,
     rest: Rest.CLOSE,
-    place: 'shared',
+    place: StatementPlace.SHARED,
     alone: () => undefined,
     failed: () => undefined,
     release: () => lease.release(),
@@ -45,7 +45,7 @@ export async function lendOfLevel(level: Level): Promise<Loan> {
   return {
     connection: transaction.connection,
     rest: Rest.READ,
-    place: 'transaction',
+    place: StatementPlace.TRANSACTION,
     alone: () => transaction.alone(),
     failed: (error) => transaction._failed(error),
     release: () => undefined,
@@ -78,7 +78,7 @@ export class Session implements LendingScope {
   }
 
   _submit(statement: Statement): void {
-    const error = this.check() ?? refusal(statement.traits, 'session')
+    const error = this.check() ?? refusal(statement.traits, StatementPlace.SESSION)
     if (error !== undefined) return statement.fail(error, 'NotSent')
     statement._run(this.connection)
   }
@@ -91,7 +91,7 @@ export class Session implements LendingScope {
     return {
       connection: this.connection,
       rest: Rest.CANCEL,
-      place: 'session',
+      place: StatementPlace.SESSION,
       alone: () => undefined,
       failed: () => undefined,
       release: () => undefined,

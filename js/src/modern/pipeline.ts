@@ -1,4 +1,4 @@
-import { End, Flag, OUTCOMES, type Outcome } from '../engine/exports'
+import { End, Flag, OUTCOMES, StatementPlace, type Outcome } from '../engine/exports'
 import type { Receiver } from '../engine/link'
 import type { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
@@ -82,7 +82,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
     statement.take()
     statement.keeper = this
     statement.prepare()
-    const refused = refusal(statement.traits, 'pipeline')
+    const refused = refusal(statement.traits, StatementPlace.PIPELINE)
     if (refused !== undefined) throw refused.about(statement.text)
   }
 

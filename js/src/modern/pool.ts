@@ -1,4 +1,4 @@
-import { Condition, PoolCause, type Outcome } from '../engine/exports'
+import { Condition, PoolCause, StatementPlace, type Outcome } from '../engine/exports'
 import { Lender, type Borrower, type Opener } from '../engine/lender'
 import { ENGINE_LOST } from '../engine/memory'
 import type { Settings } from './config'
@@ -51,7 +51,7 @@ export class Pool implements Opener, Host, Scope {
   // --- shared statements ---
 
   _submit(statement: Statement): void {
-    const refused = refusal(statement.traits, 'shared')
+    const refused = refusal(statement.traits, StatementPlace.SHARED)
     if (refused !== undefined) return statement.fail(refused, 'NotSent')
     this.place(statement)
   }

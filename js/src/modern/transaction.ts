@@ -1,4 +1,4 @@
-import { Flag } from '../engine/exports'
+import { Flag, StatementPlace } from '../engine/exports'
 import { beginText, type TransactionOptions } from './begin'
 import type { Connection } from './connection'
 import { Control } from './control'
@@ -62,7 +62,7 @@ export class Transaction implements Keeper {
       return misuse('savepoint_open', 'a savepoint is open: use what its function was given')
     }
     if (this.#beginError !== undefined) return again(this.#beginError, 'NotSent')
-    return refusal(statement.traits, 'transaction')
+    return refusal(statement.traits, StatementPlace.TRANSACTION)
   }
 
   _ended(statement: Statement, error: PostgresError | undefined): boolean {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use onetrip_abi::completion::{Completion, close, end, event, kind, outcome, pool_cause};
-use onetrip_abi::export::{flag, refused, shows};
+use onetrip_abi::export::{flag, place, refused, shows};
 use onetrip_abi::export_pool::condition;
 use onetrip_abi::export_redis::{flag as redis_flag, traits};
 
@@ -128,6 +128,11 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("UNPREPARED", flag::UNPREPARED),
         ("COPY_IN", flag::COPY_IN),
         ("STREAM", flag::STREAM),
+        ("PLACE_SHARED", place::SHARED),
+        ("PLACE_PIPELINE", place::PIPELINE),
+        ("PLACE_ALONE", place::ALONE),
+        ("PLACE_SESSION", place::SESSION),
+        ("PLACE_TRANSACTION", place::TRANSACTION),
         ("REDIS_LEAVES", redis_flag::LEAVES),
         ("REDIS_CONFIRMED", redis_flag::CONFIRMED),
         ("REDIS_ATOMIC", redis_flag::ATOMIC),

@@ -49,58 +49,57 @@ impl Refusal {
     /// A stable name of this refusal, for programs.
     #[must_use]
     pub fn code(self) -> &'static str {
+        self.said().split('\0').next().unwrap_or_default()
+    }
+
+    /// The name, and what to use instead, each ended by a zero byte: the same words in every language.
+    #[must_use]
+    pub fn said(self) -> &'static str {
         match self {
-            Refusal::TransactionControl => "transaction_control",
-            Refusal::TransactionOpen => "transaction_open",
-            Refusal::SessionState => "session_state",
-            Refusal::TransactionLocal => "transaction_local",
-            Refusal::StandAlone => "stand_alone",
-            Refusal::Call => "call",
-            Refusal::Copy => "copy",
-            Refusal::Several => "several",
+            Refusal::TransactionControl => {
+                "transaction_control\0transaction control (BEGIN, COMMIT, ROLLBACK, SAVEPOINT …) on a \
+                 shared connection would put others' statements into this transaction: use a \
+                 transaction or a session\0"
+            }
+            Refusal::TransactionOpen => {
+                "transaction_open\0transaction control as text would end the open transaction behind \
+                 its back: end it by its own commit and rollback, or with its function (SAVEPOINT, \
+                 RELEASE and ROLLBACK TO are taken)\0"
+            }
+            Refusal::SessionState => {
+                "session_state\0this statement changes or uses session state (SET, LISTEN, cursors, \
+                 PREPARE, temporary tables, LOCK, advisory locks), which a shared connection can't \
+                 keep for one caller: use a session\0"
+            }
+            Refusal::TransactionLocal => {
+                "transaction_local\0SET LOCAL and SET CONSTRAINTS end with their transaction, which \
+                 here is this one statement: use a transaction or a pipeline\0"
+            }
+            Refusal::StandAlone => {
+                "stand_alone\0this statement commits by itself (VACUUM, CREATE DATABASE, … \
+                 CONCURRENTLY and the like) and can't be part of an atomic pipeline: send it alone, \
+                 or with a sync point on both sides\0"
+            }
+            Refusal::Call => {
+                "call\0CALL and DO may commit what came before them and can't be part of an atomic \
+                 pipeline: send it alone, with a sync point on both sides, or in a transaction\0"
+            }
+            Refusal::Copy => {
+                "copy\0COPY FROM STDIN and COPY TO STDOUT take the connection over: use the calls for \
+                 COPY of the client, a session or a transaction (copy_in and copy_out; copyFrom and \
+                 copyTo)\0"
+            }
+            Refusal::Several => {
+                "several\0this text holds several statements, where one is taken at a time: send them \
+                 as a pipeline\0"
+            }
         }
     }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Refusal::TransactionControl => {
-                "transaction control (BEGIN, COMMIT, ROLLBACK, SAVEPOINT …) on a shared connection \
-                 would put others' statements into this transaction: use a transaction or a \
-                 session"
-            }
-            Refusal::TransactionOpen => {
-                "transaction control as text would end the open transaction behind its back: use the \
-                 transaction's own commit and rollback (SAVEPOINT, RELEASE and ROLLBACK TO are taken)"
-            }
-            Refusal::SessionState => {
-                "this statement changes or uses session state (SET, LISTEN, cursors, PREPARE, \
-                 temporary tables, LOCK, advisory locks), which a shared connection can't keep for \
-                 one caller: use a session"
-            }
-            Refusal::TransactionLocal => {
-                "SET LOCAL and SET CONSTRAINTS end with their transaction, which here is this one \
-                 statement: use a transaction or a pipeline"
-            }
-            Refusal::StandAlone => {
-                "this statement commits by itself (VACUUM, CREATE DATABASE, … CONCURRENTLY and the \
-                 like) and can't be part of an atomic pipeline: send it alone, or with a sync \
-                 point on both sides"
-            }
-            Refusal::Call => {
-                "CALL and DO may commit what came before them and can't be part of an atomic \
-                 pipeline: send it alone, with a sync point on both sides, or in a transaction"
-            }
-            Refusal::Copy => {
-                "COPY FROM STDIN and COPY TO STDOUT take the connection over: use copy_in or copy_out of \
-                 the client, a session or a transaction"
-            }
-            Refusal::Several => {
-                "this text holds several statements, and a shared connection takes one at a time: \
-                 send them as a pipeline, or as one text in a session"
-            }
-        })
+        f.write_str(self.said().split('\0').nth(1).unwrap_or_default())
     }
 }
 
@@ -126,4 +125,13 @@ pub fn refusal(traits: Traits, place: Place) -> Option<Refusal> {
     ];
     let broken = |&&(bit, applies, _): &&(Traits, bool, Refusal)| applies && traits.has(bit);
     rules.iter().find(broken).map(|&(_, _, refusal)| refusal)
+}
+
+/// The same for a face whose statements are one each, in sessions too.
+#[must_use]
+pub fn refusal_of_one(traits: Traits, place: Place) -> Option<Refusal> {
+    match traits.several() {
+        true => Some(Refusal::Several),
+        false => refusal(traits, place),
+    }
 }

@@ -126,6 +126,31 @@ test(
 )
 
 test(
+  'a repeatable statement behind one that made its connection unusable is not sent again',
+  { timeout: 20_000 },
+  async () => {
+    const tag = (text: string): Buffer => message('C', Buffer.from(`${text}\0`))
+    let statements = 0
+    const port = await served((type, _, socket) => {
+      if (type !== 'S') return
+      statements++
+      // The second one begins a transaction, whatever its text was, and nothing is said to the third.
+      const end = statements === 2 ? message('Z', Buffer.from('T')) : ready()
+      const answer = [message('1'), message('2'), message('n'), tag('SELECT 0'), end]
+      if (statements !== 3) socket.write(Buffer.concat(answer))
+    })
+    const sql = client({ url: `postgres://me@127.0.0.1:${port}/d?sslmode=disable`, connectionsMax: 1 })
+    await sql`select 1`
+    const misuse = sql`select 2`.send()
+    const behind = await failure(sql`select 3`.repeatable())
+    assert.deepEqual([behind.code, behind.outcome], ['connection_lost', 'Unknown'])
+    assert.match(behind.message, /began a transaction/)
+    assert.equal((await misuse).length, 0)
+    assert.equal(statements, 3)
+  },
+)
+
+test(
   'a pipeline and a transaction that lose their connection say so',
   { timeout: 20_000 },
   async () => {

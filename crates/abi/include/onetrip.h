@@ -93,7 +93,8 @@ enum {
     ONETRIP_CLOSE_STALLED = 4,   /* the peer took no bytes for too long */
     ONETRIP_CLOSE_LOGIN = 5,     /* the login failed on this side; the block says why */
     ONETRIP_CLOSE_NO_MEMORY = 6, /* there is no memory for what came or is to be sent; the block says what to do */
-    ONETRIP_CLOSE_UNUSABLE = 7   /* nobody may go on with the session; the block says why */
+    ONETRIP_CLOSE_UNUSABLE = 7,  /* nobody may go on with the session, by what was sent on it; the block says why */
+    ONETRIP_CLOSE_NOT_RESET = 9  /* the session of the user before could not be reset; 8 is left to hosts */
 };
 
 /* Why a caller got no connection: a of ONETRIP_POOL_FAILED. */
@@ -172,7 +173,8 @@ enum {
     ONETRIP_MEMBER = 4,    /* more of the same segment follows, before anything else is submitted */
     ONETRIP_UNPREPARED = 8, /* never prepared by counting */
     ONETRIP_COPY_IN = 16,  /* a COPY FROM STDIN: the first of its data stands in the place of parameters, the rest is fed */
-    ONETRIP_STREAM = 32    /* its reply is taken as it comes, on a connection that one caller has to himself */
+    ONETRIP_STREAM = 32,   /* its reply is taken as it comes, on a connection that one caller has to himself */
+    ONETRIP_REPEATABLE = 64 /* it may run twice: on a shared connection neighbouring reads of its kind share a sync point */
 };
 
 /* Why a request was refused: nothing of it was sent, and nothing comes under its token. */
@@ -383,6 +385,10 @@ enum {
     ONETRIP_CONDITION_BROKEN = 3         /* the pool forgets it */
 };
 void onetrip_pool_release(onetrip_pool *pool, double now, uint32_t number, uint32_t condition);
+
+/* How many milliseconds pass before a request that may run twice, and whose connection was lost, is sent again for the
+ * number-th time; negative where it is not. */
+double onetrip_pool_repeat_pause(uint32_t number, double seed);
 
 void onetrip_pool_opened(onetrip_pool *pool, double now, uint32_t number, onetrip_connection *connection);
 /* permanent: time does not mend it, as a wrong password. */

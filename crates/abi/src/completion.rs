@@ -4,6 +4,7 @@ use std::ptr;
 
 use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Outcome};
+use onetrip_postgres::session::NOT_RESET;
 
 /// One record. What `a` and `b` are depends on the kind.
 ///
@@ -147,6 +148,8 @@ pub mod close {
     pub const NO_MEMORY: u32 = 6;
     /// Nobody may go on with the session. Block: why, as text.
     pub const UNUSABLE: u32 = 7;
+    /// The session of the user before could not be reset. (8 is left to hosts.)
+    pub const NOT_RESET: u32 = 9;
 }
 
 /// Why a caller got no connection.
@@ -230,6 +233,9 @@ pub(crate) fn close_code(reason: CloseReason) -> (u32, Bytes) {
         CloseReason::Host => (close::HOST, Bytes::new()),
         CloseReason::Server(block) => (close::SERVER, block),
         CloseReason::Violation(why) => (close::VIOLATION, Bytes::from_static(why.0.as_bytes())),
+        CloseReason::Unusable(why) if why == NOT_RESET => {
+            (close::NOT_RESET, Bytes::from_static(why.as_bytes()))
+        }
         CloseReason::Unusable(why) => (close::UNUSABLE, Bytes::from_static(why.as_bytes())),
         CloseReason::Stalled => (close::STALLED, Bytes::new()),
         CloseReason::NoMemory => (close::NO_MEMORY, Bytes::from_static(NO_MEMORY.as_bytes())),

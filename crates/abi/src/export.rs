@@ -36,7 +36,10 @@ pub mod flag {
     /// Its reply is taken as it comes: `READ` tells when to stop reading, and `onetrip_postgres_taken` what was taken.
     /// For a connection that one caller has to himself.
     pub const STREAM: u32 = 1 << 5;
-    pub(crate) const ALL: u32 = SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM;
+    /// It may run twice: on a shared connection neighbouring reads of which that is said share a sync point.
+    pub const REPEATABLE: u32 = 1 << 6;
+    pub(crate) const ALL: u32 =
+        SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM | REPEATABLE;
 }
 
 /// What the text of a statement shows, as bits.

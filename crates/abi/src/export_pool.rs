@@ -8,7 +8,7 @@
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::Condition;
+use onetrip_engine::pool::{Condition, Repeats};
 
 use crate::completion::Completion;
 use crate::connection::Connection;
@@ -142,6 +142,14 @@ pub unsafe extern "C" fn onetrip_pool_opened(
 ) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool).opened(time(now), number, Handle::new(connection)) }
+}
+
+/// How many milliseconds pass before a request that may run twice, and whose connection was lost, is sent again for the
+/// `number`-th time. Negative where it is not. `seed`: any number, another one for each request.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_pool_repeat_pause(number: u32, seed: f64) -> f64 {
+    let pause = Repeats::default().pause(number, seed.to_bits());
+    pause.map_or(-1.0, |pause| pause.as_secs_f64() * 1e3)
 }
 
 /// It could not be opened. `permanent`: time does not mend it, as a wrong password.

@@ -90,6 +90,7 @@ export interface Exports {
   onetrip_pool_open_failed(pool: number, now: number, connection: number, permanent: number): void
   onetrip_pool_lost(pool: number, now: number, connection: number): void
   onetrip_pool_retire(pool: number, now: number, connection: number): void
+  onetrip_pool_repeat_pause(number: number, seed: number): number
   onetrip_pool_answered(pool: number, now: number, connection: number): void
   onetrip_pool_acted(pool: number, now: number): void
   onetrip_pool_deadline(pool: number): number
@@ -168,6 +169,7 @@ export const enum Close {
   NO_MEMORY = 6,
   UNUSABLE = 7,
   LOST = 8,
+  NOT_RESET = 9,
 }
 
 /** Who has a session. */
@@ -181,6 +183,7 @@ export const enum Flag {
   UNPREPARED = 8,
   COPY_IN = 16,
   STREAM = 32,
+  REPEATABLE = 64,
 }
 
 /** What is handed over of a COPY FROM STDIN. */

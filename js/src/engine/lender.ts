@@ -107,6 +107,11 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
     return token
   }
 
+  /** How long a request pauses before it is sent again for this time; negative where it is not. */
+  repeatPause(number: number): number {
+    return this.engine.onetrip_pool_repeat_pause(number, Math.random())
+  }
+
   /** The connection on which a shared request goes at once; 0 if it has to wait. */
   place(): number {
     if (this.#over) return 0

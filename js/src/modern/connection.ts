@@ -29,6 +29,8 @@ export class Connection implements Owner, Reached {
   /** Why requests end with it. */
   why: PostgresError = LOST
   processId = 0
+  /** It ended by what somebody had sent on it, which is not to be sent again. */
+  isMisused = false
   readonly #settings: Settings
   readonly #host: Host
   readonly #opening: Opening
@@ -328,7 +330,10 @@ export class Connection implements Owner, Reached {
     if (why === Close.SERVER) {
       this.why = closedBy(serverError(start, end, 'Unknown'), this.#isReady)
       this.#isRefused = isFinalRefusal(start, end)
-    } else this.why = endedBy(why, reason(why, start, end))
+    } else {
+      this.why = endedBy(why, reason(why, start, end))
+      this.isMisused = why === Close.UNUSABLE
+    }
     if (this.#isReady) this.#tell(false)
     this.#transport?.stream.destroy()
   }
@@ -338,7 +343,8 @@ export class Connection implements Owner, Reached {
 function endedBy(why: number, text: string): PostgresError {
   if (why === Close.LOGIN) return new PostgresError('login', 'NotSent', text)
   if (why === Close.VIOLATION) return new PostgresError('violation', 'Unknown', text)
-  if (why === Close.UNUSABLE) return new PostgresError('connection_lost', 'Unknown', text)
+  if (why === Close.UNUSABLE || why === Close.NOT_RESET)
+    return new PostgresError('connection_lost', 'Unknown', text)
   if (why === Close.NO_MEMORY) return new PostgresError('no_memory', 'Unknown', text)
   return lost(text)
 }

@@ -126,13 +126,11 @@ export class Pool implements Opener, Host, Scope {
   }
 
   _again(statement: Statement, error: PostgresError): boolean {
-    if (error.code !== 'connection_lost' || this.#isClosing) return false
     statement.mayHaveRun ||= error.outcome === 'Unknown'
-    const longest = PAUSES_MS[statement.attempts]
-    if (longest === undefined) return false
-    const pause = longest * (1 - Math.random() / 2)
-    if (pause >= (statement.watch?.left ?? Infinity)) return false
-    statement.attempts++
+    const isLost = error.code === 'connection_lost' && statement.connection?.isMisused !== true
+    if (!isLost || this.#isClosing) return false
+    const pause = this.#lender.repeatPause(++statement.attempts)
+    if (pause < 0 || pause >= (statement.watch?.left ?? Infinity)) return false
     statement.connection = undefined
     statement.restarted()
     this.#pausing.set(
@@ -295,12 +293,6 @@ export class Pool implements Opener, Host, Scope {
 export function closed(): PostgresError {
   return misuse('closed', 'the client was ended')
 }
-
-/**
- * Before the first, second and third time that a statement is sent again; each is cut by up to half
- * at random.
- */
-const PAUSES_MS = [20, 160, 1280]
 
 const WAIT_TIMEOUT_MS = 30_000
 

@@ -1,4 +1,4 @@
-import { End, OUTCOMES, type Outcome } from '../engine/exports'
+import { End, Flag, OUTCOMES, type Outcome } from '../engine/exports'
 import type { Parameter, Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import type { Columns, RowReader } from '../pg/columns'
@@ -98,7 +98,7 @@ export class Statement extends Fragment implements Receiver {
 
   /** On a connection that others use as well. */
   _run(connection: Connection): void {
-    this._sendOn(connection, 0)
+    this._sendOn(connection, this.isRepeatable ? Flag.REPEATABLE : 0)
   }
 
   /** Whether it was taken; if not, its caller hears of it. */

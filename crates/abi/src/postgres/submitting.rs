@@ -114,6 +114,10 @@ impl Postgres {
                 && matches!(&way, Way::Named(used) if !used.parses()),
             resend: self.is_shared && !is_member && !parses && !expect.has_partial_effects(),
             in_order: !self.is_shared || is_member,
+            joins: submission.has(flag::REPEATABLE)
+                && self.is_shared
+                && !parses
+                && traits.read_only_select(),
             metered: submission.has(flag::STREAM),
             ..Request::isolated(
                 Token(token.into()),

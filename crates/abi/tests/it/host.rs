@@ -198,6 +198,22 @@ impl Host {
         self.answer(token)
     }
 
+    /// How many Syncs there are in what is to be sent.
+    pub(crate) fn unsent_syncs(&self) -> usize {
+        // SAFETY: the connection lives.
+        let bytes = unsafe {
+            let len = onetrip_transmit_len(self.connection);
+            std::slice::from_raw_parts(onetrip_transmit(self.connection), len)
+        };
+        let (mut at, mut syncs) = (0, 0);
+        while at < bytes.len() {
+            syncs += usize::from(bytes[at] == b'S');
+            let len = bytes[at + 1..at + 5].try_into().unwrap();
+            at += 1 + u32::from_be_bytes(len) as usize;
+        }
+        syncs
+    }
+
     /// Writes what is to be sent.
     pub(crate) fn write(&mut self) {
         let now = self.now();

@@ -320,3 +320,23 @@ fn a_server_that_gave_no_key_is_asked_for_no_cancel_and_holds_nothing_up() {
     }
     assert_eq!(host.wait_for(kind::NOT_CANCELLED).token, token);
 }
+
+#[test]
+fn reads_that_may_run_twice_share_a_sync_point_on_a_shared_connection_and_fail_alone() {
+    let mut host = Host::connect("");
+    // A settled peer: what is sent ahead goes in one write.
+    host.run("select 'first'", &[]);
+    host.share();
+    let flags = flag::REPEATABLE | flag::UNPREPARED;
+    let tokens = ["select 'a'", "select 1 / 0", "select 'b'"]
+        .map(|text| host.submit(flags, text, "", &[]));
+    assert_eq!(host.unsent_syncs(), 1);
+    let [a, failed, b] = tokens.map(|token| host.answer(token));
+    assert_eq!((a.values(), b.values()), (vec!["a".into()], vec!["b".into()]));
+    assert_eq!((failed.error(b'C').as_str(), failed.outcome), ("22012", outcome::REJECTED));
+    // What writes, and what nobody called repeatable, keeps one of its own.
+    let texts = [(flags, "insert into pg_temp.a select 1"), (flag::UNPREPARED, "select 1")];
+    let tokens = texts.map(|(flags, text)| host.submit(flags, text, "", &[]));
+    assert_eq!(host.unsent_syncs(), 2);
+    tokens.into_iter().for_each(|token| drop(host.answer(token)));
+}

@@ -11,7 +11,6 @@ use crate::completion::{Completions, close, kind};
 use crate::protocol::Protocol;
 use crate::settings::{Invalid, Settings};
 
-mod begin;
 mod delayed;
 pub(crate) mod flow;
 mod login;

@@ -3,6 +3,7 @@
 //! * [`statements`]: which texts a connection has prepared, and under which names.
 //! * [`named`]: statements under names of the user's own.
 //! * [`copy`], [`stream`]: data that is written and replies that are read as there is room.
+//! * [`transaction`]: what a text does to one, and a BEGIN that costs no trip.
 //! * [`texts`]: how often a text came, and what it shows.
 
 pub mod copy;
@@ -10,3 +11,4 @@ pub mod named;
 pub mod statements;
 pub mod stream;
 pub mod texts;
+pub mod transaction;

@@ -1,22 +1,26 @@
 //! Texts that begin or end a transaction and do nothing else, and what the server answers to them.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use onetrip_postgres::message::tag::backend;
+
+use crate::message::tag::backend;
 
 /// What a text is to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Control {
+pub enum Control {
+    /// BEGIN.
     Begin,
     /// START TRANSACTION, which is a BEGIN with another tag.
     Start,
+    /// COMMIT or END.
     Commit,
+    /// ROLLBACK or ABORT.
     Rollback,
 }
 
 impl Control {
     /// The control that a text is, if it is nothing else: one statement without names or values. Comments are as good
     /// as blanks, since some tools sign each statement by one.
-    pub(crate) fn of(text: &str) -> Option<Control> {
+    pub fn of(text: &str) -> Option<Control> {
         // It may be kept.
         if text.len() > LEN_MAX {
             return None;
@@ -50,7 +54,7 @@ impl Control {
     }
 
     /// By what the first statement of a text ends a transaction without beginning another, whatever follows.
-    pub(crate) fn ends_first(text: &str) -> Option<Control> {
+    pub fn ends_first(text: &str) -> Option<Control> {
         let mut words = Words(text);
         let control = match known(words.next()?)? {
             "commit" | "end" => Control::Commit,
@@ -65,7 +69,7 @@ impl Control {
     }
 
     /// What the server answers where all is well: CommandComplete and ReadyForQuery.
-    pub(crate) fn answer(self) -> Bytes {
+    pub fn answer(self) -> Bytes {
         let (tag, status): (&[u8], u8) = match self {
             Control::Begin => (b"BEGIN\0", b'T'),
             Control::Start => (b"START TRANSACTION\0", b'T'),
@@ -82,7 +86,7 @@ impl Control {
 }
 
 /// Whether a text has no statement in it.
-pub(crate) fn is_empty(text: &str) -> bool {
+pub fn is_empty(text: &str) -> bool {
     Words(text).all(|word| word == ";")
 }
 

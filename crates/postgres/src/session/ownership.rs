@@ -40,7 +40,7 @@ pub(super) struct Ownership {
     reset: Reset,
     /// Something ran since the last reset that may have left something behind.
     touched: bool,
-    /// Resets failed: the last try asks for less.
+    /// A reset failed: those that follow ask for less.
     is_plain: bool,
     /// What a reset is on most occasions, once one was sent.
     usual: Option<(Bytes, Expect)>,
@@ -387,8 +387,7 @@ impl Ownership {
             }
             (Own::Reset, Reset::Sent { failed, .. }) if is_failed => {
                 let failed = failed + 1;
-                // Mostly it was the user's own timeout, which is lifted by now.
-                self.is_plain = failed + 1 >= TRIES_MAX;
+                self.is_plain = true;
                 self.reset = Reset::Owed { failed };
                 if failed >= TRIES_MAX {
                     self.unusable = Some(NOT_RESET);

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used)]
 
 use onetrip_lab::redis::{Answer, Plain, Server, Settings, found_or_skipped, shared};
+use onetrip_redis::client::topology::Topology;
 use onetrip_redis::redirect::Address;
 use onetrip_redis::slots::slot_of;
 use onetrip_redis::table::Described;
-use onetrip_redis::topology::Topology;
 use onetrip_redis::{Command, Reply, Spec, Value};
 
 /// A command by its words, of which `""` is an empty one.

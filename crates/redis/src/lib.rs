@@ -5,11 +5,13 @@
 //! * [`reply`]: a view of what a whole reply holds; [`value`]: the same, owned.
 //! * [`protocol`]: whose reply is this; the engine's `Protocol`.
 //! * [`table`]: what is known of each command before it is sent.
-//! * [`slots`], [`redirect`], [`topology`], [`router`]: a cluster, and what goes where in it.
+//! * [`slots`], [`redirect`]: a cluster, as its nodes speak of it.
+//! * [`client`]: what a client decides: what goes where in a cluster.
 //!
 //! Deliberately absent: sockets, clocks, randomness, and what values mean to a caller: a reply is framed
 //! and read here, and converted by whoever asked for it.
 
+pub mod client;
 pub mod command;
 mod fields;
 mod head;
@@ -18,11 +20,9 @@ mod raw;
 pub mod redirect;
 mod refusal;
 pub mod reply;
-pub mod router;
 pub mod scan;
 pub mod slots;
 pub mod table;
-pub mod topology;
 pub mod value;
 
 pub use command::{Command, ToArg};

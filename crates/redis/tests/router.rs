@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token};
-use onetrip_redis::redirect::Address;
-use onetrip_redis::router::{
+use onetrip_redis::client::router::{
     Failed, FlightId, How, Limits, NodeId, Onward, Output, Refused, Router, Why,
 };
+use onetrip_redis::client::topology::{Node, Shard, Topology};
+use onetrip_redis::redirect::Address;
 use onetrip_redis::slots::slot_of;
 use onetrip_redis::table::Described;
-use onetrip_redis::topology::{Node, Shard, Topology};
 use onetrip_redis::{Command, Reply};
 
 fn node(port: u16) -> Node {

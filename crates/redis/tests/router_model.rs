@@ -9,10 +9,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token};
 use onetrip_redis::Command;
+use onetrip_redis::client::router::{FlightId, How, Limits, NodeId, Output, Router, Why};
+use onetrip_redis::client::topology::{Node, Shard, Topology};
 use onetrip_redis::redirect::Address;
-use onetrip_redis::router::{FlightId, How, Limits, NodeId, Output, Router, Why};
 use onetrip_redis::slots::{SLOTS, slot_of};
-use onetrip_redis::topology::{Node, Shard, Topology};
 
 const NODES: usize = 4;
 const TAGS: usize = 6;

@@ -4,8 +4,8 @@
 
 use onetrip_engine::Violation;
 use onetrip_redis::Reply;
+use onetrip_redis::client::topology::{NODES_MAX, Topology};
 use onetrip_redis::redirect::Address;
-use onetrip_redis::topology::{NODES_MAX, Topology};
 
 fn asked() -> Address {
     Address::new("asked", 7000).unwrap()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, Time, Token};
-use onetrip_redis::router::FlightId;
+use onetrip_redis::client::router::FlightId;
 use onetrip_redis::{Command, Expect, Spec};
 
 use super::script::ScriptText;

@@ -1,4 +1,4 @@
-//! A cluster: the host of the policy in [`onetrip_redis::router`]. It has a [`Node`] for each node of the
+//! A cluster: the host of the policy in [`onetrip_redis::client::router`]. It has a [`Node`] for each node of the
 //! cluster, and one for the servers of the configuration, which is asked for the topology at first and carries
 //! the subscriptions.
 //!
@@ -20,7 +20,7 @@ use std::task::Waker;
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, RetryLimits, Time};
-use onetrip_redis::router::{self, FlightId, NodeId, Output};
+use onetrip_redis::client::router::{self, FlightId, NodeId, Output};
 use onetrip_redis::table::Described;
 use onetrip_redis::{Command, Spec};
 use tokio::runtime::Handle;

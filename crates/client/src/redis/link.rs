@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use onetrip_engine::{Time, Token};
 use onetrip_redis::Redis;
-use onetrip_redis::router::FlightId;
+use onetrip_redis::client::router::FlightId;
 
 pub(crate) use self::shared::{Landed, Landing, Shared};
 use super::call::{Call, Scripts};

@@ -5,7 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use onetrip_engine::pool::Ticket;
 use onetrip_engine::{Time, Token};
-use onetrip_redis::router::FlightId;
+use onetrip_redis::client::router::FlightId;
 
 use super::call::Call;
 use super::link::Link;

@@ -19,7 +19,7 @@ use std::task::Waker;
 
 use onetrip_engine::Time;
 use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output};
-use onetrip_redis::router::FlightId;
+use onetrip_redis::client::router::FlightId;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;

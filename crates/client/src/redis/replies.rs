@@ -8,7 +8,7 @@ use onetrip_engine::{Ticket, Token};
 
 use super::call::Call;
 use crate::Error;
-use onetrip_redis::router::FlightId;
+use onetrip_redis::client::router::FlightId;
 
 /// The entries, by token. A token names one and which use of it.
 #[derive(Debug, Default)]

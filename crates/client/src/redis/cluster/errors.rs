@@ -1,6 +1,6 @@
 //! What the router refuses, and how commands end, in the words of this crate.
 
-use onetrip_redis::router::{Failed, Refused, Why};
+use onetrip_redis::client::router::{Failed, Refused, Why};
 
 use crate::error::CONNECTION_LOST;
 use crate::{Error, Kind};

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use onetrip_redis::Spec;
-use onetrip_redis::router::Refused;
+use onetrip_redis::client::router::Refused;
 use onetrip_redis::slots::slot_of;
 
 use super::super::call::Item;

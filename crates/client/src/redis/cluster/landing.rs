@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token};
-use onetrip_redis::router::{Failed, FlightId};
+use onetrip_redis::client::router::{Failed, FlightId};
 
 use super::super::call::Body;
 use super::super::frames::Frames;
@@ -100,9 +100,9 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use onetrip_engine::Time;
+    use onetrip_redis::client::router::{How, Limits, Output};
+    use onetrip_redis::client::topology::{Node, Shard, Topology};
     use onetrip_redis::redirect::Address;
-    use onetrip_redis::router::{How, Limits, Output};
-    use onetrip_redis::topology::{Node, Shard, Topology};
     use onetrip_redis::{Command, slots::SLOTS};
 
     use super::super::Cell;

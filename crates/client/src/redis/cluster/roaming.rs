@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Retry, RetryLimits, Time};
 use onetrip_redis::Spec;
-use onetrip_redis::router::{NodeId, Onward};
+use onetrip_redis::client::router::{NodeId, Onward};
 
 use super::super::call::{Body, Call, Item};
 use super::super::frames::Frames;

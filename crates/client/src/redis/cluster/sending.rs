@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use onetrip_engine::{Time, Token};
 use onetrip_redis::Command;
-use onetrip_redis::router::How;
+use onetrip_redis::client::router::How;
 use onetrip_redis::slots::slot_of;
 
 use super::super::call::{Body, Item};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use onetrip_engine::{Outcome, Time};
-use onetrip_redis::router::{FlightId, Limits, NodeId, Router};
+use onetrip_redis::client::router::{FlightId, Limits, NodeId, Router};
 
 use super::super::call::Body;
 use super::super::error::deadline;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use onetrip_engine::Outcome;
 use onetrip_redis::Command;
-use onetrip_redis::router::NodeId;
-use onetrip_redis::topology::Topology;
+use onetrip_redis::client::router::NodeId;
+use onetrip_redis::client::topology::Topology;
 
 use super::super::call::{Call, Item};
 use super::super::node::Node;

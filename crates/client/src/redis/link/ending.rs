@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Time, Token};
 use onetrip_redis::Event;
-use onetrip_redis::router::FlightId;
+use onetrip_redis::client::router::FlightId;
 
 use super::{Core, Landed, closed};
 use crate::error::{CONNECTION_ENDED, CONNECTION_LOST};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use onetrip_engine::Time;
-use onetrip_redis::router::FlightId;
+use onetrip_redis::client::router::FlightId;
 
 use super::Link;
 use crate::Error;

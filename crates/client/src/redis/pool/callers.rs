@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId};
 use onetrip_engine::{Time, Token};
-use onetrip_redis::router::FlightId;
+use onetrip_redis::client::router::FlightId;
 
 use super::{Pool, Purpose, State};
 use crate::error::CONNECTION_ENDED;

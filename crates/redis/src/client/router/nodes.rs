@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::client::topology::Topology;
 use crate::redirect::Address;
-use crate::topology::Topology;
 
 /// A node, as long as it is part of the cluster at one address. Never given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

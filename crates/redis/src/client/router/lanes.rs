@@ -7,9 +7,9 @@ use onetrip_engine::Time;
 
 use super::flights::FlightId;
 use super::nodes::{NodeId, Nodes};
+use crate::client::topology::Topology;
 use crate::redirect::Redirect;
 use crate::slots::SLOTS;
-use crate::topology::Topology;
 
 /// 16 bytes for each slot: 256 KiB in all.
 pub(super) struct Lanes {

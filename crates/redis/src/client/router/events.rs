@@ -6,7 +6,7 @@ use onetrip_engine::{Outcome, Time, Token};
 use super::failed::Failed;
 use super::flights::{FlightId, From, Goal};
 use super::{Output, Router};
-use crate::topology::Topology;
+use crate::client::topology::Topology;
 
 impl Router {
     /// The whole reply to a flight came, without attributes; that of ASKING is not one. Ignored where

@@ -106,6 +106,14 @@ impl Command {
         self.bytes.len() + LENGTH_MAX
     }
 
+    /// As it goes onto the wire, in two parts.
+    #[must_use]
+    pub fn parts(&self) -> (BytesMut, &[u8]) {
+        let mut head = BytesMut::new();
+        put_length(&mut head, b'*', self.count);
+        (head, &self.bytes)
+    }
+
     /// Writes it as it goes onto the wire.
     pub fn encode(&self, out: &mut BytesMut) {
         self.encode_behind(&[], out);

@@ -31,6 +31,13 @@ pub(crate) fn ended_multi(error: &[u8]) -> bool {
         || contains(error, b"EXEC aborted")
 }
 
+/// Whether it says that a command has to be sent elsewhere, or later.
+pub(crate) fn is_elsewhere(error: &[u8]) -> bool {
+    let words: [&[u8]; 6] =
+        [b"MOVED ", b"ASK ", b"TRYAGAIN", b"CLUSTERDOWN", b"LOADING", b"MASTERDOWN"];
+    words.iter().any(|word| error.starts_with(word))
+}
+
 const NO_SCRIPT: &[u8] = b"NOSCRIPT No matching script";
 
 /// Beginnings of texts, as Redis 7.0.15 has them. Where a server has others, what it refuses is taken for the error of

@@ -337,6 +337,184 @@ fn what_is_sent_outside_of_the_order_is_sent_on_and_what_it_met_is_learned() {
     assert_eq!(host.sent(), [(3, "GET b".into())]);
 }
 
+/// The flight that was sent last.
+fn last(host: &Host) -> FlightId {
+    host.sent.last().unwrap().0
+}
+
+const OWN: How =
+    How { own: true, repeatable: false, from_replica: false, slot: None, deadline: None };
+
+#[test]
+fn what_blocks_is_sent_on_and_keeps_no_other_from_its_order() {
+    let mut host = Host::new();
+    host.try_submit(1, "BLPOP a 0", OWN).unwrap();
+    host.submit(2, "GET a");
+    host.reply(3, "-ASK 15495 h:2\r\n");
+    assert_eq!(host.sent.last().map(|sent| (sent.1, sent.2)), Some((2, true)));
+    host.submit(3, "GET a");
+    assert_eq!(host.sent.len(), 3, "it does not wait for what is blocked");
+    host.reply(2, "-MOVED 15495 h:3\r\n");
+    assert_eq!(host.sent.last().map(|sent| (sent.1, sent.2)), Some((3, false)));
+    host.reply(3, "$-1\r\n");
+    host.reply(3, "$-1\r\n");
+    host.reply(3, "-MOVED 15495 h:1\r\n");
+    assert_eq!(host.router.node_of(15_495), host.router.node_of(3_300));
+    host.reply(1, "*2\r\n$1\r\na\r\n$1\r\nx\r\n");
+    assert_eq!(host.ended.last().unwrap().0, 1);
+}
+
+#[test]
+fn what_blocks_at_a_master_that_becomes_a_replica_is_sent_again() {
+    let mut host = Host::new();
+    host.try_submit(1, "BLPOP a 0", OWN).unwrap();
+    host.reply(3, "-UNBLOCKED force unblock from blocking operation, instance state changed\r\n");
+    assert!(host.ended.is_empty() && host.sent.is_empty());
+    host.time(Duration::from_secs(1));
+    assert_eq!(host.sent(), [(3, "BLPOP a 0".into())]);
+    host.reply(3, "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+    assert_eq!(host.ended(), "-UNBLOCKED client unblocked via CLIENT UNBLOCK\r\n");
+}
+
+#[test]
+fn what_blocks_waits_for_a_node_to_have_its_slot() {
+    let mut host = Host::new();
+    host.topology(&topology_with_a_gap());
+    host.try_submit(1, "BLPOP c 0", OWN).unwrap();
+    host.try_submit(2, "BLPOP a 0", OWN).unwrap();
+    assert_eq!(host.sent(), [(3, "BLPOP a 0".into())]);
+    host.time(Duration::from_secs(1));
+    host.topology(&topology());
+    assert_eq!(host.sent.len(), 2);
+}
+
+#[test]
+fn a_deadline_ends_what_waits_and_what_is_on_its_way() {
+    let mut host = Host::new();
+    let deadline = Some(host.now.after(Duration::from_secs(1)));
+    let how = How { deadline, ..How::default() };
+    host.topology(&topology_with_a_gap());
+    host.try_submit(1, "GET c", how).unwrap();
+    host.try_submit(2, "INCR a", how).unwrap();
+    host.time(Duration::from_secs(1));
+    assert_eq!((host.ended.len(), host.failed()), (1, (Outcome::NotSent, Why::Deadline)));
+    let flight = last(&host);
+    host.router.handle_expired(host.now, flight, Outcome::Unknown);
+    host.drain();
+    assert_eq!((host.ended.len(), host.failed()), (2, (Outcome::Unknown, Why::Deadline)));
+
+    let mut host = Host::empty();
+    let deadline = Some(host.now.after(Duration::from_secs(1)));
+    host.try_submit(1, "DBSIZE", How { deadline, ..How::default() }).unwrap();
+    host.time(Duration::from_secs(1));
+    assert_eq!(host.failed(), (Outcome::NotSent, Why::Deadline));
+}
+
+#[test]
+fn what_is_given_up_ends_at_once_and_its_late_reply_is_nobodys() {
+    let mut host = Host::new();
+    host.submit(1, "INCR a");
+    host.router.give_up(host.now, Token(1));
+    host.drain();
+    assert_eq!(host.failed(), (Outcome::Unknown, Why::GivenUp));
+    host.reply(3, "-MOVED 15495 h:1\r\n");
+    assert!(host.sent.is_empty(), "nobody wants it sent again");
+    assert_eq!((host.ended.len(), host.router.unanswered()), (1, 0));
+
+    host.topology(&topology_with_a_gap());
+    host.submit(2, "GET c");
+    host.router.give_up(host.now, Token(2));
+    host.drain();
+    assert_eq!(host.failed(), (Outcome::NotSent, Why::GivenUp));
+    host.submit(3, "INCR a");
+    let flight = last(&host);
+    host.router.handle_taken_back(host.now, flight);
+    host.drain();
+    assert_eq!((host.ended.len(), host.failed()), (3, (Outcome::NotSent, Why::GivenUp)));
+    assert_eq!((host.router.unanswered(), host.router.held()), (0, 0));
+}
+
+#[test]
+fn a_part_that_was_answered_makes_what_is_given_up_unknown() {
+    let mut host = Host::new();
+    host.submit(1, "DEL a b");
+    host.reply(3, ":1\r\n");
+    host.router.handle_taken_back(host.now, host.sent[0].0);
+    host.drain();
+    assert_eq!(host.failed(), (Outcome::Unknown, Why::GivenUp));
+}
+
+#[test]
+fn a_closed_router_holds_nothing_and_sends_nothing_again() {
+    let mut host = Host::new();
+    host.submit(1, "INCR a");
+    host.topology(&topology_with_a_gap());
+    host.submit(2, "GET c");
+    host.router.close();
+    host.drain();
+    assert_eq!((host.ended.len(), host.failed()), (1, (Outcome::NotSent, Why::Closed)));
+    host.fail(3, Outcome::NotSent);
+    assert_eq!((host.ended.len(), host.failed()), (2, (Outcome::NotSent, Why::Closed)));
+    assert_eq!((host.router.poll_deadline(), host.router.unanswered()), (None, 0));
+}
+
+#[test]
+fn a_reply_may_stay_with_the_host_unless_more_is_made_of_it() {
+    let mut host = Host::new();
+    host.submit(1, "GET a");
+    assert!(host.router.handle_reply_in_place(host.now, last(&host), b"$1\r\nA\r\n"));
+    assert!(!host.router.handle_reply_in_place(host.now, last(&host), b"$1\r\nA\r\n"));
+    host.drain();
+    assert!(host.ended.is_empty() && host.router.unanswered() == 0);
+    host.sent.clear();
+    host.submit(2, "MGET a b");
+    for (at, reply) in [b"*1\r\n:1\r\n", b"*1\r\n:2\r\n"].into_iter().enumerate() {
+        assert!(!host.router.handle_reply_in_place(host.now, host.sent[at].0, reply));
+    }
+    host.drain();
+    assert_eq!(host.ended(), "*2\r\n:1\r\n:2\r\n");
+    host.submit(3, "GET a");
+    assert!(!host.router.handle_reply_in_place(host.now, last(&host), b"-ERR no\r\n"));
+    host.drain();
+    assert_eq!(host.ended(), "-ERR no\r\n");
+}
+
+#[test]
+fn a_list_is_followed_by_what_its_replies_say() {
+    let mut host = Host::new();
+    let how = How { slot: Some(15_495), ..How::default() };
+    host.try_submit(1, "MULTI", how).unwrap();
+    let moved = b"+OK\r\n-MOVED 15495 h:1\r\n-EXECABORT no\r\n";
+    assert!(!host.router.handle_list_in_place(host.now, last(&host), moved));
+    host.drain();
+    assert_eq!(host.sent.last().map(|sent| sent.1), Some(1));
+    let refused = b"+OK\r\n-ERR no\r\n-EXECABORT no\r\n";
+    assert!(host.router.handle_list_in_place(host.now, last(&host), refused));
+}
+
+#[test]
+fn nothing_waits_for_a_cluster_that_never_said_what_it_looks_like() {
+    let mut host = Host::empty();
+    host.submit(1, "GET a");
+    host.submit(2, "DBSIZE");
+    host.router.handle_no_topology(host.now);
+    host.drain();
+    assert_eq!((host.ended.len(), host.failed()), (2, (Outcome::NotSent, Why::Unserved)));
+}
+
+#[test]
+fn where_a_node_does_not_know_the_topology_others_are_asked_at_once() {
+    let mut host = Host::new();
+    host.time(Duration::from_secs(60));
+    assert_eq!(host.refreshes, 2);
+    host.router.handle_no_topology(host.now);
+    host.drain();
+    assert_eq!(host.refreshes, 3);
+    host.router.handle_no_topology(host.now);
+    host.drain();
+    assert_eq!(host.refreshes, 3, "there is a pause");
+}
+
 #[test]
 fn redirects_are_followed_five_times() {
     let mut host = Host::new();

@@ -239,7 +239,8 @@ impl Model {
 
     fn answer_refresh(&mut self) {
         let Some(early) = self.refresh.take() else { return };
-        if self.random.chance(10) {
+        // Where the first can't be had, nobody waits for the next.
+        if !self.nodes.is_empty() && self.random.chance(10) {
             return self.router.handle_no_topology(self.now);
         }
         let late = self.random.chance(self.chances.late);

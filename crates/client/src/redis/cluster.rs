@@ -18,8 +18,7 @@ mod watch;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::Waker;
 
-use bytes::Bytes;
-use onetrip_engine::{Outcome, RetryLimits, Time};
+use onetrip_engine::{Outcome, Time};
 use onetrip_redis::client::router::{self, FlightId, NodeId, Output};
 use onetrip_redis::table::Described;
 use onetrip_redis::{Command, Spec};
@@ -37,7 +36,7 @@ use crate::Error;
 pub(crate) use cell::Cell;
 pub(crate) use roaming::{Next, Roaming};
 
-use landing::{GONE, finish, report};
+use landing::{finish, report};
 use state::State;
 use topology::{TOPOLOGY_TIMEOUT, ask};
 use watch::{Watch, watch};
@@ -55,10 +54,6 @@ pub(crate) struct Cluster {
     seed: u64,
 }
 
-/// How often a command is sent that nodes can't take for a while: with pauses of up to a second longer than one
-/// may wait.
-const ATTEMPTS_MAX: u32 = 20;
-
 impl Cluster {
     /// Connects to one of the configured servers and asks it for the topology.
     pub(crate) async fn open(
@@ -69,7 +64,6 @@ impl Cluster {
         let limits = &config.limits;
         let limits = router::Limits {
             redirects_max: limits.redirects_max,
-            retry: RetryLimits { attempts_max: ATTEMPTS_MAX, ..RetryLimits::default() },
             held_max: limits.queue_max,
             held_time_max: limits.wait_timeout,
             ..router::Limits::default()
@@ -178,12 +172,7 @@ impl Cluster {
         let (Some(command), Some(token)) = (router.command(flight), router.token(flight)) else {
             return;
         };
-        let Some(caller) = callers.get_mut(&token.0) else {
-            // Nobody waits for it any more.
-            return landed.push((flight, Landed::Reply(Bytes::from_static(GONE))));
-        };
-        caller.was_sent = true;
-        caller.on_the_way += 1;
+        let Some(caller) = callers.get(&token.0) else { return };
         let body = match &caller.body {
             Some(body) => body.clone(),
             None => Body::One(Item::new(command.clone(), Spec::of(command))),

@@ -50,6 +50,7 @@ mod flights;
 mod gather;
 mod lanes;
 mod limits;
+mod list;
 mod nodes;
 mod output;
 mod plan;
@@ -69,8 +70,10 @@ pub use alone::Onward;
 pub use failed::{Failed, Refused, Why};
 pub use flights::FlightId;
 pub use limits::Limits;
+pub use list::refusal_of_list;
 pub use nodes::NodeId;
 pub use output::{How, Output};
+pub use plan::slot_of_keys;
 
 use flights::{Flight, Request};
 use lanes::Lanes;
@@ -90,13 +93,15 @@ pub struct Router {
     flights: Slab<Flight>,
     requests: Slab<Request>,
     refresh: Refresh,
-    lobby: VecDeque<Early>,
+    lobby: Vec<Early>,
     outputs: VecDeque<Output>,
     /// What the table does not know.
     described: Described,
     /// The number of the next command: the order in which they were submitted.
     next: u64,
     seed: u64,
+    /// Nothing is sent again, or waits.
+    is_closed: bool,
     /// Nothing that is held has to be looked at before this moment.
     next_look: Time,
 }
@@ -114,11 +119,12 @@ impl Router {
             flights: Slab::new(),
             requests: Slab::new(),
             refresh,
-            lobby: VecDeque::new(),
+            lobby: Vec::new(),
             outputs: VecDeque::new(),
             described: Described::default(),
             next: 0,
             seed,
+            is_closed: false,
             next_look: Time::NEVER,
         }
     }
@@ -134,6 +140,15 @@ impl Router {
     pub fn token(&self, flight: FlightId) -> Option<Token> {
         let flight = self.flights.get(flight.0)?;
         self.requests.get(flight.request).map(|request| request.token)
+    }
+
+    /// The node that has a hash slot; without one, a master. `None` when none is known to.
+    #[must_use]
+    pub fn node_at(&mut self, slot: Option<u16>) -> Option<NodeId> {
+        match slot {
+            Some(slot) => self.node_of(slot),
+            None => self.nodes.next_master(),
+        }
     }
 
     /// The node that has a hash slot. `None` when none is known to.
@@ -163,7 +178,10 @@ impl Router {
     /// When [`handle_time`](Self::handle_time) has something to do.
     #[must_use]
     pub fn poll_deadline(&self) -> Option<Time> {
-        let deadline = self.next_look.min(self.refresh.due());
+        let deadline = match self.is_closed {
+            true => Time::NEVER,
+            false => self.next_look.min(self.refresh.due()),
+        };
         (deadline != Time::NEVER).then_some(deadline)
     }
 

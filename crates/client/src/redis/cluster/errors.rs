@@ -24,6 +24,7 @@ pub(super) fn error_of(failed: Failed, last: Option<&Error>) -> Error {
     match (why, reply, last) {
         (_, Some(reply), _) => super::super::error::from_frame(&reply, outcome, true).about(why),
         (Why::Lost | Why::Unserved, None, Some(last)) => last.clone().with_outcome(outcome),
+        (Why::Deadline, ..) => super::super::error::deadline(outcome),
         (Why::Lost, None, None) => {
             Error::new(Kind::Transport, outcome, CONNECTION_LOST, why.to_string())
         }

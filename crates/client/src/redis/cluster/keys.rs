@@ -2,8 +2,7 @@
 
 use bytes::Bytes;
 use onetrip_redis::Spec;
-use onetrip_redis::client::router::Refused;
-use onetrip_redis::slots::slot_of;
+use onetrip_redis::client::router::slot_of_keys;
 
 use super::super::call::Item;
 use super::errors::refusal;
@@ -27,20 +26,6 @@ pub(super) fn keys_slot(items: &[Item]) -> Result<u16, Error> {
             }
         }
     }
-    Ok(slot_of_keys(keys.iter().map(|key| &key[..]))?.unwrap_or(0))
-}
-
-pub(super) fn slot_of_keys<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Result<Option<u16>, Error> {
-    let mut first: Option<(&[u8], u16)> = None;
-    for key in keys {
-        let slot = slot_of(key);
-        match first {
-            Some(first) if first.1 != slot => {
-                return Err(refusal(&Refused::cross_slot(first, (key, slot))));
-            }
-            Some(_) => {}
-            None => first = Some((key, slot)),
-        }
-    }
-    Ok(first.map(|(_, slot)| slot))
+    let slot = slot_of_keys(keys.iter().map(|key| &key[..])).map_err(|it| refusal(&it))?;
+    Ok(slot.unwrap_or(0))
 }

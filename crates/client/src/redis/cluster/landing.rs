@@ -1,11 +1,10 @@
 //! What became of commands at their nodes, as the router is told of it.
 
 use bytes::Bytes;
-use onetrip_engine::{Outcome, Time, Token};
-use onetrip_redis::client::router::{Failed, FlightId};
+use onetrip_engine::{Time, Token};
+use onetrip_redis::client::router::{Failed, FlightId, Why, refusal_of_list};
 
 use super::super::call::Body;
-use super::super::frames::Frames;
 use super::super::link::{Landed, Landing};
 use super::Cluster;
 use super::errors::error_of;
@@ -23,7 +22,6 @@ impl Landing for Cluster {
 }
 
 pub(super) fn report(state: &mut State, now: Time, flight: FlightId, landed: Landed) {
-    note_landing(state, flight, &landed);
     match landed {
         Landed::Reply(block) => {
             let block = match state.router.token(flight) {
@@ -32,19 +30,11 @@ pub(super) fn report(state: &mut State, now: Time, flight: FlightId, landed: Lan
             };
             state.router.handle_reply(now, flight, block);
         }
-        Landed::Failed(error) if error.kind() == Kind::Timeout => {
-            // Its time is over, so it is not sent again.
-            let caller =
-                state.router.token(flight).and_then(|token| state.callers.remove(&token.0));
-            let ended = |caller: Caller| {
-                let known = if caller.may_have_run { Outcome::Unknown } else { error.outcome() };
-                caller.cell.settle(Err(error.with_outcome(known)))
-            };
-            state.wakers.extend(caller.and_then(ended));
-            state.router.handle_reply(now, flight, Bytes::from_static(GONE));
-        }
         Landed::Failed(error) => {
             let outcome = error.outcome();
+            if error.kind() == Kind::Timeout {
+                return state.router.handle_expired(now, flight, outcome);
+            }
             let token = state.router.token(flight);
             if let Some(caller) = token.and_then(|token| state.callers.get_mut(&token.0)) {
                 caller.last_error = Some(error);
@@ -59,26 +49,13 @@ pub(super) fn finish(state: &mut State, token: Token, result: Result<Bytes, Fail
     let Some(caller) = state.callers.remove(&token.0) else { return };
     // What no node takes may have been nobody's since the topology can't be had.
     let last = caller.last_error.as_ref().or(state.no_topology.as_ref());
-    let result = result.map_err(|failed| error_of(failed, last));
+    let closed = state.closed_because.as_ref();
+    let result = result.map_err(|failed| match closed {
+        Some(closed) if failed.why == Why::Closed => closed.clone().with_outcome(failed.outcome),
+        _ => error_of(failed, last),
+    });
     state.wakers.extend(caller.cell.settle(result));
 }
-
-/// A part of a command is no longer on its way. It may have to wait here before it is sent again.
-fn note_landing(state: &mut State, flight: FlightId, landed: &Landed) {
-    let caller = state.router.token(flight).and_then(|token| state.callers.get_mut(&token.0));
-    let Some(caller) = caller else { return };
-    caller.on_the_way = caller.on_the_way.saturating_sub(1);
-    caller.may_have_run |= match landed {
-        Landed::Reply(block) => !block.starts_with(b"-"),
-        Landed::Failed(error) => matches!(error.outcome(), Outcome::Unknown | Outcome::Applied),
-    };
-    if caller.on_the_way == 0 {
-        state.earliest = state.earliest.min(caller.deadline);
-    }
-}
-
-/// Ends what nobody waits for.
-pub(super) const GONE: &[u8] = b"-ERR nobody waits for it\r\n";
 
 /// Of the replies to a list that was refused because of where it went, the one that says so.
 fn of_list(state: &State, token: Token, block: Bytes) -> Bytes {
@@ -86,10 +63,8 @@ fn of_list(state: &State, token: Token, block: Bytes) -> Bytes {
     if !state.callers.get(&token.0).is_some_and(is_list) {
         return block;
     }
-    const ELSEWHERE: [&[u8]; 6] =
-        [b"-MOVED ", b"-ASK ", b"-TRYAGAIN", b"-CLUSTERDOWN", b"-LOADING", b"-MASTERDOWN"];
-    let elsewhere = |frame: &Bytes| ELSEWHERE.iter().any(|word| frame.starts_with(word));
-    Frames::new(block.clone()).find(elsewhere).unwrap_or(block)
+    let refusal = refusal_of_list(&block).map(|refusal| block.slice_ref(refusal));
+    refusal.unwrap_or(block)
 }
 
 #[cfg(test)]
@@ -99,7 +74,7 @@ mod tests {
     use std::sync::Arc;
     use std::task::{Context, Poll, Waker};
 
-    use onetrip_engine::Time;
+    use onetrip_engine::{Outcome, Time};
     use onetrip_redis::client::router::{How, Limits, Output};
     use onetrip_redis::client::topology::{Node, Shard, Topology};
     use onetrip_redis::redirect::Address;

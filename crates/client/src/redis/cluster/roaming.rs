@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use onetrip_engine::{Outcome, Retry, RetryLimits, Time};
+use onetrip_engine::{Outcome, Retry, Time};
 use onetrip_redis::Spec;
-use onetrip_redis::client::router::{NodeId, Onward};
+use onetrip_redis::client::router::{self, NodeId, Onward, slot_of_keys};
 
 use super::super::call::{Body, Call, Item};
 use super::super::frames::Frames;
 use super::super::node::Node;
 use super::super::pipeline::checked;
 use super::super::place;
-use super::keys::slot_of_keys;
-use super::{ATTEMPTS_MAX, Cluster};
+use super::Cluster;
+use super::errors::refusal;
 use crate::{Error, Kind};
 
 /// A command on a connection of its own.
@@ -49,12 +49,12 @@ impl Cluster {
         deadline: Time,
     ) -> Result<(Arc<place::Cell>, Box<Roaming>), Error> {
         let slot = match Spec::of(&item.command) {
-            Some(spec) => slot_of_keys(spec.keys(&item.command))?,
+            Some(spec) => slot_of_keys(spec.keys(&item.command)).map_err(|it| refusal(&it))?,
             None => None,
         };
         let (at, node) = self.node_at(slot)?;
         // The pauses differ from client to client, so that those don't come back together.
-        let limits = RetryLimits { attempts_max: ATTEMPTS_MAX, ..RetryLimits::default() };
+        let limits = router::Limits::default().retry;
         let retry = Retry::new(limits, self.seed ^ u64::from(slot.unwrap_or_default()));
         let cluster = self.clone();
         let roaming =

@@ -26,12 +26,12 @@ impl Cluster {
                 Ok(slot) => slot,
                 Err(error) => return Sent::Refused(error),
             };
-            let how = How { slot: Some(slot), repeatable, from_replica: false };
+            let how = How { slot: Some(slot), repeatable, ..How::default() };
             let body = Body::One(Item { command, script, leaves });
             return self.submit(Command::new("EVAL"), how, deadline, Some(body));
         }
         let from_replica = self.config.replica_reads;
-        self.submit(command, How { repeatable, from_replica, slot: None }, deadline, None)
+        self.submit(command, How { repeatable, from_replica, ..How::default() }, deadline, None)
     }
 
     /// Sends a list that runs as a whole to where all its keys are.
@@ -55,8 +55,8 @@ impl Cluster {
             state.next_caller += 1;
             let caller = Caller::new(deadline, body);
             let cell = caller.cell.clone();
-            state.earliest = state.earliest.min(deadline);
             state.callers.insert(token, caller);
+            let how = How { deadline: Some(deadline), ..how };
             match state.router.submit(now, Token(token), command, how) {
                 Ok(()) => Sent::Cluster(cell),
                 Err(refused) => {

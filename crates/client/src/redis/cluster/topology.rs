@@ -1,6 +1,5 @@
 //! Asking nodes what the cluster looks like.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use onetrip_engine::Outcome;
@@ -22,12 +21,8 @@ impl Cluster {
         let Some(this) = self.this.get().cloned() else { return };
         let node = from.and_then(|node| self.lock().nodes.get(&node).cloned());
         let node = node.unwrap_or_else(|| self.home.clone());
-        let home = self.home.clone();
         self.runtime.spawn(async move {
-            let mut answer = ask(&node).await;
-            if answer.is_err() && !Arc::ptr_eq(&node, &home) {
-                answer = ask(&home).await;
-            }
+            let answer = ask(&node).await;
             let Some(cluster) = this.upgrade() else { return };
             cluster.with(|state, now| match answer {
                 Ok(topology) => {

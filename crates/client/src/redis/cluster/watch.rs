@@ -5,7 +5,6 @@ use std::sync::Arc;
 use onetrip_engine::{Outcome, Time};
 
 use super::Cluster;
-use super::state::expire;
 use crate::pool::runtime_gone;
 
 /// Watches the clock for a cluster until it is closed and nothing is unanswered.
@@ -24,7 +23,6 @@ impl Cluster {
     fn tick(&self) -> Option<Time> {
         self.with(|state, now| {
             state.router.handle_time(now);
-            expire(state, now);
             // The timer is set below, so it need not be told of an earlier deadline.
             state.armed = Time::ZERO;
         });
@@ -44,12 +42,12 @@ impl Drop for Watch {
             if !state.closed {
                 (state.closed, state.closed_because) = (true, Some(runtime_gone()));
             }
+            state.router.close();
+        });
+        // What waited has ended by that; the others were sent.
+        self.0.with(|state, _| {
             for (_, caller) in state.callers.drain() {
-                let outcome = match caller.was_sent {
-                    true => Outcome::Unknown,
-                    false => Outcome::NotSent,
-                };
-                let error = runtime_gone().with_outcome(outcome);
+                let error = runtime_gone().with_outcome(Outcome::Unknown);
                 state.wakers.extend(caller.cell.settle(Err(error)));
             }
         });

@@ -20,6 +20,9 @@ impl Router {
         if self.is_its_own(id, error) {
             return self.end(id, Ok(reply));
         }
+        if self.flights.get(id.0).is_some_and(|flight| flight.own) {
+            return self.replied_alone(now, id, from, reply);
+        }
         if let Some(redirect) = self.redirect(from, error) {
             return self.redirected(now, id, from, redirect, reply);
         }
@@ -144,7 +147,7 @@ impl Router {
     }
 
     /// Counts a redirect.
-    fn refused(&mut self, id: FlightId) -> u32 {
+    pub(super) fn refused(&mut self, id: FlightId) -> u32 {
         let Some(flight) = self.flights.get_mut(id.0) else { return 0 };
         flight.refused();
         flight.redirects += 1;
@@ -152,7 +155,7 @@ impl Router {
     }
 
     /// How long to wait before it is sent again; `None` if it was tried often enough.
-    fn pause(&mut self, id: FlightId) -> Option<Duration> {
+    pub(super) fn pause(&mut self, id: FlightId) -> Option<Duration> {
         self.seed = self.seed.wrapping_add(1);
         let (limits, seed) = (&self.limits.retry, self.seed);
         let flight = self.flights.get_mut(id.0)?;

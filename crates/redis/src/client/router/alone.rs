@@ -1,10 +1,12 @@
-//! Commands that the host sends by itself, on connections of their own and outside of the order: those that
-//! block.
+//! Commands on connections of their own and outside of the order: those that block. A host may send them by itself.
 
+use bytes::Bytes;
 use onetrip_engine::Time;
 
 use super::Router;
+use super::flights::{FlightId, From, Goal};
 use super::gather::error_text;
+use super::lanes::To;
 use super::nodes::NodeId;
 use crate::redirect::{Address, Redirect, RedirectKind};
 
@@ -48,12 +50,40 @@ impl Router {
                     Onward::Later
                 }
                 Some(b"TRYAGAIN" | b"LOADING") => Onward::Later,
+                // A node that becomes a replica says so to what it blocks; a user would say it otherwise.
+                Some(b"UNBLOCKED") if error.starts_with(b"UNBLOCKED force") => {
+                    self.refresh.want(now);
+                    Onward::Later
+                }
                 _ => return None,
             },
         };
         self.pump(now, slot);
         self.decide(now);
         Some(onward)
+    }
+
+    /// A node answered so to a command on a connection of its own.
+    pub(super) fn replied_alone(&mut self, now: Time, id: FlightId, from: From, reply: Bytes) {
+        let onward = match from.goal {
+            Goal::Slot(slot) => self.handle_refused(now, slot, from.node, &reply),
+            Goal::Any | Goal::Node(_) => None,
+        };
+        match onward {
+            Some(Onward::To { node, asking }) if self.refused(id) <= self.limits.redirects_max => {
+                return self.send(id, node, asking, None);
+            }
+            Some(Onward::Later) => {
+                if let Some(flight) = self.flights.get_mut(id.0) {
+                    flight.refused();
+                }
+                if let Some(pause) = self.pause(id) {
+                    return self.hold(now, id, now.after(pause), To::Route);
+                }
+            }
+            Some(Onward::To { .. }) | None => {}
+        }
+        self.end(id, Ok(reply));
     }
 
     fn onward(&mut self, now: Time, from: NodeId, redirect: &Redirect) -> Onward {

@@ -1,10 +1,12 @@
 //! What the host reports, and what follows from it.
 
 use bytes::Bytes;
-use onetrip_engine::{Outcome, Time, Token};
+use onetrip_engine::{Outcome, Time, Token, memory};
 
-use super::failed::Failed;
-use super::flights::{FlightId, From, Goal};
+use super::failed::{Failed, Why};
+use super::flights::{Flight, FlightId, From, Goal};
+use super::gather::error_text;
+use super::list::refusal_of_list;
 use super::{Output, Router};
 use crate::client::topology::Topology;
 
@@ -13,16 +15,115 @@ impl Router {
     /// the flight has ended.
     pub fn handle_reply(&mut self, now: Time, flight: FlightId, reply: Bytes) {
         let Some(from) = self.land(flight) else { return };
-        self.replied(now, flight, from, reply);
+        if !self.is_dropped(flight) {
+            self.replied(now, flight, from, reply);
+        }
         self.after(now, from);
+    }
+
+    /// The same for a host that keeps the reply: it answers the command with it where this is true, and nothing more
+    /// is said of that command.
+    pub fn handle_reply_in_place(&mut self, now: Time, flight: FlightId, reply: &[u8]) -> bool {
+        if !self.is_whole(flight) || error_text(reply).is_some() {
+            let kept = match self.token(flight) {
+                Some(_) => memory::copy(reply),
+                None => Some(Bytes::new()),
+            };
+            match kept {
+                Some(reply) => self.handle_reply(now, flight, reply),
+                None => {
+                    let failed = Failed::new(Outcome::Unknown, Why::NoMemory);
+                    self.ended_early(now, flight, failed);
+                }
+            }
+            return false;
+        }
+        let Some(from) = self.land(flight) else { return false };
+        if let Some(flight) = self.flights.remove(flight.0) {
+            self.requests.remove(flight.request);
+        }
+        self.after(now, from);
+        true
+    }
+
+    /// The same of MULTI, a list and EXEC: all replies, one behind the other, of which those that are no errors may be
+    /// shortened.
+    pub fn handle_list_in_place(&mut self, now: Time, flight: FlightId, replies: &[u8]) -> bool {
+        self.handle_reply_in_place(now, flight, refusal_of_list(replies).unwrap_or(b"+OK\r\n"))
+    }
+
+    /// Whether it is all that there is of a command that somebody waits for.
+    fn is_whole(&self, flight: FlightId) -> bool {
+        let flight = self.flights.get(flight.0).filter(|flight| flight.sent.is_some());
+        let request = flight.and_then(|flight| self.requests.get(flight.request));
+        request.is_some_and(|request| request.gather.is_none())
+    }
+
+    /// Nobody waits for it any more, so nothing comes of it.
+    fn is_dropped(&mut self, flight: FlightId) -> bool {
+        let is_dropped = self.token(flight).is_none();
+        if is_dropped {
+            self.flights.remove(flight.0);
+        }
+        is_dropped
     }
 
     /// A flight has no reply: its connection was lost, or never was. Ignored where it has ended.
     pub fn handle_failed(&mut self, now: Time, flight: FlightId, outcome: Outcome) {
         let Some(from) = self.land(flight) else { return };
         self.refresh.want(now);
-        self.lost(now, flight, outcome);
+        if !self.is_dropped(flight) {
+            self.lost(now, flight, outcome);
+        }
         self.after(now, from);
+    }
+
+    /// A flight has no reply since its deadline passed on its connection. Ignored where it has ended.
+    pub fn handle_expired(&mut self, now: Time, flight: FlightId, outcome: Outcome) {
+        self.ended_early(now, flight, Failed::new(outcome, Why::Deadline));
+    }
+
+    /// A flight was taken back from its connection before it was sent, since its caller gives it up.
+    pub fn handle_taken_back(&mut self, now: Time, flight: FlightId) {
+        let outcome = self.flights.get(flight.0).map_or(Outcome::NotSent, |it| it.outcome);
+        self.ended_early(now, flight, Failed::new(outcome, Why::GivenUp));
+    }
+
+    fn ended_early(&mut self, now: Time, flight: FlightId, failed: Failed) {
+        let Some(from) = self.land(flight) else { return };
+        self.end(flight, Err(failed));
+        self.after(now, from);
+    }
+
+    /// The caller of a command does not wait for it any more: it ends, and what comes of it later is nobody's. What was
+    /// sent of it may run.
+    pub fn give_up(&mut self, now: Time, token: Token) {
+        let requests = &self.requests;
+        let is_its = |flight: &Flight| {
+            requests.get(flight.request).is_some_and(|request| request.token == token)
+        };
+        let flights = self.flights.keys(is_its);
+        self.lanes.take(|held| flights.contains(&held.flight.0));
+        for key in flights {
+            let Some(flight) = self.flights.get(key) else { continue };
+            let (request, part) = (flight.request, flight.part);
+            if flight.sent.is_none() {
+                self.end_held(FlightId(key), Why::GivenUp);
+            } else {
+                let failed = Failed::new(Outcome::Unknown, Why::GivenUp);
+                self.conclude(request, part, Err(failed));
+            }
+        }
+        for early in self.take_early(|early| early.token == token) {
+            self.finish(early.token, Err(Failed::new(Outcome::NotSent, Why::GivenUp)));
+        }
+        self.pump_all(now);
+    }
+
+    /// Nothing is sent any more, at first or again: what waits here ends, and what is on its way when that is told.
+    pub fn close(&mut self) {
+        self.is_closed = true;
+        self.end_all_held(Why::Closed);
     }
 
     /// The answer to [`Output::Refresh`].
@@ -44,9 +145,16 @@ impl Router {
         self.decide(now);
     }
 
-    /// The topology could not be had. It is asked for again after a pause, from another node.
+    /// The topology could not be had. Others are asked, at first at once and then after a pause. Where it never could be,
+    /// nothing waits for that.
     pub fn handle_no_topology(&mut self, now: Time) {
+        if std::mem::take(&mut self.refresh.asked_one) {
+            return self.outputs.push_back(Output::Refresh { from: None });
+        }
         self.refresh.failed(now);
+        if !self.refresh.was_answered {
+            self.end_all_held(Why::Unserved);
+        }
         self.decide(now);
     }
 
@@ -63,8 +171,9 @@ impl Router {
 
     /// The last step of each call: whether it is time to ask for the topology.
     pub(super) fn decide(&mut self, now: Time) {
-        if self.refresh.begins(now) {
+        if !self.is_closed && self.refresh.begins(now) {
             let from = self.nodes.next_master();
+            self.refresh.asked_one = from.is_some();
             self.outputs.push_back(Output::Refresh { from });
         }
     }
@@ -74,6 +183,7 @@ impl Router {
         if let Goal::Slot(slot) = from.goal {
             self.pump(now, slot);
         }
+        self.pump_loose(now);
         self.close_nodes();
         self.decide(now);
     }

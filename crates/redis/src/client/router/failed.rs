@@ -32,6 +32,14 @@ pub enum Why {
     Server,
     /// The replies of several nodes do not fit together.
     Mismatch,
+    /// Its [deadline](super::How::deadline) passed.
+    Deadline,
+    /// Its caller [gave it up](super::Router::give_up).
+    GivenUp,
+    /// There is no memory for its reply.
+    NoMemory,
+    /// The client was [closed](super::Router::close).
+    Closed,
 }
 
 impl fmt::Display for Why {
@@ -43,6 +51,10 @@ impl fmt::Display for Why {
             Why::Unserved => "no node of the cluster took it in time",
             Why::Server => "a node answered with an error",
             Why::Mismatch => "the replies of the nodes do not fit together",
+            Why::Deadline => "its deadline passed",
+            Why::GivenUp => "its caller gave it up",
+            Why::NoMemory => "there is no memory for its reply",
+            Why::Closed => "the client is closed",
         })
     }
 }
@@ -50,10 +62,6 @@ impl fmt::Display for Why {
 impl Failed {
     pub(super) fn new(outcome: Outcome, why: Why) -> Failed {
         Failed { outcome, why, reply: None }
-    }
-
-    pub(super) fn unserved(outcome: Outcome) -> Failed {
-        Failed::new(outcome, Why::Unserved)
     }
 }
 

@@ -30,6 +30,9 @@ pub(super) struct Flight {
     pub(super) goal: Goal,
     pub(super) repeatable: bool,
     from_replica: bool,
+    /// It has a connection of its own, and no place in any order.
+    pub(super) own: bool,
+    deadline: Time,
     /// It may have done something before its error: it runs a script, or what nobody here knows.
     pub(super) leaves: bool,
     /// A node refused it, or the way to one failed, so that it goes in front of what is new.
@@ -38,10 +41,10 @@ pub(super) struct Flight {
     pub(super) redirects: u32,
     pub(super) retry: Option<Box<Retry>>,
     pub(super) request: Key,
-    part: usize,
+    pub(super) part: usize,
     /// Its place in the order of what was submitted.
     number: u64,
-    sent: Option<Sent>,
+    pub(super) sent: Option<Sent>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +58,7 @@ pub(super) enum Goal {
 }
 
 #[derive(Clone, Copy)]
-struct Sent {
+pub(super) struct Sent {
     node: NodeId,
     /// How often its slot had changed hands by then, where its order counts.
     turn: Option<u32>,
@@ -76,6 +79,8 @@ impl Flight {
             goal,
             repeatable: how.repeatable,
             from_replica: how.from_replica,
+            own: how.own,
+            deadline: how.deadline.unwrap_or(Time::NEVER),
             leaves: Spec::of(&command).is_none_or(Spec::may_leave_effects),
             command,
             again: false,
@@ -116,10 +121,11 @@ impl Router {
     pub(super) fn launch(&mut self, now: Time, mut flight: Flight) {
         flight.number = self.next;
         self.next += 1;
-        let (goal, from_replica) = (flight.goal, flight.from_replica);
+        let (goal, from_replica, own) = (flight.goal, flight.from_replica, flight.own);
         let id = FlightId(self.flights.insert(flight));
         match goal {
             Goal::Slot(slot) => match self.lanes.route(slot) {
+                Some(node) if own => self.send(id, node, false, None),
                 Some(master) if from_replica => {
                     let node = self.nodes.next_replica(master);
                     self.send(id, node, false, None);
@@ -138,7 +144,7 @@ impl Router {
         }
     }
 
-    fn send(&mut self, id: FlightId, node: NodeId, asking: bool, turn: Option<u32>) {
+    pub(super) fn send(&mut self, id: FlightId, node: NodeId, asking: bool, turn: Option<u32>) {
         let Some(flight) = self.flights.get_mut(id.0) else { return };
         flight.sent = Some(Sent { node, turn });
         self.nodes.sent(node);
@@ -183,10 +189,15 @@ impl Router {
     /// Puts a flight into its place among those that wait.
     pub(super) fn hold(&mut self, now: Time, id: FlightId, until: Time, to: To) {
         let Some(flight) = self.flights.get(id.0) else { return };
+        if self.is_closed {
+            return self.end_held(id, Why::Closed);
+        }
         let slot = if let Goal::Slot(slot) = flight.goal { Some(slot) } else { None };
-        let (number, again) = (flight.number, flight.again);
-        self.lanes.hold(slot, Held { flight: id, number, again, until, since: now, to });
-        let expires = now.after(self.limits.held_time_max);
+        let lane = slot.filter(|_| !flight.own);
+        let Flight { number, again, deadline, .. } = *flight;
+        let held = Held { flight: id, slot, number, again, until, since: now, deadline, to };
+        self.lanes.hold(lane, held);
+        let expires = now.after(self.limits.held_time_max).min(deadline);
         self.look_at(if until > now { until.min(expires) } else { expires });
         if self.is_unserved(slot) {
             self.refresh.want(now);
@@ -217,17 +228,18 @@ impl Router {
         }
     }
 
-    /// Sends what may go of those that belong to no slot.
+    /// Sends what may go of those outside of the order.
     pub(super) fn pump_loose(&mut self, now: Time) {
         for held in self.lanes.take_loose(now, self.nodes.is_empty()) {
             let goal = self.flights.get(held.flight.0).map(|flight| flight.goal);
             let node = match goal {
                 Some(Goal::Node(node)) => Some(node).filter(|node| self.nodes.is_part(*node)),
+                Some(Goal::Slot(slot)) => self.lanes.route(slot),
                 _ => self.nodes.next_master(),
             };
             match node {
                 Some(node) => self.send(held.flight, node, false, None),
-                None => self.give_up(held.flight),
+                None => self.end_held(held.flight, Why::Unserved),
             }
         }
     }
@@ -236,24 +248,37 @@ impl Router {
     pub(super) fn expire(&mut self, now: Time) {
         let max = self.limits.held_time_max;
         for held in self.lanes.take_older(now, max) {
-            self.give_up(held.flight);
+            let is_late = held.deadline <= now;
+            self.end_held(held.flight, if is_late { Why::Deadline } else { Why::Unserved });
         }
-        while self.lobby.front().is_some_and(|early| early.since.after(max) <= now) {
-            let Some(early) = self.lobby.pop_front() else { return };
-            self.finish(early.token, Err(Failed::unserved(Outcome::NotSent)));
+        for early in self.take_early(|early| early.ends(max) <= now) {
+            let is_late = early.deadline() <= now;
+            let why = if is_late { Why::Deadline } else { Why::Unserved };
+            self.finish(early.token, Err(Failed::new(Outcome::NotSent, why)));
         }
     }
 
-    fn give_up(&mut self, id: FlightId) {
+    /// Ends what waits here.
+    pub(super) fn end_held(&mut self, id: FlightId, why: Why) {
         let Some(flight) = self.flights.get(id.0) else { return };
         let outcome = flight.outcome;
-        self.end(id, Err(Failed::unserved(outcome)));
+        self.end(id, Err(Failed::new(outcome, why)));
+    }
+
+    /// Ends all that waits here.
+    pub(super) fn end_all_held(&mut self, why: Why) {
+        for held in self.lanes.take(|_| true) {
+            self.end_held(held.flight, why);
+        }
+        for early in self.take_early(|_| true) {
+            self.finish(early.token, Err(Failed::new(Outcome::NotSent, why)));
+        }
     }
 
     /// When something that is held has to be looked at.
     pub(super) fn look_again(&mut self, now: Time) {
         let max = self.limits.held_time_max;
-        let early = self.lobby.front().map_or(Time::NEVER, |early| early.since.after(max));
+        let early = self.lobby.iter().map(|early| early.ends(max)).min().unwrap_or(Time::NEVER);
         let held = self.lanes.next_look(now, max);
         self.look_at(early.min(held));
     }
@@ -261,15 +286,20 @@ impl Router {
     /// A flight is over, and perhaps the command with it.
     pub(super) fn end(&mut self, id: FlightId, result: Result<Bytes, Failed>) {
         let Some(flight) = self.flights.remove(id.0) else { return };
-        let Some(request) = self.requests.get_mut(flight.request) else { return };
         let result = flight.with_outcome(result);
+        self.conclude(flight.request, flight.part, result);
+    }
+
+    /// It is known what becomes of a part of a command.
+    pub(super) fn conclude(&mut self, id: Key, part: usize, result: Result<Bytes, Failed>) {
+        let Some(request) = self.requests.get_mut(id) else { return };
         let whole = match &mut request.gather {
             None => Some(result),
-            Some(gather) => gather.put(flight.part, result),
+            Some(gather) => gather.put(part, result),
         };
         if let Some(result) = whole {
             let token = request.token;
-            self.requests.remove(flight.request);
+            self.requests.remove(id);
             self.finish(token, result);
         }
     }

@@ -1,7 +1,7 @@
 //! One reply out of those of several nodes.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use onetrip_engine::Outcome;
+use onetrip_engine::{Outcome, memory};
 
 use super::failed::{Failed, Why};
 use crate::redirect::Address;
@@ -69,10 +69,16 @@ impl Gather {
             return Err(combined(bad, !good.is_empty() && !self.readonly));
         }
         let outcome = if self.readonly { Outcome::Rejected } else { Outcome::Applied };
+        if !memory::is_there(good.iter().map(|reply| reply.len() + NAME_MAX).sum()) {
+            return Err(Failed::new(outcome, Why::NoMemory));
+        }
         let failed = Failed::new(outcome, Why::Mismatch);
         put_together(&self.kind, &good, &self.nodes).ok_or(failed)
     }
 }
+
+/// What the name of a node takes at most.
+const NAME_MAX: usize = 300;
 
 fn is_good(part: &Result<Bytes, Failed>) -> bool {
     part.as_ref().is_ok_and(|reply| error_text(reply).is_none())
@@ -226,7 +232,7 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The items of a list, one after the other, whatever they are. Ends where they can't be read.
-fn items(mut body: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(super) fn items(mut body: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         if body.is_empty() {
             return None;

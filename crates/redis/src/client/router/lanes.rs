@@ -18,7 +18,7 @@ pub(super) struct Lanes {
     elsewhere: HashMap<u16, BTreeSet<u64>>,
     /// Of those lanes in which something waits: what, in the order of their numbers.
     waiting: HashMap<u16, VecDeque<Held>>,
-    /// What waits and belongs to no slot.
+    /// What waits and has no place in any order.
     loose: Vec<Held>,
     held: usize,
 }
@@ -40,12 +40,16 @@ const NOBODY: NodeId = NodeId(u32::MAX);
 /// A flight that waits.
 pub(super) struct Held {
     pub(super) flight: FlightId,
+    /// That of its keys.
+    pub(super) slot: Option<u16>,
     pub(super) number: u64,
     /// It was refused, so it waits only for those before it that are unanswered elsewhere.
     pub(super) again: bool,
     /// Not before this.
     pub(super) until: Time,
     pub(super) since: Time,
+    /// Its caller's.
+    pub(super) deadline: Time,
     pub(super) to: To,
 }
 
@@ -208,17 +212,18 @@ impl Lanes {
         slots
     }
 
-    /// Takes those without a slot that may go, which is none while no node is known.
+    /// Takes those outside of the order that may go, which is none while no node is known.
     pub(super) fn take_loose(&mut self, now: Time, alone: bool) -> Vec<Held> {
-        let goes = |held: &mut Held| !alone && held.until <= now;
+        let has_node = |slot: u16| self.lanes[usize::from(slot)].node != NOBODY;
+        let goes = |held: &mut Held| held.until <= now && held.slot.map_or(!alone, has_node);
         let taken: Vec<Held> = self.loose.extract_if(.., goes).collect();
         self.held -= taken.len();
         taken
     }
 
-    /// Takes those that have waited for so long.
+    /// Takes those that have waited for so long, or for longer than their callers do.
     pub(super) fn take_older(&mut self, now: Time, max: Duration) -> Vec<Held> {
-        self.take(|held| held.since.after(max) <= now)
+        self.take(|held| held.since.after(max).min(held.deadline) <= now)
     }
 
     /// Takes those that go to nodes which were not known when the topology was asked for.
@@ -226,7 +231,7 @@ impl Lanes {
         self.take(|held| matches!(held.to, To::Stranger(_, refresh) if refresh <= asked))
     }
 
-    fn take(&mut self, which: impl Fn(&Held) -> bool) -> Vec<Held> {
+    pub(super) fn take(&mut self, which: impl Fn(&Held) -> bool) -> Vec<Held> {
         let mut taken: Vec<Held> = self.loose.extract_if(.., |held| which(held)).collect();
         for line in self.waiting.values_mut() {
             let (out, stay) = std::mem::take(line).into_iter().partition(&which);
@@ -244,7 +249,7 @@ impl Lanes {
         let all = self.waiting.values().flatten().chain(&self.loose);
         let looks = all.map(|held| {
             let until = if held.until > now { held.until } else { Time::NEVER };
-            until.min(held.since.after(max))
+            until.min(held.since.after(max)).min(held.deadline)
         });
         looks.min().unwrap_or(Time::NEVER)
     }

@@ -10,7 +10,8 @@ pub struct Limits {
     /// Redirects that one command follows: 5 by default. One is usual, two where the cluster changes
     /// again meanwhile; nodes that disagree would send it back and forth.
     pub redirects_max: u32,
-    /// How often a command is sent again, and after which pauses, that a node can't take for a while.
+    /// How often a command is sent again, and after which pauses, that a node can't take for a while: up to 20 times by
+    /// default, so with pauses of up to a second longer than one may wait.
     pub retry: RetryLimits,
     /// Commands and parts of commands that wait here: 10,000 by default. Beyond it new ones are
     /// refused.
@@ -30,7 +31,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             redirects_max: 5,
-            retry: RetryLimits::default(),
+            retry: RetryLimits { attempts_max: 20, ..RetryLimits::default() },
             held_max: 10_000,
             held_time_max: Duration::from_secs(10),
             refresh_every: Duration::from_secs(60),

@@ -9,6 +9,14 @@ use crate::redirect::Address;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(super) u32);
 
+impl NodeId {
+    /// For hosts that know nodes by number.
+    #[must_use]
+    pub fn number(self) -> u32 {
+        self.0
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Nodes {
     known: HashMap<NodeId, Node>,

@@ -1,7 +1,7 @@
 //! What a router tells its host to do, and how its host wants a command to be treated.
 
 use bytes::Bytes;
-use onetrip_engine::Token;
+use onetrip_engine::{Time, Token};
 
 use super::failed::Failed;
 use super::flights::FlightId;
@@ -58,4 +58,8 @@ pub struct How {
     pub from_replica: bool,
     /// The hash slot of its keys, where its caller knows better than its description.
     pub slot: Option<u16>,
+    /// When it ends at the latest. What is with a connection is [ended](super::Router::handle_expired) by that.
+    pub deadline: Option<Time>,
+    /// It goes over a connection of its own, since it may block: outside of the order.
+    pub own: bool,
 }

@@ -37,6 +37,16 @@ pub(super) fn plan(command: &Command, spec: Option<&Spec>, how: How) -> Result<P
     }
 }
 
+/// The one hash slot of all these keys. `None` where there are none.
+pub fn slot_of_keys<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Result<Option<u16>, Refused> {
+    let mut slots = keys.map(|key| (key, slot_of(key)));
+    let Some(first) = slots.next() else { return Ok(None) };
+    match slots.find(|(_, other)| *other != first.1) {
+        Some(other) => Err(Refused::cross_slot(first, other)),
+        None => Ok(Some(first.1)),
+    }
+}
+
 /// Its first word, shortened.
 fn name_of(command: &Command) -> String {
     let name = command.name();

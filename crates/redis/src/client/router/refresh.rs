@@ -11,6 +11,10 @@ pub(super) struct Refresh {
     every: Duration,
     due: Time,
     running: bool,
+    /// It was asked of a certain node.
+    pub(super) asked_one: bool,
+    /// An answer came at least once.
+    pub(super) was_answered: bool,
     /// How many were begun.
     begun: u64,
     not_before: Time,
@@ -36,6 +40,8 @@ impl Refresh {
             every: limits.refresh_every,
             due: Time::ZERO,
             running: false,
+            asked_one: false,
+            was_answered: false,
             begun: 0,
             not_before: Time::ZERO,
             failing: Retry::new(growing.clone(), seed),
@@ -88,6 +94,7 @@ impl Refresh {
     /// The answer came. Returns the slots of which it may not know.
     pub(super) fn done(&mut self, now: Time) -> HashSet<u16> {
         self.running = false;
+        self.was_answered = true;
         self.failing = Retry::new(self.limits.clone(), self.seed);
         self.due = self.due.min(now.after(self.every));
         let moved = std::mem::take(&mut self.moved);

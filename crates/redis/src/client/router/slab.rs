@@ -25,6 +25,12 @@ impl<T> Slab<T> {
         self.places.iter().filter_map(|(_, entry)| entry.as_ref())
     }
 
+    pub(super) fn keys(&self, which: impl Fn(&T) -> bool) -> Vec<Key> {
+        let places = self.places.iter().enumerate();
+        let found = places.filter(|(_, (_, entry))| entry.as_ref().is_some_and(&which));
+        found.map(|(at, (turn, _))| Key { at: at as u32, turn: *turn }).collect()
+    }
+
     pub(super) fn insert(&mut self, entry: T) -> Key {
         let at = self.free.pop().unwrap_or_else(|| {
             self.places.push((0, None));

@@ -1,8 +1,10 @@
 //! How a command comes in: as one flight, or as one for each node that it concerns.
 
+use std::time::Duration;
+
 use onetrip_engine::{Outcome, Time, Token};
 
-use super::failed::{Failed, Refused};
+use super::failed::{Failed, Refused, Why};
 use super::flights::{Flight, Goal, Request};
 use super::gather::Gather;
 use super::plan::{self, Plan};
@@ -15,7 +17,18 @@ pub(super) struct Early {
     pub(super) token: Token,
     command: Command,
     how: How,
-    pub(super) since: Time,
+    since: Time,
+}
+
+impl Early {
+    pub(super) fn deadline(&self) -> Time {
+        self.how.deadline.unwrap_or(Time::NEVER)
+    }
+
+    /// When it ends, where it may wait for so long.
+    pub(super) fn ends(&self, max: Duration) -> Time {
+        self.since.after(max).min(self.deadline())
+    }
 }
 
 impl Router {
@@ -64,8 +77,9 @@ impl Router {
                 self.several(now, token, goals, gather, how);
             }
             Plan::Nodes { .. } if self.nodes.is_empty() => {
-                self.lobby.push_back(Early { token, command, how, since: now });
-                self.look_at(now.after(self.limits.held_time_max));
+                let early = Early { token, command, how, since: now };
+                self.look_at(early.ends(self.limits.held_time_max));
+                self.lobby.push(early);
                 self.refresh.want(now);
             }
             Plan::Nodes { replicas, kind } => {
@@ -99,13 +113,15 @@ impl Router {
 
     /// Takes what came before any node was known, now that there are some.
     pub(super) fn open_lobby(&mut self, now: Time) {
-        let known = !self.nodes.is_empty();
-        let lobby = if known { std::mem::take(&mut self.lobby) } else { Default::default() };
-        for early in lobby {
-            let Early { token, command, how, .. } = early;
+        let is_known = !self.nodes.is_empty();
+        for Early { token, command, how, .. } in self.take_early(|_| is_known) {
             if self.submit(now, token, command, how).is_err() {
-                self.finish(token, Err(Failed::unserved(Outcome::NotSent)));
+                self.finish(token, Err(Failed::new(Outcome::NotSent, Why::Unserved)));
             }
         }
+    }
+
+    pub(super) fn take_early(&mut self, which: impl Fn(&Early) -> bool) -> Vec<Early> {
+        self.lobby.extract_if(.., |early| which(early)).collect()
     }
 }

@@ -106,11 +106,12 @@ pub(crate) fn integer(line: &[u8]) -> Option<i64> {
 }
 
 /// A number with a fraction, or an infinity, or none at all (`nan`).
+#[cfg(any(test, feature = "doubles"))]
 pub(crate) fn double(line: &[u8]) -> Option<f64> {
     std::str::from_utf8(line).ok()?.parse().ok()
 }
 
-/// Whether [`double`] reads this, without doing so: a host that only looks for the end of a reply needs no tables of
+/// Whether `double` reads this, without doing so: a host that only looks for the end of a reply needs no tables of
 /// powers of five.
 fn is_double(line: &[u8]) -> bool {
     let line = unsigned(line);

@@ -6,7 +6,7 @@ mod kind;
 
 use std::borrow::Cow;
 
-use crate::head::{FORMAT_LEN, Head, UNKNOWN, double, integer};
+use crate::head::{FORMAT_LEN, Head, UNKNOWN, integer};
 use crate::raw::{NOT_WHOLE, Raw, chunk, skip_items, skip_stream, verified_string};
 
 pub use crate::raw::Malformed;
@@ -132,7 +132,8 @@ fn line(kind: u8, line: &[u8]) -> Result<Reply<'_>, Malformed> {
         b'+' => Reply::Simple(line),
         b'-' => Reply::Error(ErrorReply::new(line)),
         b':' => Reply::Int(integer(line).ok_or(NOT_WHOLE)?),
-        b',' => Reply::Double(double(line).ok_or(NOT_WHOLE)?),
+        #[cfg(any(test, feature = "doubles"))]
+        b',' => Reply::Double(crate::head::double(line).ok_or(NOT_WHOLE)?),
         b'#' => Reply::Bool(line == b"t"),
         b'(' => Reply::BigNumber(line),
         _ => return Err(UNKNOWN.into()),

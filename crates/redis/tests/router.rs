@@ -569,7 +569,7 @@ fn what_a_node_refuses_for_a_while_is_sent_again_after_a_pause() {
     for attempt in 1.. {
         host.reply(3, "-LOADING the data set\r\n");
         if !host.ended.is_empty() {
-            assert_eq!(attempt, 10);
+            assert_eq!(attempt, 20);
             break;
         }
         assert!(host.sent.is_empty());

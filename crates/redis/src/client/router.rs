@@ -73,7 +73,7 @@ pub use limits::Limits;
 pub use list::refusal_of_list;
 pub use nodes::NodeId;
 pub use output::{How, Output};
-pub use plan::slot_of_keys;
+pub use plan::{slot_of_all, slot_of_keys};
 
 use flights::{Flight, Request};
 use lanes::Lanes;

@@ -2,7 +2,6 @@
 //! later versions.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use super::keys::{Begin, Find, KeySpec};
 use super::place::Rule;
@@ -16,7 +15,8 @@ use crate::reply::Reply;
 /// Commands as a server describes them, by their names.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
-    specs: HashMap<String, Spec>,
+    /// Of two of one name the later counts.
+    specs: Vec<Spec>,
 }
 
 impl Described {
@@ -36,12 +36,12 @@ impl Described {
         let mut subcommands = subcommands.as_ref().and_then(items);
         let is_container = subcommands.as_mut().is_some_and(|subs| subs.clone().next().is_some());
         if let Some(spec) = read_spec(entry, is_container) {
-            self.specs.insert(spec.name.to_string(), spec);
+            self.specs.push(spec);
         }
         // They have none of their own.
         for entry in subcommands.into_iter().flatten() {
             if let Some(spec) = read_spec(&entry, false) {
-                self.specs.insert(spec.name.to_string(), spec);
+                self.specs.push(spec);
             }
         }
     }
@@ -60,10 +60,14 @@ impl Described {
     pub fn find(&self, command: &Command) -> Option<&Spec> {
         let mut words = command.iter().map(upper);
         let name = words.next()?;
-        let spec = self.specs.get(&name)?;
+        let spec = self.named(&name)?;
         let sub = if spec.has(CONTAINER) { words.next() } else { None };
-        let sub = sub.and_then(|sub| self.specs.get(&format!("{name} {sub}")));
+        let sub = sub.and_then(|sub| self.named(&format!("{name} {sub}")));
         Some(sub.unwrap_or(spec))
+    }
+
+    fn named(&self, name: &str) -> Option<&Spec> {
+        self.specs.iter().rfind(|spec| spec.name == name)
     }
 }
 

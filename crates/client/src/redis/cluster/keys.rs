@@ -26,6 +26,6 @@ pub(super) fn keys_slot(items: &[Item]) -> Result<u16, Error> {
             }
         }
     }
-    let slot = slot_of_keys(keys.iter().map(|key| &key[..])).map_err(|it| refusal(&it))?;
+    let slot = slot_of_keys(&mut keys.iter().map(|key| &key[..])).map_err(|it| refusal(&it))?;
     Ok(slot.unwrap_or(0))
 }

@@ -49,7 +49,7 @@ impl Cluster {
         deadline: Time,
     ) -> Result<(Arc<place::Cell>, Box<Roaming>), Error> {
         let slot = match Spec::of(&item.command) {
-            Some(spec) => slot_of_keys(spec.keys(&item.command)).map_err(|it| refusal(&it))?,
+            Some(spec) => slot_of_keys(&mut spec.keys(&item.command)).map_err(|it| refusal(&it))?,
             None => None,
         };
         let (at, node) = self.node_at(slot)?;

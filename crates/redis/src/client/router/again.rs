@@ -105,9 +105,12 @@ impl Router {
         if self.lanes.route(slot) == Some(node) {
             return;
         }
-        let sent = self.sent_by_slot().remove(&slot).unwrap_or_default();
-        self.lanes.give(slot, node, || sent);
-        self.refresh.moved(slot);
+        if self.lanes.give(slot, node) {
+            self.note_left_behind();
+        }
+        if self.refresh.is_running() {
+            self.lanes.note_moved(slot);
+        }
     }
 
     /// A topology came that knows what there was to know: redirects to nodes that it has are followed,

@@ -103,7 +103,7 @@ impl Router {
             requests.get(flight.request).is_some_and(|request| request.token == token)
         };
         let flights = self.flights.keys(is_its);
-        self.lanes.take(|held| flights.contains(&held.flight.0));
+        self.lanes.take(&|held| flights.contains(&held.flight.0));
         for key in flights {
             let Some(flight) = self.flights.get(key) else { continue };
             let (request, part) = (flight.request, flight.part);
@@ -114,7 +114,7 @@ impl Router {
                 self.conclude(request, part, Err(failed));
             }
         }
-        for early in self.take_early(|early| early.token == token) {
+        for early in self.take_early(&|early| early.token == token) {
             self.finish(early.token, Err(Failed::new(Outcome::NotSent, Why::GivenUp)));
         }
         self.pump_all(now);
@@ -128,12 +128,17 @@ impl Router {
 
     /// The answer to [`Output::Refresh`].
     pub fn handle_topology(&mut self, now: Time, topology: &Topology) {
-        let moved = self.refresh.done(now);
+        self.refresh.done(now);
         for (node, address) in self.nodes.update(topology) {
             self.outputs.push_back(Output::Open { node, address });
         }
-        let sent = self.sent_by_slot();
-        self.lanes.follow(topology, &self.nodes, &moved, sent);
+        let (has_moved, has_left) = self.lanes.follow(topology, &self.nodes);
+        if has_moved {
+            self.refresh.want(now);
+        }
+        if has_left {
+            self.note_left_behind();
+        }
         self.settle_redirects(now);
         self.open_lobby(now);
         self.pump_all(now);
@@ -173,6 +178,7 @@ impl Router {
     pub(super) fn decide(&mut self, now: Time) {
         if !self.is_closed && self.refresh.begins(now) {
             let from = self.nodes.next_master();
+            self.lanes.forget_moved();
             self.refresh.asked_one = from.is_some();
             self.outputs.push_back(Output::Refresh { from });
         }

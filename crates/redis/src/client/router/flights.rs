@@ -1,7 +1,5 @@
 //! Commands on their way, and how one is sent, held and ended.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Retry, Time, Token};
 
@@ -172,18 +170,16 @@ impl Router {
         self.flights.iter().any(is_behind)
     }
 
-    /// The numbers of what is unanswered, by slot, where their order counts.
-    pub(super) fn sent_by_slot(&self) -> HashMap<u16, Vec<u64>> {
-        let mut by_slot: HashMap<u16, Vec<u64>> = HashMap::new();
+    /// Slots have changed hands: what is unanswered at those that had them is kept in mind.
+    pub(super) fn note_left_behind(&mut self) {
         for flight in self.flights.iter() {
             if let (Goal::Slot(slot), Some(Sent { turn: Some(turn), .. })) =
                 (flight.goal, flight.sent)
-                && self.lanes.is_turn(slot, turn)
+                && !self.lanes.is_turn(slot, turn)
             {
-                by_slot.entry(slot).or_default().push(flight.number);
+                self.lanes.left_behind(slot, flight.number);
             }
         }
-        by_slot
     }
 
     /// Puts a flight into its place among those that wait.
@@ -251,7 +247,7 @@ impl Router {
             let is_late = held.deadline <= now;
             self.end_held(held.flight, if is_late { Why::Deadline } else { Why::Unserved });
         }
-        for early in self.take_early(|early| early.ends(max) <= now) {
+        for early in self.take_early(&|early| early.ends(max) <= now) {
             let is_late = early.deadline() <= now;
             let why = if is_late { Why::Deadline } else { Why::Unserved };
             self.finish(early.token, Err(Failed::new(Outcome::NotSent, why)));
@@ -267,10 +263,10 @@ impl Router {
 
     /// Ends all that waits here.
     pub(super) fn end_all_held(&mut self, why: Why) {
-        for held in self.lanes.take(|_| true) {
+        for held in self.lanes.take(&|_| true) {
             self.end_held(held.flight, why);
         }
-        for early in self.take_early(|_| true) {
+        for early in self.take_early(&|_| true) {
             self.finish(early.token, Err(Failed::new(Outcome::NotSent, why)));
         }
     }

@@ -61,9 +61,17 @@ impl Gather {
     }
 
     fn whole(&mut self) -> Result<Bytes, Failed> {
-        let parts: Vec<_> = self.parts.drain(..).flatten().collect();
-        let (good, bad): (Vec<_>, Vec<_>) = parts.into_iter().partition(is_good);
-        let good: Vec<Bytes> = good.into_iter().flatten().collect();
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for part in std::mem::take(&mut self.parts).into_iter().flatten() {
+            match part {
+                Ok(reply) if error_text(&reply).is_none() => good.push(reply),
+                Ok(reply) => {
+                    let failed = Failed::new(Outcome::Rejected, Why::Server);
+                    bad.push(Failed { reply: Some(reply), ..failed });
+                }
+                Err(failed) => bad.push(failed),
+            }
+        }
         let first_wins = matches!(self.kind, Kind::Policy(ResponsePolicy::OneSucceeded));
         if !bad.is_empty() && (good.is_empty() || !first_wins) {
             return Err(combined(bad, !good.is_empty() && !self.readonly));
@@ -80,16 +88,9 @@ impl Gather {
 /// What the name of a node takes at most.
 const NAME_MAX: usize = 300;
 
-fn is_good(part: &Result<Bytes, Failed>) -> bool {
-    part.as_ref().is_ok_and(|reply| error_text(reply).is_none())
-}
-
 /// What failed parts come to, beside others that were done.
-fn combined(parts: Vec<Result<Bytes, Failed>>, beside: bool) -> Failed {
-    let mut failures = parts.into_iter().map(|part| match part {
-        Ok(reply) => Failed { reply: Some(reply), ..Failed::new(Outcome::Rejected, Why::Server) },
-        Err(failed) => failed,
-    });
+fn combined(failures: Vec<Failed>, beside: bool) -> Failed {
+    let mut failures = failures.into_iter();
     let none = Failed::new(Outcome::Unknown, Why::Lost);
     let mut first = failures.next().unwrap_or(none);
     for failed in failures {
@@ -135,10 +136,9 @@ fn numbers(policy: ResponsePolicy, replies: &[Bytes]) -> Option<Bytes> {
     };
     let mut out = BytesMut::new();
     let listed = replies.first()?.first() == Some(&b'*');
-    let mut rows = replies.iter().map(|reply| number_row(reply, listed));
-    let mut row = rows.next()??;
-    for other in rows {
-        let other = other.filter(|other| other.len() == row.len())?;
+    let mut row = number_row(replies.first()?, listed)?;
+    for reply in &replies[1..] {
+        let other = number_row(reply, listed).filter(|other| other.len() == row.len())?;
         for (number, other) in row.iter_mut().zip(other) {
             *number = fold(*number, other)?;
         }
@@ -155,28 +155,44 @@ fn number_row(reply: &[u8], listed: bool) -> Option<Vec<i64>> {
         return Some(vec![number(reply)?]);
     }
     let (count, body) = list(reply)?;
-    let numbers: Vec<i64> = items(body).map(number).collect::<Option<_>>()?;
+    let mut numbers = Vec::new();
+    for item in items(body) {
+        numbers.push(number(item)?);
+    }
     (numbers.len() == count).then_some(numbers)
 }
 
 fn ordered(order: &[u32], replies: &[Bytes]) -> Option<Bytes> {
-    let lists: Vec<_> = replies.iter().map(|reply| list(reply)).collect::<Option<_>>()?;
-    let mut items: Vec<_> = lists.iter().map(|(_, body)| items(body)).collect();
-    let mut out = BytesMut::with_capacity(replies.iter().map(Bytes::len).sum::<usize>() + 16);
+    let mut items_of = Vec::new();
+    let mut len = LINE_MAX;
+    for reply in replies {
+        items_of.push(items(list(reply)?.1));
+        len += reply.len();
+    }
+    let mut out = BytesMut::with_capacity(len);
     put_line(&mut out, b'*', order.len());
     for part in order {
-        out.put_slice(items.get_mut(*part as usize)?.next()?);
+        out.put_slice(items_of.get_mut(*part as usize)?.next()?);
     }
-    items.iter_mut().all(|items| items.next().is_none()).then(|| out.freeze())
+    items_of.iter_mut().all(|items| items.next().is_none()).then(|| out.freeze())
 }
 
 fn lists(replies: &[Bytes]) -> Option<Bytes> {
-    let lists: Vec<_> = replies.iter().map(|reply| list(reply)).collect::<Option<_>>()?;
-    let mut out = BytesMut::with_capacity(replies.iter().map(Bytes::len).sum::<usize>() + 16);
-    put_line(&mut out, b'*', lists.iter().map(|(count, _)| count).sum::<usize>());
-    lists.iter().for_each(|(_, body)| out.put_slice(body));
+    let (mut items, mut len) = (0, LINE_MAX);
+    for reply in replies {
+        items += list(reply)?.0;
+        len += reply.len();
+    }
+    let mut out = BytesMut::with_capacity(len);
+    put_line(&mut out, b'*', items);
+    for reply in replies {
+        out.put_slice(list(reply)?.1);
+    }
     Some(out.freeze())
 }
+
+/// What a line takes at most.
+const LINE_MAX: usize = 23;
 
 fn by_node(replies: &[Bytes], nodes: &[Address]) -> Bytes {
     let mut out = BytesMut::new();

@@ -1,6 +1,6 @@
 //! A lane for each hash slot: which node has it, what is unanswered of it, and what waits.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use onetrip_engine::Time;
@@ -11,13 +11,13 @@ use crate::client::topology::Topology;
 use crate::redirect::Redirect;
 use crate::slots::SLOTS;
 
-/// 16 bytes for each slot: 256 KiB in all.
+/// 20 bytes for each slot: 320 KiB in all.
 pub(super) struct Lanes {
     lanes: Box<[Lane]>,
-    /// Of those lanes that changed hands: the numbers of what is unanswered at nodes that had them.
-    elsewhere: HashMap<u16, BTreeSet<u64>>,
-    /// Of those lanes in which something waits: what, in the order of their numbers.
-    waiting: HashMap<u16, VecDeque<Held>>,
+    /// Of those lanes in which something waits or that changed hands.
+    crowds: Vec<Crowd>,
+    /// Places of crowds that are free.
+    free: Vec<u32>,
     /// What waits and has no place in any order.
     loose: Vec<Held>,
     held: usize,
@@ -31,11 +31,31 @@ struct Lane {
     turn: u32,
     /// Unanswered at that node.
     here: u32,
-    /// Whether something is unanswered at those that had it before.
-    split: bool,
+    /// Where its crowd is; [`NONE`] if it has none.
+    crowd: u32,
+    /// A node moved it since the topology was asked for.
+    has_moved: bool,
+}
+
+/// What is more than a number of a lane.
+#[derive(Default)]
+struct Crowd {
+    slot: u16,
+    /// What waits, in the order of the numbers.
+    waiting: VecDeque<Held>,
+    /// The numbers of what is unanswered at nodes that had the slot before, in order.
+    elsewhere: Vec<u64>,
+}
+
+impl Crowd {
+    /// Whether something before this number is unanswered elsewhere.
+    fn is_behind(&self, number: u64) -> bool {
+        self.elsewhere.first().is_some_and(|first| *first < number)
+    }
 }
 
 const NOBODY: NodeId = NodeId(u32::MAX);
+const NONE: u32 = u32::MAX;
 
 /// A flight that waits.
 pub(super) struct Held {
@@ -65,11 +85,11 @@ pub(super) enum To {
 
 impl Lanes {
     pub(super) fn new() -> Lanes {
-        let lane = Lane { node: NOBODY, turn: 0, here: 0, split: false };
+        let lane = Lane { node: NOBODY, turn: 0, here: 0, crowd: NONE, has_moved: false };
         Lanes {
             lanes: vec![lane; usize::from(SLOTS)].into(),
-            elsewhere: HashMap::new(),
-            waiting: HashMap::new(),
+            crowds: Vec::new(),
+            free: Vec::new(),
             loose: Vec::new(),
             held: 0,
         }
@@ -77,6 +97,35 @@ impl Lanes {
 
     fn lane(&mut self, slot: u16) -> &mut Lane {
         &mut self.lanes[usize::from(slot)]
+    }
+
+    fn crowd(&self, slot: u16) -> Option<&Crowd> {
+        self.crowds.get(self.lanes[usize::from(slot)].crowd as usize)
+    }
+
+    /// The crowd of a slot, which has one from now on.
+    fn gather(&mut self, slot: u16) -> &mut Crowd {
+        let mut at = self.lanes[usize::from(slot)].crowd;
+        if at == NONE {
+            at = self.free.pop().unwrap_or_else(|| {
+                self.crowds.push(Crowd::default());
+                (self.crowds.len() - 1) as u32
+            });
+            self.lane(slot).crowd = at;
+        }
+        let crowd = &mut self.crowds[at as usize];
+        crowd.slot = slot;
+        crowd
+    }
+
+    /// A slot may not need its crowd any more.
+    fn scatter(&mut self, slot: u16) {
+        let is_over = |crowd: &Crowd| crowd.waiting.is_empty() && crowd.elsewhere.is_empty();
+        if self.crowd(slot).is_some_and(is_over) {
+            let at = std::mem::replace(&mut self.lane(slot).crowd, NONE);
+            self.crowds[at as usize] = Crowd::default();
+            self.free.push(at);
+        }
     }
 
     pub(super) fn held(&self) -> usize {
@@ -90,9 +139,7 @@ impl Lanes {
     /// Whether something new may be sent at once.
     pub(super) fn is_open(&self, slot: u16) -> bool {
         let lane = &self.lanes[usize::from(slot)];
-        !lane.split
-            && lane.node != NOBODY
-            && (self.waiting.is_empty() || !self.waiting.contains_key(&slot))
+        lane.crowd == NONE && lane.node != NOBODY
     }
 
     /// Something was sent to whoever has the slot. Returns how often that has changed.
@@ -114,143 +161,154 @@ impl Lanes {
             lane.here -= 1;
             return true;
         }
-        if let Some(numbers) = self.elsewhere.get_mut(&slot) {
-            numbers.remove(&number);
-            if numbers.is_empty() {
-                self.elsewhere.remove(&slot);
-                self.lane(slot).split = false;
-            }
+        let elsewhere = &mut self.gather(slot).elsewhere;
+        if let Ok(at) = elsewhere.binary_search(&number) {
+            elsewhere.remove(at);
         }
+        self.scatter(slot);
         false
     }
 
-    /// The slot belongs to this node now. Whether that is new. `sent` are the numbers of what is
-    /// unanswered of it.
-    pub(super) fn give(
-        &mut self,
-        slot: u16,
-        node: NodeId,
-        sent: impl FnOnce() -> Vec<u64>,
-    ) -> bool {
+    /// The slot belongs to this node now. Whether something of it is unanswered at the one before, of which
+    /// [each](Self::left_behind) is to be told then.
+    pub(super) fn give(&mut self, slot: u16, node: NodeId) -> bool {
         let lane = self.lane(slot);
-        let changes = lane.node != node;
-        if changes {
-            lane.node = node;
-            lane.turn = lane.turn.wrapping_add(1);
-            if std::mem::take(&mut lane.here) > 0 {
-                lane.split = true;
-                self.elsewhere.entry(slot).or_default().extend(sent());
-            }
+        if lane.node == node {
+            return false;
         }
-        changes
+        lane.node = node;
+        lane.turn = lane.turn.wrapping_add(1);
+        std::mem::take(&mut lane.here) > 0
     }
 
-    /// Gives each slot to its master, but for those of which the topology may not know enough.
-    pub(super) fn follow(
-        &mut self,
-        topology: &Topology,
-        nodes: &Nodes,
-        moved: &HashSet<u16>,
-        mut sent: HashMap<u16, Vec<u64>>,
-    ) {
+    /// This number is unanswered at a node that had the slot before.
+    pub(super) fn left_behind(&mut self, slot: u16, number: u64) {
+        let elsewhere = &mut self.gather(slot).elsewhere;
+        if let Err(at) = elsewhere.binary_search(&number) {
+            elsewhere.insert(at, number);
+        }
+    }
+
+    /// A node moved the slot after the topology was asked for.
+    pub(super) fn note_moved(&mut self, slot: u16) {
+        self.lane(slot).has_moved = true;
+    }
+
+    /// The topology is asked for.
+    pub(super) fn forget_moved(&mut self) {
+        self.lanes.iter_mut().for_each(|lane| lane.has_moved = false);
+    }
+
+    /// Gives each slot to its master, but for those of which the topology may not know enough. Returns whether there are such,
+    /// and whether something was left behind.
+    pub(super) fn follow(&mut self, topology: &Topology, nodes: &Nodes) -> (bool, bool) {
         let shards = topology.shards().iter();
         let masters: Vec<_> = shards.map(|shard| nodes.at(&shard.master.address)).collect();
+        let (mut moved, mut left) = (false, false);
         for slot in 0..SLOTS {
-            let keeps = !moved.is_empty()
-                && moved.contains(&slot)
-                && self.route(slot).is_some_and(|node| nodes.is_part(node));
-            if keeps {
+            let has_moved = std::mem::take(&mut self.lane(slot).has_moved);
+            moved |= has_moved;
+            if has_moved && self.route(slot).is_some_and(|node| nodes.is_part(node)) {
                 continue;
             }
             let master = topology.shard_number(slot).and_then(|shard| masters[shard]);
-            let sent = || sent.remove(&slot).unwrap_or_default();
-            self.give(slot, master.unwrap_or(NOBODY), sent);
+            left |= self.give(slot, master.unwrap_or(NOBODY));
         }
+        (moved, left)
     }
 
     pub(super) fn hold(&mut self, slot: Option<u16>, held: Held) {
         self.held += 1;
         let Some(slot) = slot else { return self.loose.push(held) };
-        let line = self.waiting.entry(slot).or_default();
+        let line = &mut self.gather(slot).waiting;
         let at = line.partition_point(|other| other.number < held.number);
         line.insert(at, held);
-    }
-
-    /// Whether something before this number is unanswered elsewhere.
-    fn is_behind(&self, slot: u16, number: u64) -> bool {
-        let first = self.elsewhere.get(&slot).and_then(BTreeSet::first);
-        first.is_some_and(|first| *first < number)
     }
 
     /// Takes the first that waits in a lane, if it may go.
     pub(super) fn next(&mut self, slot: u16, now: Time) -> Option<Held> {
         let lane = &self.lanes[usize::from(slot)];
-        let held = self.waiting.get(&slot)?.front()?;
+        let crowd = self.crowd(slot)?;
+        let held = crowd.waiting.front()?;
         let goes = match held.to {
             To::Route if lane.node == NOBODY => false,
-            To::Route if lane.split => held.again && !self.is_behind(slot, held.number),
-            To::Route => true,
+            To::Route if crowd.elsewhere.is_empty() => true,
+            To::Route => held.again && !crowd.is_behind(held.number),
             To::Ask(_) => true,
             To::Stranger(..) => false,
         };
         if !goes || held.until > now {
             return None;
         }
-        let line = self.waiting.get_mut(&slot)?;
-        let held = line.pop_front();
-        if line.is_empty() {
-            self.waiting.remove(&slot);
-        }
+        let held = self.gather(slot).waiting.pop_front();
+        self.scatter(slot);
         self.held -= 1;
         held
     }
 
     /// The slots in whose lanes something waits.
     pub(super) fn busy(&self) -> Vec<u16> {
-        let mut slots: Vec<u16> = self.waiting.keys().copied().collect();
-        slots.sort_unstable();
-        slots
+        let busy = self.crowds.iter().filter(|crowd| !crowd.waiting.is_empty());
+        busy.map(|crowd| crowd.slot).collect()
     }
 
     /// Takes those outside of the order that may go, which is none while no node is known.
     pub(super) fn take_loose(&mut self, now: Time, alone: bool) -> Vec<Held> {
         let has_node = |slot: u16| self.lanes[usize::from(slot)].node != NOBODY;
-        let goes = |held: &mut Held| held.until <= now && held.slot.map_or(!alone, has_node);
-        let taken: Vec<Held> = self.loose.extract_if(.., goes).collect();
+        let taken = take_of(&mut self.loose, &|held| {
+            held.until <= now && held.slot.map_or(!alone, has_node)
+        });
         self.held -= taken.len();
         taken
     }
 
     /// Takes those that have waited for so long, or for longer than their callers do.
     pub(super) fn take_older(&mut self, now: Time, max: Duration) -> Vec<Held> {
-        self.take(|held| held.since.after(max).min(held.deadline) <= now)
+        self.take(&|held| held.since.after(max).min(held.deadline) <= now)
     }
 
     /// Takes those that go to nodes which were not known when the topology was asked for.
     pub(super) fn take_strangers(&mut self, asked: u64) -> Vec<Held> {
-        self.take(|held| matches!(held.to, To::Stranger(_, refresh) if refresh <= asked))
+        self.take(&|held| matches!(held.to, To::Stranger(_, refresh) if refresh <= asked))
     }
 
-    pub(super) fn take(&mut self, which: impl Fn(&Held) -> bool) -> Vec<Held> {
-        let mut taken: Vec<Held> = self.loose.extract_if(.., |held| which(held)).collect();
-        for line in self.waiting.values_mut() {
-            let (out, stay) = std::mem::take(line).into_iter().partition(&which);
-            *line = stay;
-            let out: VecDeque<Held> = out;
-            taken.extend(out);
+    pub(super) fn take(&mut self, which: &dyn Fn(&Held) -> bool) -> Vec<Held> {
+        let mut taken = take_of(&mut self.loose, which);
+        for slot in self.busy() {
+            let line = &mut self.gather(slot).waiting;
+            for _ in 0..line.len() {
+                match line.pop_front() {
+                    Some(held) if which(&held) => taken.push(held),
+                    Some(held) => line.push_back(held),
+                    None => {}
+                }
+            }
+            self.scatter(slot);
         }
-        self.waiting.retain(|_, line| !line.is_empty());
         self.held -= taken.len();
-        taken.sort_by_key(|held| held.number);
         taken
     }
 
     pub(super) fn next_look(&self, now: Time, max: Duration) -> Time {
-        let all = self.waiting.values().flatten().chain(&self.loose);
-        let looks = all.map(|held| {
+        let mut next = Time::NEVER;
+        let mut look = |held: &Held| {
             let until = if held.until > now { held.until } else { Time::NEVER };
-            until.min(held.since.after(max)).min(held.deadline)
-        });
-        looks.min().unwrap_or(Time::NEVER)
+            next = next.min(until).min(held.since.after(max)).min(held.deadline);
+        };
+        for crowd in &self.crowds {
+            crowd.waiting.iter().for_each(&mut look);
+        }
+        self.loose.iter().for_each(&mut look);
+        next
     }
+}
+
+/// Takes these out of a list, and leaves the others in their order.
+pub(super) fn take_of<T>(list: &mut Vec<T>, which: &dyn Fn(&T) -> bool) -> Vec<T> {
+    let mut taken = Vec::new();
+    for item in std::mem::take(list) {
+        let to = if which(&item) { &mut taken } else { &mut *list };
+        to.push(item);
+    }
+    taken
 }

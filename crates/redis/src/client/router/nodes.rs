@@ -1,7 +1,5 @@
 //! The nodes of the cluster, and how much is unanswered at each.
 
-use std::collections::HashMap;
-
 use crate::client::topology::Topology;
 use crate::redirect::Address;
 
@@ -19,8 +17,10 @@ impl NodeId {
 
 #[derive(Default)]
 pub(super) struct Nodes {
-    known: HashMap<NodeId, Node>,
-    by_address: HashMap<Address, NodeId>,
+    /// In the order of their numbers.
+    known: Vec<(NodeId, Node)>,
+    /// Their addresses, in order.
+    by_address: Vec<(Address, NodeId)>,
     masters: Vec<NodeId>,
     next: u32,
     /// Turns through masters and replicas.
@@ -42,43 +42,68 @@ impl Nodes {
     pub(super) fn update(&mut self, topology: &Topology) -> Vec<(NodeId, Address)> {
         let mut new = Vec::new();
         self.masters.clear();
-        self.known.values_mut().for_each(|node| node.left = true);
+        self.known.iter_mut().for_each(|(_, node)| node.left = true);
         for shard in topology.shards() {
             let master = self.enter(&shard.master.address, &mut new);
             self.masters.push(master);
             let addresses = shard.replicas.iter().map(|node| &node.address);
             let replicas = addresses.map(|address| self.enter(address, &mut new)).collect();
-            if let Some(node) = self.known.get_mut(&master) {
+            if let Some(node) = self.get_mut(master) {
                 node.replicas = replicas;
             }
         }
         let idle = self.known.iter().filter(|(_, node)| node.left && node.unanswered == 0);
-        let mut idle: Vec<_> = idle.map(|(id, _)| *id).collect();
-        idle.sort_unstable();
+        let idle: Vec<_> = idle.map(|(id, _)| *id).collect();
         idle.into_iter().for_each(|id| self.forget(id));
         new
     }
 
     fn enter(&mut self, address: &Address, new: &mut Vec<(NodeId, Address)>) -> NodeId {
-        let known = self.by_address.get(address).and_then(|id| Some((id, self.known.get_mut(id)?)));
-        if let Some((id, node)) = known {
+        if let Some(id) = self.named(address)
+            && let Some(node) = self.get_mut(id)
+        {
             node.left = false;
             node.replicas.clear();
-            return *id;
+            return id;
         }
         let id = NodeId(self.next);
         self.next += 1;
         let node =
             Node { address: address.clone(), unanswered: 0, left: false, replicas: Vec::new() };
-        self.known.insert(id, node);
-        self.by_address.insert(address.clone(), id);
+        self.known.push((id, node));
+        if let Err(at) = self.place_of(address) {
+            self.by_address.insert(at, (address.clone(), id));
+        }
         new.push((id, address.clone()));
         id
     }
 
+    fn place(&self, id: NodeId) -> Option<usize> {
+        self.known.binary_search_by_key(&id, |(id, _)| *id).ok()
+    }
+
+    fn get(&self, id: NodeId) -> Option<&Node> {
+        self.place(id).map(|at| &self.known[at].1)
+    }
+
+    fn get_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.place(id).map(|at| &mut self.known[at].1)
+    }
+
+    fn place_of(&self, address: &Address) -> Result<usize, usize> {
+        self.by_address.binary_search_by(|(other, _)| other.cmp(address))
+    }
+
+    fn named(&self, address: &Address) -> Option<NodeId> {
+        self.place_of(address).ok().map(|at| self.by_address[at].1)
+    }
+
     fn forget(&mut self, id: NodeId) {
-        if let Some(node) = self.known.remove(&id) {
-            self.by_address.remove(&node.address);
+        if let Some(at) = self.place(id) {
+            let (_, node) = self.known.remove(at);
+            if let Ok(at) = self.place_of(&node.address) {
+                self.by_address.remove(at);
+            }
             self.closed.push(id);
         }
     }
@@ -92,24 +117,25 @@ impl Nodes {
     }
 
     pub(super) fn address(&self, id: NodeId) -> Option<&Address> {
-        self.known.get(&id).map(|node| &node.address)
+        self.get(id).map(|node| &node.address)
     }
 
     /// A node that is part of the topology.
     pub(super) fn at(&self, address: &Address) -> Option<NodeId> {
-        self.by_address.get(address).copied().filter(|id| self.is_part(*id))
+        self.named(address).filter(|id| self.is_part(*id))
     }
 
     pub(super) fn is_part(&self, id: NodeId) -> bool {
-        self.known.get(&id).is_some_and(|node| !node.left)
+        self.get(id).is_some_and(|node| !node.left)
     }
 
     /// All masters, or all nodes.
     pub(super) fn all(&self, replicas: bool) -> Vec<NodeId> {
         let mut all = self.masters.clone();
-        if replicas {
-            let masters = self.masters.iter().filter_map(|id| self.known.get(id));
-            all.extend(masters.flat_map(|node| node.replicas.iter().copied()));
+        for master in self.masters.iter().filter(|_| replicas) {
+            if let Some(node) = self.get(*master) {
+                all.extend_from_slice(&node.replicas);
+            }
         }
         all
     }
@@ -124,19 +150,19 @@ impl Nodes {
     /// The replicas of a master in turn; the master where it has none.
     pub(super) fn next_replica(&mut self, master: NodeId) -> NodeId {
         self.turn = self.turn.wrapping_add(1);
-        let replicas = self.known.get(&master).map(|node| &node.replicas[..]).unwrap_or_default();
+        let replicas = self.get(master).map(|node| &node.replicas[..]).unwrap_or_default();
         let at = self.turn.checked_rem(replicas.len());
         at.and_then(|at| replicas.get(at)).copied().unwrap_or(master)
     }
 
     pub(super) fn sent(&mut self, id: NodeId) {
-        if let Some(node) = self.known.get_mut(&id) {
+        if let Some(node) = self.get_mut(id) {
             node.unanswered += 1;
         }
     }
 
     pub(super) fn answered(&mut self, id: NodeId) {
-        let Some(node) = self.known.get_mut(&id) else { return };
+        let Some(node) = self.get_mut(id) else { return };
         node.unanswered -= 1;
         if node.left && node.unanswered == 0 {
             self.forget(id);

@@ -1,20 +1,18 @@
 //! Which nodes a command concerns, by its keys and its description.
 
-use std::collections::HashMap;
-
 use super::How;
 use super::failed::Refused;
 use super::flights::Goal;
 use super::gather::{Gather, Kind};
 use crate::command::Command;
-use crate::slots::slot_of;
+use crate::slots::{SLOTS, slot_of};
 use crate::table::{RequestPolicy, ResponsePolicy, Spec};
 
 pub(super) enum Plan {
     /// It goes to one node.
     One(Goal),
     /// Its parts go to those that have their slots.
-    Split { parts: Vec<(u16, Command)>, gather: Gather },
+    Split { parts: Vec<(Goal, Command)>, gather: Gather },
     /// It goes to all masters, and to replicas too where it says so.
     Nodes { replicas: bool, kind: Kind },
 }
@@ -38,13 +36,26 @@ pub(super) fn plan(command: &Command, spec: Option<&Spec>, how: How) -> Result<P
 }
 
 /// The one hash slot of all these keys. `None` where there are none.
-pub fn slot_of_keys<'a>(keys: impl Iterator<Item = &'a [u8]>) -> Result<Option<u16>, Refused> {
-    let mut slots = keys.map(|key| (key, slot_of(key)));
-    let Some(first) = slots.next() else { return Ok(None) };
-    match slots.find(|(_, other)| *other != first.1) {
-        Some(other) => Err(Refused::cross_slot(first, other)),
-        None => Ok(Some(first.1)),
+pub fn slot_of_keys(keys: &mut dyn Iterator<Item = &[u8]>) -> Result<Option<u16>, Refused> {
+    let Some(first) = keys.next() else { return Ok(None) };
+    let slot = slot_of(first);
+    for other in keys {
+        if slot_of(other) != slot {
+            return Err(Refused::cross_slot((first, slot), (other, slot_of(other))));
+        }
     }
+    Ok(Some(slot))
+}
+
+/// The one hash slot of all keys of these commands, which run as a whole; 0 where they have none.
+pub fn slot_of_all(commands: &[Command]) -> Result<u16, Refused> {
+    let mut keys = Vec::new();
+    for command in commands {
+        if let Some(spec) = Spec::of(command) {
+            keys.extend(spec.keys(command));
+        }
+    }
+    Ok(slot_of_keys(&mut keys.into_iter())?.unwrap_or(0))
 }
 
 /// Its first word, shortened.
@@ -81,18 +92,22 @@ fn step_of(spec: &Spec) -> usize {
     if spec.name().starts_with("MSET") { 2 } else { 1 }
 }
 
+const NONE: usize = usize::MAX;
+
 fn split(spec: &Spec, command: &Command) -> Plan {
     let step = step_of(spec);
-    let mut parts: Vec<(u16, Command)> = Vec::new();
-    let mut part_of = HashMap::new();
+    let mut parts: Vec<(Goal, Command)> = Vec::new();
+    let mut part_of = vec![NONE; usize::from(SLOTS)];
     let mut order = Vec::new();
     let mut args = command.iter().skip(1);
     while let Some(key) = args.next() {
         let slot = slot_of(key);
-        let at = *part_of.entry(slot).or_insert_with(|| {
-            parts.push((slot, Command::new(spec.name())));
-            parts.len() - 1
-        });
+        let mut at = part_of[usize::from(slot)];
+        if at == NONE {
+            at = parts.len();
+            part_of[usize::from(slot)] = at;
+            parts.push((Goal::Slot(slot), Command::new(spec.name())));
+        }
         order.push(at as u32);
         parts[at].1.push(key);
         args.by_ref().take(step - 1).for_each(|value| parts[at].1.push(value));

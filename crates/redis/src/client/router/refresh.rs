@@ -1,6 +1,5 @@
 //! When the topology is asked for: one question at a time, and pauses between them.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use onetrip_engine::{Retry, RetryLimits, Time};
@@ -24,8 +23,6 @@ pub(super) struct Refresh {
     usual: Retry,
     limits: RetryLimits,
     seed: u64,
-    /// Slots that a node moved since the question was asked.
-    moved: HashSet<u16>,
 }
 
 /// The first pause after a failure.
@@ -48,7 +45,6 @@ impl Refresh {
             usual: Retry::new(usual, seed),
             limits: growing,
             seed,
-            moved: HashSet::new(),
         }
     }
 
@@ -68,7 +64,6 @@ impl Refresh {
             self.running = true;
             self.begun += 1;
             self.due = Time::NEVER;
-            self.moved.clear();
             self.not_before = now.after(self.usual.failed().unwrap_or_default());
         }
         begins
@@ -84,24 +79,17 @@ impl Refresh {
         self.begun
     }
 
-    /// A node moved a slot.
-    pub(super) fn moved(&mut self, slot: u16) {
-        if self.running {
-            self.moved.insert(slot);
-        }
+    /// Whether it is asked for.
+    pub(super) fn is_running(&self) -> bool {
+        self.running
     }
 
-    /// The answer came. Returns the slots of which it may not know.
-    pub(super) fn done(&mut self, now: Time) -> HashSet<u16> {
+    /// The answer came.
+    pub(super) fn done(&mut self, now: Time) {
         self.running = false;
         self.was_answered = true;
         self.failing = Retry::new(self.limits.clone(), self.seed);
         self.due = self.due.min(now.after(self.every));
-        let moved = std::mem::take(&mut self.moved);
-        if !moved.is_empty() {
-            self.want(now);
-        }
-        moved
     }
 
     /// No answer came.

@@ -7,6 +7,7 @@ use onetrip_engine::{Outcome, Time, Token};
 use super::failed::{Failed, Refused, Why};
 use super::flights::{Flight, Goal, Request};
 use super::gather::Gather;
+use super::lanes::take_of;
 use super::plan::{self, Plan};
 use super::{How, Router};
 use crate::command::Command;
@@ -63,7 +64,9 @@ impl Router {
     fn waits(&self, plan: &Plan) -> bool {
         match plan {
             Plan::One(Goal::Slot(slot)) => !self.lanes.is_open(*slot),
-            Plan::Split { parts, .. } => parts.iter().any(|(slot, _)| !self.lanes.is_open(*slot)),
+            Plan::Split { parts, .. } => parts
+                .iter()
+                .any(|(goal, _)| matches!(goal, Goal::Slot(slot) if !self.lanes.is_open(*slot))),
             Plan::One(_) | Plan::Nodes { .. } => self.nodes.is_empty(),
         }
     }
@@ -72,9 +75,7 @@ impl Router {
         match plan {
             Plan::One(goal) => self.one(now, token, command, goal, how),
             Plan::Split { parts, gather } => {
-                let goals =
-                    parts.into_iter().map(|(slot, part)| (Goal::Slot(slot), part)).collect();
-                self.several(now, token, goals, gather, how);
+                self.several(now, token, parts, gather, how);
             }
             Plan::Nodes { .. } if self.nodes.is_empty() => {
                 let early = Early { token, command, how, since: now };
@@ -83,11 +84,12 @@ impl Router {
                 self.refresh.want(now);
             }
             Plan::Nodes { replicas, kind } => {
-                let nodes = self.nodes.all(replicas);
-                let names = nodes.iter().filter_map(|node| self.nodes.address(*node).cloned());
-                let gather = Gather::of_nodes(kind, names.collect());
-                let goals = nodes.iter().map(|node| (Goal::Node(*node), command.clone())).collect();
-                self.several(now, token, goals, gather, how);
+                let (mut goals, mut names) = (Vec::new(), Vec::new());
+                for node in self.nodes.all(replicas) {
+                    goals.push((Goal::Node(node), command.clone()));
+                    names.extend(self.nodes.address(node).cloned());
+                }
+                self.several(now, token, goals, Gather::of_nodes(kind, names), how);
             }
         }
     }
@@ -114,14 +116,14 @@ impl Router {
     /// Takes what came before any node was known, now that there are some.
     pub(super) fn open_lobby(&mut self, now: Time) {
         let is_known = !self.nodes.is_empty();
-        for Early { token, command, how, .. } in self.take_early(|_| is_known) {
+        for Early { token, command, how, .. } in self.take_early(&|_| is_known) {
             if self.submit(now, token, command, how).is_err() {
                 self.finish(token, Err(Failed::new(Outcome::NotSent, Why::Unserved)));
             }
         }
     }
 
-    pub(super) fn take_early(&mut self, which: impl Fn(&Early) -> bool) -> Vec<Early> {
-        self.lobby.extract_if(.., |early| which(early)).collect()
+    pub(super) fn take_early(&mut self, which: &dyn Fn(&Early) -> bool) -> Vec<Early> {
+        take_of(&mut self.lobby, which)
     }
 }

@@ -1,6 +1,5 @@
 //! A topology out of what a node answers to `CLUSTER SLOTS` or `CLUSTER SHARDS`.
 
-use std::collections::HashMap;
 use std::ops::RangeInclusive;
 
 use onetrip_engine::Violation;
@@ -21,17 +20,24 @@ impl Topology {
     /// Where it is anything else than slots with their nodes.
     pub fn from_slots(reply: &Reply<'_>, asked: &Address) -> Result<Topology, Violation> {
         let mut shards: Vec<(Shard, Ranges)> = Vec::new();
-        let mut number_of = HashMap::new();
+        // Which shard a master has, in the order of the names of masters.
+        let mut numbers: Vec<(Box<str>, usize)> = Vec::new();
         for range in items(reply)? {
             let mut fields = items(&range)?;
             let range = slot(fields.next())?..=slot(fields.next())?;
             let master = slots_node(fields.next(), asked)?;
-            let number = *number_of.entry(master.id.clone()).or_insert(shards.len());
-            if number == shards.len() {
-                let replicas = fields.map(|node| slots_node(Some(node), asked));
-                let replicas = replicas.collect::<Result<_, _>>()?;
-                shards.push((Shard { master, replicas }, Vec::new()));
-            }
+            let number = match numbers.binary_search_by(|(id, _)| id.cmp(&master.id)) {
+                Ok(at) => numbers[at].1,
+                Err(at) => {
+                    numbers.insert(at, (master.id.clone(), shards.len()));
+                    let mut replicas = Vec::new();
+                    for node in fields {
+                        replicas.push(slots_node(Some(node), asked)?);
+                    }
+                    shards.push((Shard { master, replicas }, Vec::new()));
+                    shards.len() - 1
+                }
+            };
             shards[number].1.push(range);
         }
         Topology::new(shards)
@@ -112,13 +118,10 @@ fn address(
     port: u16,
     asked: &Address,
 ) -> Option<Address> {
-    let known = |host: &String| !host.is_empty() && host != "?";
-    let same = || asked.host.to_string();
-    let host = match endpoint {
-        Some(endpoint) if endpoint == "?" => ip.filter(known).unwrap_or_else(same),
-        endpoint => endpoint.filter(known).unwrap_or_else(same),
-    };
-    Address::new(&host, port)
+    let known = |host: &&str| !host.is_empty() && *host != "?";
+    let endpoint = endpoint.as_deref();
+    let named = if endpoint == Some("?") { ip.as_deref() } else { endpoint };
+    Address::new(named.filter(known).unwrap_or(&asked.host), port)
 }
 
 /// Beginnings and ends by turns.

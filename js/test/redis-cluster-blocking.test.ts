@@ -6,8 +6,6 @@ import { Call } from '../src/redis/call'
 import { configOf } from '../src/redis/config'
 import { Node } from '../src/redis/core'
 import { RedisError } from '../src/redis/error'
-import { Lanes } from '../src/redis/lanes'
-import type { NodeMap } from '../src/redis/node-map'
 import { slotOf, specOf } from '../src/redis/spec'
 import { startCluster, type TestCluster } from './redis-cluster-kit'
 import { until } from './redis-server'
@@ -162,26 +160,58 @@ test('who waits for a connection to a node that is dropped hears that, and not t
   await told
 })
 
-test('what blocks keeps no other command of its slot from its order', () => {
-  const sent: string[] = []
-  const nodeOf = (name: string): Node => {
-    const send = (call: Call): void => void sent.push(`${name} ${String(call.args[0])}`)
-    return { send, sendOwn: send } as unknown as Node
-  }
-  const nodes = [nodeOf('old'), nodeOf('new')]
-  let owner = 0
-  const map = { version: 1, isKnown: true, masterOf: () => nodes[owner] } as unknown as NodeMap
-  const lanes = new Lanes(configOf('redis://localhost'), map)
-  const call = (key: string): Call =>
-    new Call(specOf('GET'), [key], HOW, undefined, ignore, ignore)
-  const [first, blocking] = [call('first'), call('blocking')]
-  lanes.send(blocking, 1, true)
-  lanes.send(first, 1, false)
-  owner = 1
-  lanes.follow([1])
-  lanes.send(call('second'), 1, false)
-  assert.deepEqual(sent, ['old blocking', 'old first'])
-  first.resolve(null)
-  assert.deepEqual(sent, ['old blocking', 'old first', 'new second'])
-  blocking.resolve(null)
+test('what blocks ends with its deadline, its signal or its client, and leaves its connection to nobody', limits, async () => {
+  const [, from] = await moveOf('{g}')
+  const client = redis(cluster.url)
+  await client.set('{g}', 'x')
+  await client.del('{g}')
+  await assert.rejects(client.with({ timeout: 50 }).blpop('{g}', 0), {
+    code: 'deadline',
+    outcome: 'Unknown',
+  })
+  await blocked(from, 0)
+  const signal = new AbortController()
+  const aborted = client.with({ signal: signal.signal }).blpop('{g}', 0)
+  await blocked(from, 1)
+  signal.abort()
+  await assert.rejects(aborted, { code: 'ABORT_ERR', outcome: 'Unknown' })
+  await blocked(from, 0)
+  const last = client.blpop('{g}', 0)
+  await blocked(from, 1)
+  client.destroy()
+  await assert.rejects(last, { code: 'connection_ended', outcome: 'Unknown' })
+  await assert.rejects(client.get('{g}'), { code: 'closed', outcome: 'NotSent' })
+  await blocked(from, 0)
+})
+
+test('what waits for a node is given up unsent, and ends with its client', limits, async () => {
+  const client = redis({ url: 'redis://127.0.0.1:1?cluster=1' })
+  const signal = new AbortController()
+  const aborted = client.with({ signal: signal.signal }).get('a')
+  const late = client.with({ timeout: 50 }).get('a')
+  const last = client.get('a')
+  signal.abort()
+  await assert.rejects(aborted, { code: 'ABORT_ERR', outcome: 'NotSent' })
+  await assert.rejects(late, { code: 'deadline', outcome: 'NotSent' })
+  client.destroy()
+  await assert.rejects(last, { outcome: 'NotSent' })
+})
+
+test('a list runs as a whole where its slot is, while that moves too', limits, async () => {
+  await using client = redis(cluster.url)
+  const [slot, from, to] = await moveOf('{h}')
+  await client.set('{h}old', 0)
+  await cluster.beginMove(slot, from, to)
+  const asked = await client.atomic().incr('{h}new').incr('{h}new').run()
+  assert.deepEqual(asked, [1, 2])
+  await cluster.finishMove(slot, from, to)
+  assert.deepEqual(await client.atomic().incr('{h}old').incr('{h}new').run(), [1, 3])
+})
+
+test('a client that is closed answers what it was asked, and takes nothing more', limits, async () => {
+  const client = redis(cluster.url)
+  const asked = Array.from({ length: 100 }, (_, i) => client.incr(`closing:${i}`))
+  await client.close()
+  assert.equal((await Promise.all(asked)).length, 100)
+  await assert.rejects(client.get('a'), { code: 'closed', outcome: 'NotSent' })
 })

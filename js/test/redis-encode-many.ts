@@ -40,7 +40,6 @@ for (let phase = 0; phase < 12; phase++) {
     const args = Array.from({ length: 1 + random(3) }, () =>
       (some[random(some.length)] as () => Argument)(),
     )
-    spec.keys(args)
     const size = sizeOf(spec.words, args, name)
     const at = memory.engine.onetrip_alloc(size) >>> 0
     memory.refresh()

@@ -19,6 +19,7 @@ extern "C" {
 
 typedef struct onetrip_connection onetrip_connection;
 typedef struct onetrip_pool onetrip_pool;
+typedef struct onetrip_cluster onetrip_cluster;
 
 /* The version of this interface: what a program was written against must be what it is linked with. */
 #define ONETRIP_ABI_VERSION 1
@@ -58,7 +59,17 @@ enum {
     ONETRIP_POOL_PLACED = 34,  /* a shared request goes on this connection. a: as above */
     ONETRIP_POOL_FAILED = 35,  /* a caller gets no connection. a: why */
     ONETRIP_POOL_RESET = 36,   /* an idle connection is to be reset, unless it left with a request meanwhile. a: its number */
-    ONETRIP_POOL_CLOSE = 37    /* the pool has forgotten this connection: close it, or give up opening it. a: its number */
+    ONETRIP_POOL_CLOSE = 37,   /* the pool has forgotten this connection: close it, or give up opening it. a: its number */
+
+    ONETRIP_CLUSTER_SEND = 48,        /* a command, or a part of one, is to be sent to a node, behind what was to be sent there
+                                       * before. token: that of the command. a: the number of the flight. b: the node */
+    ONETRIP_CLUSTER_SEND_ASKING = 49, /* the same behind ASKING, whose reply is nobody's */
+    ONETRIP_CLUSTER_REPLY = 50,       /* a command is answered. Block: the reply, which may be an error */
+    ONETRIP_CLUSTER_ERROR = 51,       /* a command failed. a: why. b: the outcome. Block: the error of the server */
+    ONETRIP_CLUSTER_FAILED = 52,      /* the same where no server said it. Block: a text */
+    ONETRIP_CLUSTER_ASK = 53,         /* ask for the topology by CLUSTER SLOTS. a: the node; 0: a server known otherwise */
+    ONETRIP_CLUSTER_OPEN = 54,        /* a node is part of the cluster. a: its number. b: its port. Block: its host */
+    ONETRIP_CLUSTER_CLOSE = 55        /* a node is part of the cluster no longer. a: its number */
 };
 
 /* How a request ended: b & 0xff of ONETRIP_END. */
@@ -321,10 +332,6 @@ double onetrip_redis_submit(onetrip_connection *connection, double now, uint32_t
 /* What is known of a command. */
 typedef struct onetrip_redis_traits {
     uint32_t bits;      /* ONETRIP_REDIS_KNOWN, …; and a place, shifted */
-    uint32_t keys;      /* how many of its arguments are known to be keys */
-    uint32_t first_key; /* which argument is the first key, the name being number 0; 0 for none */
-    uint32_t slot;      /* the hash slot of that key */
-    uint32_t other_key; /* which argument is the first key of another hash slot; 0 for none */
     size_t advice_len;
     const uint8_t *advice; /* what to do instead where it can't share a connection; lives as long as the library */
 } onetrip_redis_traits;
@@ -338,11 +345,6 @@ enum {
     ONETRIP_REDIS_KEYS_KNOWN = 32,
     ONETRIP_REDIS_DEPENDS = 64,    /* its place depends on its arguments */
     ONETRIP_REDIS_PLACE_SHIFT = 8, /* two bits: where it may go */
-    ONETRIP_REDIS_REQUEST_SHIFT = 12, /* four bits: in a cluster, without keys: 0 to any node, 1 to all nodes, 2 to all
-                                       * masters, 3 split by its keys, 4 to one that its caller names */
-    ONETRIP_REDIS_RESPONSE_SHIFT = 16, /* four bits: what is made of their replies: 0 one list, 1 the first that succeeded,
-                                        * 2 the first if all did, 3 the sum, 4 the least, 5 the greatest, 6 all, 7 any,
-                                        * 8 each by itself */
     ONETRIP_REDIS_SHARED = 0,      /* a place: it may share a connection */
     ONETRIP_REDIS_OWN = 1,         /* it may block: on a connection of its own */
     ONETRIP_REDIS_SESSION = 2,     /* it changes its connection, or depends on it */
@@ -411,6 +413,73 @@ size_t onetrip_pool_idle(onetrip_pool *pool);
 size_t onetrip_pool_waiting(onetrip_pool *pool);
 size_t onetrip_pool_take(onetrip_pool *pool);
 const onetrip_completion *onetrip_pool_completions(onetrip_pool *pool);
+
+/* --- clusters of Redis ---
+ *
+ * The policy over nodes that the host opens and drives: what goes where, what is sent again, what is made of several replies. */
+
+/* redirects_max: how many one command follows. held_max: how many commands may wait for a node; held_time_max: for how many
+ * milliseconds. seed: any number, another one for each cluster. */
+onetrip_cluster *onetrip_cluster_new(uint32_t redirects_max, uint32_t held_max, double held_time_max, double seed);
+void onetrip_cluster_free(onetrip_cluster *cluster);
+
+/* What a command is. */
+enum {
+    ONETRIP_CLUSTER_REPEATABLE = 1,   /* running it twice does no harm */
+    ONETRIP_CLUSTER_FROM_REPLICA = 2, /* a replica may answer, if it only reads */
+    ONETRIP_CLUSTER_OWN = 4,          /* it may block: over a connection of its own, outside of the order */
+    ONETRIP_CLUSTER_WHOLE = 8         /* a script, or MULTI and a list: it goes as the host writes it */
+};
+/* As it goes onto the wire. ONETRIP_CLUSTER_REPLY, _ERROR or _FAILED ends it. timeout: 0 for none. */
+void onetrip_cluster_submit(onetrip_cluster *cluster, double now, uint32_t token, uint32_t flags, const uint8_t *commands,
+                            size_t len, double timeout);
+/* How long the command of a flight is on the wire. It is written to `to` unless that is null. */
+size_t onetrip_cluster_write(onetrip_cluster *cluster, uint32_t flight, uint8_t *to);
+/* The whole reply to a flight, without attributes; is_list: all replies to MULTI, a list and EXEC, of which those that are no
+ * errors may be shortened. True: it is what the command is answered, and nothing more is said of that. */
+bool onetrip_cluster_replied(onetrip_cluster *cluster, double now, uint32_t flight, const uint8_t *reply, size_t len,
+                             bool is_list);
+
+/* Why a flight has no reply. */
+enum {
+    ONETRIP_UNANSWERED_LOST = 0,      /* its connection was lost, or never was */
+    ONETRIP_UNANSWERED_EXPIRED = 1,   /* its deadline passed there */
+    ONETRIP_UNANSWERED_TAKEN_BACK = 2 /* it was not sent, and its caller gives it up */
+};
+void onetrip_cluster_unanswered(onetrip_cluster *cluster, double now, uint32_t flight, uint32_t why, uint32_t outcome);
+/* What the node at this host answered to CLUSTER SLOTS; nothing where it did not. False if that is no topology. */
+bool onetrip_cluster_topology(onetrip_cluster *cluster, double now, const uint8_t *reply, size_t len, const uint8_t *host,
+                              size_t host_len, uint32_t port);
+/* A caller does not wait any more: its command ends. */
+void onetrip_cluster_give_up(onetrip_cluster *cluster, double now, uint32_t token);
+/* The node that has a hash slot, or any master where there is no such slot; 0 for none. */
+uint32_t onetrip_cluster_node_at(onetrip_cluster *cluster, uint32_t slot);
+/* Nothing is sent any more, at first or again: what waits ends, and what is on its way when that is told. */
+void onetrip_cluster_close(onetrip_cluster *cluster);
+
+double onetrip_cluster_deadline(onetrip_cluster *cluster);
+/* The first call asks for the topology. */
+void onetrip_cluster_time(onetrip_cluster *cluster, double now);
+size_t onetrip_cluster_take(onetrip_cluster *cluster);
+const onetrip_completion *onetrip_cluster_completions(onetrip_cluster *cluster);
+
+/* Why a command of a cluster has no reply. */
+enum {
+    ONETRIP_WHY_LOST = 1,          /* the connection to its node was lost, or could not be opened */
+    ONETRIP_WHY_REDIRECTS = 2,     /* it was redirected too often */
+    ONETRIP_WHY_OUTSIDE = 3,       /* it was redirected to a node that is not part of the cluster */
+    ONETRIP_WHY_UNSERVED = 4,      /* no node took it in time */
+    ONETRIP_WHY_SERVER = 5,        /* a node answered with an error */
+    ONETRIP_WHY_MISMATCH = 6,      /* the replies of the nodes do not fit together */
+    ONETRIP_WHY_DEADLINE = 7,
+    ONETRIP_WHY_GIVEN_UP = 8,
+    ONETRIP_WHY_NO_MEMORY = 9,
+    ONETRIP_WHY_CLOSED = 10,
+    ONETRIP_WHY_CROSS_SLOT = 11,   /* its keys lie in several hash slots */
+    ONETRIP_WHY_KEYS_UNKNOWN = 12,
+    ONETRIP_WHY_NODE_BY_NODE = 13, /* it means something on one node only */
+    ONETRIP_WHY_FULL = 14          /* too many wait */
+};
 
 #ifdef __cplusplus
 }

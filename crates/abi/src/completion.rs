@@ -83,6 +83,57 @@ pub mod kind {
     pub const POOL_RESET: u32 = 36;
     /// The pool has forgotten this connection: say goodbye and free it, or give up opening it. `a`: its number.
     pub const POOL_CLOSE: u32 = 37;
+    /// A command of a cluster, or a part of one, is to be sent to a node, behind what was to be sent there before; of what blocks over a
+    /// connection of its own. Token: that of the command. `a`: the number of the flight, which comes back with its reply or
+    /// without. `b`: the number of the node.
+    pub const CLUSTER_SEND: u32 = 48;
+    /// The same behind ASKING, with nothing between; the reply to that is nobody's.
+    pub const CLUSTER_SEND_ASKING: u32 = 49;
+    /// A command of a cluster is answered. Block: the reply, which may be an error of the server.
+    pub const CLUSTER_REPLY: u32 = 50;
+    /// A command of a cluster failed. `a`: one of [`cluster_why`](super::cluster_why). `b`: one of
+    /// [`outcome`](super::outcome). Block: the error of the server that was the last word.
+    pub const CLUSTER_ERROR: u32 = 51;
+    /// The same where no server said it. Block: why, as text.
+    pub const CLUSTER_FAILED: u32 = 52;
+    /// A node is to be asked for the topology, by CLUSTER SLOTS. `a`: which node; 0 for a server that is known otherwise.
+    pub const CLUSTER_ASK: u32 = 53;
+    /// A node is part of the cluster. `a`: its number from now on. `b`: its port. Block: its host.
+    pub const CLUSTER_OPEN: u32 = 54;
+    /// A node is no longer part of the cluster, and nothing is unanswered there. `a`: its number.
+    pub const CLUSTER_CLOSE: u32 = 55;
+}
+
+/// Why a command of a cluster has no reply.
+pub mod cluster_why {
+    /// The connection to its node was lost, or could not be opened.
+    pub const LOST: u32 = 1;
+    /// It was redirected too often.
+    pub const REDIRECTS: u32 = 2;
+    /// It was redirected to a node that is not part of the cluster.
+    pub const OUTSIDE: u32 = 3;
+    /// No node took it in time.
+    pub const UNSERVED: u32 = 4;
+    /// A node answered with an error.
+    pub const SERVER: u32 = 5;
+    /// The replies of several nodes do not fit together.
+    pub const MISMATCH: u32 = 6;
+    /// Its deadline passed.
+    pub const DEADLINE: u32 = 7;
+    /// Its caller gave it up.
+    pub const GIVEN_UP: u32 = 8;
+    /// There is no memory for it, or for its reply.
+    pub const NO_MEMORY: u32 = 9;
+    /// The cluster was closed.
+    pub const CLOSED: u32 = 10;
+    /// Its keys lie in several hash slots.
+    pub const CROSS_SLOT: u32 = 11;
+    /// Which of its arguments are keys is not known.
+    pub const KEYS_UNKNOWN: u32 = 12;
+    /// It means something on one node only.
+    pub const NODE_BY_NODE: u32 = 13;
+    /// Too many wait.
+    pub const FULL: u32 = 14;
 }
 
 /// How a request ended.
@@ -224,6 +275,17 @@ pub(crate) fn outcome_code(outcome: Outcome) -> u32 {
         Outcome::Rejected => outcome::REJECTED,
         Outcome::Applied => outcome::APPLIED,
         Outcome::Unknown => outcome::UNKNOWN,
+    }
+}
+
+/// What a host says of an effect. What is no number of one is unknown.
+#[cfg(feature = "redis")]
+pub(crate) fn outcome_of(code: u32) -> Outcome {
+    match code {
+        outcome::NOT_SENT => Outcome::NotSent,
+        outcome::REJECTED => Outcome::Rejected,
+        outcome::APPLIED => Outcome::Applied,
+        _ => Outcome::Unknown,
     }
 }
 

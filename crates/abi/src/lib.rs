@@ -11,6 +11,7 @@
 //! * `pool`: the policy of a pool over the host's connections.
 //! * `postgres`: login, statements, requests.
 //! * `redis`, with `export_redis`: login and commands.
+//! * `cluster`, with `export_cluster`: what goes where in a cluster of Redis.
 //! * `fuzzing`: a host without pointers, for the fuzzer.
 //! * `echo`: an engine without a server, to test how bytes cross.
 //!
@@ -18,12 +19,16 @@
 
 pub mod completion;
 pub mod export;
+#[cfg(feature = "redis")]
+pub mod export_cluster;
 pub mod export_pool;
 #[cfg(feature = "redis")]
 pub mod export_redis;
 #[cfg(all(feature = "fuzzing", feature = "redis"))]
 pub mod fuzzing;
 
+#[cfg(feature = "redis")]
+mod cluster;
 mod connection;
 mod echo;
 mod handle;
@@ -37,5 +42,7 @@ mod redis;
 mod settings;
 mod time;
 
+#[cfg(feature = "redis")]
+pub use cluster::Cluster;
 pub use connection::Connection;
 pub use pool::Pool;

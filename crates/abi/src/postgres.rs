@@ -20,6 +20,8 @@ pub(crate) mod request;
 mod statements;
 mod submitting;
 
+pub(crate) use submitting::enter;
+
 use delayed::Delayed;
 use flow::Flow;
 use login::Login;

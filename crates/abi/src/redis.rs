@@ -9,7 +9,7 @@ use onetrip_engine::{CloseReason, Connection, Output, Request, Ticket, Time, Tok
 use onetrip_redis::Event as Told;
 
 use crate::completion::{Completions, close, close_code, end_code, event, kind};
-use crate::postgres::{Refused, TOKEN_MAX};
+use crate::postgres::{Refused, TOKEN_MAX, enter};
 use crate::protocol::{Event, Protocol};
 
 mod login;
@@ -176,12 +176,10 @@ impl Redis {
             in_order: true,
             ..Request::isolated(Token(token.into()), expect.into())
         };
-        let submitted = self.engine.submit(now, request, |out| {
-            let fits = memory::make_room(out, submission.commands.len());
-            if fits {
-                out.extend_from_slice(submission.commands);
-            }
-            fits.then_some(()).ok_or(Refused::NoMemory)
+        let commands = submission.commands;
+        let submitted = enter(&mut self.engine, now, request, commands.len(), &mut |out| {
+            out.extend_from_slice(commands);
+            Ok(())
         });
         if submitted.is_ok() {
             if self.live.len() <= index {

@@ -101,6 +101,54 @@ export interface Exports {
   onetrip_pool_waiting(pool: number): number
   onetrip_pool_take(pool: number): number
   onetrip_pool_completions(pool: number): number
+  onetrip_cluster_new(
+    redirectsMax: number,
+    heldMax: number,
+    heldTimeMax: number,
+    seed: number,
+  ): number
+  onetrip_cluster_free(cluster: number): void
+  onetrip_cluster_submit(
+    cluster: number,
+    now: number,
+    token: number,
+    flags: number,
+    commands: number,
+    len: number,
+    timeout: number,
+  ): void
+  onetrip_cluster_write(cluster: number, flight: number, to: number): number
+  onetrip_cluster_replied(
+    cluster: number,
+    now: number,
+    flight: number,
+    reply: number,
+    len: number,
+    isList: number,
+  ): number
+  onetrip_cluster_unanswered(
+    cluster: number,
+    now: number,
+    flight: number,
+    why: number,
+    outcome: number,
+  ): void
+  onetrip_cluster_topology(
+    cluster: number,
+    now: number,
+    reply: number,
+    len: number,
+    host: number,
+    hostLen: number,
+    port: number,
+  ): number
+  onetrip_cluster_give_up(cluster: number, now: number, token: number): void
+  onetrip_cluster_node_at(cluster: number, slot: number): number
+  onetrip_cluster_close(cluster: number): void
+  onetrip_cluster_deadline(cluster: number): number
+  onetrip_cluster_time(cluster: number, now: number): void
+  onetrip_cluster_take(cluster: number): number
+  onetrip_cluster_completions(cluster: number): number
 }
 
 /** The version of the interface that this package was written against. */
@@ -133,6 +181,38 @@ export const enum Kind {
   POOL_FAILED = 35,
   POOL_RESET = 36,
   POOL_CLOSE = 37,
+  CLUSTER_SEND = 48,
+  CLUSTER_SEND_ASKING = 49,
+  CLUSTER_REPLY = 50,
+  CLUSTER_ERROR = 51,
+  CLUSTER_FAILED = 52,
+  CLUSTER_ASK = 53,
+  CLUSTER_OPEN = 54,
+  CLUSTER_CLOSE = 55,
+}
+
+/** What a command of a cluster is. */
+export const enum ClusterFlag { REPEATABLE = 1, FROM_REPLICA = 2, OWN = 4, WHOLE = 8 }
+
+/** Why a part of a command has no reply. */
+export const enum Unanswered { LOST = 0, EXPIRED = 1, TAKEN_BACK = 2 }
+
+/** Why a command of a cluster has no reply. */
+export const enum ClusterWhy {
+  LOST = 1,
+  REDIRECTS = 2,
+  OUTSIDE = 3,
+  UNSERVED = 4,
+  SERVER = 5,
+  MISMATCH = 6,
+  DEADLINE = 7,
+  GIVEN_UP = 8,
+  NO_MEMORY = 9,
+  CLOSED = 10,
+  CROSS_SLOT = 11,
+  KEYS_UNKNOWN = 12,
+  NODE_BY_NODE = 13,
+  FULL = 14,
 }
 
 /** How a request ended. */
@@ -218,28 +298,10 @@ export const enum Traits {
   KEYS_KNOWN = 32,
   DEPENDS = 64,
   PLACE_SHIFT = 8,
-  REQUEST_SHIFT = 12,
-  RESPONSE_SHIFT = 16,
 }
 
 /** Where a command of Redis may go. */
 export const enum Place { SHARED = 0, OWN = 1, SESSION = 2, NOWHERE = 3 }
-
-/** To which nodes of a cluster a command of Redis goes that has no keys. */
-export const enum Request { USUAL = 0, ALL_NODES = 1, ALL_SHARDS = 2, MULTI_SHARD = 3, SPECIAL = 4 }
-
-/** What is made of the replies of several nodes. */
-export const enum Response {
-  USUAL = 0,
-  ONE_SUCCEEDED = 1,
-  ALL_SUCCEEDED = 2,
-  SUM = 3,
-  MIN = 4,
-  MAX = 5,
-  AND = 6,
-  OR = 7,
-  SPECIAL = 8,
-}
 
 /** How a cancel ended: no byte of it was sent, the server closed its socket, or nobody knows. */
 export const enum CancelEnd { NOT_SENT = 0, CLOSED = 1, LOST = 2 }

@@ -61,7 +61,7 @@ export class Atomic extends Call {
    * Writes all of it. A script that the server has forgotten would be missed when the others have
    * run, so each goes as a text: that can't be missed.
    */
-  write(start: number): number {
+  override write(start: number): number {
     let at = write(start, MULTI, [])
     for (const { spec, args, script } of this.items) {
       if (script === undefined) at = write(at, spec.words, args)
@@ -70,8 +70,8 @@ export class Atomic extends Call {
     return write(at, EXEC, [])
   }
 
-  override reset(): void {
-    super.reset()
+  /** It is sent anew. */
+  reset(): void {
     this.#come = 0
     this.#refused = undefined
     this.#withoutMulti = this.#mayHaveRun = false

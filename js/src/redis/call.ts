@@ -1,6 +1,6 @@
 import type { Outcome } from '../engine/exports'
 import { heed, heedNoMore } from '../engine/signal'
-import { type Argument, sizeOf } from './encode'
+import { type Argument, sizeOf, write } from './encode'
 import { aborted, RedisError } from './error'
 import { next, type Reply } from './reply'
 import type { Spec } from './spec'
@@ -25,18 +25,12 @@ export interface ScriptText {
   readonly sha: string
 }
 
-/** Where a call is in a cluster: it is told when the call ends there, and may send it elsewhere. */
-export interface Route {
-  /** Without an error it was answered. Whether it goes on elsewhere. */
-  landed(error: RedisError | undefined): boolean
-}
-
 /** One command on its way, and who waits for its reply. */
 export class Call {
   readonly spec: Spec
   readonly args: readonly Argument[]
   readonly how: How
-  readonly deadline: number
+  deadline: number
   readonly script: ScriptText | undefined
   /** What it did before an error stands. */
   leaves: boolean
@@ -59,10 +53,6 @@ export class Call {
    * sending it again.
    */
   wasUnknown = false
-  /** Where it is in a cluster. */
-  route: Route | undefined
-  /** ASKING goes in front of it. */
-  asking = false
 
   constructor(
     spec: Spec,
@@ -95,10 +85,40 @@ export class Call {
     return 1
   }
 
+  /** What is written for it. */
+  get body(): Call {
+    return this
+  }
+
+  /** ASKING goes in front of it. */
+  get isAsking(): boolean {
+    return false
+  }
+
+  /** Its caller may give it up, so it has a request of its own. */
+  get isAlone(): boolean {
+    return this.body.how.signal !== undefined
+  }
+
+  /** Whether it may be sent again where nobody knows what became of it; or if it only reads. */
+  mayRepeat(reads: boolean): boolean {
+    return this.how.repeatable || (reads && this.spec.readonly)
+  }
+
+  /** In milliseconds; 0 for no end. */
+  get timeLeft(): number {
+    return this.deadline === Infinity ? 0 : Math.max(this.deadline - performance.now(), 0.001)
+  }
+
   /** The most bytes that it takes. Throws where it can't be sent. */
   size(): number {
     const script = this.script === undefined ? 0 : 3 * this.script.text.length + 64
     return script + sizeOf(this.spec.words, this.args, this.spec.name)
+  }
+
+  /** Writes it where there is room for it, and returns where it ends. */
+  write(at: number): number {
+    return write(at, this.spec.words, this.args)
   }
 
   /** Takes the reply that comes next. */
@@ -117,7 +137,6 @@ export class Call {
 
   resolve(value: unknown): void {
     if (this.#settled) return
-    this.route?.landed(undefined)
     this.#settle()
     this.#resolve(value)
   }
@@ -131,22 +150,10 @@ export class Call {
     if (this.#settled) return
     // A node that becomes a replica says so to what it blocks, and closes the connection.
     if (error.code === 'UNBLOCKED') this.replied = false
-    if (this.route !== undefined) {
-      const { done, replied } = this
-      this.done = undefined
-      if (this.route.landed(error)) return done?.(replied)
-      this.done = done
-    }
     this.failed = true
     this.#settle()
     const known = this.wasUnknown && error.outcome !== 'Unknown'
     this.#reject(known ? error.with('Unknown', this.spec.name) : error)
-  }
-
-  /** It is sent anew. */
-  reset(): void {
-    this.replied = false
-    this.takeBack = undefined
   }
 
   /** It ends without a reply. */

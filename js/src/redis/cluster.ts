@@ -1,179 +1,477 @@
-import { Request, Response } from '../engine/exports'
+import { timeUntil } from '../engine/clock'
+import {
+  ClusterFlag,
+  ClusterWhy,
+  type Exports,
+  Kind,
+  OUTCOMES,
+  RECORD,
+  Unanswered,
+} from '../engine/exports'
+import { rethrow, safely } from '../engine/guard'
+import { ENGINE_LOST, memory, NO_MEMORY, type Tenant } from '../engine/memory'
 import { Atomic } from './atomic'
 import type { Call } from './call'
-import type { Config } from './config'
+import type { Config, Server } from './config'
 import { type Core, Node } from './core'
-import type { Argument } from './encode'
-import { misuse, RedisError } from './error'
-import { combined, gather, split } from './gather'
-import { Lanes } from './lanes'
+import { Words, write } from './encode'
+import { aborted, misuse, RedisError } from './error'
+import { answer, Flight, type Tower } from './flight'
 import { closedError } from './line'
 import type { Lease } from './own'
-import type { Reply } from './reply'
-import { slotOf, specOf } from './spec'
+import { Question } from './question'
+import { begin, next } from './reply'
+import { slotOf } from './spec'
 import type { Subscriptions } from './subscriptions'
-import { NodeMap } from './node-map'
+
+/** Who waits for a command, and where that is. */
+interface Entry {
+  readonly call: Call
+  readonly own: boolean
+  readonly flights: Set<Flight>
+  /** Why a node did not answer it the last time. */
+  lastError: RedisError | undefined
+}
+
+interface Member {
+  readonly node: Node
+  readonly server: Server
+}
+
+interface Waiter {
+  resolve(): void
+  reject(error: RedisError): void
+}
 
 /**
- * Where commands of a cluster go: each to the node that has its keys, and in the order of the calls
- * for each hash slot.
+ * A cluster: the nodes, sockets and timers of the policy that the module has. What goes where, what
+ * is sent again, what is made of several replies, when the topology is asked for: all of that is
+ * said there, and done here.
  */
-export class Cluster implements Core {
+export class Cluster implements Core, Tenant, Tower {
   readonly config: Config
+  engine!: Exports
+  /** Where it lies in the module; 0 before its first use, and when it is over. */
+  #address = 0
   /**
    * The servers of the configuration: they are asked for the topology at first, and carry the
    * subscriptions.
    */
   readonly #home: Node
-  readonly #map: NodeMap
-  readonly #lanes: Lanes
+  readonly #members = new Map<number, Member>()
+  readonly #entries = new Map<number, Entry>()
+  #token = 0
+  #isSettling = false
+  #timer: NodeJS.Timeout | undefined
+  #armed = Infinity
+  #isKnown = false
+  /** Why the topology could not be had, unless it could since. */
+  #noTopology: RedisError | undefined
+  #waiting: Waiter[] = []
   #isClosed = false
+  #closing: (() => void)[] = []
 
   constructor(config: Config) {
     // Databases other than the first are not for clusters.
     this.config = { ...config, database: 0 }
     this.#home = new Node(this.config, config.servers)
-    this.#map = new NodeMap(this.config, this.#home, (changed) => this.#lanes.follow(changed))
-    this.#lanes = new Lanes(this.config, this.#map)
   }
 
   get subscriptions(): Subscriptions {
     return this.#home.subscriptions
   }
 
-  connect(): void {
-    this.#map.want()
-  }
+  // --- callers ---
 
   send(call: Call): void {
-    this.#send(call, false)
+    this.#submit(call, false)
   }
 
   sendOwn(call: Call): void {
-    this.#send(call, true)
+    this.#submit(call, true)
   }
 
-  #send(call: Call, own: boolean): void {
+  #submit(call: Call, own: boolean): void {
     if (this.#isClosed) return call.reject(closedError())
-    let slot: number | undefined
     try {
-      slot = this.#slot(call)
+      const size = call.size()
+      this.#begin()
+      const room = this.engine.onetrip_alloc(size) >>> 0
+      if (room === 0) throw misuse('no_memory', NO_MEMORY, call.spec.name)
+      memory.refresh()
+      const len = written(call, room) - room
+      const token = this.#tokenOf(call, own)
+      call.takeBack = () => this.#giveUp(token)
+      const flags = this.#flagsOf(call, own)
+      const { engine } = this
+      engine.onetrip_cluster_submit(this.#address, now(), token, flags, room, len, call.timeLeft)
+      engine.onetrip_free(room, size)
     } catch (error) {
-      return error === SPLIT ? this.#split(call) : call.reject(error as RedisError)
+      call.reject(error as RedisError)
     }
-    if (slot !== undefined) return this.#lanes.send(call, slot, own)
-    this.#keyless(call, own)
+    this.#settle()
   }
 
-  /**
-   * The one hash slot of all keys; undefined where there are none. Throws where they lie in
-   * several.
-   */
-  #slot(call: Call): number | undefined {
-    if (call instanceof Atomic) return slotOfAll(call)
-    const { script, spec, args } = call
-    const all: readonly Argument[] = script === undefined ? args : ['', ...args]
-    const keys = spec.keys(all)
-    if (keys === undefined || keys.other < 0) return keys?.slot
-    if (spec.request === Request.MULTI_SHARD && spec.name !== 'MSETNX') throw SPLIT
-    throw crossSlot([all[keys.first] as Argument, all[keys.other] as Argument], spec.name)
+  #tokenOf(call: Call, own: boolean): number {
+    do this.#token = (this.#token + 1) >>> 0
+    while (this.#entries.has(this.#token))
+    this.#entries.set(this.#token, { call, own, flights: new Set(), lastError: undefined })
+    return this.#token
   }
 
-  #split(call: Call): void {
-    const { spec, args } = call
-    const { parts, order } = split(spec.name, args)
-    const combine = (replies: Reply[]): Reply =>
-      spec.response === Response.USUAL
-        ? order.map(([part, at]) => (replies[part] as Reply[])[at] as Reply)
-        : combined(spec.name, spec.response, [], replies)
-    gather(call, parts, (part, slot) => this.#lanes.send(part, slot, false), combine, false)
-  }
-
-  #keyless(call: Call, own: boolean): void {
-    const { spec, args } = call
-    const known = call instanceof Atomic || call.script !== undefined ? undefined : spec.with(args)
-    if (known !== undefined && !known.keysKnown) {
-      const message = `which arguments of ${spec.name} are keys is not known: take a session() for the key`
-      return call.reject(misuse('keys_unknown', message, spec.name))
-    }
-    if (known?.request === Request.SPECIAL) {
-      const message = `${spec.name} means something on one node only: take a session() for a key of that node`
-      return call.reject(misuse('node_by_node', message, spec.name))
-    }
-    const all = known?.request === Request.ALL_NODES || known?.request === Request.ALL_SHARDS
-    this.#map.ready().then(
-      () => {
-        if (call.settled) return
-        if (all && known !== undefined) return this.#everywhere(call, known.request, known.response)
-        this.#lanes.send(call, this.#map.anySlot(), own)
-      },
-      (error: RedisError) => call.fail(error, 'NotSent'),
+  #flagsOf(call: Call, own: boolean): number {
+    const { replicaReads, repeatReads } = this.config
+    return (
+      (call.mayRepeat(repeatReads) ? ClusterFlag.REPEATABLE : 0) |
+      (replicaReads ? ClusterFlag.FROM_REPLICA : 0) |
+      (own ? ClusterFlag.OWN : 0) |
+      (isWhole(call) ? ClusterFlag.WHOLE : 0)
     )
   }
 
-  #everywhere(call: Call, request: number, response: number): void {
-    const nodes = this.#map.all(request === Request.ALL_NODES)
-    const names = nodes.map(({ id }) => id)
-    gather(
-      call,
-      nodes.map(({ node }) => ({ to: node, args: call.args })),
-      (part, node) => node.send(part),
-      (replies) => combined(call.spec.name, response, names, replies),
-      response === Response.ONE_SUCCEEDED,
-    )
+  #giveUp(token: number): boolean {
+    for (const flight of [...(this.#entries.get(token)?.flights ?? [])]) flight.giveUp()
+    if (this.#address !== 0) this.engine.onetrip_cluster_give_up(this.#address, now(), token)
+    this.#settle()
+    return false
   }
 
   async borrow(key: string | Uint8Array | undefined): Promise<Lease> {
     if (this.#isClosed) throw closedError()
-    await this.#map.ready()
-    const slot = key === undefined ? this.#map.anySlot() : slotOf(key)
-    const node = this.#map.masterOf(slot)
-    if (node !== undefined) return node.borrow()
-    throw new RedisError(
-      'no node of the cluster has the hash slot of the key',
-      'unserved_slot',
-      'NotSent',
-    )
+    await this.#ready()
+    const slot = key === undefined ? NO_SLOT : slotOf(key)
+    const number = this.engine.onetrip_cluster_node_at(this.#address, slot)
+    const member = this.#members.get(number)
+    if (member !== undefined) return member.node.borrow()
+    const message = 'no node of the cluster has the hash slot of the key'
+    throw new RedisError(message, 'unserved_slot', 'NotSent')
+  }
+
+  connect(): void {
+    this.#begin()
+    this.engine.onetrip_cluster_time(this.#address, now())
+    this.#settle()
+  }
+
+  /** Resolves when a topology is known. */
+  #ready(): Promise<void> {
+    if (this.#isKnown) return Promise.resolve()
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ resolve, reject })
+      this.connect()
+    })
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#lanes.settled()
-    await this.#map.close()
+    if (this.#entries.size > 0) await new Promise<void>((resolve) => this.#closing.push(resolve))
+    this.#free()
+    const nodes = [this.#home, ...this.#nodes()]
+    await Promise.all(nodes.map((node) => node.close()))
   }
 
   destroy(error: RedisError): void {
     this.#isClosed = true
-    this.#lanes.fail(error)
-    this.#map.destroy(error)
+    this.#noTopology = error
+    for (const { reject } of this.#waiting.splice(0)) reject(error)
+    if (this.#address !== 0) this.engine.onetrip_cluster_close(this.#address)
+    this.#settle()
+    for (const node of [this.#home, ...this.#nodes()]) node.destroy(error)
+    this.#settle()
+    this.#free()
+    this.#failAll(error)
+  }
+
+  #nodes(): Node[] {
+    return [...this.#members.values()].map(({ node }) => node)
+  }
+
+  // --- in the module ---
+
+  #begin(): void {
+    if (this.#address !== 0) return
+    const { redirectsMax, waitTimeout } = this.config
+    this.engine = memory.engine
+    const made = this.engine.onetrip_cluster_new(redirectsMax, HELD_MAX, waitTimeout, Math.random())
+    if (made === 0) throw misuse('no_memory', NO_MEMORY)
+    this.#address = made
+    memory.tenants.add(this)
+  }
+
+  #free(): void {
+    if (this.#address === 0) return
+    this.engine.onetrip_cluster_free(this.#address)
+    this.#forget()
+  }
+
+  #forget(): void {
+    memory.tenants.delete(this)
+    clearTimeout(this.#timer)
+    this.#address = 0
+    this.#armed = Infinity
+    this.#isKnown = false
+  }
+
+  /** The module failed, and what it knew of the cluster is gone. */
+  evicted(): void {
+    const error = new RedisError(ENGINE_LOST, 'connection_ended', 'Unknown')
+    const nodes = this.#nodes()
+    this.#forget()
+    this.#members.clear()
+    this.#failAll(error)
+    for (const { reject } of this.#waiting.splice(0)) safely(() => reject(error))
+    for (const node of nodes) safely(() => node.destroy(error))
+  }
+
+  #failAll(error: RedisError): void {
+    const entries = [...this.#entries.values()]
+    this.#entries.clear()
+    for (const { call, flights } of entries) {
+      safely(() => call.fail(error, 'Unknown'))
+      for (const flight of [...flights]) safely(() => flight.abandon())
+    }
+    for (const resolve of this.#closing.splice(0)) resolve()
+  }
+
+  // --- flights ---
+
+  encode(flight: number, at: number): number {
+    if (this.#address === 0) return 0
+    return this.engine.onetrip_cluster_write(this.#address, flight, at) >>> 0
+  }
+
+  replied(flight: Flight, start: number, len: number, isList: boolean): boolean {
+    this.#entries.get(flight.token)?.flights.delete(flight)
+    if (this.#address === 0) return false
+    const { engine } = this
+    const [list, { number }] = [isList ? 1 : 0, flight]
+    const isFinal =
+      engine.onetrip_cluster_replied(this.#address, now(), number, start, len, list) !== 0
+    if (isFinal) this.#entries.delete(flight.token)
+    this.#settle()
+    return isFinal
+  }
+
+  unanswered(flight: Flight, why: number, outcome: number, error: RedisError | undefined): void {
+    const entry = this.#entries.get(flight.token)
+    entry?.flights.delete(flight)
+    if (entry !== undefined && error !== undefined) entry.lastError = error
+    if (this.#address === 0) return
+    this.engine.onetrip_cluster_unanswered(this.#address, now(), flight.number, why, outcome)
+    this.#settle()
+  }
+
+  #send(token: number, number: number, to: number, isAsking: boolean): void {
+    const entry = this.#entries.get(token)
+    const node = this.#members.get(to)?.node
+    if (entry === undefined || node === undefined) {
+      const why = Unanswered.LOST
+      this.engine.onetrip_cluster_unanswered(this.#address, now(), number, why, NOT_SENT)
+      return
+    }
+    const flight = new Flight(this, token, number, entry.call, isAsking)
+    entry.flights.add(flight)
+    if (entry.own) node.sendOwn(flight)
+    else node.send(flight)
+  }
+
+  // --- what the module says ---
+
+  /** Does what it says, whatever that brings about. */
+  #settle(): void {
+    if (this.#isSettling) return
+    this.#isSettling = true
+    while (this.#address !== 0 && this.#walk()) {
+      // More may have been said meanwhile.
+    }
+    this.#isSettling = false
+    this.#arm()
+    if (this.#entries.size === 0) for (const resolve of this.#closing.splice(0)) resolve()
+  }
+
+  #walk(): boolean {
+    const { engine } = this
+    const count = engine.onetrip_cluster_take(this.#address)
+    const first = engine.onetrip_cluster_completions(this.#address) >>> 2
+    for (let i = 0; i < count && this.#address !== 0; i++) {
+      memory.refresh()
+      const at = first + i * RECORD
+      const [kind = 0, token = 0, a = 0, b = 0, len = 0, start = 0] = memory.words.subarray(at)
+      try {
+        this.#act(kind, token, a, b, start, start + len)
+      } catch (error) {
+        // It is the host's, and the others are to hear what is theirs.
+        process.nextTick(rethrow, error)
+      }
+    }
+    return count > 0
+  }
+
+  #act(kind: number, token: number, a: number, b: number, start: number, end: number): void {
+    if (kind === Kind.CLUSTER_SEND) this.#send(token, a, b, false)
+    else if (kind === Kind.CLUSTER_SEND_ASKING) this.#send(token, a, b, true)
+    else if (kind === Kind.CLUSTER_ASK) this.#ask(this.#members.get(a))
+    else if (kind === Kind.CLUSTER_OPEN) this.#open(a, memory.text(start, end), b)
+    else if (kind === Kind.CLUSTER_CLOSE) this.#close(a)
+    else this.#finish(kind, token, a, b, start, end)
+  }
+
+  #open(number: number, host: string, port: number): void {
+    const server = { host, port }
+    const node = new Node(this.config, [server], this.config.replicaReads)
+    this.#members.set(number, { node, server })
+  }
+
+  #close(number: number): void {
+    const member = this.#members.get(number)
+    this.#members.delete(number)
+    void member?.node.close(GONE)
+  }
+
+  #finish(kind: number, token: number, why: number, b: number, start: number, end: number): void {
+    const entry = this.#entries.get(token)
+    this.#entries.delete(token)
+    if (entry === undefined) return
+    const { call, flights, own } = entry
+    if (kind === Kind.CLUSTER_REPLY) answered(call, start)
+    else if (kind === Kind.CLUSTER_ERROR) failedBy(call, b, start)
+    else this.#fail(entry, why, b, memory.text(start, end))
+    // A connection of its own may be blocked for ever.
+    if (own) for (const flight of [...flights]) flight.abandon()
+  }
+
+  #fail({ call, lastError }: Entry, why: number, number: number, text: string): void {
+    const outcome = OUTCOMES[number] ?? 'Unknown'
+    const { signal } = call.how
+    const { name } = call.spec
+    if (why === ClusterWhy.DEADLINE) return call.expire(outcome)
+    if (why === ClusterWhy.GIVEN_UP && signal !== undefined)
+      return call.reject(aborted(signal, outcome, name))
+    const last = lastError ?? this.#noTopology
+    const isOfNode = why === ClusterWhy.LOST || why === ClusterWhy.UNSERVED
+    if (last !== undefined && (isOfNode || why === ClusterWhy.CLOSED))
+      return call.fail(last, outcome)
+    const code = CODES[why] ?? 'cluster'
+    call.reject(new RedisError(`${text}${ADVICE[why] ?? ''}`, code, outcome, name))
+  }
+
+  // --- the topology ---
+
+  #ask(member: Member | undefined): void {
+    const node = member?.node ?? this.#home
+    const told = (start: number, len: number): void => {
+      const server = member?.server ?? node.server
+      const [host, port] = 'host' in server ? [server.host, server.port] : ['127.0.0.1', 6379]
+      if (!this.#told(start, len, host, port)) this.#untold(BAD_TOPOLOGY)
+    }
+    node.send(new Question(told, (error) => this.#untold(error)))
+  }
+
+  #told(start: number, len: number, host: string, port: number): boolean {
+    if (this.#address === 0) return true
+    const { engine } = this
+    const name = Buffer.from(host)
+    const isOne = memory.lend(name, (at) =>
+      engine.onetrip_cluster_topology(this.#address, now(), start, len, at, name.length, port),
+    )
+    if (isOne === 0) return false
+    this.#isKnown = true
+    this.#noTopology = undefined
+    this.#settle()
+    for (const { resolve } of this.#waiting.splice(0)) resolve()
+    return true
+  }
+
+  #untold(error: RedisError): void {
+    this.#noTopology = error.with('NotSent', undefined)
+    if (!this.#isKnown) for (const { reject } of this.#waiting.splice(0)) reject(this.#noTopology)
+    if (this.#address === 0) return
+    if (error !== BAD_TOPOLOGY)
+      this.engine.onetrip_cluster_topology(this.#address, now(), 0, 0, 0, 0, 0)
+    this.#settle()
+  }
+
+  // --- time ---
+
+  #arm(): void {
+    if (this.#address === 0) return
+    const deadline = this.engine.onetrip_cluster_deadline(this.#address)
+    if (deadline < this.#armed) {
+      this.#armed = deadline
+      clearTimeout(this.#timer)
+      this.#timer = setTimeout(() => this.#tick(), timeUntil(deadline))
+    }
+    // The process lives on for those who wait, and not for what would only be asked some time.
+    if (this.#entries.size + this.#waiting.length > 0) this.#timer?.ref()
+    else this.#timer?.unref()
+  }
+
+  #tick(): void {
+    this.#armed = Infinity
+    this.#timer = undefined
+    if (this.#address === 0) return
+    this.engine.onetrip_cluster_time(this.#address, now())
+    this.#settle()
   }
 }
 
-/** Not an error: the command is to be split by the hash slots of its keys. */
-const SPLIT = Symbol('split')
+const now = (): number => performance.now()
 
-function slotOfAll(call: Atomic): number | undefined {
-  let first: [Argument, number] | undefined
-  for (const { spec, args, script } of call.items) {
-    const all: readonly Argument[] = script === undefined ? args : ['', ...args]
-    const keys = specOf(script === undefined ? spec.name : 'EVAL').keys(all)
-    if (keys === undefined) continue
-    const key = all[keys.first] as Argument
-    if (keys.other >= 0) throw crossSlot([key, all[keys.other] as Argument], spec.name)
-    first ??= [key, keys.slot]
-    if (first[1] !== keys.slot) throw crossSlot([first[0], key], spec.name)
-  }
-  return first?.[1]
+/** Whether it goes as it is written here: the module knows its keys alone. */
+function isWhole(call: Call): boolean {
+  return call instanceof Atomic || call.script !== undefined
 }
 
-function crossSlot(keys: readonly [Argument, Argument], name: string): RedisError {
-  const [first, second] = keys.map((key) => `"${shown(key)}" (hash slot ${slotOf(key)})`)
-  const message = `the keys ${first} and ${second} may lie on different nodes: a part in braces that both have, as in {user}.name, puts them into one slot`
-  return misuse('cross_slot', message, name)
+/** Writes it for the module, which does not need the text of a script. */
+function written(call: Call, at: number): number {
+  if (call.script === undefined) return call.write(at)
+  return write(at, EVAL, ['', ...call.args])
 }
 
-function shown(key: Argument): string {
-  const text = key instanceof Uint8Array ? Buffer.from(key).toString('latin1') : `${key}`
-  const short = text.length > 48 ? `${text.slice(0, 48)}…` : text
-  return JSON.stringify(short).slice(1, -1)
+/** Its reply lies here; a list has one of its own only where it was refused. */
+function answered(call: Call, start: number): void {
+  if (call instanceof Atomic) return failedBy(call, 0, start)
+  begin(start)
+  answer(call)
 }
+
+/** The error of a server lies here. */
+function failedBy(call: Call, outcome: number, start: number): void {
+  begin(start)
+  const error = next(false, call.leaves, call.spec.name) as RedisError
+  call.reject(error.with(OUTCOMES[outcome] ?? error.outcome, call.spec.name))
+}
+
+/** Commands that may wait for a node: some 300 MB of what the policy has of each beside its bytes. */
+const HELD_MAX = 1_000_000
+
+const NO_SLOT = 0xffff
+
+const NOT_SENT = OUTCOMES.indexOf('NotSent')
+
+const EVAL = new Words('EVAL')
+
+const CODES: { readonly [why: number]: string | undefined } = {
+  [ClusterWhy.LOST]: 'connection_ended',
+  [ClusterWhy.UNSERVED]: 'unserved_slot',
+  [ClusterWhy.MISMATCH]: 'mismatch',
+  [ClusterWhy.NO_MEMORY]: 'no_memory',
+  [ClusterWhy.CLOSED]: 'closed',
+  [ClusterWhy.CROSS_SLOT]: 'cross_slot',
+  [ClusterWhy.KEYS_UNKNOWN]: 'keys_unknown',
+  [ClusterWhy.NODE_BY_NODE]: 'node_by_node',
+  [ClusterWhy.FULL]: 'queue_full',
+}
+
+const ADVICE: { readonly [why: number]: string | undefined } = {
+  [ClusterWhy.KEYS_UNKNOWN]: ': take a session() for the key',
+  [ClusterWhy.NODE_BY_NODE]: ': take a session() for a key of that node',
+}
+
+const GONE = new RedisError('the node is no longer part of the cluster', 'node_gone', 'NotSent')
+
+const BAD_TOPOLOGY = new RedisError(
+  'the topology of the cluster can\'t be read',
+  'bad_topology',
+  'NotSent',
+)

@@ -35,25 +35,18 @@ export class Node implements Core, Listener {
   readonly #readonly: boolean
   #own: Own | undefined
 
-  readonly #lost: () => void
-
-  /** `lost` is told when its connection is lost, or can't be opened. */
-  constructor(
-    config: Config,
-    servers: readonly Server[],
-    isReplica = false,
-    lost: () => void = () => {},
-  ) {
+  /** `readonly`: it may be a replica of a cluster, and is read from all the same. */
+  constructor(config: Config, servers: readonly Server[], readonly = false) {
     this.config = config
-    this.#lost = lost
     this.#server = servers[0] as Server
-    this.#readonly = isReplica
-    this.#line = new Line(config, servers, { readonly: isReplica }, this)
+    this.#readonly = readonly
+    this.#line = new Line(config, servers, { readonly }, this)
     this.subscriptions = new Subscriptions(config, servers, this.#line)
   }
 
-  get line(): Line {
-    return this.#line
+  /** Where its connection is, or was last. */
+  get server(): Server {
+    return this.#server
   }
 
   send(call: Call): void {
@@ -108,11 +101,6 @@ export class Node implements Core, Listener {
 
   disconnected(): void {
     if (this.subscriptions.onShared) this.subscriptions.disconnected()
-    this.#lost()
-  }
-
-  unreachable(): void {
-    this.#lost()
   }
 
   needed(): boolean {

@@ -11,8 +11,6 @@ export interface Listener {
   push(connection: Connection, start: number, end: number): void
   /** The connection is gone; another one is opened where somebody needs it. */
   disconnected(error: RedisError): void
-  /** No connection could be opened. */
-  unreachable(): void
   /** Whether another one is needed though nobody waits. */
   needed(): boolean
 }
@@ -83,15 +81,6 @@ export class Line implements Seat {
   want(): void {
     if (this.#isClosed || this.#current !== undefined || this.#opening !== undefined) return
     if (this.#backoff === undefined) this.#open()
-  }
-
-  /** Hands back what waits, to be sent elsewhere. */
-  takeWaiting(): Call[] {
-    this.#waitingBytes = 0
-    return this.#waiting.splice(0).map(({ call }) => {
-      call.takeBack = undefined
-      return call
-    })
   }
 
   /** No new calls come: what was sent is still answered. Resolves when the connection is gone. */
@@ -266,7 +255,7 @@ export class Line implements Seat {
   answered(): void {}
 
   again(call: Call, outcome: Outcome): boolean {
-    const mayRepeat = call.how.repeatable || (this.#config.repeatReads && call.spec.readonly)
+    const mayRepeat = call.mayRepeat(this.#config.repeatReads)
     if (outcome === 'Applied' || !mayRepeat || this.#isClosed || call.settled) return false
     if (++call.repeats >= this.#config.attemptsMax) return false
     call.wasUnknown ||= outcome === 'Unknown'
@@ -292,7 +281,6 @@ export class Line implements Seat {
       return this.#end()
     }
     if (wasThere) this.#listener.disconnected(error)
-    else this.#listener.unreachable()
     if (permanent) this.#failAll(error)
     this.#restart(wasThere)
   }

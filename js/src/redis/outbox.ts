@@ -4,7 +4,7 @@ import type { RedisLink } from '../engine/redis-link'
 import { Atomic } from './atomic'
 import { Batch, type Mourner } from './batch'
 import { Call, Confirmation } from './call'
-import { sizeOf, Words, write } from './encode'
+import { Words, write } from './encode'
 import { noMemory } from './ends'
 import type { RedisError } from './error'
 import { specOf } from './spec'
@@ -59,11 +59,11 @@ export class Outbox {
   send(call: Call): boolean {
     if (this.isFull || !this.isOpen) return false
     try {
-      if (call.asking) return this.#sendAsking(call)
+      if (call.isAsking) return this.#sendAsking(call)
       if (call instanceof Confirmation) return this.#sendConfirmed(call)
-      if (call instanceof Atomic) return this.#sendAtomic(call)
+      if (call.body instanceof Atomic) return this.#sendAtomic(call)
       if (call.script !== undefined) return this.#sendScript(call)
-      if (call.how.signal !== undefined) return this.#sendAlone(call)
+      if (call.isAlone) return this.#sendAlone(call)
       return this.#sendWithOthers(call)
     } catch (error) {
       // It can't be sent at all: nothing of it was written.
@@ -73,11 +73,10 @@ export class Outbox {
   }
 
   #sendWithOthers(call: Call): boolean {
-    const { words, name } = call.spec
-    const batch = this.#batchFor(sizeOf(words, call.args, name), call)
+    const batch = this.#batchFor(call.size(), call)
     if (batch === undefined) return false
     memory.refresh()
-    this.#at = write(this.#at, words, call.args)
+    this.#at = call.write(this.#at)
     batch.calls.push(call)
     this.unanswered++
     return true
@@ -116,7 +115,7 @@ export class Outbox {
     if (batch === undefined || first === undefined) return
     const { calls } = batch
     const len = this.#at - this.#start
-    const place = this.#link.submit(batch, 0, calls.length, 0, len, timeLeft(first))
+    const place = this.#link.submit(batch, 0, calls.length, 0, len, first.timeLeft)
     if (place >= 0) return
     this.#refused(place, calls.length)
     if (place !== Refused.NO_MEMORY) return this.#returned(calls)
@@ -134,16 +133,15 @@ export class Outbox {
   /** One whose caller may give it up. */
   #sendAlone(call: Call): boolean {
     if (!this.#flushed()) return false
-    const { words } = call.spec
     const room = this.#room(call.size(), call)
-    const end = write(room, words, call.args)
+    const end = call.write(room)
     return this.#submit(call, call.leaves ? RedisFlag.LEAVES : 0, 0, 0, end - room)
   }
 
   #sendConfirmed(call: Confirmation): boolean {
     if (!this.#flushed()) return false
     const room = this.#room(call.size(), call)
-    const end = write(room, call.spec.words, call.args)
+    const end = call.write(room)
     return this.#submit(call, RedisFlag.CONFIRMED, call.replies, 0, end - room)
   }
 
@@ -184,7 +182,7 @@ export class Outbox {
   }
 
   /** A list that runs as a whole: all of it leaves, or nothing. */
-  #sendAtomic(call: Atomic): boolean {
+  #sendAtomic(call: Call): boolean {
     if (!this.#flushed()) return false
     const room = this.#room(call.size(), call)
     const end = call.write(room)
@@ -198,14 +196,11 @@ export class Outbox {
     if (!this.#flushed()) return false
     const room = this.#room(call.size() + 64, call)
     let end = write(room, ASKING, [])
-    const flags = call instanceof Atomic ? RedisFlag.ATOMIC : 0
-    if (call instanceof Atomic) end = call.write(end)
-    else if (call.script !== undefined) end = write(end, EVAL, [call.script.text, ...call.args])
-    else end = write(end, call.spec.words, call.args)
+    const flags = call.body instanceof Atomic ? RedisFlag.ATOMIC : 0
+    if (call.script === undefined) end = call.write(end)
+    else end = write(end, EVAL, [call.script.text, ...call.args])
     const asked = new Call(specOf('ASKING'), [], call.how, undefined, nothing, nothing)
-    const sent = this.#submit(call, flags, call.replies + 1, 0, end - room, asked)
-    if (sent) call.asking = false
-    return sent
+    return this.#submit(call, flags, call.replies + 1, 0, end - room, asked)
   }
 
   /** Submits what was written for one call; its batch has a place for each of its replies. */
@@ -222,7 +217,7 @@ export class Outbox {
     for (let i = 0; i < call.replies; i++) batch.calls.push(call)
     const { length } = batch.calls
     this.unanswered += length
-    const place = this.#link.submit(batch, flags, replies, textLen, len, timeLeft(call))
+    const place = this.#link.submit(batch, flags, replies, textLen, len, call.timeLeft)
     if (place < 0) {
       this.#refused(place, length)
       if (place === Refused.NO_MEMORY) throw noMemory(call.spec.name)
@@ -242,9 +237,4 @@ function sameDeadline(one: Call | undefined, other: Call): boolean {
     one.deadline === other.deadline ||
     Math.abs(one.deadline - other.deadline) < 1
   )
-}
-
-/** In milliseconds; 0 for no end. */
-function timeLeft(call: Call): number {
-  return call.deadline === Infinity ? 0 : Math.max(call.deadline - performance.now(), 0.001)
 }

@@ -265,6 +265,20 @@ function attributes(bytes: Uint8Array): void {
   flat(bytes)
 }
 
+/** Where the reply that begins here does so behind its attributes. */
+export function bare(start: number): number {
+  at = start
+  const { bytes } = memory
+  while (bytes[at] === 0x7c) attributes(bytes)
+  return at
+}
+
+/** Whether an error lies here. */
+export function isError(start: number): boolean {
+  const kind = memory.bytes[start]
+  return kind === 0x2d || kind === 0x21
+}
+
 /** Passes over the reply that begins here, whatever it is, and returns where it ends. */
 export function skip(start: number): number {
   at = start

@@ -15,18 +15,10 @@ export interface Known {
   readonly place: number
   /** What to do instead where it can't be sent. */
   readonly advice: string
-  /** All of its keys are known. */
-  readonly keysKnown: boolean
-  /** One of `Request`, and of `Response`. */
-  readonly request: number
-  readonly response: number
 }
 
-/**
- * Words of the traits of a command: bits, keys, first key, slot, other key, and the advice with its
- * length in front.
- */
-const WORDS = 7
+/** Words of the traits of a command: bits, and the advice with its length in front. */
+const WORDS = 3
 
 /** A command by its name, in capitals; a subcommand stands behind a space. */
 export class Spec implements Known {
@@ -37,9 +29,6 @@ export class Spec implements Known {
   readonly leaves: boolean
   readonly place: number
   readonly advice: string
-  readonly keysKnown: boolean
-  readonly request: number
-  readonly response: number
   readonly #depends: boolean
 
   constructor(name: string) {
@@ -51,9 +40,6 @@ export class Spec implements Known {
     this.leaves = known.leaves
     this.place = known.place
     this.advice = known.advice
-    this.keysKnown = known.keysKnown
-    this.request = known.request
-    this.response = known.response
     this.#depends = ((traits[0] as number) & Traits.DEPENDS) !== 0
   }
 
@@ -61,24 +47,6 @@ export class Spec implements Known {
   with(args: readonly Argument[]): Known {
     return this.#depends ? look(this.words, args, this.name).known : this
   }
-
-  /** Where its keys lie; undefined where it has none. */
-  keys(args: readonly Argument[]): Keys | undefined {
-    const [, keys = 0, first = 0, slot = 0, other = 0] = look(this.words, args, this.name).traits
-    if (keys === 0) return undefined
-    const { count } = this.words
-    return { slot, first: first - count, other: other === 0 ? -1 : other - count }
-  }
-}
-
-/** Where the keys of a command lie. */
-export interface Keys {
-  /** The hash slot of the first. */
-  readonly slot: number
-  /** Which argument it is. */
-  readonly first: number
-  /** Which argument is a key of another hash slot; -1 for none. */
-  readonly other: number
 }
 
 /** The hash slot of a key. */
@@ -104,16 +72,13 @@ function look(
   const traits = memory.words.slice(place >>> 2, start >>> 2)
   engine.onetrip_free(place, size)
   if (!seen) throw noMemory(name)
-  const [bits = 0, , , , , len = 0, advice = 0] = traits
+  const [bits = 0, len = 0, advice = 0] = traits
   const known = {
     isKnown: (bits & Traits.KNOWN) !== 0,
     readonly: (bits & Traits.READONLY) !== 0,
     leaves: (bits & Traits.LEAVES) !== 0,
     place: (bits >>> Traits.PLACE_SHIFT) & 3,
     advice: len === 0 ? '' : memory.text(advice, advice + len),
-    keysKnown: (bits & Traits.KEYS_KNOWN) !== 0,
-    request: (bits >>> Traits.REQUEST_SHIFT) & 15,
-    response: (bits >>> Traits.RESPONSE_SHIFT) & 15,
   }
   return { traits, known }
 }

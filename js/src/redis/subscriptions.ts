@@ -121,7 +121,6 @@ export class Subscriptions {
         connected: (connection) => this.#resubscribe(connection),
         push: (_, start) => this.push(start),
         disconnected: () => this.disconnected(),
-        unreachable: () => {},
         needed: () => this.#channels.size > 0,
       },
     ))

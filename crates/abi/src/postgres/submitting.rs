@@ -292,7 +292,7 @@ impl Postgres {
 
 /// Writes a request of at most so many bytes and submits it. One function for all kinds: the engine would be in the module
 /// once for each otherwise.
-pub(super) fn enter(
+pub(crate) fn enter(
     engine: &mut Connection<protocol::Protocol>,
     now: Time,
     request: Request<protocol::Expect>,

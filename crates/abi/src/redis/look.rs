@@ -1,8 +1,6 @@
 //! What is known of a command before it is sent, for a host that has to decide on which connection it goes.
 
 use onetrip_engine::memory::is_there;
-use onetrip_redis::slots::slot_of;
-use onetrip_redis::table::{RequestPolicy, ResponsePolicy};
 use onetrip_redis::{Command, Place, Spec};
 
 /// What is known of one command.
@@ -13,14 +11,6 @@ use onetrip_redis::{Command, Place, Spec};
 pub struct Traits {
     /// Bits of [`traits`].
     pub bits: u32,
-    /// How many of its arguments are known to be keys.
-    pub keys: u32,
-    /// Which argument is the first key, the name being the first; 0 for none.
-    pub first_key: u32,
-    /// The hash slot of that key.
-    pub slot: u32,
-    /// Which argument is the first key of another hash slot; 0 for none.
-    pub other_key: u32,
     /// The length of the advice.
     pub advice_len: usize,
     /// What to do instead where it can't be sent on the shared connection; null for none.
@@ -45,12 +35,6 @@ pub mod traits {
     pub const DEPENDS: u32 = 1 << 6;
     /// By how many bits a place is shifted, which has two.
     pub const PLACE: u32 = 8;
-    /// By how many bits is shifted to which nodes of a cluster it goes where it has no keys: the usual way, to all nodes, to
-    /// all masters, split by its keys, or to one that only its caller can name. Four bits.
-    pub const REQUEST: u32 = 12;
-    /// By how many bits is shifted what is made of the replies of several: the usual thing, the first that succeeded, the
-    /// first if all did, the sum, the least, the greatest, all, any, or each by itself. Four bits.
-    pub const RESPONSE: u32 = 16;
     /// It may share a connection.
     pub const SHARED: u32 = 0;
     /// It may block: on a connection of its own.
@@ -69,22 +53,13 @@ impl Traits {
             return None;
         }
         let command = command(bytes);
-        let mut known = Traits {
-            bits: traits::LEAVES,
-            keys: 0,
-            first_key: 0,
-            slot: 0,
-            other_key: 0,
-            advice_len: 0,
-            advice: std::ptr::null(),
-        };
+        let mut known = Traits { bits: traits::LEAVES, advice_len: 0, advice: std::ptr::null() };
         if let Some(spec) = Spec::of(&command) {
             known.bits = bits(spec);
             if depends(spec, &command) {
                 known.bits |= traits::DEPENDS;
             }
             known.take_place(spec.place(&command));
-            known.take_keys(spec, &command);
         }
         Some(known)
     }
@@ -101,25 +76,6 @@ impl Traits {
             (self.advice, self.advice_len) = (advice.as_ptr(), advice.len());
         }
     }
-
-    fn take_keys(&mut self, spec: &Spec, command: &Command) {
-        for key in spec.keys(command) {
-            self.keys += 1;
-            let slot = slot_of(key).into();
-            if self.keys == 1 {
-                self.slot = slot;
-                self.first_key = place_of(key, command);
-            } else if self.other_key == 0 && slot != self.slot {
-                self.other_key = place_of(key, command);
-            }
-        }
-    }
-}
-
-/// Which argument of the command these bytes are.
-fn place_of(key: &[u8], command: &Command) -> u32 {
-    let place = command.iter().position(|argument| std::ptr::eq(argument.as_ptr(), key.as_ptr()));
-    place.map_or(0, |place| place as u32)
 }
 
 /// Whether more arguments may say more of it: which of its subcommands it is, or that it blocks.
@@ -141,32 +97,7 @@ fn bits(spec: &Spec) -> u32 {
         (spec.refused_in_multi(), traits::NO_MULTI),
         (spec.keys_known(), traits::KEYS_KNOWN),
     ];
-    let bits = bits.into_iter().filter(|(holds, _)| *holds).fold(0, |bits, (_, bit)| bits | bit);
-    bits | request(spec) << traits::REQUEST | response(spec) << traits::RESPONSE
-}
-
-fn request(spec: &Spec) -> u32 {
-    match spec.request_policy() {
-        RequestPolicy::Usual => 0,
-        RequestPolicy::AllNodes => 1,
-        RequestPolicy::AllShards => 2,
-        RequestPolicy::MultiShard => 3,
-        RequestPolicy::Special => 4,
-    }
-}
-
-fn response(spec: &Spec) -> u32 {
-    match spec.response_policy() {
-        ResponsePolicy::Usual => 0,
-        ResponsePolicy::OneSucceeded => 1,
-        ResponsePolicy::AllSucceeded => 2,
-        ResponsePolicy::Sum => 3,
-        ResponsePolicy::Min => 4,
-        ResponsePolicy::Max => 5,
-        ResponsePolicy::And => 6,
-        ResponsePolicy::Or => 7,
-        ResponsePolicy::Special => 8,
-    }
+    bits.into_iter().filter(|(holds, _)| *holds).fold(0, |bits, (_, bit)| bits | bit)
 }
 
 /// A command out of its bytes on the wire; what is no whole argument ends it.
@@ -186,6 +117,21 @@ pub(crate) fn arguments(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
         rest = behind.strip_prefix(b"\r\n")?;
         Some(argument)
     })
+}
+
+/// The commands in these bytes, one behind the other.
+pub(crate) fn commands(mut bytes: &[u8]) -> Vec<Command> {
+    let mut commands = Vec::new();
+    while !bytes.is_empty() {
+        let command = command(bytes);
+        let (head, body) = command.parts();
+        match bytes.get(head.len() + body.len()..) {
+            Some(rest) if command.count() > 0 => bytes = rest,
+            _ => break,
+        }
+        commands.push(command);
+    }
+    commands
 }
 
 /// A length with its type in front, and what comes behind its line.
@@ -243,26 +189,5 @@ mod tests {
         assert_eq!(traits_of(&["CLIENT", "INFO"]).bits & traits::DEPENDS, 0);
         assert!(!traits_of(&["SELECT", "1"]).advice.is_null());
         assert_eq!(traits_of(&["NOSUCH"]).bits, traits::LEAVES);
-    }
-
-    #[test]
-    fn the_way_through_a_cluster_is_that_of_the_table() {
-        let way = |words| {
-            let bits = traits_of(words).bits;
-            (bits >> traits::REQUEST & 15, bits >> traits::RESPONSE & 15)
-        };
-        assert_eq!(way(&["GET", "a"]), (0, 0));
-        assert_eq!(way(&["DBSIZE"]), (2, 3));
-        assert_eq!(way(&["MGET", "a"]), (3, 0));
-        assert_eq!(way(&["SCAN", "0"]), (4, 0));
-    }
-
-    #[test]
-    fn keys_are_found_with_the_one_that_lies_elsewhere() {
-        let traits = traits_of(&["MGET", "{a}1", "{a}2", "b"]);
-        assert_eq!((traits.keys, traits.first_key, traits.other_key), (3, 1, 3));
-        assert_eq!(traits.slot, u32::from(slot_of(b"a")));
-        let traits = traits_of(&["EVAL", "return 1", "1", "k", "x"]);
-        assert_eq!((traits.keys, traits.first_key, traits.other_key), (1, 3, 0));
     }
 }

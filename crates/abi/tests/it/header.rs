@@ -3,16 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use onetrip_abi::completion::{Completion, close, end, event, kind, outcome, pool_cause};
+use onetrip_abi::completion::{
+    Completion, close, cluster_why, end, event, kind, outcome, pool_cause,
+};
 use onetrip_abi::export::{flag, place, refused, shows};
+use onetrip_abi::export_cluster::{flag as cluster_flag, unanswered};
 use onetrip_abi::export_pool::condition;
 use onetrip_abi::export_redis::{flag as redis_flag, traits};
 
 const HEADER: &str = include_str!("../../include/onetrip.h");
-const SOURCES: [&str; 3] = [
+const SOURCES: [&str; 4] = [
     include_str!("../../src/export.rs"),
     include_str!("../../src/export_pool.rs"),
     include_str!("../../src/export_redis.rs"),
+    include_str!("../../src/export_cluster.rs"),
 ];
 
 /// Functions by name, each with the number of its parameters.
@@ -76,6 +80,35 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("POOL_FAILED", kind::POOL_FAILED),
         ("POOL_RESET", kind::POOL_RESET),
         ("POOL_CLOSE", kind::POOL_CLOSE),
+        ("CLUSTER_SEND", kind::CLUSTER_SEND),
+        ("CLUSTER_SEND_ASKING", kind::CLUSTER_SEND_ASKING),
+        ("CLUSTER_REPLY", kind::CLUSTER_REPLY),
+        ("CLUSTER_ERROR", kind::CLUSTER_ERROR),
+        ("CLUSTER_FAILED", kind::CLUSTER_FAILED),
+        ("CLUSTER_ASK", kind::CLUSTER_ASK),
+        ("CLUSTER_OPEN", kind::CLUSTER_OPEN),
+        ("CLUSTER_CLOSE", kind::CLUSTER_CLOSE),
+        ("CLUSTER_REPEATABLE", cluster_flag::REPEATABLE),
+        ("CLUSTER_FROM_REPLICA", cluster_flag::FROM_REPLICA),
+        ("CLUSTER_OWN", cluster_flag::OWN),
+        ("CLUSTER_WHOLE", cluster_flag::WHOLE),
+        ("UNANSWERED_LOST", unanswered::LOST),
+        ("UNANSWERED_EXPIRED", unanswered::EXPIRED),
+        ("UNANSWERED_TAKEN_BACK", unanswered::TAKEN_BACK),
+        ("WHY_LOST", cluster_why::LOST),
+        ("WHY_REDIRECTS", cluster_why::REDIRECTS),
+        ("WHY_OUTSIDE", cluster_why::OUTSIDE),
+        ("WHY_UNSERVED", cluster_why::UNSERVED),
+        ("WHY_SERVER", cluster_why::SERVER),
+        ("WHY_MISMATCH", cluster_why::MISMATCH),
+        ("WHY_DEADLINE", cluster_why::DEADLINE),
+        ("WHY_GIVEN_UP", cluster_why::GIVEN_UP),
+        ("WHY_NO_MEMORY", cluster_why::NO_MEMORY),
+        ("WHY_CLOSED", cluster_why::CLOSED),
+        ("WHY_CROSS_SLOT", cluster_why::CROSS_SLOT),
+        ("WHY_KEYS_UNKNOWN", cluster_why::KEYS_UNKNOWN),
+        ("WHY_NODE_BY_NODE", cluster_why::NODE_BY_NODE),
+        ("WHY_FULL", cluster_why::FULL),
         ("POOL_LINE_FULL", pool_cause::LINE_FULL),
         ("POOL_DEADLINE", pool_cause::DEADLINE),
         ("POOL_OPEN_FAILED", pool_cause::OPEN_FAILED),
@@ -146,8 +179,6 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("REDIS_KEYS_KNOWN", traits::KEYS_KNOWN),
         ("REDIS_DEPENDS", traits::DEPENDS),
         ("REDIS_PLACE_SHIFT", traits::PLACE),
-        ("REDIS_REQUEST_SHIFT", traits::REQUEST),
-        ("REDIS_RESPONSE_SHIFT", traits::RESPONSE),
         ("REDIS_SHARED", traits::SHARED),
         ("REDIS_OWN", traits::OWN),
         ("REDIS_SESSION", traits::SESSION),

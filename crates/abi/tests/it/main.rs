@@ -9,6 +9,7 @@
 
 mod begin;
 mod classify;
+mod cluster;
 mod echo;
 mod flow;
 mod header;

@@ -1,0 +1,284 @@
+//! A cluster of Redis as the host holds it: the policy of the client over nodes that the host opens and drives. What goes
+//! where, what is sent again, what is made of several replies: all of that is decided there.
+
+use bytes::{Bytes, BytesMut};
+use onetrip_engine::{Outcome, Time, Token, memory};
+use onetrip_redis::client::router::{
+    Failed, FlightId, How, Limits, NodeId, Output, Refused, Router, Why, slot_of_all,
+};
+use onetrip_redis::client::topology::Topology;
+use onetrip_redis::redirect::Address;
+use onetrip_redis::{Command, Reply};
+
+use crate::completion::{Completion, Completions, cluster_why, kind, outcome, outcome_code};
+use crate::redis::look;
+
+/// One cluster. A host has a pointer to it, from `onetrip_cluster_new` until `onetrip_cluster_free`.
+#[allow(missing_debug_implementations, reason = "it holds what nobody should read")]
+pub struct Cluster {
+    router: Router,
+    /// What is with connections, by the numbers that the host has of it.
+    flights: Vec<Option<FlightId>>,
+    /// Numbers that are free.
+    free: Vec<u32>,
+    completions: Completions,
+}
+
+/// What a command is; bits that the host sets.
+pub(crate) mod flag {
+    pub(crate) const REPEATABLE: u32 = 1;
+    pub(crate) const FROM_REPLICA: u32 = 1 << 1;
+    pub(crate) const OWN: u32 = 1 << 2;
+    pub(crate) const WHOLE: u32 = 1 << 3;
+}
+
+/// Why a part of a command has no reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unanswered {
+    Lost(Outcome),
+    Expired(Outcome),
+    TakenBack,
+}
+
+impl Cluster {
+    pub(crate) fn new(limits: Limits, seed: u64) -> Cluster {
+        Cluster {
+            router: Router::new(limits, seed),
+            flights: Vec::new(),
+            free: Vec::new(),
+            completions: Completions::default(),
+        }
+    }
+
+    // --- callers ---
+
+    /// Takes a command as it goes onto the wire, or what runs as a whole.
+    pub(crate) fn submit(
+        &mut self,
+        now: Time,
+        token: u32,
+        flags: u32,
+        commands: &[u8],
+        deadline: Time,
+    ) {
+        // Its arguments are copied, and once more where they are split.
+        let taken = match memory::is_there(commands.len().saturating_mul(4)) {
+            true => self.take_in(now, token, flags, commands, deadline),
+            false => {
+                let text = Bytes::from_static(NO_MEMORY.as_bytes());
+                return self.refuse(token, cluster_why::NO_MEMORY, text);
+            }
+        };
+        if let Err(refused) = taken {
+            self.refuse(token, refused_code(&refused), Bytes::from(refused.to_string()));
+        }
+        self.settle();
+    }
+
+    fn take_in(
+        &mut self,
+        now: Time,
+        token: u32,
+        flags: u32,
+        commands: &[u8],
+        deadline: Time,
+    ) -> Result<(), Refused> {
+        let is = |flag| flags & flag != 0;
+        let (slot, command) = match is(flag::WHOLE) {
+            true => (Some(slot_of_all(&look::commands(commands))?), named(commands)),
+            false => (None, look::command(commands)),
+        };
+        let how = How {
+            repeatable: is(flag::REPEATABLE),
+            from_replica: is(flag::FROM_REPLICA),
+            own: is(flag::OWN),
+            slot,
+            deadline: Some(deadline),
+        };
+        self.router.submit(now, Token(token.into()), command, how)
+    }
+
+    fn refuse(&mut self, token: u32, why: u32, text: Bytes) {
+        self.completions.push(kind::CLUSTER_FAILED, token, (why, outcome::NOT_SENT), text);
+    }
+
+    /// The caller of a command does not wait for it any more.
+    pub(crate) fn give_up(&mut self, now: Time, token: u32) {
+        self.router.give_up(now, Token(token.into()));
+        self.settle();
+    }
+
+    /// Nothing is sent any more, at first or again.
+    pub(crate) fn close(&mut self) {
+        self.router.close();
+        self.settle();
+    }
+
+    /// The node that has a hash slot, or without one any master; 0 for none.
+    pub(crate) fn node_at(&mut self, slot: Option<u16>) -> u32 {
+        self.router.node_at(slot).map_or(0, number_of)
+    }
+
+    // --- what is with connections ---
+
+    /// The command of a flight as it goes onto the wire, in two parts.
+    pub(crate) fn command(&self, flight: u32) -> Option<(BytesMut, &[u8])> {
+        let flight = self.flights.get(flight as usize).copied().flatten()?;
+        self.router.command(flight).map(Command::parts)
+    }
+
+    /// A reply came, or all that come to a list. Whether it is what the command is answered, as it lies there.
+    pub(crate) fn replied(&mut self, now: Time, flight: u32, reply: &[u8], is_list: bool) -> bool {
+        let Some(flight) = self.landed(flight) else { return false };
+        let is_final = match is_list {
+            true => self.router.handle_list_in_place(now, flight, reply),
+            false => self.router.handle_reply_in_place(now, flight, reply),
+        };
+        self.settle();
+        is_final
+    }
+
+    /// A flight comes back: its number is free.
+    fn landed(&mut self, number: u32) -> Option<FlightId> {
+        let flight = self.flights.get_mut(number as usize)?.take()?;
+        self.free.push(number);
+        Some(flight)
+    }
+
+    pub(crate) fn unanswered(&mut self, now: Time, flight: u32, why: Unanswered) {
+        let Some(flight) = self.landed(flight) else { return };
+        match why {
+            Unanswered::Lost(outcome) => self.router.handle_failed(now, flight, outcome),
+            Unanswered::Expired(outcome) => self.router.handle_expired(now, flight, outcome),
+            Unanswered::TakenBack => self.router.handle_taken_back(now, flight),
+        }
+        self.settle();
+    }
+
+    // --- the topology ---
+
+    /// What a node answered to CLUSTER SLOTS. False where that is no topology.
+    pub(crate) fn topology(&mut self, now: Time, reply: &[u8], (host, port): (&str, u16)) -> bool {
+        let reply = memory::is_there(reply.len().saturating_mul(4)).then(|| Reply::read(reply));
+        let topology = Address::new(host, port)
+            .zip(reply)
+            .and_then(|(asked, reply)| Topology::from_slots(&reply.ok()?.0, &asked).ok());
+        match &topology {
+            Some(topology) => self.router.handle_topology(now, topology),
+            None => self.router.handle_no_topology(now),
+        }
+        self.settle();
+        topology.is_some()
+    }
+
+    // --- time ---
+
+    pub(crate) fn time(&mut self, now: Time) {
+        self.router.handle_time(now);
+        self.settle();
+    }
+
+    pub(crate) fn deadline(&self) -> Time {
+        self.router.poll_deadline().unwrap_or(Time::NEVER)
+    }
+
+    pub(crate) fn take(&mut self) -> usize {
+        self.completions.take().len()
+    }
+
+    pub(crate) fn taken(&self) -> &[Completion] {
+        self.completions.taken()
+    }
+
+    // --- outputs ---
+
+    fn settle(&mut self) {
+        while let Some(output) = self.router.poll_output() {
+            self.tell(output);
+        }
+    }
+
+    fn tell(&mut self, output: Output) {
+        let none = Bytes::new();
+        match output {
+            Output::Send { flight, node, asking } => self.send(flight, node, asking),
+            Output::Finish { token, result } => self.finish(token.0 as u32, result),
+            Output::Refresh { from } => {
+                let from = from.map_or(0, number_of);
+                self.completions.push(kind::CLUSTER_ASK, 0, (from, 0), none);
+            }
+            Output::Open { node, address } => {
+                let (node, port) = (number_of(node), address.port.into());
+                let host = Bytes::copy_from_slice(address.host.as_bytes());
+                self.completions.push(kind::CLUSTER_OPEN, 0, (node, port), host);
+            }
+            Output::Close { node } => {
+                self.completions.push(kind::CLUSTER_CLOSE, 0, (number_of(node), 0), none);
+            }
+        }
+    }
+
+    fn send(&mut self, flight: FlightId, node: NodeId, asking: bool) {
+        let Some(token) = self.router.token(flight) else { return };
+        let number = self.free.pop().unwrap_or(self.flights.len() as u32);
+        match self.flights.get_mut(number as usize) {
+            Some(place) => *place = Some(flight),
+            None => self.flights.push(Some(flight)),
+        }
+        let kind = if asking { kind::CLUSTER_SEND_ASKING } else { kind::CLUSTER_SEND };
+        self.completions.push(kind, token.0 as u32, (number, number_of(node)), Bytes::new());
+    }
+
+    fn finish(&mut self, token: u32, result: Result<Bytes, Failed>) {
+        let Failed { outcome, why, reply } = match result {
+            Ok(reply) => return self.completions.push(kind::CLUSTER_REPLY, token, (0, 0), reply),
+            Err(failed) => failed,
+        };
+        let numbers = (why_code(why), outcome_code(outcome));
+        match reply {
+            Some(reply) => self.completions.push(kind::CLUSTER_ERROR, token, numbers, reply),
+            None => {
+                let text = Bytes::from(why.to_string());
+                self.completions.push(kind::CLUSTER_FAILED, token, numbers, text);
+            }
+        }
+    }
+}
+
+/// As the host knows it; 0 is none.
+fn number_of(node: NodeId) -> u32 {
+    node.number().wrapping_add(1)
+}
+
+/// The first of these commands by its name alone: the rest is the host's.
+fn named(commands: &[u8]) -> Command {
+    let mut command = Command::new("");
+    look::arguments(commands).take(1).for_each(|name| command.push(name));
+    command
+}
+
+fn refused_code(refused: &Refused) -> u32 {
+    match refused {
+        Refused::CrossSlot { .. } => cluster_why::CROSS_SLOT,
+        Refused::KeysUnknown(_) => cluster_why::KEYS_UNKNOWN,
+        Refused::NodeByNode(_) => cluster_why::NODE_BY_NODE,
+        Refused::Full => cluster_why::FULL,
+    }
+}
+
+fn why_code(why: Why) -> u32 {
+    match why {
+        Why::Lost => cluster_why::LOST,
+        Why::Redirects => cluster_why::REDIRECTS,
+        Why::Outside => cluster_why::OUTSIDE,
+        Why::Unserved => cluster_why::UNSERVED,
+        Why::Server => cluster_why::SERVER,
+        Why::Mismatch => cluster_why::MISMATCH,
+        Why::Deadline => cluster_why::DEADLINE,
+        Why::GivenUp => cluster_why::GIVEN_UP,
+        Why::NoMemory => cluster_why::NO_MEMORY,
+        Why::Closed => cluster_why::CLOSED,
+    }
+}
+
+const NO_MEMORY: &str = "there is no memory for it beside what is on its way";

@@ -1,0 +1,228 @@
+//! The functions of clusters that a host calls, each declared in `include/onetrip.h`.
+//!
+//! # Safety
+//! As in [`export`](crate::export).
+
+#![allow(unsafe_code)]
+#![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
+
+use std::time::Duration;
+
+use onetrip_redis::client::router::Limits;
+use onetrip_redis::slots::SLOTS;
+
+use crate::cluster::{Cluster, Unanswered};
+use crate::completion::{Completion, outcome_of};
+use crate::export::made;
+use crate::memory;
+use crate::time::{deadline, millis, time};
+
+/// What a command of a cluster is; bits that the host sets.
+pub mod flag {
+    use crate::cluster::flag;
+
+    /// Running it twice does no harm.
+    pub const REPEATABLE: u32 = flag::REPEATABLE;
+    /// A replica may answer, if it only reads.
+    pub const FROM_REPLICA: u32 = flag::FROM_REPLICA;
+    /// It goes over a connection of its own, since it may block.
+    pub const OWN: u32 = flag::OWN;
+    /// What stands there runs as a whole and goes as the host writes it: a script, or MULTI and a list.
+    pub const WHOLE: u32 = flag::WHOLE;
+}
+
+/// Why a flight has no reply.
+pub mod unanswered {
+    /// Its connection was lost, or never was.
+    pub const LOST: u32 = 0;
+    /// Its deadline passed there.
+    pub const EXPIRED: u32 = 1;
+    /// It was taken back before it was sent, since its caller gives it up.
+    pub const TAKEN_BACK: u32 = 2;
+}
+
+/// A cluster that knows no node yet. `redirects_max`: how many one command follows. `held_max`: how many commands may wait
+/// for a node, and `held_time_max` for how many milliseconds. `seed`: any number, another one for each cluster, for the
+/// pauses between attempts. Null if there is no memory for it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_new(
+    redirects_max: u32,
+    held_max: u32,
+    held_time_max: f64,
+    seed: f64,
+) -> *mut Cluster {
+    let limits = Limits {
+        redirects_max,
+        held_max: held_max as usize,
+        held_time_max: Duration::from_nanos((held_time_max * 1e6) as u64),
+        ..Limits::default()
+    };
+    match onetrip_engine::memory::is_there(MADE_BYTES) {
+        true => made(|| Cluster::new(limits, seed.to_bits())),
+        false => std::ptr::null_mut(),
+    }
+}
+
+/// What it has of hash slots before anything is asked of it.
+const MADE_BYTES: usize = 512 << 10;
+
+/// Frees a cluster. Its connections are the host's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_free(cluster: *mut Cluster) {
+    if !cluster.is_null() {
+        // SAFETY: the host's promise at the top.
+        drop(unsafe { Box::from_raw(cluster) });
+    }
+}
+
+/// The cluster behind a pointer, for one call.
+///
+/// # Safety
+/// As at the top.
+unsafe fn of<'a>(cluster: *mut Cluster) -> &'a mut Cluster {
+    // SAFETY: the host's promise at the top.
+    unsafe { &mut *cluster }
+}
+
+/// Takes a command as it goes onto the wire, which `CLUSTER_REPLY`, `CLUSTER_ERROR` or `CLUSTER_FAILED` ends. `flags`:
+/// of [`flag`]. `timeout` in milliseconds; 0 for none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_submit(
+    cluster: *mut Cluster,
+    now: f64,
+    token: u32,
+    flags: u32,
+    commands: *const u8,
+    len: usize,
+    timeout: f64,
+) {
+    let now = time(now);
+    // SAFETY: the host's promise at the top.
+    let (cluster, commands) = unsafe { (of(cluster), memory::bytes(commands, len)) };
+    cluster.submit(now, token, flags, commands, deadline(now, timeout));
+}
+
+/// How long the command of a flight is as it goes onto the wire; 0 if there is none. It is written to `to` unless that is
+/// null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_write(
+    cluster: *mut Cluster,
+    flight: u32,
+    to: *mut u8,
+) -> usize {
+    // SAFETY: the host's promise at the top.
+    let Some((head, body)) = unsafe { of(cluster) }.command(flight) else { return 0 };
+    if !to.is_null() {
+        // SAFETY: the host has as much room there as it was told that it needs.
+        unsafe {
+            to.copy_from_nonoverlapping(head.as_ptr(), head.len());
+            to.add(head.len()).copy_from_nonoverlapping(body.as_ptr(), body.len());
+        }
+    }
+    head.len() + body.len()
+}
+
+/// The whole reply to a flight came, without attributes. `is_list`: all replies to MULTI, a list and EXEC, of which those
+/// that are no errors may be shortened. True if it is what the command is answered: the host takes it from where it lies,
+/// and nothing more is said of that command.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_replied(
+    cluster: *mut Cluster,
+    now: f64,
+    flight: u32,
+    reply: *const u8,
+    len: usize,
+    is_list: bool,
+) -> bool {
+    // SAFETY: the host's promise at the top.
+    let (cluster, reply) = unsafe { (of(cluster), memory::bytes(reply, len)) };
+    cluster.replied(time(now), flight, reply, is_list)
+}
+
+/// A flight has no reply. `why`: one of [`unanswered`]; `outcome`: what its connection knows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_unanswered(
+    cluster: *mut Cluster,
+    now: f64,
+    flight: u32,
+    why: u32,
+    outcome: u32,
+) {
+    let outcome = outcome_of(outcome);
+    let why = match why {
+        unanswered::EXPIRED => Unanswered::Expired(outcome),
+        unanswered::TAKEN_BACK => Unanswered::TakenBack,
+        _ => Unanswered::Lost(outcome),
+    };
+    // SAFETY: the host's promise at the top.
+    unsafe { of(cluster) }.unanswered(time(now), flight, why);
+}
+
+/// What the node at this host and port answered to CLUSTER SLOTS, which `CLUSTER_ASK` asked for; nothing where it did not. False if that is no
+/// topology.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_topology(
+    cluster: *mut Cluster,
+    now: f64,
+    reply: *const u8,
+    len: usize,
+    host: *const u8,
+    host_len: usize,
+    port: u32,
+) -> bool {
+    // SAFETY: the host's promise at the top.
+    let (cluster, reply) = unsafe { (of(cluster), memory::bytes(reply, len)) };
+    // SAFETY: the host's promise at the top.
+    let host = std::str::from_utf8(unsafe { memory::bytes(host, host_len) }).unwrap_or_default();
+    cluster.topology(time(now), reply, (host, u16::try_from(port).unwrap_or_default()))
+}
+
+/// The caller of a command does not wait for it any more: it ends, and what was sent of it may run.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_give_up(cluster: *mut Cluster, now: f64, token: u32) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(cluster) }.give_up(time(now), token);
+}
+
+/// The number of the node that has a hash slot, or of any master where there is no such slot; 0 for none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_node_at(cluster: *mut Cluster, slot: u32) -> u32 {
+    let slot = u16::try_from(slot).ok().filter(|slot| *slot < SLOTS);
+    // SAFETY: the host's promise at the top.
+    unsafe { of(cluster) }.node_at(slot)
+}
+
+/// Nothing is sent any more, at first or again: what waits ends, and what is on its way when that is told.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_close(cluster: *mut Cluster) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(cluster) }.close();
+}
+
+/// When [`onetrip_cluster_time`] is to be called; infinity for never. It changes with each call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_deadline(cluster: *mut Cluster) -> f64 {
+    // SAFETY: the host's promise at the top.
+    millis(unsafe { of(cluster) }.deadline())
+}
+
+/// It is so late. The first call asks for the topology.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_time(cluster: *mut Cluster, now: f64) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(cluster) }.time(time(now));
+}
+
+/// As [`onetrip_take`](crate::export::onetrip_take), of a cluster.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_take(cluster: *mut Cluster) -> usize {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(cluster) }.take()
+}
+
+/// As [`onetrip_completions`](crate::export::onetrip_completions), of a cluster.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_cluster_completions(cluster: *mut Cluster) -> *const Completion {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(cluster) }.taken().as_ptr()
+}

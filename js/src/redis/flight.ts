@@ -1,0 +1,159 @@
+import { OUTCOMES, Unanswered, type Outcome } from '../engine/exports'
+import { memory } from '../engine/memory'
+import { Atomic } from './atomic'
+import { Call } from './call'
+import { RedisError } from './error'
+import { bare, begin, isError, position, skip } from './reply'
+
+/** Whom a flight belongs to: it tells the module what came of it. */
+export interface Tower {
+  /** How long the command of a flight is; it is written there unless that is 0. */
+  encode(flight: number, at: number): number
+  /**
+   * A reply came, or all to a list. Whether it is what the command is answered, so that nothing
+   * more is said of it.
+   */
+  replied(flight: Flight, start: number, len: number, isList: boolean): boolean
+  /** There is none. `why` is one of `Unanswered`. */
+  unanswered(flight: Flight, why: number, outcome: number, error: RedisError | undefined): void
+}
+
+/** A command of a cluster, or a part of one, at a node: what comes of it is the module's. */
+export class Flight extends Call {
+  /** Whose it is. */
+  readonly token: number
+  readonly number: number
+  readonly #tower: Tower
+  readonly #body: Call
+  readonly #isAsking: boolean
+  #hasLanded = false
+  /** Of a list: its replies, of which only errors are kept as they are. */
+  readonly #replies: Buffer[] = []
+
+  constructor(tower: Tower, token: number, number: number, body: Call, isAsking: boolean) {
+    super(body.spec, body.args, HOW, undefined, nothing, nothing, body.script)
+    this.token = token
+    this.number = number
+    this.deadline = body.deadline
+    this.leaves = body.leaves
+    this.#tower = tower
+    this.#body = body
+    this.#isAsking = isAsking
+  }
+
+  override get settled(): boolean {
+    return this.#hasLanded
+  }
+
+  override get replies(): number {
+    return this.#body.replies
+  }
+
+  override get body(): Call {
+    return this.#body
+  }
+
+  override get isAsking(): boolean {
+    return this.#isAsking
+  }
+
+  override mayRepeat(): boolean {
+    return false
+  }
+
+  override size(): number {
+    const isItsOwn = this.script !== undefined || this.#body instanceof Atomic
+    return isItsOwn ? this.#body.size() : this.#tower.encode(this.number, 0)
+  }
+
+  override write(at: number): number {
+    if (this.#body instanceof Atomic) return this.#body.write(at)
+    return at + this.#tower.encode(this.number, at)
+  }
+
+  override take(): void {
+    const start = bare(position())
+    const end = skip(start)
+    this.replied = true
+    if (!this.#hasLanded) {
+      if (this.#body instanceof Atomic) this.#takeOfList(this.#body, start, end)
+      else this.#takeWhole(start, end)
+    }
+    begin(end)
+  }
+
+  #takeWhole(start: number, end: number): void {
+    this.failed = isError(start)
+    // A node that becomes a replica says so to what it blocks, and closes the connection.
+    if (this.failed && memory.text(start + 1, start + 10) === 'UNBLOCKED') this.replied = false
+    this.#land(() => {
+      if (!this.#tower.replied(this, start, end - start, false)) return
+      begin(start)
+      answer(this.#body)
+    })
+  }
+
+  #takeOfList(list: Atomic, start: number, end: number): void {
+    const reply = memory.bytes.subarray(start, end)
+    this.#replies.push(isError(start) ? Buffer.from(reply) : GOOD)
+    if (this.#replies.length < list.replies) {
+      begin(start)
+      return list.take()
+    }
+    const all = Buffer.concat(this.#replies)
+    this.#land(() => {
+      const isFinal = memory.lend(all, (at) => this.#tower.replied(this, at, all.byteLength, true))
+      if (!isFinal) return list.reset()
+      begin(start)
+      answer(list)
+    })
+  }
+
+  /** It came back: its connection is given back before others are told. */
+  #land(tell: () => void): void {
+    if (this.#hasLanded) return
+    this.#hasLanded = true
+    this.done?.(this.replied)
+    tell()
+  }
+
+  #unanswered(why: number, outcome: Outcome, error: RedisError | undefined): void {
+    this.#land(() => {
+      this.#tower.unanswered(this, why, OUTCOMES.indexOf(outcome), error)
+      if (this.#body instanceof Atomic) this.#body.reset()
+    })
+  }
+
+  override reject(error: RedisError): void {
+    this.failed = true
+    this.#unanswered(Unanswered.LOST, error.outcome, error)
+  }
+
+  override expire(outcome: Outcome): void {
+    this.#unanswered(Unanswered.EXPIRED, outcome, undefined)
+  }
+
+  /** Its caller gives it up: it is taken back if that can be. */
+  giveUp(): void {
+    if (this.takeBack?.() === true) this.#unanswered(Unanswered.TAKEN_BACK, 'NotSent', undefined)
+  }
+
+  /** Nobody waits for it, nor for the connection that it has to itself. */
+  abandon(): void {
+    this.replied = false
+    this.#unanswered(Unanswered.LOST, 'Unknown', undefined)
+  }
+}
+
+/** The reply to a call is next. */
+export function answer(call: Call): void {
+  try {
+    call.take()
+  } catch (cause) {
+    call.spoil(cause)
+  }
+}
+
+const GOOD = Buffer.from('+OK\r\n')
+const HOW = { bytes: false, repeatable: false, timeout: 0, signal: undefined }
+const nothing = (): void => {}

@@ -1,11 +1,13 @@
 //! What a client of PostgreSQL decides, in every language alike: without I/O, like the protocol below it.
 //!
+//! * [`connect`]: the way to a server, as a plan that the host carries out.
 //! * [`statements`]: which texts a connection has prepared, and under which names.
 //! * [`named`]: statements under names of the user's own.
 //! * [`copy`], [`stream`]: data that is written and replies that are read as there is room.
 //! * [`transaction`]: what a text does to one, and a BEGIN that costs no trip.
 //! * [`texts`]: how often a text came, and what it shows.
 
+pub mod connect;
 pub mod copy;
 pub mod named;
 pub mod statements;

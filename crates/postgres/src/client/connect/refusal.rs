@@ -1,0 +1,61 @@
+//! What a server is refused for before anybody uses it, in words that go behind its name.
+
+/// Why a connection is of no use, though it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Refusal {
+    /// It has no TLS, which is required.
+    NoTls = 1,
+    /// It answers the question for TLS with an error, which is not read (CVE-2024-10977).
+    ErrorForTls,
+    /// Bytes came between its consent to TLS and the handshake.
+    EarlyBytes,
+    /// Its answer to the question for TLS is none.
+    NotPostgres,
+    /// TLS began at once, and it has not agreed to speak PostgreSQL's protocol in it.
+    NoAlpn,
+    /// It is not what `target_session_attrs` asks for.
+    Target,
+    /// It doesn't say whether it is.
+    TargetUnknown,
+}
+
+impl Refusal {
+    /// The code of the error.
+    pub fn code(self) -> &'static str {
+        match self {
+            Refusal::NoTls => "tls_missing",
+            Refusal::ErrorForTls | Refusal::EarlyBytes | Refusal::NoAlpn => "tls_failed",
+            Refusal::NotPostgres => "connect_failed",
+            Refusal::Target | Refusal::TargetUnknown => "target_session_attrs",
+        }
+    }
+
+    /// What is said behind the name of the server.
+    pub fn text(self) -> &'static str {
+        match self {
+            Refusal::NoTls => " has no TLS: switch it on there (ssl=on), or choose another sslmode",
+            Refusal::ErrorForTls => {
+                ": the server answered the question for TLS with an error, which is not shown since \
+                 nobody knows who wrote it: see the server's log"
+            }
+            Refusal::EarlyBytes => {
+                ": something was sent between the server's consent to TLS and the handshake, so \
+                 somebody may have tampered with the connection, which was closed"
+            }
+            Refusal::NotPostgres => {
+                ": the peer does not speak PostgreSQL's protocol: is the port that of another \
+                 service, or does it expect TLS at once (sslnegotiation=direct)?"
+            }
+            Refusal::NoAlpn => {
+                ": the server did not agree to speak PostgreSQL's protocol (ALPN), which \
+                 sslnegotiation=direct needs: is the port that of another service?"
+            }
+            Refusal::Target => " is not what target_session_attrs asks for",
+            Refusal::TargetUnknown => {
+                " is too old to say whether it is what target_session_attrs asks for (14 or newer \
+                 is)"
+            }
+        }
+    }
+}

@@ -27,7 +27,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 pub use endpoint::{Address, Endpoint, Resolved};
 pub use error::{ConfigError, ConfigErrorKind};
 pub use settings::{
-    AuthMethod, IdleOrder, LogStatements, ProtocolVersion, RequireAuth, Settings,
+    AuthMethod, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion, RequireAuth, Settings,
     TargetSessionAttrs, WhenFull,
 };
 pub use tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
@@ -53,7 +53,7 @@ use keyword::{KEYWORDS, Keyword, UNSUPPORTED_VARIABLES};
 /// `dbname`, `user`, `password`, `passfile`, `application_name`, `fallback_application_name`,
 /// `options`, `client_encoding` (UTF8 only), `connect_timeout` (s), `keepalives`, `keepalives_idle`
 /// (s), `keepalives_interval` (s), `keepalives_count`, `tcp_user_timeout` (ms),
-/// `target_session_attrs`, `load_balance_hosts` (disable only), `min_protocol_version`,
+/// `target_session_attrs`, `load_balance_hosts` (disable, random), `min_protocol_version`,
 /// `max_protocol_version`, `sslmode`, `sslnegotiation`, `sslcert`, `sslkey`, `sslrootcert` (a file,
 /// or system), `sslcrl`, `sslsni` (0, 1), `ssl_min_protocol_version`, `ssl_max_protocol_version`,
 /// `gssencmode`, `channel_binding` and `require_auth`; and with those of this client:
@@ -66,7 +66,8 @@ use keyword::{KEYWORDS, Keyword, UNSUPPORTED_VARIABLES};
 /// # Several servers
 /// Hosts make a list that is tried in order, as in libpq: one port serves for all, else each host
 /// has its own; `hostaddr` gives the addresses of the hosts at the same places, and spares the
-/// lookup.
+/// lookup. All addresses of a name are tried, and each has the `connect_timeout` for itself. Once a
+/// server has refused the login, the hosts behind it are not tried.
 ///
 /// # Order
 /// What was set wins over the environment, which is read only by [`or_env`](Self::or_env), and this

@@ -1,24 +1,24 @@
-//! From a configuration to a connection that is ready: which servers are tried in which order, with
-//! TLS and without it, and which of them will do.
+//! From a configuration to a connection that is ready: carries out the plan of
+//! `onetrip_postgres::client::connect`, which decides what is tried, and in which order.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use onetrip_engine::Limits;
+use onetrip_engine::{Limits, Time};
 use onetrip_postgres::Postgres;
+use onetrip_postgres::client::connect::{self, Action, Fault, Host, Plan, Session, Verdict, plan};
 use onetrip_postgres::startup::{self, Ready};
 
 use crate::cancel::CancelKey;
-use crate::config::{
-    Address, Config, Endpoint, ProtocolVersion, Resolved, Settings, SslMode, TargetSessionAttrs,
-};
+use crate::config::{Address, Config, Endpoint, ProtocolVersion, Resolved, Settings};
 use crate::core::{Connection, Context, Engine};
 use crate::driver::Driver;
 use crate::login::log_in;
-use crate::open::{Failure, Peer, Protection, Route, open, peers, unresolved};
+use crate::open::{Failure, Peer, Route, begin_tls, dial, refused};
 use crate::pool::Seat;
 use crate::socket::Stream;
-use crate::tls::Setup;
+use crate::tls;
 use crate::{Error, Kind, Outcome};
 
 /// Connects to the first address that answers and fits, and starts the driver.
@@ -34,81 +34,53 @@ pub(crate) async fn connect(
 /// Connects to the first address that answers and fits. Dropping the future gives it up.
 pub(crate) async fn establish(config: &Config) -> Result<Opened, Error> {
     let resolved = config.resolve().map_err(Error::config)?;
-    let wanted = resolved.settings().target_session_attrs;
-    // "prefer-standby" is two rounds: a standby, and then whatever there is.
-    let rounds: &[TargetSessionAttrs] = match wanted {
-        TargetSessionAttrs::PreferStandby => {
-            &[TargetSessionAttrs::Standby, TargetSessionAttrs::Any]
-        }
-        _ => &[wanted],
+    let no_host = || Error::misuse("config", "there is no host to connect to");
+    let endpoint = resolved.endpoints().first().ok_or_else(no_host)?;
+    let plan = Plan::new(Time::ZERO, plan_of(&resolved));
+    let mut course = Course {
+        resolved: &resolved,
+        endpoint,
+        begin: Instant::now(),
+        peers: Vec::new(),
+        way: None,
+        login: None,
+        errors: Vec::new(),
     };
-    let mut failures = Vec::new();
-    for &wanted in rounds {
-        for endpoint in resolved.endpoints() {
-            match try_endpoint(&resolved, endpoint, wanted).await {
-                Ok(opened) => return Ok(opened),
-                // Another host would only ask for the same password again, as with libpq.
-                Err(error) if is_final(&error) => return Err(error),
-                Err(error) => failures.push(error),
-            }
-        }
-    }
-    Err(all_failed(failures))
+    course.run(plan).await
 }
 
+fn plan_of(resolved: &Resolved) -> plan::Settings {
+    let settings = resolved.settings();
+    let host = |endpoint: &Endpoint| match endpoint.address() {
+        Address::Unix(_) => Host::Socket,
+        Address::Tcp { address: Some(_), .. } => Host::Address,
+        Address::Tcp { address: None, .. } => Host::Name,
+    };
+    plan::Settings {
+        hosts: resolved.endpoints().iter().map(host).collect(),
+        sslmode: settings.sslmode,
+        sslnegotiation: settings.sslnegotiation,
+        target_session_attrs: settings.target_session_attrs,
+        load_balance_hosts: settings.load_balance_hosts,
+        connect_timeout: settings.connect_timeout,
+        // A system without random bytes fails the login, whatever the order.
+        seed: getrandom::u64().unwrap_or_default(),
+    }
+}
+
+fn fault(failure: &Failure) -> Fault<'_> {
+    match failure {
+        Failure::Unreachable(_) => Fault::Unreachable,
+        Failure::Handshake(_) => Fault::Handshake,
+        // A file on this side is the same for all hosts.
+        Failure::Other(error) if error.code() == "config" => Fault::Ours,
+        Failure::Other(error) => error.sqlstate().map_or(Fault::Server, Fault::LogIn),
+    }
+}
+
+/// Whether another attempt, or another host, would only fail alike.
 pub(crate) fn is_final(error: &Error) -> bool {
-    // 3D000: no such database. A file on this side is the same for all hosts.
-    is_about_access(error) || error.sqlstate() == Some("3D000") || error.code() == "config"
-}
-
-fn all_failed(mut failures: Vec<Error>) -> Error {
-    match failures.len() {
-        0 => Error::misuse("config", "there is no host to connect to"),
-        1 => failures.remove(0),
-        _ => {
-            let list: Vec<String> = failures.iter().map(ToString::to_string).collect();
-            let last = failures.remove(failures.len() - 1);
-            Error::new(last.kind(), Outcome::NotSent, last.code(), list.join("; "))
-        }
-    }
-}
-
-/// Tries an endpoint within the connect timeout: every address of its name, one after the other.
-async fn try_endpoint(
-    resolved: &Resolved,
-    endpoint: &Endpoint,
-    wanted: TargetSessionAttrs,
-) -> Result<Opened, Error> {
-    let attempt = attempt(resolved, endpoint, wanted);
-    let Some(timeout) = resolved.settings().connect_timeout else { return attempt.await };
-    tokio::time::timeout(timeout, attempt).await.unwrap_or_else(|_| {
-        Err(Error::new(
-            Kind::Timeout,
-            Outcome::NotSent,
-            "connect_timeout",
-            format!(
-                "{endpoint} did not answer within {} s (connect_timeout): is it a PostgreSQL server, \
-                 and can it be reached from here?",
-                timeout.as_secs_f64()
-            ),
-        ))
-    })
-}
-
-async fn attempt(
-    resolved: &Resolved,
-    endpoint: &Endpoint,
-    wanted: TargetSessionAttrs,
-) -> Result<Opened, Error> {
-    let mut last = None;
-    for peer in peers(endpoint).await? {
-        let attempt = Attempt { resolved, endpoint, wanted, peer };
-        match attempt.run().await {
-            Err(Failure::Unreachable(error)) => last = Some(error),
-            other => return other.map_err(Failure::into_error),
-        }
-    }
-    Err(last.unwrap_or_else(|| unresolved(endpoint, "the name has no address")))
+    error.code() == "config" || error.sqlstate().is_some_and(connect::is_final)
 }
 
 /// A connection that can be used, without its driver.
@@ -120,88 +92,158 @@ pub(crate) struct Opened {
     trip: Duration,
 }
 
-/// One address of one server.
-struct Attempt<'a> {
+/// What carrying out a plan has come to.
+struct Course<'a> {
     resolved: &'a Resolved,
+    /// The host that is tried.
     endpoint: &'a Endpoint,
-    wanted: TargetSessionAttrs,
-    peer: Peer,
+    /// The first moment of the plan's clock.
+    begin: Instant,
+    /// What the last lookup found.
+    peers: Vec<SocketAddr>,
+    way: Option<(Stream, Route)>,
+    /// What the login has brought, and how long a round trip took.
+    login: Option<(Ready, Duration)>,
+    /// In the order in which the plan is told of them.
+    errors: Vec<Error>,
 }
 
-impl Attempt<'_> {
-    /// Connects with TLS or without it, as `sslmode` says: where it leaves the choice, a way that
-    /// fails is followed by the other one on a new connection.
-    async fn run(&self) -> Result<Opened, Failure> {
-        let (first, second) = self.protections();
-        let ways = match self.resolved.settings().sslmode {
-            SslMode::Allow => ["without TLS", "with TLS"],
-            _ => ["with TLS", "without TLS"],
-        };
-        match (self.run_with(first).await, second) {
-            (Err(Failure::Protection(before)), Some(second)) => {
-                let result = self.run_with(second).await;
-                result.map_err(|failure| Failure::Final(both([before, failure.into_error()], ways)))
+impl Course<'_> {
+    fn now(&self) -> Time {
+        Time::ZERO.after(self.begin.elapsed())
+    }
+
+    async fn run(&mut self, mut plan: Plan) -> Result<Opened, Error> {
+        while !matches!(plan.action(), Action::Done | Action::Failed) {
+            if let Err(failure) = self.in_time(&mut plan).await {
+                let text = failure.error().to_string();
+                plan.handle_failed(self.now(), fault(&failure), text);
+                self.errors.push(failure.into_error());
             }
-            (result, _) => result,
+        }
+        match (self.way.take(), self.login.take()) {
+            (Some((stream, route)), Some((ready, trip))) if plan.action() == Action::Done => {
+                Ok(Opened { stream, ready, route, trip })
+            }
+            _ => Err(self.error(plan.verdict())),
         }
     }
 
-    fn protections(&self) -> (Protection, Option<Protection>) {
-        let settings = self.resolved.settings();
-        let (Peer::Tcp(address), Address::Tcp { host, .. }) = (&self.peer, self.endpoint.address())
-        else {
-            return (Protection::None, None);
-        };
-        let setup = || Arc::new(Setup::new(settings, host, address.ip()));
-        match settings.sslmode {
-            SslMode::Disable => (Protection::None, None),
-            SslMode::Allow => (Protection::None, Some(Protection::Tls(setup()))),
-            SslMode::Prefer => (Protection::IfOffered(setup()), Some(Protection::None)),
-            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
-                (Protection::Tls(setup()), None)
-            }
+    /// The next action, within its deadline.
+    async fn in_time(&mut self, plan: &mut Plan) -> Result<(), Failure> {
+        if let Action::Resolve(host) | Action::Dial { host, .. } = plan.action() {
+            self.endpoint = self.resolved.endpoints().get(host).unwrap_or(self.endpoint);
+        }
+        if plan.deadline() == Time::NEVER {
+            return self.carry_out(plan).await;
+        }
+        let limit = plan.deadline().since(self.now());
+        match tokio::time::timeout(limit, self.carry_out(plan)).await {
+            Ok(done) => done,
+            Err(_) => Err(Failure::Unreachable(self.too_slow())),
         }
     }
 
-    async fn run_with(&self, protection: Protection) -> Result<Opened, Failure> {
-        let Attempt { resolved, endpoint, .. } = *self;
-        let settings = resolved.settings();
-        let route = Route::new(endpoint, self.peer.clone(), protection);
-        let mut stream = open(settings, &route).await?;
-        // Where the server was asked for TLS and has none, there is no other way left.
-        let other_way = stream.tls().is_some() || !route.asks_for_tls();
-        let route = route.taken(&stream);
-        let (ready, trip) =
-            log_in(&mut stream, resolved, endpoint, &route).await.map_err(|error| {
-                match other_way && is_about_access(&error) {
-                    true => Failure::Protection(error),
-                    false => Failure::Final(error),
-                }
-            })?;
-        check_protocol(&ready, settings, endpoint).map_err(Failure::Final)?;
-        check_target(&ready, self.wanted, endpoint).map_err(Failure::Final)?;
-        Ok(Opened { stream, ready, route, trip })
+    async fn carry_out(&mut self, plan: &mut Plan) -> Result<(), Failure> {
+        let action = plan.action();
+        if let Action::Resolve(_) = action {
+            self.peers = lookup(self.endpoint).await.map_err(Failure::Other)?;
+            plan.handle_resolved(self.now(), self.peers.len());
+            return Ok(());
+        }
+        if let Action::Dial { address, .. } = action {
+            self.way = None;
+            let route = Route::new(self.endpoint, self.peer(address)?, None);
+            self.way = Some((dial(self.resolved.settings(), &route).await?, route));
+            plan.handle_connected();
+            return Ok(());
+        }
+        let Some((stream, route)) = &mut self.way else { return Ok(()) };
+        match action {
+            Action::AskForTls => {
+                let asked = tls::ask(stream, route.name()).await;
+                let (answer, early) = asked.map_err(Failure::Other)?;
+                plan.handle_answer(answer, early).map_err(|refusal| refused(route, refusal))?;
+            }
+            Action::BeginTls => {
+                route.protect(self.resolved.settings(), self.endpoint);
+                begin_tls(stream, route).await?;
+                plan.handle_secured();
+            }
+            _ => {
+                let login = log_in(stream, self.resolved, self.endpoint, route).await;
+                let (ready, trip) = login.map_err(Failure::Other)?;
+                check_protocol(&ready, self.resolved.settings(), self.endpoint)
+                    .map_err(Failure::Other)?;
+                let session = session(&ready);
+                plan.handle_logged_in(session).map_err(|refusal| refused(route, refusal))?;
+                self.login = Some((ready, trip));
+            }
+        }
+        Ok(())
+    }
+
+    fn peer(&self, address: usize) -> Result<Peer, Failure> {
+        let port = self.endpoint.port();
+        let known = match self.endpoint.address() {
+            Address::Unix(_) => self.endpoint.socket().map(Peer::Unix),
+            Address::Tcp { address: Some(address), .. } => {
+                Some(Peer::Tcp(SocketAddr::new(*address, port)))
+            }
+            Address::Tcp { .. } => self.peers.get(address).copied().map(Peer::Tcp),
+        };
+        known.ok_or_else(|| Failure::Other(unresolved(self.endpoint, NO_ADDRESS)))
+    }
+
+    fn too_slow(&self) -> Error {
+        let timeout = self.resolved.settings().connect_timeout.unwrap_or_default();
+        let message = format!(
+            "{} did not answer within {} s (connect_timeout): is it a PostgreSQL server, and can \
+             it be reached from here?",
+            self.endpoint,
+            timeout.as_secs_f64()
+        );
+        Error::new(Kind::Timeout, Outcome::NotSent, "connect_timeout", message)
+    }
+
+    fn error(&mut self, verdict: Option<Verdict>) -> Error {
+        let Some(Verdict { error, text, is_of_many }) = verdict else {
+            return Error::misuse("config", "there is no host to connect to");
+        };
+        let error = self.errors.swap_remove(error);
+        match is_of_many {
+            true => Error::new(error.kind(), Outcome::NotSent, error.code(), text),
+            false if error.to_string() == text => error,
+            false => error.with_message(text),
+        }
     }
 }
 
-/// Class 28: invalid authorization. The server's rules about it (pg_hba.conf) may be others with TLS
-/// than without.
-fn is_about_access(error: &Error) -> bool {
-    error.sqlstate().is_some_and(|code| code.starts_with("28"))
+fn session(ready: &Ready) -> Session {
+    let mut session = Session::default();
+    for (name, value) in &ready.parameters {
+        session.note(name, value);
+    }
+    session
 }
 
-/// Why neither of two ways led to a connection. A wrong password is the last word; else the first
-/// way is the one that was wanted.
-fn both([first, second]: [Error; 2], [first_way, second_way]: [&str; 2]) -> Error {
-    if first.to_string() == second.to_string() {
-        return first;
+/// Where a name is, in the order to try it.
+async fn lookup(endpoint: &Endpoint) -> Result<Vec<SocketAddr>, Error> {
+    let Address::Tcp { host, .. } = endpoint.address() else { return Ok(Vec::new()) };
+    let found = tokio::net::lookup_host((host.as_str(), endpoint.port())).await;
+    let found: Vec<_> = found.map_err(|error| unresolved(endpoint, &error.to_string()))?.collect();
+    match found.is_empty() {
+        true => Err(unresolved(endpoint, NO_ADDRESS)),
+        false => Ok(found),
     }
-    let (main, other, way) = match second.sqlstate() {
-        Some("28P01") => (second, first, first_way),
-        _ => (first, second, second_way),
-    };
-    let message = format!("{main}; {way}: {other}");
-    main.with_message(message)
+}
+
+const NO_ADDRESS: &str = "the name has no address";
+
+fn unresolved(endpoint: &Endpoint, why: &str) -> Error {
+    let message =
+        format!("the host of {endpoint} can't be found: {why}; check its spelling and DNS");
+    Error::new(Kind::Transport, Outcome::NotSent, "unknown_host", message)
 }
 
 fn spawn(
@@ -250,41 +292,4 @@ fn check_protocol(ready: &Ready, settings: &Settings, endpoint: &Endpoint) -> Re
         ));
     }
     Ok(())
-}
-
-/// Whether the server is one that the configuration wants. Servers before 14 don't say.
-fn check_target(
-    ready: &Ready,
-    wanted: TargetSessionAttrs,
-    endpoint: &Endpoint,
-) -> Result<(), Error> {
-    let is_on = |name: &str| {
-        let parameter = ready.parameters.iter().find(|(parameter, _)| parameter == name);
-        parameter.map(|(_, value)| value == "on")
-    };
-    let standby = is_on("in_hot_standby");
-    let read_only = match (standby, is_on("default_transaction_read_only")) {
-        (Some(standby), Some(read_only)) => Some(standby || read_only),
-        _ => None,
-    };
-    let fits = match wanted {
-        TargetSessionAttrs::Any | TargetSessionAttrs::PreferStandby => Some(true),
-        TargetSessionAttrs::Primary => standby.map(|standby| !standby),
-        TargetSessionAttrs::Standby => standby,
-        TargetSessionAttrs::ReadOnly => read_only,
-        TargetSessionAttrs::ReadWrite => read_only.map(|read_only| !read_only),
-    };
-    let why = match fits {
-        Some(true) => return Ok(()),
-        Some(false) => "is not what target_session_attrs asks for",
-        None => {
-            "is too old to say whether it is what target_session_attrs asks for (14 or newer is)"
-        }
-    };
-    Err(Error::new(
-        Kind::Misuse,
-        Outcome::NotSent,
-        "target_session_attrs",
-        format!("{endpoint} {why}"),
-    ))
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use onetrip_postgres::client::connect::{Refusal, begins_tls};
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpSocket, TcpStream, UnixStream};
 
@@ -23,7 +24,8 @@ pub(crate) struct Route {
     /// The endpoint as it was configured, for messages.
     name: String,
     peer: Peer,
-    protection: Protection,
+    /// How TLS is spoken; `None`: not at all.
+    tls: Option<Arc<tls::Setup>>,
 }
 
 /// Where a server is, with nothing left to look up.
@@ -33,32 +35,29 @@ pub(crate) enum Peer {
     Unix(PathBuf),
 }
 
-/// Whether a connection is encrypted.
-#[derive(Clone, Debug)]
-pub(crate) enum Protection {
-    /// It is not.
-    None,
-    /// It is if the server has TLS.
-    IfOffered(Arc<tls::Setup>),
-    /// It is, or there is no connection.
-    Tls(Arc<tls::Setup>),
-}
-
 /// Why there is no connection, and what else may be tried.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// Nobody answered at this address; the name may have others.
     Unreachable(Error),
-    /// With TLS it failed, or without it: the other way may do, where it is allowed.
-    Protection(Error),
-    /// Nothing else is to be tried with this server.
-    Final(Error),
+    /// The handshake of TLS failed: without it, it may do, where that is allowed.
+    Handshake(Error),
+    /// Anything else, of which the error says what it is about.
+    Other(Error),
 }
 
 impl Failure {
+    pub(crate) fn error(&self) -> &Error {
+        match self {
+            Failure::Unreachable(error) | Failure::Handshake(error) | Failure::Other(error) => {
+                error
+            }
+        }
+    }
+
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Failure::Unreachable(error) | Failure::Protection(error) | Failure::Final(error) => {
+            Failure::Unreachable(error) | Failure::Handshake(error) | Failure::Other(error) => {
                 error
             }
         }
@@ -66,31 +65,31 @@ impl Failure {
 }
 
 impl Route {
-    pub(crate) fn new(endpoint: &impl fmt::Display, peer: Peer, protection: Protection) -> Route {
-        Route { name: endpoint.to_string(), peer, protection }
+    pub(crate) fn new(
+        endpoint: &impl fmt::Display,
+        peer: Peer,
+        tls: Option<Arc<tls::Setup>>,
+    ) -> Route {
+        Route { name: endpoint.to_string(), peer, tls }
     }
 
-    /// The route that was really taken: what was offered was accepted or not, and that stays so.
-    pub(crate) fn taken(self, stream: &Stream) -> Route {
-        let protection = match self.protection {
-            Protection::Tls(setup) | Protection::IfOffered(setup) if stream.tls().is_some() => {
-                Protection::Tls(setup)
-            }
-            _ => Protection::None,
-        };
-        Route { protection, ..self }
+    /// From now on it has TLS; a Unix socket never has.
+    pub(crate) fn protect(&mut self, settings: &Settings, endpoint: &Endpoint) {
+        if let (Peer::Tcp(peer), Address::Tcp { host, .. }) = (&self.peer, endpoint.address()) {
+            self.tls = Some(Arc::new(tls::Setup::new(settings, host, peer.ip())));
+        }
     }
 
-    pub(crate) fn asks_for_tls(&self) -> bool {
-        !matches!(self.protection, Protection::None)
+    /// The endpoint as it was configured.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
-    /// Whether nobody but the server can read what is sent, once a connection is open that has
-    /// [taken](Self::taken) this route.
+    /// Whether nobody but the server can read what is sent.
     pub(crate) fn is_secure(&self) -> bool {
-        match &self.protection {
-            Protection::Tls(setup) => setup.verifies(),
-            _ => matches!(self.peer, Peer::Unix(_)),
+        match &self.tls {
+            Some(setup) => setup.verifies(),
+            None => matches!(self.peer, Peer::Unix(_)),
         }
     }
 
@@ -124,64 +123,54 @@ impl fmt::Display for Route {
     }
 }
 
-/// Opens a connection. Resolves when the first byte of the protocol can be sent: the socket is
-/// connected and TLS, if there is to be TLS, has been set up. There is no time limit here. Dropping
-/// the future leaves nothing behind.
+/// Opens a connection by a route that is known. Resolves when the first byte of the protocol can be
+/// sent: the socket is connected and TLS, if there is to be TLS, has been set up. There is no time
+/// limit here. Dropping the future leaves nothing behind.
 pub(crate) async fn open(settings: &Settings, route: &Route) -> Result<Stream, Failure> {
+    let mut stream = dial(settings, route).await?;
+    let Some(setup) = &route.tls else { return Ok(stream) };
+    if setup.is_asked_for() {
+        let (answer, early) = tls::ask(&mut stream, &route.name).await.map_err(Failure::Other)?;
+        begins_tls(answer, early, true).map_err(|refusal| refused(route, refusal))?;
+    }
+    begin_tls(&mut stream, route).await?;
+    Ok(stream)
+}
+
+/// Opens the socket.
+pub(crate) async fn dial(settings: &Settings, route: &Route) -> Result<Stream, Failure> {
     let stream = match &route.peer {
         Peer::Tcp(address) => dial_tcp(settings, *address)
             .await
             .map(Stream::tcp)
-            .map_err(|error| refused(&route.name, *address, error)),
+            .map_err(|error| unreachable(&route.name, *address, error)),
         Peer::Unix(path) => UnixStream::connect(path)
             .await
             .map(Stream::unix)
             .map_err(|error| unix_error(path, error)),
     };
-    let stream = stream.map_err(Failure::Unreachable)?;
-    let (setup, required) = match &route.protection {
-        Protection::None => return Ok(stream),
-        Protection::IfOffered(setup) => (setup, false),
-        Protection::Tls(setup) => (setup, true),
+    stream.map_err(Failure::Unreachable)
+}
+
+/// Does the handshake, if the route has TLS.
+pub(crate) async fn begin_tls(stream: &mut Stream, route: &Route) -> Result<(), Failure> {
+    let Some(setup) = &route.tls else { return Ok(()) };
+    tls::begin(stream, setup, &route.name).await.map_err(|failure| match failure {
+        TlsFailure::Handshake(error) => Failure::Handshake(error),
+        TlsFailure::NoAlpn => refused(route, Refusal::NoAlpn),
+        TlsFailure::Setup(error) => Failure::Other(error),
+    })
+}
+
+/// The server is of no use.
+pub(crate) fn refused(route: &Route, refusal: Refusal) -> Failure {
+    let kind = match refusal {
+        Refusal::NotPostgres => Kind::Protocol,
+        Refusal::Target | Refusal::TargetUnknown => Kind::Misuse,
+        _ => Kind::Transport,
     };
-    match tls::secure(stream, setup, &route.name).await {
-        Ok(stream) => Ok(stream),
-        Err(TlsFailure::NotOffered(stream)) if !required => Ok(*stream),
-        Err(TlsFailure::NotOffered(_)) => Err(Failure::Final(tls_missing(&route.name))),
-        Err(TlsFailure::Handshake(error)) => Err(Failure::Protection(error)),
-        Err(TlsFailure::Final(error)) => Err(Failure::Final(error)),
-    }
-}
-
-fn tls_missing(name: &str) -> Error {
-    let message =
-        format!("{name} has no TLS: switch it on there (ssl=on), or choose another sslmode");
-    Error::new(Kind::Transport, Outcome::NotSent, "tls_missing", message)
-}
-
-/// Where an endpoint may be, in the order to try it.
-///
-/// # Errors
-/// The name is not known.
-pub(crate) async fn peers(endpoint: &Endpoint) -> Result<Vec<Peer>, Error> {
-    let port = endpoint.port();
-    match endpoint.address() {
-        Address::Unix(_) => Ok(endpoint.socket().map(Peer::Unix).into_iter().collect()),
-        Address::Tcp { address: Some(address), .. } => {
-            Ok(vec![Peer::Tcp(SocketAddr::new(*address, port))])
-        }
-        Address::Tcp { host, address: None } => {
-            let found = tokio::net::lookup_host((host.as_str(), port)).await;
-            let found = found.map_err(|error| unresolved(endpoint, &error.to_string()))?;
-            Ok(found.map(Peer::Tcp).collect())
-        }
-    }
-}
-
-pub(crate) fn unresolved(endpoint: &Endpoint, why: &str) -> Error {
-    let message =
-        format!("the host of {endpoint} can't be found: {why}; check its spelling and DNS");
-    Error::new(Kind::Transport, Outcome::NotSent, "unknown_host", message)
+    let message = format!("{route}{}", refusal.text());
+    Failure::Other(Error::new(kind, Outcome::NotSent, refusal.code(), message))
 }
 
 async fn dial_tcp(settings: &Settings, address: SocketAddr) -> io::Result<TcpStream> {
@@ -214,7 +203,7 @@ fn keepalive(settings: &Settings) -> TcpKeepalive {
     keepalive
 }
 
-fn refused(name: &str, address: SocketAddr, error: io::Error) -> Error {
+fn unreachable(name: &str, address: SocketAddr, error: io::Error) -> Error {
     let hint = match error.kind() {
         io::ErrorKind::ConnectionRefused => {
             ": nothing listens there; is the server running, and is this its port?"

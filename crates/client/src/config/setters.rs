@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::keyword::Keyword;
 use super::{
-    ChannelBinding, Config, IdleOrder, LogStatements, ProtocolVersion, RequireAuth, RootCert,
-    SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
+    ChannelBinding, Config, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion,
+    RequireAuth, RootCert, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
 };
 
 /// Settings; each names its default and unit at the field of [`Settings`](super::Settings) that
@@ -66,6 +66,13 @@ impl Config {
     pub fn target_session_attrs(mut self, value: TargetSessionAttrs) -> Config {
         self.settings.target_session_attrs = value;
         self.give(Keyword::TargetSessionAttrs)
+    }
+
+    /// Sets [`load_balance_hosts`](super::Settings::load_balance_hosts).
+    #[must_use]
+    pub fn load_balance_hosts(mut self, value: LoadBalanceHosts) -> Config {
+        self.settings.load_balance_hosts = value;
+        self.give(Keyword::LoadBalanceHosts)
     }
 
     /// Sets [`min_protocol_version`](super::Settings::min_protocol_version).

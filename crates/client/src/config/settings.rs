@@ -6,6 +6,7 @@ use std::time::Duration;
 
 pub use onetrip_engine::pool::IdleOrder;
 use onetrip_engine::pool::Limits;
+pub use onetrip_postgres::client::connect::{LoadBalanceHosts, TargetSessionAttrs};
 
 use super::tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
 
@@ -17,8 +18,8 @@ pub struct Settings {
     /// Name shown in `pg_stat_activity`, or the fallback name if only that was given. Default:
     /// none.
     pub application_name: Option<String>,
-    /// Time for one address to become a usable connection, with the login. Default 10 s (libpq: no
-    /// limit); `None` (keyword `connect_timeout=0`, in seconds) waits without end.
+    /// Time for one address to become a usable connection, with the login, and for the lookup of a
+    /// name. Default 10 s (libpq: no limit); `None` (keyword `connect_timeout=0`, in seconds) waits without end.
     pub connect_timeout: Option<Duration>,
     /// Whether TCP keepalives are on. Default: on.
     pub keepalives: bool,
@@ -36,6 +37,8 @@ pub struct Settings {
     pub tcp_user_timeout: Option<Duration>,
     /// Which server will do. Default: any.
     pub target_session_attrs: TargetSessionAttrs,
+    /// In which order the servers are tried. Default: as they are listed.
+    pub load_balance_hosts: LoadBalanceHosts,
     /// Oldest protocol that the server may speak. Default 3.0.
     pub min_protocol_version: ProtocolVersion,
     /// Protocol to ask for. Default 3.0, since some poolers refuse anything newer.
@@ -179,6 +182,7 @@ impl Default for Settings {
             keepalives_count: Some(3),
             tcp_user_timeout: Some(Duration::from_secs(30)),
             target_session_attrs: TargetSessionAttrs::Any,
+            load_balance_hosts: LoadBalanceHosts::Disable,
             min_protocol_version: ProtocolVersion::V3_0,
             max_protocol_version: ProtocolVersion::V3_0,
             sslmode: SslMode::Prefer,
@@ -239,23 +243,6 @@ pub enum WhenFull {
     Wait,
     /// It fails at once; none of it was sent.
     Refuse,
-}
-
-/// Which server of a list will do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetSessionAttrs {
-    /// Any that answers.
-    Any,
-    /// One whose sessions may write by default.
-    ReadWrite,
-    /// One whose sessions may only read by default.
-    ReadOnly,
-    /// One that isn't in recovery.
-    Primary,
-    /// One that is in recovery.
-    Standby,
-    /// A standby if there is one, else any.
-    PreferStandby,
 }
 
 /// A version of the protocol.

@@ -275,7 +275,6 @@ fn what_asks_for_something_that_is_not_there_is_refused() {
         "sslpassword=x",
         "ssl_max_protocol_version=TLSv1.1",
         "service=x",
-        "load_balance_hosts=random",
         "replication=database",
     ] {
         assert_eq!(error(text).kind(), ConfigErrorKind::Unsupported, "{text}");
@@ -374,6 +373,7 @@ fn settings_about_tls_that_contradict_one_another_are_refused() {
 fn settings_are_read_with_their_units() {
     let text = "connect_timeout=3 keepalives=0 keepalives_idle=4 keepalives_interval=0 \
                 keepalives_count=5 tcp_user_timeout=1500 target_session_attrs=read-write \
+                load_balance_hosts=random \
                 min_protocol_version=3.0 max_protocol_version=latest require_auth=!md5,!password \
                 allow_plain_password=true scram_iterations_max=9 in_flight_max=1 \
                 in_flight_bytes_max=2 queue_max=3 queue_bytes_max=4 when_full=refuse \
@@ -390,6 +390,7 @@ fn settings_are_read_with_their_units() {
     assert_eq!(settings.keepalives_count, Some(5));
     assert_eq!(settings.tcp_user_timeout, Some(Duration::from_millis(1500)));
     assert_eq!(settings.target_session_attrs, TargetSessionAttrs::ReadWrite);
+    assert_eq!(settings.load_balance_hosts, LoadBalanceHosts::Random);
     assert_eq!(settings.max_protocol_version, ProtocolVersion::V3_2);
     assert!(settings.require_auth.allows(AuthMethod::ScramSha256));
     assert!(settings.require_auth.allows(AuthMethod::None));

@@ -7,61 +7,7 @@ use super::Settings;
 use super::environment::Surroundings;
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 
-/// Whether a connection is encrypted with TLS, and what is checked. Only the last two, and
-/// [`Require`](SslMode::Require) with a root certificate, know who is at the other end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
-pub enum SslMode {
-    /// Never TLS.
-    Disable,
-    /// TLS if the server lets nobody in without.
-    Allow,
-    /// TLS if the server has it; without, if it hasn't, or if TLS fails.
-    Prefer,
-    /// Always TLS. The server's certificate is checked as with [`VerifyCa`](SslMode::VerifyCa) if
-    /// there is a root certificate (`sslrootcert`), and not at all otherwise.
-    Require,
-    /// Always TLS, with a server whose certificate an authority of `sslrootcert` has signed.
-    VerifyCa,
-    /// The same, and the certificate is one for the name or address in `host`.
-    VerifyFull,
-}
-
-impl SslMode {
-    pub(super) const WORDS: [(&str, SslMode); 7] = [
-        ("", SslMode::Prefer),
-        ("disable", SslMode::Disable),
-        ("allow", SslMode::Allow),
-        ("prefer", SslMode::Prefer),
-        ("require", SslMode::Require),
-        ("verify-ca", SslMode::VerifyCa),
-        ("verify-full", SslMode::VerifyFull),
-    ];
-
-    /// Whether a connection without TLS is out of the question.
-    #[must_use]
-    pub fn requires_tls(self) -> bool {
-        self >= SslMode::Require
-    }
-}
-
-/// How TLS begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum SslNegotiation {
-    /// The server is asked whether it has TLS, which costs a round trip.
-    Postgres,
-    /// With the first byte, for PostgreSQL 17 and later. Needs `sslmode` require or stronger.
-    Direct,
-}
-
-impl SslNegotiation {
-    pub(super) const WORDS: [(&str, SslNegotiation); 3] = [
-        ("", SslNegotiation::Postgres),
-        ("postgres", SslNegotiation::Postgres),
-        ("direct", SslNegotiation::Direct),
-    ];
-}
+pub use onetrip_postgres::client::connect::{SslMode, SslNegotiation};
 
 /// A version of TLS. Older ones than these are never spoken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
 use super::keyword::Keyword;
 use super::{
-    ChannelBinding, Config, IdleOrder, LogStatements, ProtocolVersion, RequireAuth, RootCert,
-    Settings, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion, WhenFull,
+    ChannelBinding, Config, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion,
+    RequireAuth, RootCert, Settings, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion,
+    WhenFull,
 };
 
 impl Config {
@@ -80,29 +81,20 @@ impl Config {
                     value.duration(Duration::from_millis, defaults.tcp_user_timeout)?;
             }
             Keyword::TargetSessionAttrs => {
-                settings.target_session_attrs = value.one_of(&[
-                    ("", TargetSessionAttrs::Any),
-                    ("any", TargetSessionAttrs::Any),
-                    ("read-write", TargetSessionAttrs::ReadWrite),
-                    ("read-only", TargetSessionAttrs::ReadOnly),
-                    ("primary", TargetSessionAttrs::Primary),
-                    ("standby", TargetSessionAttrs::Standby),
-                    ("prefer-standby", TargetSessionAttrs::PreferStandby),
-                ])?;
+                settings.target_session_attrs = value.one_of(TARGET_SESSION_ATTRS)?;
             }
-            Keyword::LoadBalanceHosts => match text {
-                "random" => return Err(value.unsupported("choosing hosts at random")),
-                _ => value.one_of(&[("", ()), ("disable", ())])?,
-            },
+            Keyword::LoadBalanceHosts => {
+                settings.load_balance_hosts = value.one_of(LOAD_BALANCE_HOSTS)?;
+            }
             Keyword::MinProtocolVersion => {
                 settings.min_protocol_version = value.one_of(&PROTOCOL_VERSIONS)?;
             }
             Keyword::MaxProtocolVersion => {
                 settings.max_protocol_version = value.one_of(&PROTOCOL_VERSIONS)?;
             }
-            Keyword::Sslmode => settings.sslmode = value.one_of(&SslMode::WORDS)?,
+            Keyword::Sslmode => settings.sslmode = value.one_of(SSLMODES)?,
             Keyword::Sslnegotiation => {
-                settings.sslnegotiation = value.one_of(&SslNegotiation::WORDS)?;
+                settings.sslnegotiation = value.one_of(SSL_NEGOTIATIONS)?;
             }
             Keyword::Sslcert => settings.sslcert = value.filled().map(PathBuf::from),
             Keyword::Sslkey => settings.sslkey = value.filled().map(PathBuf::from),
@@ -356,4 +348,36 @@ const PROTOCOL_VERSIONS: [(&str, ProtocolVersion); 4] = [
     ("3.0", ProtocolVersion::V3_0),
     ("3.2", ProtocolVersion::V3_2),
     ("latest", ProtocolVersion::V3_2),
+];
+
+const TARGET_SESSION_ATTRS: &[(&str, TargetSessionAttrs)] = &[
+    ("", TargetSessionAttrs::Any),
+    ("any", TargetSessionAttrs::Any),
+    ("read-write", TargetSessionAttrs::ReadWrite),
+    ("read-only", TargetSessionAttrs::ReadOnly),
+    ("primary", TargetSessionAttrs::Primary),
+    ("standby", TargetSessionAttrs::Standby),
+    ("prefer-standby", TargetSessionAttrs::PreferStandby),
+];
+
+const LOAD_BALANCE_HOSTS: &[(&str, LoadBalanceHosts)] = &[
+    ("", LoadBalanceHosts::Disable),
+    ("disable", LoadBalanceHosts::Disable),
+    ("random", LoadBalanceHosts::Random),
+];
+
+const SSLMODES: &[(&str, SslMode)] = &[
+    ("", SslMode::Prefer),
+    ("disable", SslMode::Disable),
+    ("allow", SslMode::Allow),
+    ("prefer", SslMode::Prefer),
+    ("require", SslMode::Require),
+    ("verify-ca", SslMode::VerifyCa),
+    ("verify-full", SslMode::VerifyFull),
+];
+
+const SSL_NEGOTIATIONS: &[(&str, SslNegotiation)] = &[
+    ("", SslNegotiation::Postgres),
+    ("postgres", SslNegotiation::Postgres),
+    ("direct", SslNegotiation::Direct),
 ];

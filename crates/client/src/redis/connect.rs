@@ -16,7 +16,7 @@ use super::login;
 use super::pool::Seat;
 use crate::config::{Settings, SslMode};
 use crate::driver::Driver;
-use crate::open::{Failure, Peer, Protection, Route, open};
+use crate::open::{Failure, Peer, Route, open};
 use crate::socket::Stream;
 use crate::tls::Setup;
 use crate::{Error, Kind, Outcome};
@@ -130,16 +130,16 @@ async fn try_peer(
     server: &Server,
     peer: Peer,
 ) -> Result<Opened, Failure> {
-    let protection = match (&peer, server) {
+    let tls = match (&peer, server) {
         (Peer::Tcp(address), Server::Tcp { host, .. }) if settings.sslmode != SslMode::Disable => {
-            Protection::Tls(Arc::new(Setup::new(settings, host, address.ip()).at_once()))
+            Some(Arc::new(Setup::new(settings, host, address.ip()).at_once()))
         }
-        _ => Protection::None,
+        _ => None,
     };
-    let route = Route::new(server, peer, protection);
+    let route = Route::new(server, peer, tls);
     let mut stream = open(settings, &route).await?;
     let is_resp3 =
-        login::log_in(&mut stream, config, target, &route).await.map_err(Failure::Final)?;
+        login::log_in(&mut stream, config, target, &route).await.map_err(Failure::Other)?;
     Ok(Opened { stream, route, is_resp3 })
 }
 

@@ -21,54 +21,47 @@ use crate::{Error, Kind, Outcome};
 /// Why a connection has no TLS.
 #[derive(Debug)]
 pub(crate) enum TlsFailure {
-    /// The server has none. The connection can be used without, where that is allowed.
-    NotOffered(Box<Stream>),
     /// The handshake failed. Another connection may do without, where that is allowed.
     Handshake(Error),
-    /// Nothing else is to be tried with this server: it is none, or somebody stands in between, or
-    /// a file of ours can't be used.
-    Final(Error),
+    /// The server did not agree on what is spoken in it.
+    NoAlpn,
+    /// A file of ours can't be used.
+    Setup(Error),
+}
+
+/// Asks the server for TLS, and reads its answer and no byte more; `None` is no answer. Says whether
+/// more has come behind its consent.
+pub(crate) async fn ask(stream: &mut Stream, name: &str) -> Result<(Option<Answer>, bool), Error> {
+    let failed = |why| {
+        Error::new(Kind::Transport, Outcome::NotSent, "connect_failed", format!("{name}: {why}"))
+    };
+    let lost = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => failed(CLOSED_BEFORE),
+        _ => failed(LOST_BEFORE).with_source(error),
+    };
+    stream.write_all(&SSL_REQUEST).await.map_err(lost)?;
+    let answer = Answer::from_byte(stream.read_byte().await.map_err(lost)?);
+    Ok((answer, answer == Some(Answer::Accepted) && stream.try_read_byte()))
 }
 
 /// Puts TLS onto an open connection to the server of this name, or says why not. Dropping the
 /// future gives the connection up.
-pub(crate) async fn secure(
-    mut stream: Stream,
+pub(crate) async fn begin(
+    stream: &mut Stream,
     setup: &Setup,
     name: &str,
-) -> Result<Stream, TlsFailure> {
-    let direct = setup.settings.sslnegotiation == SslNegotiation::Direct;
-    if !direct && !setup.at_once {
-        match ask(&mut stream, name).await.map_err(TlsFailure::Final)? {
-            Answer::Accepted if stream.try_read_byte() => return Err(refused(name, EARLY_BYTES)),
-            Answer::Accepted => {}
-            Answer::Refused => return Err(TlsFailure::NotOffered(Box::new(stream))),
-            Answer::Error => return Err(refused(name, ERROR_RESPONSE)),
-        }
-    }
-    let session = setup.session().await.map_err(TlsFailure::Final)?;
+) -> Result<(), TlsFailure> {
+    let session = setup.session().await.map_err(TlsFailure::Setup)?;
     stream.begin_tls(session);
-    let done = shake_hands(&mut stream, setup).await;
-    done.map_err(|why| TlsFailure::Handshake(tls_error(name, &why)))?;
+    shake_hands(stream, setup).await.map_err(|why| {
+        let why = format!("{name}: {why}");
+        TlsFailure::Handshake(Error::new(Kind::Transport, Outcome::NotSent, "tls_failed", why))
+    })?;
     let protocol = stream.tls().and_then(|tls| tls.protocol());
-    if direct && protocol != Some(ALPN) {
-        return Err(refused(name, NO_ALPN));
+    match setup.settings.sslnegotiation == SslNegotiation::Direct && protocol != Some(ALPN) {
+        true => Err(TlsFailure::NoAlpn),
+        false => Ok(()),
     }
-    Ok(stream)
-}
-
-/// Asks the server for TLS, and reads its answer and no byte more.
-async fn ask(stream: &mut Stream, name: &str) -> Result<Answer, Error> {
-    let failed = |kind, why: &str| {
-        Error::new(kind, Outcome::NotSent, "connect_failed", format!("{name}: {why}"))
-    };
-    let lost = |error: io::Error| match error.kind() {
-        io::ErrorKind::UnexpectedEof => failed(Kind::Transport, CLOSED_BEFORE),
-        _ => failed(Kind::Transport, LOST_BEFORE).with_source(error),
-    };
-    stream.write_all(&SSL_REQUEST).await.map_err(lost)?;
-    let byte = stream.read_byte().await.map_err(lost)?;
-    Answer::from_byte(byte).ok_or_else(|| failed(Kind::Protocol, NOT_POSTGRES))
 }
 
 /// Writes and reads until both sides have what they need, or says why they don't.
@@ -94,24 +87,8 @@ async fn shake_hands(stream: &mut Stream, setup: &Setup) -> Result<(), String> {
     }
 }
 
-fn refused(name: &str, why: &str) -> TlsFailure {
-    TlsFailure::Final(tls_error(name, why))
-}
-
-fn tls_error(name: &str, why: &str) -> Error {
-    Error::new(Kind::Transport, Outcome::NotSent, "tls_failed", format!("{name}: {why}"))
-}
-
 const LOST_BEFORE: &str = "the connection was lost before TLS began";
 const CLOSED_BEFORE: &str = "the server closed the connection when it was asked for TLS";
 const LOST_DURING: &str = "the connection was lost during the TLS handshake";
 const CLOSED_DURING: &str = "the server closed the connection during the TLS handshake";
 const NEEDS_17: &str = "sslnegotiation=direct needs PostgreSQL 17 or later, with TLS switched on";
-const ERROR_RESPONSE: &str = "the server answered the question for TLS with an error, which is not \
-     shown since nobody knows who wrote it: see the server's log";
-const NOT_POSTGRES: &str = "the peer does not speak PostgreSQL's protocol: is the port that of another \
-     service, or does it expect TLS at once (sslnegotiation=direct)?";
-const EARLY_BYTES: &str = "something was sent between the server's consent to TLS and the handshake, \
-     so somebody may have tampered with the connection, which was closed";
-const NO_ALPN: &str = "the server did not agree to speak PostgreSQL's protocol (ALPN), which \
-     sslnegotiation=direct needs: is the port that of another service?";

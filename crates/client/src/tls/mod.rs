@@ -8,7 +8,7 @@
 //! * `explain`: what rustls' errors mean to whoever set the connection up.
 //!
 //! Cryptography, the protocol and the rules about certificates are rustls'. When TLS is tried, and
-//! what is done without it, is decided in `connect`.
+//! what is done without it, is decided in `onetrip_postgres::client::connect`.
 
 mod certificate;
 mod explain;
@@ -26,10 +26,10 @@ use std::net::IpAddr;
 use rustls::pki_types::ServerName;
 
 use crate::Error;
-use crate::config::Settings;
+use crate::config::{Settings, SslNegotiation};
 
 pub(crate) use explain::explain_io;
-pub(crate) use handshake::{TlsFailure, secure};
+pub(crate) use handshake::{TlsFailure, ask, begin};
 pub(crate) use session::Session;
 use verify::Verification;
 
@@ -54,6 +54,11 @@ impl Setup {
     /// The same for a server that is not PostgreSQL, and has TLS or not by its port.
     pub(crate) fn at_once(self) -> Setup {
         Setup { at_once: true, ..self }
+    }
+
+    /// Whether the server is asked for TLS before it begins.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        !self.at_once && self.settings.sslnegotiation != SslNegotiation::Direct
     }
 
     /// Whether the server has proved that it is one to be trusted, once TLS stands.

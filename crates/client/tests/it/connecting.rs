@@ -139,6 +139,50 @@ fn a_server_that_says_nothing_is_given_up_in_time() {
     });
 }
 
+/// Hosts, each with its port: `127.0.0.1` for all.
+fn hosts(ports: &[u16], settings: &str) -> Config {
+    let hosts = vec!["127.0.0.1"; ports.len()].join(",");
+    let ports: Vec<_> = ports.iter().map(ToString::to_string).collect();
+    let text = format!("host={hosts} port={} {settings}", ports.join(","));
+    let (user, password) = (shared().user(), shared().password());
+    format!("{text} user={user} password={password} dbname=postgres").parse().unwrap()
+}
+
+#[test]
+fn each_host_has_the_connect_timeout_for_itself_and_the_error_tells_of_all() {
+    run(async {
+        let silent = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+        let silent = silent.each_ref().map(|listener| listener.local_addr().unwrap().port());
+        let config = hosts(&[silent[0], shared().port()], "connect_timeout=1");
+        assert_usable(&Client::connect_with(&config).await.unwrap()).await;
+        let config = hosts(&silent, "");
+        let config = config.connect_timeout(std::time::Duration::from_millis(200));
+        let error =
+            failed(Client::connect_with(&config).await, Outcome::NotSent, "connect_timeout");
+        for port in silent {
+            assert_says(&error, &[&format!("127.0.0.1:{port}")]);
+        }
+    });
+}
+
+#[test]
+fn hosts_are_tried_at_random_where_that_is_wanted() {
+    run(async {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        listener.set_nonblocking(true).unwrap();
+        let settings = "load_balance_hosts=random connect_timeout=1";
+        let config = hosts(&[port, shared().port()], settings);
+        let mut firsts = [0, 0];
+        // All of them go the same way once in 2^29 times.
+        while firsts.iter().sum::<usize>() < 30 && firsts.contains(&0) {
+            assert_usable(&Client::connect_with(&config).await.unwrap()).await;
+            firsts[usize::from(listener.accept().is_ok())] += 1;
+        }
+        assert!(!firsts.contains(&0), "{firsts:?}");
+    });
+}
+
 #[test]
 fn a_unix_socket_works_like_a_port() {
     run(async {

@@ -247,13 +247,13 @@ impl Plan {
         let is_final = fault == Fault::Ours || is_final(code);
         let mut wrong = Wrong { error: self.errors, text, is_final };
         self.errors += 1;
-        if fault == Fault::Handshake || is_about_access(code) {
-            if let Some(other) = self.other_way.take() {
-                self.first = Some((wrong, self.tls));
-                self.tls = other;
-                self.action = Action::Dial { host: self.host(), address: self.place() };
-                return;
-            }
+        if (fault == Fault::Handshake || is_about_access(code))
+            && let Some(other) = self.other_way.take()
+        {
+            self.first = Some((wrong, self.tls));
+            self.tls = other;
+            self.action = Action::Dial { host: self.host(), address: self.place() };
+            return;
         }
         if let Some(first) = self.first.take() {
             wrong = both(first, (wrong, self.tls), code);
@@ -321,19 +321,17 @@ impl Plan {
     }
 
     fn end_host(&mut self, now: Time, wrong: Wrong) {
+        let is_first_round = self.wanted != self.settings.target_session_attrs;
+        self.at += 1;
         if wrong.is_final {
             // Another host would only ask for the same password again.
             self.wrong.clear();
             self.at = self.hosts.len();
-        }
-        let ends = wrong.is_final;
-        self.wrong.push(wrong);
-        self.at += 1;
-        let is_first_round = self.wanted != self.settings.target_session_attrs;
-        if !ends && self.at >= self.hosts.len() && is_first_round {
+        } else if self.at >= self.hosts.len() && is_first_round {
             self.at = 0;
             self.wanted = TargetSessionAttrs::PreferStandby;
         }
+        self.wrong.push(wrong);
         self.begin_host(now);
     }
 

@@ -288,12 +288,15 @@ test('wrong settings are refused by name, and never shown', () => {
   for (const [config, says] of [
     ['mysql://x', /connection string begins with postgres/],
     ['postgres://u:secret@h:99999/db', /port is a number/],
-    ['postgres://h/db?connections_max=0', /connections_max is a number from 1/],
-    ['postgres://h/db?sslmode=maybe', /sslmode is one of/],
-    ['postgres://h/db?nonsense=1', /there is no setting nonsense/],
+    ['postgres://h/db?connections_max=0', /connections_max must be at least 1/],
+    ['postgres://h/db?sslmode=maybe', /sslmode takes one of/],
+    ['postgres://h/db?nonsense=1', /there is no keyword nonsense/],
     ['postgres://h,h2:1,h3:2?port=1,2', /one port for all hosts/],
-    [{ connectionsMax: -1 }, /connections_max/],
-    [{ tpyes: {} }, /there is no setting tpyes/],
+    [{ connectionsMax: -1 }, /connections_max must be at least 1/],
+    [{ connectionsMax: 'many' }, /connections_max takes a whole number/],
+    [{ queueMax: 2 ** 31 }, /queue_max takes a smaller number/],
+    ['postgres://h/db?service=x', /service needs the service file, which isn't in this version/],
+    [{ tpyes: {} }, /there is no keyword tpyes/],
     [{ types: { nope: String } }, /nope is no type/],
   ] as const) {
     assert.throws(

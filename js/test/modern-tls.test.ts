@@ -110,8 +110,8 @@ for (const [name, config, place, expected] of WAYS) {
 }
 
 test('settings of TLS that are none, and files that are not there, are said at once', () => {
-  assert.throws(() => postgres({ sslmode: 'allow' }), /sslmode is one of disable, prefer, require/)
-  assert.throws(() => postgres({ channelBinding: 'require' }), /channel_binding is one of/)
+  assert.throws(() => postgres({ sslmode: 'allow' }), /sslmode takes one of disable, prefer, require/)
+  assert.throws(() => postgres({ channelBinding: 'require' }), /channel_binding takes one of/)
   assert.throws(() => postgres({ sslmode: 'require', sslrootcert: join(folder, 'x') }), /ENOENT/)
 })
 

@@ -35,7 +35,7 @@ pub use tls::{ChannelBinding, RootCert, SslMode, SslNegotiation, TlsVersion};
 use ConfigErrorKind as Kind;
 use environment::Surroundings;
 use error::Place;
-use keyword::{KEYWORDS, Keyword, UNSUPPORTED_VARIABLES};
+use keyword::{KEYWORDS, Keyword, Row, UNSUPPORTED_VARIABLES, bit};
 
 /// How to reach a database: built with setters, or read from a URL or from `keyword=value` pairs.
 ///
@@ -139,8 +139,8 @@ impl Config {
                 return Err(ConfigError::new(Kind::Unsupported, Place::Variable(name), what));
             }
         }
-        for (keyword, _, name) in KEYWORDS {
-            if name.is_empty() || self.given & keyword.bit() != 0 {
+        for &Row { keyword, variable: name, .. } in KEYWORDS {
+            if name.is_empty() || self.given & bit(keyword) != 0 {
                 continue;
             }
             if let Some(value) = filled(name) {
@@ -149,7 +149,7 @@ impl Config {
         }
         // libpq's old name for it, which it still reads.
         let required = filled("PGREQUIRESSL").is_some_and(|value| value.starts_with('1'));
-        if required && self.given & Keyword::Sslmode.bit() == 0 {
+        if required && self.given & bit(Keyword::Sslmode) == 0 {
             self.set(Keyword::Sslmode, "require", Place::Variable("PGREQUIRESSL"))?;
         }
         Ok(self)
@@ -277,7 +277,7 @@ impl Config {
     }
 
     fn give(mut self, keyword: Keyword) -> Config {
-        self.given |= keyword.bit();
+        self.given |= bit(keyword);
         self
     }
 }

@@ -6,7 +6,8 @@ import type { ConnectionOptions } from 'node:tls'
 import { bindingIfAny } from '../pg/binding'
 import { passwordOfFile } from '../pg/pgpass'
 import { saslprep } from '../pg/saslprep'
-import { checked, KEYWORDS, known, readUrl, type Keyword, type Name, type Texts } from './keywords'
+import { KEYWORDS, type Keyword } from './keyword-table'
+import { checked, known, otherwise, readUrl, type Name, type Texts } from './keywords'
 import { Values, type Types } from './types'
 
 /** camelCase of a name with underscores. */
@@ -68,7 +69,7 @@ export class Settings {
     this.values = new Values(config.types)
     this.onNotice = config.onNotice
     this.tls = config.tls
-    this.endpoints = endpointsOf(this.text('host') ?? 'localhost', this.text('port') ?? '5432')
+    this.endpoints = endpointsOf(this.text('host') ?? 'localhost', this.said('port'))
     this.user = this.text('user') ?? userInfo().username
     this.dbname = this.text('dbname') ?? this.user
     this.tlsOf('localhost')
@@ -78,13 +79,17 @@ export class Settings {
     return this.#texts.get(name)
   }
 
-  number(name: Name, otherwise: number): number {
-    return Number(this.#texts.get(name) ?? otherwise)
+  /** What was set, or what holds otherwise. */
+  said(name: Name): string {
+    return this.#texts.get(name) ?? otherwise(name)
   }
 
-  isOn(name: Name, otherwise: boolean): boolean {
-    const text = this.#texts.get(name)
-    return text === undefined ? otherwise : text === '1'
+  number(name: Name): number {
+    return Number(this.said(name))
+  }
+
+  isOn(name: Name): boolean {
+    return this.said(name) === '1'
   }
 
   /** The password for a server, if there is one. */
@@ -103,7 +108,7 @@ export class Settings {
   tlsOf(host: string): ConnectionOptions | undefined {
     const mode = this.tls
       ? (this.text('sslmode') ?? 'verify-full')
-      : (this.text('sslmode') ?? 'prefer')
+      : this.said('sslmode')
     if (mode === 'disable' || host.startsWith('/')) return undefined
     const root = this.text('sslrootcert')
     const [cert, key] = [this.text('sslcert'), this.text('sslkey')]
@@ -121,7 +126,7 @@ export class Settings {
 
   /** Whether a server without TLS will do. */
   get allowsPlain(): boolean {
-    return this.tls === undefined && (this.text('sslmode') ?? 'prefer') === 'prefer'
+    return this.tls === undefined && this.said('sslmode') === 'prefer'
   }
 
   /** What the engine is told of one connection. `secure`: the server was verified. */
@@ -136,8 +141,8 @@ export class Settings {
       ['user', this.user],
       ['database', this.dbname],
       ['secure_channel', secure || isLocal ? '1' : '0'],
-      ['allow_cleartext', this.text('allow_plain_password') ?? '0'],
-      ['statements_max', this.text('prepared_max') ?? '256'],
+      ['allow_cleartext', this.said('allow_plain_password')],
+      ['statements_max', this.said('prepared_max')],
     ]
     if (password !== undefined) settings.push(['password', saslprep(password)])
     const binding = this.text('channel_binding') === 'disable' ? undefined : bindingIfAny(stream)
@@ -160,7 +165,7 @@ export class Settings {
       const text = this.text(name)
       if (text !== undefined) settings.push([name, text])
     }
-    if (this.text('idle_order') === 'oldest') settings.push(['oldest_first', '1'])
+    if (/^(?:fifo|oldest)$/.test(this.said('idle_order'))) settings.push(['oldest_first', '1'])
     return settings
   }
 }

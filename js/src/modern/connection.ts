@@ -49,7 +49,7 @@ export class Connection implements Owner, Reached {
     this.#settings = settings
     this.#host = host
     this.values = settings.values
-    this.resultBytesMax = settings.number('result_bytes_max', RESULT_BYTES_MAX) || Infinity
+    this.resultBytesMax = settings.number('result_bytes_max') || Infinity
     this.#opening = new Opening(settings, this)
   }
 
@@ -351,6 +351,3 @@ function endedBy(why: number, text: string): PostgresError {
 
 const IDLE = 0x49
 const CLOSED = -1
-
-/** Bytes of one result that are kept. */
-const RESULT_BYTES_MAX = 256 << 20

@@ -51,14 +51,14 @@ export class Opening implements Opener {
     const settings = this.#settings
     this.#endpoint = settings.endpoints[this.#next++] as Endpoint
     this.#tls = settings.tlsOf(this.#endpoint.host)
-    const seconds = settings.number('connect_timeout', CONNECT_TIMEOUT)
+    const seconds = settings.number('connect_timeout')
     if (seconds > 0) this.#timer = setTimeout(() => this.#late(seconds), seconds * 1000)
     const transport = new Transport({
       ssl: this.#tls ?? false,
-      sslNegotiation: settings.text('sslnegotiation') ?? 'postgres',
+      sslNegotiation: settings.said('sslnegotiation'),
       allowsPlain: settings.allowsPlain,
-      keepAlive: settings.isOn('keepalives', true),
-      keepAliveInitialDelayMillis: settings.number('keepalives_idle', KEEPALIVES_IDLE) * 1000,
+      keepAlive: settings.isOn('keepalives'),
+      keepAliveInitialDelayMillis: settings.number('keepalives_idle') * 1000,
       encoding: 'utf8',
     })
     this.#transport = transport
@@ -96,7 +96,3 @@ export class Opening implements Opener {
     this.#to.unreachable(unreached(`${host}:${port} can't be reached`, error))
   }
 }
-
-/** Seconds. */
-const CONNECT_TIMEOUT = 10
-const KEEPALIVES_IDLE = 30

@@ -69,7 +69,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
   }
 
   get queueMax(): number {
-    return this.#pool.settings.number('queue_max', QUEUE_MAX)
+    return this.#pool.settings.number('queue_max')
   }
 
   #take(statement: Statement): void {
@@ -183,6 +183,4 @@ function undone(cause: PostgresError): PostgresError {
     cause,
   )
 }
-
-const QUEUE_MAX = 16_384
 const FULL = -2

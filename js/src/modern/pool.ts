@@ -44,8 +44,8 @@ export class Pool implements Opener, Host, Scope {
   constructor(settings: Settings) {
     this.settings = settings
     this.#lender = new Lender(settings.ofPool(), this)
-    this.#waitMs = settings.number('wait_timeout_ms', WAIT_TIMEOUT_MS)
-    this.#nearMax = Math.min(NEAR_MAX, settings.number('queue_max', NEAR_MAX))
+    this.#waitMs = settings.number('wait_timeout_ms')
+    this.#nearMax = Math.min(NEAR_MAX, settings.number('queue_max'))
   }
 
   // --- shared statements ---
@@ -293,8 +293,6 @@ export class Pool implements Opener, Host, Scope {
 export function closed(): PostgresError {
   return misuse('closed', 'the client was ended')
 }
-
-const WAIT_TIMEOUT_MS = 30_000
 
 /** Statements of one turn that follow another one to its connection. */
 const NEAR_MAX = 15

@@ -113,8 +113,8 @@ export function postgres(config?: string | Config, more?: Config): Sql {
   const settings = new Settings(more === undefined ? config : withUrl(config, more))
   const pool = new Pool(settings)
   const defaults: Defaults = {
-    timeoutMs: settings.number('request_timeout_ms', 0),
-    cancelsLate: settings.isOn('cancel_on_timeout', true),
+    timeoutMs: settings.number('request_timeout_ms'),
+    cancelsLate: settings.isOn('cancel_on_timeout'),
   }
   const scope: LendingScope = Object.assign(pool, { _lend: () => lendOf(pool) })
   const end = (options: { timeoutMs?: number } = {}): Promise<void> =>

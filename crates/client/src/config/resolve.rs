@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::environment::{SOCKET_DIRECTORIES, Surroundings};
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
-use super::keyword::Keyword;
+use super::keyword::{Keyword, bit, says};
 use super::{Address, Config, Endpoint, Resolved, Settings, passfile, tls};
 
 impl Config {
@@ -45,7 +45,7 @@ impl Config {
         let mut settings = self.settings.clone();
         let name = &mut settings.application_name;
         *name = name.take().or_else(|| self.fallback_application_name.clone());
-        let mode_is_given = self.given & Keyword::Sslmode.bit() != 0;
+        let mode_is_given = self.given & bit(Keyword::Sslmode) != 0;
         tls::fill_defaults(&mut settings, mode_is_given, surroundings);
         tls::check(&settings, endpoints.iter().any(|endpoint| endpoint.socket().is_none()))?;
         Ok(settings)
@@ -130,7 +130,7 @@ impl Config {
             (settings.scram_iterations_max as usize, Keyword::ScramIterationsMax),
         ] {
             if limit == 0 {
-                let what = format!("{} must be at least 1", keyword.name());
+                let what = format!("{} {}1", keyword.name(), says::AT_LEAST);
                 return Err(ConfigError::new(Kind::Value, Place::Config, what));
             }
         }

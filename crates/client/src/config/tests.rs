@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::keyword::{Form, SWITCH};
 use super::*;
 
 /// Texts, and what `PQconninfoParse` of libpq 15 and 18 make of them (both the same): keywords in
@@ -431,14 +432,38 @@ fn settings_are_read_with_their_units() {
 }
 
 #[test]
-fn every_keyword_has_its_bit_and_its_row() {
+fn every_keyword_has_its_bit() {
     let mut seen = 0_u64;
-    for (place, (keyword, name, _)) in KEYWORDS.into_iter().enumerate() {
-        assert_eq!(seen & keyword.bit(), 0);
-        seen |= keyword.bit();
-        assert_eq!(keyword as usize, place);
-        assert_eq!(Keyword::named(name), Some(keyword));
-        assert_eq!(keyword.name(), name);
+    for row in KEYWORDS {
+        assert_eq!(seen & bit(row.keyword), 0);
+        seen |= bit(row.keyword);
+    }
+}
+
+#[test]
+fn what_the_table_has_as_the_default_is_the_default_and_so_is_an_empty_text() {
+    for row in KEYWORDS {
+        for text in ["", row.default] {
+            let mut config = Config::new();
+            config.set(row.keyword, text, Place::Config).unwrap();
+            assert_eq!(config.settings(), &Settings::default(), "{}={text}", row.name);
+        }
+    }
+}
+
+#[test]
+fn every_word_of_the_table_is_taken_and_no_other() {
+    for row in KEYWORDS {
+        let set = |text: &str| Config::new().set(row.keyword, text, Place::Config);
+        let words = match row.form {
+            Form::Words(words) => words,
+            Form::Switch => SWITCH,
+            _ => continue,
+        };
+        for word in words.iter().filter(|_| row.keyword != Keyword::Keepalives) {
+            assert!(set(word).is_ok(), "{}={word}", row.name);
+        }
+        assert!(set("nonsense").is_err(), "{}", row.name);
     }
 }
 

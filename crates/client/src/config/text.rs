@@ -7,7 +7,7 @@ use percent_encoding::percent_decode_str;
 
 use super::Config;
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
-use super::keyword::{Keyword, nearest, unsupported};
+use super::keyword::{Keyword, nearest, says, unsupported};
 
 /// Reads a URL or `keyword=value` pairs into `config`.
 pub(super) fn parse(config: &mut Config, text: &str) -> Result<(), ConfigError> {
@@ -202,14 +202,14 @@ fn keyword(name: &str, place: Place, named: bool) -> Result<Keyword, ConfigError
         return Ok(keyword);
     }
     if let Some(what) = unsupported(name) {
-        let what = format!("{name} needs {what}, which isn't in this version: remove it");
+        let what = [name, says::NEEDS, what, says::LACKING].concat();
         return Err(ConfigError::new(Kind::Unsupported, place, what));
     }
     let looks_like_one = (1..=40).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
     let what = if named && looks_like_one {
         let near = nearest(name).map_or(String::new(), |near| format!("; the nearest is {near}"));
-        format!("there is no keyword {name}{near}")
+        [says::UNKNOWN, name, &near].concat()
     } else {
         "there is an unknown keyword, not named here as it may be part of a password that lacks \
          its quotes or escapes"

@@ -56,12 +56,9 @@ pub enum ChannelBinding {
 }
 
 impl ChannelBinding {
-    pub(super) const WORDS: [(&str, ChannelBinding); 4] = [
-        ("", ChannelBinding::Prefer),
-        ("disable", ChannelBinding::Disable),
-        ("prefer", ChannelBinding::Prefer),
-        ("require", ChannelBinding::Require),
-    ];
+    /// In the order of the table's words.
+    pub(super) const ALL: [ChannelBinding; 3] =
+        [ChannelBinding::Disable, ChannelBinding::Prefer, ChannelBinding::Require];
 }
 
 /// Fills in what isn't set: the mode that goes with the system's authorities, and the files in

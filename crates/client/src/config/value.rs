@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::{ConfigError, ConfigErrorKind as Kind, Place};
-use super::keyword::Keyword;
+use super::keyword::{Form, Keyword, SWITCH, bit, says};
 use super::{
     ChannelBinding, Config, IdleOrder, LoadBalanceHosts, LogStatements, ProtocolVersion,
     RequireAuth, RootCert, Settings, SslMode, SslNegotiation, TargetSessionAttrs, TlsVersion,
@@ -21,7 +21,7 @@ impl Config {
         text: &str,
         place: Place,
     ) -> Result<(), ConfigError> {
-        self.given |= keyword.bit();
+        self.given |= bit(keyword);
         let value = Value { keyword, text, place };
         let settings = &mut self.settings;
         let defaults = Settings::default();
@@ -45,15 +45,7 @@ impl Config {
             Keyword::FallbackApplicationName => {
                 self.fallback_application_name = value.filled().map(str::to_owned);
             }
-            Keyword::ClientEncoding => value.one_of(&[
-                ("", ()),
-                ("auto", ()),
-                ("UTF8", ()),
-                ("utf8", ()),
-                ("UTF-8", ()),
-                ("utf-8", ()),
-                ("unicode", ()),
-            ])?,
+            Keyword::ClientEncoding => value.word((), &[(); 6])?,
             Keyword::ConnectTimeout => {
                 settings.connect_timeout =
                     value.duration(Duration::from_secs, defaults.connect_timeout)?;
@@ -81,20 +73,25 @@ impl Config {
                     value.duration(Duration::from_millis, defaults.tcp_user_timeout)?;
             }
             Keyword::TargetSessionAttrs => {
-                settings.target_session_attrs = value.one_of(TARGET_SESSION_ATTRS)?;
+                settings.target_session_attrs =
+                    value.word(TargetSessionAttrs::Any, &TargetSessionAttrs::ALL)?;
             }
             Keyword::LoadBalanceHosts => {
-                settings.load_balance_hosts = value.one_of(LOAD_BALANCE_HOSTS)?;
+                settings.load_balance_hosts =
+                    value.word(LoadBalanceHosts::Disable, &LoadBalanceHosts::ALL)?;
             }
             Keyword::MinProtocolVersion => {
-                settings.min_protocol_version = value.one_of(&PROTOCOL_VERSIONS)?;
+                settings.min_protocol_version =
+                    value.word(ProtocolVersion::V3_0, &PROTOCOL_VERSIONS)?;
             }
             Keyword::MaxProtocolVersion => {
-                settings.max_protocol_version = value.one_of(&PROTOCOL_VERSIONS)?;
+                settings.max_protocol_version =
+                    value.word(ProtocolVersion::V3_0, &PROTOCOL_VERSIONS)?;
             }
-            Keyword::Sslmode => settings.sslmode = value.one_of(SSLMODES)?,
+            Keyword::Sslmode => settings.sslmode = value.word(SslMode::Prefer, &SslMode::ALL)?,
             Keyword::Sslnegotiation => {
-                settings.sslnegotiation = value.one_of(SSL_NEGOTIATIONS)?;
+                settings.sslnegotiation =
+                    value.word(SslNegotiation::Postgres, &SslNegotiation::ALL)?;
             }
             Keyword::Sslcert => settings.sslcert = value.filled().map(PathBuf::from),
             Keyword::Sslkey => settings.sslkey = value.filled().map(PathBuf::from),
@@ -106,7 +103,7 @@ impl Config {
             }
             Keyword::Sslcrl => settings.sslcrl = value.filled().map(PathBuf::from),
             Keyword::Sslsni => {
-                settings.sslsni = value.one_of(&[("", true), ("0", false), ("1", true)])?;
+                settings.sslsni = value.word(true, &[false, true])?;
             }
             Keyword::SslMinProtocolVersion => {
                 // TLS 1.2 is within what an older minimum allows.
@@ -122,10 +119,11 @@ impl Config {
             }
             Keyword::Gssencmode => match text {
                 "require" => return Err(value.unsupported("GSSAPI encryption")),
-                _ => value.one_of(&[("", ()), ("disable", ()), ("prefer", ())])?,
+                _ => value.word((), &[(); 2])?,
             },
             Keyword::ChannelBinding => {
-                settings.channel_binding = value.one_of(&ChannelBinding::WORDS)?;
+                settings.channel_binding =
+                    value.word(ChannelBinding::Prefer, &ChannelBinding::ALL)?;
             }
             Keyword::RequireAuth => {
                 let parsed =
@@ -141,25 +139,22 @@ impl Config {
                 settings.allow_plain_password = value.switch(defaults.allow_plain_password)?;
             }
             Keyword::ScramIterationsMax => {
-                settings.scram_iterations_max = value.limit(defaults.scram_iterations_max)?;
+                settings.scram_iterations_max = value.count(defaults.scram_iterations_max)?;
             }
-            Keyword::InFlightMax => settings.in_flight_max = value.limit(defaults.in_flight_max)?,
+            Keyword::InFlightMax => settings.in_flight_max = value.count(defaults.in_flight_max)?,
             Keyword::InFlightBytesMax => {
-                settings.in_flight_bytes_max = value.limit(defaults.in_flight_bytes_max)?;
+                settings.in_flight_bytes_max = value.count(defaults.in_flight_bytes_max)?;
             }
-            Keyword::QueueMax => settings.queue_max = value.limit(defaults.queue_max)?,
+            Keyword::QueueMax => settings.queue_max = value.count(defaults.queue_max)?,
             Keyword::QueueBytesMax => {
-                settings.queue_bytes_max = value.limit(defaults.queue_bytes_max)?;
+                settings.queue_bytes_max = value.count(defaults.queue_bytes_max)?;
             }
             Keyword::WhenFull => {
-                settings.when_full = value.one_of(&[
-                    ("", WhenFull::Wait),
-                    ("wait", WhenFull::Wait),
-                    ("refuse", WhenFull::Refuse),
-                ])?;
+                settings.when_full =
+                    value.word(WhenFull::Wait, &[WhenFull::Wait, WhenFull::Refuse])?;
             }
             Keyword::WaitingBytesMax => {
-                settings.waiting_bytes_max = value.limit(defaults.waiting_bytes_max)?;
+                settings.waiting_bytes_max = value.count(defaults.waiting_bytes_max)?;
             }
             Keyword::ResultBytesMax => {
                 settings.result_bytes_max = value.count(defaults.result_bytes_max)?;
@@ -167,9 +162,9 @@ impl Config {
             Keyword::PrepareThreshold => {
                 settings.prepare_threshold = value.count(defaults.prepare_threshold)?;
             }
-            Keyword::PreparedMax => settings.prepared_max = value.limit(defaults.prepared_max)?,
+            Keyword::PreparedMax => settings.prepared_max = value.count(defaults.prepared_max)?,
             Keyword::ConnectionsMax => {
-                settings.connections_max = value.limit(defaults.connections_max)?;
+                settings.connections_max = value.count(defaults.connections_max)?;
             }
             Keyword::ConnectionsMin => {
                 settings.connections_min = value.count(defaults.connections_min)?;
@@ -184,18 +179,11 @@ impl Config {
             Keyword::LifetimeMs => settings.lifetime = value.millis(defaults.lifetime)?,
             Keyword::SlowHeadMs => settings.slow_head = value.millis(defaults.slow_head)?,
             Keyword::IdleOrder => {
-                settings.idle_order = value.one_of(&[
-                    ("", IdleOrder::Lifo),
-                    ("lifo", IdleOrder::Lifo),
-                    ("fifo", IdleOrder::Fifo),
-                ])?;
+                settings.idle_order = value.word(IdleOrder::Lifo, &IDLE_ORDERS)?;
             }
             Keyword::LogStatements => {
-                settings.log_statements = value.one_of(&[
-                    ("", LogStatements::None),
-                    ("none", LogStatements::None),
-                    ("text", LogStatements::Text),
-                ])?;
+                settings.log_statements =
+                    value.word(LogStatements::None, &[LogStatements::None, LogStatements::Text])?;
             }
             Keyword::RequestTimeoutMs => {
                 settings.request_timeout =
@@ -237,7 +225,7 @@ impl<'a> Value<'a> {
     fn number(self) -> Result<Option<i64>, ConfigError> {
         let Some(text) = self.filled() else { return Ok(None) };
         let number = text.trim().parse::<i32>();
-        number.map(|number| Some(number.into())).map_err(|_| self.wrong("takes a whole number"))
+        number.map(|number| Some(number.into())).map_err(|_| self.wrong(says::WHOLE))
     }
 
     /// A number of units; zero and less mean none.
@@ -252,43 +240,39 @@ impl<'a> Value<'a> {
         })
     }
 
-    /// A number from 1.
-    fn limit<T: TryFrom<i64>>(self, default: T) -> Result<T, ConfigError> {
-        match self.number()? {
-            None => Ok(default),
-            Some(number @ 1..) => {
-                T::try_from(number).map_err(|_| self.wrong("takes a smaller number"))
-            }
-            Some(_) => Err(self.wrong("must be at least 1")),
-        }
-    }
-
-    /// A number of milliseconds from 1.
-    fn millis(self, default: Duration) -> Result<Duration, ConfigError> {
-        self.limit(default.as_millis() as u64).map(Duration::from_millis)
-    }
-
-    /// A number from 0.
+    /// A number, from the one on that the table has.
     fn count<T: TryFrom<i64>>(self, default: T) -> Result<T, ConfigError> {
+        let least = if let Form::From(least) = self.keyword.row().form { least } else { 0 };
         match self.number()? {
             None => Ok(default),
-            Some(number) => T::try_from(number).map_err(|_| self.wrong("takes a number from 0")),
+            Some(number) if number < least.into() => {
+                Err(self.wrong(&format!("{}{least}", says::AT_LEAST)))
+            }
+            Some(number) => T::try_from(number).map_err(|_| self.wrong(says::SMALLER)),
         }
+    }
+
+    /// A number of milliseconds.
+    fn millis(self, default: Duration) -> Result<Duration, ConfigError> {
+        self.count(default.as_millis() as u64).map(Duration::from_millis)
     }
 
     /// On or off.
     fn switch(self, default: bool) -> Result<bool, ConfigError> {
-        self.one_of(&[("", default), ("false", false), ("true", true), ("0", false), ("1", true)])
+        self.one_of(default, SWITCH, &[false, true, false, true, false, true])
     }
 
-    /// One of these words; the empty one isn't listed in the error.
-    fn one_of<T: Copy>(self, words: &[(&str, T)]) -> Result<T, ConfigError> {
-        if let Some((_, value)) = words.iter().find(|(word, _)| *word == self.text) {
-            return Ok(*value);
-        }
-        let words = words.iter().map(|(word, _)| *word).filter(|word| !word.is_empty());
-        let list = words.collect::<Vec<_>>().join(", ");
-        Err(self.wrong(&format!("takes one of {list}")))
+    /// What the table's words stand for, in its order.
+    fn word<T: Copy>(self, default: T, values: &[T]) -> Result<T, ConfigError> {
+        let words = if let Form::Words(words) = self.keyword.row().form { words } else { &[] };
+        self.one_of(default, words, values)
+    }
+
+    fn one_of<T: Copy>(self, default: T, words: &[&str], values: &[T]) -> Result<T, ConfigError> {
+        let Some(text) = self.filled() else { return Ok(default) };
+        let found = words.iter().zip(values).find(|(word, _)| **word == text);
+        let wrong = || self.wrong(&format!("{}{}", says::ONE_OF, words.join(", ")));
+        found.map(|(_, value)| *value).ok_or_else(wrong)
     }
 
     /// A version of TLS; `Some(None)` is one that is too old to be spoken.
@@ -343,41 +327,10 @@ fn list(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').filter(move |_| !text.is_empty())
 }
 
-const PROTOCOL_VERSIONS: [(&str, ProtocolVersion); 4] = [
-    ("", ProtocolVersion::V3_0),
-    ("3.0", ProtocolVersion::V3_0),
-    ("3.2", ProtocolVersion::V3_2),
-    ("latest", ProtocolVersion::V3_2),
-];
+/// 3.0, 3.2 and the latest.
+const PROTOCOL_VERSIONS: [ProtocolVersion; 3] =
+    [ProtocolVersion::V3_0, ProtocolVersion::V3_2, ProtocolVersion::V3_2];
 
-const TARGET_SESSION_ATTRS: &[(&str, TargetSessionAttrs)] = &[
-    ("", TargetSessionAttrs::Any),
-    ("any", TargetSessionAttrs::Any),
-    ("read-write", TargetSessionAttrs::ReadWrite),
-    ("read-only", TargetSessionAttrs::ReadOnly),
-    ("primary", TargetSessionAttrs::Primary),
-    ("standby", TargetSessionAttrs::Standby),
-    ("prefer-standby", TargetSessionAttrs::PreferStandby),
-];
-
-const LOAD_BALANCE_HOSTS: &[(&str, LoadBalanceHosts)] = &[
-    ("", LoadBalanceHosts::Disable),
-    ("disable", LoadBalanceHosts::Disable),
-    ("random", LoadBalanceHosts::Random),
-];
-
-const SSLMODES: &[(&str, SslMode)] = &[
-    ("", SslMode::Prefer),
-    ("disable", SslMode::Disable),
-    ("allow", SslMode::Allow),
-    ("prefer", SslMode::Prefer),
-    ("require", SslMode::Require),
-    ("verify-ca", SslMode::VerifyCa),
-    ("verify-full", SslMode::VerifyFull),
-];
-
-const SSL_NEGOTIATIONS: &[(&str, SslNegotiation)] = &[
-    ("", SslNegotiation::Postgres),
-    ("postgres", SslNegotiation::Postgres),
-    ("direct", SslNegotiation::Direct),
-];
+/// Each has two names.
+const IDLE_ORDERS: [IdleOrder; 4] =
+    [IdleOrder::Lifo, IdleOrder::Fifo, IdleOrder::Lifo, IdleOrder::Fifo];

@@ -3,10 +3,12 @@
 //! Control Functions"), but that any error of a server's which is about that server, and not about
 //! who logs in, sends us on to the next host.
 //!
+//! * [`keywords`]: the settings that a connection string can have.
 //! * [`plan`]: what to do next, as data. The host has the sockets, TLS, the clock, and the errors.
 //! * [`mode`]: what settings say of it.
 //! * [`refusal`]: what is refused here, and in which words.
 
+pub mod keywords;
 pub mod mode;
 pub mod plan;
 pub mod refusal;

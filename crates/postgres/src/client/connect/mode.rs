@@ -21,6 +21,17 @@ pub enum SslMode {
 }
 
 impl SslMode {
+    /// In the order of the words for them.
+    #[doc(hidden)]
+    pub const ALL: [SslMode; 6] = [
+        SslMode::Disable,
+        SslMode::Allow,
+        SslMode::Prefer,
+        SslMode::Require,
+        SslMode::VerifyCa,
+        SslMode::VerifyFull,
+    ];
+
     /// Whether a connection without TLS is out of the question.
     #[must_use]
     pub fn requires_tls(self) -> bool {
@@ -36,6 +47,12 @@ pub enum SslNegotiation {
     Postgres,
     /// With the first byte, for PostgreSQL 17 and later. Needs `sslmode` require or stronger.
     Direct,
+}
+
+impl SslNegotiation {
+    /// In the order of the words for them.
+    #[doc(hidden)]
+    pub const ALL: [SslNegotiation; 2] = [SslNegotiation::Postgres, SslNegotiation::Direct];
 }
 
 /// Which server of a list will do.
@@ -55,6 +72,19 @@ pub enum TargetSessionAttrs {
     PreferStandby,
 }
 
+impl TargetSessionAttrs {
+    /// In the order of the words for them.
+    #[doc(hidden)]
+    pub const ALL: [TargetSessionAttrs; 6] = [
+        TargetSessionAttrs::Any,
+        TargetSessionAttrs::ReadWrite,
+        TargetSessionAttrs::ReadOnly,
+        TargetSessionAttrs::Primary,
+        TargetSessionAttrs::Standby,
+        TargetSessionAttrs::PreferStandby,
+    ];
+}
+
 /// In which order the servers of a list are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadBalanceHosts {
@@ -63,4 +93,10 @@ pub enum LoadBalanceHosts {
     /// At random, hosts and addresses, anew for each connection. A `connect_timeout` keeps one that
     /// doesn't answer from holding up the others.
     Random,
+}
+
+impl LoadBalanceHosts {
+    /// In the order of the words for them.
+    #[doc(hidden)]
+    pub const ALL: [LoadBalanceHosts; 2] = [LoadBalanceHosts::Disable, LoadBalanceHosts::Random];
 }

@@ -1,0 +1,102 @@
+//! Writes the table of keywords for the Node packages; see `scripts/keywords`.
+
+use onetrip_postgres::client::connect::keywords::{
+    Form, KEYWORDS, Node, Row, SWITCH, UNSUPPORTED, says,
+};
+
+const HEAD: &str = "\
+// The keywords of configuration, as all languages have them. Do not edit: written by
+// `scripts/keywords`.
+
+/** How the text of a setting is read. A number is the least that it takes. */
+export type Form = 'text' | 'switch' | number | readonly string[]
+
+/**
+ * A setting that a connection string can have, and the variable of the environment that it is
+ * otherwise taken from.
+ */
+export interface Keyword {
+  readonly form: Form
+  readonly variable?: string
+  /** What holds where nothing is said. */
+  readonly otherwise?: string
+}
+
+export const KEYWORDS = {
+";
+
+/// The file, whole.
+pub(crate) fn table() -> String {
+    let rows: Vec<String> = KEYWORDS.iter().filter_map(row).collect();
+    let lacking: Vec<String> =
+        UNSUPPORTED.iter().map(|(name, what)| format!("  {name}: {},\n", text(what))).collect();
+    let says = [
+        ("oneOf", says::ONE_OF),
+        ("whole", says::WHOLE),
+        ("atLeast", says::AT_LEAST),
+        ("smaller", says::SMALLER),
+        ("unknown", says::UNKNOWN),
+        ("needs", says::NEEDS),
+        ("lacking", says::LACKING),
+    ]
+    .map(|(name, what)| format!("  {name}: {},\n", text(what)));
+    [
+        HEAD,
+        &rows.concat(),
+        "} as const satisfies { readonly [name: string]: Keyword }\n\n/** Off and on, by turns. */\n",
+        &format!("export const SWITCH: readonly string[] = {}\n\n", list(SWITCH)),
+        "/** Of libpq, and not here: what they need. */\n",
+        "export const UNSUPPORTED: { readonly [name: string]: string } = {\n",
+        &lacking.concat(),
+        "}\n\n/** What is said of a text that is refused, behind the name of its keyword. */\n",
+        "export const SAYS = {\n",
+        &says.concat(),
+        "}\n",
+    ]
+    .concat()
+}
+
+fn row(row: &Row) -> Option<String> {
+    let form = match row.node {
+        Node::No => return None,
+        Node::Yes => form(row.form),
+        Node::As(other) => form(other),
+    };
+    let mut fields = vec![format!("form: {form}")];
+    if !row.variable.is_empty() {
+        fields.push(format!("variable: {}", text(row.variable)));
+    }
+    if !row.default.is_empty() {
+        fields.push(format!("otherwise: {}", text(row.default)));
+    }
+    let mut line = format!("  {}: {{ {} }},\n", row.name, fields.join(", "));
+    if line.len() > 101 {
+        line = format!("  {}: {{\n    {},\n  }},\n", row.name, fields.join(",\n    "));
+    }
+    Some(format!("  /** {} */\n{line}", row.about.trim()))
+}
+
+fn form(form: Form) -> String {
+    match form {
+        Form::Text => text("text"),
+        Form::Switch => text("switch"),
+        Form::From(least) => least.to_string(),
+        Form::Limit => "0".to_owned(),
+        Form::Words(words) => list(words),
+    }
+}
+
+fn list(words: &[&str]) -> String {
+    format!("[{}]", words.iter().map(|word| text(word)).collect::<Vec<_>>().join(", "))
+}
+
+/// A text in quotes, those that it needs.
+fn text(text: &str) -> String {
+    let quote = if text.contains('\'') { '"' } else { '\'' };
+    format!("{quote}{text}{quote}")
+}
+
+#[allow(dead_code, reason = "the test calls the function above alone")]
+fn main() {
+    print!("{}", table());
+}

@@ -1,0 +1,275 @@
+//! The keywords of configuration, for every language: what a connection string can set, and with
+//! which words it is refused. The table of the Node packages is written from this one
+//! (`scripts/keywords`).
+
+/// What the text of a setting is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Anything, or what is read by a rule of its own.
+    Text,
+    /// A whole number, from this one on.
+    From(u8),
+    /// A whole number; 0 means that there is no limit.
+    Limit,
+    /// One of [`SWITCH`].
+    Switch,
+    /// One of these.
+    Words(&'static [&'static str]),
+}
+
+/// Whether the packages for Node take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// As it stands.
+    Yes,
+    /// In this form.
+    As(Form),
+    /// They don't.
+    No,
+}
+
+/// A row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Which setting it is.
+    pub keyword: Keyword,
+    /// Its name: libpq's, if it has it.
+    pub name: &'static str,
+    /// The environment variable that libpq reads for it; empty: none.
+    pub variable: &'static str,
+    /// What its text is.
+    pub form: Form,
+    /// What an empty text stands for; empty: nothing that could be written.
+    pub default: &'static str,
+    /// Whether the packages for Node take it.
+    pub node: Node,
+    /// What it is, in a sentence.
+    pub about: &'static str,
+}
+
+const ENCODINGS: &[&str] = &["auto", "UTF8", "utf8", "UTF-8", "utf-8", "unicode"];
+const SSL_MODES: &[&str] = &["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+const TARGETS: &[&str] =
+    &["any", "read-write", "read-only", "primary", "standby", "prefer-standby"];
+const VERSIONS: &[&str] = &["3.0", "3.2", "latest"];
+
+macro_rules! keywords {
+    ($(#[doc = $about:literal] $keyword:ident = $name:literal, $variable:literal, $form:expr,
+       $default:literal, $node:expr;)*) => {
+        /// A setting that a text can make.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Keyword {
+            $(#[doc = $about] $keyword,)*
+        }
+
+        /// All of them, in the order of [`Keyword`].
+        pub const KEYWORDS: &[Row] = {
+            use Form::*;
+            use Node::*;
+            &[$(Row {
+                keyword: Keyword::$keyword,
+                name: $name,
+                variable: $variable,
+                form: $form,
+                default: $default,
+                node: $node,
+                about: $about,
+            },)*]
+        };
+    };
+}
+
+keywords! {
+    /// Names, addresses or directories of Unix sockets, in the order to try them.
+    Host = "host", "PGHOST", Text, "", Yes;
+    /// The addresses of the hosts at the same places, which spare the lookup.
+    Hostaddr = "hostaddr", "PGHOSTADDR", Text, "", No;
+    /// One port for all hosts, or one for each.
+    Port = "port", "PGPORT", Text, "5432", Yes;
+    /// The database; without it the one that bears the user's name.
+    Dbname = "dbname", "PGDATABASE", Text, "", Yes;
+    /// Who logs in; without it the user of this process.
+    User = "user", "PGUSER", Text, "", Yes;
+    /// The password; without it the password file is asked.
+    Password = "password", "PGPASSWORD", Text, "", Yes;
+    /// The password file.
+    Passfile = "passfile", "PGPASSFILE", Text, "", No;
+    /// The name that the server shows for the connection.
+    ApplicationName = "application_name", "PGAPPNAME", Text, "", Yes;
+    /// The same, where nobody gives another.
+    FallbackApplicationName = "fallback_application_name", "", Text, "", Yes;
+    /// Options for the server process.
+    Options = "options", "PGOPTIONS", Text, "", Yes;
+    /// The encoding of texts, which is UTF-8.
+    ClientEncoding = "client_encoding", "PGCLIENTENCODING", Words(ENCODINGS), "auto", Yes;
+    /// Seconds for each address, its login included.
+    ConnectTimeout = "connect_timeout", "PGCONNECT_TIMEOUT", Limit, "10", Yes;
+    /// Whether TCP keepalives are on.
+    Keepalives = "keepalives", "", Switch, "1", Yes;
+    /// Seconds of silence before the first keepalive.
+    KeepalivesIdle = "keepalives_idle", "", Limit, "30", Yes;
+    /// Seconds between keepalives that aren't answered.
+    KeepalivesInterval = "keepalives_interval", "", Limit, "10", No;
+    /// Unanswered keepalives until the connection counts as dead.
+    KeepalivesCount = "keepalives_count", "", Limit, "3", No;
+    /// Milliseconds that sent bytes may stay unacknowledged.
+    TcpUserTimeout = "tcp_user_timeout", "", Limit, "30000", No;
+    /// Which server of the list will do.
+    TargetSessionAttrs =
+        "target_session_attrs", "PGTARGETSESSIONATTRS", Words(TARGETS), "any", As(Words(&["any"]));
+    /// In which order servers are tried.
+    LoadBalanceHosts =
+        "load_balance_hosts", "PGLOADBALANCEHOSTS", Words(&["disable", "random"]), "disable",
+        As(Words(&["disable"]));
+    /// The oldest protocol that the server may speak.
+    MinProtocolVersion = "min_protocol_version", "PGMINPROTOCOLVERSION", Words(VERSIONS), "3.0", No;
+    /// The protocol that is asked for.
+    MaxProtocolVersion = "max_protocol_version", "PGMAXPROTOCOLVERSION", Words(VERSIONS), "3.0", No;
+    /// Whether the connection is encrypted, and the server verified.
+    Sslmode =
+        "sslmode", "PGSSLMODE", Words(SSL_MODES), "prefer",
+        As(Words(&["disable", "prefer", "require", "verify-ca", "verify-full"]));
+    /// Whether the server is asked for TLS, or TLS begins at once.
+    Sslnegotiation =
+        "sslnegotiation", "PGSSLNEGOTIATION", Words(&["postgres", "direct"]), "postgres", Yes;
+    /// The file with the client's certificate.
+    Sslcert = "sslcert", "PGSSLCERT", Text, "", Yes;
+    /// The file with its key.
+    Sslkey = "sslkey", "PGSSLKEY", Text, "", Yes;
+    /// The file with the authorities that are trusted, or system.
+    Sslrootcert = "sslrootcert", "PGSSLROOTCERT", Text, "", Yes;
+    /// The file with lists of revoked certificates.
+    Sslcrl = "sslcrl", "PGSSLCRL", Text, "", No;
+    /// Whether the host's name is sent readable.
+    Sslsni = "sslsni", "PGSSLSNI", Words(&["0", "1"]), "1", No;
+    /// The oldest TLS to speak.
+    SslMinProtocolVersion =
+        "ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", Text, "TLSv1.2", No;
+    /// The newest TLS to speak.
+    SslMaxProtocolVersion = "ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", Text, "", No;
+    /// GSSAPI encryption, which isn't there.
+    Gssencmode = "gssencmode", "PGGSSENCMODE", Words(&["disable", "prefer"]), "prefer", Yes;
+    /// Whether the login is bound to the TLS connection.
+    ChannelBinding =
+        "channel_binding", "PGCHANNELBINDING", Words(&["disable", "prefer", "require"]), "prefer",
+        As(Words(&["disable", "prefer"]));
+    /// The ways of authentication that the server may ask for.
+    RequireAuth = "require_auth", "PGREQUIREAUTH", Text, "", No;
+    /// Whether a password may cross the network readable.
+    AllowPlainPassword = "allow_plain_password", "", Switch, "0", Yes;
+    /// Rounds of SCRAM that a server may ask for.
+    ScramIterationsMax = "scram_iterations_max", "", From(1), "100000", Yes;
+    /// Requests sent and not yet answered, per connection.
+    InFlightMax = "in_flight_max", "", From(1), "1024", Yes;
+    /// Bytes of them.
+    InFlightBytesMax = "in_flight_bytes_max", "", From(1), "1048576", Yes;
+    /// Requests that wait to be sent, per connection.
+    QueueMax = "queue_max", "", From(1), "16384", Yes;
+    /// Bytes of them.
+    QueueBytesMax = "queue_bytes_max", "", From(1), "16777216", Yes;
+    /// What happens to a request that finds the queue full.
+    WhenFull = "when_full", "", Words(&["wait", "refuse"]), "wait", No;
+    /// Bytes of the requests that wait for room in the queue.
+    WaitingBytesMax = "waiting_bytes_max", "", From(1), "8388608", No;
+    /// Bytes of one result that are kept in memory; 0: any number.
+    ResultBytesMax = "result_bytes_max", "", From(0), "268435456", Yes;
+    /// The use of a text at which it is prepared; 0: never.
+    PrepareThreshold = "prepare_threshold", "", From(0), "5", Yes;
+    /// Statements that a connection keeps prepared.
+    PreparedMax = "prepared_max", "", From(1), "256", As(From(0));
+    /// Connections that a client opens at most.
+    ConnectionsMax = "connections_max", "", From(1), "10", Yes;
+    /// Connections that a client keeps open.
+    ConnectionsMin = "connections_min", "", From(0), "0", Yes;
+    /// Milliseconds that a caller waits for a connection.
+    WaitTimeoutMs = "wait_timeout_ms", "", From(1), "30000", Yes;
+    /// Callers that wait for one.
+    WaitingMax = "waiting_max", "", From(0), "16384", Yes;
+    /// Milliseconds after which an idle connection is closed.
+    IdleTimeoutMs = "idle_timeout_ms", "", From(1), "600000", Yes;
+    /// Milliseconds after which a connection is replaced.
+    LifetimeMs = "lifetime_ms", "", From(1), "1800000", Yes;
+    /// Milliseconds after which a connection's oldest statement is slow.
+    SlowHeadMs = "slow_head_ms", "", From(1), "10", No;
+    /// Which of several idle connections is taken first.
+    IdleOrder = "idle_order", "", Words(&["lifo", "fifo", "newest", "oldest"]), "lifo", Yes;
+    /// Milliseconds for a request.
+    RequestTimeoutMs = "request_timeout_ms", "", Limit, "0", Yes;
+    /// What spans and events quote of statements.
+    LogStatements = "log_statements", "", Words(&["none", "text"]), "none", No;
+    /// Milliseconds that bytes may lie unsent while nothing moves.
+    StallTimeoutMs = "stall_timeout_ms", "", From(1), "30000", Yes;
+    /// Whether a statement that is late is cancelled at the server.
+    CancelOnTimeout = "cancel_on_timeout", "", Switch, "1", Yes;
+    /// The same for one whose reply was dropped.
+    CancelOnDrop = "cancel_on_drop", "", Switch, "0", No;
+    /// Connections that a client opens at once to cancel statements.
+    CancelsMax = "cancels_max", "", From(0), "4", No;
+    /// Milliseconds for such a connection.
+    CancelTimeoutMs = "cancel_timeout_ms", "", From(1), "5000", No;
+    /// Whether nothing is sent behind a sync point that is not answered.
+    OneSegment = "one_segment", "", Switch, "0", No;
+}
+
+impl Keyword {
+    /// The keyword of this name.
+    pub fn named(name: &str) -> Option<Keyword> {
+        KEYWORDS.iter().find(|row| row.name == name).map(|row| row.keyword)
+    }
+
+    /// Its row of the table.
+    pub fn row(self) -> &'static Row {
+        &KEYWORDS[self as usize]
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+}
+
+/// Off and on, by turns.
+pub const SWITCH: &[&str] = &["false", "true", "0", "1", "off", "on"];
+
+/// Keywords of libpq that need what this version lacks, and what that is. They are refused rather
+/// than passed over: each of them is a promise.
+pub const UNSUPPORTED: &[(&str, &str)] = &[
+    ("sslcertmode", "a rule about when the client's certificate is sent"),
+    ("sslpassword", "encrypted key files"),
+    ("sslcrldir", "a directory of revocation lists"),
+    ("sslcompression", "compression by TLS"),
+    ("sslkeylogfile", "a log of TLS keys"),
+    ("requiressl", "what sslmode=require says today"),
+    ("krbsrvname", "GSSAPI"),
+    ("gsslib", "GSSAPI"),
+    ("gssdelegation", "GSSAPI"),
+    ("service", "the service file"),
+    ("servicefile", "the service file"),
+    ("requirepeer", "checking the server's user on a Unix socket"),
+    ("replication", "the replication protocol"),
+    ("scram_client_key", "SCRAM by key"),
+    ("scram_server_key", "SCRAM by key"),
+    ("oauth_issuer", "OAuth"),
+    ("oauth_client_id", "OAuth"),
+    ("oauth_client_secret", "OAuth"),
+    ("oauth_scope", "OAuth"),
+];
+
+/// What is said of a text that is refused, behind the name of its keyword.
+pub mod says {
+    /// Behind it stand the words.
+    pub const ONE_OF: &str = "takes one of ";
+    /// It is no number.
+    pub const WHOLE: &str = "takes a whole number";
+    /// Behind it stands the least number.
+    pub const AT_LEAST: &str = "must be at least ";
+    /// The number is too large.
+    pub const SMALLER: &str = "takes a smaller number";
+    /// Behind it stands a name that is none.
+    pub const UNKNOWN: &str = "there is no keyword ";
+    /// Between the name and what it needs.
+    pub const NEEDS: &str = " needs ";
+    /// Behind that.
+    pub const LACKING: &str = ", which isn't in this version: remove it";
+}

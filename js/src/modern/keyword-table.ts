@@ -1,0 +1,152 @@
+// The keywords of configuration, as all languages have them. Do not edit: written by
+// `scripts/keywords`.
+
+/** How the text of a setting is read. A number is the least that it takes. */
+export type Form = 'text' | 'switch' | number | readonly string[]
+
+/**
+ * A setting that a connection string can have, and the variable of the environment that it is
+ * otherwise taken from.
+ */
+export interface Keyword {
+  readonly form: Form
+  readonly variable?: string
+  /** What holds where nothing is said. */
+  readonly otherwise?: string
+}
+
+export const KEYWORDS = {
+  /** Names, addresses or directories of Unix sockets, in the order to try them. */
+  host: { form: 'text', variable: 'PGHOST' },
+  /** One port for all hosts, or one for each. */
+  port: { form: 'text', variable: 'PGPORT', otherwise: '5432' },
+  /** The database; without it the one that bears the user's name. */
+  dbname: { form: 'text', variable: 'PGDATABASE' },
+  /** Who logs in; without it the user of this process. */
+  user: { form: 'text', variable: 'PGUSER' },
+  /** The password; without it the password file is asked. */
+  password: { form: 'text', variable: 'PGPASSWORD' },
+  /** The name that the server shows for the connection. */
+  application_name: { form: 'text', variable: 'PGAPPNAME' },
+  /** The same, where nobody gives another. */
+  fallback_application_name: { form: 'text' },
+  /** Options for the server process. */
+  options: { form: 'text', variable: 'PGOPTIONS' },
+  /** The encoding of texts, which is UTF-8. */
+  client_encoding: {
+    form: ['auto', 'UTF8', 'utf8', 'UTF-8', 'utf-8', 'unicode'],
+    variable: 'PGCLIENTENCODING',
+    otherwise: 'auto',
+  },
+  /** Seconds for each address, its login included. */
+  connect_timeout: { form: 0, variable: 'PGCONNECT_TIMEOUT', otherwise: '10' },
+  /** Whether TCP keepalives are on. */
+  keepalives: { form: 'switch', otherwise: '1' },
+  /** Seconds of silence before the first keepalive. */
+  keepalives_idle: { form: 0, otherwise: '30' },
+  /** Which server of the list will do. */
+  target_session_attrs: { form: ['any'], variable: 'PGTARGETSESSIONATTRS', otherwise: 'any' },
+  /** In which order servers are tried. */
+  load_balance_hosts: { form: ['disable'], variable: 'PGLOADBALANCEHOSTS', otherwise: 'disable' },
+  /** Whether the connection is encrypted, and the server verified. */
+  sslmode: {
+    form: ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'],
+    variable: 'PGSSLMODE',
+    otherwise: 'prefer',
+  },
+  /** Whether the server is asked for TLS, or TLS begins at once. */
+  sslnegotiation: {
+    form: ['postgres', 'direct'],
+    variable: 'PGSSLNEGOTIATION',
+    otherwise: 'postgres',
+  },
+  /** The file with the client's certificate. */
+  sslcert: { form: 'text', variable: 'PGSSLCERT' },
+  /** The file with its key. */
+  sslkey: { form: 'text', variable: 'PGSSLKEY' },
+  /** The file with the authorities that are trusted, or system. */
+  sslrootcert: { form: 'text', variable: 'PGSSLROOTCERT' },
+  /** GSSAPI encryption, which isn't there. */
+  gssencmode: { form: ['disable', 'prefer'], variable: 'PGGSSENCMODE', otherwise: 'prefer' },
+  /** Whether the login is bound to the TLS connection. */
+  channel_binding: {
+    form: ['disable', 'prefer'],
+    variable: 'PGCHANNELBINDING',
+    otherwise: 'prefer',
+  },
+  /** Whether a password may cross the network readable. */
+  allow_plain_password: { form: 'switch', otherwise: '0' },
+  /** Rounds of SCRAM that a server may ask for. */
+  scram_iterations_max: { form: 1, otherwise: '100000' },
+  /** Requests sent and not yet answered, per connection. */
+  in_flight_max: { form: 1, otherwise: '1024' },
+  /** Bytes of them. */
+  in_flight_bytes_max: { form: 1, otherwise: '1048576' },
+  /** Requests that wait to be sent, per connection. */
+  queue_max: { form: 1, otherwise: '16384' },
+  /** Bytes of them. */
+  queue_bytes_max: { form: 1, otherwise: '16777216' },
+  /** Bytes of one result that are kept in memory; 0: any number. */
+  result_bytes_max: { form: 0, otherwise: '268435456' },
+  /** The use of a text at which it is prepared; 0: never. */
+  prepare_threshold: { form: 0, otherwise: '5' },
+  /** Statements that a connection keeps prepared. */
+  prepared_max: { form: 0, otherwise: '256' },
+  /** Connections that a client opens at most. */
+  connections_max: { form: 1, otherwise: '10' },
+  /** Connections that a client keeps open. */
+  connections_min: { form: 0, otherwise: '0' },
+  /** Milliseconds that a caller waits for a connection. */
+  wait_timeout_ms: { form: 1, otherwise: '30000' },
+  /** Callers that wait for one. */
+  waiting_max: { form: 0, otherwise: '16384' },
+  /** Milliseconds after which an idle connection is closed. */
+  idle_timeout_ms: { form: 1, otherwise: '600000' },
+  /** Milliseconds after which a connection is replaced. */
+  lifetime_ms: { form: 1, otherwise: '1800000' },
+  /** Which of several idle connections is taken first. */
+  idle_order: { form: ['lifo', 'fifo', 'newest', 'oldest'], otherwise: 'lifo' },
+  /** Milliseconds for a request. */
+  request_timeout_ms: { form: 0, otherwise: '0' },
+  /** Milliseconds that bytes may lie unsent while nothing moves. */
+  stall_timeout_ms: { form: 1, otherwise: '30000' },
+  /** Whether a statement that is late is cancelled at the server. */
+  cancel_on_timeout: { form: 'switch', otherwise: '1' },
+} as const satisfies { readonly [name: string]: Keyword }
+
+/** Off and on, by turns. */
+export const SWITCH: readonly string[] = ['false', 'true', '0', '1', 'off', 'on']
+
+/** Of libpq, and not here: what they need. */
+export const UNSUPPORTED: { readonly [name: string]: string } = {
+  sslcertmode: "a rule about when the client's certificate is sent",
+  sslpassword: 'encrypted key files',
+  sslcrldir: 'a directory of revocation lists',
+  sslcompression: 'compression by TLS',
+  sslkeylogfile: 'a log of TLS keys',
+  requiressl: 'what sslmode=require says today',
+  krbsrvname: 'GSSAPI',
+  gsslib: 'GSSAPI',
+  gssdelegation: 'GSSAPI',
+  service: 'the service file',
+  servicefile: 'the service file',
+  requirepeer: "checking the server's user on a Unix socket",
+  replication: 'the replication protocol',
+  scram_client_key: 'SCRAM by key',
+  scram_server_key: 'SCRAM by key',
+  oauth_issuer: 'OAuth',
+  oauth_client_id: 'OAuth',
+  oauth_client_secret: 'OAuth',
+  oauth_scope: 'OAuth',
+}
+
+/** What is said of a text that is refused, behind the name of its keyword. */
+export const SAYS = {
+  oneOf: 'takes one of ',
+  whole: 'takes a whole number',
+  atLeast: 'must be at least ',
+  smaller: 'takes a smaller number',
+  unknown: 'there is no keyword ',
+  needs: ' needs ',
+  lacking: ", which isn't in this version: remove it",
+}

@@ -20,6 +20,7 @@ extern "C" {
 typedef struct onetrip_connection onetrip_connection;
 typedef struct onetrip_pool onetrip_pool;
 typedef struct onetrip_cluster onetrip_cluster;
+typedef struct onetrip_connect onetrip_connect;
 
 /* The version of this interface: what a program was written against must be what it is linked with. */
 #define ONETRIP_ABI_VERSION 1
@@ -480,6 +481,59 @@ enum {
     ONETRIP_WHY_NODE_BY_NODE = 13, /* it means something on one node only */
     ONETRIP_WHY_FULL = 14          /* too many wait */
 };
+/* --- how a client comes to a server of PostgreSQL ---
+ *
+ * What is tried, in which order, with TLS and without, and which server will do. The host carries out one action after
+ * another, until the moment when it is given up, and says what came of it. */
+
+/* settings, as above: hosts (a letter for each: n is a name that has to be looked up, a an address, s a Unix socket),
+ * connect_timeout_ms (0: no limit), and by the words of libpq sslmode, sslnegotiation, target_session_attrs and
+ * load_balance_hosts. Null if they are none, or there is no memory. */
+onetrip_connect *onetrip_connect_new(double now, const uint8_t *settings, size_t len, double seed);
+void onetrip_connect_free(onetrip_connect *connect);
+
+enum {
+    ONETRIP_CONNECT_RESOLVE = 1,     /* the name of the host is looked up */
+    ONETRIP_CONNECT_DIAL = 2,        /* a socket to the address is opened; the one before is let go of */
+    ONETRIP_CONNECT_ASK_FOR_TLS = 3, /* SSLRequest is sent, and one byte read */
+    ONETRIP_CONNECT_BEGIN_TLS = 4,   /* the handshake */
+    ONETRIP_CONNECT_LOG_IN = 5,
+    ONETRIP_CONNECT_DONE = 6,
+    ONETRIP_CONNECT_FAILED = 7
+};
+uint32_t onetrip_connect_action(onetrip_connect *connect);
+/* Whose name or address, by its place in hosts; and which address of what was found. */
+size_t onetrip_connect_host(onetrip_connect *connect);
+size_t onetrip_connect_address(onetrip_connect *connect);
+/* When the action is given up, as unreachable; infinity: never. */
+double onetrip_connect_until(onetrip_connect *connect);
+
+enum {
+    ONETRIP_CONNECT_RESOLVED = 1,  /* a: the number of addresses */
+    ONETRIP_CONNECT_CONNECTED = 2,
+    ONETRIP_CONNECT_ANSWERED = 3,  /* a: the byte, and ONETRIP_CONNECT_EARLY if more has come */
+    ONETRIP_CONNECT_SECURED = 4,
+    ONETRIP_CONNECT_LOGGED_IN = 5, /* a: in_hot_standby, and 4 times default_transaction_read_only: 0 not said, 1 off, 2 on */
+    ONETRIP_CONNECT_EARLY = 256
+};
+/* False: the server won't do, which the host reports as a fault of the server. The text is the code of the error, a zero
+ * byte, and what stands behind the server's name. */
+bool onetrip_connect_happened(onetrip_connect *connect, double now, uint32_t what, uint32_t a);
+
+enum {
+    ONETRIP_CONNECT_UNREACHABLE = 1,  /* nobody answered at this address, or not in time */
+    ONETRIP_CONNECT_HANDSHAKE = 2,    /* TLS failed */
+    ONETRIP_CONNECT_LOGIN_FAILED = 3, /* the text begins with the five letters of the server's code */
+    ONETRIP_CONNECT_SERVER = 4,       /* anything else of this server */
+    ONETRIP_CONNECT_OURS = 5          /* what is the same for all servers */
+};
+void onetrip_connect_failed(onetrip_connect *connect, double now, uint32_t what, const uint8_t *text, size_t len);
+/* Once all has failed: twice the place of the error that the caller is given among those that were reported, and one more
+ * where the text tells of several hosts; -1: none. */
+double onetrip_connect_verdict(onetrip_connect *connect);
+/* Valid until the next call. */
+const uint8_t *onetrip_connect_text(onetrip_connect *connect);
+size_t onetrip_connect_said(onetrip_connect *connect);
 
 #ifdef __cplusplus
 }

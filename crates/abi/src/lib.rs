@@ -5,9 +5,10 @@
 //! to be sent, and walks a table of completions. What it submits is encoded by itself, straight into the memory
 //! of the module.
 //!
-//! * [`export`] and [`export_pool`]: the functions, and the only places that take pointers.
+//! * [`export`], [`export_pool`] and [`export_connect`]: the functions, and the only places that take pointers.
 //! * [`completion`]: what a host walks.
 //! * `connection`: one connection, whatever is on the other end.
+//! * `connect`: the plan of how a client comes to a server.
 //! * `pool`: the policy of a pool over the host's connections.
 //! * `postgres`: login, statements, requests.
 //! * `redis`, with `export_redis`: login and commands.
@@ -21,6 +22,7 @@ pub mod completion;
 pub mod export;
 #[cfg(feature = "redis")]
 pub mod export_cluster;
+pub mod export_connect;
 pub mod export_pool;
 #[cfg(feature = "redis")]
 pub mod export_redis;
@@ -29,6 +31,7 @@ pub mod fuzzing;
 
 #[cfg(feature = "redis")]
 mod cluster;
+mod connect;
 mod connection;
 mod echo;
 mod handle;
@@ -44,5 +47,6 @@ mod time;
 
 #[cfg(feature = "redis")]
 pub use cluster::Cluster;
+pub use connect::Connect;
 pub use connection::Connection;
 pub use pool::Pool;

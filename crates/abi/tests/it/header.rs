@@ -8,12 +8,14 @@ use onetrip_abi::completion::{
 };
 use onetrip_abi::export::{flag, place, refused, shows};
 use onetrip_abi::export_cluster::{flag as cluster_flag, unanswered};
+use onetrip_abi::export_connect::{action, event as connect_event, fault};
 use onetrip_abi::export_pool::condition;
 use onetrip_abi::export_redis::{flag as redis_flag, traits};
 
 const HEADER: &str = include_str!("../../include/onetrip.h");
-const SOURCES: [&str; 4] = [
+const SOURCES: [&str; 5] = [
     include_str!("../../src/export.rs"),
+    include_str!("../../src/export_connect.rs"),
     include_str!("../../src/export_pool.rs"),
     include_str!("../../src/export_redis.rs"),
     include_str!("../../src/export_cluster.rs"),
@@ -117,6 +119,24 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("CONDITION_DIRTY", condition::DIRTY),
         ("CONDITION_DIRTY_HOLDING", condition::DIRTY_HOLDING),
         ("CONDITION_BROKEN", condition::BROKEN),
+        ("CONNECT_RESOLVE", action::RESOLVE),
+        ("CONNECT_DIAL", action::DIAL),
+        ("CONNECT_ASK_FOR_TLS", action::ASK_FOR_TLS),
+        ("CONNECT_BEGIN_TLS", action::BEGIN_TLS),
+        ("CONNECT_LOG_IN", action::LOG_IN),
+        ("CONNECT_DONE", action::DONE),
+        ("CONNECT_FAILED", action::FAILED),
+        ("CONNECT_RESOLVED", connect_event::RESOLVED),
+        ("CONNECT_CONNECTED", connect_event::CONNECTED),
+        ("CONNECT_ANSWERED", connect_event::ANSWERED),
+        ("CONNECT_SECURED", connect_event::SECURED),
+        ("CONNECT_LOGGED_IN", connect_event::LOGGED_IN),
+        ("CONNECT_EARLY", connect_event::EARLY),
+        ("CONNECT_UNREACHABLE", fault::UNREACHABLE),
+        ("CONNECT_HANDSHAKE", fault::HANDSHAKE),
+        ("CONNECT_LOGIN_FAILED", fault::LOG_IN),
+        ("CONNECT_SERVER", fault::SERVER),
+        ("CONNECT_OURS", fault::OURS),
         ("END_COMPLETE", end::COMPLETE),
         ("END_PROVISIONAL", end::PROVISIONAL),
         ("END_SERVER", end::SERVER),

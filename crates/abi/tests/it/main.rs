@@ -10,6 +10,7 @@
 mod begin;
 mod classify;
 mod cluster;
+mod connect;
 mod echo;
 mod flow;
 mod header;

@@ -48,9 +48,16 @@ pub struct Row {
 }
 
 const ENCODINGS: &[&str] = &["auto", "UTF8", "utf8", "UTF-8", "utf-8", "unicode"];
-const SSL_MODES: &[&str] = &["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
-const TARGETS: &[&str] =
+/// Those of [`SslMode`](super::SslMode).
+pub const SSL_MODES: &[&str] =
+    &["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
+/// Those of [`TargetSessionAttrs`](super::TargetSessionAttrs).
+pub const TARGETS: &[&str] =
     &["any", "read-write", "read-only", "primary", "standby", "prefer-standby"];
+/// Those of [`SslNegotiation`](super::SslNegotiation).
+pub const NEGOTIATIONS: &[&str] = &["postgres", "direct"];
+/// Those of [`LoadBalanceHosts`](super::LoadBalanceHosts).
+pub const ORDERS: &[&str] = &["disable", "random"];
 const VERSIONS: &[&str] = &["3.0", "3.2", "latest"];
 
 macro_rules! keywords {
@@ -120,7 +127,7 @@ keywords! {
         "target_session_attrs", "PGTARGETSESSIONATTRS", Words(TARGETS), "any", As(Words(&["any"]));
     /// In which order servers are tried.
     LoadBalanceHosts =
-        "load_balance_hosts", "PGLOADBALANCEHOSTS", Words(&["disable", "random"]), "disable",
+        "load_balance_hosts", "PGLOADBALANCEHOSTS", Words(ORDERS), "disable",
         As(Words(&["disable"]));
     /// The oldest protocol that the server may speak.
     MinProtocolVersion = "min_protocol_version", "PGMINPROTOCOLVERSION", Words(VERSIONS), "3.0", No;
@@ -132,7 +139,7 @@ keywords! {
         As(Words(&["disable", "prefer", "require", "verify-ca", "verify-full"]));
     /// Whether the server is asked for TLS, or TLS begins at once.
     Sslnegotiation =
-        "sslnegotiation", "PGSSLNEGOTIATION", Words(&["postgres", "direct"]), "postgres", Yes;
+        "sslnegotiation", "PGSSLNEGOTIATION", Words(NEGOTIATIONS), "postgres", Yes;
     /// The file with the client's certificate.
     Sslcert = "sslcert", "PGSSLCERT", Text, "", Yes;
     /// The file with its key.

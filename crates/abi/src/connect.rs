@@ -1,0 +1,157 @@
+//! The plan of how a client comes to a server, as the host holds it: numbers for actions and faults,
+//! texts for what it says.
+
+use std::time::Duration;
+
+use onetrip_engine::Time;
+use onetrip_engine::memory::is_there;
+use onetrip_postgres::client::connect::keywords::{NEGOTIATIONS, ORDERS, SSL_MODES, TARGETS};
+use onetrip_postgres::client::connect::{
+    Action, Fault, Host, LoadBalanceHosts, Plan, Session, Settings, SslMode, SslNegotiation,
+    TargetSessionAttrs,
+};
+use onetrip_postgres::message::ssl_request::Answer;
+
+use crate::export_connect::{action, event, fault};
+use crate::settings::{number, pairs};
+
+/// One plan. A host has a pointer to it, from `onetrip_connect_new` until `onetrip_connect_free`.
+#[derive(Debug)]
+pub struct Connect {
+    pub(crate) plan: Plan,
+    /// What is said of the last refusal, or in the end.
+    pub(crate) said: String,
+}
+
+impl Connect {
+    /// `None` where the settings are none.
+    pub(crate) fn new(now: Time, settings: &[u8], seed: u64) -> Option<Connect> {
+        let mut plan = Settings {
+            hosts: Vec::new(),
+            sslmode: SslMode::Prefer,
+            sslnegotiation: SslNegotiation::Postgres,
+            target_session_attrs: TargetSessionAttrs::Any,
+            load_balance_hosts: LoadBalanceHosts::Disable,
+            connect_timeout: None,
+            seed,
+        };
+        for (name, value) in pairs(settings).ok()? {
+            set(&mut plan, name, value)?;
+        }
+        Some(Connect { plan: Plan::new(now, plan), said: String::new() })
+    }
+
+    /// Its number, the host and the address.
+    pub(crate) fn action(&self) -> (u32, usize, usize) {
+        match self.plan.action() {
+            Action::Resolve(host) => (action::RESOLVE, host, 0),
+            Action::Dial { host, address } => (action::DIAL, host, address),
+            Action::AskForTls => (action::ASK_FOR_TLS, 0, 0),
+            Action::BeginTls => (action::BEGIN_TLS, 0, 0),
+            Action::LogIn => (action::LOG_IN, 0, 0),
+            Action::Done => (action::DONE, 0, 0),
+            Action::Failed => (action::FAILED, 0, 0),
+        }
+    }
+
+    /// Returns whether the server is one to go on with; if not, what is said has the code, a zero
+    /// byte and the text.
+    pub(crate) fn happened(&mut self, now: Time, what: u32, a: u32) -> bool {
+        let plan = &mut self.plan;
+        let refused = match what {
+            event::RESOLVED => {
+                plan.handle_resolved(now, a.min(ADDRESSES_MAX) as usize);
+                None
+            }
+            event::CONNECTED => {
+                plan.handle_connected();
+                None
+            }
+            event::ANSWERED => {
+                let answer = Answer::from_byte(a as u8);
+                plan.handle_answer(answer, a & event::EARLY != 0).err()
+            }
+            event::SECURED => {
+                plan.handle_secured();
+                None
+            }
+            event::LOGGED_IN => {
+                let [is_standby, is_read_only] = [a & 3, a >> 2 & 3].map(|said| match said {
+                    1 => Some(false),
+                    2 => Some(true),
+                    _ => None,
+                });
+                plan.handle_logged_in(Session { is_standby, is_read_only }).err()
+            }
+            _ => None,
+        };
+        if let Some(refusal) = refused {
+            self.said = [refusal.code(), "\0", refusal.text()].concat();
+        }
+        refused.is_none()
+    }
+
+    /// `text`: what the caller would be told of it; for a login's error behind the five letters of
+    /// its code.
+    pub(crate) fn failed(&mut self, now: Time, what: u32, text: &[u8]) {
+        // The plan keeps a copy, and the last text has them all.
+        let text = if is_there(4 * text.len()) { text } else { b"" };
+        let text = String::from_utf8_lossy(text);
+        let (code, behind) = text.split_at_checked(5).unwrap_or(("", &text));
+        let (fault, text) = match what {
+            fault::UNREACHABLE => (Fault::Unreachable, &*text),
+            fault::HANDSHAKE => (Fault::Handshake, &*text),
+            fault::LOG_IN => (Fault::LogIn(code), behind),
+            fault::OURS => (Fault::Ours, &*text),
+            _ => (Fault::Server, &*text),
+        };
+        self.plan.handle_failed(now, fault, text.to_owned());
+    }
+
+    /// The place of the error that the caller is given, by its text or by the one that is said; and
+    /// whether that is of several hosts.
+    pub(crate) fn verdict(&mut self) -> Option<(usize, bool)> {
+        let verdict = self.plan.verdict()?;
+        self.said = verdict.text;
+        Some((verdict.error, verdict.is_of_many))
+    }
+}
+
+/// More than a name has.
+const ADDRESSES_MAX: u32 = 1024;
+
+fn set(plan: &mut Settings, name: &str, value: &str) -> Option<()> {
+    match name {
+        "hosts" => plan.hosts = value.bytes().map(host).collect::<Option<_>>()?,
+        "connect_timeout_ms" => {
+            let millis: u64 = number(name, value).ok()?;
+            plan.connect_timeout = Some(millis).filter(|&it| it > 0).map(Duration::from_millis);
+        }
+        "sslmode" => plan.sslmode = word(SSL_MODES, &SslMode::ALL, value)?,
+        "sslnegotiation" => {
+            plan.sslnegotiation = word(NEGOTIATIONS, &SslNegotiation::ALL, value)?;
+        }
+        "target_session_attrs" => {
+            plan.target_session_attrs = word(TARGETS, &TargetSessionAttrs::ALL, value)?;
+        }
+        "load_balance_hosts" => {
+            plan.load_balance_hosts = word(ORDERS, &LoadBalanceHosts::ALL, value)?;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn word<T: Copy>(words: &[&str], values: &[T], word: &str) -> Option<T> {
+    values.get(words.iter().position(|it| *it == word)?).copied()
+}
+
+/// How a host is given, by a letter for each.
+fn host(letter: u8) -> Option<Host> {
+    match letter {
+        b'n' => Some(Host::Name),
+        b'a' => Some(Host::Address),
+        b's' => Some(Host::Socket),
+        _ => None,
+    }
+}

@@ -64,7 +64,7 @@ function open(seen: boolean[], place: Place): Promise<number> {
 
 const SECURE = 'encrypted'
 const PLAIN = 'not encrypted'
-const NO_TLS = /does not support SSL/
+const NO_TLS = /has no TLS/
 const UNKNOWN = /self-signed certificate|unable to verify/
 const WRONG_NAME = /does not match certificate's altnames/
 
@@ -76,6 +76,7 @@ const WAYS: readonly [string, () => Config, Place, string | RegExp][] = [
   ['prefer, which is the default', () => ({}), {}, SECURE],
   ['prefer, without TLS there', () => ({}), { hasTls: false }, PLAIN],
   ['prefer, with a root that it does not look at', () => ({ sslrootcert: other }), {}, SECURE],
+  ['allow, without TLS', () => ({ sslmode: 'allow' }), {}, PLAIN],
   ['require', () => ({ sslmode: 'require' }), {}, SECURE],
   ['require, without TLS there', () => ({ sslmode: 'require' }), { hasTls: false }, NO_TLS],
   ['require with a root', () => ({ sslmode: 'require', sslrootcert: root }), { host: ELSEWHERE }, SECURE],
@@ -110,7 +111,7 @@ for (const [name, config, place, expected] of WAYS) {
 }
 
 test('settings of TLS that are none, and files that are not there, are said at once', () => {
-  assert.throws(() => postgres({ sslmode: 'allow' }), /sslmode takes one of disable, prefer, require/)
+  assert.throws(() => postgres({ sslmode: 'maybe' }), /sslmode takes one of disable, allow, prefer/)
   assert.throws(() => postgres({ channelBinding: 'require' }), /channel_binding takes one of/)
   assert.throws(() => postgres({ sslmode: 'require', sslrootcert: join(folder, 'x') }), /ENOENT/)
 })

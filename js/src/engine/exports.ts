@@ -79,6 +79,17 @@ export interface Exports {
   onetrip_redis_look(command: number, len: number, traits: number): number
   onetrip_redis_slot(key: number, len: number): number
   onetrip_redis_outcome(error: number, len: number, leaves: number): number
+  onetrip_connect_new(now: number, settings: number, len: number, seed: number): number
+  onetrip_connect_free(plan: number): void
+  onetrip_connect_action(plan: number): number
+  onetrip_connect_host(plan: number): number
+  onetrip_connect_address(plan: number): number
+  onetrip_connect_until(plan: number): number
+  onetrip_connect_happened(plan: number, now: number, what: number, a: number): number
+  onetrip_connect_failed(plan: number, now: number, what: number, text: number, len: number): void
+  onetrip_connect_verdict(plan: number): number
+  onetrip_connect_text(plan: number): number
+  onetrip_connect_said(plan: number): number
   onetrip_pool_new(now: number, settings: number, len: number, seed: number): number
   onetrip_pool_free(pool: number): void
   onetrip_pool_checkout(pool: number, now: number, token: number, timeout: number): number
@@ -213,6 +224,38 @@ export const enum ClusterWhy {
   KEYS_UNKNOWN = 12,
   NODE_BY_NODE = 13,
   FULL = 14,
+}
+
+/** What is next on the way to a server. */
+export const enum Connect {
+  RESOLVE = 1,
+  DIAL = 2,
+  ASK_FOR_TLS = 3,
+  BEGIN_TLS = 4,
+  LOG_IN = 5,
+  DONE = 6,
+  FAILED = 7,
+}
+
+/** What happened on it. */
+export const enum ConnectEvent {
+  RESOLVED = 1,
+  CONNECTED = 2,
+  ANSWERED = 3,
+  SECURED = 4,
+  LOGGED_IN = 5,
+}
+
+/** Beside the answer: more than it has come. */
+export const EARLY = 256
+
+/** What went wrong on it. */
+export const enum ConnectFault {
+  UNREACHABLE = 1,
+  HANDSHAKE = 2,
+  LOG_IN = 3,
+  SERVER = 4,
+  OURS = 5,
 }
 
 /** How a request ended. */

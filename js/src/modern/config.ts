@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { Socket } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import { userInfo } from 'node:os'
 import type { ConnectionOptions } from 'node:tls'
 
@@ -49,6 +49,8 @@ export type Config = {
 export interface Endpoint {
   readonly host: string
   readonly port: number
+  /** Where the host is, once that is known. */
+  readonly address?: string
 }
 
 /** Settings as they are used. */
@@ -106,9 +108,7 @@ export class Settings {
 
   /** How TLS begins at this host; undefined for none. */
   tlsOf(host: string): ConnectionOptions | undefined {
-    const mode = this.tls
-      ? (this.text('sslmode') ?? 'verify-full')
-      : this.said('sslmode')
+    const mode = this.#sslmode
     if (mode === 'disable' || host.startsWith('/')) return undefined
     const root = this.text('sslrootcert')
     const [cert, key] = [this.text('sslcert'), this.text('sslkey')]
@@ -124,9 +124,25 @@ export class Settings {
     return { ...options, ...this.tls }
   }
 
-  /** Whether a server without TLS will do. */
-  get allowsPlain(): boolean {
-    return this.tls === undefined && this.said('sslmode') === 'prefer'
+  /** Who gives options of TLS wants TLS, and so does who has it begin at once. */
+  get #sslmode(): string {
+    const mode = this.tls === undefined ? this.said('sslmode') : (this.text('sslmode') ?? 'verify-full')
+    const isSure = this.tls !== undefined || this.said('sslnegotiation') === 'direct'
+    return isSure && /^(?:allow|prefer)$/.test(mode) ? 'require' : mode
+  }
+
+  /** What the plan of how to come to a server is told. */
+  ofPlan(): [string, string][] {
+    const hosts = this.endpoints.map(({ host }) => {
+      if (host.startsWith('/')) return 's'
+      return isIP(host) === 0 ? 'n' : 'a'
+    })
+    return [
+      ['hosts', hosts.join('')],
+      ['connect_timeout_ms', String(this.number('connect_timeout') * 1000)],
+      ['sslmode', this.#sslmode],
+      ...OF_PLAN.map((name): [string, string] => [name, this.said(name)]),
+    ]
   }
 
   /** What the engine is told of one connection. `secure`: the server was verified. */
@@ -169,6 +185,8 @@ export class Settings {
     return settings
   }
 }
+
+const OF_PLAN = ['sslnegotiation', 'target_session_attrs', 'load_balance_hosts'] as const
 
 const OF_ENGINE = [
   'scram_iterations_max',

@@ -1,4 +1,4 @@
-import { Close, type CopyPart, End, Holder, type Rest } from '../engine/exports'
+import { Close, ConnectFault, type CopyPart, End, Holder, type Rest } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
 import { reason } from '../engine/memory'
 import { Cancel } from '../pg/cancel'
@@ -9,7 +9,7 @@ import { readNotification } from '../pg/messages'
 import type { Endpoint, Settings } from './config'
 import { PostgresError } from './error'
 import { serverError } from './failure'
-import { closedBy, isFinalRefusal, isPermanent, LOST, lost, unreached } from './loss'
+import { closedBy, isFinalRefusal, LOST, lost } from './loss'
 import { Opening, type Reached } from './opening'
 import { guarded } from './guarded'
 import type { Host } from './host'
@@ -39,8 +39,6 @@ export class Connection implements Owner, Reached {
   #link: Link | undefined
   #cancel: Cancel | undefined
   #isReady = false
-  /** The server refused the login, and will again. */
-  #isRefused = false
   #isOver = false
   #status = IDLE
   #whenIdle: (() => void)[] = []
@@ -213,24 +211,32 @@ export class Connection implements Owner, Reached {
     this.#endpoint = endpoint
     this.#settings.password(endpoint).then(
       (password) => this.#logIn(transport, password, secure),
-      (error: Error) => this.#fail(new PostgresError('password', 'NotSent', error.message, error)),
+      (error: Error) => this.#fail(transport, 'password', error),
     )
   }
 
+  /** Its login came to nothing; another may follow. */
+  left(): void {
+    const link = this.#link
+    this.#link = this.#transport = undefined
+    setImmediate(() => link?.free())
+  }
+
   #logIn(transport: Transport, password: string | undefined, secure: boolean): void {
-    if (this.#isOver) return
+    if (this.#isOver || this.#transport !== transport) return
     try {
       const { stream } = transport
       const settings = this.#settings.ofEngine(password, this.#endpoint.host, secure, stream)
       this.#link = new Link(stream, settings, this)
     } catch (error) {
-      this.#fail(new PostgresError('config', 'NotSent', (error as Error).message, error))
+      this.#fail(transport, 'config', error as Error)
     }
   }
 
-  #fail(why: PostgresError): void {
-    this.why = why
-    this.#opening.stop()
+  /** Something of this side keeps us from logging in. */
+  #fail(transport: Transport, code: string, cause: Error): void {
+    if (this.#transport !== transport) return
+    this.#opening.fail(new PostgresError(code, 'NotSent', cause.message, cause), ConnectFault.OURS)
   }
 
   received(chunk: Buffer): void {
@@ -243,15 +249,14 @@ export class Connection implements Owner, Reached {
     this.#link?.violated()
   }
 
-  unreachable(why: PostgresError): void {
+  unreachable(why: PostgresError, permanent: boolean): void {
     if (this.why === LOST) this.why = why
-    this.#over(false)
+    this.#over(permanent)
   }
 
   gone(error: Error | undefined): void {
-    if (this.why === LOST && !this.#isReady) this.why = unreached('the login failed', error)
-    else if (this.why === LOST && error !== undefined) this.why = lost(error.message, error)
-    this.#over(!this.#isReady && (this.#isRefused || isPermanent(this.why)))
+    if (this.why === LOST && error !== undefined) this.why = lost(error.message, error)
+    this.#over(false)
   }
 
   #over(permanent: boolean): void {
@@ -274,10 +279,10 @@ export class Connection implements Owner, Reached {
 
   // --- what belongs to no request ---
 
-  ready(process: number): void {
+  ready(process: number, settings: string[]): void {
+    if (!this.#opening.loggedIn(settings)) return
     this.#isReady = true
     this.processId = process
-    this.#opening.done()
     this.#transport?.unref()
     this.#host.opened(this)
   }
@@ -321,21 +326,26 @@ export class Connection implements Owner, Reached {
   }
 
   closed(why: number, start: number, end: number): void {
-    if (this.#isOver) return
+    if (this.#isOver || this.#link === undefined) return
+    if (!this.#isReady) return this.#refused(why, start, end)
     if (why === Close.HOST) {
       // The goodbye is written by then.
       setImmediate(() => this.#transport?.end())
       return
     }
-    if (why === Close.SERVER) {
-      this.why = closedBy(serverError(start, end, 'Unknown'), this.#isReady)
-      this.#isRefused = isFinalRefusal(start, end)
-    } else {
-      this.why = endedBy(why, reason(why, start, end))
-      this.isMisused = why === Close.UNUSABLE
-    }
-    if (this.#isReady) this.#tell(false)
+    if (why === Close.SERVER) this.why = closedBy(serverError(start, end, 'Unknown'))
+    else this.why = endedBy(why, reason(why, start, end))
+    this.isMisused = why === Close.UNUSABLE
+    this.#tell(false)
     this.#transport?.stream.destroy()
+  }
+
+  #refused(why: number, start: number, end: number): void {
+    if (why !== Close.SERVER) {
+      return this.#opening.fail(endedBy(why, reason(why, start, end)), ConnectFault.SERVER)
+    }
+    const isFinal = isFinalRefusal(start, end)
+    this.#opening.fail(serverError(start, end, 'Unknown'), ConnectFault.LOG_IN, isFinal)
   }
 }
 

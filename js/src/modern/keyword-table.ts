@@ -45,12 +45,20 @@ export const KEYWORDS = {
   /** Seconds of silence before the first keepalive. */
   keepalives_idle: { form: 0, otherwise: '30' },
   /** Which server of the list will do. */
-  target_session_attrs: { form: ['any'], variable: 'PGTARGETSESSIONATTRS', otherwise: 'any' },
+  target_session_attrs: {
+    form: ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'],
+    variable: 'PGTARGETSESSIONATTRS',
+    otherwise: 'any',
+  },
   /** In which order servers are tried. */
-  load_balance_hosts: { form: ['disable'], variable: 'PGLOADBALANCEHOSTS', otherwise: 'disable' },
+  load_balance_hosts: {
+    form: ['disable', 'random'],
+    variable: 'PGLOADBALANCEHOSTS',
+    otherwise: 'disable',
+  },
   /** Whether the connection is encrypted, and the server verified. */
   sslmode: {
-    form: ['disable', 'prefer', 'require', 'verify-ca', 'verify-full'],
+    form: ['disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full'],
     variable: 'PGSSLMODE',
     otherwise: 'prefer',
   },

@@ -11,8 +11,7 @@ export function lost(message: string, cause?: unknown): PostgresError {
 }
 
 /** What the server said when it ended the connection. */
-export function closedBy(error: PostgresError, isReady: boolean): PostgresError {
-  if (!isReady) return error
+export function closedBy(error: PostgresError): PostgresError {
   const message = `the connection was lost: ${error.message}`
   return new PostgresError('connection_lost', 'Unknown', message, error)
 }

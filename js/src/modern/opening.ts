@@ -1,80 +1,188 @@
+import { lookup } from 'node:dns'
 import type { ConnectionOptions } from 'node:tls'
 
-import { Connection as Transport, type Opener } from '../pg/connect'
+import { timeUntil } from '../engine/clock'
+import { Close, Connect, ConnectEvent, ConnectFault, EARLY } from '../engine/exports'
+import { NO_MEMORY, reason } from '../engine/memory'
+import { Plan, type Refusal } from '../engine/plan'
+import { Connection as Transport, Step, type Guide, type Opener } from '../pg/connect'
 import type { Endpoint, Settings } from './config'
 import { PostgresError } from './error'
-import { unreached } from './loss'
+import { isPermanent, unreached } from './loss'
 
 /**
- * What became of one attempt to reach a server. `gone` is the last call, and comes once where
- * `reached` came.
+ * What becomes of the attempts to reach a server. Each `reached` is followed by a `left` if its login
+ * came to nothing. The last call is `unreachable`, or `gone` behind the login.
  */
 export interface Reached {
   reached(transport: Transport, endpoint: Endpoint, secure: boolean): void
+  left(): void
   received(chunk: Buffer): void
-  /** None of the servers could be reached. */
-  unreachable(why: PostgresError): void
+  /** None of the servers will do. `permanent`: time does not mend it. */
+  unreachable(why: PostgresError, permanent: boolean): void
   gone(error: Error | undefined): void
 }
 
-/** Reaches the first of the servers that can be reached, with TLS as the settings say. */
-export class Opening implements Opener {
+/** Carries out the plan of how to come to a server: has the sockets, TLS, the clock and the errors. */
+export class Opening implements Opener, Guide {
   readonly #settings: Settings
   readonly #to: Reached
-  #next = 0
+  readonly #plan: Plan
+  /** What was told to the plan, in that order. */
+  readonly #errors: { readonly error: PostgresError; readonly isFinal: boolean }[] = []
   #tls: ConnectionOptions | undefined
   #endpoint: Endpoint = { host: '', port: 0 }
+  /** What the last lookup found, and of which host. */
+  #addresses: string[] = []
+  #found = -1
   #transport: Transport | undefined
   #timer: NodeJS.Timeout | undefined
+  /** The login is under way, on a connection that is encrypted or not. */
   #isReached = false
+  #isSecured = false
+  /** The login is over. */
+  #isDone = false
   #isOver = false
+  #isTold = false
+  /** Lookups and timers of earlier actions have nothing to say. */
+  #turn = 0
   #error: Error | undefined
+  /** Why this attempt is over, and whether time does not mend it; otherwise what the action makes of `#error`. */
+  #why: { readonly fault: ConnectFault; readonly isFinal: boolean } | undefined
 
   constructor(settings: Settings, to: Reached) {
     this.#settings = settings
     this.#to = to
-    this.#open()
+    this.#plan = new Plan(settings.ofPlan(), () => this.#lost())
+    if (!this.#plan.isThere) this.#error = new PostgresError('no_memory', 'NotSent', NO_MEMORY)
+    this.#go()
   }
 
   /** Gives up, whatever has been reached. */
   stop(): void {
+    if (this.#isOver) return
     this.#isOver = true
+    clearTimeout(this.#timer)
+    this.#plan.free()
+    if (this.#transport === undefined) setImmediate(() => this.#end())
+    else this.#transport.stream.destroy()
+  }
+
+  /** The login came to nothing. */
+  fail(error: PostgresError, fault: ConnectFault, isFinal = false): void {
+    this.#error ??= error
+    this.#why ??= { fault, isFinal }
     this.#transport?.stream.destroy()
   }
 
-  /** The login is over; no time limit any more. */
-  done(): void {
-    clearTimeout(this.#timer)
+  /** The server has let us in, and said this of itself. Whether it will do. */
+  loggedIn(said: readonly string[]): boolean {
+    const bits = tells(said, 'in_hot_standby') | (tells(said, 'default_transaction_read_only') << 2)
+    const refusal = this.#plan.happened(ConnectEvent.LOGGED_IN, bits)
+    if (refusal !== undefined) this.#refuse(refusal)
+    else {
+      this.#isDone = true
+      clearTimeout(this.#timer)
+      this.#plan.free()
+    }
+    return this.#isDone
   }
 
-  #open(): void {
+  #go(): void {
+    const plan = this.#plan
+    const turn = ++this.#turn
+    clearTimeout(this.#timer)
+    const { action } = plan
+    // Nobody is told of it in the turn in which it was asked for.
+    if (action === Connect.FAILED) return void setImmediate(() => this.#end())
+    const { until } = plan
+    if (until !== Infinity) this.#timer = setTimeout(() => this.#late(turn), timeUntil(until))
+    this.#endpoint = this.#settings.endpoints[plan.host] as Endpoint
+    if (action === Connect.RESOLVE) this.#resolve(turn)
+    else this.#dial(plan.address)
+  }
+
+  #resolve(turn: number): void {
+    lookup(this.#endpoint.host, { all: true }, (error, found) => {
+      if (turn !== this.#turn || this.#isOver) return
+      if (error !== null || found.length === 0) {
+        return this.#failed(ConnectFault.SERVER, error ?? new Error('the name has no address'))
+      }
+      this.#addresses = found.map(({ address }) => address)
+      this.#found = this.#plan.host
+      this.#plan.happened(ConnectEvent.RESOLVED, found.length)
+      this.#go()
+    })
+  }
+
+  #dial(at: number): void {
     const settings = this.#settings
-    this.#endpoint = settings.endpoints[this.#next++] as Endpoint
-    this.#tls = settings.tlsOf(this.#endpoint.host)
-    const seconds = settings.number('connect_timeout')
-    if (seconds > 0) this.#timer = setTimeout(() => this.#late(seconds), seconds * 1000)
+    const { host, port } = settings.endpoints[this.#plan.host] as Endpoint
+    const address = this.#found === this.#plan.host ? this.#addresses[at] : undefined
+    this.#endpoint = address === undefined ? { host, port } : { host, port, address }
+    try {
+      this.#tls = settings.tlsOf(host)
+    } catch (error) {
+      const why = new PostgresError('config', 'NotSent', (error as Error).message, error)
+      return void setImmediate(() => this.#failed(ConnectFault.OURS, why))
+    }
     const transport = new Transport({
       ssl: this.#tls ?? false,
       sslNegotiation: settings.said('sslnegotiation'),
-      allowsPlain: settings.allowsPlain,
+      guide: this,
       keepAlive: settings.isOn('keepalives'),
       keepAliveInitialDelayMillis: settings.number('keepalives_idle') * 1000,
       encoding: 'utf8',
     })
     this.#transport = transport
-    transport.open(this.#endpoint.port, this.#endpoint.host, this)
+    transport.open(port, host, this, address)
   }
 
-  #late(seconds: number): void {
+  get #name(): string {
     const { host, port } = this.#endpoint
-    const message = `${host}:${port} did not answer within ${seconds} s (connect_timeout)`
-    this.#transport?.stream.destroy(new PostgresError('connect_timeout', 'NotSent', message))
+    return `${host}:${port}`
   }
+
+  #late(turn: number): void {
+    const seconds = this.#settings.number('connect_timeout')
+    const message = `${this.#name} did not answer within ${seconds} s (connect_timeout)`
+    const why = new PostgresError('connect_timeout', 'NotSent', message)
+    if (this.#transport !== undefined) this.fail(why, ConnectFault.UNREACHABLE)
+    else if (turn === this.#turn) this.#failed(ConnectFault.UNREACHABLE, why)
+  }
+
+  // --- what the transport asks ---
+
+  connected(): Step {
+    this.#plan.happened(ConnectEvent.CONNECTED)
+    return this.#step()
+  }
+
+  answered(byte: number, early: boolean): Step | undefined {
+    const refusal = this.#plan.happened(ConnectEvent.ANSWERED, byte | (early ? EARLY : 0))
+    if (refusal === undefined) return this.#step()
+    this.#refuse(refusal)
+    return undefined
+  }
+
+  #step(): Step {
+    const { action } = this.#plan
+    if (action === Connect.ASK_FOR_TLS) return Step.ASK
+    return action === Connect.BEGIN_TLS ? Step.SECURE : Step.OPEN
+  }
+
+  #refuse({ code, text }: Refusal): void {
+    this.fail(new PostgresError(code, 'NotSent', this.#name + text), ConnectFault.SERVER)
+  }
+
+  // --- what becomes of it ---
 
   opened(): void {
     if (this.#isOver) return void this.#transport?.stream.destroy()
+    this.#isSecured = this.#plan.action === Connect.BEGIN_TLS
+    if (this.#isSecured) this.#plan.happened(ConnectEvent.SECURED)
     this.#isReached = true
-    const verified = this.#tls !== undefined && this.#tls.rejectUnauthorized !== false
+    const verified = this.#isSecured && this.#tls?.rejectUnauthorized !== false
     this.#to.reached(this.#transport as Transport, this.#endpoint, verified)
   }
 
@@ -87,12 +195,62 @@ export class Opening implements Opener {
   }
 
   gone(): void {
-    const error = this.#error
-    this.#error = undefined
-    clearTimeout(this.#timer)
-    if (this.#isReached) return this.#to.gone(error)
-    if (!this.#isOver && this.#next < this.#settings.endpoints.length) return this.#open()
-    const { host, port } = this.#endpoint
-    this.#to.unreachable(unreached(`${host}:${port} can't be reached`, error))
+    const [error, why, wasReached] = [this.#error, this.#why, this.#isReached]
+    this.#error = this.#why = this.#transport = undefined
+    this.#isReached = false
+    if (this.#isDone) return this.#to.gone(error)
+    if (wasReached) this.#to.left()
+    if (this.#isOver) return this.#end(error)
+    const fault = why?.fault ?? FAULTS[this.#plan.action] ?? ConnectFault.SERVER
+    this.#failed(fault, error, why?.isFinal, wasReached)
   }
+
+  #failed(fault: ConnectFault, cause: Error | undefined, isFinal = false, wasReached = false): void {
+    const what = wasReached ? 'the login failed' : `${this.#name} can't be reached`
+    const error = unreached(what, cause)
+    this.#errors.push({ error, isFinal: isFinal || isPermanent(error) })
+    const isOne = this.#settings.endpoints.length === 1 || error.message.startsWith(this.#name)
+    const text = isOne ? error.message : `${this.#name}: ${error.message}`
+    const code = fault === ConnectFault.LOG_IN ? error.code.padEnd(5).slice(0, 5) : ''
+    this.#plan.failed(fault, code + text)
+    this.#go()
+  }
+
+  /** There is no connection. */
+  #end(error?: Error): void {
+    if (this.#isTold) return
+    this.#isTold = true
+    const verdict = this.#plan.verdict()
+    const told = verdict && this.#errors[verdict.error]
+    this.#isOver = true
+    this.#plan.free()
+    if (verdict === undefined || told === undefined) {
+      return this.#to.unreachable(unreached(`${this.#name} can't be reached`, error ?? this.#error), false)
+    }
+    const { code, sqlstate, message } = told.error
+    const isSame = verdict.text === message
+    const why = isSame ? told.error : new PostgresError(code, 'NotSent', verdict.text, told.error, sqlstate)
+    this.#to.unreachable(why, told.isFinal && !verdict.isOfMany)
+  }
+
+  /** The module failed. */
+  #lost(): void {
+    if (this.#isOver || this.#isDone) return
+    this.#error ??= new PostgresError('connection_lost', 'NotSent', reason(Close.LOST, 0, 0))
+    this.stop()
+  }
+}
+
+/** What an end of the socket means, by what was being done. */
+const FAULTS: { readonly [action: number]: ConnectFault } = {
+  [Connect.DIAL]: ConnectFault.UNREACHABLE,
+  [Connect.BEGIN_TLS]: ConnectFault.HANDSHAKE,
+}
+
+/** What a parameter says, among names and values in turn: 0 nothing, 1 off, 2 on. */
+function tells(said: readonly string[], name: string): number {
+  for (let i = 0; i < said.length; i += 2) {
+    if (said[i] === name) return said[i + 1] === 'on' ? 2 : 1
+  }
+  return 0
 }

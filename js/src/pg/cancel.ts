@@ -1,6 +1,6 @@
 import { CancelEnd } from '../engine/exports'
 import type { Link } from '../engine/link'
-import type { Connection } from './connect'
+import type { Connection, Opener } from './connect'
 
 /** How long a cancel may take to reach the server. */
 const CANCEL_TIMEOUT_MS = 5000
@@ -15,6 +15,8 @@ const PAUSES_MS = [100, 1000]
 export interface Address {
   readonly port: number
   readonly host: string
+  /** Where the host is, if that is known. */
+  readonly address?: string | undefined
 }
 
 /**
@@ -55,7 +57,7 @@ export class Cancel {
     const connection = this.#via.sibling()
     if (connection === undefined) return this.#end(CancelEnd.NOT_SENT)
     const timer = setTimeout(() => connection.stream.destroy(), CANCEL_TIMEOUT_MS)
-    connection.open(this.#to.port, this.#to.host, {
+    const opener: Opener = {
       opened: () => {
         const message = this.#next()
         if (message === undefined) return void connection.stream.destroy()
@@ -70,7 +72,8 @@ export class Cancel {
         clearTimeout(timer)
         this.#gone()
       },
-    })
+    }
+    connection.open(this.#to.port, this.#to.host, opener, this.#to.address)
   }
 
   /** What is to be sent, unless there is nothing to cancel any more. */

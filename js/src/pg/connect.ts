@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events'
 import { isIP, Socket } from 'node:net'
-import { connect as connectTls, type ConnectionOptions, type TLSSocket } from 'node:tls'
+import { connect as connectTls, TLSSocket, type ConnectionOptions } from 'node:tls'
 
 import { InletSocket } from '../engine/socket'
 import * as wire from './wire-write'
@@ -13,11 +13,28 @@ export interface TransportOptions {
   ssl: boolean | ConnectionOptions
   /** `postgres`: the server is asked for TLS first. `direct`: TLS begins at once. */
   sslNegotiation: string
-  /** A server without TLS will do. */
-  allowsPlain?: boolean
+  /** Who decides whether TLS begins; otherwise it is what `ssl` says, or there is no connection. */
+  guide?: Guide | undefined
   keepAlive: boolean
   keepAliveInitialDelayMillis: number
   encoding: string
+}
+
+/** What comes next on a socket that is connected. */
+export const enum Step {
+  /** It is used as it is. */
+  OPEN,
+  /** The server is asked for TLS. */
+  ASK,
+  /** TLS begins. */
+  SECURE,
+}
+
+/** Who decides whether TLS begins. */
+export interface Guide {
+  connected(): Step
+  /** What the server's answer leads to; undefined: the socket is closed. `early`: more has come. */
+  answered(byte: number, early: boolean): Step | undefined
 }
 
 /** Who has a connection opened. `gone` is the last call, and comes once. */
@@ -94,14 +111,19 @@ export class Connection extends EventEmitter {
 
   /** Another one to the same server; undefined where the one stream that was given is in use. */
   sibling(): Connection | undefined {
-    const { stream } = this.#options
-    return stream === undefined || typeof stream === 'function'
-      ? new Connection(this.#options)
-      : undefined
+    const { stream, guide } = this.#options
+    if (stream !== undefined && typeof stream !== 'function') return undefined
+    if (guide === undefined) return new Connection(this.#options)
+    // What was found out for this one holds.
+    const ssl = this.stream instanceof TLSSocket && this.ssl
+    return new Connection({ ...this.#options, guide: undefined, ssl })
   }
 
-  /** Opens it. A host that begins with a slash is the directory of a Unix socket. */
-  open(port: number, host: string, opener: Opener): void {
+  /**
+   * Opens it. A host that begins with a slash is the directory of a Unix socket. `address`: where the
+   * host is, if that is known.
+   */
+  open(port: number, host: string, opener: Opener, address = host): void {
     this._connecting = true
     this.#opener = opener
     const { stream } = this
@@ -111,7 +133,7 @@ export class Connection extends EventEmitter {
     // TLS on it may still have something to say.
     stream.on('close', () => (this.stream === stream ? this.#closed() : setImmediate(() => this.#closed())))
     if (host?.startsWith('/')) stream.connect(`${host}/.s.PGSQL.${port}`)
-    else stream.connect(port, host)
+    else stream.connect(port, address)
   }
 
   /** Lets the process end though it is open. */
@@ -240,17 +262,30 @@ export class Connection extends EventEmitter {
     const { keepAlive, keepAliveInitialDelayMillis } = this.#options
     if (keepAlive) this.stream.setKeepAlive(true, keepAliveInitialDelayMillis)
     this.emit('connect')
-    if (!this.ssl) this.#opened()
-    else if (this.sslNegotiation === 'direct') this.#secure(host)
+    this.#go(this.#options.guide?.connected() ?? this.#begin, host)
+  }
+
+  get #begin(): Step {
+    if (!this.ssl) return Step.OPEN
+    return this.sslNegotiation === 'direct' ? Step.SECURE : Step.ASK
+  }
+
+  #go(step: Step, host: string): void {
+    if (step === Step.OPEN) this.#opened()
+    else if (step === Step.SECURE) this.#secure(host)
     else this.#askForTls(host)
   }
 
   #askForTls(host: string): void {
     this.stream.once('data', (answer: Buffer) => {
+      const { guide } = this.#options
+      if (guide !== undefined) {
+        const step = guide.answered(answer[0] as number, answer.length > 1)
+        return step === undefined ? void this.stream.destroy() : this.#go(step, host)
+      }
       // Anything behind the one byte came before the handshake, from whoever is on the line.
       if (answer.length === 1 && answer[0] === 0x53) return this.#secure(host)
       const refused = answer.length === 1 && answer[0] === 0x4e
-      if (refused && this.#options.allowsPlain) return this.#opened()
       this.#failed(
         new Error(
           refused

@@ -124,19 +124,16 @@ keywords! {
     TcpUserTimeout = "tcp_user_timeout", "", Limit, "30000", No;
     /// Which server of the list will do.
     TargetSessionAttrs =
-        "target_session_attrs", "PGTARGETSESSIONATTRS", Words(TARGETS), "any", As(Words(&["any"]));
+        "target_session_attrs", "PGTARGETSESSIONATTRS", Words(TARGETS), "any", Yes;
     /// In which order servers are tried.
     LoadBalanceHosts =
-        "load_balance_hosts", "PGLOADBALANCEHOSTS", Words(ORDERS), "disable",
-        As(Words(&["disable"]));
+        "load_balance_hosts", "PGLOADBALANCEHOSTS", Words(ORDERS), "disable", Yes;
     /// The oldest protocol that the server may speak.
     MinProtocolVersion = "min_protocol_version", "PGMINPROTOCOLVERSION", Words(VERSIONS), "3.0", No;
     /// The protocol that is asked for.
     MaxProtocolVersion = "max_protocol_version", "PGMAXPROTOCOLVERSION", Words(VERSIONS), "3.0", No;
     /// Whether the connection is encrypted, and the server verified.
-    Sslmode =
-        "sslmode", "PGSSLMODE", Words(SSL_MODES), "prefer",
-        As(Words(&["disable", "prefer", "require", "verify-ca", "verify-full"]));
+    Sslmode = "sslmode", "PGSSLMODE", Words(SSL_MODES), "prefer", Yes;
     /// Whether the server is asked for TLS, or TLS begins at once.
     Sslnegotiation =
         "sslnegotiation", "PGSSLNEGOTIATION", Words(NEGOTIATIONS), "postgres", Yes;

@@ -1,0 +1,240 @@
+// How a client comes to a server, by what PostgreSQL's documentation says of libpq ("Database Connection Control
+// Functions"): several hosts, all addresses of a name, which of them will do, for how long each is tried.
+import assert from 'node:assert/strict'
+import dns from 'node:dns'
+import { createServer, type AddressInfo } from 'node:net'
+import { after, mock, test } from 'node:test'
+
+import type { Config } from '../src/modern/config'
+import { client, failure, url } from './modern/client'
+import { login, type Place } from './pg-login-servers'
+import { failure as fatal, listen, message, ready, WELCOME } from './pg-served'
+
+const limits = { timeout: 20_000 }
+const lone = { user: 'me', dbname: 'd', sslmode: 'disable', waitTimeoutMs: 300 }
+
+const real = new URL(url)
+const REAL = { user: real.username, password: real.password, dbname: real.pathname.slice(1) }
+
+const silent: ReturnType<typeof createServer>[] = []
+after(() => silent.forEach((server) => server.close()))
+
+/** Takes connections and says nothing. */
+async function mute(): Promise<number> {
+  const server = createServer((socket) => socket.on('error', () => {}).resume().unref())
+  silent.push(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return (server.address() as AddressInfo).port
+}
+
+/** Nobody listens there. */
+async function closed(): Promise<number> {
+  const server = createServer()
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
+
+const DONE = Buffer.concat(
+  [message('1'), message('2'), message('n'), message('C', Buffer.from('SELECT 0\0'))].concat(ready()),
+)
+
+const parameter = (name: string, value: string): Buffer => message('S', Buffer.from(`${name}\0${value}\0`))
+
+/** Says this at the login, and that a statement is done; and how often it came. */
+async function server(welcome: Buffer = WELCOME): Promise<{ port: number; came: () => number }> {
+  let came = 0
+  const serve = (tag: string, _: Buffer, socket: { write(bytes: Buffer): void }): void => {
+    if (tag === 'S') socket.write(DONE)
+  }
+  const port = await listen(serve, () => (came++, welcome))
+  return { port, came: () => came }
+}
+
+/** Whose sessions are such. */
+function saying(standby: boolean, readOnly: boolean): Promise<{ port: number; came: () => number }> {
+  const said = [
+    parameter('in_hot_standby', standby ? 'on' : 'off'),
+    parameter('default_transaction_read_only', readOnly ? 'on' : 'off'),
+  ]
+  return server(Buffer.concat([WELCOME.subarray(0, 9), ...said, ready()]))
+}
+
+function to(ports: readonly number[], config: Config = {}): ReturnType<typeof client> {
+  const hosts = ports.map((port) => `127.0.0.1:${port}`)
+  return client({ url: `postgres://${hosts.join(',')}/`, ...lone, ...config })
+}
+
+test('hosts are tried in their order, each with its port, until one answers', limits, async () => {
+  const dead = await closed()
+  const hosts = `127.0.0.1:${dead},${real.hostname}:${real.port}`
+  const sql = client({ url: `postgres://${hosts}/`, ...REAL })
+  assert.deepEqual([...(await sql`select 1 as n`)], [{ n: 1 }])
+  const [first, second] = [await server(), await server()]
+  await to([first.port, second.port])`select`
+  assert.deepEqual([first.came(), second.came()], [1, 0])
+})
+
+test('the error says what was wrong with each host', limits, async () => {
+  const [one, two] = [await closed(), await server(fatal('57P03', 'it is starting', 'FATAL'))]
+  const error = await failure(to([one, two.port])`select`)
+  assert.equal(error.outcome, 'NotSent')
+  assert.match(error.message, new RegExp(`127.0.0.1:${one} .*ECONNREFUSED.*; 127.0.0.1:${two.port}: it is starting`))
+})
+
+test('all addresses of a name are tried', limits, async () => {
+  const { port, came } = await server()
+  const found = ['127.0.0.9', '127.0.0.8', '127.0.0.1'].map((address) => ({ address, family: 4 }))
+  const asked: string[] = []
+  const lookup = (name: string, _: unknown, tell: (error: null, found: unknown) => void): void => {
+    asked.push(name)
+    setImmediate(tell, null, found)
+  }
+  mock.method(dns, 'lookup', lookup)
+  try {
+    await client({ ...lone, host: 'db.example', port })`select`
+  } finally {
+    mock.restoreAll()
+  }
+  assert.deepEqual([asked, came()], [['db.example'], 1])
+})
+
+test('a name that is unknown is left for the next host', limits, async () => {
+  const { port, came } = await server()
+  await client({ ...lone, host: 'nowhere.invalid,127.0.0.1', port })`select`
+  assert.equal(came(), 1)
+  const error = await failure(client({ ...lone, host: 'nowhere.invalid' })`select`)
+  assert.match(error.message, /nowhere\.invalid/)
+})
+
+test('each host has the connect timeout for itself', limits, async () => {
+  const { port, came } = await server()
+  const late = await mute()
+  await to([late, port], { connectTimeout: 1, waitTimeoutMs: 10_000 })`select`
+  assert.equal(came(), 1)
+  const error = await failure(to([late, await mute()], { connectTimeout: 1, waitTimeoutMs: 2500 })`select`)
+  assert.equal(error.code, 'connect_timeout')
+  assert.match(error.message, /did not answer within 1 s.*; .*did not answer within 1 s/)
+})
+
+test('hosts behind one that refuses the login are not tried', limits, async () => {
+  for (const code of ['28P01', '28000', '3D000']) {
+    const [first, second] = [await server(fatal(code, 'no', 'FATAL')), await server()]
+    const error = await failure(to([first.port, second.port])`select`)
+    assert.deepEqual([error.code, second.came()], [code, 0])
+    assert.equal(error.message, `127.0.0.1:${first.port}: no (${code})`)
+  }
+  const [full, free] = [await server(fatal('53300', 'too many', 'FATAL')), await server()]
+  await to([full.port, free.port])`select`
+  assert.deepEqual([full.came(), free.came()], [1, 1])
+})
+
+test('a server is chosen by what its sessions are', limits, async () => {
+  const kinds = [await saying(false, false), await saying(false, true), await saying(true, false)]
+  for (const [wanted, chosen] of [
+    ['any', 0],
+    ['read-write', 0],
+    ['read-only', 1],
+    ['primary', 0],
+    ['standby', 2],
+    ['prefer-standby', 2],
+  ] as const) {
+    const before = kinds.map((kind) => kind.came())
+    await to(kinds.map(({ port }) => port), { targetSessionAttrs: wanted })`select`
+    const came = kinds.map((kind, i) => kind.came() - (before[i] as number))
+    assert.deepEqual(came, [0, 1, 2].map((i) => (i <= chosen ? 1 : 0)), wanted)
+  }
+})
+
+test('without a standby any server will do for who prefers one, and none for who wants one', limits, async () => {
+  const primary = await saying(false, false)
+  await to([primary.port], { targetSessionAttrs: 'prefer-standby' })`select`
+  assert.equal(primary.came(), 2)
+  const error = await failure(to([primary.port], { targetSessionAttrs: 'standby' })`select`)
+  assert.match(error.message, /is not what target_session_attrs asks for/)
+  const old = await server()
+  const unknown = await failure(to([old.port], { targetSessionAttrs: 'primary' })`select`)
+  assert.match(unknown.message, /too old to say/)
+})
+
+test('a real server that reads only by default is told from one that does not', limits, async () => {
+  const asked = { url, targetSessionAttrs: 'read-only', waitTimeoutMs: 500 }
+  const [{ version } = { version: 0 }] = await client()`select current_setting('server_version_num')::int4 as version`
+  const sql = client({ ...asked, options: '-c default_transaction_read_only=on' })
+  if (Number(version) >= 140_000) assert.equal((await sql`select 1`).length, 1)
+  assert.match((await failure(client(asked)`select 1`)).message, /target_session_attrs/)
+})
+
+test('hosts are tried at random where that is wanted', limits, async () => {
+  const both = [await server(), await server()]
+  // All of them go the same way once in 2^39 times.
+  for (let i = 0; i < 40 && both.some((one) => one.came() === 0); i++) {
+    await to(both.map(({ port }) => port), { loadBalanceHosts: 'random' })`select`
+  }
+  assert.ok(both.every((one) => one.came() > 0))
+})
+
+/** Lets in who comes as it says, and notes who came: encrypted or not. */
+function choosy(lets: boolean, seen: boolean[], place: Place = {}): Promise<number> {
+  return login(async (next, write, secure) => {
+    await next()
+    seen.push(secure)
+    if (secure !== lets) return write(fatal('28000', 'no entry', 'FATAL'))
+    write(WELCOME)
+    await next()
+    write(DONE)
+  }, place)
+}
+
+test('allow goes on with TLS, and prefer without it, where the server lets nobody in otherwise', limits, async () => {
+  for (const [sslmode, lets, ways] of [
+    ['allow', false, [false]],
+    ['allow', true, [false, true]],
+    ['prefer', true, [true]],
+    ['prefer', false, [true, false]],
+  ] as const) {
+    const seen: boolean[] = []
+    await to([await choosy(lets, seen)], { sslmode })`select`
+    assert.deepEqual(seen, ways, `${sslmode} ${lets}`)
+  }
+})
+
+test('where no way leads in, the error tells of both, and require has no other', limits, async () => {
+  const seen: boolean[] = []
+  const port = await choosy(true, seen, { hasTls: false })
+  const error = await failure(to([port], { sslmode: 'allow' })`select`)
+  assert.match(error.message, /^no entry \(28000\); with TLS: 127\.0\.0\.1:\d+ has no TLS/)
+  assert.equal(error.code, '28000')
+  const other = await failure(to([await choosy(false, seen)], { sslmode: 'require' })`select`)
+  assert.equal(other.message, 'no entry (28000)')
+})
+
+test('prefer goes on without TLS where the handshake fails', limits, async () => {
+  let came = 0
+  // It says that it has TLS, and speaks none.
+  const server = createServer((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => {
+      if (came++ > 0) return socket.write(WELCOME) && socket.on('data', () => socket.write(DONE))
+      socket.write('S')
+      return socket.once('data', () => socket.end('no TLS'))
+    })
+  })
+  silent.push(server)
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  assert.equal((await to([port], { sslmode: 'prefer' })`select`).count, 0)
+  assert.equal(came, 2)
+})
+
+test('a cancel goes the way that the connection has taken', limits, async () => {
+  const hosts = `127.0.0.1:${await closed()},${real.hostname}:${real.port}`
+  const sql = client({ url: `postgres://${hosts}/`, ...REAL, connectionsMax: 1 })
+  const began = performance.now()
+  const error = await failure(sql`select pg_sleep(15)`.timeout(300))
+  assert.equal(error.code, 'timeout')
+  // The one connection is free again.
+  await sql`select 1`
+  assert.ok(performance.now() - began < 10_000)
+})

@@ -245,7 +245,7 @@ impl<'a> Value<'a> {
         let least = if let Form::From(least) = self.keyword.row().form { least } else { 0 };
         match self.number()? {
             None => Ok(default),
-            Some(number) if number < least.into() => {
+            Some(number) if number < i64::from(least) => {
                 Err(self.wrong(&format!("{}{least}", says::AT_LEAST)))
             }
             Some(number) => T::try_from(number).map_err(|_| self.wrong(says::SMALLER)),

@@ -3,11 +3,12 @@
 import assert from 'node:assert/strict'
 import dns from 'node:dns'
 import { createServer, type AddressInfo } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { after, mock, test } from 'node:test'
 
 import type { Config } from '../src/modern/config'
 import { client, failure, url } from './modern/client'
-import { login, type Place } from './pg-login-servers'
+import { CLEARTEXT, login, type Place } from './pg-login-servers'
 import { failure as fatal, listen, message, ready, WELCOME } from './pg-served'
 
 const limits = { timeout: 20_000 }
@@ -18,6 +19,11 @@ const REAL = { user: real.username, password: real.password, dbname: real.pathna
 
 const silent: ReturnType<typeof createServer>[] = []
 after(() => silent.forEach((server) => server.close()))
+
+/** An address of this machine that others reach it by, if it has one. */
+const elsewhere = Object.values(networkInterfaces())
+  .flatMap((all) => all ?? [])
+  .find(({ family, internal }) => family === 'IPv4' && !internal)?.address
 
 /** Takes connections and says nothing. */
 async function mute(): Promise<number> {
@@ -98,6 +104,36 @@ test('all addresses of a name are tried', limits, async () => {
     mock.restoreAll()
   }
   assert.deepEqual([asked, came()], [['db.example'], 1])
+})
+
+test('a password is sent readable to this machine, by whatever name, and to no other', limits, async () => {
+  const lead = async (next: () => Promise<Buffer>, write: (reply: Buffer) => void): Promise<void> => {
+    await next()
+    write(CLEARTEXT)
+    await next()
+    write(WELCOME)
+    await next()
+    write(DONE)
+  }
+  for (const [address, says] of [
+    ['127.0.0.1', undefined],
+    ['::ffff:127.0.0.1', undefined],
+    [elsewhere, /password/],
+  ] as const) {
+    if (address === undefined) continue
+    const port = await login(lead, { host: address.includes('.') ? address.replace('::ffff:', '') : '::' })
+    const lookup = (_: string, __: unknown, tell: (error: null, found: unknown) => void): void => {
+      setImmediate(tell, null, [{ address, family: address.includes(':') ? 6 : 4 }])
+    }
+    mock.method(dns, 'lookup', lookup)
+    try {
+      const run = client({ ...lone, host: 'localhost', port, password: 'secret' })`select`
+      if (says === undefined) await run
+      else assert.match((await failure(run)).message, says)
+    } finally {
+      mock.restoreAll()
+    }
+  }
 })
 
 test('a name that is unknown is left for the next host', limits, async () => {

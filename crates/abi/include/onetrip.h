@@ -531,7 +531,7 @@ void onetrip_connect_failed(onetrip_connect *connect, double now, uint32_t what,
 /* Once all has failed: twice the place of the error that the caller is given among those that were reported, and one more
  * where the text tells of several hosts; -1: none. */
 double onetrip_connect_verdict(onetrip_connect *connect);
-/* Valid until the next call. */
+/* Valid until the next event, fault or verdict. */
 const uint8_t *onetrip_connect_text(onetrip_connect *connect);
 size_t onetrip_connect_said(onetrip_connect *connect);
 

@@ -24,8 +24,11 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// `None` where the settings are none.
+    /// `None` where the settings are none, or there is no memory for what they come to.
     pub(crate) fn new(now: Time, settings: &[u8], seed: u64) -> Option<Connect> {
+        if !is_there(PER_LETTER * settings.len()) {
+            return None;
+        }
         let mut plan = Settings {
             hosts: Vec::new(),
             sslmode: SslMode::Prefer,
@@ -116,6 +119,9 @@ impl Connect {
         Some((verdict.error, verdict.is_of_many))
     }
 }
+
+/// More than a host takes for the letter that it is given by.
+const PER_LETTER: usize = 32;
 
 /// More than a name has.
 const ADDRESSES_MAX: u32 = 1024;

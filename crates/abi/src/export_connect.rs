@@ -164,7 +164,7 @@ pub unsafe extern "C" fn onetrip_connect_verdict(connect: *mut Connect) -> f64 {
     }
 }
 
-/// What is said, until the next call.
+/// What is said, until the next event, fault or verdict.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_text(connect: *mut Connect) -> *const u8 {
     // SAFETY: the host's promise at the top.

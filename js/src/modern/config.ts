@@ -145,14 +145,14 @@ export class Settings {
     ]
   }
 
-  /** What the engine is told of one connection. `secure`: the server was verified. */
+  /** What the engine is told of one connection to this address. `secure`: the server was verified. */
   ofEngine(
     password: string | undefined,
-    host: string,
+    address: string,
     secure: boolean,
     stream: Socket,
   ): [string, string][] {
-    const isLocal = host.startsWith('/') || /^(?:localhost|127\.\d+\.\d+\.\d+|::1)$/.test(host)
+    const isLocal = address.startsWith('/') || LOOPBACK.test(address)
     const settings: [string, string][] = [
       ['user', this.user],
       ['database', this.dbname],
@@ -185,6 +185,8 @@ export class Settings {
     return settings
   }
 }
+
+const LOOPBACK = /^(?:(?:::ffff:)?127\.\d+\.\d+\.\d+|::1)$/
 
 const OF_PLAN = ['sslnegotiation', 'target_session_attrs', 'load_balance_hosts'] as const
 

@@ -226,7 +226,8 @@ export class Connection implements Owner, Reached {
     if (this.#isOver || this.#transport !== transport) return
     try {
       const { stream } = transport
-      const settings = this.#settings.ofEngine(password, this.#endpoint.host, secure, stream)
+      const { address, host } = this.#endpoint
+      const settings = this.#settings.ofEngine(password, address ?? host, secure, stream)
       this.#link = new Link(stream, settings, this)
     } catch (error) {
       this.#fail(transport, 'config', error as Error)

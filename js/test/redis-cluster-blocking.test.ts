@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, test } from 'node:test'
 
+import { memory } from '../src/engine/memory'
 import { redis, type Client } from '../src/redis'
 import { Call } from '../src/redis/call'
 import { configOf } from '../src/redis/config'
@@ -214,4 +215,23 @@ test('a client that is closed answers what it was asked, and takes nothing more'
   await client.close()
   assert.equal((await Promise.all(asked)).length, 100)
   await assert.rejects(client.get('a'), { code: 'closed', outcome: 'NotSent' })
+})
+
+test('when the module fails who waits is told, and the cluster is asked for anew', limits, async () => {
+  const client = redis(cluster.url)
+  await client.set('{i}', 1)
+  const told = (asked: Promise<unknown>): Promise<RedisError> =>
+    asked.then(
+      () => assert.fail('it was answered'),
+      (error: RedisError) => error,
+    )
+  const asked = [told(client.incr('{i}')), told(client.blpop('{i}list', 0))]
+  memory.failed(new WebAssembly.RuntimeError('it is over'))
+  for (const error of await Promise.all(asked)) {
+    assert.match(error.message, /engine of this process failed/)
+    assert.notEqual(error.outcome, 'Applied')
+  }
+  assert.equal(await client.set('{i}', 2), 'OK')
+  assert.deepEqual(await client.mget('{i}', 'none'), ['2', null])
+  await client.close()
 })

@@ -1,12 +1,13 @@
 //! A cluster of Redis as the host holds it: the policy of the client over nodes that the host opens and drives. What goes
 //! where, what is sent again, what is made of several replies: all of that is decided there.
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token, memory};
 use onetrip_redis::client::router::{
     Failed, FlightId, How, Limits, NodeId, Output, Refused, Router, Why, slot_of_all,
 };
 use onetrip_redis::client::topology::Topology;
+use onetrip_redis::command::Head;
 use onetrip_redis::redirect::Address;
 use onetrip_redis::{Command, Reply};
 
@@ -122,7 +123,7 @@ impl Cluster {
     // --- what is with connections ---
 
     /// The command of a flight as it goes onto the wire, in two parts.
-    pub(crate) fn command(&self, flight: u32) -> Option<(BytesMut, &[u8])> {
+    pub(crate) fn command(&self, flight: u32) -> Option<(Head, &[u8])> {
         let flight = self.flights.get(flight as usize).copied().flatten()?;
         self.router.command(flight).map(Command::parts)
     }

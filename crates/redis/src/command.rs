@@ -108,9 +108,11 @@ impl Command {
 
     /// As it goes onto the wire, in two parts.
     #[must_use]
-    pub fn parts(&self) -> (BytesMut, &[u8]) {
-        let mut head = BytesMut::new();
-        put_length(&mut head, b'*', self.count);
+    pub fn parts(&self) -> (Head, &[u8]) {
+        let mut head = Head { bytes: [0; LENGTH_MAX], len: 0 };
+        let mut rest = &mut head.bytes[..];
+        put_length(&mut rest, b'*', self.count);
+        head.len = LENGTH_MAX - rest.len();
         (head, &self.bytes)
     }
 
@@ -155,6 +157,21 @@ impl<'a> Iterator for Args<'a> {
         let (bytes, rest) = digits[end + 2..].split_at(len);
         self.rest = &rest[2..];
         Some(bytes)
+    }
+}
+
+/// The line in front of the arguments of a command.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    bytes: [u8; LENGTH_MAX],
+    len: usize,
+}
+
+impl std::ops::Deref for Head {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.len]
     }
 }
 

@@ -28,7 +28,8 @@ import type { Subscriptions } from './subscriptions'
 interface Entry {
   readonly call: Call
   readonly own: boolean
-  readonly flights: Set<Flight>
+  /** Of which some are with connections. */
+  readonly flights: Flight[]
   /** Why a node did not answer it the last time. */
   lastError: RedisError | undefined
 }
@@ -53,6 +54,8 @@ export class Cluster implements Core, Tenant, Tower {
   engine!: Exports
   /** Where it lies in the module; 0 before its first use, and when it is over. */
   #address = 0
+  /** Room there for a short command. */
+  #scratch = 0
   /**
    * The servers of the configuration: they are asked for the topology at first, and carry the
    * subscriptions.
@@ -96,16 +99,17 @@ export class Cluster implements Core, Tenant, Tower {
     try {
       const size = call.size()
       this.#begin()
-      const room = this.engine.onetrip_alloc(size) >>> 0
+      const isShort = size <= SCRATCH
+      const room = isShort ? this.#scratch : this.engine.onetrip_alloc(size) >>> 0
       if (room === 0) throw misuse('no_memory', NO_MEMORY, call.spec.name)
       memory.refresh()
       const len = written(call, room) - room
       const token = this.#tokenOf(call, own)
-      call.takeBack = () => this.#giveUp(token)
+      if (call.how.signal !== undefined) call.takeBack = () => this.#giveUp(token)
       const flags = this.#flagsOf(call, own)
       const { engine } = this
       engine.onetrip_cluster_submit(this.#address, now(), token, flags, room, len, call.timeLeft)
-      engine.onetrip_free(room, size)
+      if (!isShort) engine.onetrip_free(room, size)
     } catch (error) {
       call.reject(error as RedisError)
     }
@@ -115,7 +119,7 @@ export class Cluster implements Core, Tenant, Tower {
   #tokenOf(call: Call, own: boolean): number {
     do this.#token = (this.#token + 1) >>> 0
     while (this.#entries.has(this.#token))
-    this.#entries.set(this.#token, { call, own, flights: new Set(), lastError: undefined })
+    this.#entries.set(this.#token, { call, own, flights: [], lastError: undefined })
     return this.#token
   }
 
@@ -130,7 +134,7 @@ export class Cluster implements Core, Tenant, Tower {
   }
 
   #giveUp(token: number): boolean {
-    for (const flight of [...(this.#entries.get(token)?.flights ?? [])]) flight.giveUp()
+    for (const flight of this.#entries.get(token)?.flights ?? []) flight.giveUp()
     if (this.#address !== 0) this.engine.onetrip_cluster_give_up(this.#address, now(), token)
     this.#settle()
     return false
@@ -195,12 +199,14 @@ export class Cluster implements Core, Tenant, Tower {
     const made = this.engine.onetrip_cluster_new(redirectsMax, HELD_MAX, waitTimeout, Math.random())
     if (made === 0) throw misuse('no_memory', NO_MEMORY)
     this.#address = made
+    this.#scratch = this.engine.onetrip_alloc(SCRATCH) >>> 0
     memory.tenants.add(this)
   }
 
   #free(): void {
     if (this.#address === 0) return
     this.engine.onetrip_cluster_free(this.#address)
+    if (this.#scratch !== 0) this.engine.onetrip_free(this.#scratch, SCRATCH)
     this.#forget()
   }
 
@@ -228,7 +234,7 @@ export class Cluster implements Core, Tenant, Tower {
     this.#entries.clear()
     for (const { call, flights } of entries) {
       safely(() => call.fail(error, 'Unknown'))
-      for (const flight of [...flights]) safely(() => flight.abandon())
+      for (const flight of flights) safely(() => flight.abandon())
     }
     for (const resolve of this.#closing.splice(0)) resolve()
   }
@@ -241,7 +247,6 @@ export class Cluster implements Core, Tenant, Tower {
   }
 
   replied(flight: Flight, start: number, len: number, isList: boolean): boolean {
-    this.#entries.get(flight.token)?.flights.delete(flight)
     if (this.#address === 0) return false
     const { engine } = this
     const [list, { number }] = [isList ? 1 : 0, flight]
@@ -254,7 +259,6 @@ export class Cluster implements Core, Tenant, Tower {
 
   unanswered(flight: Flight, why: number, outcome: number, error: RedisError | undefined): void {
     const entry = this.#entries.get(flight.token)
-    entry?.flights.delete(flight)
     if (entry !== undefined && error !== undefined) entry.lastError = error
     if (this.#address === 0) return
     this.engine.onetrip_cluster_unanswered(this.#address, now(), flight.number, why, outcome)
@@ -270,7 +274,7 @@ export class Cluster implements Core, Tenant, Tower {
       return
     }
     const flight = new Flight(this, token, number, entry.call, isAsking)
-    entry.flights.add(flight)
+    entry.flights.push(flight)
     if (entry.own) node.sendOwn(flight)
     else node.send(flight)
   }
@@ -292,22 +296,28 @@ export class Cluster implements Core, Tenant, Tower {
   #walk(): boolean {
     const { engine } = this
     const count = engine.onetrip_cluster_take(this.#address)
+    if (count === 0) return false
     const first = engine.onetrip_cluster_completions(this.#address) >>> 2
     for (let i = 0; i < count && this.#address !== 0; i++) {
-      memory.refresh()
-      const at = first + i * RECORD
-      const [kind = 0, token = 0, a = 0, b = 0, len = 0, start = 0] = memory.words.subarray(at)
       try {
-        this.#act(kind, token, a, b, start, start + len)
+        this.#act(first + i * RECORD)
       } catch (error) {
         // It is the host's, and the others are to hear what is theirs.
         process.nextTick(rethrow, error)
       }
     }
-    return count > 0
+    return true
   }
 
-  #act(kind: number, token: number, a: number, b: number, start: number, end: number): void {
+  #act(at: number): void {
+    memory.refresh()
+    const { words } = memory
+    const kind = words[at] as number
+    const token = words[at + 1] as number
+    const a = words[at + 2] as number
+    const b = words[at + 3] as number
+    const start = words[at + 5] as number
+    const end = start + (words[at + 4] as number)
     if (kind === Kind.CLUSTER_SEND) this.#send(token, a, b, false)
     else if (kind === Kind.CLUSTER_SEND_ASKING) this.#send(token, a, b, true)
     else if (kind === Kind.CLUSTER_ASK) this.#ask(this.#members.get(a))
@@ -337,7 +347,7 @@ export class Cluster implements Core, Tenant, Tower {
     else if (kind === Kind.CLUSTER_ERROR) failedBy(call, b, start)
     else this.#fail(entry, why, b, memory.text(start, end))
     // A connection of its own may be blocked for ever.
-    if (own) for (const flight of [...flights]) flight.abandon()
+    if (own) for (const flight of flights) flight.abandon()
   }
 
   #fail({ call, lastError }: Entry, why: number, number: number, text: string): void {
@@ -442,10 +452,13 @@ function failedBy(call: Call, outcome: number, start: number): void {
   call.reject(error.with(OUTCOMES[outcome] ?? error.outcome, call.spec.name))
 }
 
-/** Commands that may wait for a node: some 300 MB of what the policy has of each beside its bytes. */
+/** Commands that may wait for a node: of each the policy has some 300 bytes beside its own. */
 const HELD_MAX = 1_000_000
 
 const NO_SLOT = 0xffff
+
+/** Bytes of the room for short commands. */
+const SCRATCH = 16 * 1024
 
 const NOT_SENT = OUTCOMES.indexOf('NotSent')
 

@@ -28,7 +28,7 @@ export class Flight extends Call {
   readonly #isAsking: boolean
   #hasLanded = false
   /** Of a list: its replies, of which only errors are kept as they are. */
-  readonly #replies: Buffer[] = []
+  #replies: Buffer[] = NONE
 
   constructor(tower: Tower, token: number, number: number, body: Call, isAsking: boolean) {
     super(body.spec, body.args, HOW, undefined, nothing, nothing, body.script)
@@ -86,42 +86,39 @@ export class Flight extends Call {
     this.failed = isError(start)
     // A node that becomes a replica says so to what it blocks, and closes the connection.
     if (this.failed && memory.text(start + 1, start + 10) === 'UNBLOCKED') this.replied = false
-    this.#land(() => {
-      if (!this.#tower.replied(this, start, end - start, false)) return
-      begin(start)
-      answer(this.#body)
-    })
+    this.#land()
+    if (!this.#tower.replied(this, start, end - start, false)) return
+    begin(start)
+    answer(this.#body)
   }
 
   #takeOfList(list: Atomic, start: number, end: number): void {
     const reply = memory.bytes.subarray(start, end)
+    if (this.#replies === NONE) this.#replies = []
     this.#replies.push(isError(start) ? Buffer.from(reply) : GOOD)
     if (this.#replies.length < list.replies) {
       begin(start)
       return list.take()
     }
     const all = Buffer.concat(this.#replies)
-    this.#land(() => {
-      const isFinal = memory.lend(all, (at) => this.#tower.replied(this, at, all.byteLength, true))
-      if (!isFinal) return list.reset()
-      begin(start)
-      answer(list)
-    })
+    this.#land()
+    const isFinal = memory.lend(all, (at) => this.#tower.replied(this, at, all.byteLength, true))
+    if (!isFinal) return list.reset()
+    begin(start)
+    answer(list)
   }
 
   /** It came back: its connection is given back before others are told. */
-  #land(tell: () => void): void {
-    if (this.#hasLanded) return
+  #land(): void {
     this.#hasLanded = true
     this.done?.(this.replied)
-    tell()
   }
 
   #unanswered(why: number, outcome: Outcome, error: RedisError | undefined): void {
-    this.#land(() => {
-      this.#tower.unanswered(this, why, OUTCOMES.indexOf(outcome), error)
-      if (this.#body instanceof Atomic) this.#body.reset()
-    })
+    if (this.#hasLanded) return
+    this.#land()
+    this.#tower.unanswered(this, why, OUTCOMES.indexOf(outcome), error)
+    if (this.#body instanceof Atomic) this.#body.reset()
   }
 
   override reject(error: RedisError): void {
@@ -154,6 +151,7 @@ export function answer(call: Call): void {
   }
 }
 
+const NONE: Buffer[] = []
 const GOOD = Buffer.from('+OK\r\n')
 const HOW = { bytes: false, repeatable: false, timeout: 0, signal: undefined }
 const nothing = (): void => {}

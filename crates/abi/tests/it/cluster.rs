@@ -232,3 +232,115 @@ fn numbers_and_bytes_that_are_none_change_nothing() {
         }
     }
 }
+
+/// What nodes say, and what they never should.
+const REPLIES: [&str; 14] = [
+    "+OK\r\n",
+    ":1\r\n",
+    "*2\r\n:1\r\n:2\r\n",
+    "-MOVED 15495 a:1\r\n",
+    "-MOVED 3300 b:2\r\n",
+    "-ASK 15495 a:1\r\n",
+    "-MOVED 3300 elsewhere:9\r\n",
+    "-TRYAGAIN later\r\n",
+    "-CLUSTERDOWN no\r\n",
+    "-UNBLOCKED force\r\n",
+    "-NOSCRIPT No matching script\r\n",
+    "!5\r\n",
+    "*99999999999\r\n",
+    "",
+];
+
+const TOPOLOGIES: [&str; 4] = [
+    SLOTS,
+    "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\na\r\n:1\r\n",
+    "*1\r\n*3\r\n:0\r\n:100\r\n*2\r\n$1\r\nc\r\n:3\r\n",
+    "*1\r\n*1\r\n:7\r\n",
+];
+
+const COMMANDS: [(&str, u32); 8] = [
+    ("GET a", 0),
+    ("INCR b", flag::REPEATABLE),
+    ("MGET a b", flag::FROM_REPLICA),
+    ("DBSIZE", 0),
+    ("PUBLISH c m", 0),
+    ("BLPOP a 0", flag::OWN),
+    ("EVAL  1 a", flag::WHOLE),
+    ("KEYS *", 0),
+];
+
+struct Random(u64);
+
+impl Random {
+    fn of<T: Copy>(&mut self, some: &[T]) -> T {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        some[(self.0 >> 33) as usize % some.len()]
+    }
+}
+
+#[test]
+fn each_command_ends_once_whatever_nodes_and_callers_do() {
+    for seed in 0..100 {
+        let (mut host, mut random) = (Host::new(), Random(seed));
+        let (mut flights, mut open, mut asked) = (Vec::new(), Vec::new(), false);
+        for step in 1..400 {
+            match random.of(&[0, 0, 0, 1, 1, 1, 1, 2, 3, 4, 5]) {
+                0 => {
+                    let (text, flags) = random.of(&COMMANDS);
+                    let timeout = random.of(&[0.0, 50.0]);
+                    host.submit(step, flags, &wire(&[text]), timeout);
+                    open.push(step);
+                }
+                1 if !flights.is_empty() => {
+                    let (flight, token) = flights.remove(random.of(&[0, flights.len() - 1]));
+                    let reply = random.of(&REPLIES);
+                    if host.replied(flight, reply, random.of(&[false, false, true])) {
+                        assert!(open.contains(&token), "{seed}: {token} ended twice");
+                        open.retain(|it| *it != token);
+                    }
+                }
+                2 if !flights.is_empty() => {
+                    let (flight, _) = flights.remove(0);
+                    host.unanswered(flight, random.of(&[0, 1, 2]), random.of(&[1, 2, 4]));
+                }
+                3 if asked => {
+                    asked = false;
+                    host.topology(random.of(&TOPOLOGIES));
+                }
+                // SAFETY: the cluster lives.
+                4 => unsafe {
+                    onetrip_cluster_give_up(
+                        host.cluster,
+                        host.now,
+                        random.of(&[step - 1, step / 2]),
+                    );
+                },
+                _ => host.time(random.of(&[1.0, 20.0, 400.0])),
+            }
+            listen(&mut host, &mut flights, &mut open, &mut asked);
+        }
+        // SAFETY: the cluster lives.
+        unsafe { onetrip_cluster_close(host.cluster) };
+        listen(&mut host, &mut flights, &mut open, &mut asked);
+        while let Some((flight, _)) = flights.pop() {
+            host.unanswered(flight, unanswered::LOST, outcome::NOT_SENT);
+            listen(&mut host, &mut flights, &mut open, &mut asked);
+        }
+        assert_eq!(open, [], "{seed}: some did not end");
+    }
+}
+
+fn listen(host: &mut Host, flights: &mut Vec<(u32, u32)>, open: &mut Vec<u32>, asked: &mut bool) {
+    for said in host.said() {
+        match said.kind {
+            kind::CLUSTER_SEND | kind::CLUSTER_SEND_ASKING => flights.push((said.a, said.token)),
+            kind::CLUSTER_ASK => *asked = true,
+            kind::CLUSTER_REPLY | kind::CLUSTER_ERROR | kind::CLUSTER_FAILED => {
+                assert!(open.contains(&said.token), "{} ended twice", said.token);
+                open.retain(|it| *it != said.token);
+            }
+            _ => {}
+        }
+    }
+}

@@ -94,6 +94,21 @@ fn a_plan_that_went_stale_is_healed_and_described_anew() {
 }
 
 #[test]
+fn on_a_shared_connection_statements_are_healed_with_others_behind_them() {
+    let mut host = Host::connect("prepare_threshold\x001\0");
+    host.run_simple("create table changed_by_others as select 'a' as it");
+    host.run("select * from changed_by_others", &[]);
+    host.run_simple("alter table changed_by_others add more text default 'b'");
+    host.share();
+    let texts =
+        ["select * from changed_by_others", "select 'x'", "select * from changed_by_others"];
+    let tokens = texts.map(|text| host.submit(0, text, "", &[]));
+    let values: Vec<String> =
+        tokens.into_iter().flat_map(|token| host.answer(token).values()).collect();
+    assert_eq!(values, ["a", "b", "x", "a", "b"]);
+}
+
+#[test]
 fn statements_that_the_server_lost_are_prepared_again() {
     let mut host = Host::connect("prepare_threshold\x001\0");
     host.run("select 'kept'", &[]);

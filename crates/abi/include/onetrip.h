@@ -323,12 +323,16 @@ enum {
 };
 
 /* Submits len bytes of the room: commands as they go onto the wire, behind the text of the script that the one command
- * calls by its hash (text_len bytes, 0 for none). If the server does not know it, the text is loaded and the call sent
- * again by itself, unless something was sent behind it. replies: how many come, which is the host's word, errors
+ * calls by its hash (text_len bytes, 0 for none). It goes as EVAL with the text the first time, and where one has failed
+ * since. If the server has forgotten it, the text is loaded and the call sent again by itself, unless something was sent
+ * behind it. replies: how many come, which is the host's word, errors
  * among them; 0 for one command whose error is that of the request (ONETRIP_END_SERVER). The rest is as for
  * onetrip_postgres_submit. */
 double onetrip_redis_submit(onetrip_connection *connection, double now, uint32_t token, uint32_t flags,
                             uint32_t replies, size_t text_len, size_t len, double timeout);
+
+/* From now on scripts go as texts: the caller says MULTI. */
+void onetrip_redis_scripts_as_texts(onetrip_connection *connection);
 
 /* What is known of a command. */
 typedef struct onetrip_redis_traits {

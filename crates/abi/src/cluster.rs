@@ -254,7 +254,7 @@ fn number_of(node: NodeId) -> u32 {
 /// The first of these commands by its name alone: the rest is the host's.
 fn named(commands: &[u8]) -> Command {
     let mut command = Command::new("");
-    look::arguments(commands).take(1).for_each(|name| command.push(name));
+    command.push(look::argument(commands, 0).unwrap_or_default());
     command
 }
 

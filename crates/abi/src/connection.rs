@@ -241,6 +241,14 @@ impl Connection {
         result
     }
 
+    /// From now on its scripts go as texts.
+    pub(crate) fn send_scripts_as_texts(&mut self) {
+        #[cfg(feature = "redis")]
+        if let Peer::Redis(redis) = &mut self.peer {
+            redis.send_scripts_as_texts();
+        }
+    }
+
     /// The answer to what the server has asked for. One that is not UTF-8 is none.
     pub(crate) fn password(&mut self, now: Time, password: Option<&[u8]>) {
         if let Peer::Postgres(postgres) = &mut self.peer {

@@ -46,7 +46,8 @@ pub unsafe extern "C" fn onetrip_redis_new(
 }
 
 /// Submits commands as they go onto the wire: `len` bytes of the room, of which the first `text_len` are the text of the
-/// script that the one command behind them calls by its hash (0 for none). `replies`: how many come, errors
+/// script that the one command behind them calls by its hash (0 for none): it goes as EVAL with that text where the server
+/// does not know it. `replies`: how many come, errors
 /// among them; 0 for one command whose error is that of the request. `timeout` and what is returned are as for
 /// `onetrip_postgres_submit`.
 #[unsafe(no_mangle)]
@@ -65,6 +66,14 @@ pub unsafe extern "C" fn onetrip_redis_submit(
     let connection = unsafe { &mut *connection };
     let deadline = deadline(now, timeout);
     place(connection.submit_redis(now, (token, flags, replies), (text_len, len), deadline))
+}
+
+/// From now on scripts go as texts: the caller says MULTI, and one that the server has forgotten would be missed when the rest
+/// has run.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_redis_scripts_as_texts(connection: *mut Connection) {
+    // SAFETY: the host's promise at the top.
+    unsafe { &mut *connection }.send_scripts_as_texts();
 }
 
 /// What is known of a command, as it goes onto the wire. The advice in it lives as long as the module. False if there is no

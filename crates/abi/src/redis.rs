@@ -5,8 +5,9 @@
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
-use onetrip_engine::{CloseReason, Connection, Output, Request, Ticket, Time, Token, memory};
+use onetrip_engine::{CloseReason, Connection, End, Output, Request, Ticket, Time, Token, memory};
 use onetrip_redis::Event as Told;
+use onetrip_redis::client::scripts::Scripts;
 
 use crate::completion::{Completions, close, close_code, end_code, event, kind};
 use crate::postgres::{Refused, TOKEN_MAX, enter};
@@ -27,14 +28,23 @@ pub(crate) struct Redis {
     /// Until its last reply came.
     login: Option<Box<Login>>,
     engine: Connection<Protocol>,
-    /// Whether a token is on its way.
-    live: Vec<bool>,
+    /// What is on its way under a token.
+    live: Vec<Live>,
+    scripts: Scripts,
     /// When it was asked something while it was idle, or has sent something last.
     since: Time,
     room: usize,
     /// It takes nothing any more, and ends when all is answered. To close the connection says it all.
     terminating: bool,
     closed: bool,
+}
+
+/// What is on its way under a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Live {
+    No,
+    Command,
+    Script,
 }
 
 impl Redis {
@@ -52,6 +62,7 @@ impl Redis {
                 limits.clone(),
             ),
             live: Vec::new(),
+            scripts: Scripts::default(),
             since: now,
             room: limits.in_flight_max.saturating_add(limits.queue_max),
             terminating: false,
@@ -157,7 +168,10 @@ impl Redis {
         to: &mut Completions,
     ) -> Result<Ticket, Refused> {
         let index = token as usize;
-        if token == 0 || token > TOKEN_MAX || self.live.get(index).copied().unwrap_or_default() {
+        if token == 0
+            || token > TOKEN_MAX
+            || self.live.get(index).is_some_and(|live| *live != Live::No)
+        {
             return Err(Refused::Malformed);
         }
         if self.terminating {
@@ -166,29 +180,37 @@ impl Redis {
         if self.live.len() <= index && !memory::is_there(2 * index) {
             return Err(Refused::NoMemory);
         }
-        let expect = submission.expect().ok_or(Refused::NoMemory)?;
+        let script = submission.script();
+        let is_known = script.is_some_and(|sha| self.scripts.has(sha));
+        let expect = submission.expect(is_known).ok_or(Refused::NoMemory)?;
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.since = now;
         }
         let request = Request {
             deadline,
-            again: submission.is_script(),
+            again: is_known,
             in_order: true,
             ..Request::isolated(Token(token.into()), expect.into())
         };
-        let commands = submission.commands;
-        let submitted = enter(&mut self.engine, now, request, commands.len(), &mut |out| {
-            out.extend_from_slice(commands);
+        let len = submission.len();
+        let submitted = enter(&mut self.engine, now, request, len, &mut |out| {
+            submission.write(is_known, out);
             Ok(())
         });
         if submitted.is_ok() {
             if self.live.len() <= index {
-                self.live.resize(index + 1, false);
+                self.live.resize(index + 1, Live::No);
             }
-            self.live[index] = true;
+            self.live[index] = if script.is_some() { Live::Script } else { Live::Command };
+            script.into_iter().for_each(|sha| self.scripts.sent(sha));
         }
         self.settle(to);
         submitted.map_err(Refused::from)
+    }
+
+    /// From now on scripts go as texts: the caller says MULTI.
+    pub(crate) fn send_scripts_as_texts(&mut self) {
+        self.scripts.go_as_texts();
     }
 
     pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket, to: &mut Completions) -> bool {
@@ -217,8 +239,11 @@ impl Redis {
                 to.push(kind::DATA, token.0 as u32, (0, 0), block);
             }
             Output::Ended { token, block, end } => {
-                if let Some(live) = self.live.get_mut(token.0 as usize) {
-                    *live = false;
+                if let Some(live) = self.live.get_mut(token.0 as usize)
+                    && std::mem::replace(live, Live::No) == Live::Script
+                    && matches!(end, End::Failed(_))
+                {
+                    self.scripts.doubt();
                 }
                 to.push(kind::END, token.0 as u32, (0, end_code(end)), block);
             }

@@ -178,17 +178,17 @@ impl std::ops::Deref for Head {
 /// A type byte, the digits of a length and the end of a line.
 const LENGTH_MAX: usize = 23;
 
-fn put_length(out: &mut impl BufMut, kind: u8, len: usize) {
+pub(crate) fn put_length(out: &mut impl BufMut, kind: u8, len: usize) {
     out.put_u8(kind);
     Digits::of(len as u64, |digits| out.put_slice(digits));
     out.put_slice(b"\r\n");
 }
 
 /// Decimal digits without an allocation.
-struct Digits;
+pub(crate) struct Digits;
 
 impl Digits {
-    fn of<R>(mut value: u64, take: impl FnOnce(&[u8]) -> R) -> R {
+    pub(crate) fn of<R>(mut value: u64, take: impl FnOnce(&[u8]) -> R) -> R {
         let mut digits = [0; 20];
         let mut at = digits.len();
         loop {

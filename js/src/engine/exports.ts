@@ -76,6 +76,7 @@ export interface Exports {
     len: number,
     timeout: number,
   ): number
+  onetrip_redis_scripts_as_texts(connection: number): void
   onetrip_redis_look(command: number, len: number, traits: number): number
   onetrip_redis_slot(key: number, len: number): number
   onetrip_redis_outcome(error: number, len: number, leaves: number): number

@@ -60,8 +60,8 @@ export class RedisLink extends Wire<RedisReceiver> {
   }
 
   /**
-   * Submits what was written to the room, behind a script's text of `textLen` bytes. `replies`: how
-   * many come; 0 for one command whose error ends it. Returns its place in the queue, 0 if it was
+   * Submits what was written to the room, behind the text of the script that it calls by its hash,
+   * which has `textLen` bytes. `replies`: how many come; 0 for one command whose error ends it. Returns its place in the queue, 0 if it was
    * sent, or why it was refused.
    */
   submit(
@@ -91,6 +91,11 @@ export class RedisLink extends Wire<RedisReceiver> {
     if (place < 0) this.release(token)
     this.schedule()
     return place
+  }
+
+  /** From now on scripts go as texts. */
+  sendScriptsAsTexts(): void {
+    if (!this.isFree) this.engine.onetrip_redis_scripts_as_texts(this.address)
   }
 
   /** Bytes came from the peer. */

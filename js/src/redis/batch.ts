@@ -10,8 +10,6 @@ export interface Mourner {
   readonly reason: RedisError | undefined
   /** A call has no reply. It may be sent again. */
   lost(call: Call, outcome: Outcome, error: RedisError): void
-  /** A script failed: the server may not know it. */
-  doubtScripts(): void
   /** Calls were answered. */
   answered(count: number): void
 }
@@ -43,7 +41,6 @@ export class Batch implements RedisReceiver {
         begin(skip(before))
         call.spoil(cause)
       }
-      if (call.script !== undefined && call.failed) this.#mourner.doubtScripts()
     }
     this.#mourner.answered(this.#next - first)
   }
@@ -60,8 +57,6 @@ export class Batch implements RedisReceiver {
   }
 
   #lost(call: Call, how: number, outcome: Outcome): void {
-    // It may never have come to the server.
-    if (call.script !== undefined) this.#mourner.doubtScripts()
     if (call.settled) return
     if (how === End.DEADLINE) return call.expire(outcome)
     this.#mourner.lost(call, outcome, this.#mourner.reason ?? ENDED)

@@ -40,8 +40,6 @@ export class Call {
   #settled = false
   /** The server has answered it. */
   replied = false
-  /** It ended with an error. */
-  failed = false
   /** Is told when it has ended where it is, and whether its connection is as good as before. */
   done: ((replied: boolean) => void) | undefined
   /** Takes it back from where it is, if no byte of it was sent. */
@@ -150,7 +148,6 @@ export class Call {
     if (this.#settled) return
     // A node that becomes a replica says so to what it blocks, and closes the connection.
     if (error.code === 'UNBLOCKED') this.replied = false
-    this.failed = true
     this.#settle()
     const known = this.wasUnknown && error.outcome !== 'Unknown'
     this.#reject(known ? error.with('Unknown', this.spec.name) : error)

@@ -178,13 +178,10 @@ export class Connection implements RedisOwner, Mourner {
     this.#seat.answered(this)
   }
 
-  doubtScripts(): void {
-    this.#outbox?.doubtScripts()
-  }
-
   /** From now on scripts go as texts. */
   sendScriptsAsTexts(): void {
-    this.#outbox?.sendScriptsAsTexts()
+    this.flush()
+    this.#link?.sendScriptsAsTexts()
   }
 
   lost(call: Call, outcome: Outcome, error: RedisError): void {

@@ -83,9 +83,8 @@ export class Flight extends Call {
   }
 
   #takeWhole(start: number, end: number): void {
-    this.failed = isError(start)
     // A node that becomes a replica says so to what it blocks, and closes the connection.
-    if (this.failed && memory.text(start + 1, start + 10) === 'UNBLOCKED') this.replied = false
+    if (isError(start) && memory.text(start + 1, start + 10) === 'UNBLOCKED') this.replied = false
     this.#land()
     if (!this.#tower.replied(this, start, end - start, false)) return
     begin(start)
@@ -122,7 +121,6 @@ export class Flight extends Call {
   }
 
   override reject(error: RedisError): void {
-    this.failed = true
     this.#unanswered(Unanswered.LOST, error.outcome, error)
   }
 

@@ -17,11 +17,6 @@ const EVAL = new Words('EVAL')
 const EVALSHA = new Words('EVALSHA')
 
 /**
- * Programs have some dozens of scripts. One that makes them up as it goes is not helped by hashes.
- */
-const SCRIPTS_MAX = 1024
-
-/**
  * Calls on their way into the engine: those of one turn share requests, which are written where the
  * engine reads them.
  */
@@ -40,10 +35,6 @@ export class Outbox {
   #start = 0
   #at = 0
   #limit = 0
-  /** Scripts that were sent as texts, so that the server knows them by their hashes. */
-  readonly #scripts = new Set<string>()
-  /** None goes by its hash any more. */
-  #asTexts = false
 
   /** `returned`: the engine took no more, and has sent nothing of these calls. */
   constructor(link: RedisLink, mourner: Mourner, returned: (calls: readonly Call[]) => void) {
@@ -145,40 +136,15 @@ export class Outbox {
     return this.#submit(call, RedisFlag.CONFIRMED, call.replies, 0, end - room)
   }
 
-  /**
-   * A script: its text the first time, and its hash from then on, with the text for the engine to
-   * load it if need be.
-   */
+  /** A script by its hash, with its text: which of them the server gets is for the engine to say. */
   #sendScript(call: Call): boolean {
     const { script } = call
     if (script === undefined || !this.#flushed()) return false
     call.leaves = true
     const room = this.#room(2 * call.size(), call)
-    if (this.#scripts.has(script.sha)) {
-      const textLen = memory.writeText(script.text, room)
-      const end = write(room + textLen, EVALSHA, [script.sha, ...call.args])
-      return this.#submit(call, RedisFlag.LEAVES, 0, textLen, end - room)
-    }
-    const end = write(room, EVAL, [script.text, ...call.args])
-    const sent = this.#submit(call, RedisFlag.LEAVES, 0, 0, end - room)
-    if (this.#asTexts || !sent) return sent
-    if (this.#scripts.size >= SCRIPTS_MAX) this.#scripts.clear()
-    this.#scripts.add(script.sha)
-    return true
-  }
-
-  /** A call with scripts failed: the server may have forgotten them, or never learned them. */
-  doubtScripts(): void {
-    this.#scripts.clear()
-  }
-
-  /**
-   * The caller says MULTI: what follows is queued, and whether EXEC runs it, or finds a script that
-   * the server has forgotten, is known only when the rest has run.
-   */
-  sendScriptsAsTexts(): void {
-    this.#scripts.clear()
-    this.#asTexts = true
+    const textLen = memory.writeText(script.text, room)
+    const end = write(room + textLen, EVALSHA, [script.sha, ...call.args])
+    return this.#submit(call, RedisFlag.LEAVES, 0, textLen, end - room)
   }
 
   /** A list that runs as a whole: all of it leaves, or nothing. */

@@ -107,6 +107,12 @@ pub(crate) fn command(bytes: &[u8]) -> Command {
     command
 }
 
+/// One argument of the command at the front of these bytes; its name is the first.
+#[inline(never)]
+pub(crate) fn argument(bytes: &[u8], number: usize) -> Option<&[u8]> {
+    arguments(bytes).nth(number)
+}
+
 /// The arguments of the command at the front of these bytes.
 pub(crate) fn arguments(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut left, mut rest) = length(bytes, b'*').unwrap_or((0, bytes));

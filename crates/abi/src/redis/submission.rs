@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::BytesMut;
 use onetrip_engine::memory;
 use onetrip_redis::Expect;
+use onetrip_redis::client::scripts::write_as_text;
 
 use super::look;
 
@@ -21,7 +23,7 @@ pub(crate) struct Submission<'a> {
     flags: u32,
     /// How many replies come; 0 for one whose error is that of the request.
     replies: u32,
-    /// The text of the script that it calls by its hash.
+    /// The text of the script that its one command calls by its hash.
     script: &'a [u8],
     pub(crate) commands: &'a [u8],
 }
@@ -47,14 +49,31 @@ impl<'a> Submission<'a> {
         })
     }
 
-    pub(crate) fn is_script(&self) -> bool {
-        !self.script.is_empty()
+    /// The most bytes that it takes.
+    pub(crate) fn len(&self) -> usize {
+        self.commands.len() + self.script.len() + HEAD_MAX
     }
 
-    /// What it is answered by. None if there is no memory to keep its script.
-    pub(crate) fn expect(&self) -> Option<Expect> {
+    /// The hash by which it calls a script.
+    pub(crate) fn script(&self) -> Option<&'a [u8]> {
+        if self.script.is_empty() {
+            return None;
+        }
+        look::argument(self.commands, 1)
+    }
+
+    /// Writes it as it goes onto the wire: a script that the server does not know as EVAL with its text.
+    pub(crate) fn write(&self, is_known: bool, out: &mut BytesMut) {
+        let Some(sha) = self.script().filter(|_| !is_known) else {
+            return out.extend_from_slice(self.commands);
+        };
+        write_as_text(self.commands, sha, self.script, out);
+    }
+
+    /// What it is answered by, where its script goes by its hash or does not. None if there is no memory to keep its script.
+    pub(crate) fn expect(&self, is_known: bool) -> Option<Expect> {
         if self.flags & flag::CONFIRMED != 0 {
-            let name = look::arguments(self.commands).next().unwrap_or_default();
+            let name = look::argument(self.commands, 0).unwrap_or_default();
             return Some(Expect::confirmations(self.replies).of(name));
         }
         if !memory::is_there(self.script.len()) {
@@ -67,7 +86,7 @@ impl<'a> Submission<'a> {
             });
         }
         Some(match self.replies {
-            0 if self.is_script() => Expect::reply().script(Arc::from(self.script)),
+            0 if is_known => Expect::reply().script(Arc::from(self.script)),
             0 if self.flags & flag::LEAVES != 0 => Expect::reply().leaving(),
             0 => Expect::reply(),
             replies => Expect::replies(replies),
@@ -75,7 +94,10 @@ impl<'a> Submission<'a> {
     }
 }
 
+/// What EVAL and the length of a text take.
+const HEAD_MAX: usize = 64;
+
 /// Whether ASKING is the first of these commands.
 fn asks(commands: &[u8]) -> bool {
-    look::arguments(commands).next().is_some_and(|name| name.eq_ignore_ascii_case(b"ASKING"))
+    look::argument(commands, 0).is_some_and(|name| name.eq_ignore_ascii_case(b"ASKING"))
 }

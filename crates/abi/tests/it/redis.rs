@@ -8,8 +8,10 @@ use std::time::Duration;
 use bytes::BytesMut;
 use onetrip_abi::completion::{close, end, event, kind, outcome};
 use onetrip_abi::export::{onetrip_peer_closed, onetrip_request, refused};
-use onetrip_abi::export_redis::{flag, onetrip_redis_new, onetrip_redis_submit};
-use onetrip_lab::redis::shared;
+use onetrip_abi::export_redis::{
+    flag, onetrip_redis_new, onetrip_redis_scripts_as_texts, onetrip_redis_submit,
+};
+use onetrip_lab::redis::{Server, Settings, found_or_skipped, shared};
 use onetrip_redis::Command;
 
 use crate::host::Host;
@@ -111,17 +113,45 @@ fn an_error_of_one_command_ends_its_request_with_what_it_left_behind() {
     assert_eq!((second.end, second.outcome), (end::SERVER, outcome::UNKNOWN));
 }
 
+/// How often the server has run this command.
+fn calls(host: &mut Host, token: u32, command: &str) -> usize {
+    submit(host, (token, 0, 0), "", &[&["INFO", "commandstats"]]);
+    let stats = String::from_utf8(host.answer(token).messages).unwrap();
+    let line =
+        stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    line.map_or(0, |rest| rest.split(',').next().unwrap().parse().unwrap())
+}
+
 #[test]
-fn a_script_that_the_server_does_not_know_is_loaded_and_called_again() {
-    let Some(mut host) = connect("") else { return };
+fn a_script_goes_as_a_text_once_and_is_loaded_where_the_server_has_forgotten_it() {
+    // Others flush scripts, and call some.
+    let Some(installation) = found_or_skipped() else { return };
+    let settings = Settings { installation: Some(installation), ..Settings::default() };
+    let server = Server::start(settings).unwrap();
+    let settings = format!("password\0{}\0", server.password());
+    let mut host = begin(server.port(), &settings);
+    host.wait_for(kind::READY);
     let text = "return 'abi' .. KEYS[1]";
     submit(&mut host, (1, 0, 0), "", &[&["SCRIPT", "LOAD", text]]);
     let sha = String::from_utf8(host.answer(1).messages[5..45].to_vec()).unwrap();
-    submit(&mut host, (2, 0, 1), "", &[&["SCRIPT", "FLUSH"]]);
-    host.answer(2);
-    submit(&mut host, (3, flag::LEAVES, 0), text, &[&["EVALSHA", &sha, "1", "k"]]);
-    let answer = host.answer(3);
-    assert_eq!((answer.end, answer.messages), (end::COMPLETE, b"$4\r\nabik\r\n".to_vec()));
+    let call = |host: &mut Host, token| {
+        submit(host, (token, flag::LEAVES, 0), text, &[&["EVALSHA", &sha, "1", "k"]]);
+        let answer = host.answer(token);
+        assert_eq!((answer.end, answer.messages), (end::COMPLETE, b"$4\r\nabik\r\n".to_vec()));
+    };
+    call(&mut host, 2);
+    assert_eq!((calls(&mut host, 3, "eval"), calls(&mut host, 4, "evalsha")), (1, 0));
+    call(&mut host, 5);
+    assert_eq!((calls(&mut host, 6, "eval"), calls(&mut host, 7, "evalsha")), (1, 1));
+    submit(&mut host, (8, 0, 1), "", &[&["SCRIPT", "FLUSH"]]);
+    host.answer(8);
+    call(&mut host, 9);
+    assert_eq!((calls(&mut host, 10, "eval"), calls(&mut host, 11, "evalsha")), (1, 3));
+    // SAFETY: the connection lives.
+    unsafe { onetrip_redis_scripts_as_texts(host.connection) };
+    call(&mut host, 12);
+    call(&mut host, 13);
+    assert_eq!((calls(&mut host, 14, "eval"), calls(&mut host, 15, "evalsha")), (3, 3));
 }
 
 #[test]

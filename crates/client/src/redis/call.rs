@@ -1,12 +1,12 @@
 //! What is sent as one request: a command, several that share a slot, or a call of a script.
 
-use std::collections::HashSet;
 use std::convert::Infallible;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, Time, Token};
 use onetrip_redis::client::router::FlightId;
+use onetrip_redis::client::scripts::Scripts;
 use onetrip_redis::{Command, Expect, Spec};
 
 use super::script::ScriptText;
@@ -61,13 +61,13 @@ impl Item {
 
     /// Whether it goes by its hash on a connection that has run these scripts.
     fn is_known(&self, scripts: &Scripts) -> bool {
-        self.script.as_ref().is_some_and(|script| scripts.has(script))
+        self.script.as_ref().is_some_and(|script| scripts.has(script.sha.as_bytes()))
     }
 
     fn encode(&self, scripts: &Scripts, out: &mut BytesMut) {
         match &self.script {
             None => self.command.encode(out),
-            Some(script) if scripts.has(script) => {
+            Some(script) if scripts.has(script.sha.as_bytes()) => {
                 self.command.encode_behind(&[b"EVALSHA", script.sha.as_bytes()], out);
             }
             Some(script) => self.command.encode_behind(&[b"EVAL", &script.text], out),
@@ -199,53 +199,14 @@ struct Known<'a> {
 impl Known<'_> {
     fn encode(&mut self, item: &Item, out: &mut BytesMut) {
         let Some(script) = &item.script else { return item.command.encode(out) };
-        if self.before.has(script) || self.here.iter().any(|other| other.sha == script.sha) {
+        if self.before.has(script.sha.as_bytes())
+            || self.here.iter().any(|other| other.sha == script.sha)
+        {
             return item.command.encode_behind(&[b"EVALSHA", script.sha.as_bytes()], out);
         }
         item.command.encode_behind(&[b"EVAL", &script.text], out);
-        if !self.before.as_texts {
+        if !self.before.go_all_as_texts() {
             self.here.push(script.clone());
         }
-    }
-}
-
-/// The scripts that were sent on a connection as a text, so that the server knows them by their hashes.
-#[derive(Debug, Default)]
-pub(crate) struct Scripts {
-    known: HashSet<Arc<str>>,
-    /// None goes by its hash any more.
-    as_texts: bool,
-}
-
-/// A program has some dozens of scripts. One that makes them up as it goes is not helped by hashes.
-const SCRIPTS_MAX: usize = 1024;
-
-impl Scripts {
-    pub(crate) fn has(&self, script: &ScriptText) -> bool {
-        self.known.contains(&script.sha)
-    }
-
-    pub(crate) fn sent(&mut self, call: &Call) {
-        if self.as_texts {
-            return;
-        }
-        for script in call.scripts() {
-            if self.known.len() >= SCRIPTS_MAX {
-                self.known.clear();
-            }
-            self.known.insert(script.sha.clone());
-        }
-    }
-
-    /// A call with scripts failed: the server may have forgotten them, or never learned them.
-    pub(crate) fn doubted(&mut self) {
-        self.known.clear();
-    }
-
-    /// The caller says MULTI: what follows is queued, and whether EXEC runs it, or finds a script that the server has
-    /// forgotten, is known only when the rest has run.
-    pub(crate) fn go_as_texts(&mut self) {
-        self.known.clear();
-        self.as_texts = true;
     }
 }

@@ -12,9 +12,10 @@ use bytes::Bytes;
 use onetrip_engine::{Time, Token};
 use onetrip_redis::Redis;
 use onetrip_redis::client::router::FlightId;
+use onetrip_redis::client::scripts::Scripts;
 
 pub(crate) use self::shared::{Landed, Landing, Shared};
-use super::call::{Call, Scripts};
+use super::call::Call;
 use super::pool::Seat;
 use super::replies::{Replies, Taken};
 use crate::error::CONNECTION_ENDED;

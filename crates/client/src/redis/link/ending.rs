@@ -110,7 +110,7 @@ impl Core {
             End::Complete | End::Provisional => lists && has_error(self.replies.received(token)),
         };
         if doubtful {
-            self.scripts.doubted();
+            self.scripts.doubt();
         }
     }
 

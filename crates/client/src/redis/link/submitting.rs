@@ -87,7 +87,7 @@ impl Core {
         if let Body::One(Item { script: None, .. }) = call.body {
             return;
         }
-        self.scripts.sent(call);
+        call.scripts().for_each(|script| self.scripts.sent(script.sha.as_bytes()));
         let reply_max = self.context.limits.reply_bytes_max;
         if let Some(entry) = self.replies.entry(token) {
             (entry.has_scripts, entry.lists_scripts) = call.calls_scripts();

@@ -96,7 +96,18 @@ const SHOWN: usize = 48;
 
 fn shown(key: &[u8]) -> String {
     let more = if key.len() > SHOWN { "…" } else { "" };
-    format!("{}{more}", key[..key.len().min(SHOWN)].escape_ascii())
+    escaped(&key[..key.len().min(SHOWN)]) + more
+}
+
+/// As `escape_ascii` shows it, in less code.
+pub(super) fn escaped(bytes: &[u8]) -> String {
+    let mut out = String::new();
+    for byte in bytes {
+        for shown in std::ascii::escape_default(*byte) {
+            out.push(char::from(shown));
+        }
+    }
+    out
 }
 
 impl fmt::Display for Refused {

@@ -4,6 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Outcome, memory};
 
 use super::failed::{Failed, Why};
+use crate::command::Digits;
 use crate::redirect::Address;
 use crate::scan::{Scan, ScanLimits, Scanner};
 use crate::table::ResponsePolicy;
@@ -144,9 +145,9 @@ fn numbers(policy: ResponsePolicy, replies: &[Bytes]) -> Option<Bytes> {
         }
     }
     if listed {
-        put_line(&mut out, b'*', row.len());
+        put_line(&mut out, b'*', row.len() as i64);
     }
-    row.iter().for_each(|number| put_line(&mut out, b':', number));
+    row.iter().for_each(|number| put_line(&mut out, b':', *number));
     Some(out.freeze())
 }
 
@@ -170,7 +171,7 @@ fn ordered(order: &[u32], replies: &[Bytes]) -> Option<Bytes> {
         len += reply.len();
     }
     let mut out = BytesMut::with_capacity(len);
-    put_line(&mut out, b'*', order.len());
+    put_line(&mut out, b'*', order.len() as i64);
     for part in order {
         out.put_slice(items_of.get_mut(*part as usize)?.next()?);
     }
@@ -184,7 +185,7 @@ fn lists(replies: &[Bytes]) -> Option<Bytes> {
         len += reply.len();
     }
     let mut out = BytesMut::with_capacity(len);
-    put_line(&mut out, b'*', items);
+    put_line(&mut out, b'*', items as i64);
     for reply in replies {
         out.put_slice(list(reply)?.1);
     }
@@ -196,10 +197,10 @@ const LINE_MAX: usize = 23;
 
 fn by_node(replies: &[Bytes], nodes: &[Address]) -> Bytes {
     let mut out = BytesMut::new();
-    put_line(&mut out, b'%', replies.len());
+    put_line(&mut out, b'%', replies.len() as i64);
     for (reply, node) in replies.iter().zip(nodes) {
         let name = node.to_string();
-        put_line(&mut out, b'$', name.len());
+        put_line(&mut out, b'$', name.len() as i64);
         out.put_slice(name.as_bytes());
         out.put_slice(b"\r\n");
         out.put_slice(reply);
@@ -207,9 +208,12 @@ fn by_node(replies: &[Bytes], nodes: &[Address]) -> Bytes {
     out.freeze()
 }
 
-fn put_line(out: &mut BytesMut, kind: u8, value: impl std::fmt::Display) {
+fn put_line(out: &mut BytesMut, kind: u8, value: i64) {
     out.put_u8(kind);
-    out.put_slice(value.to_string().as_bytes());
+    if value < 0 {
+        out.put_u8(b'-');
+    }
+    Digits::of(value.unsigned_abs(), |digits| out.put_slice(digits));
     out.put_slice(b"\r\n");
 }
 

@@ -1,7 +1,7 @@
 //! Which nodes a command concerns, by its keys and its description.
 
 use super::How;
-use super::failed::Refused;
+use super::failed::{Refused, escaped};
 use super::flights::Goal;
 use super::gather::{Gather, Kind};
 use crate::command::Command;
@@ -61,7 +61,7 @@ pub fn slot_of_all(commands: &[Command]) -> Result<u16, Refused> {
 /// Its first word, shortened.
 fn name_of(command: &Command) -> String {
     let name = command.name();
-    name[..name.len().min(32)].escape_ascii().to_string()
+    escaped(&name[..name.len().min(32)])
 }
 
 fn keyless(spec: &Spec) -> Result<Plan, Refused> {

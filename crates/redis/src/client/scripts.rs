@@ -1,0 +1,110 @@
+//! Which scripts go by their hashes on a connection: those that were sent on it as texts, as long as none failed.
+
+use bytes::BytesMut;
+
+use crate::command::{Command, put_length};
+
+/// The scripts of one connection.
+#[derive(Debug, Default)]
+pub struct Scripts {
+    /// The hashes of those that the server knows.
+    known: Vec<Box<[u8]>>,
+    /// None goes by its hash any more.
+    as_texts: bool,
+}
+
+/// A program has some dozens of scripts. One that makes them up as it goes is not helped by hashes.
+const SCRIPTS_MAX: usize = 1024;
+
+impl Scripts {
+    /// Whether the script of this hash goes by it.
+    #[must_use]
+    pub fn has(&self, sha: &[u8]) -> bool {
+        self.known.iter().any(|known| **known == *sha)
+    }
+
+    /// Whether all go as texts from now on.
+    #[must_use]
+    pub fn go_all_as_texts(&self) -> bool {
+        self.as_texts
+    }
+
+    /// The script of this hash is sent, and the server knows it from then on.
+    pub fn sent(&mut self, sha: &[u8]) {
+        if self.as_texts || self.has(sha) {
+            return;
+        }
+        if self.known.len() >= SCRIPTS_MAX {
+            self.known.clear();
+        }
+        self.known.push(sha.into());
+    }
+
+    /// A call with scripts failed: the server may have forgotten them, or never learned them.
+    pub fn doubt(&mut self) {
+        self.known.clear();
+    }
+
+    /// The caller says MULTI: what follows is queued, and whether EXEC runs it, or finds a script that the server has
+    /// forgotten, is known only when the rest has run.
+    pub fn go_as_texts(&mut self) {
+        self.known.clear();
+        self.as_texts = true;
+    }
+}
+
+/// Writes a call of a script by its hash, as it goes onto the wire, as one with its text.
+pub fn write_as_text(call: &[u8], sha: &[u8], text: &[u8], out: &mut BytesMut) {
+    let line = call.iter().position(|byte| *byte == b'\r').unwrap_or_default();
+    let behind = call.windows(sha.len().max(1)).position(|part| part == sha).unwrap_or_default();
+    let command = Command::new("EVAL");
+    let (_, name) = command.parts();
+    out.extend_from_slice(&call[..line]);
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(name);
+    put_length(out, b'$', text.len());
+    out.extend_from_slice(text);
+    out.extend_from_slice(&call[behind + sha.len()..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scripts_go_by_their_hashes_until_one_fails() {
+        let mut scripts = Scripts::default();
+        scripts.sent(b"b");
+        scripts.sent(b"a");
+        scripts.sent(b"a");
+        assert_eq!([b"a", b"b", b"c"].map(|sha| scripts.has(sha)), [true, true, false]);
+        scripts.doubt();
+        assert!(!scripts.has(b"a"));
+    }
+
+    #[test]
+    fn a_call_by_hash_is_written_as_one_by_text() {
+        let mut call = BytesMut::new();
+        Command::new("EVALSHA").arg("f00").args(["1", "k", "f00"]).encode(&mut call);
+        let (mut written, mut expected) = (BytesMut::new(), BytesMut::new());
+        write_as_text(&call, b"f00", b"return 'f00'", &mut written);
+        Command::new("EVAL").arg("return 'f00'").args(["1", "k", "f00"]).encode(&mut expected);
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn behind_multi_none_goes_by_its_hash() {
+        let mut scripts = Scripts::default();
+        scripts.sent(b"a");
+        scripts.go_as_texts();
+        scripts.sent(b"a");
+        assert!(!scripts.has(b"a"));
+    }
+
+    #[test]
+    fn scripts_that_are_made_up_as_it_goes_are_not_kept_for_ever() {
+        let mut scripts = Scripts::default();
+        (0..3_000_u32).for_each(|script| scripts.sent(&script.to_be_bytes()));
+        assert!(scripts.known.len() <= SCRIPTS_MAX && scripts.has(&2_999_u32.to_be_bytes()));
+    }
+}

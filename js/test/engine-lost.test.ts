@@ -25,11 +25,11 @@ function fail(): void {
 
 /** The next call of this function fails, whoever makes it. */
 function failNext(name: keyof Exports): void {
-  for (const tenant of memory.tenants) {
+  for (const handle of memory.handles) {
     const broken = (): never => {
       throw new WebAssembly.RuntimeError('unreachable')
     }
-    tenant.engine = { ...tenant.engine, [name]: broken }
+    handle.engine = { ...handle.engine, [name]: broken }
   }
 }
 

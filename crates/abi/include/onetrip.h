@@ -245,9 +245,9 @@ double onetrip_postgres_submit(onetrip_connection *connection, double now, uint3
                                size_t text_len, size_t name_len, size_t len, double timeout);
 
 /* Hands over more of a COPY FROM STDIN, the first len bytes of the room. part: 0 data, 1 that it is over, 2 that the COPY is
- * given up, for a reason in UTF-8. False where it is not taken: ONETRIP_FEED comes when it will be, unless the COPY ends
- * before. One that is given up before it was sent is taken back. */
-bool onetrip_postgres_feed(onetrip_connection *connection, double now, uint32_t token, uint32_t part, size_t len);
+ * given up, for a reason in UTF-8. 1 if it was taken; 0 where it is not yet: ONETRIP_FEED comes when it will be, unless the
+ * COPY ends before; or why it was refused. One that is given up before it was sent is taken back. */
+double onetrip_postgres_feed(onetrip_connection *connection, double now, uint32_t token, uint32_t part, size_t len);
 
 /* So many bytes of a stream were taken, of those that came under its token. */
 void onetrip_postgres_taken(onetrip_connection *connection, size_t bytes);

@@ -198,11 +198,17 @@ impl Connection {
     }
 
     /// Hands over more of a COPY, which the host has written.
-    pub(crate) fn feed(&mut self, now: Time, token: u32, part: u32, len: usize) -> bool {
+    pub(crate) fn feed(
+        &mut self,
+        now: Time,
+        token: u32,
+        part: u32,
+        len: usize,
+    ) -> Result<bool, Refused> {
         let Connection { peer: Peer::Postgres(postgres), request, completions, .. } = self else {
-            return false;
+            return Err(Refused::Malformed);
         };
-        let Some(written) = request.get(..len) else { return false };
+        let written = request.get(..len).ok_or(Refused::Malformed)?;
         let part = match part {
             0 => Part::Data(written),
             1 => Part::Done,

@@ -367,7 +367,8 @@ pub unsafe extern "C" fn onetrip_postgres_submit(
 }
 
 /// Hands over more of a COPY FROM STDIN, which lies in the room for requests. `part`: 0 data, 1 that it is over, 2 that the
-/// COPY is given up, for a reason. False where it is not taken: `FEED` comes when it will be, unless the COPY ends before.
+/// COPY is given up, for a reason. 1 if it was taken; 0 where it is not yet: `FEED` comes when it will be, unless the COPY ends
+/// before; or why it is refused, as in [`refused`].
 /// One that is given up before it was sent is taken back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_feed(
@@ -376,9 +377,10 @@ pub unsafe extern "C" fn onetrip_postgres_feed(
     token: u32,
     part: u32,
     len: usize,
-) -> bool {
+) -> f64 {
     // SAFETY: the host's promise at the top.
-    unsafe { of(connection) }.feed(time(now), token, part, len)
+    let fed = unsafe { of(connection) }.feed(time(now), token, part, len);
+    fed.map_or_else(code, |taken| f64::from(u8::from(taken)))
 }
 
 /// So many bytes of a stream were taken, of those that came under its token.
@@ -498,11 +500,17 @@ pub(crate) fn place(submitted: Result<Ticket, Refused>) -> f64 {
     match submitted {
         Ok(Ticket::Queued(number)) => (number + 1) as f64,
         Ok(Ticket::Sent | Ticket::Waiting(_)) => 0.0,
-        Err(Refused::Closed) => refused::CLOSED,
-        Err(Refused::Full) => refused::FULL,
-        Err(Refused::Malformed) => refused::MALFORMED,
-        Err(Refused::NameTaken) => refused::NAME_TAKEN,
-        Err(Refused::NoMemory) => refused::NO_MEMORY,
+        Err(why) => code(why),
+    }
+}
+
+fn code(refused: Refused) -> f64 {
+    match refused {
+        Refused::Closed => refused::CLOSED,
+        Refused::Full => refused::FULL,
+        Refused::Malformed => refused::MALFORMED,
+        Refused::NameTaken => refused::NAME_TAKEN,
+        Refused::NoMemory => refused::NO_MEMORY,
     }
 }
 

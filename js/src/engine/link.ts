@@ -140,18 +140,20 @@ export class Link extends Wire<Receiver> {
     return place
   }
 
-  /** Hands over more of a COPY. False where it is not taken: `feedable` comes when it will be, unless the COPY ends before. */
-  feed(receiver: Receiver, part: CopyPart, data: Uint8Array): boolean {
+  /**
+   * Hands over more of a COPY. 1 if it was taken; 0 where it is not yet: `feedable` comes when it will be, unless the COPY
+   * ends before; or why it is refused.
+   */
+  feed(receiver: Receiver, part: CopyPart, data: Uint8Array): number {
     const token = this.receivers.indexOf(receiver)
-    if (this.isFree || token < 0) return false
-    const room = this.roomFor(data.byteLength)
-    if (room === 0 && data.byteLength > 0) return false
+    if (this.isFree || token < 0) return 0
+    const room = data.byteLength === 0 ? 0 : this.roomFor(data.byteLength)
+    if (room === 0 && data.byteLength > 0) return this.noRoom
     memory.bytes.set(data, room)
-    let taken = false
+    let taken: number = Refused.CLOSED
     try {
       const { engine, address } = this
-      taken =
-        engine.onetrip_postgres_feed(address, this.time(), token, part, data.byteLength) !== 0
+      taken = engine.onetrip_postgres_feed(address, this.time(), token, part, data.byteLength)
     } catch (error) {
       memory.failed(error)
     }

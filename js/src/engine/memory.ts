@@ -4,7 +4,7 @@ import { moduleBytes } from './module'
 import { textReader } from './text'
 
 /** Who has something in the module, and loses it when the module fails. */
-export interface Tenant {
+export interface Handle {
   engine: Exports
   /** What it had is gone. It is told when nothing else runs, and a fresh instance of the module is there. */
   evicted(): void
@@ -22,7 +22,7 @@ export interface Tenant {
  * it is one only behind `>>> 0`.
  *
  * Once a function of it has failed, nothing that it holds can be trusted. From then on none does
- * anything, in the next tick all tenants are told, and those who come later have a fresh instance.
+ * anything, in the next tick all handles are told, and those who come later have a fresh instance.
  */
 class Memory {
   /** The memory, for texts. */
@@ -33,8 +33,8 @@ class Memory {
   words = new Uint32Array(0)
 
   /** Who has something in it. */
-  readonly tenants = new Set<Tenant>()
-  /** It has failed, and tenants have not been told. */
+  readonly handles = new Set<Handle>()
+  /** It has failed, and handles have not been told. */
   isLost = false
   #module: WebAssembly.Module | undefined
 
@@ -66,17 +66,17 @@ class Memory {
     this.isLost = true
     const engine = lifeless(this.engine)
     this.#set(engine)
-    for (const tenant of this.tenants) tenant.engine = engine
+    for (const handle of this.handles) handle.engine = engine
   }
 
   #evict(): void {
-    const tenants = [...this.tenants]
-    this.tenants.clear()
+    const handles = [...this.handles]
+    this.handles.clear()
     this.isLost = false
     try {
       this.#begin()
     } finally {
-      for (const tenant of tenants) safely(() => tenant.evicted())
+      for (const handle of handles) safely(() => handle.evicted())
     }
   }
 

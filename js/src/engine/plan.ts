@@ -1,6 +1,6 @@
 import { clock } from './clock'
 import { Connect, type ConnectEvent, type ConnectFault, type Exports } from './exports'
-import { memory, type Tenant } from './memory'
+import { memory, type Handle } from './memory'
 
 /** What all attempts came to: the place of the error that counts, and the text of it. */
 export interface Verdict {
@@ -16,7 +16,7 @@ export interface Refusal {
 }
 
 /** How a client comes to a server: what to do next. The sockets, TLS and the errors are the host's. */
-export class Plan implements Tenant {
+export class Plan implements Handle {
   engine: Exports = memory.engine
   #address = 0
   readonly #lost: () => void
@@ -30,7 +30,7 @@ export class Plan implements Tenant {
     const make = (start: number): number =>
       this.engine.onetrip_connect_new(clock(), start, bytes.length, Math.random())
     this.#address = placed(() => memory.lend(bytes, make)) ?? 0
-    memory.tenants.add(this)
+    memory.handles.add(this)
   }
 
   /** Whether there was memory for it, and it has not been freed. */
@@ -98,7 +98,7 @@ export class Plan implements Tenant {
 
   /** Gives the memory back. Nothing of it is called any more. */
   free(): void {
-    memory.tenants.delete(this)
+    memory.handles.delete(this)
     if (this.isThere) this.engine.onetrip_connect_free(this.#address)
     this.#address = 0
   }

@@ -3,7 +3,7 @@ import type { Duplex } from 'node:stream'
 import { clock, timeUntil } from './clock'
 import { Close, End, RECORD, Refused, type Exports } from './exports'
 import { lifeless, rethrow, safely } from './guard'
-import { memory, type Tenant } from './memory'
+import { memory, type Handle } from './memory'
 
 /** Who waits for a reply is told how it ended. */
 interface Ending {
@@ -20,7 +20,7 @@ const UNKNOWN = 4
  * What is submitted in one turn of the event loop, and by all that a chunk of replies resolves, leaves in one write; if it is
  * much, in some.
  */
-export abstract class Wire<Receiver extends Ending> implements Tenant {
+export abstract class Wire<Receiver extends Ending> implements Handle {
   /** The functions of the module in which it lies. */
   engine: Exports = memory.engine
   /** Where the connection lies in the module, for a pool. */
@@ -60,7 +60,7 @@ export abstract class Wire<Receiver extends Ending> implements Tenant {
         : memory.lend(bytes, (start) => make(this.now, start, bytes.length)),
     )
     if (this.address === 0) this.#homeless()
-    memory.tenants.add(this)
+    memory.handles.add(this)
     socket.on('drain', () => {
       this.#isBlocked = false
       this.#write()
@@ -215,7 +215,7 @@ export abstract class Wire<Receiver extends Ending> implements Tenant {
     if (this.isFree) return
     this.isFree = true
     clearTimeout(this.#timer)
-    memory.tenants.delete(this)
+    memory.handles.delete(this)
     this.engine.onetrip_connection_free(this.address)
   }
 

@@ -99,8 +99,8 @@ export class Connection implements Owner, Reached {
   }
 
   /** Hands over more of it; see `Link`. */
-  feed(receiver: Receiver, part: CopyPart, data: Uint8Array): boolean {
-    return this.#link?.feed(receiver, part, data) ?? false
+  feed(receiver: Receiver, part: CopyPart, data: Uint8Array): number {
+    return this.#link?.feed(receiver, part, data) ?? CLOSED
   }
 
   /** So many bytes of a stream were taken. */

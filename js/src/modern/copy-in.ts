@@ -1,11 +1,12 @@
 import { Writable } from 'node:stream'
 
-import { CopyPart } from '../engine/exports'
+import { CopyPart, Refused } from '../engine/exports'
 import type { Receiver } from '../engine/link'
-import { misuse, type PostgresError } from './error'
+import type { Connection } from './connection'
+import { again, misuse, type PostgresError } from './error'
 import { endError, refused } from './failure'
 import { guarded } from './guarded'
-import type { LendingScope, Loan } from './lending'
+import type { LendingScope, Checkout } from './lending'
 import { countIn, read } from './copy'
 
 type Callback = (error?: Error | null) => void
@@ -19,10 +20,12 @@ export class CopyingIn extends Writable implements Receiver {
   count: number | undefined
   readonly #scope: LendingScope
   readonly #text: string
-  #loan: Loan | undefined
+  #checkout: Checkout | undefined
   #isSent = false
   #isOver = false
   #error: PostgresError | undefined
+  /** Why it was given up. */
+  #failure: PostgresError | undefined
   /** What the engine does not take yet, and who waits for that or for the server's last word. */
   #next: (() => void) | undefined
   #waiter: Callback | undefined
@@ -38,9 +41,9 @@ export class CopyingIn extends Writable implements Receiver {
   }
 
   async #begin(): Promise<void> {
-    const loan = await this.#scope._lend()
-    if (this.destroyed) loan.release()
-    else this.#loan = loan
+    const checkout = await this.#scope._lend()
+    if (this.destroyed) checkout.release()
+    else this.#checkout = checkout
   }
 
   override _write(chunk: Buffer | string, encoding: BufferEncoding, callback: Callback): void {
@@ -70,16 +73,24 @@ export class CopyingIn extends Writable implements Receiver {
     this.#next = next
   }
 
-  /** Whether it was taken, or never will be. */
+  /** Whether it was taken. */
   #give(part: CopyPart, data: Buffer): boolean {
-    const connection = this.#loan?.connection
+    const connection = this.#checkout?.connection
     if (this.#isOver || connection === undefined) return false
-    if (this.#isSent) return connection.feed(this, part, data)
-    this.#loan?.alone()
+    if (this.#isSent) return this.#isFed(connection.feed(this, part, data), connection)
+    this.#checkout?.alone()
     const place = connection.submitCopy(this, this.#text, data)
     if (place < 0) this.#over(refused(place))
     else this.#isSent = true
     return place >= 0 && (part === CopyPart.DATA || this.#give(part, data))
+  }
+
+  /** What is refused gives the COPY up: without it, nothing of it is to stand. */
+  #isFed(fed: number, connection: Connection): boolean {
+    if (fed >= 0 || fed === Refused.CLOSED) return fed > 0
+    this.#failure = again(refused(fed), 'Rejected')
+    connection.feed(this, CopyPart.FAILED, NOTHING)
+    return false
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
@@ -98,16 +109,17 @@ export class CopyingIn extends Writable implements Receiver {
   received(start: number, end: number): void {
     const { tag, status } = read(start, end)
     if (tag !== undefined) this.count = countIn(tag)
-    if (status !== undefined) this.#loan?.connection.status(status)
+    if (status !== undefined) this.#checkout?.connection.status(status)
   }
 
   restarted(): void {}
 
   ended(how: number, outcome: number, start: number, end: number): void {
-    const loan = this.#loan as Loan
-    loan.connection.ended(how)
-    const error = endError(loan.connection.why, how, outcome, start, end)?.about(this.#text)
-    if (error !== undefined) loan.failed(error)
+    const checkout = this.#checkout as Checkout
+    checkout.connection.ended(how)
+    const ended = endError(checkout.connection.why, how, outcome, start, end)
+    const error = (ended && (this.#failure ?? ended))?.about(this.#text)
+    if (error !== undefined) checkout.failed(error)
     this.#over(error)
   }
 
@@ -115,7 +127,7 @@ export class CopyingIn extends Writable implements Receiver {
     if (this.#isOver) return
     this.#isOver = true
     this.#error = error
-    this.#loan?.release()
+    this.#checkout?.release()
     const waiter = this.#waiter
     if (waiter !== undefined) guarded(() => waiter(error))
     if (error !== undefined && !this.destroyed) this.destroy(error)

@@ -6,7 +6,7 @@ import { memory } from '../engine/memory'
 import { misuse } from './error'
 import { endError, refused } from './failure'
 import { guarded } from './guarded'
-import type { LendingScope, Loan } from './lending'
+import type { LendingScope, Checkout } from './lending'
 import { CopyingIn } from './copy-in'
 import { Draft, templateOf } from './template'
 import { shownBy } from './traits'
@@ -81,7 +81,7 @@ class CopyingOut extends Readable implements Receiver {
   count: number | undefined
   readonly #scope: LendingScope
   readonly #text: string
-  #loan: Loan | undefined
+  #checkout: Checkout | undefined
   #isBegun = false
   #isOver = false
   /** Bytes that the reader's buffer has no room for. */
@@ -106,15 +106,15 @@ class CopyingOut extends Readable implements Receiver {
   #take(): void {
     const bytes = this.#untaken
     this.#untaken = 0
-    if (bytes > 0 && !this.#isOver) this.#loan?.connection.taken(bytes)
+    if (bytes > 0 && !this.#isOver) this.#checkout?.connection.taken(bytes)
   }
 
   async #begin(): Promise<void> {
-    const loan = await this.#scope._lend()
-    this.#loan = loan
+    const checkout = await this.#scope._lend()
+    this.#checkout = checkout
     if (this.destroyed) return this.#over()
-    loan.alone()
-    const place = loan.connection.submit(this, Flag.SIMPLE | Flag.STREAM, this.#text, [])
+    checkout.alone()
+    const place = checkout.connection.submit(this, Flag.SIMPLE | Flag.STREAM, this.#text, [])
     if (place < 0) throw refused(place)
   }
 
@@ -127,7 +127,7 @@ class CopyingOut extends Readable implements Receiver {
       guarded(() => (goesOn = this.push(chunk)))
     })
     if (tag !== undefined) this.count = countIn(tag)
-    if (status !== undefined) this.#loan?.connection.status(status)
+    if (status !== undefined) this.#checkout?.connection.status(status)
     this.#untaken += end - start
     if (goesOn) this.#take()
   }
@@ -135,10 +135,10 @@ class CopyingOut extends Readable implements Receiver {
   restarted(): void {}
 
   ended(how: number, outcome: number, start: number, end: number): void {
-    const loan = this.#loan as Loan
-    loan.connection.ended(how)
-    const error = endError(loan.connection.why, how, outcome, start, end)
-    if (error !== undefined) loan.failed(error)
+    const checkout = this.#checkout as Checkout
+    checkout.connection.ended(how)
+    const error = endError(checkout.connection.why, how, outcome, start, end)
+    if (error !== undefined) checkout.failed(error)
     this.#over()
     if (this.destroyed) return
     if (error === undefined) this.push(null)
@@ -146,15 +146,15 @@ class CopyingOut extends Readable implements Receiver {
   }
 
   override _destroy(error: Error | null, callback: (error: Error | null) => void): void {
-    const loan = this.#loan
-    if (loan !== undefined && !this.#isOver) loan.connection.leave(this, loan.rest)
+    const checkout = this.#checkout
+    if (checkout !== undefined && !this.#isOver) checkout.connection.leave(this, checkout.rest)
     callback(error)
   }
 
   #over(): void {
     if (this.#isOver) return
     this.#isOver = true
-    this.#loan?.release()
+    this.#checkout?.release()
   }
 }
 

@@ -9,7 +9,7 @@ import { refusal } from './traits'
 import type { Level } from './transaction'
 
 /** A connection for the time of a stream or a COPY. */
-export interface Loan {
+export interface Checkout {
   readonly connection: Connection
   /** What becomes of a stream that is left early. */
   readonly rest: Rest
@@ -22,11 +22,11 @@ export interface Loan {
 
 /** Who lends one. */
 export interface LendingScope extends Scope {
-  _lend(): Promise<Loan>
+  _lend(): Promise<Checkout>
 }
 
 /** A connection of the pool. */
-export async function lendOf(pool: Pool): Promise<Loan> {
+export async function lendOf(pool: Pool): Promise<Checkout> {
   const lease = await pool.checkout()
   return {
     connection: lease.connection,
@@ -39,7 +39,7 @@ export async function lendOf(pool: Pool): Promise<Loan> {
 }
 
 /** That of a transaction, which has begun then. */
-export async function lendOfLevel(level: Level): Promise<Loan> {
+export async function lendOfLevel(level: Level): Promise<Checkout> {
   const { transaction } = level
   await transaction.ready(level)
   return {
@@ -85,7 +85,7 @@ export class Session implements LendingScope {
 
   _takeBack(): void {}
 
-  async _lend(): Promise<Loan> {
+  async _lend(): Promise<Checkout> {
     const error = this.check()
     if (error !== undefined) throw error
     return {

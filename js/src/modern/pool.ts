@@ -1,5 +1,5 @@
 import { Condition, PoolCause, StatementPlace, type Outcome } from '../engine/exports'
-import { Lender, type Borrower, type Opener } from '../engine/lender'
+import { PoolAdapter, type Borrower, type Opener } from '../engine/pool-adapter'
 import { ENGINE_LOST } from '../engine/memory'
 import type { Settings } from './config'
 import { Connection } from './connection'
@@ -22,7 +22,7 @@ export interface Work {
 /** The connections of one client, and the statements that share them. */
 export class Pool implements Opener, Host, Scope {
   readonly settings: Settings
-  readonly #lender: Lender
+  readonly #adapter: PoolAdapter
   readonly #members = new Map<number, Connection>()
   /** Statements that wait: in line by their token, or for their next attempt. */
   readonly #inLine = new Map<Work, number>()
@@ -43,7 +43,7 @@ export class Pool implements Opener, Host, Scope {
 
   constructor(settings: Settings) {
     this.settings = settings
-    this.#lender = new Lender(settings.ofPool(), this)
+    this.#adapter = new PoolAdapter(settings.ofPool(), this)
     this.#waitMs = settings.number('wait_timeout_ms')
     this.#nearMax = Math.min(NEAR_MAX, settings.number('queue_max'))
   }
@@ -59,7 +59,7 @@ export class Pool implements Opener, Host, Scope {
   /** Puts work on a connection that others use as well, at once or when its turn comes. */
   place(work: Work): void {
     if (this.#isClosing) return work.fail(closed(), 'NotSent')
-    const connection = this.#near() ?? this.#members.get(this.#lender.place())
+    const connection = this.#near() ?? this.#members.get(this.#adapter.place())
     if (connection !== undefined) {
       if (this.#credit === 0) this.#stay(connection)
       return work._run(connection)
@@ -80,7 +80,7 @@ export class Pool implements Opener, Host, Scope {
     const left = work.watch?.left ?? Infinity
     // Its own time is looked after by itself, and told as what it is.
     const patience = left <= this.#waitMs ? Infinity : this.#waitMs
-    this.#inLine.set(work, this.#lender.waitShared(borrower, patience))
+    this.#inLine.set(work, this.#adapter.waitShared(borrower, patience))
   }
 
   /**
@@ -92,7 +92,7 @@ export class Pool implements Opener, Host, Scope {
     this.#credit--
     const connection = this.#current
     const takes = connection !== undefined && connection.isShared && !connection.isOver
-    return takes && this.#lender.waiting === 0 && !this.#retiring.has(connection.number)
+    return takes && this.#adapter.waiting === 0 && !this.#retiring.has(connection.number)
       ? connection
       : undefined
   }
@@ -112,7 +112,7 @@ export class Pool implements Opener, Host, Scope {
 
   _takeBack(work: Work): void {
     const token = this.#inLine.get(work)
-    if (token !== undefined) this.#lender.giveUp(token)
+    if (token !== undefined) this.#adapter.giveUp(token)
     this.#inLine.delete(work)
     clearTimeout(this.#pausing.get(work))
     this.#pausing.delete(work)
@@ -129,7 +129,7 @@ export class Pool implements Opener, Host, Scope {
     statement.mayHaveRun ||= error.outcome === 'Unknown'
     const isLost = error.code === 'connection_lost' && statement.connection?.isMisused !== true
     if (!isLost || this.#isClosing) return false
-    const pause = this.#lender.repeatPause(++statement.attempts)
+    const pause = this.#adapter.repeatPause(++statement.attempts)
     if (pause < 0 || pause >= (statement.watch?.left ?? Infinity)) return false
     statement.connection = undefined
     statement.restarted()
@@ -158,14 +158,14 @@ export class Pool implements Opener, Host, Scope {
         },
         failed: (cause) => reject(this.#noConnection(cause)),
       }
-      this.#lender.checkout(borrower, timeoutMs)
+      this.#adapter.checkout(borrower, timeoutMs)
     })
   }
 
   _release(connection: Connection): void {
     const condition = connection.share() ? Condition.DIRTY_HOLDING : Condition.CLEAN
     if (this.#members.get(connection.number) !== connection) return
-    this.#lender.release(connection.number, condition)
+    this.#adapter.release(connection.number, condition)
   }
 
   #noConnection(cause: number): PostgresError {
@@ -217,7 +217,7 @@ export class Pool implements Opener, Host, Scope {
     this.#lastError = undefined
     this.#opened.add(connection)
     connection.share()
-    this.#lender.opened(connection.number, connection.address)
+    this.#adapter.opened(connection.number, connection.address)
   }
 
   gone(connection: Connection, permanent: boolean): void {
@@ -228,28 +228,28 @@ export class Pool implements Opener, Host, Scope {
     }
     this.#members.delete(number)
     this.#retiring.delete(number)
-    if (this.#opened.has(connection)) return this.#lender.lost(number)
+    if (this.#opened.has(connection)) return this.#adapter.lost(number)
     this.#lastError = connection.why
-    this.#lender.openFailed(number, permanent)
+    this.#adapter.openFailed(number, permanent)
   }
 
   answered(connection: Connection): void {
     const { number } = connection
-    const matters = this.#lender.waiting > 0 || this.#retiring.has(number)
-    if (matters && this.#members.get(number) === connection) this.#lender.answered(number)
+    const matters = this.#adapter.waiting > 0 || this.#retiring.has(number)
+    if (matters && this.#members.get(number) === connection) this.#adapter.answered(number)
   }
 
   changed(connection: Connection): void {
     const { number } = connection
     if (this.#members.get(number) !== connection || this.#retiring.has(number)) return
     this.#retiring.add(number)
-    this.#lender.retire(number)
+    this.#adapter.retire(number)
   }
 
   // --- its end ---
 
   get stats(): { connections: number; idle: number; waiting: number } {
-    const { connections, idle, waiting } = this.#lender
+    const { connections, idle, waiting } = this.#adapter
     return { connections, idle, waiting }
   }
 
@@ -259,7 +259,7 @@ export class Pool implements Opener, Host, Scope {
       this.#whenOver.push(resolve)
       if (!this.#isClosing) {
         this.#isClosing = true
-        this.#lender.close()
+        this.#adapter.close()
         for (const [statement, timer] of this.#pausing) {
           clearTimeout(timer)
           statement.fail(closed(), 'NotSent')
@@ -286,7 +286,7 @@ export class Pool implements Opener, Host, Scope {
   #finish(): void {
     if (!this.#isOver || this.#closing > 0) return
     for (const tell of this.#whenOver.splice(0)) tell()
-    this.#lender.free()
+    this.#adapter.free()
   }
 }
 

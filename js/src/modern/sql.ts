@@ -6,7 +6,7 @@ import {
   lendOfLevel,
   Session as SessionScope,
   type LendingScope,
-  type Loan,
+  type Checkout,
 } from './lending'
 import { Listener } from './listener'
 import { Pipeline } from './pipeline'
@@ -206,7 +206,7 @@ async function runIn(
 
 function txOf(level: Level, defaults: Defaults): Tx {
   const scope: LendingScope = Object.assign(level, {
-    _lend: (): Promise<Loan> => lendOfLevel(level),
+    _lend: (): Promise<Checkout> => lendOfLevel(level),
   })
   return tagOf(scope, defaults, {
     savepoint: <T>(run: Run<T, Tx>): Promise<T> =>

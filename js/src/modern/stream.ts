@@ -6,7 +6,7 @@ import { Misfit } from '../pg/readers'
 import type { Connection } from './connection'
 import { PostgresError } from './error'
 import { endError, refused } from './failure'
-import type { LendingScope, Loan } from './lending'
+import type { LendingScope, Checkout } from './lending'
 import { ASYNC_DISPOSE } from './dispose'
 import type { Statement } from './statement'
 import { refusal } from './traits'
@@ -23,7 +23,7 @@ interface Waiter<Row> {
 export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Receiver {
   readonly #scope: LendingScope
   readonly #statement: Statement
-  #loan: Loan | undefined
+  #checkout: Checkout | undefined
   #read: RowReader | undefined
   /** Rows that wait, from `#next` on, and how many bytes they came in. */
   #rows: Row[] = []
@@ -59,8 +59,8 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     this.#state = wasRunning ? 'dropped' : 'over'
     this.#rows = []
     this.#next = 0
-    const loan = this.#loan
-    if (wasRunning && loan !== undefined) loan.connection.leave(this, loan.rest)
+    const checkout = this.#checkout
+    if (wasRunning && checkout !== undefined) checkout.connection.leave(this, checkout.rest)
     for (const waiter of this.#waiters.splice(0)) waiter.resolve(DONE)
     return Promise.resolve(DONE)
   }
@@ -78,12 +78,12 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     const statement = this.#statement
     statement.take()
     statement.prepare()
-    const loan = await this.#scope._lend()
-    this.#loan = loan
+    const checkout = await this.#scope._lend()
+    this.#checkout = checkout
     if (this.#state !== 'running') return this.#over()
-    const { connection } = loan
-    loan.alone()
-    const error = refusal(statement.traits, loan.place) ?? this.#submit(connection, statement)
+    const { connection } = checkout
+    checkout.alone()
+    const error = refusal(statement.traits, checkout.place) ?? this.#submit(connection, statement)
     if (error !== undefined) throw error.about(statement.text)
   }
 
@@ -102,21 +102,21 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
       else if (tag === ROW_DESCRIPTION)
         this.#describeAt(at, statement)
       else if (tag === READY_FOR_QUERY)
-        this.#loan?.connection.status(memory.bytes[at + 5] as number)
+        this.#checkout?.connection.status(memory.bytes[at + 5] as number)
     }
     if (this.#next === this.#rows.length) this.#taken()
   }
 
   #describeAt(at: number, statement: number): void {
     try {
-      this.#describe(this.#loan?.connection.columns.read(at, statement))
+      this.#describe(this.#checkout?.connection.columns.read(at, statement))
     } catch (error) {
       this.#error ??= unreadable(error)
     }
   }
 
   #describe(columns: Columns | undefined): void {
-    const values = this.#loan?.connection.values
+    const values = this.#checkout?.connection.values
     if (columns !== undefined && values !== undefined)
       this.#read = columns.reader(values, this.#statement.asArrays)
   }
@@ -127,7 +127,7 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     try {
       row = this.#read(at) as Row
     } catch (error) {
-      if (error instanceof Misfit) this.#loan?.connection.violated()
+      if (error instanceof Misfit) this.#checkout?.connection.violated()
       this.#error = unreadable(error)
       return
     }
@@ -149,21 +149,21 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
 
   /** None of what came waits any more. */
   #taken(): void {
-    this.#loan?.connection.taken(this.#bytes)
+    this.#checkout?.connection.taken(this.#bytes)
     this.#bytes = 0
   }
 
   restarted(): void {}
 
   ended(how: number, outcome: number, start: number, end: number): void {
-    const connection = this.#loan?.connection as Connection
+    const connection = this.#checkout?.connection as Connection
     connection.ended(how)
     const error = endError(connection.why, how, outcome, start, end)
     this.#end(error?.about(this.#statement.text) ?? this.#error)
   }
 
   #end(error: unknown): void {
-    if (error instanceof PostgresError) this.#loan?.failed(error)
+    if (error instanceof PostgresError) this.#checkout?.failed(error)
     this.#error = this.#state === 'running' ? error : undefined
     this.#over()
     if (this.#next < this.#rows.length) return
@@ -172,8 +172,8 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
 
   #over(): void {
     this.#state = 'over'
-    this.#loan?.release()
-    this.#loan = undefined
+    this.#checkout?.release()
+    this.#checkout = undefined
   }
 
   /** What comes behind the last row: its error, once. */

@@ -268,7 +268,7 @@ export class Life extends EventEmitter {
   /** Whether queries are taken: they run, or fail when the connection has closed. */
   get _takesQueries(): boolean {
     const session = this._session
-    return (this._queryable || session.isParting) && !this._ending && !session.isGone
+    return (this._queryable || session.isClosingGracefully) && !this._ending && !session.isGone
   }
 
   /** Why queries are not taken. */

@@ -1,5 +1,5 @@
 import { Condition, PoolCause } from '../engine/exports'
-import { Lender, type Borrower, type Opener } from '../engine/lender'
+import { PoolAdapter, type Borrower, type Opener } from '../engine/pool-adapter'
 import { ENGINE_LOST } from '../engine/memory'
 import { pipeliningOf } from './pipeline'
 import type { Pool } from './pool'
@@ -22,7 +22,7 @@ export interface PoolBorrower extends Borrower {
  */
 export class Clients extends Members implements Opener {
   readonly pool: Pool
-  readonly lender: Lender<PoolBorrower>
+  readonly adapter: PoolAdapter<PoolBorrower>
   readonly shares: boolean
   readonly max: number
   readonly #openings = new Openings(this)
@@ -42,17 +42,17 @@ export class Clients extends Members implements Opener {
       ['idle_timeout_ms', 0],
       ['lifetime_ms', 0],
     ]
-    this.lender = new Lender(settings, this)
+    this.adapter = new PoolAdapter(settings, this)
   }
 
-  /** Asks for a client of one's own. Returns what `lender.giveUp` takes. */
+  /** Asks for a client of one's own. Returns what `adapter.giveUp` takes. */
   checkout(borrower: PoolBorrower): number {
-    return this.lender.checkout(borrower, this.#patience())
+    return this.adapter.checkout(borrower, this.#patience())
   }
 
   /** Waits for a place next to others. */
   waitShared(borrower: PoolBorrower): number {
-    return this.lender.waitShared(borrower, this.#patience())
+    return this.adapter.waitShared(borrower, this.#patience())
   }
 
   /** As in pg's pool: who finds room for one more client waits for what comes of connecting it, and in no line. */
@@ -75,7 +75,7 @@ export class Clients extends Members implements Opener {
   /** The client on which a query goes next to others at once; undefined if it has to wait. */
   place(): PoolClient | undefined {
     for (;;) {
-      const number = this.lender.place()
+      const number = this.adapter.place()
       if (number === 0) return undefined
       const client = this.enter(number)
       if (client === undefined) continue
@@ -131,9 +131,9 @@ export class Clients extends Members implements Opener {
     else if (member.isLeaving) pool.log('remove expired client')
     // Removed while it was lent.
     if (!this.has(member)) return this.leave(member)
-    const isLast = pool.ending && this.lender.waiting === 0
+    const isLast = pool.ending && this.adapter.waiting === 0
     if (isBroken || isUsedUp || isLast || member.isLeaving || !member.isUsable) {
-      this.lender.release(member.number, Condition.BROKEN)
+      this.adapter.release(member.number, Condition.BROKEN)
       // Who gives it up leaves a cursor open that would keep it from ending.
       if (isBroken && client._session.lending.isClosed) client.connection.stream.destroy()
       return this.remove(member)
@@ -157,11 +157,11 @@ export class Clients extends Members implements Opener {
 
   #free(member: Member): void {
     this.#rest(member)
-    this.lender.release(member.number, Condition.CLEAN)
+    this.adapter.release(member.number, Condition.CLEAN)
     // The engine lends it when it has answered, and is to be told.
     this.drained(member)
     // As in pg's pool: who is next has it before the release returns.
-    this.lender.settle()
+    this.adapter.settle()
   }
 
   /** True if it was used as often as it may be. */
@@ -186,7 +186,7 @@ export class Clients extends Members implements Opener {
     member.isOpen = true
     this.openCount++
     this.#rest(member)
-    this.lender.opened(member.number, address)
+    this.adapter.opened(member.number, address)
   }
 
   /** Nobody waits for an answer of it; that to a query that timed out may still come. */
@@ -197,8 +197,8 @@ export class Clients extends Members implements Opener {
       return this.#listen(member)
     }
     if (this.shares) this.#rest(member)
-    const matters = this.lender.waiting > 0 || member.isLeaving || this.pool.ending
-    if (matters) this.lender.answered(member.number)
+    const matters = this.adapter.waiting > 0 || member.isLeaving || this.pool.ending
+    if (matters) this.adapter.answered(member.number)
   }
 
   /**

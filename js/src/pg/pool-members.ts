@@ -1,4 +1,4 @@
-import type { Lender } from '../engine/lender'
+import type { PoolAdapter } from '../engine/pool-adapter'
 import type { Pool } from './pool'
 import type { PoolBorrower } from './pool-clients'
 import type { PoolClient } from './pool-config'
@@ -9,7 +9,7 @@ import { guarded } from './request'
 /** The clients that a pool has: how many there are, and how they go. */
 export abstract class Members {
   abstract readonly pool: Pool
-  abstract readonly lender: Lender<PoolBorrower>
+  abstract readonly adapter: PoolAdapter<PoolBorrower>
   /** Queries share connections: they are pipelined. */
   abstract readonly shares: boolean
   readonly members = new Map<number, Member>()
@@ -23,7 +23,7 @@ export abstract class Members {
 
   /** Those that are being connected included. */
   get total(): number {
-    return this.lender.connections
+    return this.adapter.connections
   }
 
   get idle(): Member[] {
@@ -38,7 +38,7 @@ export abstract class Members {
   get waiting(): number {
     let opening = this.total
     for (const member of this.members.values()) if (member.isOpen) opening--
-    return Math.max(0, this.lender.waiting - Math.max(0, opening))
+    return Math.max(0, this.adapter.waiting - Math.max(0, opening))
   }
 
   get isAboveMin(): boolean {
@@ -69,7 +69,7 @@ export abstract class Members {
    */
   lost(member: Member): void {
     if (member.isLent) return member.client._session.watch()
-    this.lender.lost(member.number)
+    this.adapter.lost(member.number)
     this.remove(member)
   }
 
@@ -77,7 +77,7 @@ export abstract class Members {
   dismiss(member: Member): void {
     if (member.isLeaving) return
     member.isLeaving = true
-    this.lender.retire(member.number)
+    this.adapter.retire(member.number)
   }
 
   /** The engine has forgotten it. */
@@ -100,7 +100,7 @@ export abstract class Members {
   expel(client: PoolClient, callback?: () => void): void {
     for (const member of this.members.values()) {
       if (member.client !== client) continue
-      this.lender.lost(member.number)
+      this.adapter.lost(member.number)
       return this.remove(member, callback)
     }
     if (callback) process.nextTick(callback)
@@ -133,9 +133,9 @@ export abstract class Members {
 
   /** A caller was told: after the last one all is closed. */
   windUp(): void {
-    if (!this.pool.ending || this.lender.waiting > 0) return
-    this.lender.close()
-    this.lender.settle()
+    if (!this.pool.ending || this.adapter.waiting > 0) return
+    this.adapter.close()
+    this.adapter.settle()
   }
 
   closed(): void {
@@ -147,7 +147,7 @@ export abstract class Members {
     if (!this.#isClosed || this.#closing > 0) return
     this.#isClosed = false
     this.idleLimit.stop()
-    this.lender.free()
+    this.adapter.free()
     this.#over?.()
   }
 

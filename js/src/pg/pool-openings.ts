@@ -122,15 +122,15 @@ export class Openings {
    */
   #refuse(number: number, attempts: number, error: Error): void {
     const clients = this.#clients
-    const { lender, members } = clients
+    const { adapter, members } = clients
     this.isFailing = true
-    lender.openFailed(number, false)
+    adapter.openFailed(number, false)
     const nobodyServes = members.size === 0
     for (let left = attempts; left > 0; left--) {
-      const isShared = lender.first?.isShared
-      lender.takeFirst()?.refused(error)
+      const isShared = adapter.first?.isShared
+      adapter.takeFirst()?.refused(error)
       // These wait for one and the same connection.
-      while (isShared && nobodyServes && lender.first?.isShared) lender.takeFirst()?.refused(error)
+      while (isShared && nobodyServes && adapter.first?.isShared) adapter.takeFirst()?.refused(error)
     }
     clients.windUp()
   }

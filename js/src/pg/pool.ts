@@ -10,8 +10,8 @@ import {
   type PoolConfig,
   type PoolOptions,
 } from './pool-config'
-import { Errand, runOnLent, type QueryCallback, type Task } from './pool-errand'
-import { Loan, noRelease, type ConnectCallback } from './pool-loan'
+import { QueuedQuery, runOnLent, type QueryCallback, type Task } from './pool-queued-query'
+import { Checkout, noRelease, type ConnectCallback } from './pool-checkout'
 import { isShareable } from './pool-text'
 import type { QueryConfig } from './query'
 import { guarded, type Callback, type Results } from './request'
@@ -79,12 +79,12 @@ export class Pool extends EventEmitter {
   connect(callback?: ConnectCallback): Promise<PoolClient> | undefined {
     if (callback) {
       if (this.ending) callback(tellUnsent(new Error(AFTER_END)), undefined, noRelease)
-      else void new Loan(this.#clients, callback)
+      else void new Checkout(this.#clients, callback)
       return undefined
     }
     if (this.ending) return this.Promise.reject(tellUnsent(new Error(AFTER_END)))
     return new this.Promise<PoolClient>((resolve, reject) => {
-      new Loan(this.#clients, (error, client) => (client ? resolve(client) : reject(error)))
+      new Checkout(this.#clients, (error, client) => (client ? resolve(client) : reject(error)))
     }).catch(rethrow)
   }
 
@@ -120,7 +120,7 @@ export class Pool extends EventEmitter {
   #run(task: Task, values: unknown, callback: QueryCallback, shares: boolean): undefined {
     if (this.ending) callback(tellUnsent(new Error(AFTER_END)))
     else if (this.connect !== connect && !shares) runOnLent(this, task, values, callback)
-    else new Errand(this.#clients, task, values, callback, shares).start()
+    else new QueuedQuery(this.#clients, task, values, callback, shares).start()
   }
 
   /**
@@ -156,7 +156,7 @@ export class Pool extends EventEmitter {
 
   /** With those that somebody asked for in this turn. */
   get _clients(): PoolClient[] {
-    this.#clients.lender.openNow()
+    this.#clients.adapter.openNow()
     return Array.from(this.#clients.members.values(), ({ client }) => client)
   }
 
@@ -181,7 +181,7 @@ export class Pool extends EventEmitter {
   _pulseQueue(): void {
     if (this.ended) return
     this.#clients.windUp()
-    this.#clients.lender.settle()
+    this.#clients.adapter.settle()
   }
 
   /** Closes a client, whoever has it. */

@@ -11,7 +11,7 @@ import { Waiting } from './waiting'
 import { Messages } from './wire-frames'
 
 /** What lending needs of the session. */
-export interface Lender {
+export interface LentSession {
   /** The engine's link, once the login is over. */
   readonly openLink: Link | undefined
   /** Requests that the engine has and that are not answered. */
@@ -42,7 +42,7 @@ export interface Lender {
  * place of one to its own. So it knows the status of the transaction, and can cancel what runs.
  */
 export class Lending implements Receiver, Host {
-  readonly #lender: Lender
+  readonly #session: LentSession
   readonly #connection: Connection
   readonly #messages = new Messages()
   #link: Link | undefined
@@ -59,8 +59,8 @@ export class Lending implements Receiver, Host {
   #isFinished = false
   #status = ''
 
-  constructor(lender: Lender, connection: Connection) {
-    this.#lender = lender
+  constructor(session: LentSession, connection: Connection) {
+    this.#session = session
     this.#connection = connection
   }
 
@@ -81,9 +81,9 @@ export class Lending implements Receiver, Host {
 
   /** Gives one its turn, once all that was asked before is answered. */
   lend(turn: Turn): void {
-    const link = this.#lender.openLink
+    const link = this.#session.openLink
     if (link === undefined || this.isClosed) {
-      this.#lender.waiting.push(Waiting.turn(this.#lender, turn))
+      this.#session.waiting.push(Waiting.turn(this.#session, turn))
       return
     }
     this.#turn = turn
@@ -99,7 +99,7 @@ export class Lending implements Receiver, Host {
   frees(name: string, text: string, names: Names): boolean {
     const strange = names.strangeTextOf(name)
     if (strange === undefined || strange !== text) return strange === undefined
-    if (this.#lender.openLink === undefined || this.isClosed) return true
+    if (this.#session.openLink === undefined || this.isClosed) return true
     names.own(name)
     const submit = (connection: Connection): void => {
       connection.close({ type: 'S', name })
@@ -133,7 +133,7 @@ export class Lending implements Receiver, Host {
 
   /** Takes one from the queue. */
   #waiting(is: (turn: Turn) => boolean): Turn | undefined {
-    const { waiting } = this.#lender
+    const { waiting } = this.#session
     const at = waiting.findIndex(({ call: { request } }) => request instanceof Turn && is(request))
     return at < 0 ? undefined : (waiting.splice(at, 1)[0]?.call.request as Turn)
   }
@@ -143,7 +143,7 @@ export class Lending implements Receiver, Host {
     const turn = this.#turn
     const link = this.#link
     if (turn === undefined || link === undefined || this.#isAsked) return
-    if (this.#lender.pending > 0) return
+    if (this.#session.pending > 0) return
     if (turn.isGone) {
       turn.callBack(new Error('The query was destroyed before its turn'))
       return this.#drop()
@@ -153,7 +153,7 @@ export class Lending implements Receiver, Host {
     if (!link.isQuiet) return
     this.#status = link.status
     this.#isAsked = true
-    this.#lender.starting()
+    this.#session.starting()
     const place = link.lend(this)
     if (place < 0) return this.ended(End.CLOSED)
     // It waits for a cancel, and will be sent: then it is asked anew.
@@ -169,11 +169,11 @@ export class Lending implements Receiver, Host {
     const begun = (error: Error | undefined): void => {
       if (this.#turn !== turn) return
       if (error === undefined) return this.proceed()
-      if (this.#link) this.#lender.status(this.#link.status.charCodeAt(0))
+      if (this.#link) this.#session.status(this.#link.status.charCodeAt(0))
       turn.fail(error, 'NotSent')
       this.#drop()
     }
-    if (this.#lender.flushBegin) this.#lender.flushBegin(begun)
+    if (this.#session.flushBegin) this.#session.flushBegin(begun)
     else begun(undefined)
   }
 
@@ -182,8 +182,8 @@ export class Lending implements Receiver, Host {
     this.#turn?.over()
     this.#turn = undefined
     if (this.#isAsked) return
-    this.#lender.reopened()
-    this.#lender.tellDrain()
+    this.#session.reopened()
+    this.#session.tellDrain()
   }
 
   /** Whether these bytes are not the engine's. */
@@ -224,17 +224,17 @@ export class Lending implements Receiver, Host {
   restarted(): void {}
 
   ended(how: number): void {
-    const lender = this.#lender
+    const session = this.#session
     this.#isAsked = false
-    lender.ending(how)
+    session.ending(how)
     if (how > End.PROVISIONAL) {
       this.lost()
-      lender.ended(how)
+      session.ended(how)
     } else if (this.#turn !== undefined) {
       this.proceed()
     } else {
-      lender.reopened()
-      lender.ended(how)
+      session.reopened()
+      session.ended(how)
     }
   }
 
@@ -243,8 +243,8 @@ export class Lending implements Receiver, Host {
     const turn = this.#turn
     const conversation = this.#conversation
     this.#turn = this.#conversation = undefined
-    if (conversation === undefined) return turn?.fail(this.#lender.lost(), 'NotSent')
-    conversation.lost(this.#lender.lost())
+    if (conversation === undefined) return turn?.fail(this.#session.lost(), 'NotSent')
+    conversation.lost(this.#session.lost())
     conversation.over()
     this.#connection.lend(undefined)
     setImmediate(() => this.#connection.waitNoMore())
@@ -254,25 +254,25 @@ export class Lending implements Receiver, Host {
 
   status(letter: string): void {
     this.#status = letter
-    this.#lender.status(letter.charCodeAt(0))
+    this.#session.status(letter.charCodeAt(0))
   }
 
   notice(message: NoticeMessage): void {
-    guarded(() => this.#lender.emit('notice', message))
+    guarded(() => this.#session.emit('notice', message))
   }
 
   notification(message: NotificationMessage): void {
-    guarded(() => this.#lender.emit('notification', message))
+    guarded(() => this.#session.emit('notification', message))
   }
 
   fatal(error: Error | undefined): void {
-    if (error !== undefined) this.#lender.failed(error)
+    if (error !== undefined) this.#session.failed(error)
     // The server says no more, and is not waited for.
     this.#connection.stream.destroy()
   }
 
   violation(error: Error): void {
-    this.#lender.failed(error)
+    this.#session.failed(error)
     this.#connection.stream.destroy()
   }
 

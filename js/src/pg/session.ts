@@ -7,13 +7,13 @@ import { Cancel } from './cancel'
 import { ColumnsCache } from './columns'
 import type { Connection, Opener } from './connect'
 import { DatabaseError } from './error'
-import { Herald } from './herald'
+import { Emitter } from './emitter'
 import { hide } from './hidden'
 import type { Life } from './life'
 import { pgText, secretKeyIn, strangeMessage } from './messages'
 import { findPassword, passwordFor } from './password'
 import { Names } from './names'
-import { Lending, type Lender } from './raw'
+import { Lending, type LentSession } from './raw'
 import { later, refusal } from './refusal'
 import { databaseError } from './report'
 import { guarded, type Home, type Request } from './request'
@@ -23,7 +23,7 @@ import { Tap, type Course } from './tap'
 import { Waiting } from './waiting'
 
 /** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
-export class Session extends Herald implements Owner, Opener, Home, Lender, Course {
+export class Session extends Emitter implements Owner, Opener, Home, LentSession, Course {
   readonly columns = new ColumnsCache()
   readonly names: Names
   /** Requests that wait for the login. */
@@ -39,7 +39,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender, Cour
   #isGone = false
   #isWatched = false
   /** The server ended it, and said so to the query that it ran; the transport is not closed yet. */
-  #isParting = false
+  #isClosingGracefully = false
   /** It says goodbye when it is its own again. */
   #isTerminating = false
   /** Requests that the engine has. */
@@ -92,7 +92,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender, Cour
   }
 
   get openLink(): Link | undefined {
-    return this.#isReady && !this.#isParting ? this.#link : undefined
+    return this.#isReady && !this.#isClosingGracefully ? this.#link : undefined
   }
 
   get isReady(): boolean {
@@ -107,8 +107,8 @@ export class Session extends Herald implements Owner, Opener, Home, Lender, Cour
    * Whether requests are taken though none will run: they hear of it behind the client's `error`, when the connection has
    * closed. Whoever keeps clients and learns of their loss by events would hand it out again and again if they failed at once.
    */
-  get isParting(): boolean {
-    return this.#isParting && !this.#isGone
+  get isClosingGracefully(): boolean {
+    return this.#isClosingGracefully && !this.#isGone
   }
 
   /** Where the engine has the connection, once it is ready. */
@@ -395,7 +395,7 @@ export class Session extends Herald implements Owner, Opener, Home, Lender, Cour
       if (!this.#isReady || this.#pending === 0) client._handleErrorEvent(error)
       else {
         this.#lastWords = error
-        this.#isParting = true
+        this.#isClosingGracefully = true
       }
     } else {
       this.#why = this.#fault(why, reason(why, start, end))

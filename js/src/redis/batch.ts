@@ -5,7 +5,7 @@ import { RedisError } from './error'
 import { begin, position, skip } from './reply'
 
 /** Whom to tell of calls that ended without a reply. */
-export interface Mourner {
+export interface FailureListener {
   /** Why the connection ended, if it did. */
   readonly reason: RedisError | undefined
   /** A call has no reply. It may be sent again. */
@@ -20,11 +20,11 @@ export interface Mourner {
  */
 export class Batch implements RedisReceiver {
   readonly calls: Call[] = []
-  readonly #mourner: Mourner
+  readonly #listener: FailureListener
   #next = 0
 
-  constructor(mourner: Mourner) {
-    this.#mourner = mourner
+  constructor(listener: FailureListener) {
+    this.#listener = listener
   }
 
   received(start: number, end: number): void {
@@ -42,7 +42,7 @@ export class Batch implements RedisReceiver {
         call.spoil(cause)
       }
     }
-    this.#mourner.answered(this.#next - first)
+    this.#listener.answered(this.#next - first)
   }
 
   ended(how: number, outcome: number, start: number, end: number): void {
@@ -51,7 +51,7 @@ export class Batch implements RedisReceiver {
     const { calls } = this
     if (this.#next >= calls.length) return
     const known = OUTCOMES[outcome] ?? 'Unknown'
-    this.#mourner.answered(calls.length - this.#next)
+    this.#listener.answered(calls.length - this.#next)
     for (; this.#next < calls.length; this.#next++)
       this.#lost(calls[this.#next] as Call, how, known)
   }
@@ -59,7 +59,7 @@ export class Batch implements RedisReceiver {
   #lost(call: Call, how: number, outcome: Outcome): void {
     if (call.settled) return
     if (how === End.DEADLINE) return call.expire(outcome)
-    this.#mourner.lost(call, outcome, this.#mourner.reason ?? ENDED)
+    this.#listener.lost(call, outcome, this.#listener.reason ?? ENDED)
   }
 }
 

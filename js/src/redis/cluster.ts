@@ -9,7 +9,7 @@ import {
   Unanswered,
 } from '../engine/exports'
 import { rethrow, safely } from '../engine/guard'
-import { ENGINE_LOST, memory, NO_MEMORY, type Tenant } from '../engine/memory'
+import { ENGINE_LOST, memory, NO_MEMORY, type Handle } from '../engine/memory'
 import { Atomic } from './atomic'
 import type { Call } from './call'
 import type { Config, Server } from './config'
@@ -49,7 +49,7 @@ interface Waiter {
  * is sent again, what is made of several replies, when the topology is asked for: all of that is
  * said there, and done here.
  */
-export class Cluster implements Core, Tenant, Tower {
+export class Cluster implements Core, Handle, Tower {
   readonly config: Config
   engine!: Exports
   /** Where it lies in the module; 0 before its first use, and when it is over. */
@@ -200,7 +200,7 @@ export class Cluster implements Core, Tenant, Tower {
     if (made === 0) throw misuse('no_memory', NO_MEMORY)
     this.#address = made
     this.#scratch = this.engine.onetrip_alloc(SCRATCH) >>> 0
-    memory.tenants.add(this)
+    memory.handles.add(this)
   }
 
   #free(): void {
@@ -211,7 +211,7 @@ export class Cluster implements Core, Tenant, Tower {
   }
 
   #forget(): void {
-    memory.tenants.delete(this)
+    memory.handles.delete(this)
     clearTimeout(this.#timer)
     this.#address = 0
     this.#armed = Infinity

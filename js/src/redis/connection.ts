@@ -3,7 +3,7 @@ import type { Socket } from 'node:net'
 import type { Outcome } from '../engine/exports'
 import { reason } from '../engine/memory'
 import { RedisLink, type RedisOwner } from '../engine/redis-link'
-import type { Mourner } from './batch'
+import type { FailureListener } from './batch'
 import { type Call, Confirmation } from './call'
 import type { Config, Server } from './config'
 import { closed, endOf, lost, silent } from './ends'
@@ -43,7 +43,7 @@ const RESP3_LOST = 'the server that was connected to meanwhile has no RESP3: sub
  * One connection to a server, from the moment it is wanted to its end. Calls of one turn leave in
  * one write.
  */
-export class Connection implements RedisOwner, Mourner {
+export class Connection implements RedisOwner, FailureListener {
   readonly server: Server
   reason: RedisError | undefined
   /** 2 or 3, once it is ready. */

@@ -2,7 +2,7 @@ import { RedisFlag, Refused } from '../engine/exports'
 import { memory } from '../engine/memory'
 import type { RedisLink } from '../engine/redis-link'
 import { Atomic } from './atomic'
-import { Batch, type Mourner } from './batch'
+import { Batch, type FailureListener } from './batch'
 import { Call, Confirmation } from './call'
 import { Words, write } from './encode'
 import { noMemory } from './ends'
@@ -28,7 +28,7 @@ export class Outbox {
   /** Replies that are to come. */
   unanswered = 0
   readonly #link: RedisLink
-  readonly #mourner: Mourner
+  readonly #listener: FailureListener
   readonly #returned: (calls: readonly Call[]) => void
   #batch: Batch | undefined
   /** Where the room of the batch begins, where the next command goes, and where the room ends. */
@@ -37,9 +37,9 @@ export class Outbox {
   #limit = 0
 
   /** `returned`: the engine took no more, and has sent nothing of these calls. */
-  constructor(link: RedisLink, mourner: Mourner, returned: (calls: readonly Call[]) => void) {
+  constructor(link: RedisLink, listener: FailureListener, returned: (calls: readonly Call[]) => void) {
     this.#link = link
-    this.#mourner = mourner
+    this.#listener = listener
     this.#returned = returned
   }
 
@@ -81,7 +81,7 @@ export class Outbox {
     const room = Math.max(size, BATCH_BYTES)
     this.#start = this.#at = this.#room(room, call)
     this.#limit = this.#start + room
-    batch = this.#batch = new Batch(this.#mourner)
+    batch = this.#batch = new Batch(this.#listener)
     this.#link.schedule()
     return batch
   }
@@ -178,7 +178,7 @@ export class Outbox {
     len: number,
     first?: Call,
   ): boolean {
-    const batch = new Batch(this.#mourner)
+    const batch = new Batch(this.#listener)
     if (first !== undefined) batch.calls.push(first)
     for (let i = 0; i < call.replies; i++) batch.calls.push(call)
     const { length } = batch.calls

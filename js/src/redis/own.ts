@@ -1,5 +1,5 @@
 import { Condition, PoolCause } from '../engine/exports'
-import { Lender } from '../engine/lender'
+import { PoolAdapter } from '../engine/pool-adapter'
 import { ENGINE_LOST } from '../engine/memory'
 import type { Config, Server } from './config'
 import { Connection, type Seat } from './connection'
@@ -20,7 +20,7 @@ export interface Lease {
 export class Own {
   readonly #config: Config
   readonly #server: () => Server
-  readonly #lender: Lender
+  readonly #adapter: PoolAdapter
   readonly #connections = new Map<number, Connection>()
   readonly #purpose: { readonly readonly?: boolean }
   #lastError: RedisError | undefined
@@ -41,12 +41,12 @@ export class Own {
       ['backoff_min_ms', 50],
       ['backoff_max_ms', 5000],
     ]
-    this.#lender = new Lender(settings, {
+    this.#adapter = new PoolAdapter(settings, {
       open: (number) => this.#open(number),
       reset: () => {},
       close: (number) => this.#close(number),
       closed: () => {
-        this.#lender.free()
+        this.#adapter.free()
         for (const resolve of this.#closing.splice(0)) resolve()
       },
     })
@@ -65,14 +65,14 @@ export class Own {
       failed(closedError())
       return () => false
     }
-    const token = this.#lender.checkout(
+    const token = this.#adapter.checkout(
       {
         served: (number) => {
           const connection = this.#connections.get(number)
           const isHere = connection?.server === this.#server()
           if (isHere && connection?.isReady === true) return served(this.#lease(number, connection))
           if (connection !== undefined) {
-            this.#lender.release(number, Condition.BROKEN)
+            this.#adapter.release(number, Condition.BROKEN)
             this.#close(number)
           }
           this.borrow(timeout, served, failed)
@@ -81,7 +81,7 @@ export class Own {
       },
       Math.min(timeout, this.#config.waitTimeout),
     )
-    return () => this.#lender.giveUp(token)
+    return () => this.#adapter.giveUp(token)
   }
 
   #lease(number: number, connection: Connection): Lease {
@@ -92,7 +92,7 @@ export class Own {
         if (released) return
         released = true
         const clean = !spoiled && connection.isReady && connection.unanswered === 0
-        this.#lender.release(number, clean ? Condition.CLEAN : Condition.BROKEN)
+        this.#adapter.release(number, clean ? Condition.CLEAN : Condition.BROKEN)
         if (!clean) this.#close(number)
       },
     }
@@ -104,7 +104,7 @@ export class Own {
     this.#why = why
     return new Promise((resolve) => {
       this.#closing.push(resolve)
-      this.#lender.close()
+      this.#adapter.close()
     })
   }
 
@@ -115,7 +115,7 @@ export class Own {
 
   #open(number: number): void {
     const seat: Seat = {
-      ready: (connection) => this.#lender.opened(number, connection.address),
+      ready: (connection) => this.#adapter.opened(number, connection.address),
       drained: () => {},
       push: () => {},
       again: () => false,
@@ -135,8 +135,8 @@ export class Own {
     if (this.#connections.get(number) !== connection) return
     this.#connections.delete(number)
     this.#lastError = error
-    if (connection.protocol === 0) this.#lender.openFailed(number, permanent)
-    else this.#lender.lost(number)
+    if (connection.protocol === 0) this.#adapter.openFailed(number, permanent)
+    else this.#adapter.lost(number)
   }
 
   #close(number: number): void {

@@ -1,9 +1,8 @@
 //! Requests that are written, and replies that are read, as there is room.
 
 use bytes::{Bytes, BytesMut};
-use onetrip_engine::memory::is_there;
 use onetrip_engine::{End, Failure, Feed, Ticket, Time, Token};
-use onetrip_postgres::client::copy::{self, Direction};
+use onetrip_postgres::client::copy::{self, Direction, NoRoom};
 use onetrip_postgres::client::stream::{self, Rest};
 
 use super::request::Submission;
@@ -70,21 +69,22 @@ impl Postgres {
     }
 
     /// Hands over more of a COPY. False where it does not take it now: `FEED` tells when it does, unless it
-    /// ends before.
+    /// ends before. Refused where there is no memory for it.
     pub(crate) fn feed(
         &mut self,
         now: Time,
         token: u32,
         part: Part<'_>,
         to: &mut Completions,
-    ) -> bool {
+    ) -> Result<bool, Refused> {
         let Some(copying) = self.flow.copying.as_mut().filter(|it| it.token == token) else {
-            return false;
+            return Ok(false);
         };
         let (engine, id) = (&mut self.engine, Token(token.into()));
         let taken = match part {
-            Part::Data(data) if !is_there(data.len()) => false,
-            Part::Data(data) => copy::feed(engine, now, id, data).unwrap_or(false),
+            Part::Data(data) => {
+                copy::feed(engine, now, id, data).map_err(|NoRoom| Refused::NoMemory)?
+            }
             Part::Done => copy::finish(engine, now, id),
             Part::Failed(reason) => {
                 copy::fail(engine, now, id, Some(copying.ticket), reason);
@@ -94,7 +94,7 @@ impl Postgres {
         copying.data_ended |= taken && matches!(part, Part::Done);
         copying.waits = !taken;
         self.settle(to);
-        taken
+        Ok(taken)
     }
 
     /// The host has taken so many bytes of a stream.

@@ -162,7 +162,7 @@ impl Host {
         unsafe {
             let room = onetrip_request(self.connection, data.len());
             std::ptr::copy_nonoverlapping(data.as_ptr(), room, data.len());
-            onetrip_postgres_feed(self.connection, now, token, part, data.len())
+            onetrip_postgres_feed(self.connection, now, token, part, data.len()) == 1.0
         }
     }
 

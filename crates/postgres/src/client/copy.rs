@@ -5,9 +5,10 @@
 //! src/backend/tcop/postgres.c accepts and ignores the messages of a copy that is over).
 
 use bytes::{BufMut, BytesMut};
+use onetrip_engine::memory::make_room;
 use onetrip_engine::{Connection, Outcome, Protocol, Ticket, Time, Token};
 
-use crate::message::{CopyData, CopyFail, EncodeError, empty};
+use crate::message::{CopyData, CopyFail, EncodeError, Header, empty};
 use crate::session::Expect;
 use crate::sql::Traits;
 
@@ -43,18 +44,25 @@ impl Direction {
     }
 }
 
+/// Data can't be handed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
 /// Hands data over to a COPY that takes it now. False where it does not: not yet, or not any more.
 ///
 /// # Errors
-/// It is longer than a message can be.
+/// There is no memory for it, or it is longer than a message can be.
 pub fn feed<P: Protocol>(
     engine: &mut Connection<P>,
     now: Time,
     token: Token,
     data: &[u8],
-) -> Result<bool, EncodeError> {
+) -> Result<bool, NoRoom> {
     match engine.can_feed(token) {
-        true => engine.feed(now, token, |out| CopyData { data }.encode(out)),
+        true => engine.feed(now, token, |out| {
+            let is_room = make_room(out, data.len() + Header::LEN);
+            is_room.then(|| CopyData { data }.encode(out).ok()).flatten().ok_or(NoRoom)
+        }),
         false => Ok(false),
     }
 }

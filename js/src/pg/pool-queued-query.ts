@@ -20,7 +20,7 @@ export type Task = string | QueryConfig | Submittable
  * A query of a pool that waits for a client, has it for itself while it runs, and gives it back. With `isShared` it goes next
  * to others' instead, and only waits for that.
  */
-export class Errand implements PoolBorrower {
+export class QueuedQuery implements PoolBorrower {
   readonly isShared: boolean
   readonly #clients: Clients
   readonly #task: Task
@@ -82,7 +82,7 @@ export class Errand implements PoolBorrower {
   /** Its signal says that it is not wanted any more. */
   handleEvent(): void {
     const { signal } = this.#task as QueryConfig
-    if (this.#token === 0 || this.#clients.lender.giveUp(this.#token)) {
+    if (this.#token === 0 || this.#clients.adapter.giveUp(this.#token)) {
       this.refused(new AbortError(signal?.reason))
     }
   }

@@ -6,7 +6,7 @@ import { notice } from './report'
 import { guarded } from './request'
 
 /** Tells a client's listeners what comes on its connection and belongs to no query. */
-export abstract class Herald {
+export abstract class Emitter {
   protected constructor(
     protected readonly client: Life,
     protected readonly connection: Connection,

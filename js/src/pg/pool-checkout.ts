@@ -15,7 +15,7 @@ export type ConnectCallback = (
 ) => void
 
 /** A caller of `connect`: who gets a client and gives it back. */
-export class Loan implements PoolBorrower {
+export class Checkout implements PoolBorrower {
   readonly isShared = false
   readonly #clients: Clients
   readonly #callback: ConnectCallback

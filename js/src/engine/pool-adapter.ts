@@ -1,7 +1,7 @@
 import { timeUntil } from './clock'
 import { Close, Kind, PoolCause, RECORD, type Exports } from './exports'
 import { rethrow, safely } from './guard'
-import { memory, NO_MEMORY, type Tenant } from './memory'
+import { memory, NO_MEMORY, type Handle } from './memory'
 
 /** One who waits for a connection. */
 export interface Borrower {
@@ -32,7 +32,7 @@ const DEPTH_MAX = 100
  *
  * Whoever is served or refused is told in the next tick, or by `settle`; never in the call that asked.
  */
-export class Lender<B extends Borrower = Borrower> implements Tenant {
+export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
   engine: Exports = memory.engine
   #pool = 0
   readonly #settings: Buffer
@@ -77,7 +77,7 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
             this.engine.onetrip_pool_new(now, start, length, seed),
           )
     if (this.#pool === 0 && !memory.isLost) throw new RangeError(NO_MEMORY)
-    memory.tenants.add(this)
+    memory.handles.add(this)
     // Otherwise the first connection is opened in the turn of who asks for it, and so in its context.
     if (this.#take()) this.#schedule()
   }
@@ -365,7 +365,7 @@ export class Lender<B extends Borrower = Borrower> implements Tenant {
     this.#over = true
     clearTimeout(this.#timer)
     // Its records may be walked just now.
-    memory.tenants.delete(this)
+    memory.handles.delete(this)
     process.nextTick(() => this.engine.onetrip_pool_free(this.#pool))
   }
 

@@ -11,6 +11,7 @@ use crate::completion::{Completions, close, kind};
 use crate::protocol::Protocol;
 use crate::settings::{Invalid, Settings};
 
+mod begin;
 mod delayed;
 pub(crate) mod flow;
 mod login;

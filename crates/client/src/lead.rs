@@ -1,5 +1,11 @@
 //! What rides along with the statements of a transaction: BEGIN and SAVEPOINT with the first one behind
 //! them, and a RELEASE that nobody awaits with whatever comes next.
+//!
+//! **The guard.** Where the server refuses BEGIN it is outside of any transaction, and what was sent
+//! behind it without waiting would be committed, each statement by itself. So BEGIN runs as a portal
+//! with a name, which lives exactly as long as its transaction (PostgreSQL documentation, "Extended
+//! Query"). Until the answer to BEGIN is known, each request of the transaction describes that portal
+//! first, and is skipped where there is none. Once BEGIN is known to be refused nothing is sent.
 
 mod front;
 
@@ -9,15 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::client::transaction::begin;
-use onetrip_postgres::message::SYNC;
+use onetrip_postgres::message::{Describe, SYNC, Target};
 
 use crate::core::Core;
 use crate::error::ABORTED;
 use crate::executor::plain_statement;
 use crate::params;
 use crate::{Error, Kind, Outcome};
-use front::{Front, command, pinned};
+use front::{Front, command, pinned, statement_in_portal};
 
 /// A transaction or a savepoint in it: what begins it, and what became of that.
 #[derive(Debug)]
@@ -95,7 +100,7 @@ impl Lead {
         // one is refused.
         static TRANSACTIONS: AtomicU64 = AtomicU64::new(1);
         let number = TRANSACTIONS.fetch_add(1, Ordering::Relaxed);
-        Lead::new(None, Arc::default(), command, begin::portal(number))
+        Lead::new(None, Arc::default(), command, format!("onetrip_tx_{number}"))
     }
 
     /// A savepoint that nothing was sent of.
@@ -306,17 +311,12 @@ impl Lead {
         }
     }
 
-    fn begin_command(&self) -> Result<BytesMut, Error> {
-        let mut bytes = BytesMut::new();
-        begin::write(&mut bytes, &self.command, &self.name).map_err(params::unencodable)?;
-        Ok(bytes)
-    }
-
     /// A Describe of the portal in which BEGIN ran: it fails where the transaction isn't open.
     pub(crate) fn guard(&self) -> Result<(Expect, BytesMut), Error> {
         let mut bytes = BytesMut::new();
-        begin::write_guard(&mut bytes, &self.root().name).map_err(params::unencodable)?;
-        Ok((begin::expect_guard(), bytes))
+        let describe = Describe { target: Target::Portal(&self.root().name) };
+        describe.encode(&mut bytes).map_err(params::unencodable)?;
+        Ok((Expect::sync().describe_portal(), bytes))
     }
 
     fn front(self: &Arc<Lead>, core: &mut Core, part: Part) -> Result<Front, Error> {
@@ -356,7 +356,7 @@ impl Lead {
         }
         let bytes = match self.outer {
             Some(_) => plain_statement(&self.command)?,
-            None => self.begin_command()?,
+            None => statement_in_portal(&self.command, &self.name)?,
         };
         let token = core.replies.add();
         if let Some(entry) = core.replies.entry(token) {

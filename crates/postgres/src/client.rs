@@ -4,7 +4,6 @@
 //! * [`statements`]: which texts a connection has prepared, and under which names.
 //! * [`named`]: statements under names of the user's own.
 //! * [`copy`], [`stream`]: data that is written and replies that are read as there is room.
-//! * [`transaction`]: what a text does to one, and a BEGIN that costs no trip.
 //! * [`texts`]: how often a text came, and what it shows.
 
 pub mod connect;
@@ -13,4 +12,3 @@ pub mod named;
 pub mod statements;
 pub mod stream;
 pub mod texts;
-pub mod transaction;

@@ -1,6 +1,11 @@
 //! A transaction whose BEGIN was answered here: it waits for the first statement and leaves with it in one
 //! segment, so it costs no trip.
 //!
+//! **The guard.** Where the server refuses BEGIN it is outside of any transaction, and what was sent behind it would be
+//! committed, each statement by itself. So BEGIN runs as a portal with a name, which lives as long as its transaction
+//! (PostgreSQL documentation, "Extended Query"). Until its answer is known, each statement behind the first
+//! describes that portal in front, and the server skips it where there is none.
+//!
 //! A single statement of the simple protocol goes by the extended one meanwhile, which has the same results.
 //! What can't (several statements in a text or none, COPY, `$1` without a value, FETCH, whose form a cursor
 //! decides) waits until BEGIN is known to have succeeded, which costs a trip, and what is behind it waits with it.
@@ -11,10 +16,12 @@
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Cause, End, Failure, Request, SyncPoint, Time};
 use onetrip_postgres::Expect;
-use onetrip_postgres::client::transaction::{Control, begin, control};
-use onetrip_postgres::message::{EncodeError, TransactionStatus};
+use onetrip_postgres::message::{
+    Describe, EncodeError, Execute, Target, TransactionStatus, bind, parse,
+};
 use onetrip_postgres::sql::Traits;
 
+use super::begin::{self, Control};
 use super::request::Submission;
 use super::submitting::enter;
 use super::{BEGIN, BEGIN_SYNC, Postgres, Refused};
@@ -93,12 +100,14 @@ impl Opening {
 
     /// Writes BEGIN without a Sync: what follows is of its segment.
     fn write(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
-        begin::write(out, &self.text, &self.portal)
+        parse::write(out, "", &self.text, &[])?;
+        bind::write_named(out, &self.portal, "", &[0; 6])?;
+        Execute { portal: &self.portal, rows_max: 0 }.encode(out)
     }
 
     /// Writes what fails where it did not begin.
     pub(super) fn write_guard(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
-        begin::write_guard(out, &self.portal)
+        Describe { target: Target::Portal(&self.portal) }.encode(out)
     }
 }
 
@@ -164,7 +173,7 @@ impl Postgres {
                 self.transactions += 1;
                 self.opening = Some(Opening {
                     text: text.into(),
-                    portal: begin::portal(self.transactions),
+                    portal: format!("{PORTAL_PREFIX}{}", self.transactions),
                     state: State::Held,
                     is_over: false,
                 });
@@ -268,10 +277,13 @@ fn needs_simple(text: &str, traits: Traits) -> bool {
         // What follows such a body is not seen to be a statement of its own.
         || has(text, b"atomic")
         // The extended protocol refuses it in a transaction that failed.
-        || control::is_empty(text)
+        || begin::is_empty(text)
 }
 
 /// Whether this stands somewhere in a text, in whatever case.
 fn has(text: &str, part: &[u8]) -> bool {
     text.as_bytes().windows(part.len()).any(|it| it.eq_ignore_ascii_case(part))
 }
+
+/// In front of the numbers of portals.
+const PORTAL_PREFIX: &str = "onetrip_tx_";

@@ -1,26 +1,22 @@
 //! Texts that begin or end a transaction and do nothing else, and what the server answers to them.
 
 use bytes::{BufMut, Bytes, BytesMut};
-
-use crate::message::tag::backend;
+use onetrip_postgres::message::tag::backend;
 
 /// What a text is to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Control {
-    /// BEGIN.
+pub(crate) enum Control {
     Begin,
     /// START TRANSACTION, which is a BEGIN with another tag.
     Start,
-    /// COMMIT or END.
     Commit,
-    /// ROLLBACK or ABORT.
     Rollback,
 }
 
 impl Control {
     /// The control that a text is, if it is nothing else: one statement without names or values. Comments are as good
     /// as blanks, since some tools sign each statement by one.
-    pub fn of(text: &str) -> Option<Control> {
+    pub(crate) fn of(text: &str) -> Option<Control> {
         // It may be kept.
         if text.len() > LEN_MAX {
             return None;
@@ -54,7 +50,7 @@ impl Control {
     }
 
     /// By what the first statement of a text ends a transaction without beginning another, whatever follows.
-    pub fn ends_first(text: &str) -> Option<Control> {
+    pub(crate) fn ends_first(text: &str) -> Option<Control> {
         let mut words = Words(text);
         let control = match known(words.next()?)? {
             "commit" | "end" => Control::Commit,
@@ -69,7 +65,7 @@ impl Control {
     }
 
     /// What the server answers where all is well: CommandComplete and ReadyForQuery.
-    pub fn answer(self) -> Bytes {
+    pub(crate) fn answer(self) -> Bytes {
         let (tag, status): (&[u8], u8) = match self {
             Control::Begin => (b"BEGIN\0", b'T'),
             Control::Start => (b"START TRANSACTION\0", b'T'),
@@ -86,7 +82,7 @@ impl Control {
 }
 
 /// Whether a text has no statement in it.
-pub fn is_empty(text: &str) -> bool {
+pub(crate) fn is_empty(text: &str) -> bool {
     Words(text).all(|word| word == ";")
 }
 

@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
 use onetrip_engine::{CancelEnd, Connection, Time, Token, Violation, Wanted};
 use onetrip_postgres::client::statements::{Closing, Seen};
+use onetrip_postgres::client::transaction::pending::{PendingBegin, Treatment};
 use onetrip_postgres::message::{CancelRequest, Secret, TransactionStatus};
 use onetrip_postgres::startup::{NONCE_LEN, SecretKey, Startup};
 
@@ -11,22 +12,20 @@ use crate::completion::{Completions, close, kind};
 use crate::protocol::Protocol;
 use crate::settings::{Invalid, Settings};
 
-mod begin;
 mod delayed;
 pub(crate) mod flow;
 mod login;
-mod opening;
 mod outputs;
 pub(crate) mod request;
 mod statements;
 mod submitting;
+mod transactions;
 
 pub(crate) use submitting::enter;
 
 use delayed::Delayed;
 use flow::Flow;
 use login::Login;
-use opening::Opening;
 pub(crate) use statements::SharedTexts;
 use statements::Statements;
 
@@ -50,7 +49,7 @@ pub(crate) struct Postgres {
     /// Requests leave before those in front were answered.
     sends_ahead: bool,
     /// A transaction that may not have begun, or that did not.
-    opening: Option<Opening>,
+    pending_begin: Option<PendingBegin>,
     /// How many were begun so.
     transactions: u64,
     /// Requests that wait until BEGIN was answered, and what came behind them.
@@ -162,7 +161,7 @@ impl Postgres {
             is_shared: false,
             hold_begin,
             sends_ahead,
-            opening: None,
+            pending_begin: None,
             transactions: 0,
             delayed: Delayed::new(),
             flow: Flow::new(),
@@ -371,7 +370,7 @@ impl Postgres {
 
     /// Whether a sync point would tell of a BEGIN that is held, unanswered or refused.
     pub(crate) fn is_opening(&self) -> bool {
-        self.course_of_sync() != opening::Course::Plain
+        self.treatment_of_sync() != Treatment::Plain
     }
 
     /// Whether nothing is on its way.

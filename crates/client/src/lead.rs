@@ -1,11 +1,7 @@
 //! What rides along with the statements of a transaction: BEGIN and SAVEPOINT with the first one behind
 //! them, and a RELEASE that nobody awaits with whatever comes next.
 //!
-//! **The guard.** Where the server refuses BEGIN it is outside of any transaction, and what was sent
-//! behind it without waiting would be committed, each statement by itself. So BEGIN runs as a portal
-//! with a name, which lives exactly as long as its transaction (PostgreSQL documentation, "Extended
-//! Query"). Until the answer to BEGIN is known, each request of the transaction describes that portal
-//! first, and is skipped where there is none. Once BEGIN is known to be refused nothing is sent.
+//! BEGIN and its guard are as [`onetrip_postgres::client::transaction`] has them.
 
 mod front;
 
@@ -15,14 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::{Describe, SYNC, Target};
+use onetrip_postgres::client::transaction::pending::Begin;
+use onetrip_postgres::message::SYNC;
 
 use crate::core::Core;
 use crate::error::ABORTED;
 use crate::executor::plain_statement;
 use crate::params;
 use crate::{Error, Kind, Outcome};
-use front::{Front, command, pinned, statement_in_portal};
+use front::{Front, command, pinned};
 
 /// A transaction or a savepoint in it: what begins it, and what became of that.
 #[derive(Debug)]
@@ -30,9 +27,7 @@ pub(crate) struct Lead {
     /// What a savepoint is in; none for the transaction itself.
     outer: Option<Arc<Lead>>,
     block: Arc<Block>,
-    /// BEGIN or SAVEPOINT.
-    command: String,
-    /// Of the portal in which BEGIN runs, or of the savepoint.
+    /// Of the savepoint; empty for the transaction itself.
     name: String,
     state: AtomicU8,
     /// Why BEGIN or SAVEPOINT failed.
@@ -46,8 +41,9 @@ pub(crate) struct Lead {
 }
 
 /// What a transaction and its savepoints have in common.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Block {
+    begin: Begin,
     savepoints: AtomicU64,
     /// The savepoint whose RELEASE goes in front of what comes next.
     owed: Mutex<Option<String>>,
@@ -95,31 +91,30 @@ impl Note {
 
 impl Lead {
     /// A transaction that nothing was sent of.
-    pub(crate) fn begin(command: String) -> Arc<Lead> {
+    pub(crate) fn begin(text: &str) -> Arc<Lead> {
         // Unlike in every other transaction of the session, so that what is left over of an earlier
         // one is refused.
         static TRANSACTIONS: AtomicU64 = AtomicU64::new(1);
         let number = TRANSACTIONS.fetch_add(1, Ordering::Relaxed);
-        Lead::new(None, Arc::default(), command, format!("onetrip_tx_{number}"))
+        let block = Block {
+            begin: Begin::new(text, number),
+            savepoints: AtomicU64::new(0),
+            owed: Mutex::default(),
+            conflict: OnceLock::new(),
+        };
+        Lead::new(None, Arc::new(block), String::new())
     }
 
     /// A savepoint that nothing was sent of.
     pub(crate) fn savepoint(self: &Arc<Lead>) -> Arc<Lead> {
         let number = self.block.savepoints.fetch_add(1, Ordering::Relaxed) + 1;
-        let name = format!("onetrip_{number}");
-        Lead::new(Some(self.clone()), self.block.clone(), format!("SAVEPOINT {name}"), name)
+        Lead::new(Some(self.clone()), self.block.clone(), format!("onetrip_{number}"))
     }
 
-    fn new(
-        outer: Option<Arc<Lead>>,
-        block: Arc<Block>,
-        command: String,
-        name: String,
-    ) -> Arc<Lead> {
+    fn new(outer: Option<Arc<Lead>>, block: Arc<Block>, name: String) -> Arc<Lead> {
         Arc::new(Lead {
             outer,
             block,
-            command,
             name,
             state: AtomicU8::new(UNSENT),
             refused: OnceLock::new(),
@@ -314,8 +309,7 @@ impl Lead {
     /// A Describe of the portal in which BEGIN ran: it fails where the transaction isn't open.
     pub(crate) fn guard(&self) -> Result<(Expect, BytesMut), Error> {
         let mut bytes = BytesMut::new();
-        let describe = Describe { target: Target::Portal(&self.root().name) };
-        describe.encode(&mut bytes).map_err(params::unencodable)?;
+        self.block.begin.write_guard(&mut bytes).map_err(params::unencodable)?;
         Ok((Expect::sync().describe_portal(), bytes))
     }
 
@@ -354,10 +348,11 @@ impl Lead {
         if let Some(outer) = &self.outer {
             outer.add_unsent(core, front)?;
         }
-        let bytes = match self.outer {
-            Some(_) => plain_statement(&self.command)?,
-            None => statement_in_portal(&self.command, &self.name)?,
-        };
+        let mut bytes = BytesMut::new();
+        match self.outer {
+            Some(_) => bytes = plain_statement(&format!("SAVEPOINT {}", self.name))?,
+            None => self.block.begin.write(&mut bytes).map_err(params::unencodable)?,
+        }
         let token = core.replies.add();
         if let Some(entry) = core.replies.entry(token) {
             entry.note = Some(Note::Begins(self.clone()));

@@ -5,6 +5,7 @@
 //! * [`named`]: statements under names of the user's own.
 //! * [`copy`], [`stream`]: data that is written and replies that are read as there is room.
 //! * [`texts`]: how often a text came, and what it shows.
+//! * [`transaction`]: a BEGIN that leaves with the first statement, and its guard.
 
 pub mod connect;
 pub mod copy;
@@ -12,3 +13,4 @@ pub mod named;
 pub mod statements;
 pub mod stream;
 pub mod texts;
+pub mod transaction;

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::memory::is_there;
 use onetrip_engine::{Ticket, Time};
+use onetrip_postgres::client::transaction::pending::{PendingBegin, Treatment};
 use onetrip_postgres::message::tag::backend;
 
-use super::opening::{Course, Opening};
 use super::request::Submission;
 use super::{Postgres, Refused};
 use crate::completion::{Completions, end, kind, outcome};
@@ -175,7 +175,7 @@ impl Postgres {
     /// Submits what waited, once BEGIN was answered.
     pub(super) fn release_delayed(&mut self, now: Time, to: &mut Completions) {
         self.delayed.released = true;
-        while !self.opening.as_ref().is_some_and(Opening::is_in_doubt)
+        while !self.pending_begin.as_ref().is_some_and(PendingBegin::is_in_doubt)
             && let Some(first) = self.delayed.pop()
         {
             self.submit_delayed(now, first, to);
@@ -199,7 +199,7 @@ impl Postgres {
                 self.forget(token);
                 let submission =
                     Submission { flags, text: &text, name: &name, parameters: &parameters };
-                self.take_course(now, token, submission, deadline, to)
+                self.take_request(now, token, submission, deadline, to)
             }
         };
         if let Err(refused) = result {
@@ -241,13 +241,13 @@ impl Postgres {
 
     /// Ends a request at once, since BEGIN was refused.
     pub(super) fn fail_unbegun(&self, token: u32, to: &mut Completions) {
-        let error = self.opening.as_ref().and_then(Opening::refusal).cloned();
+        let error = self.pending_begin.as_ref().and_then(PendingBegin::refusal).cloned();
         let how = end::BEGIN | outcome::NOT_SENT << 8;
         to.push(kind::END, token, (0, how), error.unwrap_or_default());
     }
 
     /// Does with a request what is to be done with it.
-    pub(super) fn take_course(
+    pub(super) fn take_request(
         &mut self,
         now: Time,
         token: u32,
@@ -255,24 +255,25 @@ impl Postgres {
         deadline: Time,
         to: &mut Completions,
     ) -> Result<Ticket, Refused> {
-        let course = if self.hold_begin { self.course(&submission) } else { Course::Plain };
+        let treatment =
+            if self.hold_begin { self.treatment(&submission) } else { Treatment::Plain };
         let text = submission.text;
-        let ticket = match course {
-            Course::Answered(control) => {
+        let ticket = match treatment {
+            Treatment::Answered(control) => {
                 to.push(kind::END, token, (0, end::COMPLETE), control.answer());
                 Ticket::Sent
             }
-            Course::Fails => {
+            Treatment::Fails => {
                 self.fail_unbegun(token, to);
                 Ticket::Sent
             }
-            Course::Waits => self.delay(now, token, &submission, deadline)?,
-            Course::Plain | Course::Leads | Course::Guarded => {
-                self.send(now, token, submission, deadline, course)?
+            Treatment::Waits => self.delay(now, token, &submission, deadline)?,
+            Treatment::Plain | Treatment::Leads | Treatment::Guarded => {
+                self.send(now, token, submission, deadline, treatment)?
             }
         };
         if self.hold_begin {
-            self.follow(text, course);
+            self.follow(text, treatment);
         }
         Ok(ticket)
     }

@@ -5,8 +5,8 @@ use onetrip_engine::memory::is_there;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
 use onetrip_postgres::Event as Told;
 use onetrip_postgres::client::statements::shows_stale;
+use onetrip_postgres::client::transaction::pending::PendingBegin;
 
-use super::opening::Opening;
 use super::statements::Number;
 use super::{BEGIN, BEGIN_SYNC, Postgres};
 use crate::completion::{
@@ -26,7 +26,7 @@ impl Postgres {
             self.statements.lost();
         }
         if self.engine.is_closed() {
-            self.opening = None;
+            self.pending_begin = None;
             self.close_delayed(to);
         }
         self.tell_flow(to);
@@ -135,7 +135,8 @@ impl Postgres {
         if let End::Failed(Failure { outcome: Outcome::NotSent, .. }) = end {
             used.close.into_iter().for_each(|closing| self.statements.give_back(closing));
         }
-        let refusal = self.opening.as_ref().and_then(Opening::refusal).filter(|_| used.guarded);
+        let refusal =
+            self.pending_begin.as_ref().and_then(PendingBegin::refusal).filter(|_| used.guarded);
         match (end, refusal) {
             (End::Failed(Failure { cause: Cause::Server | Cause::Aborted, .. }), Some(error)) => {
                 let how = end::BEGIN | outcome::REJECTED << 8;

@@ -6,10 +6,10 @@ use onetrip_engine::{Connection, Request, SubmitError, SyncPoint, Ticket, Time, 
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::named::{NameTaken, Plan};
 use onetrip_postgres::client::statements::{Closing, Scope, Way};
+use onetrip_postgres::client::transaction::pending::Treatment;
 use onetrip_postgres::message::{EncodeError, SYNC};
 use onetrip_postgres::sql::Traits;
 
-use super::opening::Course;
 use super::request::{Submission, expect, expect_simple};
 use super::statements::Numbered;
 use super::{BEGIN_SYNC, Postgres, Refused, TOKEN_MAX, Use};
@@ -31,7 +31,7 @@ impl Postgres {
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.since = now;
         }
-        let result = self.take_course(now, token, submission, deadline, to);
+        let result = self.take_request(now, token, submission, deadline, to);
         self.settle(to);
         result
     }
@@ -43,18 +43,18 @@ impl Postgres {
         token: u32,
         mut submission: Submission<'_>,
         deadline: Time,
-        course: Course,
+        treatment: Treatment,
     ) -> Result<Ticket, Refused> {
         if submission.has(flag::COPY_IN) {
             return self.send_copy(now, token, &submission);
         }
         if submission.has(flag::SIMPLE) {
-            if !course.is_guarded() {
+            if !treatment.is_guarded() {
                 return self.send_simple(now, token, submission, deadline);
             }
             submission.flags = flag::UNPREPARED;
         }
-        self.send_statement(now, token, submission, deadline, course)
+        self.send_statement(now, token, submission, deadline, treatment)
     }
 
     fn send_simple(
@@ -84,13 +84,13 @@ impl Postgres {
         token: u32,
         submission: Submission<'_>,
         deadline: Time,
-        course: Course,
+        treatment: Treatment,
     ) -> Result<Ticket, Refused> {
         if !self.engine.is_open() {
             return Err(Refused::Closed);
         }
         let Plan { way, closes, traits } = self.plan(&submission)?;
-        let leads = course == Course::Leads;
+        let leads = treatment == Treatment::Leads;
         if leads {
             self.submit_begin(now)?;
         }
@@ -99,7 +99,7 @@ impl Postgres {
             false => self.statements.take_close(self.engine.protocol_mut()),
         };
         let is_member = submission.has(flag::MEMBER);
-        let guard = self.opening.as_ref().filter(|_| course == Course::Guarded);
+        let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
         let expect = expect(&way, closes || close.is_some(), traits);
         let parses = matches!(&way, Way::Named(used) if used.parses());
         let request = Request {
@@ -109,7 +109,7 @@ impl Postgres {
             pinned: leads,
             // What fails in a transaction is not mended by sending it again.
             again: !is_member
-                && !course.is_guarded()
+                && !treatment.is_guarded()
                 && self.changing == 0
                 && matches!(&way, Way::Named(used) if !used.parses()),
             resend: self.is_shared && !is_member && !parses && !expect.has_partial_effects(),
@@ -126,14 +126,14 @@ impl Postgres {
         };
         let size = submission.size_max(close.as_ref().map_or(0, Closing::len));
         let write = &mut |out: &mut BytesMut| {
-            guard.map_or(Ok(()), |opening| opening.write_guard(out))?;
+            guard.map_or(Ok(()), |pending| pending.begin().write_guard(out))?;
             submission.write(&way, closes, close.as_ref(), out)
         };
         match enter(&mut self.engine, now, request, size, write) {
             Ok(ticket) => {
                 self.segment_open = is_member;
                 let changes = leads || changes_status(traits);
-                self.begin(token, way.used(), close, changes, course.is_guarded());
+                self.begin(token, way.used(), close, changes, treatment.is_guarded());
                 self.uses[token as usize].metered = submission.has(flag::STREAM);
                 Ok(ticket)
             }
@@ -141,7 +141,7 @@ impl Postgres {
                 close.into_iter().for_each(|closing| self.statements.give_back(closing));
                 if leads {
                     // BEGIN was answered: the transaction begins all the same.
-                    self.submit_sync(now, BEGIN_SYNC, Course::Plain)?;
+                    self.submit_sync(now, BEGIN_SYNC, Treatment::Plain)?;
                     self.own_requests += 1;
                 }
                 Err(error.into())
@@ -183,9 +183,9 @@ impl Postgres {
         &mut self,
         now: Time,
         token: Token,
-        course: Course,
+        treatment: Treatment,
     ) -> Result<Ticket, SubmitError<Refused>> {
-        let guard = self.opening.as_ref().filter(|_| course == Course::Guarded);
+        let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
         let expect = Expect::sync();
         let request = Request {
             sync: SyncPoint::Only,
@@ -197,7 +197,7 @@ impl Postgres {
             )
         };
         let write = &mut |out: &mut BytesMut| {
-            guard.map_or(Ok(()), |opening| opening.write_guard(out))?;
+            guard.map_or(Ok(()), |pending| pending.begin().write_guard(out))?;
             out.put_slice(&SYNC);
             Ok(())
         };
@@ -223,19 +223,19 @@ impl Postgres {
         token: u32,
         to: &mut Completions,
     ) -> Result<Ticket, Refused> {
-        let course = self.course_of_sync();
-        match course {
-            Course::Waits => return self.delay_sync(now, token),
-            Course::Fails => {
+        let treatment = self.treatment_of_sync();
+        match treatment {
+            Treatment::Waits => return self.delay_sync(now, token),
+            Treatment::Fails => {
                 self.fail_unbegun(token, to);
                 return Ok(Ticket::Sent);
             }
-            Course::Leads => self.submit_begin(now)?,
+            Treatment::Leads => self.submit_begin(now)?,
             _ => {}
         }
-        let ticket = self.submit_sync(now, Token(token.into()), course)?;
+        let ticket = self.submit_sync(now, Token(token.into()), treatment)?;
         self.segment_open = false;
-        self.begin(token, None, None, course == Course::Leads, course.is_guarded());
+        self.begin(token, None, None, treatment == Treatment::Leads, treatment.is_guarded());
         Ok(ticket)
     }
 

@@ -328,8 +328,8 @@ fn reads_that_may_run_twice_share_a_sync_point_on_a_shared_connection_and_fail_a
     host.run("select 'first'", &[]);
     host.share();
     let flags = flag::REPEATABLE | flag::UNPREPARED;
-    let tokens = ["select 'a'", "select 1 / 0", "select 'b'"]
-        .map(|text| host.submit(flags, text, "", &[]));
+    let tokens =
+        ["select 'a'", "select 1 / 0", "select 'b'"].map(|text| host.submit(flags, text, "", &[]));
     assert_eq!(host.unsent_syncs(), 1);
     let [a, failed, b] = tokens.map(|token| host.answer(token));
     assert_eq!((a.values(), b.values()), (vec!["a".into()], vec!["b".into()]));

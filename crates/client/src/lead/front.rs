@@ -6,13 +6,12 @@ use std::sync::atomic::Ordering;
 use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::{Execute, Formats, IsNull, SYNC, bind, parse};
+use onetrip_postgres::message::SYNC;
 
 use super::{Block, Lead, UNSENT, lock};
 use crate::Error;
 use crate::core::Core;
 use crate::executor::plain_statement;
-use crate::params::{self, BindError};
 
 /// Requests that are submitted in one go; the last is the one that somebody waits for.
 #[derive(Default)]
@@ -74,15 +73,4 @@ pub(super) fn command() -> Expect {
 /// What comes behind depends on it.
 pub(super) fn pinned(token: Token, expect: Expect) -> Request<Expect> {
     Request { pinned: true, ..Request::isolated(token, expect) }
-}
-
-/// Parse, Bind and Execute of a text without parameters and rows, in a portal with a name.
-pub(super) fn statement_in_portal(sql: &str, portal: &str) -> Result<BytesMut, Error> {
-    let mut out = BytesMut::new();
-    parse::write(&mut out, "", sql, &[]).map_err(params::unencodable)?;
-    let nothing = |_: usize, _: &mut BytesMut| Ok(IsNull::Yes);
-    let text = Formats::AllText;
-    bind::write::<BindError>(&mut out, portal, "", text, 0, nothing, text)?;
-    Execute { portal, rows_max: 0 }.encode(&mut out).map_err(params::unencodable)?;
-    Ok(out)
 }

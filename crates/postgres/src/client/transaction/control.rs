@@ -1,22 +1,26 @@
 //! Texts that begin or end a transaction and do nothing else, and what the server answers to them.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use onetrip_postgres::message::tag::backend;
+
+use crate::message::tag::backend;
 
 /// What a text is to a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Control {
+pub enum Control {
+    /// BEGIN, with or without modes.
     Begin,
     /// START TRANSACTION, which is a BEGIN with another tag.
     Start,
+    /// COMMIT or END.
     Commit,
+    /// ROLLBACK or ABORT.
     Rollback,
 }
 
 impl Control {
-    /// The control that a text is, if it is nothing else: one statement without names or values. Comments are as good
-    /// as blanks, since some tools sign each statement by one.
-    pub(crate) fn of(text: &str) -> Option<Control> {
+    /// The control that a text is, if it is nothing else: one statement without names or values.
+    /// Comments are as good as blanks, since some tools sign each statement by one.
+    pub fn of(text: &str) -> Option<Control> {
         // It may be kept.
         if text.len() > LEN_MAX {
             return None;
@@ -49,8 +53,9 @@ impl Control {
         }
     }
 
-    /// By what the first statement of a text ends a transaction without beginning another, whatever follows.
-    pub(crate) fn ends_first(text: &str) -> Option<Control> {
+    /// By what the first statement of a text ends a transaction without beginning another, whatever
+    /// follows.
+    pub fn ends_first(text: &str) -> Option<Control> {
         let mut words = Words(text);
         let control = match known(words.next()?)? {
             "commit" | "end" => Control::Commit,
@@ -65,7 +70,7 @@ impl Control {
     }
 
     /// What the server answers where all is well: CommandComplete and ReadyForQuery.
-    pub(crate) fn answer(self) -> Bytes {
+    pub fn answer(self) -> Bytes {
         let (tag, status): (&[u8], u8) = match self {
             Control::Begin => (b"BEGIN\0", b'T'),
             Control::Start => (b"START TRANSACTION\0", b'T'),
@@ -82,7 +87,7 @@ impl Control {
 }
 
 /// Whether a text has no statement in it.
-pub(crate) fn is_empty(text: &str) -> bool {
+pub fn is_empty(text: &str) -> bool {
     Words(text).all(|word| word == ";")
 }
 
@@ -123,8 +128,8 @@ fn known(word: &str) -> Option<&'static str> {
     FIRST.into_iter().chain(FURTHER).find(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// Whether these words are modes of a transaction (transaction_mode_list in src/backend/parser/gram.y), with a
-/// comma between two or none.
+/// Whether these words are modes of a transaction (transaction_mode_list in
+/// src/backend/parser/gram.y), with a comma between two or none.
 fn are_modes(mut words: &[&str]) -> bool {
     while !words.is_empty() {
         words = match words {
@@ -144,7 +149,8 @@ fn are_modes(mut words: &[&str]) -> bool {
     true
 }
 
-/// The words of a text, and whatever else is in it, character by character. Blanks and comments are left out.
+/// The words of a text, and whatever else is in it, character by character. Blanks and comments are
+/// left out.
 struct Words<'a>(&'a str);
 
 impl<'a> Iterator for Words<'a> {

@@ -1,0 +1,128 @@
+//! Transactions whose BEGIN was answered here: the layer says what is to be done with each request, and this hands it to the
+//! engine.
+//!
+//! A single statement of the simple protocol goes by the extended one until BEGIN was answered, which has the same results.
+//! What can't (several statements in a text or none, COPY, `$1` without a value, FETCH, whose form a cursor
+//! decides) waits until BEGIN is known to have succeeded, which costs a trip, and what is behind it waits with it.
+//!
+//! Once BEGIN was refused, all statements up to the end of the transaction fail by the server's error to it. COMMIT and
+//! ROLLBACK are then answered by ROLLBACK, as the server answers them in a transaction that failed.
+
+use bytes::Bytes;
+use onetrip_engine::{Cause, End, Failure, Request, SyncPoint, Time};
+use onetrip_postgres::client::transaction::control::Control;
+use onetrip_postgres::client::transaction::pending::{
+    Asked, Begin, PendingBegin, Surroundings, Treatment, treatment, treatment_of_sync,
+};
+use onetrip_postgres::message::TransactionStatus;
+
+use super::request::Submission;
+use super::submitting::enter;
+use super::{BEGIN, BEGIN_SYNC, Postgres, Refused};
+use crate::export::flag;
+
+impl Postgres {
+    /// What is to be done with a request.
+    pub(super) fn treatment(&self, submission: &Submission<'_>) -> Treatment {
+        if self.delayed.is_ahead() {
+            return Treatment::Waits;
+        }
+        let Submission { text, .. } = *submission;
+        let is_plain = submission.name.is_empty()
+            && submission.parameters.is_empty()
+            && !submission.has(flag::MEMBER);
+        let asked = Asked { text, is_plain, is_simple: submission.has(flag::SIMPLE) };
+        let at = Surroundings {
+            is_idle: self.is_idle(),
+            is_outside: self.is_outside(),
+            segment_open: self.segment_open,
+        };
+        treatment(self.pending_begin.as_ref(), asked, at, || self.statements.traits(text))
+    }
+
+    /// What is to be done with a sync point of its own.
+    pub(super) fn treatment_of_sync(&self) -> Treatment {
+        match self.delayed.is_ahead() {
+            true => Treatment::Waits,
+            false => treatment_of_sync(self.pending_begin.as_ref(), self.segment_open),
+        }
+    }
+
+    /// Takes note of what a request that was taken does to the transaction.
+    pub(super) fn follow(&mut self, text: &str, treatment: Treatment) {
+        match treatment {
+            Treatment::Answered(Control::Begin | Control::Start) => {
+                self.transactions += 1;
+                let begin = Begin::new(text, self.transactions);
+                self.pending_begin = Some(PendingBegin::new(begin));
+            }
+            Treatment::Answered(_) => self.pending_begin = None,
+            Treatment::Plain | Treatment::Leads | Treatment::Guarded => {
+                if let Some(pending) = &mut self.pending_begin {
+                    pending.follow(text);
+                }
+            }
+            Treatment::Waits | Treatment::Fails => {}
+        }
+    }
+
+    /// Submits BEGIN in front of what comes next, in its segment.
+    pub(super) fn submit_begin(&mut self, now: Time) -> Result<(), Refused> {
+        let Some(pending) = self.pending_begin.as_mut().filter(|it| it.is_held()) else {
+            return Ok(());
+        };
+        let request = Request {
+            sync: SyncPoint::Member,
+            in_order: true,
+            pinned: true,
+            ..Request::isolated(BEGIN, Begin::expect().into())
+        };
+        let begin = pending.begin();
+        enter(&mut self.engine, now, request, begin.text_len(), &mut |out| begin.write(out))?;
+        pending.sent();
+        self.own_requests += 1;
+        Ok(())
+    }
+
+    /// Sends BEGIN in a segment of its own.
+    pub(super) fn send_begin(&mut self, now: Time) -> Result<(), Refused> {
+        if self.pending_begin.as_ref().is_some_and(PendingBegin::is_held) {
+            self.submit_begin(now)?;
+            self.submit_sync(now, BEGIN_SYNC, Treatment::Plain)?;
+            self.own_requests += 1;
+        }
+        Ok(())
+    }
+
+    /// BEGIN was answered, or will not be.
+    pub(super) fn begun(&mut self, block: Bytes, end: End) {
+        self.own_requests -= 1;
+        let Some(pending) = &mut self.pending_begin else { return };
+        match end {
+            End::Failed(Failure { cause: Cause::Server, .. }) => {
+                pending.refused(block);
+            }
+            _ => self.pending_begin = None,
+        }
+    }
+
+    /// Nobody goes on with the transaction: a BEGIN that is held is sent, and if it is refused, that concerns
+    /// nobody.
+    pub(super) fn leave_transaction(&mut self, now: Time) {
+        // A connection that takes nothing any more begins no transaction either.
+        let _ = self.send_begin(now);
+        if let Some(pending) = &mut self.pending_begin {
+            pending.end();
+        }
+    }
+
+    /// Whether something is known of the transaction that the server has not told.
+    pub(super) fn presumed(&self) -> Option<TransactionStatus> {
+        self.pending_begin.as_ref()?.status()
+    }
+
+    /// Whether the session is in no transaction, as far as the server has told.
+    fn is_outside(&self) -> bool {
+        self.engine.protocol().status() == TransactionStatus::Idle && self.engine.is_open()
+    }
+}

@@ -174,6 +174,33 @@ test('a callback of a COPY in that throws when its connection is lost lets it en
   assert.equal(out, 'thrown ours\nconnection_lost\nbegin connection_lost\n')
 })
 
+test('a COPY in that had to wait for room tells of a lost connection once', limits, async () => {
+  const [sql, other] = [client({ connectionsMax: 1 }), client()]
+  const table = other.id('modern_copy_waited')
+  await other`create table ${table} (n int)`
+  const { p } = await sql<{ p: number }>`select pg_backend_pid() as p`.one()
+  const into = sql.copyFrom`copy ${table} from stdin`
+  const failed = new Promise<Error & { outcome?: string; code?: string }>((resolve) => into.once('error', resolve))
+  // Much more than may lie unwritten.
+  await new Promise((resolve) => into.write('2\n'.repeat(4 << 20), resolve))
+  await other`select pg_terminate_backend(${p}, 5000)`
+  into.write('3\n')
+  const { code, outcome } = await failed
+  assert.deepEqual([code, outcome], ['connection_lost', 'Rejected'])
+  await other`drop table ${table}`
+})
+
+test('a pipeline to a COPY in that is destroyed fails, also before it has a connection', limits, async () => {
+  const sql = client({ connectionsMax: 1 })
+  const into = sql.copyFrom`copy nowhere from stdin`
+  const rows = async function* (): AsyncGenerator<string> {
+    yield '1\n'
+    into.destroy()
+  }
+  await assert.rejects(pipeline(Readable.from(rows()), into), { code: 'ERR_STREAM_PREMATURE_CLOSE' })
+  assert.equal((await sql`select 1`).count, 1)
+})
+
 test('a broken description of columns that nobody waits for ends no process', limits, async () => {
   const broken = message('T', Buffer.from([0, 9, 0x61]))
   let late: (() => void) | undefined

@@ -36,19 +36,22 @@ export class CopyingIn extends Writable implements Receiver {
     this.#text = text
   }
 
-  override _construct(callback: Callback): void {
-    this.#begin().then(() => callback(), callback)
-  }
-
-  async #begin(): Promise<void> {
-    const checkout = await this.#scope._lend()
-    if (this.destroyed) checkout.release()
-    else this.#checkout = checkout
+  /**
+   * Goes on with a connection. (`_construct` would be the place for it, but a pipeline to what is destroyed meanwhile ends
+   * as if all were well, in Node 20 to 26.)
+   */
+  #with(failed: Callback, goOn: () => void): void {
+    if (this.#checkout !== undefined) return goOn()
+    this.#scope._lend().then((checkout) => {
+      if (this.destroyed) return checkout.release()
+      this.#checkout = checkout
+      goOn()
+    }, failed)
   }
 
   override _write(chunk: Buffer | string, encoding: BufferEncoding, callback: Callback): void {
     const bytes = typeof chunk === 'string' ? Buffer.from(chunk, encoding) : chunk
-    this.#hand(bytes, 0, callback)
+    this.#with(callback, () => this.#hand(bytes, 0, callback))
   }
 
   /** Of any length: the server does not look at where a message ends. */
@@ -63,8 +66,12 @@ export class CopyingIn extends Writable implements Receiver {
   }
 
   override _final(callback: Callback): void {
+    this.#with(callback, () => this.#finish(callback))
+  }
+
+  #finish(callback: Callback): void {
     if (this.#give(CopyPart.DONE, NOTHING)) this.#wait(callback, undefined)
-    else this.#wait(callback, () => this._final(callback))
+    else this.#wait(callback, () => this.#finish(callback))
   }
 
   #wait(waiter: Callback, next: (() => void) | undefined): void {
@@ -101,7 +108,7 @@ export class CopyingIn extends Writable implements Receiver {
 
   feedable(): void {
     const next = this.#next
-    this.#next = undefined
+    this.#next = this.#waiter = undefined
     // The code of the caller is called by it.
     if (next !== undefined) guarded(next)
   }

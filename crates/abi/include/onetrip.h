@@ -253,7 +253,7 @@ double onetrip_postgres_feed(onetrip_connection *connection, double now, uint32_
 void onetrip_postgres_taken(onetrip_connection *connection, size_t bytes);
 
 /* Nobody takes more of a stream: only its end comes. rest: 0 what is still to come is read, as in a transaction; 1 the server is
- * asked to stop, where it is in none; 2 the connection ends if it is much, since nobody else has it. */
+ * asked to stop, where it is in none; 2 the same, and the connection ends if it is much, since nobody else has it. */
 void onetrip_postgres_leave(onetrip_connection *connection, double now, uint32_t token, uint32_t rest);
 
 /* Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. For before a

@@ -391,7 +391,7 @@ pub unsafe extern "C" fn onetrip_postgres_taken(connection: *mut Connection, byt
 }
 
 /// Nobody takes more of a stream: only its end comes. `rest`: 0 what is still to come is read, as in a transaction; 1 the server
-/// is asked to stop, where it is in none; 2 the connection ends if it is much, since nobody else has it.
+/// is asked to stop, where it is in none; 2 the same, and the connection ends if it is much, since nobody else has it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_leave(
     connection: *mut Connection,
@@ -402,7 +402,7 @@ pub unsafe extern "C" fn onetrip_postgres_leave(
     let rest = match rest {
         0 => Rest::Read,
         1 => Rest::Cancel,
-        _ => Rest::CLOSE,
+        _ => Rest::CANCEL_OR_CLOSE,
     };
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.leave(time(now), token, rest);

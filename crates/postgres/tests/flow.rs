@@ -124,15 +124,16 @@ fn a_stream_that_is_left_is_cancelled_but_for_those_of_transactions() {
         std::iter::from_fn(|| engine.poll_output()).any(|output| matches!(output, Output::Cancel))
     };
     use TransactionStatus::{Failed, Idle, InTransaction};
-    assert!(cancels(Rest::Cancel, Idle) && cancels(Rest::CLOSE, Idle));
-    assert!(!cancels(Rest::Read, Idle));
-    assert!(!cancels(Rest::Cancel, InTransaction) && !cancels(Rest::CLOSE, Failed));
+    assert!(cancels(Rest::Cancel, Idle) && cancels(Rest::CANCEL_OR_CLOSE, Idle));
+    assert!(!cancels(Rest::Read, Idle) && !cancels(Rest::CLOSE, Idle));
+    assert!(!cancels(Rest::Cancel, InTransaction) && !cancels(Rest::CANCEL_OR_CLOSE, Failed));
 }
 
 #[test]
 fn what_is_long_behind_a_stream_that_was_left_ends_a_connection_that_nobody_misses() {
-    let mut rest = Rest::Close(100);
-    assert_eq!([60, 39, 1].map(|bytes| rest.came(bytes)), [false, false, true]);
+    for mut rest in [Rest::Close(100), Rest::CancelOrClose(100)] {
+        assert_eq!([60, 39, 1].map(|bytes| rest.came(bytes)), [false, false, true]);
+    }
     for mut kept in [Rest::Read, Rest::Cancel] {
         assert!(!kept.came(usize::MAX));
     }

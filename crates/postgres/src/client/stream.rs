@@ -11,6 +11,9 @@ pub fn request<X>(token: Token, expect: X, feed: Feed, metered: bool) -> Request
     Request { feed, metered, in_order: true, ..Request::isolated(token, expect) }
 }
 
+/// Bytes of a stream that are read for nobody.
+const UNREAD_MAX: usize = 1 << 20;
+
 /// What becomes of the rest of a stream that was left early, where it is long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
@@ -19,13 +22,17 @@ pub enum Rest {
     /// The server is asked to stop. At once, since a cancel must not hit what comes behind: that waits
     /// from then on.
     Cancel,
-    /// The same, and the connection is closed once so many bytes more were read: nobody else has it.
+    /// The connection is closed, once so many bytes more were read: nobody else has it.
     Close(usize),
+    /// Both.
+    CancelOrClose(usize),
 }
 
 impl Rest {
     /// For a connection that nobody misses: more than this, and it costs less to stop the server.
-    pub const CLOSE: Rest = Rest::Close(1 << 20);
+    pub const CLOSE: Rest = Rest::Close(UNREAD_MAX);
+    /// The same, where a statement that is slow to its end must not have the connection for so long.
+    pub const CANCEL_OR_CLOSE: Rest = Rest::CancelOrClose(UNREAD_MAX);
 
     /// The reader goes. What is still to come of its reply is read and dropped, unless it is much.
     pub fn begin<P: Protocol>(
@@ -36,7 +43,8 @@ impl Rest {
         status: TransactionStatus,
     ) {
         // A transaction may have been begun by its text. Where it can't be cancelled, it is read.
-        if self != Rest::Read && status == TransactionStatus::Idle {
+        let cancels = matches!(self, Rest::Cancel | Rest::CancelOrClose(_));
+        if cancels && status == TransactionStatus::Idle {
             let _ = engine.want_cancel(now, token);
         }
     }
@@ -45,11 +53,11 @@ impl Rest {
     #[must_use]
     pub fn came(&mut self, bytes: usize) -> bool {
         match self {
-            Rest::Close(left) if *left > bytes => {
+            Rest::Close(left) | Rest::CancelOrClose(left) if *left > bytes => {
                 *left -= bytes;
                 false
             }
-            Rest::Close(_) => true,
+            Rest::Close(_) | Rest::CancelOrClose(_) => true,
             Rest::Read | Rest::Cancel => false,
         }
     }

@@ -43,6 +43,8 @@ pub enum Refusal {
     Copy,
     /// Several statements in one text.
     Several,
+    /// The same, for a face whose statements are one each.
+    NotOne,
 }
 
 impl Refusal {
@@ -90,8 +92,12 @@ impl Refusal {
                  copyTo)\0"
             }
             Refusal::Several => {
-                "several\0this text holds several statements, where one is taken at a time: send them \
-                 as a pipeline\0"
+                "several\0this text holds several statements, and a shared connection takes one at a \
+                 time: send them as a pipeline, or as one text in a session\0"
+            }
+            Refusal::NotOne => {
+                "several\0this text holds several statements, where a text is one: send them as a \
+                 pipeline\0"
             }
         }
     }
@@ -131,7 +137,7 @@ pub fn refusal(traits: Traits, place: Place) -> Option<Refusal> {
 #[must_use]
 pub fn refusal_of_one(traits: Traits, place: Place) -> Option<Refusal> {
     match traits.several() {
-        true => Some(Refusal::Several),
+        true => Some(Refusal::NotOne),
         false => refusal(traits, place),
     }
 }

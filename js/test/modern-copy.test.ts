@@ -190,6 +190,26 @@ test('a COPY in that had to wait for room tells of a lost connection once', limi
   await other`drop table ${table}`
 })
 
+test('several COPY in at once on a session and in a transaction run in turn', limits, async () => {
+  const sql = client({ connectionsMax: 1 })
+  const table = sql.id('modern_copy_in_turn')
+  await sql`create table ${table} (n int)`
+  const five = (scope: Pick<typeof sql, 'copyFrom'>, from: number): Promise<void[]> =>
+    Promise.all(
+      [0, 1, 2, 3, 4].map((at) =>
+        pipeline(Readable.from([`${from + at}\n`, `${from + at + 100}\n`]), scope.copyFrom`copy ${table} from stdin`),
+      ),
+    )
+  const session = await sql.session()
+  await five(session, 0)
+  await session[Symbol.asyncDispose]()
+  await sql.begin((tx) => five(tx, 1000))
+  const [{ n, d } = {}] = await sql<{ n: number; d: number }>`
+    select count(*)::int as n, count(distinct n)::int as d from ${table}`
+  assert.deepEqual([n, d], [20, 20])
+  await sql`drop table ${table}`
+})
+
 test('a pipeline to a COPY in that is destroyed fails, also before it has a connection', limits, async () => {
   const sql = client({ connectionsMax: 1 })
   const into = sql.copyFrom`copy nowhere from stdin`

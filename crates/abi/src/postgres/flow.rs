@@ -13,10 +13,10 @@ use crate::completion::{Completions, close, kind};
 /// What is written and read so on one connection.
 #[derive(Debug)]
 pub(super) struct Flow {
-    /// The COPY FROM STDIN that was submitted last, until it ends.
-    copying: Option<Copying>,
-    /// The stream that was left early, until it ends.
-    left: Option<(u32, Rest)>,
+    /// Each COPY FROM STDIN, until it ends. Those behind the first wait for it.
+    copying: Vec<Copying>,
+    /// Each stream that was left early, until it ends.
+    left: Vec<(u32, Rest)>,
     /// Whether the host reads, as it was told.
     reads: bool,
 }
@@ -43,7 +43,7 @@ pub(crate) enum Part<'a> {
 
 impl Flow {
     pub(super) fn new() -> Flow {
-        Flow { copying: None, left: None, reads: true }
+        Flow { copying: Vec::new(), left: Vec::new(), reads: true }
     }
 }
 
@@ -56,14 +56,14 @@ impl Postgres {
         submission: &Submission<'_>,
     ) -> Result<Ticket, Refused> {
         let traits = self.statements.traits(submission.text);
-        if !Direction::In.is_of(traits) || self.flow.copying.is_some() || self.hold_begin {
+        if !Direction::In.is_of(traits) || self.hold_begin {
             return Err(Refused::Malformed);
         }
         let expect = Direction::In.expect().of_traits(traits).into();
         let request = stream::request(Token(token.into()), expect, Feed::Messages, false);
         let write = &mut |out: &mut BytesMut| submission.write_copy(out);
         let ticket = enter(&mut self.engine, now, request, submission.size_max(0), write)?;
-        self.flow.copying = Some(Copying { token, ticket, data_ended: false, waits: false });
+        self.flow.copying.push(Copying { token, ticket, data_ended: false, waits: false });
         self.begin(token, None, None, false, false);
         Ok(ticket)
     }
@@ -77,7 +77,7 @@ impl Postgres {
         part: Part<'_>,
         to: &mut Completions,
     ) -> Result<bool, Refused> {
-        let Some(copying) = self.flow.copying.as_mut().filter(|it| it.token == token) else {
+        let Some(copying) = self.flow.copying.iter_mut().find(|it| it.token == token) else {
             return Ok(false);
         };
         let (engine, id) = (&mut self.engine, Token(token.into()));
@@ -106,7 +106,7 @@ impl Postgres {
     /// The host takes no more of a stream.
     pub(crate) fn leave(&mut self, now: Time, token: u32, rest: Rest, to: &mut Completions) {
         if self.uses.get(token as usize).is_some_and(|used| used.metered) {
-            self.flow.left = Some((token, rest));
+            self.flow.left.push((token, rest));
             self.engine.handle_taken(self.engine.untaken_bytes());
             let status = self.engine.protocol().status();
             rest.begin(&mut self.engine, now, Token(token.into()), status);
@@ -116,14 +116,12 @@ impl Postgres {
 
     /// Whether a part of a reply came for nobody, which is taken note of.
     pub(super) fn is_left(&mut self, token: Token, bytes: usize, to: &mut Completions) -> bool {
-        let Some((left, rest)) = self.flow.left.as_mut() else { return false };
-        if token.0 != u64::from(*left) {
-            return false;
-        }
+        let of_it = |it: &&mut (u32, Rest)| u64::from(it.0) == token.0;
+        let Some((_, rest)) = self.flow.left.iter_mut().find(of_it) else { return false };
         let closes = rest.came(bytes);
         self.engine.handle_taken(bytes);
         if closes {
-            self.flow.left = None;
+            self.flow.left.clear();
             let why = Bytes::from_static(b"a stream was left long before its end");
             self.end(close::UNUSABLE, why, to);
         }
@@ -135,9 +133,10 @@ impl Postgres {
         if self.uses.get(token as usize).is_some_and(|used| used.metered) {
             // Its connection may be another's from now on.
             self.engine.handle_taken(self.engine.untaken_bytes());
-            self.flow.left.take_if(|(left, _)| *left == token);
+            self.flow.left.retain(|(left, _)| *left != token);
         }
-        let copying = self.flow.copying.take_if(|it| it.token == token);
+        let at = self.flow.copying.iter().position(|it| it.token == token);
+        let copying = at.map(|at| self.flow.copying.remove(at));
         match (end, copying) {
             (End::Failed(Failure { outcome, cause }), Some(Copying { data_ended, .. })) => {
                 End::Failed(Failure { outcome: copy::outcome(outcome, data_ended), cause })
@@ -148,9 +147,11 @@ impl Postgres {
 
     /// Tells what the host may go on with.
     pub(super) fn tell_flow(&mut self, to: &mut Completions) {
-        if let Some(copying) = self.flow.copying.as_mut().filter(|it| it.waits)
-            && self.engine.can_feed(Token(copying.token.into()))
-        {
+        let engine = &self.engine;
+        for copying in self.flow.copying.iter_mut().filter(|it| it.waits) {
+            if !engine.can_feed(Token(copying.token.into())) {
+                continue;
+            }
             copying.waits = false;
             to.push(kind::FEED, copying.token, (0, 0), Bytes::new());
         }

@@ -38,6 +38,24 @@ fn data_is_taken_until_much_lies_unwritten_and_again_when_it_was_written() {
 }
 
 #[test]
+fn a_copy_behind_another_waits_for_its_end() {
+    let mut host = Host::connect("");
+    host.run_simple("create temp table in_turn (line text)");
+    let first = copy(&mut host, "copy in_turn from stdin", b"a\n");
+    let (second, place) =
+        host.try_submit(flag::COPY_IN, "copy in_turn from stdin", "", b"b\n", 0.0);
+    assert!(place > 0.0, "{place}");
+    assert!(!host.feed(second, DATA, b"c\n"));
+    assert!(host.feed(first, DONE, &[]));
+    assert_eq!(host.answer(first).tags(), "GC");
+    assert_eq!(host.wait_for(kind::FEED).token, second);
+    assert!(host.feed(second, DATA, b"c\n") && host.feed(second, DONE, &[]));
+    assert_eq!(host.answer(second).tags(), "GC");
+    let lines = host.run("select string_agg(line, '' order by line) from in_turn", &[]);
+    assert_eq!(lines.values(), ["abc"]);
+}
+
+#[test]
 fn a_copy_that_the_server_refuses_takes_no_more() {
     let mut host = Host::connect("");
     let token = copy(&mut host, "copy not_there from stdin", b"1\n");

@@ -56,6 +56,12 @@ pub(crate) trait Target {
     /// What can befall it.
     const KINDS: &'static [Kind];
 
+    /// The last words of what stands on the way and is not under test, for those who read why all stands
+    /// still.
+    fn said(&self) -> String {
+        String::new()
+    }
+
     /// Carries a fault out, and returns when it is over: each connection that it broke has been let go,
     /// and the server answers.
     fn carry_out<'a>(
@@ -75,7 +81,10 @@ pub(crate) async fn strike_for<T: Target>(
     let mut plan = Plan::new(options.seed, T::KINDS);
     while start.elapsed() < options.duration || struck.len() < T::KINDS.len() {
         let strike = plan.next();
-        ledger.until_at_work().await;
+        if !ledger.is_at_work().await {
+            let (said, left) = (target.said(), ledger.under_way());
+            panic!("no write is acknowledged any more: {said}{left:?}");
+        }
         tokio::time::sleep(strike.pause).await;
         struck.push(target.carry_out(ledger, &strike).await);
     }

@@ -16,6 +16,13 @@ use crate::plan::{Kind, Strike};
 impl Target for Stage {
     const KINDS: &'static [Kind] = &Kind::POSTGRES;
 
+    fn said(&self) -> String {
+        let Some(pooler) = &self.pooler else { return String::new() };
+        let log = pooler.log();
+        let last: Vec<_> = log.lines().rev().take(5).collect();
+        format!("the pooler said, last first: {}; ", last.join(" | "))
+    }
+
     fn carry_out<'a>(
         &'a mut self,
         ledger: &'a Ledger,

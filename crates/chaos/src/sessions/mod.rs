@@ -99,10 +99,12 @@ impl Setting {
     /// As docs/poolers.md has it.
     fn tune(&self, config: Config) -> Config {
         let config = config.connections_max(self.connections).wait_timeout(WAIT);
-        match self.knows_names() {
-            true => config,
-            false => config.prepare_threshold(0).one_segment(true).cancels_max(0),
-        }
+        let is_old = |(program, _): &(Program, _)| !program.knows_prepared_statements();
+        let config = match self.pooler.as_ref().is_some_and(is_old) {
+            true => config.one_segment(true).cancels_max(0),
+            false => config,
+        };
+        if self.knows_names() { config } else { config.prepare_threshold(0) }
     }
 }
 
@@ -174,6 +176,10 @@ struct Befallen(Stage);
 
 impl Target for Befallen {
     const KINDS: &'static [Kind] = &Kind::SESSIONS;
+
+    fn said(&self) -> String {
+        self.0.said()
+    }
 
     fn carry_out<'a>(
         &'a mut self,

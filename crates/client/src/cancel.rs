@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use onetrip_engine::{CancelEnd, Time, Token, Wanted};
+use onetrip_postgres::client::pipeline::Member;
 use onetrip_postgres::message::{CancelRequest, Secret};
 use onetrip_postgres::startup::SecretKey;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -18,7 +19,6 @@ use crate::config::Settings;
 use crate::core::{Connection, Core};
 use crate::lead::Note;
 use crate::open::{Route, open};
-use crate::replies::Member;
 use crate::socket::{Ending, Stream};
 
 /// What the cancels of a client have in common.

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use onetrip_engine::{Time, Token};
+use onetrip_postgres::client::pipeline::PipelineId;
 
 use crate::core::{Connection, Core};
 use crate::error::ABORTED;
-use crate::pipelines::PipelineId;
 use crate::pool::Placement;
 use crate::{Error, Kind};
 

@@ -22,6 +22,7 @@ use onetrip_engine::pool::Condition;
 use onetrip_engine::{
     Cause, CloseReason, End, Failure, Outcome, Output, Request, SubmitError, Ticket, Time, Token,
 };
+use onetrip_postgres::client::pipeline::{Member, Refusal, Role, Why};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::message::{
     ErrorResponse, Header, ParameterStatus, ServerError, TransactionStatus,
@@ -39,7 +40,7 @@ use crate::notification::Notification;
 use crate::open::Route;
 use crate::pipelines::Pipelines;
 use crate::pool::{LoadCell, Seat};
-use crate::replies::{Member, Parked, Part, Replies, Role};
+use crate::replies::{Parked, Part, Replies};
 use crate::shapes::Shapes;
 use crate::socket::{Reader, Writer};
 use crate::statements::Statements;
@@ -535,23 +536,18 @@ impl Core {
     }
 
     pub(crate) fn queue_full(&self) -> Error {
-        Error::new(
-            Kind::Misuse,
-            Outcome::NotSent,
-            "queue_full",
-            "the queue of the connection is full: wait for replies before sending more, or raise queue_max",
-        )
+        Error::refused(Refusal::QueueFull)
     }
 
     // --- what became of whom ---
 
-    /// Takes the outputs of the engine, and lets the pipeline that holds the floor go on.
+    /// Takes the outputs of the engine, and lets the pipeline that alone may send go on.
     pub(crate) fn settle(&mut self, now: Time) {
         loop {
             while let Some(output) = self.engine.poll_output() {
                 self.take(now, output);
             }
-            if !self.advance_floor(now) {
+            if !self.advance_pipeline(now) {
                 break;
             }
         }
@@ -656,7 +652,7 @@ impl Core {
                 self.full = false;
                 self.wakers.append(&mut self.drained);
                 self.note_end(reason);
-                self.fail_pipelines();
+                self.pipelined(now, |pipelines, io| pipelines.fail_all(io));
             }
         }
     }
@@ -668,11 +664,11 @@ impl Core {
             _ => self.transport.counts.completed += 1,
         }
         let member = self.replies.entry(token).and_then(|entry| entry.member);
-        let asks = matches!(member, Some(Member { role: Role::Question(_), .. }));
+        let asks = matches!(member, Some(Member { role: Role::Describe(_), .. }));
         let mut refused = None;
         let waker = match end {
             End::Complete | End::Provisional => {
-                self.note_member(token, None);
+                self.member_ended(now, member, token, None);
                 self.replies.end(token, block, end)
             }
             End::Failed(failure) => {
@@ -680,7 +676,7 @@ impl Core {
                 if self.left_line(token, &error) {
                     return;
                 }
-                let error = self.note_member(token, Some(error));
+                let error = self.member_ended(now, member, token, Some(error));
                 refused = error.clone().filter(|_| asks);
                 error.and_then(|error| self.replies.fail(token, error))
             }
@@ -688,8 +684,21 @@ impl Core {
         self.wakers.extend(waker);
         self.look_up_ended(now, token);
         if asks {
-            let waker = self.pipeline_answered(now, token, refused);
-            self.wakers.extend(waker);
+            self.pipeline_described(now, token, refused);
+        }
+    }
+
+    /// A request ended: its pipeline keeps account of it, and makes an error say which statement.
+    fn member_ended(
+        &mut self,
+        now: Time,
+        member: Option<Member>,
+        token: Token,
+        error: Option<Error>,
+    ) -> Option<Error> {
+        match member {
+            Some(_) => self.pipelined(now, |pipelines, io| pipelines.ended(io, token, error)),
+            None => error,
         }
     }
 
@@ -757,7 +766,7 @@ impl Core {
             }
             self.notify();
         } else {
-            self.floor_turn(now, token);
+            self.pipelined(now, |pipelines, io| pipelines.turn(io, token));
         }
         self.engine.end_turn(now);
     }
@@ -864,7 +873,7 @@ impl Core {
 
     /// Whether nothing may wait for the next reply: what is unwritten may be what a pipeline waits for.
     fn is_eager(&self) -> bool {
-        self.pipelines.is_open()
+        self.pipelines.is_exclusive()
     }
 
     /// After a submission: see the top of this file.

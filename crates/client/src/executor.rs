@@ -7,6 +7,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::pipeline::Limits;
 use onetrip_postgres::client::statements::is_preparable;
 use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind, execute, parse};
 use onetrip_postgres::sql::{self, Place, Traits};
@@ -197,8 +198,9 @@ impl Executor {
     }
 
     /// Statements that a pipeline may keep, and bytes of them.
-    pub(crate) fn limits(&self) -> (usize, usize) {
-        (self.context.options.queue_max, self.context.options.queue_bytes_max)
+    pub(crate) fn limits(&self) -> Limits {
+        let options = &self.context.options;
+        Limits { requests: options.queue_max, bytes: options.queue_bytes_max }
     }
 
     /// The same target with another rule about what may be sent.

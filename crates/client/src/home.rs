@@ -6,12 +6,12 @@ use std::task::{Poll, Waker};
 use bytes::Bytes;
 use onetrip_engine::{Time, Token};
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::pipeline::{Limits, PipelineId, PipelineStatus, Refusal, Why};
 
 use crate::Error;
 use crate::core::{Connection, Core};
 use crate::executor::{Executor, Sent, Target};
 use crate::pipeline::given_up;
-use crate::pipelines::{PipelineId, PipelineStatus};
 use crate::pool::{Placement, Pool, Work};
 use crate::statements::Bound;
 
@@ -114,7 +114,7 @@ impl Home {
         &mut self,
         statement: Statement,
         bytes: &[u8],
-        limits: (usize, usize),
+        limits: Limits,
     ) -> Result<Sent, Error> {
         self.settle();
         if let Home::At(connection, id) = self {
@@ -122,7 +122,7 @@ impl Home {
             let add = |core: &mut Core, now: Time| add(core, now, id, &statement, bytes, limits);
             let kept = connection.with_local(|core| {
                 let now = core.clock();
-                core.pipeline_keeps(id, bytes.len()).then(|| add(core, now))
+                core.pipelines.keeps(id, bytes.len()).then(|| add(core, now))
             });
             let token = kept.unwrap_or_else(|| connection.with(add))?;
             return Ok(Sent::here(connection, token));
@@ -179,11 +179,13 @@ impl Home {
 
     pub(crate) fn status(&self) -> PipelineStatus {
         match self {
-            Home::At(connection, id) => connection.with(|core, _| core.pipeline_status(*id)),
+            Home::At(connection, id) => {
+                connection.with(|core, _| core.pipelines.status(core.engine.is_closed(), *id))
+            }
             Home::Later(line) => match &*line.lock() {
                 State::Waiting { .. } => PipelineStatus::On,
                 State::Attached(connection, id) => {
-                    connection.with(|core, _| core.pipeline_status(*id))
+                    connection.with(|core, _| core.pipelines.status(core.engine.is_closed(), *id))
                 }
                 State::Over(_) => PipelineStatus::Off,
             },
@@ -197,9 +199,9 @@ impl Home {
         }
         self.run(move |core, now, id| {
             if let Some(why) = unfinished {
-                core.pipeline_give_up(now, id, &why);
+                core.pipelined(now, |pipelines, io| pipelines.give_up(io, id, &why));
             }
-            core.pipeline_release(now, id);
+            core.pipelined(now, |pipelines, io| pipelines.release(io, id));
             core.release();
         });
     }
@@ -211,13 +213,13 @@ fn add(
     id: PipelineId,
     statement: &Statement,
     bytes: &[u8],
-    limits: (usize, usize),
+    limits: Limits,
 ) -> Result<Token, Error> {
     let Some(bound) = &statement.bound else {
         return core.pipeline_push(now, id, (statement.expect, None), bytes, limits);
     };
     core.with_scratch(|core, out| {
-        let scope = core.pipeline_scope(id);
+        let scope = core.pipelines.scope(id);
         let request = core.assemble(statement.expect, bound, bytes, scope, out)?;
         core.pipeline_push(now, id, request, out, limits)
     })
@@ -259,7 +261,7 @@ impl Line {
             State::Waiting { steps, bytes } => {
                 let full = steps.len() >= options.queue_max || *bytes >= options.queue_bytes_max;
                 if more.is_some() && full {
-                    return Err(crate::pipelines::overrun());
+                    return Err(Error::refused(Refusal::TooLong));
                 }
                 *bytes += more.unwrap_or(0);
                 let reply = Placement::new(&self.pool);
@@ -284,7 +286,7 @@ impl Line {
             let token = run(core, now, id);
             if let Err(why) = &token {
                 // Nothing of it was handed over yet, and without one of its statements nothing is.
-                core.pipeline_give_up(now, id, why);
+                core.pipelined(now, |pipelines, io| pipelines.give_up(io, id, why));
             }
             match reply {
                 Some(reply) if reply.is_given_up() => {

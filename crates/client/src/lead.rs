@@ -12,7 +12,7 @@ use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::transaction::pending::Begin;
-use onetrip_postgres::message::SYNC;
+use onetrip_postgres::message::{EncodeError, SYNC};
 
 use crate::core::Core;
 use crate::error::ABORTED;
@@ -307,10 +307,9 @@ impl Lead {
     }
 
     /// A Describe of the portal in which BEGIN ran: it fails where the transaction isn't open.
-    pub(crate) fn guard(&self) -> Result<(Expect, BytesMut), Error> {
-        let mut bytes = BytesMut::new();
-        self.block.begin.write_guard(&mut bytes).map_err(params::unencodable)?;
-        Ok((Expect::sync().describe_portal(), bytes))
+    pub(crate) fn write_guard(&self, out: &mut BytesMut) -> Result<Expect, EncodeError> {
+        self.block.begin.write_guard(out)?;
+        Ok(Expect::sync().describe_portal())
     }
 
     fn front(self: &Arc<Lead>, core: &mut Core, part: Part) -> Result<Front, Error> {
@@ -332,7 +331,8 @@ impl Lead {
             front.released = Some(name);
         }
         if part != Part::Undo && self.root().state() == SENT {
-            let (expect, guard) = self.guard()?;
+            let mut guard = BytesMut::new();
+            let expect = self.write_guard(&mut guard).map_err(params::unencodable)?;
             let request = Request { sync: SyncPoint::Member, ..pinned(Token::DISCARD, expect) };
             front.add(request, &guard);
         }

@@ -111,10 +111,10 @@ pub use metrics::{ConnectionMetrics, Counts, Histogram, Metrics};
 pub use notice::{Notice, Notices};
 pub use notification::{Event, Notification, Notifications};
 pub use onetrip_engine::Outcome;
+pub use onetrip_postgres::client::pipeline::PipelineStatus;
 pub use onetrip_postgres::message::{ServerError, TransactionStatus};
 pub use params::{Typed, typed};
 pub use pipeline::Pipeline;
-pub use pipelines::PipelineStatus;
 
 pub use repeat::Repeatable;
 pub use reply::{FromReply, Reply};

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use onetrip_postgres::client::pipeline::{self, PipelineId, PipelineStatus, Why};
 use onetrip_postgres::sql::{Place, Refusal, Traits};
 
 use crate::canceller::Canceller;
@@ -9,7 +10,6 @@ use crate::core::{Connection, Core};
 use crate::executor::{Encoded, Executor, Unready, with_scratch};
 use crate::home::{Home, Statement};
 use crate::params::Params;
-use crate::pipelines::{PipelineId, PipelineStatus};
 use crate::reply::{FromReply, Reply};
 use crate::rows::{Row, Rows};
 use crate::statement::{Source, ToStatement};
@@ -124,8 +124,8 @@ impl Pipeline {
         self.since_sync = 0;
         self.alone = false;
         let sync = |core: &mut Core, now, id| {
-            let token = core.pipeline_sync(now, id);
-            token.ok_or_else(|| core.pipeline_failure(id).unwrap_or_else(over))
+            let token = core.pipelined(now, |pipelines, io| pipelines.sync(io, id));
+            token.ok_or_else(|| core.pipelines.failure(id).unwrap_or_else(over))
         };
         self.home.submit(None, sync).map_or_else(Reply::refused, Reply::of)
     }
@@ -133,7 +133,7 @@ impl Pipeline {
     /// Asks for the replies so far without a sync point: what was added leaves now, and the server
     /// answers it without waiting for more.
     pub fn flush(&mut self) {
-        self.home.run(|core, now, id| core.pipeline_flush(now, id));
+        self.home.run(|core, now, id| core.pipelined(now, |pipelines, io| pipelines.flush(io, id)));
     }
 
     /// Resolves when another statement would leave without waiting in memory.
@@ -151,11 +151,7 @@ impl Pipeline {
         let limits = self.executor.limits();
         let (connection, id) = self.home.attached().await?;
         std::future::poll_fn(|cx| {
-            connection.with(|core, now| {
-                core.pipeline_press(now, id, limits);
-                core.settle(now);
-                core.pipeline_ready(id, cx)
-            })
+            connection.with(|core, now| core.pipeline_ready(now, id, limits, cx))
         })
         .await
     }
@@ -188,13 +184,13 @@ impl Pipeline {
             let is_last = self.since_sync > 0;
             if is_last {
                 let finish = |core: &mut Core, now, id| {
-                    let token = core.pipeline_finish(now, id);
-                    token.ok_or_else(|| core.pipeline_failure(id).unwrap_or_else(over))
+                    let token = core.pipelined(now, |pipelines, io| pipelines.finish(io, id));
+                    token.ok_or_else(|| core.pipelines.failure(id).unwrap_or_else(over))
                 };
                 last = Some(self.home.submit(None, finish).map_or_else(Reply::refused, Reply::of));
             } else {
                 self.home.run(|core, now, id| {
-                    core.pipeline_finish(now, id);
+                    core.pipelined(now, |pipelines, io| pipelines.finish(io, id));
                 });
             }
         }
@@ -215,7 +211,7 @@ impl Pipeline {
                 // The last sync point may have been added before.
                 drained(&connection, id).await;
             }
-            match connection.with(|core, _| core.pipeline_failure(id)) {
+            match connection.with(|core, _| core.pipelines.failure(id)) {
                 Some(error) => Err(error),
                 None => result,
             }
@@ -326,11 +322,14 @@ impl Drop for Pipeline {
 
 /// Waits until every segment has ended.
 async fn drained(connection: &Arc<Connection>, id: PipelineId) {
-    std::future::poll_fn(|cx| connection.with(|core, _| core.pipeline_settled(id, cx))).await;
+    std::future::poll_fn(|cx| {
+        connection.with(|core, _| core.pipelines.poll_settled(id, || cx.waker().clone()))
+    })
+    .await;
 }
 
 fn over() -> Error {
-    Error::misuse("pipeline_finished", "the pipeline is finished: begin another")
+    Error::refused(pipeline::Refusal::Finished)
 }
 
 fn panicked() -> Error {

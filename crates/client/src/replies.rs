@@ -7,11 +7,11 @@ use std::task::{Context, Waker};
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{End, Request, Ticket, Token};
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::pipeline::Member;
 
 use crate::Error;
 use crate::canceller::{Answer, Cancelled};
 use crate::lead::Note;
-use crate::pipelines::PipelineId;
 use crate::rows::{Blocks, Columns};
 use crate::statements::{self, Use};
 
@@ -127,29 +127,6 @@ pub(crate) struct Taken {
     pub(crate) same_hands: bool,
     /// Whose the connection was when the request was submitted.
     pub(crate) hands: u32,
-}
-
-/// Which part of which pipeline a request is.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Member {
-    pub(crate) pipeline: PipelineId,
-    pub(crate) segment: u64,
-    pub(crate) role: Role,
-}
-
-/// What a request is to its pipeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// A statement, by its number from 1.
-    Statement(u64),
-    /// The sync point of a segment.
-    Sync,
-    /// The pipeline's turn to hold the floor.
-    Floor,
-    /// The question for the types of the statement with this token.
-    Question(Token),
-    /// What fails where the transaction around it is not open.
-    Guard,
 }
 
 impl Entry {

@@ -449,7 +449,7 @@ impl Connection {
             drop(core);
             let ended = self.with(|core, now| {
                 if let Some(member) = member {
-                    core.pipeline_awaited(now, member);
+                    core.pipelined(now, |pipelines, io| pipelines.awaited(io, member));
                 }
                 core.settle(now);
                 core.write_on_await(now);
@@ -469,7 +469,7 @@ impl Connection {
         }
         let Some(member) = taken.member else { return Poll::Ready(taken) };
         let bytes = taken.blocks.len();
-        let segment = if core.pipeline_has_group(member.pipeline) {
+        let segment = if core.pipelines.has_group(member.pipeline) {
             drop(core);
             self.with(|core, now| core.pipeline_taken(now, member, bytes))
         } else {

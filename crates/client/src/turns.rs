@@ -40,7 +40,7 @@ impl Driven for Connection {
         }
         if core.next_deadline() <= now {
             core.engine.handle_time(now);
-            core.expire_pipelines(now);
+            core.pipelined(now, |pipelines, io| pipelines.expire(io));
             core.expire_in_line(now);
             core.expire_look_ups(now);
         }

@@ -4,12 +4,14 @@
 //! * [`statements`]: which texts a connection has prepared, and under which names.
 //! * [`named`]: statements under names of the user's own.
 //! * [`copy`], [`stream`]: data that is written and replies that are read as there is room.
+//! * [`pipeline`]: statements that share sync points, and leave while they are made.
 //! * [`texts`]: how often a text came, and what it shows.
 //! * [`transaction`]: a BEGIN that leaves with the first statement, and its guard.
 
 pub mod connect;
 pub mod copy;
 pub mod named;
+pub mod pipeline;
 pub mod statements;
 pub mod stream;
 pub mod texts;

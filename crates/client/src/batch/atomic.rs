@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 use bytes::BytesMut;
 use onetrip_engine::{Outcome, Time, Token};
 use onetrip_postgres::Expect;
+use onetrip_postgres::client::pipeline::{Limits, PipelineId, failing};
 
 use super::ParameterSet;
 use super::encoder::{ChunkMax, Encoder, Pause, Rows};
@@ -18,7 +19,6 @@ use crate::executor::Executor;
 use crate::first_use::may_be_outdated;
 use crate::home::Home;
 use crate::pipeline::given_up;
-use crate::pipelines::{PipelineId, failing};
 use crate::replies::{Finished, Taken};
 use crate::rows::Blocks;
 use crate::statement::Source;
@@ -114,7 +114,7 @@ impl Drop for Held {
 struct Flight {
     connection: Arc<Connection>,
     id: PipelineId,
-    limits: (usize, usize),
+    limits: Limits,
     statement: Use,
     /// What was handed over and not taken yet.
     sent: VecDeque<Sent>,
@@ -137,7 +137,7 @@ impl Flight {
         let (connection, id) = held.home.attached().await?;
         let limits = executor.limits();
         let (statement, token) = connection.with(|core, now| {
-            core.pipeline_is_batch(id);
+            core.pipelines.is_batch(id);
             core.push_parse(now, id, plan, limits)
         })?;
         let sent = token.into_iter().map(|token| Sent { token, first: None }).collect();
@@ -172,7 +172,7 @@ impl Flight {
         let (id, limits) = (self.id, self.limits);
         let request = (Expect::sync().execute(), None);
         let pushed = self.connection.with(|core, now| {
-            let any_left = core.pipeline_has_group(id);
+            let any_left = core.pipelines.has_group(id);
             any_left.then(|| core.pipeline_push(now, id, request, &failing(), limits))
         });
         let Some(pushed) = pushed else { return Err(error) };
@@ -185,11 +185,7 @@ impl Flight {
     async fn ready(&mut self) {
         let (id, limits) = (self.id, self.limits);
         let ready = std::future::poll_fn(|cx| {
-            let polled = self.poll(cx, |core, now, cx| {
-                core.pipeline_press(now, id, limits);
-                core.settle(now);
-                core.pipeline_ready(id, cx)
-            });
+            let polled = self.poll(cx, |core, now, cx| core.pipeline_ready(now, id, limits, cx));
             if self.failure.is_some() { Poll::Ready(Ok(())) } else { polled }
         })
         .await;
@@ -208,8 +204,8 @@ impl Flight {
         let id = self.id;
         self.held.finished = true;
         let (token, given_up) = self.connection.with(|core, now| {
-            let token = core.pipeline_finish(now, id);
-            (token, core.pipeline_failure(id).filter(|_| token.is_none()))
+            let token = core.pipelined(now, |pipelines, io| pipelines.finish(io, id));
+            (token, core.pipelines.failure(id).filter(|_| token.is_none()))
         });
         let Some(token) = token else {
             // There is no answer to wait for: there were no rows, or they were given up meanwhile.
@@ -228,7 +224,7 @@ impl Flight {
 
     /// The outcome of the whole is what its sync point said.
     fn judge(&self, failure: BatchError, at_sync: &Error) -> BatchError {
-        let known = self.connection.with_local(|core| core.pipeline_failure(self.id));
+        let known = self.connection.with_local(|core| core.pipelines.failure(self.id));
         let outcome = match at_sync.outcome() {
             Outcome::NotSent => known.map_or(Outcome::Unknown, |error| error.outcome()),
             outcome => outcome,
@@ -314,10 +310,10 @@ impl Core {
         now: Time,
         id: PipelineId,
         plan: &Plan,
-        limits: (usize, usize),
+        limits: Limits,
     ) -> Result<(Use, Option<Token>), Error> {
         let mut out = BytesMut::new();
-        let scope = self.pipeline_scope(id);
+        let scope = self.pipelines.scope(id);
         let used = self.prepare_ahead(&plan.bound, scope, plan.shared, &mut out)?;
         let again = Use::of(used.prepared().clone());
         if !used.parses() {

@@ -82,7 +82,7 @@ impl Core {
         let expect = Expect::sync().parse().bind().describe_portal().execute().leaves_nothing();
         let token = self.replies.add();
         let request = Request { deadline, ..Request::isolated(token, expect) };
-        if self.floor_is_open() {
+        if self.pipelines.is_sender_open() {
             let ticket = self.submit_between(now, request, bytes);
             if ticket.is_none() {
                 self.replies.remove(token);
@@ -106,7 +106,8 @@ impl Core {
         request: Request<Expect>,
         mut bytes: BytesMut,
     ) -> Option<Ticket> {
-        let (group, mid_segment) = self.floor_group().filter(|_| self.engine.group_has_room())?;
+        let (group, mid_segment) =
+            self.pipelines.sender_group().filter(|_| self.engine.group_has_room())?;
         let sync = if mid_segment { SyncPoint::Member } else { SyncPoint::Own };
         if !mid_segment {
             bytes.extend_from_slice(&SYNC);
@@ -135,7 +136,7 @@ impl Core {
         let Some(place) = self.look_ups.iter().position(|it| it.token == token) else { return };
         let look_up = self.look_ups.swap_remove(place);
         let taken = self.replies.take(token);
-        if let Some((group, _)) = self.floor_group() {
+        if let Some((group, _)) = self.pipelines.sender_group() {
             self.engine.handle_consumed(now, group, taken.blocks.len());
         }
         if taken.result.is_ok() {

@@ -1,0 +1,276 @@
+//! How requests, segments and pipelines end.
+
+use bytes::BytesMut;
+use onetrip_engine::{Outcome, Request, SyncPoint, Token};
+
+use super::{
+    Around, Face, Io, Member, Pipeline, PipelineId, Pipelines, Refusal, Replies, Role, Source,
+    Unsent, Why, failing,
+};
+use crate::message::{EncodeError, Formats, TransactionStatus, bind, execute, parse};
+use crate::session::Expect;
+
+impl<F: Face> Pipelines<F> {
+    /// Ends a pipeline before its end. What was not handed over is not sent. A segment that was left open
+    /// on the wire is undone: in a transaction of its own by ROLLBACK; in one that is open around it by
+    /// making the server fail, so that its owner learns of it at the latest at the commit.
+    pub fn give_up<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, id: PipelineId, why: &F::Why) {
+        let outside = io.engine.protocol().status() != TransactionStatus::Idle;
+        let Some(pipeline) = self.get(id) else { return };
+        if pipeline.finished {
+            return;
+        }
+        pipeline.finished = true;
+        pipeline.failure.get_or_insert_with(|| why.clone());
+        let requests = std::mem::take(&mut pipeline.requests);
+        pipeline.bytes.clear();
+        // Where its caller did not want that, a transaction must not be committed without it.
+        let in_transaction = pipeline.around.is_some();
+        let unwanted = why.is_late() && in_transaction && !requests.is_empty();
+        let undo = (pipeline.mid_segment || unwanted).then(|| match in_transaction || outside {
+            true => (Expect::sync().execute(), failing()),
+            false => rollback().unwrap_or_else(|_| (Expect::sync().execute(), failing())),
+        });
+        for Unsent { request, .. } in requests {
+            if let Some(why) = self.ended(io, request.token, Some(why.clone())) {
+                io.replies.fail(request.token, why);
+            }
+        }
+        let Some(pipeline) = self.get(id) else { return };
+        if let Some((expect, undo)) = undo {
+            let request = pipeline.request(io.now, Token::DISCARD, expect);
+            pipeline.add(request, &undo);
+            // Whoever takes a reply from now on learns that it does not stand.
+            let segment = pipeline.segments.iter_mut().rev().find(|it| it.statements > 0);
+            if let Some(segment) = segment {
+                segment.result.get_or_insert_with(|| Err(why.clone()));
+            }
+            pipeline.add_sync(io.now, Token::DISCARD);
+        }
+        pipeline.ready.take().into_iter().for_each(|waker| io.replies.wake(waker));
+        if let Some(group) = pipeline.group {
+            io.engine.stop_counting(io.now, group);
+        }
+        self.ask_for_right(io, id);
+    }
+
+    /// Gives up a pipeline that can't be sent, finished or not.
+    pub(super) fn give_up_whole<R: Replies<F>>(
+        &mut self,
+        io: &mut Io<'_, F, R>,
+        id: PipelineId,
+        why: &F::Why,
+    ) {
+        if let Some(pipeline) = self.get(id) {
+            pipeline.finished = false;
+        }
+        self.give_up(io, id, why);
+    }
+
+    /// Gives up the pipelines whose first request that was not handed over is late.
+    pub fn expire<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>) {
+        for index in 0..self.list.len() {
+            let Some(pipeline) = &mut self.list[index] else { continue };
+            let first = pipeline.requests.front();
+            if first.is_none_or(|unsent| unsent.request.deadline > io.now) {
+                continue;
+            }
+            pipeline.timeout = None;
+            let id = pipeline.id;
+            // Also one that was finished did not get to its end.
+            self.give_up_whole(io, id, &F::Why::refused(Refusal::Late));
+        }
+    }
+
+    /// Somebody does not refer to it any more.
+    pub fn release<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, id: PipelineId) {
+        let is_sender = self.sender == Some(id);
+        let Some(pipeline) = self.get(id) else { return };
+        pipeline.references -= 1;
+        if pipeline.references > 0 || is_sender || !pipeline.requests.is_empty() {
+            return;
+        }
+        if let Some(group) = pipeline.group {
+            io.engine.close_group(io.now, group);
+        }
+        self.forget(id);
+    }
+
+    /// Bytes of a reply to this request need no more memory.
+    pub fn consumed<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, token: Token, bytes: usize) {
+        if let Some(member) = io.replies.member(token)
+            && let Some(group) = self.get(member.pipeline).and_then(|it| it.group)
+        {
+            io.engine.handle_consumed(io.now, group, bytes);
+        }
+    }
+
+    /// A reply was taken or given up, with so many bytes. Says how its segment ended.
+    pub fn taken<R: Replies<F>>(
+        &mut self,
+        io: &mut Io<'_, F, R>,
+        member: Member,
+        bytes: usize,
+    ) -> Option<Result<(), F::Why>> {
+        let pipeline = self.get(member.pipeline)?;
+        pipeline.is_read = true;
+        let segment = pipeline.segment(member.segment);
+        let result = segment.as_ref().and_then(|segment| segment.result.clone());
+        if let (Role::Statement(_), Some(segment)) = (member.role, segment) {
+            segment.replies -= 1;
+        }
+        pipeline.trim();
+        if let Some(group) = pipeline.group
+            && bytes > 0
+        {
+            io.engine.handle_consumed(io.now, group, bytes);
+        }
+        self.release(io, member.pipeline);
+        result
+    }
+
+    /// The server described a statement in so many bytes, or refused to: it is encoded now.
+    pub fn described<R: Replies<F>>(
+        &mut self,
+        io: &mut Io<'_, F, R>,
+        member: Member,
+        bytes: usize,
+        encode: impl FnOnce(&F::Undescribed) -> Result<BytesMut, F::Why>,
+    ) {
+        let Role::Describe(token) = member.role else { return };
+        let Some(pipeline) = self.get(member.pipeline) else { return };
+        if let Some(group) = pipeline.group {
+            io.engine.handle_consumed(io.now, group, bytes);
+        }
+        let mut unsent = pipeline.requests.iter_mut();
+        let Some(unsent) = unsent.find(|unsent| unsent.request.token == token) else { return };
+        let Source::Undescribed(statement) = &unsent.bytes else { return };
+        match encode(statement) {
+            Ok(bytes) => unsent.bytes = Source::Own(bytes),
+            Err(why) => {
+                // What follows in the segment must not run without it.
+                unsent.bytes = Source::Own(failing());
+                unsent.request = Request {
+                    sync: SyncPoint::Member,
+                    ..Request::isolated(Token::DISCARD, Expect::sync().execute())
+                };
+                if let Some(why) = self.ended(io, token, Some(why)) {
+                    io.replies.fail(token, why);
+                }
+            }
+        }
+    }
+
+    /// A request ended: keeps account of its pipeline, and makes an error say which statement. Returns
+    /// what its caller is told; nothing where nobody asked.
+    pub fn ended<R: Replies<F>>(
+        &mut self,
+        io: &mut Io<'_, F, R>,
+        token: Token,
+        why: Option<F::Why>,
+    ) -> Option<F::Why> {
+        let Some(member) = io.replies.member(token) else { return why };
+        let Some(pipeline) = self.get(member.pipeline) else { return why };
+        match member.role {
+            Role::Describe(_) => why,
+            Role::SendRight => {
+                io.replies.remove(token);
+                None
+            }
+            Role::Guard => Some(pipeline.guard_failed(member, why?)),
+            Role::Statement(number) => pipeline.statement_ended(member, number, why),
+            Role::Sync => {
+                pipeline.settled.take().into_iter().for_each(|waker| io.replies.wake(waker));
+                pipeline.segment_ended(member, why)
+            }
+        }
+    }
+
+    /// The connection ended: what pipelines still keep was not sent.
+    pub fn fail_all<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>) {
+        let Some(why) = io.ended.clone() else { return };
+        self.sender = None;
+        for index in 0..self.list.len() {
+            let Some(pipeline) = &mut self.list[index] else { continue };
+            pipeline.group = None;
+            let wakers = [pipeline.ready.take(), pipeline.settled.take()];
+            wakers.into_iter().flatten().for_each(|waker| io.replies.wake(waker));
+            let requests = std::mem::take(&mut pipeline.requests);
+            pipeline.bytes.clear();
+            if !requests.is_empty() {
+                pipeline.failure.get_or_insert_with(|| why.clone());
+            }
+            for Unsent { request, .. } in requests {
+                if let Some(why) = self.ended(io, request.token, Some(why.clone())) {
+                    io.replies.fail(request.token, why);
+                }
+            }
+            if self.list[index].as_ref().is_some_and(|it| it.references == 0) {
+                self.list[index] = None;
+            }
+        }
+    }
+}
+
+impl<F: Face> Pipeline<F> {
+    /// The transaction around it is not open.
+    fn guard_failed(&mut self, member: Member, why: F::Why) -> F::Why {
+        if !why.is_of_server() {
+            return why;
+        }
+        let refusal = self.around.as_ref().and_then(Around::refusal);
+        let why = refusal.unwrap_or_else(|| {
+            why.about(format_args!("the transaction of the pipeline is not open any more"))
+        });
+        self.failed(member.segment, &why);
+        why
+    }
+
+    fn statement_ended(
+        &mut self,
+        member: Member,
+        number: u64,
+        why: Option<F::Why>,
+    ) -> Option<F::Why> {
+        self.touched |= why.as_ref().is_none_or(|why| why.outcome() == Outcome::Unknown);
+        let why = why?;
+        if why.is_aborted() {
+            return Some(why);
+        }
+        // A statement that makes up the whole of a pipeline is not called its first.
+        let why = match self.statements == 1 || self.is_batch {
+            true => why,
+            false => why.about(format_args!("statement {number} of the pipeline")),
+        };
+        self.failed(member.segment, &why);
+        Some(why)
+    }
+
+    /// Its sync point was answered.
+    fn segment_ended(&mut self, member: Member, why: Option<F::Why>) -> Option<F::Why> {
+        let segment = self.segment(member.segment);
+        let failed = segment.as_ref().and_then(|segment| segment.failed.clone());
+        let why = match (why, failed) {
+            (Some(why), Some(failed)) if why.is_aborted() => Some(failed),
+            (why, _) => why,
+        };
+        if let Some(segment) = segment {
+            segment.result = Some(why.clone().map_or(Ok(()), Err));
+        }
+        if let Some(why) = &why {
+            self.failure.get_or_insert_with(|| why.clone());
+        }
+        self.trim();
+        why
+    }
+}
+
+/// Undoes a segment that is a transaction of its own.
+fn rollback() -> Result<(Expect, BytesMut), EncodeError> {
+    let mut out = BytesMut::new();
+    parse::write(&mut out, "", "ROLLBACK", &[])?;
+    let nothing = |_: usize, _: &mut BytesMut| Ok(bind::IsNull::Yes);
+    bind::write::<EncodeError>(&mut out, "", "", Formats::AllText, 0, nothing, Formats::AllText)?;
+    out.extend_from_slice(&execute::UNNAMED_ALL);
+    Ok((Expect::sync().parse().bind().execute(), out))
+}

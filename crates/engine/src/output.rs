@@ -8,8 +8,9 @@ use crate::{CloseReason, Failure, Token};
 
 /// Something that happened, in the order in which it did.
 ///
-/// For each request there is any number of `Data` and `Piece`, then exactly one `Ended`; none for requests
-/// that were submitted with [`Token::DISCARD`]. A `Restarted` takes back the `Data` and `Piece` before it.
+/// For each request there is any number of `Data` and `Piece`, then exactly one `Ended`; none for
+/// requests that were submitted with [`Token::DISCARD`]. A `Restarted` takes back the `Data` and
+/// `Piece` before it.
 pub enum Output<E> {
     /// A part of the reply to a request: whole messages.
     Data {
@@ -18,8 +19,9 @@ pub enum Output<E> {
         /// Whole messages, in order.
         block: Bytes,
     },
-    /// A piece of one message of a reply, which is too long to be handed over whole. The first piece
-    /// begins with the message, and its other pieces follow before anything else of the reply.
+    /// A piece of one message of a reply, which is too long to be handed over whole. The first
+    /// piece begins with the message, and its other pieces follow before anything else of the
+    /// reply.
     Piece {
         /// Whose reply it is.
         token: Token,
@@ -56,14 +58,17 @@ pub enum Output<E> {
         /// The token given with [`Connection::wait`](crate::Connection::wait).
         token: Token,
     },
-    /// A request had to wait in the queue, or was refused since that is full. Once, until `Drained`.
+    /// A request had to wait in the queue, or was refused since that is full. Once, until
+    /// `Drained`.
     Full,
     /// Nothing waits and the window is below three quarters. Once per `Full`.
     Drained,
-    /// What came of this reply so far is void, and it is sent again: a cancel that was meant for another
-    /// request hit it, or another one of its convoy failed, which happens once at most, and only where
-    /// [`resend`](crate::Request::resend) or [`joins`](crate::Request::joins) allows it; or what healed it
-    /// was answered, and it had not started all the same ([`again`](crate::Request::again)).
+    /// What came of this reply so far is void, and it is sent again: a cancel that was meant for
+    /// another request hit it, or another one of its shared-Sync group failed, which happens once
+    /// at most, and only where
+    /// [`resend`](crate::Request::resend) or [`joins`](crate::Request::joins) allows it; or what
+    /// healed it was answered, and it had not started all the same
+    /// ([`again`](crate::Request::again)).
     Restarted {
         /// Whose reply it is.
         token: Token,
@@ -77,8 +82,8 @@ pub enum Output<E> {
         /// Which request; [`Token::DISCARD`] where its caller has gone.
         token: Token,
     },
-    /// A cancel was sent, and nobody knows whether it may still arrive: use the connection for what it
-    /// has, and then close it.
+    /// A cancel was sent, and nobody knows whether it may still arrive: use the connection for what
+    /// it has, and then close it.
     Astray,
     /// The connection ended. It comes before the ends of the requests that it takes along; no
     /// request that was submitted is left without one.

@@ -14,9 +14,9 @@ impl Token {
     pub const DISCARD: Token = Token(u64::MAX);
 }
 
-/// How often a request is sent again at most because the server says that it never started: what heals
-/// it may be out of date when it comes (two ALTERs, one behind the other), but a server that says so
-/// each time (behind a pooler that keeps plans for itself) would be asked for ever.
+/// How often a request is sent again at most because the server says that it never started: what
+/// heals it may be out of date when it comes (two ALTERs, one behind the other), but a server that
+/// says so each time (behind a pooler that keeps plans for itself) would be asked for ever.
 pub const HEALS_MAX: u8 = 5;
 
 /// One request: everything but its bytes.
@@ -34,27 +34,29 @@ pub struct Request<X> {
     /// Whether the engine may send it again when the server says that it never started, up to
     /// [`HEALS_MAX`] times before its deadline. Only for a request that carries its own sync point.
     pub again: bool,
-    /// Whether its place in the order matters: then it is sent again only if nothing was sent behind
-    /// it.
+    /// Whether its place in the order matters: then it is sent again only if nothing was sent
+    /// behind it.
     pub in_order: bool,
     /// The group that holds the floor, for a request of it.
     pub group: Option<Group>,
     /// Whether it can't be taken out of the queue once it is there: what comes behind it depends on
-    /// it, as in a transaction. At its deadline its caller is told [`Outcome::Unknown`](crate::Outcome),
-    /// and it is sent all the same.
+    /// it, as in a transaction. At its deadline its caller is told
+    /// [`Outcome::Unknown`](crate::Outcome), and it is sent all the same.
     pub pinned: bool,
-    /// Whether it may be sent again, once, when a cancel that was meant for another request hit it: what
-    /// it did is undone then. Where one request on its way may not, those in front of it are not
-    /// cancelled. Only for one that carries its own sync point, outside any group.
+    /// Whether it may be sent again, once, when a cancel that was meant for another request hit it:
+    /// what it did is undone then. Where one request on its way may not, those in front of it are
+    /// not cancelled. Only for one that carries its own sync point, outside any group.
     pub resend: bool,
-    /// Whether the server is to be asked to cancel it when its deadline passes while it is on its way.
+    /// Whether the server is to be asked to cancel it when its deadline passes while it is on its
+    /// way.
     pub cancel_late: bool,
-    /// Whether it may share a sync point with neighbours of which the same is said: a *convoy*. Its
-    /// bytes end with [`Protocol::SYNC`](crate::Protocol::SYNC), which is taken off if another such
-    /// request comes before that is written. If one of a convoy fails, the others are sent again,
-    /// each with its own sync point: so only for what may run twice, leaves nothing behind where it fails,
-    /// and has no need of its place in the order. Without effect for one that is [`in_order`](Self::in_order), pinned,
-    /// discarded, or of a group or of a longer segment.
+    /// Whether it may share a sync point with neighbours of which the same is said: a *shared-Sync
+    /// group*. Its bytes end with [`Protocol::SYNC`](crate::Protocol::SYNC), which is taken off if
+    /// another such request comes before that is written. If one of a shared-Sync group fails, the
+    /// others are sent again, each with its own sync point: so only for what may run twice, leaves
+    /// nothing behind where it fails, and has no need of its place in the order. Without effect for
+    /// one that is [`in_order`](Self::in_order), pinned, discarded, or of a group or of a longer
+    /// segment.
     pub joins: bool,
     /// Whether there is room for it: [`Output::Room`](crate::Output::Room) announced it, or
     /// [`has_room`](crate::Connection::has_room) was asked just before. Without meaning in a group.
@@ -105,15 +107,15 @@ pub enum SyncPoint {
     Only,
 }
 
-/// Whether the bytes of a request are all there when it is submitted. Otherwise the rest is handed over
-/// with [`Connection::feed`](crate::Connection::feed), and nothing else is sent until
+/// Whether the bytes of a request are all there when it is submitted. Otherwise the rest is handed
+/// over with [`Connection::feed`](crate::Connection::feed), and nothing else is sent until
 /// [`Connection::end_feed`](crate::Connection::end_feed).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
     /// They are.
     Whole,
-    /// More messages of it follow. The server may answer before it has all of them, with an error for
-    /// instance; then no more are taken.
+    /// More messages of it follow. The server may answer before it has all of them, with an error
+    /// for instance; then no more are taken.
     Messages,
     /// The rest of a message follows. An answer before its end is a violation.
     Message,
@@ -123,7 +125,8 @@ pub enum Feed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group(pub(crate) NonZeroU64);
 
-/// Where a submitted request stood when it was submitted; for [`cancel`](crate::Connection::cancel).
+/// Where a submitted request stood when it was submitted; for
+/// [`cancel`](crate::Connection::cancel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ticket {
     /// On its way, or in an open group: it can't be taken back.

@@ -166,8 +166,8 @@ impl Host {
             queue_max: rng.pick(&[0, 1, 3, 8, 1000]),
             queue_bytes_max: rng.pick(&[0, 50, 200, 1 << 20, 1 << 20]),
             waiting_max: rng.pick(&[0, 1, 4, 1000, 1000]),
-            convoy_max: rng.pick(&[0, 2, 3, 64, 64, 64]),
-            convoy_bytes_max: rng.pick(&[0, 50, 16 << 10, 16 << 10, 16 << 10]),
+            shared_sync_max: rng.pick(&[0, 2, 3, 64, 64, 64]),
+            shared_sync_bytes_max: rng.pick(&[0, 50, 16 << 10, 16 << 10, 16 << 10]),
             one_segment: rng.one_in(4),
             stall_timeout: Duration::from_secs(3600),
             ..Limits::default()

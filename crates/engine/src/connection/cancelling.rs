@@ -1,13 +1,14 @@
 //! Cancelling at the server: when that harms nobody.
 //!
-//! A server is told on another connection to cancel what this one runs, and the request that it hits
-//! is whatever runs when that arrives. So a *victim* is cancelled only once its reply is due, and only
-//! if all that is behind it on the wire could be hit as well: each is sent again, once, if the server
-//! says that it was cancelled. Where the connection belongs to one caller nothing comes again, and
-//! nothing more is put behind a victim. From the moment at which the cancel is sent nothing else goes onto the
-//! wire (the *hold*), until the victim was answered and the cancel has ended, since a request that is
-//! sent after both can't be hit. Otherwise the victim runs on, and its reply is drained. A convoy is one
-//! victim: it is cancelled only when nobody waits for any of it but who wants that.
+//! A server is told on another connection to cancel what this one runs, and the request that it
+//! hits is whatever runs when that arrives. So a *victim* is cancelled only once its reply is due,
+//! and only if all that is behind it on the wire could be hit as well: each is sent again, once, if
+//! the server says that it was cancelled. Where the connection belongs to one caller nothing comes
+//! again, and nothing more is put behind a victim. From the moment at which the cancel is sent
+//! nothing else goes onto the wire (the *hold*), until the victim was answered and the cancel has
+//! ended, since a request that is sent after both can't be hit. Otherwise the victim runs on, and
+//! its reply is drained. A shared-Sync group is one victim: it is cancelled only when nobody waits
+//! for any of it but who wants that.
 
 use super::Connection;
 use super::HeadFailure;
@@ -53,13 +54,14 @@ pub(super) struct Cancelling {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Idle,
-    /// The host prepares to send one. `held`: what is behind the victim can't be hit, so nothing more is
-    /// put there meanwhile.
+    /// The host prepares to send one. `held`: what is behind the victim can't be hit, so nothing
+    /// more is put there meanwhile.
     Preparing {
         since: Time,
         held: bool,
     },
-    /// It was sent, when the request with the number `victim` was the end of the segment at the head.
+    /// It was sent, when the request with the number `victim` was the end of the segment at the
+    /// head.
     Sent {
         victim: u64,
         since: Time,
@@ -105,12 +107,12 @@ impl<P: Protocol> Connection<P> {
 
     // --- commands ---
 
-    /// Wants a request cancelled, wherever it is; [`cancel`](Self::cancel) is for those that were not
-    /// sent.
+    /// Wants a request cancelled, wherever it is; [`cancel`](Self::cancel) is for those that were
+    /// not sent.
     ///
     /// One that is to be sent again is taken back. For one on its way or
-    /// [`pinned`](crate::Request::pinned), [`Output::Cancel`] comes when its reply is due, if all that
-    /// is behind it may be sent again.
+    /// [`pinned`](crate::Request::pinned), [`Output::Cancel`] comes when its reply is due, if all
+    /// that is behind it may be sent again.
     pub fn want_cancel(&mut self, now: Time, token: Token) -> Wanted {
         let on_wire = self.wire.slots().position(|slot| slot.token == token);
         if let Some(at) = on_wire {
@@ -134,8 +136,9 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Wants the segment of this group cancelled that the server runs, or comes to next. Not for a group
-    /// that begins a transaction: what is hit may be its end, and others would run inside of it.
+    /// Wants the segment of this group cancelled that the server runs, or comes to next. Not for a
+    /// group that begins a transaction: what is hit may be its end, and others would run inside of
+    /// it.
     pub fn want_cancel_group(&mut self, now: Time, group: Group) -> Wanted {
         let first = self.wire.slots().position(|slot| slot.group == Some(group));
         match first {
@@ -144,8 +147,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Wants the first request cancelled that `is_victim`, with its segment, whatever is behind it: for
-    /// a connection that belongs to one caller. What is hit instead fails.
+    /// Wants the first request cancelled that `is_victim`, with its segment, whatever is behind it:
+    /// for a connection that belongs to one caller. What is hit instead fails.
     pub fn want_cancel_first(
         &mut self,
         now: Time,
@@ -158,10 +161,10 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// A cancel can be sent now, as [`Output::Cancel`] asked. If the answer is true, send it, to the
-    /// last byte, and say with [`handle_cancel_end`](Self::handle_cancel_end) when it has ended. If
-    /// not, don't: there is nothing to cancel any more, or something is behind it that must not be
-    /// hit; and there is no end to report.
+    /// A cancel can be sent now, as [`Output::Cancel`] asked. If the answer is true, send it, to
+    /// the last byte, and say with [`handle_cancel_end`](Self::handle_cancel_end) when it has
+    /// ended. If not, don't: there is nothing to cancel any more, or something is behind it that
+    /// must not be hit; and there is no end to report.
     pub fn begin_cancel(&mut self, now: Time) -> bool {
         if !matches!(self.cancelling.stage, Stage::Preparing { .. }) {
             return false;
@@ -254,13 +257,13 @@ impl<P: Protocol> Connection<P> {
         let Some(victim) = segment.position(|slot| slot.want.is_open()) else {
             return Verdict::Later;
         };
-        let failed = self.head_failure.is_some() || self.convoy_failure.is_some();
+        let failed = self.head_failure.is_some() || self.shared_sync_failure.is_some();
         if failed || !self.wire.is_written_to(end) || self.has_company(victim) {
             return Verdict::Later;
         }
         let Some(slot) = self.wire.at(victim) else { return Verdict::Later };
-        // A member in front of it may be what begins a transaction. If that is hit, what is behind it
-        // would run outside of it.
+        // A member in front of it may be what begins a transaction. If that is hit, what is behind
+        // it would run outside of it.
         let alone = self.wire.len() == end + 1;
         let safe = match (slot.want, slot.group) {
             _ if self.cancelling.astray => false,
@@ -271,10 +274,10 @@ impl<P: Protocol> Connection<P> {
         if safe { Verdict::Now { end } } else { Verdict::Never { victim } }
     }
 
-    /// Whether this request shares its sync point with others of a convoy that someone still waits
-    /// for: whatever hits one of a convoy undoes them all.
+    /// Whether this request shares its sync point with others of a shared-Sync group that someone
+    /// still waits for: whatever hits one of a shared-Sync group undoes them all.
     fn has_company(&self, at: usize) -> bool {
-        let (first, last) = self.wire.convoy_of(at);
+        let (first, last) = self.wire.shared_sync_of(at);
         let is_awaited =
             |other| self.wire.at(other).is_some_and(|slot| !slot.expired && !slot.want.is_open());
         (first..=last).any(|other| other != at && is_awaited(other))
@@ -334,8 +337,8 @@ impl<P: Protocol> Connection<P> {
         self.wire.front().is_some_and(|slot| self.is_hit(failed, slot, number))
     }
 
-    /// Whether the request with this number was hit by a cancel that was not meant for it, and is to be
-    /// sent again.
+    /// Whether the request with this number was hit by a cancel that was not meant for it, and is
+    /// to be sent again.
     pub(super) fn is_hit(&self, failed: &HeadFailure, slot: &Slot<P::Expect>, number: u64) -> bool {
         let Cancelling { reached, reaches_until, astray, .. } = self.cancelling;
         let in_reach = matches!(self.cancelling.stage, Stage::Sent { .. })

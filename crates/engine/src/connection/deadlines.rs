@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::convoy::ConvoyFailure;
+use super::shared_sync::SharedSyncFailure;
 use super::{CancelEnd, Connection};
 use crate::{Cause, CloseReason, Outcome, Protocol, Time};
 
@@ -15,10 +15,10 @@ impl<P: Protocol> Connection<P> {
     /// The moment came that [`poll_deadline`](Self::poll_deadline) named, or any other.
     ///
     /// A request in the queue whose deadline has passed is taken out as [`Outcome::NotSent`], and
-    /// its whole segment with it, unless it is [`pinned`](crate::Request::pinned). One on its way, or
-    /// pinned, ends as [`Outcome::Unknown`], unless the server
-    /// said already how it failed; its slot stays, and its reply is dropped. One that was to be
-    /// sent again, since it never started, is not, and ends as [`Outcome::Rejected`].
+    /// its whole segment with it, unless it is [`pinned`](crate::Request::pinned). One on its way,
+    /// or pinned, ends as [`Outcome::Unknown`], unless the server said already how it failed; its
+    /// slot stays, and its reply is dropped. One that was to be sent again, since it never started,
+    /// is not, and ends as [`Outcome::Rejected`].
     pub fn handle_time(&mut self, now: Time) {
         if self.is_closed() {
             return;
@@ -44,7 +44,7 @@ impl<P: Protocol> Connection<P> {
         let mut late = |token, outcome| expired.push((token, outcome));
         let failed = match &self.head_failure {
             Some(failed) => Some((0, failed.failure.outcome)),
-            None => self.convoy_failure.as_ref().and_then(ConvoyFailure::of),
+            None => self.shared_sync_failure.as_ref().and_then(SharedSyncFailure::of),
         };
         let mut earliest = self.wire.expire(now, |index, token| match failed {
             Some((at, outcome)) if index == at => late(token, outcome),

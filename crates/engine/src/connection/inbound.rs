@@ -71,8 +71,8 @@ impl<P: Protocol> Connection<P> {
                     self.update_window();
                 } else {
                     self.wire.bar_joining();
-                    if self.wire.in_convoy() {
-                        self.complete_in_convoy(input, taken);
+                    if self.wire.in_shared_sync() {
+                        self.complete_in_shared_sync(input, taken);
                     }
                 }
             }
@@ -131,7 +131,8 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Replies to the group that holds the floor count against the window until its reader takes
-    /// them. Others' don't: a slow caller must not stop its neighbours. Metered replies stop reading.
+    /// them. Others' don't: a slow caller must not stop its neighbours. Metered replies stop
+    /// reading.
     #[inline]
     fn charge(&mut self, (group, metered): (Option<Group>, bool), bytes: usize) {
         if metered {
@@ -178,8 +179,8 @@ impl<P: Protocol> Connection<P> {
             return;
         }
         self.wire.bar_joining();
-        if self.wire.in_convoy() {
-            self.fail_convoy(failed);
+        if self.wire.in_shared_sync() {
+            self.fail_shared_sync(failed);
         } else if self.head_failure.is_some() {
             self.violated("a second error for one request");
         } else {
@@ -221,8 +222,8 @@ impl<P: Protocol> Connection<P> {
         if self.wire.len() == 1 && self.feeding.as_ref().is_some_and(Feeding::is_mid_message) {
             return self.violated("a request was answered before its end");
         }
-        if self.wire.in_convoy() {
-            return self.settle_convoy(block);
+        if self.wire.in_shared_sync() {
+            return self.settle_shared_sync(block);
         }
         let order_stays = !slot.in_order || self.wire.len() == 1;
         let (again, unwanted) = (slot.again > 0 && order_stays, slot.want != Want::No);

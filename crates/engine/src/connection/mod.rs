@@ -2,13 +2,13 @@
 
 mod buffer;
 mod cancelling;
-mod convoy;
 mod deadlines;
 mod feed;
 mod inbound;
 mod meter;
 mod outbound;
 mod queue;
+mod shared_sync;
 mod wire;
 
 use std::collections::VecDeque;
@@ -22,11 +22,11 @@ use crate::{
 };
 use cancelling::Cancelling;
 pub use cancelling::{CancelEnd, Wanted};
-use convoy::ConvoyFailure;
 use feed::Feeding;
 use meter::Meter;
 use outbound::Admission;
 use queue::{Queue, Waiting};
+use shared_sync::SharedSyncFailure;
 use wire::{Slot, Wire};
 
 /// One connection: its requests in order, its window, its queue.
@@ -72,10 +72,10 @@ pub struct Connection<P: Protocol> {
     /// `Full` was announced and `Drained` not yet.
     full: bool,
     head_failure: Option<HeadFailure>,
-    /// How the convoy at the front failed, until its sync point is answered.
-    convoy_failure: Option<ConvoyFailure>,
-    /// The last request of the convoy at the front was answered, but not its sync point.
-    convoy_complete: bool,
+    /// How the shared-Sync group at the front failed, until its sync point is answered.
+    shared_sync_failure: Option<SharedSyncFailure>,
+    /// The last request of the shared-Sync group at the front was answered, but not its sync point.
+    shared_sync_complete: bool,
     /// A member of the segment at the head failed: the server skips the rest of the segment.
     /// Holds what is known of the effect of the segment as a whole. Invariant: there is a
     /// `head_failure` too unless the ring is empty, since the head is the segment's end then.
@@ -109,7 +109,8 @@ struct HeadFailure {
     failure: Failure,
     block: Bytes,
     never_started: bool,
-    /// The server skipped it with all of its segment, since what the protocol wrote in front failed.
+    /// The server skipped it with all of its segment, since what the protocol wrote in front
+    /// failed.
     skipped: bool,
     cancelled: bool,
 }
@@ -142,8 +143,8 @@ impl<P: Protocol> Connection<P> {
             refilling: true,
             full: false,
             head_failure: None,
-            convoy_failure: None,
-            convoy_complete: false,
+            shared_sync_failure: None,
+            shared_sync_complete: false,
             skipping: None,
             cancelling: Cancelling::default(),
             outputs: VecDeque::new(),
@@ -167,8 +168,8 @@ impl<P: Protocol> Connection<P> {
         &mut self.protocol
     }
 
-    /// Requests on their way: sent, or handed to the host to send, and unanswered. What the protocol
-    /// sends by itself is not counted, and takes no place in the window.
+    /// Requests on their way: sent, or handed to the host to send, and unanswered. What the
+    /// protocol sends by itself is not counted, and takes no place in the window.
     pub fn in_flight(&self) -> usize {
         self.wire.callers()
     }
@@ -179,8 +180,8 @@ impl<P: Protocol> Connection<P> {
         self.wire.members()
     }
 
-    /// Whether the first request on its way was written to its end, so that the server has something
-    /// to say: at once, unless it is a [member](Self::in_flight_members).
+    /// Whether the first request on its way was written to its end, so that the server has
+    /// something to say: at once, unless it is a [member](Self::in_flight_members).
     pub fn is_reply_due(&self) -> bool {
         self.wire.front_is_written()
     }
@@ -215,8 +216,8 @@ impl<P: Protocol> Connection<P> {
         self.waiting.live()
     }
 
-    /// Requests that were sent again by themselves so far: the server said that they never started, or
-    /// a cancel hit them by mistake.
+    /// Requests that were sent again by themselves so far: the server said that they never started,
+    /// or a cancel hit them by mistake.
     pub fn healed(&self) -> u64 {
         self.healed
     }
@@ -424,8 +425,8 @@ impl<P: Protocol> Connection<P> {
     // --- drains ---
 
     /// The bytes to write next; empty when there are none. Report with
-    /// [`handle_written`](Self::handle_written) how many were handed to TLS or the system, before the
-    /// next command: until then what is shown may still change.
+    /// [`handle_written`](Self::handle_written) how many were handed to TLS or the system, before
+    /// the next command: until then what is shown may still change.
     pub fn transmit(&self) -> &[u8] {
         self.wire.unwritten()
     }
@@ -536,8 +537,8 @@ impl<P: Protocol> Connection<P> {
         self.outputs.push_back(Output::Closed(reason));
     }
 
-    /// Ends a request that failed just before the connection ended. One that was `hit` by a cancel of
-    /// another's, and would have been sent again, was not refused for its own sake.
+    /// Ends a request that failed just before the connection ended. One that was `hit` by a cancel
+    /// of another's, and would have been sent again, was not refused for its own sake.
     fn end_failed(&mut self, token: Token, failed: HeadFailure, hit: bool) {
         match hit {
             true => self.fail(token, failed.failure.outcome, Cause::Closed),
@@ -553,7 +554,7 @@ impl<P: Protocol> Connection<P> {
             }
         }
         self.skipping = None;
-        self.close_convoy();
+        self.close_shared_sync();
         loop {
             let touched = self.wire.front_touched();
             let Some(slot) = self.wire.answered() else { break };

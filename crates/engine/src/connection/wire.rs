@@ -26,14 +26,16 @@ pub(super) struct Slot<X> {
     pub(super) pinned: bool,
     /// How often it is still sent again if the server says that it never started.
     pub(super) again: u8,
-    /// Whether it is sent again if the server skipped it for what the protocol wrote in front of it.
+    /// Whether it is sent again if the server skipped it for what the protocol wrote in front of
+    /// it.
     pub(super) anew: bool,
     /// Whether it is sent again only if nothing was sent behind it.
     pub(super) in_order: bool,
     pub(super) feed: Feed,
     /// Whether what its reader has not taken stops reading.
     pub(super) metered: bool,
-    /// Whether it was sent before, and the server said that it never started, or that it was undone.
+    /// Whether it was sent before, and the server said that it never started, or that it was
+    /// undone.
     pub(super) healed: bool,
     /// Whether what heals it goes in front when it is sent again.
     pub(super) heals: bool,
@@ -43,7 +45,7 @@ pub(super) struct Slot<X> {
     pub(super) resend: bool,
     /// Whether it may share a sync point with neighbours that may, too.
     pub(super) joins: bool,
-    /// Its sync point was left out: its convoy goes on behind it.
+    /// Its sync point was left out: its shared-Sync group goes on behind it.
     pub(super) joined: bool,
     /// Whether it is to be cancelled when its deadline passes.
     pub(super) cancel_late: bool,
@@ -113,8 +115,8 @@ impl<X> Slot<X> {
         Slot { own: true, expired: true, ..slot }
     }
 
-    /// The protocol wrote something in front of it. Where that fails the server skips all of it, so it
-    /// can be sent again; and it has its sync point to itself.
+    /// The protocol wrote something in front of it. Where that fails the server skips all of it, so
+    /// it can be sent again; and it has its sync point to itself.
     #[cold]
     pub(super) fn guard(&mut self, front_len: usize) {
         self.front_len = front_len;
@@ -160,7 +162,7 @@ pub(super) struct Wire<X> {
     answered: u64,
     /// Invariant: how many in the ring are to be cancelled.
     wanted: usize,
-    convoys: Convoys,
+    shared_syncs: SharedSyncs,
     /// Whether the last request on the wire leaves its segment open.
     pub(super) mid_segment: bool,
     /// Requests and bytes since the last sync point or Flush on the wire.
@@ -168,13 +170,13 @@ pub(super) struct Wire<X> {
     pub(super) unflushed_bytes: usize,
 }
 
-/// The convoy at the front of the ring, and the one at its end; they may be the same.
-struct Convoys {
+/// The shared-Sync group at the front of the ring, and the one at its end; they may be the same.
+struct SharedSyncs {
     sync: &'static [u8],
     len_max: usize,
     bytes_max: usize,
-    /// How many at the front of the ring are answered and wait for their convoy's sync point, and
-    /// the bytes of these requests.
+    /// How many at the front of the ring are answered and wait for their shared-Sync group's sync
+    /// point, and the bytes of these requests.
     done: usize,
     done_bytes: usize,
     /// The last block of each.
@@ -187,10 +189,10 @@ struct Convoys {
 impl<X> Wire<X> {
     pub(super) fn new(limits: &Limits, sync: &'static [u8]) -> Wire<X> {
         Wire {
-            convoys: Convoys {
+            shared_syncs: SharedSyncs {
                 sync,
-                len_max: limits.convoy_max,
-                bytes_max: limits.convoy_bytes_max,
+                len_max: limits.shared_sync_max,
+                bytes_max: limits.shared_sync_bytes_max,
                 done: 0,
                 done_bytes: 0,
                 held: VecDeque::new(),
@@ -251,12 +253,12 @@ impl<X> Wire<X> {
     /// The request whose reply is due.
     #[inline]
     pub(super) fn front(&self) -> Option<&Slot<X>> {
-        self.ring.get(self.convoys.done)
+        self.ring.get(self.shared_syncs.done)
     }
 
     #[inline]
     pub(super) fn front_mut(&mut self) -> Option<&mut Slot<X>> {
-        self.ring.get_mut(self.convoys.done)
+        self.ring.get_mut(self.shared_syncs.done)
     }
 
     #[inline]
@@ -267,7 +269,7 @@ impl<X> Wire<X> {
     /// Position of the first byte of the request whose reply is due.
     #[inline]
     fn due_start(&self) -> u64 {
-        self.front_start + self.convoys.done_bytes as u64
+        self.front_start + self.shared_syncs.done_bytes as u64
     }
 
     /// Whether any byte of the first request was handed over.
@@ -321,16 +323,16 @@ impl<X> Wire<X> {
         self.ring.iter()
     }
 
-    /// The place of the request that ends the segment or the convoy of the one at `index`, if it is
-    /// on its way.
+    /// The place of the request that ends the segment or the shared-Sync group of the one at
+    /// `index`, if it is on its way.
     pub(super) fn segment_end(&self, index: usize) -> Option<usize> {
         let ends = |slot: &Slot<X>| slot.sync != SyncPoint::Member && !slot.joined;
         (index..self.ring.len()).find(|&at| ends(&self.ring[at]))
     }
 
-    /// The first and the last place of the convoy that the request at `index` is of; twice its own
-    /// if it shares its sync point with nobody.
-    pub(super) fn convoy_of(&self, index: usize) -> (usize, usize) {
+    /// The first and the last place of the shared-Sync group that the request at `index` is of;
+    /// twice its own if it shares its sync point with nobody.
+    pub(super) fn shared_sync_of(&self, index: usize) -> (usize, usize) {
         let is_joined = |at: usize| self.ring.get(at).is_some_and(|slot| slot.joined);
         let first = (0..index).rev().find(|&at| !is_joined(at)).map_or(0, |at| at + 1);
         let last = (index..self.ring.len()).find(|&at| !is_joined(at)).unwrap_or(index);
@@ -352,7 +354,7 @@ impl<X> Wire<X> {
         slot.want = want;
         self.wanted += usize::from(want.is_open());
         // Nobody joins what is to be cancelled.
-        self.convoys.last = 0;
+        self.shared_syncs.last = 0;
         slot.token
     }
 
@@ -509,13 +511,13 @@ impl<X> Wire<X> {
         }
     }
 
-    // --- convoys ---
+    // --- shared-Sync groups ---
 
     /// Lets a request whose bytes were just encoded share the sync point of the last one, if both
     /// join others and nothing of that sync point was written: it is taken off there.
     #[inline]
     fn join(&mut self, slot: &Slot<X>) {
-        let Convoys { sync, len_max, bytes_max, last, last_bytes, .. } = &mut self.convoys;
+        let SharedSyncs { sync, len_max, bytes_max, last, last_bytes, .. } = &mut self.shared_syncs;
         if !slot.joins {
             *last = 0;
             return;
@@ -541,66 +543,67 @@ impl<X> Wire<X> {
 
     /// Whether the request whose reply is due shares its sync point with others.
     #[inline]
-    pub(super) fn in_convoy(&self) -> bool {
-        self.convoys.done > 0 || self.front().is_some_and(|slot| slot.joined)
+    pub(super) fn in_shared_sync(&self) -> bool {
+        self.shared_syncs.done > 0 || self.front().is_some_and(|slot| slot.joined)
     }
 
     /// How many before it share its sync point.
     #[inline]
     pub(super) fn done(&self) -> usize {
-        self.convoys.done
+        self.shared_syncs.done
     }
 
-    /// The request whose reply was due is answered, and waits for its convoy's sync point. `block` is
-    /// the last part of its reply.
+    /// The request whose reply was due is answered, and waits for its shared-Sync group's sync
+    /// point. `block` is the last part of its reply.
     #[inline]
     pub(super) fn hold(&mut self, block: Bytes) {
-        self.convoys.held.push_back(block);
+        self.shared_syncs.held.push_back(block);
         self.pass();
     }
 
-    /// Goes on to the last request of the convoy at the front, which answers for all, and lets nobody
-    /// join it any more.
-    pub(super) fn pass_convoy(&mut self) {
-        self.convoys.held.clear();
+    /// Goes on to the last request of the shared-Sync group at the front, which answers for all,
+    /// and lets nobody join it any more.
+    pub(super) fn pass_shared_sync(&mut self) {
+        self.shared_syncs.held.clear();
         while self.front().is_some_and(|slot| slot.joined) {
             self.pass();
         }
-        if self.convoys.done + 1 == self.ring.len() {
-            self.convoys.last = 0;
+        if self.shared_syncs.done + 1 == self.ring.len() {
+            self.shared_syncs.last = 0;
         }
     }
 
     /// The head was answered: nobody may join it any more.
     #[inline]
     pub(super) fn bar_joining(&mut self) {
-        if self.convoys.done + 1 == self.ring.len() {
-            self.convoys.last = 0;
+        if self.shared_syncs.done + 1 == self.ring.len() {
+            self.shared_syncs.last = 0;
         }
     }
 
     #[inline]
     fn pass(&mut self) {
         if let Some(slot) = self.front() {
-            self.convoys.done_bytes += slot.len;
-            self.convoys.done += 1;
+            self.shared_syncs.done_bytes += slot.len;
+            self.shared_syncs.done += 1;
         }
     }
 
-    /// Goes back to the first request of the convoy at the front. Returns the last block of each that
-    /// was answered.
+    /// Goes back to the first request of the shared-Sync group at the front. Returns the last block
+    /// of each that was answered.
     pub(super) fn rewind(&mut self) -> VecDeque<Bytes> {
-        (self.convoys.done, self.convoys.done_bytes) = (0, 0);
-        std::mem::take(&mut self.convoys.held)
+        (self.shared_syncs.done, self.shared_syncs.done_bytes) = (0, 0);
+        std::mem::take(&mut self.shared_syncs.held)
     }
 
-    /// Takes the first request of a convoy that was answered well, with the last part of its reply.
+    /// Takes the first request of a shared-Sync group that was answered well, with the last part of
+    /// its reply.
     #[inline]
     pub(super) fn next_done(&mut self) -> Option<(Slot<X>, Bytes)> {
-        let block = self.convoys.held.pop_front()?;
+        let block = self.shared_syncs.held.pop_front()?;
         let slot = self.answered()?;
-        self.convoys.done -= 1;
-        self.convoys.done_bytes -= slot.len;
+        self.shared_syncs.done -= 1;
+        self.shared_syncs.done_bytes -= slot.len;
         Some((slot, block))
     }
 

@@ -70,8 +70,8 @@ impl Network {
             queue_max: rng.pick(&[0, 1, 3, 8, 64, 64, 64]),
             queue_bytes_max: rng.pick(&[0, 500, 5000, 16 << 20, 16 << 20, 16 << 20]),
             waiting_max: rng.pick(&[0, 1, 4, 16, 1000, 1000]),
-            convoy_max: rng.pick(&[0, 2, 3, 64, 64]),
-            convoy_bytes_max: rng.pick(&[0, 300, 16 << 10, 16 << 10]),
+            shared_sync_max: rng.pick(&[0, 2, 3, 64, 64]),
+            shared_sync_bytes_max: rng.pick(&[0, 300, 16 << 10, 16 << 10]),
             stall_timeout: rng.pick(&[
                 Duration::from_secs(30),
                 Duration::from_secs(30),

@@ -107,17 +107,17 @@ fn nor_what_ends_a_segment() {
 }
 
 #[test]
-fn a_convoy_has_a_limit() {
-    let mut pair = Pair::new(Limits { convoy_max: 3, ..Limits::default() });
+fn a_shared_sync_group_has_a_limit() {
+    let mut pair = Pair::new(Limits { shared_sync_max: 3, ..Limits::default() });
     pair.joins(1..8);
     assert_eq!(completed(&pair.run()).len(), 7);
     assert_eq!(pair.server.syncs, 3);
-    let mut pair = Pair::new(Limits { convoy_bytes_max: 40, ..Limits::default() });
+    let mut pair = Pair::new(Limits { shared_sync_bytes_max: 40, ..Limits::default() });
     pair.joins(1..5);
     assert_eq!(completed(&pair.run()).len(), 4);
     assert_eq!(pair.server.syncs, 2, "two of 16 bytes each fit");
-    for convoy_max in [0, 1] {
-        let mut pair = Pair::new(Limits { convoy_max, ..Limits::default() });
+    for shared_sync_max in [0, 1] {
+        let mut pair = Pair::new(Limits { shared_sync_max, ..Limits::default() });
         pair.joins(1..5);
         assert_eq!(completed(&pair.run()).len(), 4);
         assert_eq!(pair.server.syncs, 4);
@@ -179,7 +179,10 @@ fn one_that_fails_fails_alone() {
             let reply = [toy::part(id), complete(id), settled(id)].concat();
             assert_eq!(pair.replies[&u64::from(id)], reply, "of the second time alone");
             let runs = if id < at { 2 } else { 1 };
-            assert_eq!(pair.server.runs[&id], runs, "{id} of a convoy in which {at} failed");
+            assert_eq!(
+                pair.server.runs[&id], runs,
+                "{id} of a shared-Sync group in which {at} failed"
+            );
         }
         assert_eq!(pair.server.syncs, 1 + 4, "each has its own the second time");
     }
@@ -252,7 +255,7 @@ fn what_is_sent_again_goes_before_what_is_queued_and_shares_no_sync_point() {
 }
 
 #[test]
-fn nobody_joins_a_convoy_that_has_failed() {
+fn nobody_joins_a_shared_sync_group_that_has_failed() {
     let mut pair = pair();
     pair.join(1, "e");
     pair.join(2, "o");
@@ -306,7 +309,7 @@ fn the_deadline_of_one_that_failed_tells_what_the_server_said() {
 }
 
 #[test]
-fn a_connection_that_ends_within_a_convoy_leaves_all_of_it_unknown() {
+fn a_connection_that_ends_within_a_shared_sync_group_leaves_all_of_it_unknown() {
     let mut pair = pair();
     pair.joins(1..4);
     pair.lose();

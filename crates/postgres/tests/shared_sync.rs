@@ -95,7 +95,8 @@ fn nobody_joins_a_request_that_has_failed_early() {
     assert_eq!(connection.ends(), [(1, REFUSED), (2, End::Complete)]);
 }
 
-/// A server that answers before the sync point: what comes behind it is nothing of the one in front.
+/// A server that answers before the sync point: what comes behind it is nothing of the one in
+/// front.
 #[test]
 fn nobody_joins_a_request_that_was_answered_early() {
     let mut connection = connection();

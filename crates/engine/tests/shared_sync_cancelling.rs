@@ -1,4 +1,4 @@
-//! A convoy is one to a cancel: it is hit as a whole, and comes again as a whole.
+//! A shared-Sync group is one to a cancel: it is hit as a whole, and comes again as a whole.
 #![allow(clippy::unwrap_used)]
 
 mod toy;
@@ -25,8 +25,9 @@ fn syncs_in(pair: &Pair) -> usize {
     pair.client.transmit().windows(toy::SYNC.len()).filter(|bytes| *bytes == toy::SYNC).count()
 }
 
-/// 1 is on its way, and 2 to 4 share a sync point behind it. 1 is the victim of a cancel that was sent.
-fn a_convoy_behind_a_victim() -> Pair {
+/// 1 is on its way, and 2 to 4 share a sync point behind it. 1 is the victim of a cancel that was
+/// sent.
+fn a_shared_sync_group_behind_a_victim() -> Pair {
     let mut pair = Pair::new(Limits::default());
     pair.resend(1, "o");
     pair.joins(2..5);
@@ -38,7 +39,7 @@ fn a_convoy_behind_a_victim() -> Pair {
 }
 
 /// 1 to 3 share a sync point, each with a deadline so many seconds from the beginning; 4 is behind.
-fn late_convoy(deadlines: [u64; 3]) -> Pair {
+fn late_shared_sync(deadlines: [u64; 3]) -> Pair {
     let mut pair = Pair::new(Limits::default());
     for (id, deadline) in (1..).zip(deadlines) {
         let deadline = Time::ZERO.after(seconds(deadline));
@@ -92,9 +93,9 @@ fn one_in_the_queue_that_is_to_be_cancelled_joins_nobody() {
 }
 
 #[test]
-fn a_convoy_that_is_hit_comes_again_once_each_by_itself() {
+fn a_shared_sync_group_that_is_hit_comes_again_once_each_by_itself() {
     for hit in 2..5 {
-        let mut pair = a_convoy_behind_a_victim();
+        let mut pair = a_shared_sync_group_behind_a_victim();
         let answered: Vec<u8> = (2..hit).flat_map(complete).collect();
         pair.reply(&[done(1), answered, cancelled(hit), settled(4)].concat());
         let restarted = [Out::Restarted(2), Out::Restarted(3), Out::Restarted(4)];
@@ -134,7 +135,7 @@ fn one_that_came_again_for_a_neighbour_protects_those_in_front_of_it() {
 
 #[test]
 fn those_that_wait_for_the_end_of_a_cancel_share_a_sync_point() {
-    let mut pair = a_convoy_behind_a_victim();
+    let mut pair = a_shared_sync_group_behind_a_victim();
     pair.joins(5..8);
     assert!(pair.client.transmit().is_empty() && pair.client.queued() == 3);
     pair.reply(&[cancelled(1), settled(1), complete(2), complete(3), done(4)].concat());
@@ -143,8 +144,8 @@ fn those_that_wait_for_the_end_of_a_cancel_share_a_sync_point() {
 }
 
 #[test]
-fn a_convoy_is_cancelled_when_all_of_it_are_late() {
-    let mut pair = late_convoy([1, 3, 2]);
+fn a_shared_sync_group_is_cancelled_when_all_of_it_are_late() {
+    let mut pair = late_shared_sync([1, 3, 2]);
     for (now, late) in [(1, 1), (1, 3)] {
         pair.later(seconds(now));
         assert_eq!(pair.take(), [Out::Ended(late, LATE)], "someone waits for 2");
@@ -160,7 +161,7 @@ fn a_convoy_is_cancelled_when_all_of_it_are_late() {
 
 #[test]
 fn the_last_one_that_is_awaited_is_cancelled_for_all() {
-    let mut pair = late_convoy([1, 9, 1]);
+    let mut pair = late_shared_sync([1, 9, 1]);
     pair.later(seconds(1));
     assert_eq!(pair.take(), [Out::Ended(1, LATE), Out::Ended(3, LATE)]);
     assert_eq!(want(&mut pair, 2), Wanted::Noted(Token(2)));
@@ -171,8 +172,8 @@ fn the_last_one_that_is_awaited_is_cancelled_for_all() {
 }
 
 #[test]
-fn what_may_not_come_again_protects_a_late_convoy() {
-    let mut pair = late_convoy([1, 1, 1]);
+fn what_may_not_come_again_protects_a_late_shared_sync() {
+    let mut pair = late_shared_sync([1, 1, 1]);
     pair.own(5, "o");
     pair.lose();
     pair.later(seconds(1));

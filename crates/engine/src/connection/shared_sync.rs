@@ -1,9 +1,10 @@
-//! Convoys: requests that each asked for a sync point of its own, and share one.
+//! Shared-Sync groups: requests that each asked for a sync point of its own, and share one.
 //!
-//! Each of them joins others ([`Request::joins`](crate::Request::joins)) and was still unwritten, or
-//! at least its sync point was, when the next one came: so nothing ever waits for a convoy to grow.
-//! Where a request goes in it is the wire's work. Here is what its replies mean: an answer is final
-//! when the sync point is answered, and where one fails all others are sent again, each by itself.
+//! Each of them joins others ([`Request::joins`](crate::Request::joins)) and was still unwritten,
+//! or at least its sync point was, when the next one came: so nothing ever waits for a shared-Sync
+//! group to grow. Where a request goes in it is the wire's work. Here is what its replies mean: an
+//! answer is final when the sync point is answered, and where one fails all others are sent again,
+//! each by itself.
 
 use bytes::{Bytes, BytesMut};
 
@@ -12,14 +13,14 @@ use super::wire::{Slot, Want};
 use super::{Connection, HeadFailure};
 use crate::{Cause, End, Outcome, Protocol, Token};
 
-/// How a convoy failed.
-pub(super) struct ConvoyFailure {
+/// How a shared-Sync group failed.
+pub(super) struct SharedSyncFailure {
     /// Which of it failed, counted from its first; none if it was the sync point that did.
     at: Option<usize>,
     failed: HeadFailure,
 }
 
-impl ConvoyFailure {
+impl SharedSyncFailure {
     /// Which request failed, and what is known of its effect.
     pub(super) fn of(&self) -> Option<(usize, Outcome)> {
         Some((self.at?, self.failed.failure.outcome))
@@ -27,39 +28,39 @@ impl ConvoyFailure {
 }
 
 impl<P: Protocol> Connection<P> {
-    /// The head was answered, and its convoy goes on or ends with it.
+    /// The head was answered, and its shared-Sync group goes on or ends with it.
     #[inline]
-    pub(super) fn complete_in_convoy(&mut self, input: &mut BytesMut, taken: &mut usize) {
+    pub(super) fn complete_in_shared_sync(&mut self, input: &mut BytesMut, taken: &mut usize) {
         match self.wire.front() {
             Some(slot) if slot.joined => {
                 let block = input.split_to(std::mem::take(taken)).freeze();
                 self.wire.hold(block);
             }
-            _ => self.convoy_complete = true,
+            _ => self.shared_sync_complete = true,
         }
     }
 
-    /// The head failed: what follows in its convoy is skipped.
-    pub(super) fn fail_convoy(&mut self, failed: HeadFailure) {
-        if self.convoy_failure.is_some() {
+    /// The head failed: what follows in its shared-Sync group is skipped.
+    pub(super) fn fail_shared_sync(&mut self, failed: HeadFailure) {
+        if self.shared_sync_failure.is_some() {
             return self.violated("a second error for one sync point");
         }
         // An error behind the last answer is the sync point's: nobody's own.
-        let at = (!self.convoy_complete).then_some(self.wire.done());
-        self.wire.pass_convoy();
+        let at = (!self.shared_sync_complete).then_some(self.wire.done());
+        self.wire.pass_shared_sync();
         if let Some(end) = self.wire.front_mut() {
             self.protocol.skip(&mut end.expect);
         }
-        self.convoy_failure = Some(ConvoyFailure { at, failed });
+        self.shared_sync_failure = Some(SharedSyncFailure { at, failed });
     }
 
-    /// The sync point of the convoy at the front was answered.
-    pub(super) fn settle_convoy(&mut self, block: Bytes) {
+    /// The sync point of the shared-Sync group at the front was answered.
+    pub(super) fn settle_shared_sync(&mut self, block: Bytes) {
         if self.wire.front().is_some_and(|slot| slot.joined) {
             return self.violated("a sync point was answered before a request in front of it");
         }
-        self.convoy_complete = false;
-        match self.convoy_failure.take() {
+        self.shared_sync_complete = false;
+        match self.shared_sync_failure.take() {
             Some(failed) => self.dissolve(failed),
             None => {
                 while let Some((slot, block)) = self.wire.next_done() {
@@ -72,7 +73,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Ends the one that failed, and has the others sent again.
-    fn dissolve(&mut self, ConvoyFailure { at, failed }: ConvoyFailure) {
+    fn dissolve(&mut self, SharedSyncFailure { at, failed }: SharedSyncFailure) {
         let last = self.wire.done();
         self.wire.rewind();
         for index in 0..=last {
@@ -89,8 +90,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Has one of a convoy sent again with a sync point of its own. Nobody would hear of one whose
-    /// deadline has passed.
+    /// Has one of a shared-Sync group sent again with a sync point of its own. Nobody would hear of
+    /// one whose deadline has passed.
     fn send_apart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
         if slot.token == Token::DISCARD {
             return;
@@ -105,11 +106,13 @@ impl<P: Protocol> Connection<P> {
         self.restart(slot, bytes);
     }
 
-    /// The connection ends within a convoy: what is known of the one that failed is told, and the
-    /// others end as those behind them do.
-    pub(super) fn close_convoy(&mut self) {
+    /// The connection ends within a shared-Sync group: what is known of the one that failed is
+    /// told, and the others end as those behind them do.
+    pub(super) fn close_shared_sync(&mut self) {
         self.wire.rewind();
-        let Some(ConvoyFailure { at, failed }) = self.convoy_failure.take() else { return };
+        let Some(SharedSyncFailure { at, failed }) = self.shared_sync_failure.take() else {
+            return;
+        };
         let Some(at) = at else { return };
         for _ in 0..at {
             let Some(slot) = self.wire.answered() else { return };

@@ -1,6 +1,6 @@
-//! Asking a server to cancel what it runs: on a connection of its own, which is opened as the one was
-//! whose statement it is about, to the same address and with TLS if that has TLS. When one may be
-//! sent, and what may be sent beside it, the engine decides.
+//! Asking a server to cancel what it runs: on a connection of its own, which is opened as the one
+//! was whose statement it is about, to the same address and with TLS if that has TLS. When one may
+//! be sent, and what may be sent beside it, the engine decides.
 
 use std::fmt;
 use std::io;
@@ -136,9 +136,9 @@ async fn prepare(connection: &Connection) -> Option<(Stream, SemaphorePermit<'_>
     Some((stream, permit))
 }
 
-/// Sends the request, and waits until the server has closed the connection: by then it has passed the
-/// cancel on (SendCancelRequest in src/backend/storage/ipc/procsignal.c sends a signal, and then the
-/// process that served this connection ends).
+/// Sends the request, and waits until the server has closed the connection: by then it has passed
+/// the cancel on (SendCancelRequest in src/backend/storage/ipc/procsignal.c sends a signal, and
+/// then the process that served this connection ends).
 async fn deliver(stream: &mut Stream, request: &[u8]) -> io::Result<()> {
     stream.write_all(request).await?;
     loop {
@@ -190,17 +190,17 @@ impl Core {
         self.answer(wanted, answer);
     }
 
-    /// Cancels what the server runs, or comes to next, on a connection that belongs to one caller. What
-    /// this client sent for itself is left alone: the reset of a session, and a BEGIN.
-    pub(crate) fn cancel_running(&mut self, now: Time, hands: u32, answer: &Arc<Answer>) {
-        if self.replies.hands() != hands {
+    /// Cancels what the server runs, or comes to next, on a connection that belongs to one caller.
+    /// What this client sent for itself is left alone: the reset of a session, and a BEGIN.
+    pub(crate) fn cancel_running(&mut self, now: Time, owner_epoch: u32, answer: &Arc<Answer>) {
+        if self.replies.owner_epoch() != owner_epoch {
             return drop(answer.give(Cancelled::TooLate));
         }
         let Core { engine, replies, .. } = self;
         let wanted = engine.want_cancel_first(now, |token| {
             // A shared statement may have come in between, and be in front.
             replies.entry(token).is_none_or(|entry| {
-                entry.is_of(hands) && !matches!(entry.note, Some(Note::Begins(_)))
+                entry.is_of(owner_epoch) && !matches!(entry.note, Some(Note::Begins(_)))
             })
         });
         self.answer(wanted, answer);

@@ -8,7 +8,7 @@ use onetrip_postgres::client::pipeline::PipelineId;
 
 use crate::core::{Connection, Core};
 use crate::error::ABORTED;
-use crate::pool::Placement;
+use crate::pool::QueueEntry;
 use crate::{Error, Kind};
 
 /// What became of a [`cancel`](Canceller::cancel).
@@ -21,8 +21,8 @@ pub enum Cancelled {
     /// It had ended already, or ended in another way before the server came to cancel it.
     TooLate,
     /// It runs on, since it can't be cancelled without harm to others: on its connection there is
-    /// something behind it that could be hit instead and must not be sent again. Or the server could
-    /// not be asked: it can't be reached, or takes no cancels.
+    /// something behind it that could be hit instead and must not be sent again. Or the server
+    /// could not be asked: it can't be reached, or takes no cancels.
     NotPossible,
 }
 
@@ -63,7 +63,7 @@ pub struct Canceller(Victim);
 #[derive(Clone, Debug)]
 enum Victim {
     /// The statement of a reply.
-    Statement(Arc<Spot>),
+    Statement(Arc<CancelTarget>),
     /// Whatever runs on a connection, while it belongs to this user.
     Running(Arc<Connection>, u32),
     /// What runs of a pipeline.
@@ -73,12 +73,12 @@ enum Victim {
 }
 
 impl Canceller {
-    pub(crate) fn of_statement(spot: &Arc<Spot>) -> Canceller {
-        Canceller(Victim::Statement(spot.clone()))
+    pub(crate) fn of_statement(cancel_target: &Arc<CancelTarget>) -> Canceller {
+        Canceller(Victim::Statement(cancel_target.clone()))
     }
 
     pub(crate) fn of_connection(connection: &Arc<Connection>) -> Canceller {
-        let user = connection.lock().replies.hands();
+        let user = connection.lock().replies.owner_epoch();
         Canceller(Victim::Running(connection.clone(), user))
     }
 
@@ -89,16 +89,16 @@ impl Canceller {
         })
     }
 
-    /// Cancels: takes the statement back if it was not sent, and otherwise asks the server once it runs
-    /// it. This happens when the call is made. The future resolves when it is known what became of
-    /// it, which for a statement that the server runs is when that has ended. Dropping the future
-    /// changes nothing.
+    /// Cancels: takes the statement back if it was not sent, and otherwise asks the server once it
+    /// runs it. This happens when the call is made. The future resolves when it is known what
+    /// became of it, which for a statement that the server runs is when that has ended. Dropping
+    /// the future changes nothing.
     ///
     /// May be called again, where the first cancel came too early to be noticed by the server.
     pub fn cancel(&self) -> impl Future<Output = Cancelled> + use<> {
         let answer = Arc::new(Answer::default());
         match &self.0 {
-            Victim::Statement(spot) => spot.cancel(&answer),
+            Victim::Statement(cancel_target) => cancel_target.cancel(&answer),
             Victim::Running(connection, user) => {
                 connection.with(|core, now| core.cancel_running(now, *user, &answer));
             }
@@ -126,18 +126,18 @@ impl Core {
 
 /// Where the statement of a reply is, for those who want to cancel it.
 #[derive(Debug)]
-pub(crate) struct Spot(Mutex<At>);
+pub(crate) struct CancelTarget(Mutex<At>);
 
 #[derive(Debug)]
 pub(crate) enum At {
-    Later(Arc<Placement>),
+    Later(Arc<QueueEntry>),
     Here(Arc<Connection>, Token),
     Over,
 }
 
-impl Spot {
-    pub(crate) fn new(at: At) -> Arc<Spot> {
-        Arc::new(Spot(Mutex::new(at)))
+impl CancelTarget {
+    pub(crate) fn new(at: At) -> Arc<CancelTarget> {
+        Arc::new(CancelTarget(Mutex::new(at)))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, At> {
@@ -146,10 +146,10 @@ impl Spot {
 
     fn cancel(&self, answer: &Arc<Answer>) {
         let waiting = match &*self.lock() {
-            At::Later(placement) => Some(placement.clone()),
+            At::Later(queue_entry) => Some(queue_entry.clone()),
             _ => None,
         };
-        match waiting.map_or(Ok(None), |placement| placement.cancel()) {
+        match waiting.map_or(Ok(None), |queue_entry| queue_entry.cancel()) {
             Ok(Some(cancelled)) => drop(answer.give(cancelled)),
             Ok(None) => match self.here() {
                 Some(here) => cancel_reply(here, answer),

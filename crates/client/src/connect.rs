@@ -16,7 +16,7 @@ use crate::core::{Connection, Context, Engine};
 use crate::driver::Driver;
 use crate::login::log_in;
 use crate::open::{Failure, Peer, Route, begin_tls, dial, refused};
-use crate::pool::Seat;
+use crate::pool::PoolSlot;
 use crate::socket::Stream;
 use crate::tls;
 use crate::{Error, Kind, Outcome};
@@ -25,10 +25,10 @@ use crate::{Error, Kind, Outcome};
 pub(crate) async fn connect(
     config: &Config,
     context: &Arc<Context>,
-    seat: Seat,
+    pool_slot: PoolSlot,
 ) -> Result<Arc<Connection>, Error> {
     let settings = config.settings();
-    Ok(spawn(establish(config).await?, settings, context, seat))
+    Ok(spawn(establish(config).await?, settings, context, pool_slot))
 }
 
 /// Connects to the first address that answers and fits. Dropping the future gives it up.
@@ -250,7 +250,7 @@ fn spawn(
     opened: Opened,
     settings: &Settings,
     context: &Arc<Context>,
-    seat: Seat,
+    pool_slot: PoolSlot,
 ) -> Arc<Connection> {
     let limits = Limits {
         in_flight_max: settings.in_flight_max,
@@ -272,7 +272,7 @@ fn spawn(
     protocol.identify(process_id, unique);
     let engine = |now| Engine::new(now, protocol, limits);
     let connection =
-        Connection::new(engine, writer, ready.parameters, way, context.clone(), seat, trip);
+        Connection::new(engine, writer, ready.parameters, way, context.clone(), pool_slot, trip);
     context.totals.opened(&connection);
     tokio::spawn(Driver::new(connection.clone(), reader, input).run());
     connection

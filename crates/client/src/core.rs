@@ -33,14 +33,14 @@ use onetrip_postgres::{Event, Expect, Postgres};
 use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
-use crate::in_line::InLine;
 use crate::metrics::{Counts, Totals};
 use crate::notice::Subscribers;
 use crate::notification::Notification;
 use crate::open::Route;
 use crate::pipelines::Pipelines;
-use crate::pool::{LoadCell, Seat};
-use crate::replies::{Parked, Part, Replies};
+use crate::pool::{LoadCell, PoolSlot};
+use crate::replies::{AwaitingRoom, Part, Replies};
+use crate::room_waiters::RoomWaiters;
 use crate::shapes::Shapes;
 use crate::socket::{Reader, Writer};
 use crate::statements::Statements;
@@ -53,7 +53,7 @@ pub(crate) struct Connection {
     core: Mutex<Core>,
     pub(crate) context: Arc<Context>,
     /// Where it is in its pool.
-    pub(crate) seat: Seat,
+    pub(crate) pool_slot: PoolSlot,
     pub(crate) load: Arc<LoadCell>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Core {
     pub(crate) engine: Engine,
     pub(crate) replies: Replies,
     pub(crate) pipelines: Pipelines,
-    pub(crate) in_line: InLine,
+    pub(crate) room_waiters: RoomWaiters,
     pub(crate) shapes: Arc<Shapes>,
     pub(crate) types: Arc<TypeCache>,
     /// Questions for types that are on their way.
@@ -172,7 +172,7 @@ pub(crate) struct Core {
     /// Where the messages of a prepared statement's use are put together.
     scratch: BytesMut,
     /// Bytes of requests that wait for room in the queue, at most, unless it is a single one.
-    parked_bytes_max: usize,
+    awaiting_bytes_max: usize,
     /// How it came to the server, and another connection would.
     pub(crate) route: Route,
     /// What another connection says to have cancelled what runs on this one.
@@ -205,7 +205,7 @@ pub(crate) struct Core {
 /// Its place only: what it holds are statements and replies of others.
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Connection({:?})", self.seat)
+        write!(f, "Connection({:?})", self.pool_slot)
     }
 }
 
@@ -216,16 +216,16 @@ impl Connection {
         parameters: Vec<(String, String)>,
         (route, key): (Route, CancelKey),
         context: Arc<Context>,
-        seat: Seat,
+        pool_slot: PoolSlot,
         trip: Duration,
     ) -> Arc<Connection> {
         let now = context.now();
-        let load = LoadCell::new(seat.pool.hints().clone(), now, trip);
+        let load = LoadCell::new(pool_slot.pool.hints().clone(), now, trip);
         let core = Core {
             engine: engine(now),
             replies: Replies::new(context.options.result_bytes_max),
             pipelines: Pipelines::default(),
-            in_line: InLine::default(),
+            room_waiters: RoomWaiters::default(),
             shapes: context.shapes.clone(),
             types: context.types.clone(),
             look_ups: Vec::new(),
@@ -247,7 +247,7 @@ impl Connection {
                 getrandom::u64().unwrap_or_default(),
             ),
             scratch: BytesMut::new(),
-            parked_bytes_max: context.options.waiting_bytes_max,
+            awaiting_bytes_max: context.options.waiting_bytes_max,
             route,
             key,
             cancel_due: false,
@@ -265,15 +265,15 @@ impl Connection {
             notifications: None,
             untold: trace::Untold::default(),
         };
-        Arc::new(Connection { core: Mutex::new(core), context, seat, load })
+        Arc::new(Connection { core: Mutex::new(core), context, pool_slot, load })
     }
 
     pub(crate) fn now(&self) -> Time {
         self.context.now()
     }
 
-    /// The time for a call on the locked connection. It is needed where a deadline begins, and where
-    /// bytes begin to wait for the peer.
+    /// The time for a call on the locked connection. It is needed where a deadline begins, and
+    /// where bytes begin to wait for the peer.
     fn time_of_call(&self, core: &mut Core) -> Time {
         let timed = self.context.options.request_timeout.is_some() || core.pipelines.is_timed();
         if timed || core.engine.transmit().is_empty() {
@@ -317,13 +317,13 @@ impl Connection {
         drop(core);
         wakers.into_iter().for_each(Waker::wake);
         if reports {
-            self.seat.report();
+            self.pool_slot.report();
         }
         result
     }
 
-    /// The same for the pool, which has its lock and looks at the connection itself. Returns whom to
-    /// wake.
+    /// The same for the pool, which has its lock and looks at the connection itself. Returns whom
+    /// to wake.
     pub(crate) fn with_quietly<R>(
         &self,
         change: impl FnOnce(&mut Core, Time) -> R,
@@ -371,7 +371,7 @@ impl Core {
         if refuse {
             return Err(self.queue_full());
         }
-        self.park(requests, Bytes::copy_from_slice(bytes))
+        self.await_room(requests, Bytes::copy_from_slice(bytes))
     }
 
     /// The same for a single request, without a list.
@@ -483,17 +483,21 @@ impl Core {
         }
     }
 
-    fn park(&mut self, requests: Vec<(Request<Expect>, usize)>, bytes: Bytes) -> Result<(), Error> {
+    fn await_room(
+        &mut self,
+        requests: Vec<(Request<Expect>, usize)>,
+        bytes: Bytes,
+    ) -> Result<(), Error> {
         let Some((last, _)) = requests.last() else { return Ok(()) };
         let (token, pinned) = (last.token, last.pinned);
         // Any number of bytes may wait when none do.
-        let parked = self.replies.parked_bytes();
-        if parked > 0 && parked + bytes.len() > self.parked_bytes_max {
+        let awaiting = self.replies.awaiting_bytes();
+        if awaiting > 0 && awaiting + bytes.len() > self.awaiting_bytes_max {
             return Err(self.queue_full());
         }
         if pinned {
-            let parked = self.park_pinned(requests, bytes);
-            return if parked { Ok(()) } else { Err(self.queue_full()) };
+            let awaiting = self.await_room_pinned(requests, bytes);
+            return if awaiting { Ok(()) } else { Err(self.queue_full()) };
         }
         let Some(ticket) = self.engine.wait(token, last.deadline) else {
             return Err(self.queue_full());
@@ -501,7 +505,7 @@ impl Core {
         if let Some(entry) = self.replies.entry(token) {
             entry.ticket = Some(ticket);
         }
-        self.replies.park(token, Parked { requests, bytes, has_place: false });
+        self.replies.await_room(token, AwaitingRoom { requests, bytes, has_place: false });
         Ok(())
     }
 
@@ -610,7 +614,7 @@ impl Core {
     /// When the driver has to look at the clock.
     pub(crate) fn next_deadline(&self) -> Time {
         let engine = self.engine.poll_deadline().unwrap_or(Time::NEVER);
-        let others = self.pipelines.next_deadline().min(self.in_line.next_deadline());
+        let others = self.pipelines.next_deadline().min(self.room_waiters.next_deadline());
         engine.min(others).min(self.look_up_deadline())
     }
 
@@ -673,7 +677,7 @@ impl Core {
             }
             End::Failed(failure) => {
                 let error = self.error_of(failure, &block);
-                if self.left_line(token, &error) {
+                if self.left_room_waiters(token, &error) {
                     return;
                 }
                 let error = self.member_ended(now, member, token, Some(error));
@@ -749,13 +753,13 @@ impl Core {
     }
 
     fn room(&mut self, now: Time, token: Token) {
-        if let Some(mut parked) = self.replies.unpark(token) {
-            if parked.has_place {
+        if let Some(mut awaiting) = self.replies.take_awaiting(token) {
+            if awaiting.has_place {
                 self.replies.remove(token);
             }
             let tokens: Vec<Token> =
-                parked.requests.iter().map(|(request, _)| request.token).collect();
-            let submitted = self.submit_reserved(now, &mut parked.requests, &parked.bytes);
+                awaiting.requests.iter().map(|(request, _)| request.token).collect();
+            let submitted = self.submit_reserved(now, &mut awaiting.requests, &awaiting.bytes);
             if let Err(error) = submitted {
                 // The connection ended before its turn came.
                 for token in tokens {
@@ -771,8 +775,8 @@ impl Core {
         self.engine.end_turn(now);
     }
 
-    /// A notification came: for the session that asked for them, or for nobody. Before the connection
-    /// is reset it is one of its last user's.
+    /// A notification came: for the session that asked for them, or for nobody. Before the
+    /// connection is reset it is one of its last user's.
     fn notified_by(&mut self, block: &[u8]) {
         let is_anothers = self.engine.protocol().is_resetting();
         let notification = Notification::read(block).filter(|_| !is_anothers);
@@ -871,7 +875,8 @@ impl Core {
         transport::is_idle(&self.engine)
     }
 
-    /// Whether nothing may wait for the next reply: what is unwritten may be what a pipeline waits for.
+    /// Whether nothing may wait for the next reply: what is unwritten may be what a pipeline waits
+    /// for.
     fn is_eager(&self) -> bool {
         self.pipelines.is_exclusive()
     }

@@ -19,7 +19,7 @@ use crate::error::ABORTED;
 use crate::first_use::{FirstUse, write_statement};
 use crate::lead::{Lead, Part};
 use crate::params::{self, BindError, Found, Params, write_value};
-use crate::pool::{Placement, Pool, Work};
+use crate::pool::{Pool, QueueEntry, Work};
 use crate::repeat::{Again, Repeat};
 use crate::reply::{Description, FromReply, Reply, Text};
 use crate::rows::Blocks;
@@ -112,7 +112,7 @@ pub(crate) enum At {
     /// On a connection, with the token of its reply there.
     Here(Arc<Connection>, Token),
     /// It waits for a connection.
-    Later(Arc<Placement>),
+    Later(Arc<QueueEntry>),
 }
 
 /// A request that was submitted.
@@ -124,8 +124,8 @@ pub(crate) struct Sent {
 }
 
 impl Sent {
-    pub(crate) fn later(placement: Arc<Placement>) -> Sent {
-        Sent { at: At::Later(placement), lead: None, deadline: Time::NEVER }
+    pub(crate) fn later(queue_entry: Arc<QueueEntry>) -> Sent {
+        Sent { at: At::Later(queue_entry), lead: None, deadline: Time::NEVER }
     }
 
     pub(crate) fn here(connection: &Arc<Connection>, token: Token) -> Sent {
@@ -216,8 +216,9 @@ impl Executor {
         connection.with(|core, now| lead.submit_front(core, now))
     }
 
-    /// Sends what still waits to go in front of the next statement, and waits until it is known to have
-    /// succeeded: in front of what could not be skipped otherwise. One trip, or none where it is known.
+    /// Sends what still waits to go in front of the next statement, and waits until it is known to
+    /// have succeeded: in front of what could not be skipped otherwise. One trip, or none where it
+    /// is known.
     pub(crate) async fn lead_known(&self) -> Result<(), Error> {
         match &self.lead {
             // An empty text runs nothing, and is skipped as any statement would be.
@@ -406,9 +407,9 @@ impl Executor {
                     let (expect, statement) =
                         core.assemble(outgoing.expect, bound, values, scope, bytes)?;
                     bytes.extend_from_slice(&SYNC);
-                    // What names a statement that is prepared is sent again by itself when the server
-                    // says that it never started; on a session only where that can't bring it behind
-                    // what came after it.
+                    // What names a statement that is prepared is sent again by itself when the
+                    // server says that it never started; on a session only where that can't bring
+                    // it behind what came after it.
                     let again = !pinned && statement.as_ref().is_some_and(|used| !used.parses());
                     // One that prepares its statement would find it there the second time.
                     let parses = statement.as_ref().is_some_and(|used| used.parses());

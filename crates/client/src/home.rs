@@ -12,7 +12,7 @@ use crate::Error;
 use crate::core::{Connection, Core};
 use crate::executor::{Executor, Sent, Target};
 use crate::pipeline::given_up;
-use crate::pool::{Placement, Pool, Work};
+use crate::pool::{Pool, QueueEntry, Work};
 use crate::statements::Bound;
 
 /// Where a pipeline is.
@@ -28,7 +28,7 @@ pub(crate) enum Home {
 pub(crate) struct Line {
     pool: Arc<Pool>,
     /// The place in line; its token is the number of the pipeline.
-    placement: Mutex<Option<Arc<Placement>>>,
+    queue_entry: Mutex<Option<Arc<QueueEntry>>>,
     state: Mutex<State>,
 }
 
@@ -41,7 +41,7 @@ enum State {
 /// What was asked of a pipeline that had no connection yet.
 struct Step {
     run: Box<Run>,
-    reply: Option<Arc<Placement>>,
+    reply: Option<Arc<QueueEntry>>,
 }
 
 type Run = dyn FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Send;
@@ -73,8 +73,8 @@ impl Home {
         if let Home::Later(line) = self {
             let line = line.clone();
             std::future::poll_fn(|cx| {
-                let placement = line.placement.lock().unwrap_or_else(PoisonError::into_inner);
-                placement.as_ref().map_or(Poll::Ready(()), |it| it.poll_settled(cx))
+                let queue_entry = line.queue_entry.lock().unwrap_or_else(PoisonError::into_inner);
+                queue_entry.as_ref().map_or(Poll::Ready(()), |it| it.poll_settled(cx))
             })
             .await;
         }
@@ -133,8 +133,8 @@ impl Home {
         })
     }
 
-    /// Does something that has a reply: now, or when there is a connection. Where it waits a statement
-    /// takes room for so many bytes; a sync point takes none, since it can't be left out.
+    /// Does something that has a reply: now, or when there is a connection. Where it waits a
+    /// statement takes room for so many bytes; a sync point takes none, since it can't be left out.
     pub(crate) fn submit(
         &mut self,
         bytes: Option<usize>,
@@ -232,7 +232,7 @@ impl Line {
         open: impl Fn(&mut Core) -> PipelineId + Send + 'static,
     ) -> Arc<Line> {
         let state = Mutex::new(State::Waiting { steps: Vec::new(), bytes: 0 });
-        let line = Arc::new(Line { pool: pool.clone(), placement: Mutex::default(), state });
+        let line = Arc::new(Line { pool: pool.clone(), queue_entry: Mutex::default(), state });
         let here = line.clone();
         let joined = line.clone();
         let run = move |connection: &Arc<Connection>, core: &mut Core, now: Time| {
@@ -241,8 +241,8 @@ impl Line {
             Ok(Token::DISCARD)
         };
         let fail = move |error: &Error| joined.fail(error.clone());
-        let placement = pool.run_later(Work::new(run).or(fail), deadline);
-        *line.placement.lock().unwrap_or_else(PoisonError::into_inner) = Some(placement);
+        let queue_entry = pool.run_later(Work::new(run).or(fail), deadline);
+        *line.queue_entry.lock().unwrap_or_else(PoisonError::into_inner) = Some(queue_entry);
         line
     }
 
@@ -264,7 +264,7 @@ impl Line {
                     return Err(Error::refused(Refusal::TooLong));
                 }
                 *bytes += more.unwrap_or(0);
-                let reply = Placement::new(&self.pool);
+                let reply = QueueEntry::new(&self.pool);
                 steps.push(Step { run: Box::new(run), reply: Some(reply.clone()) });
                 return Ok(Sent::later(reply));
             }
@@ -310,9 +310,9 @@ impl Line {
     }
 
     fn give_up(&self, why: &Error) {
-        let placement = self.placement.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(placement) = placement
-            && placement.leave()
+        let queue_entry = self.queue_entry.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(queue_entry) = queue_entry
+            && queue_entry.leave()
         {
             self.fail(why.clone()).into_iter().for_each(Waker::wake);
         }

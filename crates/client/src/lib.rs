@@ -25,20 +25,21 @@
 //!
 //! | | on | transaction | trips |
 //! |---|---|---|---|
-//! | [`Client`] | a connection that its clones share | each statement | shared with whatever else is on its way |
+//! | [`Client`] | a connection that its clones share | each statement | shared with whatever else
+//! is on its way |
 //! | [`Pipeline`] | the same, or a session | from sync point to sync point | one for all |
 //! | [`Session`], [`Transaction`] | a connection of one's own | as you say | BEGIN costs none |
 //!
 //! A connection is encrypted if the server has TLS. To insist on that, and on the right server, see
 //! [`sslmode`](config::Settings::sslmode).
 //!
-//! Values are those of `postgres-types`: whatever implements its `ToSql` and `FromSql` works here. The
-//! module [`types`] has them, the features for those of other crates, and what it lacks: numeric,
-//! interval, ranges.
-//! Every [`Error`] says what is known of the statement's effect: its [`Outcome`].
+//! Values are those of `postgres-types`: whatever implements its `ToSql` and `FromSql` works here.
+//! The module [`types`] has them, the features for those of other crates, and what it lacks:
+//! numeric, interval, ranges. Every [`Error`] says what is known of the statement's effect: its
+//! [`Outcome`].
 //!
-//! The same without async is in [`blocking`]. Notifications come by a [`Listener`]; what a client does is
-//! counted in [`Metrics`], and told to others with these features:
+//! The same without async is in [`blocking`]. Notifications come by a [`Listener`]; what a client
+//! does is counted in [`Metrics`], and told to others with these features:
 //!
 //! | feature | what |
 //! |---|---|
@@ -64,7 +65,6 @@ mod error;
 mod executor;
 mod first_use;
 mod home;
-mod in_line;
 mod lead;
 mod listener;
 mod login;
@@ -82,6 +82,7 @@ mod pool;
 mod repeat;
 mod replies;
 mod reply;
+mod room_waiters;
 mod rows;
 mod run;
 mod savepoint;

@@ -9,7 +9,7 @@
 //! Both look first whether anybody waits, and then leave it to the policy, so nobody is overtaken.
 //!
 //! The lock of the policy is taken before that of a connection, never the other way round: what a
-//! connection has to say (`Seat::report`) it says with its own lock released.
+//! connection has to say (`PoolSlot::report`) it says with its own lock released.
 
 mod cells;
 mod exchange;
@@ -39,7 +39,7 @@ use exchange::{Exchange, Put};
 use hints::Hints;
 pub(crate) use load::LoadCell;
 pub(crate) use opening::runtime_gone;
-pub(crate) use placing::{Placement, Work};
+pub(crate) use placing::{QueueEntry, Work};
 use waiting::Callers;
 
 /// The connections of one client.
@@ -75,7 +75,7 @@ struct State {
 
 /// The place of a connection in its pool.
 #[derive(Clone)]
-pub(crate) struct Seat {
+pub(crate) struct PoolSlot {
     pub(crate) pool: Arc<Pool>,
     pub(crate) id: ConnectionId,
 }
@@ -139,8 +139,8 @@ impl Pool {
         result
     }
 
-    /// Opens a connection in the background. A runtime that is gone says so at once, so the lock must
-    /// be free.
+    /// Opens a connection in the background. A runtime that is gone says so at once, so the lock
+    /// must be free.
     fn spawn_open(self: &Arc<Self>, id: ConnectionId) {
         let attempt = opening::Attempt::new(self, id);
         let task = self.runtime.spawn(opening::open(attempt));
@@ -209,7 +209,7 @@ impl Pool {
             let mut core = connection.lock();
             core.duty = duty;
             if duty == Duty::Exclusive {
-                core.replies.change_hands();
+                core.replies.next_owner();
                 core.engine.protocol_mut().lend();
             } else {
                 core.engine.protocol_mut().share();
@@ -346,7 +346,7 @@ impl Pool {
         if core.engine.is_closed() || core.duty != Duty::Exclusive {
             return;
         }
-        core.replies.change_hands();
+        core.replies.next_owner();
         if !core.is_at_rest() {
             core.duty = Duty::Returning;
             // It may not have been looked at since the last reply.
@@ -363,7 +363,7 @@ impl Pool {
         if condition == Condition::DirtyHolding && !owed {
             trace::reset();
         }
-        let id = connection.seat.id;
+        let id = connection.pool_slot.id;
         // From cell to cell the policy would never see it, nor that its life is over.
         let keeps = condition != Condition::Broken
             && self.limits.idle_order == policy::IdleOrder::Lifo
@@ -392,7 +392,7 @@ impl Pool {
     fn sweep(&self, state: &mut State, parked_before: Time) {
         self.exchange.cells.take_all(parked_before, |connection, since| {
             let condition = connection.lock().condition();
-            state.policy.release(since, connection.seat.id, condition);
+            state.policy.release(since, connection.pool_slot.id, condition);
         });
     }
 
@@ -407,8 +407,8 @@ impl Pool {
         Publisher::last(self);
     }
 
-    /// Does what is due, and says when something will be. `None` once the pool is closed and all its
-    /// connections are gone.
+    /// Does what is due, and says when something will be. `None` once the pool is closed and all
+    /// its connections are gone.
     fn tick(self: &Arc<Self>) -> Option<Option<Instant>> {
         let parked_before = self.now().since(Time::ZERO).saturating_sub(cells::PARKED_MAX);
         self.with(|state, now| {
@@ -468,13 +468,13 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-impl std::fmt::Debug for Seat {
+impl std::fmt::Debug for PoolSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.id.fmt(f)
     }
 }
 
-impl Seat {
+impl PoolSlot {
     /// The connection is idle, or has room, and its duty says that the pool wants to know.
     pub(crate) fn report(&self) {
         self.pool.report(self.id);

@@ -11,7 +11,7 @@ use crate::error::CONNECTION_LOST;
 use crate::executor::{Executor, Kept, Target};
 use crate::first_use::FirstUse;
 use crate::params::Params;
-use crate::pool::{Placement, Pool, Work, runtime_gone};
+use crate::pool::{Pool, QueueEntry, Work, runtime_gone};
 use crate::reply::{FromReply, Reply};
 use crate::{Client, Error, Kind, Outcome, Row, Rows, ToStatement};
 
@@ -28,24 +28,25 @@ use crate::{Client, Error, Kind, Outcome, Row, Rows, ToStatement};
 /// Two things follow.
 ///
 /// **It is sent again if its connection is lost**, on another one, up to three times, each after a
-/// longer pause since the loss (20 ms, 160 ms, 1.28 s, or down to half of that) and within its `request_timeout`; without
-/// one, it waits for connections for `wait_timeout` in all. Only
-/// then: an error of the statement's own is reported as it comes, and so is the end of a connection that was
-/// given up for what somebody had sent on it. If it fails in the end and was sent
-/// before, its outcome is `Unknown` whatever the last error was, since an earlier attempt may have run.
-/// A dropped [`Reply`] sends nothing again.
+/// longer pause since the loss (20 ms, 160 ms, 1.28 s, or down to half of that) and within its
+/// `request_timeout`; without one, it waits for connections for `wait_timeout` in all. Only then:
+/// an error of the statement's own is reported as it comes, and so is the end of a connection that
+/// was given up for what somebody had sent on it. If it fails in the end and was sent before, its
+/// outcome is `Unknown` whatever the last error was, since an earlier attempt may have run. A
+/// dropped [`Reply`] sends nothing again.
 ///
-/// **Neighbouring reads share a sync point**, which costs the server less: up to 64 of those that are
-/// written together, and none waits for others to come. A read here is a single SELECT, VALUES, TABLE
-/// or WITH that shows no INTO, no row locks and no writing WITH; anything else keeps a sync point of its
-/// own. If one fails, the others are run again, each by itself, so a caller sees nothing but its own
-/// error. What can be noticed all the same:
+/// **Neighbouring reads share a sync point**, which costs the server less: up to 64 of those that
+/// are written together, and none waits for others to come. A read here is a single SELECT, VALUES,
+/// TABLE or WITH that shows no INTO, no row locks and no writing WITH; anything else keeps a sync
+/// point of its own. If one fails, the others are run again, each by itself, so a caller sees
+/// nothing but its own error. What can be noticed all the same:
 ///
 /// * Those that share one are one transaction to the server: each sees what was committed when it
 ///   began (READ COMMITTED), `now()` is the same for all, and locks are held to the end of the last.
-///   A function that changes its transaction (`set_config(…, true)`, `pg_advisory_xact_lock`) does so
-///   for those behind it, too.
-/// * A reply is complete when the last of them has been answered: a fast read may wait for a slow one.
+///   A function that changes its transaction (`set_config(…, true)`, `pg_advisory_xact_lock`) does
+///   so for those behind it, too.
+/// * A reply is complete when the last of them has been answered: a fast read may wait for a slow
+///   one.
 ///
 /// There is no `repeatable` on a [`Session`](crate::Session), a transaction or a pipeline: their
 /// connection, and the order of what is on it, is part of what a statement means there.
@@ -61,9 +62,9 @@ impl<'a> Repeatable<'a> {
     }
 
     /// The same with a deadline of its own for each statement, in place of the client's
-    /// [`request_timeout`](crate::config::Settings::request_timeout). It covers all attempts and the
-    /// pauses between them. A late statement that shares a sync point is cancelled at the server once
-    /// nobody waits for any of those that share it.
+    /// [`request_timeout`](crate::config::Settings::request_timeout). It covers all attempts and
+    /// the pauses between them. A late statement that shares a sync point is cancelled at the
+    /// server once nobody waits for any of those that share it.
     pub fn timeout(&self, timeout: Duration) -> Repeatable<'a> {
         Repeatable { timeout: Some(timeout), ..*self }
     }
@@ -107,8 +108,8 @@ impl<'a> Repeatable<'a> {
         self.run(statement, params)
     }
 
-    /// Runs a statement and returns how many rows it inserted, updated, deleted or returned: those of
-    /// its last run.
+    /// Runs a statement and returns how many rows it inserted, updated, deleted or returned: those
+    /// of its last run.
     pub fn execute(
         &self,
         statement: &(impl ToStatement + ?Sized),
@@ -177,13 +178,13 @@ impl Repeating {
         self.waits_max = self.waits_max.saturating_sub(waited);
     }
 
-    /// It has ended with this error, `on` this connection if it had come so far. Where it will be sent
-    /// again, says where it waits for that.
+    /// It has ended with this error, `on` this connection if it had come so far. Where it will be
+    /// sent again, says where it waits for that.
     pub(crate) fn again(
         &mut self,
         error: &Error,
         on: Option<&Connection>,
-    ) -> Option<Arc<Placement>> {
+    ) -> Option<Arc<QueueEntry>> {
         self.may_have_run |= error.outcome() == Outcome::Unknown;
         let pool = self.repeat.pool().filter(|pool| is_lost(error) && !pool.is_closed())?;
         let pause = Repeats::default().pause(self.repeats + 1, random())?;
@@ -221,7 +222,7 @@ fn random() -> u64 {
 
 /// A statement that pauses before it is sent again.
 struct Resubmission {
-    placement: Arc<Placement>,
+    queue_entry: Arc<QueueEntry>,
     /// `None` once it was submitted.
     repeat: Option<Arc<Repeat>>,
     deadline: Time,
@@ -229,24 +230,25 @@ struct Resubmission {
 }
 
 impl Resubmission {
-    fn begin(pool: &Arc<Pool>, of: &Repeating, pause: Duration) -> Arc<Placement> {
-        let placement = Placement::new(pool);
+    fn begin(pool: &Arc<Pool>, of: &Repeating, pause: Duration) -> Arc<QueueEntry> {
+        let queue_entry = QueueEntry::new(pool);
         let (repeat, deadline, waits_max) = (Some(of.repeat.clone()), of.deadline, of.waits_max);
-        let waiting = Resubmission { placement: placement.clone(), repeat, deadline, waits_max };
+        let waiting =
+            Resubmission { queue_entry: queue_entry.clone(), repeat, deadline, waits_max };
         pool.spawn(async move {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
             waiting.submit();
         });
-        placement
+        queue_entry
     }
 
     fn submit(mut self) {
         let deadline = self.deadline;
         if let Some(repeat) = self.repeat.take()
             && let Some(pool) = repeat.pool().cloned()
-            && !self.placement.is_given_up()
+            && !self.queue_entry.is_given_up()
         {
             let work = Work::new(move |_, core, now| {
                 repeat.executor.submit_again(core, now, &repeat.again, deadline)
@@ -255,7 +257,7 @@ impl Resubmission {
                 Time::NEVER => pool.now().after(self.waits_max),
                 deadline => deadline,
             };
-            pool.run_for(&self.placement, work, in_line_until);
+            pool.run_for(&self.queue_entry, work, in_line_until);
         }
     }
 }
@@ -264,7 +266,7 @@ impl Drop for Resubmission {
     /// The runtime is shut down: nobody may wait for it then.
     fn drop(&mut self) {
         if self.repeat.is_some()
-            && let Some(waker) = self.placement.fail(runtime_gone())
+            && let Some(waker) = self.queue_entry.fail(runtime_gone())
         {
             waker.wake();
         }

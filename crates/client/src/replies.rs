@@ -22,9 +22,9 @@ pub(crate) struct Replies {
     bytes_max: usize,
     entries: Vec<Entry>,
     free: Vec<u32>,
-    parked_bytes: usize,
+    awaiting_bytes: usize,
     /// How often the connection changed hands.
-    hands: u32,
+    owner_epoch: u32,
     /// Those who wait to hear what became of a cancel, and know it now.
     pub(crate) wakers: Vec<Waker>,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Replies {
 pub(crate) struct Entry {
     generation: u32,
     /// Whose it is.
-    hands: u32,
+    owner_epoch: u32,
     state: State,
     blocks: Blocks,
     /// Bytes of the blocks.
@@ -43,7 +43,7 @@ pub(crate) struct Entry {
     /// Where its request stood when it was submitted, so that it can be taken back.
     pub(crate) ticket: Option<Ticket>,
     /// What waits for room in the queue, with its bytes.
-    parked: Option<Box<Parked>>,
+    awaiting: Option<Box<AwaitingRoom>>,
     /// The pipeline that it belongs to, and the segment of it.
     pub(crate) member: Option<Member>,
     /// The prepared statement that it uses, which must not be closed before it has ended.
@@ -106,7 +106,7 @@ pub(crate) struct Kept {
 
 /// A request that waits for room in the queue, outside of it.
 #[derive(Debug)]
-pub(crate) struct Parked {
+pub(crate) struct AwaitingRoom {
     pub(crate) requests: Vec<(Request<Expect>, usize)>,
     pub(crate) bytes: Bytes,
     /// Its place in line has a token of its own.
@@ -124,15 +124,15 @@ pub(crate) struct Taken {
     pub(crate) too_large: bool,
     pub(crate) member: Option<Member>,
     /// Whether the connection is still with whom it was when the request was submitted.
-    pub(crate) same_hands: bool,
+    pub(crate) same_owner: bool,
     /// Whose the connection was when the request was submitted.
-    pub(crate) hands: u32,
+    pub(crate) owner_epoch: u32,
 }
 
 impl Entry {
     /// Whether it was submitted by the one who had the connection then.
-    pub(crate) fn is_of(&self, hands: u32) -> bool {
-        self.hands == hands
+    pub(crate) fn is_of(&self, owner_epoch: u32) -> bool {
+        self.owner_epoch == owner_epoch
     }
 
     fn is_watched(&self) -> bool {
@@ -212,8 +212,8 @@ impl Entry {
         Some(whole)
     }
 
-    /// The reply is too long: what was kept of it goes, but for a description that later replies may
-    /// depend on.
+    /// The reply is too long: what was kept of it goes, but for a description that later replies
+    /// may depend on.
     fn give_up(&mut self, len: usize) -> Kept {
         let described = self.statement.is_some() && self.blocks.is_described();
         let kept = std::mem::take(&mut self.blocks).into_first().filter(|_| described);
@@ -228,13 +228,13 @@ impl Entry {
 
 impl Replies {
     /// The connection is somebody else's from now on.
-    pub(crate) fn change_hands(&mut self) {
-        self.hands = self.hands.wrapping_add(1);
+    pub(crate) fn next_owner(&mut self) {
+        self.owner_epoch = self.owner_epoch.wrapping_add(1);
     }
 
     /// Tells one owner of the connection from another.
-    pub(crate) fn hands(&self) -> u32 {
-        self.hands
+    pub(crate) fn owner_epoch(&self) -> u32 {
+        self.owner_epoch
     }
 
     pub(crate) fn new(bytes_max: usize) -> Replies {
@@ -283,7 +283,7 @@ impl Replies {
         });
         let entry = &mut self.entries[index as usize];
         entry.state = State::Waiting;
-        entry.hands = self.hands;
+        entry.owner_epoch = self.owner_epoch;
         entry.ends = false;
         Token(u64::from(entry.generation) << 32 | u64::from(index))
     }
@@ -387,16 +387,16 @@ impl Replies {
         }
         match entry.state {
             State::Abandoned => {
-                let parked = entry.parked.take();
+                let awaiting = entry.awaiting.take();
                 self.remove(token);
-                self.remove_parked(token, parked);
+                self.remove_awaiting(token, awaiting);
                 None
             }
             State::Waiting => {
                 entry.ticket = None;
                 entry.state = State::Ended(result);
-                let (waker, parked) = (entry.waker.take(), entry.parked.take());
-                self.remove_parked(token, parked);
+                let (waker, awaiting) = (entry.waker.take(), entry.awaiting.take());
+                self.remove_awaiting(token, awaiting);
                 waker
             }
             State::Free | State::Ended(_) => None,
@@ -404,36 +404,37 @@ impl Replies {
     }
 
     /// Bytes of the requests that wait for room in the queue.
-    pub(crate) fn parked_bytes(&self) -> usize {
-        self.parked_bytes
+    pub(crate) fn awaiting_bytes(&self) -> usize {
+        self.awaiting_bytes
     }
 
     /// Keeps a request that waits for room in the queue.
-    pub(crate) fn park(&mut self, token: Token, parked: Parked) {
-        let bytes = parked.bytes.len();
+    pub(crate) fn await_room(&mut self, token: Token, awaiting: AwaitingRoom) {
+        let bytes = awaiting.bytes.len();
         if let Some(entry) = self.entry(token) {
-            entry.parked = Some(Box::new(parked));
-            self.parked_bytes += bytes;
+            entry.awaiting = Some(Box::new(awaiting));
+            self.awaiting_bytes += bytes;
         }
     }
 
     /// The last of the requests that wait at this place in line.
-    pub(crate) fn parked_last(&mut self, place: Token) -> Option<&mut Request<Expect>> {
-        let parked = self.entry(place)?.parked.as_mut().filter(|parked| parked.has_place)?;
-        parked.requests.last_mut().map(|(request, _)| request)
+    pub(crate) fn awaiting_last(&mut self, place: Token) -> Option<&mut Request<Expect>> {
+        let awaiting =
+            self.entry(place)?.awaiting.as_mut().filter(|awaiting| awaiting.has_place)?;
+        awaiting.requests.last_mut().map(|(request, _)| request)
     }
 
     /// There is room for it.
-    pub(crate) fn unpark(&mut self, token: Token) -> Option<Box<Parked>> {
-        let parked = self.entry(token)?.parked.take()?;
-        self.parked_bytes -= parked.bytes.len();
-        Some(parked)
+    pub(crate) fn take_awaiting(&mut self, token: Token) -> Option<Box<AwaitingRoom>> {
+        let awaiting = self.entry(token)?.awaiting.take()?;
+        self.awaiting_bytes -= awaiting.bytes.len();
+        Some(awaiting)
     }
 
     /// What was to be sent together with a request that was not sent, was not sent either.
-    fn remove_parked(&mut self, token: Token, parked: Option<Box<Parked>>) {
-        self.parked_bytes -= parked.as_ref().map_or(0, |parked| parked.bytes.len());
-        for (request, _) in parked.into_iter().flat_map(|parked| parked.requests) {
+    fn remove_awaiting(&mut self, token: Token, awaiting: Option<Box<AwaitingRoom>>) {
+        self.awaiting_bytes -= awaiting.as_ref().map_or(0, |awaiting| awaiting.bytes.len());
+        for (request, _) in awaiting.into_iter().flat_map(|awaiting| awaiting.requests) {
             if request.token != token {
                 self.remove(request.token);
             }
@@ -467,11 +468,12 @@ impl Replies {
             unreachable!("a reply is taken after it has ended")
         };
         let blocks = std::mem::take(&mut entry.blocks);
-        let (member, columns, hands) = (entry.member, entry.columns.take(), entry.hands);
+        let (member, columns, owner_epoch) =
+            (entry.member, entry.columns.take(), entry.owner_epoch);
         let too_large = matches!(entry.long, Long::TooLarge);
-        let same_hands = hands == self.hands;
+        let same_owner = owner_epoch == self.owner_epoch;
         self.remove(token);
-        Taken { blocks, columns, result, too_large, member, same_hands, hands }
+        Taken { blocks, columns, result, too_large, member, same_owner, owner_epoch }
     }
 
     /// The caller lost interest: the entry stays until the request ends. Returns what is left to
@@ -501,7 +503,7 @@ impl Replies {
 
     /// Frees an entry that no request and no caller refers to any more.
     pub(crate) fn remove(&mut self, token: Token) {
-        self.unpark(token);
+        self.take_awaiting(token);
         let Some(entry) = self.entry(token) else { return };
         let generation = entry.generation.wrapping_add(1);
         *entry = Entry { generation, ..Entry::default() };

@@ -9,7 +9,7 @@ use onetrip_engine::{Outcome, Time, Token, Violation};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
-use crate::canceller::{At as Place, Canceller, Spot};
+use crate::canceller::{At as Place, CancelTarget, Canceller};
 use crate::core::{Connection, Duty, Options};
 use crate::error::{ABORTED, MALFORMED_REPLY, RESULT_TOO_LARGE};
 use crate::executor::{At, Sent};
@@ -17,7 +17,7 @@ use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_descri
 use crate::lead::Lead;
 use crate::oids::result_format;
 use crate::pipelines::rolled_back;
-use crate::pool::Placement;
+use crate::pool::QueueEntry;
 use crate::repeat::{Repeat, Repeating};
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
@@ -41,7 +41,7 @@ pub struct Reply<T> {
     /// Whether it is a COMMIT, which the server may answer by rolling back.
     commits: bool,
     /// Where its statement is, once somebody may want to cancel it.
-    spot: OnceLock<Arc<Spot>>,
+    cancel_target: OnceLock<Arc<CancelTarget>>,
     span: Span,
     deadline: Time,
     /// How it is sent again after its connection was lost, if it may be.
@@ -67,7 +67,7 @@ impl Stage {
     fn place(&self) -> Place {
         match self {
             Stage::At(At::Here(connection, token)) => Place::Here(connection.clone(), *token),
-            Stage::At(At::Later(placement)) => Place::Later(placement.clone()),
+            Stage::At(At::Later(queue_entry)) => Place::Later(queue_entry.clone()),
             Stage::Refused(_) | Stage::Learning(_) | Stage::Taken => Place::Over,
         }
     }
@@ -101,7 +101,7 @@ struct Learning {
     deadline: Time,
     tries: u8,
     /// Whose the connection has to be: somebody else's transaction is not asked.
-    hands: u32,
+    owner_epoch: u32,
     /// Another connection was tried: the first is in a transaction that has failed, for instance.
     elsewhere: bool,
 }
@@ -114,9 +114,9 @@ impl Learning {
             if self.missing.is_empty() || self.connection.now() >= deadline {
                 return Poll::Ready(());
             }
-            let (missing, tries, hands) = (&self.missing, &mut self.tries, self.hands);
+            let (missing, tries, owner_epoch) = (&self.missing, &mut self.tries, self.owner_epoch);
             let asked = self.connection.with(|core, now| {
-                if core.replies.hands() != hands {
+                if core.replies.owner_epoch() != owner_epoch {
                     return Poll::Ready(());
                 }
                 let asked = core.poll_types(now, missing, tries, deadline, cx);
@@ -128,13 +128,14 @@ impl Learning {
                 return Poll::Pending;
             }
             // Only where that needs no waiting: what is waited for may be this very caller.
-            let other = self.connection.seat.pool.try_run(|core, _| core.replies.hands());
-            let is_new = |other: &Arc<Connection>, hands| {
-                !Arc::ptr_eq(other, &self.connection) || hands != self.hands
+            let other =
+                self.connection.pool_slot.pool.try_run(|core, _| core.replies.owner_epoch());
+            let is_new = |other: &Arc<Connection>, owner_epoch| {
+                !Arc::ptr_eq(other, &self.connection) || owner_epoch != self.owner_epoch
             };
             match other {
-                Some((other, hands)) if !self.elsewhere && is_new(&other, hands) => {
-                    (self.connection, self.hands) = (other, hands);
+                Some((other, owner_epoch)) if !self.elsewhere && is_new(&other, owner_epoch) => {
+                    (self.connection, self.owner_epoch) = (other, owner_epoch);
                     (self.elsewhere, self.tries) = (true, 0);
                 }
                 _ => return Poll::Ready(()),
@@ -177,7 +178,7 @@ impl<T> Reply<T> {
             text: Text::Settled,
             lead: None,
             commits: false,
-            spot: OnceLock::new(),
+            cancel_target: OnceLock::new(),
             span: Span::default(),
             deadline: Time::NEVER,
             repeating: None,
@@ -185,26 +186,34 @@ impl<T> Reply<T> {
         }
     }
 
-    /// A handle that cancels the statement, from any task. What shares a sync point with others, in a
-    /// pipeline, can't be cancelled by itself: the [pipeline](crate::Pipeline::canceller) can.
+    /// A handle that cancels the statement, from any task. What shares a sync point with others, in
+    /// a pipeline, can't be cancelled by itself: the [pipeline](crate::Pipeline::canceller) can.
     pub fn canceller(&self) -> Canceller {
-        Canceller::of_statement(self.spot.get_or_init(|| Spot::new(self.stage.place())))
+        Canceller::of_statement(
+            self.cancel_target.get_or_init(|| CancelTarget::new(self.stage.place())),
+        )
     }
 
     /// Tells those who may want to cancel the statement where it is now.
     fn note_place(&self) {
-        if let Some(spot) = self.spot.get() {
-            *spot.lock() = self.stage.place();
+        if let Some(cancel_target) = self.cancel_target.get() {
+            *cancel_target.lock() = self.stage.place();
         }
     }
 
     /// Whether the statement has a connection. Who wants to cancel it finds it in one of the two
     /// places, at any time.
-    fn poll_place(&self, placement: &Placement, cx: &Context<'_>) -> Poll<Result<Placed, Error>> {
-        let mut spot = self.spot.get().map(|spot| spot.lock());
-        let placed = placement.poll(cx);
-        if let (Some(spot), Poll::Ready(Ok((connection, token)))) = (&mut spot, &placed) {
-            **spot = Place::Here(connection.clone(), *token);
+    fn poll_place(
+        &self,
+        queue_entry: &QueueEntry,
+        cx: &Context<'_>,
+    ) -> Poll<Result<Placed, Error>> {
+        let mut cancel_target = self.cancel_target.get().map(|cancel_target| cancel_target.lock());
+        let placed = queue_entry.poll(cx);
+        if let (Some(cancel_target), Poll::Ready(Ok((connection, token)))) =
+            (&mut cancel_target, &placed)
+        {
+            **cancel_target = Place::Here(connection.clone(), *token);
         }
         placed
     }
@@ -212,15 +221,15 @@ impl<T> Reply<T> {
     /// The same for a stage that is put back while it waits. `None` where the statement waits anew.
     fn poll_later(
         &mut self,
-        placement: Arc<Placement>,
+        queue_entry: Arc<QueueEntry>,
         cx: &Context<'_>,
     ) -> Poll<Result<Option<Placed>, Error>> {
-        let Poll::Ready(placed) = self.poll_place(&placement, cx) else {
-            self.stage = Stage::At(At::Later(placement));
+        let Poll::Ready(placed) = self.poll_place(&queue_entry, cx) else {
+            self.stage = Stage::At(At::Later(queue_entry));
             return Poll::Pending;
         };
         if let Some(repeating) = &mut self.repeating {
-            repeating.waited(placement.waited());
+            repeating.waited(queue_entry.waited());
         }
         Poll::Ready(match placed {
             Ok(placed) => Ok(Some(placed)),
@@ -237,10 +246,10 @@ impl<T> Reply<T> {
 
     /// Whether it is sent again after this error.
     fn repeats(&mut self, error: &Error, on: Option<&Connection>) -> bool {
-        let placement = self.repeating.as_mut().and_then(|repeating| repeating.again(error, on));
-        let repeats = placement.is_some();
-        if let Some(placement) = placement {
-            self.stage = Stage::At(At::Later(placement));
+        let queue_entry = self.repeating.as_mut().and_then(|repeating| repeating.again(error, on));
+        let repeats = queue_entry.is_some();
+        if let Some(queue_entry) = queue_entry {
+            self.stage = Stage::At(At::Later(queue_entry));
             self.note_place();
         }
         repeats
@@ -260,11 +269,11 @@ impl<T> Reply<T> {
         connection: &Arc<Connection>,
         blocks: &Blocks,
         result: &Result<Finished, Error>,
-        same_hands: bool,
+        same_owner: bool,
     ) -> Option<Token> {
         match (std::mem::take(&mut self.text), result) {
             (Text::New(first_use), Ok(_)) => connection.context.shapes.remember(first_use.shape),
-            (Text::New(first_use), Err(error)) if same_hands && lacks_binary_form(error) => {
+            (Text::New(first_use), Err(error)) if same_owner && lacks_binary_form(error) => {
                 if let Some(repeating) = &mut self.repeating {
                     repeating.ask(&first_use);
                 }
@@ -319,7 +328,8 @@ impl<T: FromReply> Reply<T> {
                     let read = T::read(columns, blocks, provisional);
                     return Poll::Ready(connection.judge(read, provisional));
                 }
-                Stage::At(At::Later(placement)) => match ready!(this.poll_later(placement, cx)) {
+                Stage::At(At::Later(queue_entry)) => match ready!(this.poll_later(queue_entry, cx))
+                {
                     Ok(Some(placed)) => placed,
                     Ok(None) => continue,
                     Err(error) => return Poll::Ready(Err(error)),
@@ -330,13 +340,13 @@ impl<T: FromReply> Reply<T> {
                 return Poll::Pending;
             };
             this.span.on(&connection);
-            let Taken { blocks, columns, result, too_large, same_hands, hands, .. } = taken;
+            let Taken { blocks, columns, result, too_large, same_owner, owner_epoch, .. } = taken;
             if let Err(error) = &result
                 && this.repeats(error, Some(&connection))
             {
                 continue;
             }
-            if let Some(token) = this.learn(&connection, &blocks, &result, same_hands) {
+            if let Some(token) = this.learn(&connection, &blocks, &result, same_owner) {
                 this.stage = Stage::At(At::Here(connection, token));
                 this.note_place();
                 continue;
@@ -363,7 +373,7 @@ impl<T: FromReply> Reply<T> {
                 missing,
                 deadline,
                 tries,
-                hands,
+                owner_epoch,
                 elsewhere,
             }));
         }
@@ -403,7 +413,7 @@ impl<T> Drop for Reply<T> {
     fn drop(&mut self) {
         let (connection, token) = match std::mem::replace(&mut self.stage, Stage::Taken) {
             Stage::At(At::Here(connection, token)) => (connection, token),
-            Stage::At(At::Later(placement)) => match placement.give_up() {
+            Stage::At(At::Later(queue_entry)) => match queue_entry.give_up() {
                 Some(placed) => placed,
                 None => return,
             },
@@ -429,8 +439,8 @@ impl Connection {
         })
     }
 
-    /// Closes the connection, over which something came that breaks the protocol. `ended` says whether
-    /// that was of a statement that has ended well.
+    /// Closes the connection, over which something came that breaks the protocol. `ended` says
+    /// whether that was of a statement that has ended well.
     pub(crate) fn broken(&self, error: Error, ended: bool) -> Error {
         self.with(|core, _| core.engine.handle_violation(MALFORMED));
         let error = error.about("the connection was closed");

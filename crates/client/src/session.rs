@@ -21,9 +21,11 @@ use onetrip_postgres::message::TransactionStatus;
 /// A connection of one's own: what one caller does here, no other sees.
 ///
 /// Statements are submitted when the call is made, as on a [`Client`](crate::Client), and any
-/// statement may be sent (COPY by [`copy_in`](Session::copy_in) and [`copy_out`](Session::copy_out)). Dropping the session gives the connection back to the pool; what
-/// was submitted before is still run. If a statement changed the session (SET, a temporary table, a
-/// lock, an open transaction), it is reset together with what its next user sends, or after 100 ms.
+/// statement may be sent (COPY by [`copy_in`](Session::copy_in) and
+/// [`copy_out`](Session::copy_out)). Dropping the session gives the connection back to the pool;
+/// what was submitted before is still run. If a statement changed the session (SET, a temporary
+/// table, a lock, an open transaction), it is reset together with what its next user sends, or
+/// after 100 ms.
 #[derive(Debug)]
 pub struct Session {
     connection: Arc<Connection>,
@@ -72,10 +74,10 @@ impl Session {
         Timed::new(self.executor.within(timeout))
     }
 
-    /// Cancels what the server runs on this session, from any task: the first statement of which the
-    /// answer is still to come. What is behind it goes on; in a transaction it fails. If the cancel
-    /// comes late, it may hit the statement behind instead, which fails then: that is for the caller
-    /// to know, who has both.
+    /// Cancels what the server runs on this session, from any task: the first statement of which
+    /// the answer is still to come. What is behind it goes on; in a transaction it fails. If the
+    /// cancel comes late, it may hit the statement behind instead, which fails then: that is for
+    /// the caller to know, who has both.
     ///
     /// Once the session is dropped it cancels nothing: the connection goes to somebody else then.
     pub fn canceller(&self) -> Canceller {
@@ -85,7 +87,8 @@ impl Session {
     /// The notifications that reach this session from now on, for one that runs LISTEN itself. They
     /// come while nothing is asked, but never inside a transaction. A second call ends the first.
     ///
-    /// A [`Listener`](crate::Listener) comes back by itself after a failure; this ends with the session.
+    /// A [`Listener`](crate::Listener) comes back by itself after a failure; this ends with the
+    /// session.
     pub fn notifications(&self) -> Notifications {
         let buffer = Arc::new(Buffer::new(KEPT_MAX));
         let before = self.connection.with_local(|core| {
@@ -126,6 +129,6 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.connection.seat.pool.take_back(&self.connection);
+        self.connection.pool_slot.pool.take_back(&self.connection);
     }
 }

@@ -41,7 +41,7 @@ impl Driven for Connection {
         if core.next_deadline() <= now {
             core.engine.handle_time(now);
             core.pipelined(now, |pipelines, io| pipelines.expire(io));
-            core.expire_in_line(now);
+            core.expire_room_waiters(now);
             core.expire_look_ups(now);
         }
         core.settle(now);
@@ -52,7 +52,7 @@ impl Driven for Connection {
         drop(core);
         wakers.drain(..).for_each(Waker::wake);
         if reports {
-            self.seat.report();
+            self.pool_slot.report();
         }
         if cancels {
             cancel::start(self);
@@ -84,7 +84,7 @@ impl Driven for Connection {
         wakers.drain(..).for_each(Waker::wake);
         untold.tell();
         if reports {
-            self.seat.report();
+            self.pool_slot.report();
         }
         Dispatched { bytes, need, open, stopped }
     }
@@ -140,6 +140,6 @@ impl Driven for Connection {
         });
         self.context.totals.ended(self);
         trace::ended(self);
-        self.seat.lost();
+        self.pool_slot.lost();
     }
 }

@@ -1,10 +1,11 @@
 //! A batch whose rows are transactions of their own: runs of rows with a Sync behind each.
 //!
-//! A run is one request to the engine, in the queue like any other, so a batch shares its connection
-//! with other callers. It stays on one connection for as long as that takes shared statements: on
-//! several the rows would have no order. While nothing of it is on its way the pool may give that
-//! connection to a session, so whatever is submitted looks at that under the same lock; and a batch to
-//! which it happened takes a connection of its own, since another shared one could go the same way.
+//! A run is one request to the engine, in the queue like any other, so a batch shares its
+//! connection with other callers. It stays on one connection for as long as that takes shared
+//! statements: on several the rows would have no order. While nothing of it is on its way the pool
+//! may give that connection to a session, so whatever is submitted looks at that under the same
+//! lock; and a batch to which it happened takes a connection of its own, since another shared one
+//! could go the same way.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -36,8 +37,8 @@ use crate::{Error, Kind};
 /// its own statement is next.
 const CHUNK_MAX: ChunkMax = ChunkMax { rows: 64, bytes: 16 << 10 };
 
-/// Requests on their way, so that the server always has one to go on with. When there are that many,
-/// the next is sent once there are half as many.
+/// Requests on their way, so that the server always has one to go on with. When there are that
+/// many, the next is sent once there are half as many.
 const CHUNKS_MAX: usize = 8;
 
 pub(super) async fn run<I>(executor: Executor, source: Source<'_>, rows: I) -> BatchReport
@@ -123,8 +124,8 @@ impl Lane<'_> {
         self.wait_until(0).await;
     }
 
-    /// Sees that there is a connection that takes rows. One that doesn't any more has to answer first:
-    /// rows stay in order.
+    /// Sees that there is a connection that takes rows. One that doesn't any more has to answer
+    /// first: rows stay in order.
     async fn open(&mut self) -> Result<(), Error> {
         if self.on.as_ref().is_some_and(|on| on.takes_rows(self.executor)) {
             return Ok(());
@@ -317,8 +318,8 @@ impl On {
     }
 }
 
-/// Whether the pool gave a connection to one caller after it was chosen. While others only wait for it,
-/// it still has to answer what comes now.
+/// Whether the pool gave a connection to one caller after it was chosen. While others only wait for
+/// it, it still has to answer what comes now.
 fn is_given_away(core: &Core, executor: &Executor) -> bool {
     matches!(executor.target, Target::Any(_))
         && core.engine.is_open()
@@ -335,14 +336,14 @@ async fn connection(executor: &Executor) -> Result<Arc<Connection>, Error> {
         return Ok(connection);
     }
     let work = Work::new(|_, _, _| Ok(Token::DISCARD));
-    let placement = pool.run_later(work, executor.deadline_now());
-    let waits = Waits(placement);
+    let queue_entry = pool.run_later(work, executor.deadline_now());
+    let waits = Waits(queue_entry);
     let (connection, _) = std::future::poll_fn(|cx| waits.0.poll(cx)).await?;
     Ok(connection)
 }
 
 /// A place in line, which is left when nobody waits any more.
-struct Waits(Arc<crate::pool::Placement>);
+struct Waits(Arc<crate::pool::QueueEntry>);
 
 impl Drop for Waits {
     fn drop(&mut self) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use onetrip_engine::pool::ConnectionId;
 use onetrip_engine::pool::Output;
 
-use super::{Pool, Seat};
+use super::{Pool, PoolSlot};
 use crate::connect::{connect, is_final};
 use crate::core::Connection;
 use crate::error::CONNECTION_ENDED;
@@ -13,28 +13,28 @@ use crate::{Error, Kind, Outcome, trace};
 
 /// Opens a connection that the policy asked for.
 pub(super) async fn open(mut attempt: Attempt) {
-    let Attempt { seat, .. } = &attempt;
-    let result = connect(&seat.pool.config, &seat.pool.context, seat.clone()).await;
+    let Attempt { pool_slot, .. } = &attempt;
+    let result = connect(&pool_slot.pool.config, &pool_slot.pool.context, pool_slot.clone()).await;
     attempt.is_over = true;
-    attempt.seat.pool.opened(attempt.seat.id, result);
+    attempt.pool_slot.pool.opened(attempt.pool_slot.id, result);
 }
 
 /// An attempt that its runtime drops has failed: nobody may wait for it then.
 pub(super) struct Attempt {
-    seat: Seat,
+    pool_slot: PoolSlot,
     is_over: bool,
 }
 
 impl Attempt {
     pub(super) fn new(pool: &Arc<Pool>, id: ConnectionId) -> Attempt {
-        Attempt { seat: Seat { pool: pool.clone(), id }, is_over: false }
+        Attempt { pool_slot: PoolSlot { pool: pool.clone(), id }, is_over: false }
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.is_over {
-            self.seat.pool.opened(self.seat.id, Err(runtime_gone()));
+            self.pool_slot.pool.opened(self.pool_slot.id, Err(runtime_gone()));
         }
     }
 }
@@ -64,8 +64,8 @@ impl Pool {
             }
         }
         let Some(id) = first else { return Ok(()) };
-        let seat = Seat { pool: self.clone(), id };
-        let result = connect(&self.config, &self.context, seat).await;
+        let pool_slot = PoolSlot { pool: self.clone(), id };
+        let result = connect(&self.config, &self.context, pool_slot).await;
         let failure = result.as_ref().err().cloned();
         self.opened(id, result);
         match failure {

@@ -43,7 +43,7 @@ impl std::fmt::Debug for Work {
 
 /// A statement that waits for a connection, as its reply sees it.
 #[derive(Debug)]
-pub(crate) struct Placement {
+pub(crate) struct QueueEntry {
     pool: Arc<Pool>,
     /// When it came into the line, and how long it was there.
     since: OnceLock<Time>,
@@ -118,27 +118,27 @@ impl Pool {
     }
 
     /// Does `work` as soon as a shared connection takes it.
-    pub(crate) fn run_later(self: &Arc<Self>, work: Work, deadline: Time) -> Arc<Placement> {
-        let placement = Placement::new(self);
-        self.run_for(&placement, work, deadline);
-        placement
+    pub(crate) fn run_later(self: &Arc<Self>, work: Work, deadline: Time) -> Arc<QueueEntry> {
+        let queue_entry = QueueEntry::new(self);
+        self.run_for(&queue_entry, work, deadline);
+        queue_entry
     }
 
-    /// The same for a placement that somebody has already.
+    /// The same for a queue entry that somebody has already.
     pub(crate) fn run_for(
         self: &Arc<Self>,
-        placement: &Arc<Placement>,
+        queue_entry: &Arc<QueueEntry>,
         work: Work,
         deadline: Time,
     ) {
         self.with(|state, now| {
             self.sweep(state, Time::NEVER);
-            let _ = placement.since.set(now);
+            let _ = queue_entry.since.set(now);
             let deadline = (deadline != Time::NEVER).then_some(deadline);
-            let placing = placement.clone();
+            let placing = queue_entry.clone();
             let token = state.callers.add_statement(work, placing, deadline.is_some());
             let ticket = state.policy.wait_shared(now, token, deadline);
-            match &mut *placement.lock() {
+            match &mut *queue_entry.lock() {
                 PlacementState::Waiting { caller, .. } => *caller = Some((token, ticket)),
                 // Its caller has gone away meanwhile.
                 _ => {
@@ -158,12 +158,12 @@ impl Pool {
     }
 }
 
-impl Placement {
+impl QueueEntry {
     /// One that somebody else settles.
-    pub(crate) fn new(pool: &Arc<Pool>) -> Arc<Placement> {
+    pub(crate) fn new(pool: &Arc<Pool>) -> Arc<QueueEntry> {
         let state = PlacementState::Waiting { caller: None, waker: None };
         let (since, waited) = (OnceLock::new(), OnceLock::new());
-        Arc::new(Placement { pool: pool.clone(), since, waited, state: Mutex::new(state) })
+        Arc::new(QueueEntry { pool: pool.clone(), since, waited, state: Mutex::new(state) })
     }
 
     /// How long it was in line, of one that is settled.
@@ -233,7 +233,7 @@ impl Placement {
             PlacementState::Placed(connection, token) => Poll::Ready(Ok((connection, token))),
             PlacementState::Failed(error) => Poll::Ready(Err(error)),
             PlacementState::Waiting { .. } | PlacementState::Taken => {
-                panic!("a placement was polled again after it had been taken")
+                panic!("a queue entry was polled again after it had been taken")
             }
         }
     }
@@ -268,7 +268,8 @@ impl Placement {
         })
     }
 
-    /// Ends the wait, or says where the statement was placed; `None` if its reply knows that by now.
+    /// Ends the wait, or says where the statement was placed; `None` if its reply knows that by
+    /// now.
     pub(crate) fn cancel(&self) -> Result<Option<Cancelled>, (Arc<Connection>, Token)> {
         if self.leave() {
             if let Some(waker) = self.fail(cancelled()) {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use onetrip_engine::pool::Ticket;
 use onetrip_engine::{Time, Token};
 
-use super::placing::{Placement, Work};
+use super::placing::{QueueEntry, Work};
 use super::{Pool, State};
 use crate::core::Connection;
 use crate::{Error, trace};
@@ -25,7 +25,7 @@ enum Caller {
     /// For a connection of its own.
     Session(Session),
     /// To have its statement placed; whether it has a deadline of its own.
-    Statement(Work, Arc<Placement>, bool),
+    Statement(Work, Arc<QueueEntry>, bool),
 }
 
 #[derive(Debug)]
@@ -45,10 +45,10 @@ impl Callers {
     pub(super) fn add_statement(
         &mut self,
         work: Work,
-        placement: Arc<Placement>,
+        queue_entry: Arc<QueueEntry>,
         is_timed: bool,
     ) -> Token {
-        self.add(Caller::Statement(work, placement, is_timed))
+        self.add(Caller::Statement(work, queue_entry, is_timed))
     }
 
     /// Whether one waits until a deadline of its own, rather than for what the pool allows.
@@ -72,7 +72,7 @@ impl Callers {
     /// Puts a statement on the connection where it was placed.
     pub(super) fn place(&mut self, token: Token, connection: &Arc<Connection>) -> Vec<Waker> {
         match self.list.remove(&token) {
-            Some(Caller::Statement(work, placement, _)) => placement.run(work, connection),
+            Some(Caller::Statement(work, queue_entry, _)) => queue_entry.run(work, connection),
             _ => Vec::new(),
         }
     }
@@ -82,7 +82,7 @@ impl Callers {
             return session.end(Err(error)).into_iter().collect();
         }
         match self.list.remove(&token) {
-            Some(Caller::Statement(work, placement, _)) => placement.give_back(work, error),
+            Some(Caller::Statement(work, queue_entry, _)) => queue_entry.give_back(work, error),
             _ => Vec::new(),
         }
     }
@@ -180,7 +180,7 @@ impl Drop for Checkout {
                 // It was granted in this very moment.
                 Some(Caller::Session(Session::Ended(Ok(connection)))) => {
                     let condition = connection.lock().condition();
-                    state.policy.release(now, connection.seat.id, condition);
+                    state.policy.release(now, connection.pool_slot.id, condition);
                 }
                 _ => {}
             }

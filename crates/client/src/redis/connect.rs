@@ -1,5 +1,5 @@
-//! From a configuration to a connection that is ready: the addresses are tried in turn, and the login
-//! is one trip.
+//! From a configuration to a connection that is ready: the addresses are tried in turn, and the
+//! login is one trip.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use onetrip_redis::{Command, Redis};
 use super::config::{Config, Protocol, Server};
 use super::link::{Engine, Link, Shared};
 use super::login;
-use super::pool::Seat;
+use super::pool::PoolSlot;
 use crate::config::{Settings, SslMode};
 use crate::driver::Driver;
 use crate::open::{Failure, Peer, Route, open};
@@ -71,18 +71,18 @@ impl fmt::Display for Target {
     }
 }
 
-/// Connects to the first server that answers, logs in and starts the driver. Dropping the future gives
-/// it up.
+/// Connects to the first server that answers, logs in and starts the driver. Dropping the future
+/// gives it up.
 pub(crate) async fn connect(
     config: &Config,
     target: &Target,
     context: &Arc<Shared>,
-    seat: Seat,
+    pool_slot: PoolSlot,
 ) -> Result<Arc<Link>, Error> {
     let mut last = None;
     for server in &target.servers {
         match try_server(config, target, server).await {
-            Ok(opened) => return Ok(spawn(opened, config, target, context, seat)),
+            Ok(opened) => return Ok(spawn(opened, config, target, context, pool_slot)),
             Err(error) if is_final(&error) => return Err(error),
             Err(error) => last = Some(error),
         }
@@ -190,7 +190,7 @@ fn spawn(
     config: &Config,
     target: &Target,
     context: &Arc<Shared>,
-    seat: Seat,
+    pool_slot: PoolSlot,
 ) -> Arc<Link> {
     let Opened { stream: Stream { reader, writer, input }, route, is_resp3 } = opened;
     let limits = &config.limits;
@@ -207,14 +207,14 @@ fn spawn(
         false => Redis::new(ScanLimits::default()),
     };
     let engine = |now| Engine::new(now, protocol, limits);
-    let link = Link::new(engine, writer, route, is_resp3, context.clone(), seat);
+    let link = Link::new(engine, writer, route, is_resp3, context.clone(), pool_slot);
     link.lock().subscribes |= target.subscribes;
     tokio::spawn(Driver::new(link.clone(), reader, input).run());
     link
 }
 
-/// What is said when a connection begins, in one trip. PING comes last: a server that is loading its data takes
-/// all the others, and refuses that one.
+/// What is said when a connection begins, in one trip. PING comes last: a server that is loading
+/// its data takes all the others, and refuses that one.
 pub(crate) struct Greeting {
     pub(crate) bytes: BytesMut,
     /// Replies to it, with that to PING.

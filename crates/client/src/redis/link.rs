@@ -16,7 +16,7 @@ use onetrip_redis::client::scripts::Scripts;
 
 pub(crate) use self::shared::{Landed, Landing, Shared};
 use super::call::Call;
-use super::pool::Seat;
+use super::pool::PoolSlot;
 use super::replies::{Replies, Taken};
 use crate::error::CONNECTION_ENDED;
 use crate::metrics::Counts;
@@ -33,7 +33,7 @@ pub(crate) struct Link {
     core: Mutex<Core>,
     pub(crate) context: Arc<Shared>,
     /// Where it is in its pool.
-    pub(crate) seat: Seat,
+    pub(crate) pool_slot: PoolSlot,
 }
 
 /// What the lock protects.
@@ -69,7 +69,7 @@ pub(crate) struct Core {
 /// Its place only: what it holds are commands and replies of others.
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Link({:?})", self.seat)
+        write!(f, "Link({:?})", self.pool_slot)
     }
 }
 
@@ -80,7 +80,7 @@ impl Link {
         route: Route,
         is_resp3: bool,
         context: Arc<Shared>,
-        seat: Seat,
+        pool_slot: PoolSlot,
     ) -> Arc<Link> {
         let now = context.now();
         let core = Core {
@@ -102,7 +102,7 @@ impl Link {
             told: false,
             landed: Vec::new(),
         };
-        Arc::new(Link { core: Mutex::new(core), context, seat })
+        Arc::new(Link { core: Mutex::new(core), context, pool_slot })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
@@ -122,7 +122,7 @@ impl Link {
         wakers.into_iter().for_each(Waker::wake);
         self.context.landed(landed);
         if gone {
-            self.seat.lost();
+            self.pool_slot.lost();
         }
         result
     }
@@ -132,8 +132,8 @@ impl Link {
         self.submit_as(call, false)
     }
 
-    /// Sends what this program has to say by itself: it waits for room also where callers are refused. `None` if
-    /// the connection takes nothing any more.
+    /// Sends what this program has to say by itself: it waits for room also where callers are
+    /// refused. `None` if the connection takes nothing any more.
     pub(crate) fn say(&self, call: Call) -> Option<Token> {
         self.submit_as(call, true).ok()
     }
@@ -164,8 +164,8 @@ impl Link {
         self.lock().engine.is_open()
     }
 
-    /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is woken
-    /// when it has.
+    /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is
+    /// woken when it has.
     pub(crate) fn poll_reply(&self, token: Token, cx: &Context<'_>) -> Poll<Taken> {
         let mut core = self.lock();
         if !core.replies.poll_ended(token, cx) {

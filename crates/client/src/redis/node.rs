@@ -62,7 +62,8 @@ impl Node {
         }
     }
 
-    /// Sends calls on the shared connection, one behind the other, or lets them wait until there is one.
+    /// Sends calls on the shared connection, one behind the other, or lets them wait until there is
+    /// one.
     pub(crate) fn send(&self, call: Call) -> Sent {
         send_on(&self.shared, call)
     }
@@ -92,7 +93,8 @@ impl Node {
         waiting
     }
 
-    /// Sends what subscribes: on the shared connection, or with RESP2 on one that is there for that.
+    /// Sends what subscribes: on the shared connection, or with RESP2 on one that is there for
+    /// that.
     pub(crate) fn send_subscribing(&self, call: Call) -> Sent {
         match self.context.is_resp3() && !self.subscribes_apart() {
             true => self.send(call),
@@ -100,13 +102,14 @@ impl Node {
         }
     }
 
-    /// Whether a connection is there for subscriptions. It stays so, whatever is spoken later: what was subscribed
-    /// twice would be told twice.
+    /// Whether a connection is there for subscriptions. It stays so, whatever is spoken later: what
+    /// was subscribed twice would be told twice.
     pub(crate) fn subscribes_apart(&self) -> bool {
         self.subscriptions.get().is_some()
     }
 
-    /// The shared connection came back without RESP3: what was subscribed there is from now on apart.
+    /// The shared connection came back without RESP3: what was subscribed there is from now on
+    /// apart.
     pub(crate) fn move_subscriptions_apart(&self) {
         if !self.subscribes_apart() && !self.context.pushes.all().is_empty() {
             self.subscriber().follow_another();
@@ -204,8 +207,8 @@ impl Lease {
         self.has_blocked.store(true, Ordering::Relaxed);
     }
 
-    /// Has it watch nothing any more, if all is answered. Whether it was sent: if the server refuses it, the
-    /// connection ends.
+    /// Has it watch nothing any more, if all is answered. Whether it was sent: if the server
+    /// refuses it, the connection ends.
     pub(crate) fn unwatch(&self) -> bool {
         if !self.link.lock().engine.is_idle() {
             return false;
@@ -221,7 +224,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let Some(pool) = self.link.seat.pool() else { return };
+        let Some(pool) = self.link.pool_slot.pool() else { return };
         let has_blocked = self.has_blocked.load(Ordering::Relaxed);
         let at_rest = {
             let core = self.link.lock();

@@ -1,10 +1,10 @@
 //! The connections to one server that serve one purpose: the host of the engine's policy of pools
 //! ([`onetrip_engine::pool`]).
 //!
-//! A server has two of these. The *shared* one has a single connection, which carries the commands of
-//! all callers in the order in which they were made; it is opened again when it is lost, whether or not
-//! anybody waits. The *own* one lends connections to one caller at a time: for sessions, blocking commands and
-//! streams.
+//! A server has two of these. The *shared* one has a single connection, which carries the commands
+//! of all callers in the order in which they were made; it is opened again when it is lost, whether
+//! or not anybody waits. The *own* one lends connections to one caller at a time: for sessions,
+//! blocking commands and streams.
 //!
 //! The lock of the pool is taken before that of a connection, never the other way round.
 
@@ -78,7 +78,7 @@ struct State {
 
 /// The place of a connection in its pool.
 #[derive(Clone)]
-pub(crate) struct Seat {
+pub(crate) struct PoolSlot {
     pool: Weak<Pool>,
     pub(crate) id: ConnectionId,
 }
@@ -135,7 +135,7 @@ impl Pool {
 
     /// A connection that was lent comes back.
     pub(crate) fn release(self: &Arc<Self>, link: &Arc<Link>, condition: Condition) {
-        let id = link.seat.id;
+        let id = link.pool_slot.id;
         self.with(|state, now| {
             state.policy.release(now, id, condition);
             if condition == Condition::Broken {
@@ -242,7 +242,7 @@ impl Pool {
     }
 }
 
-impl Seat {
+impl PoolSlot {
     /// The connection is gone.
     pub(crate) fn lost(&self) {
         if let Some(pool) = self.pool.upgrade() {
@@ -255,7 +255,7 @@ impl Seat {
     }
 }
 
-impl std::fmt::Debug for Seat {
+impl std::fmt::Debug for PoolSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.id.fmt(f)
     }

@@ -17,7 +17,7 @@ pub(crate) struct Replies {
     bytes_max: usize,
     entries: Vec<Entry>,
     free: Vec<u32>,
-    parked_bytes: usize,
+    awaiting_bytes: usize,
 }
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Entry {
     /// Where its request stood when it was submitted, so that it can be taken back.
     pub(crate) ticket: Option<Ticket>,
     /// What waits for room in the queue.
-    parked: Option<Box<Call>>,
+    awaiting: Option<Box<Call>>,
     /// In a cluster, whom to tell what became of it.
     pub(crate) flight: Option<FlightId>,
     /// The reply to ASKING stands in front.
@@ -131,9 +131,9 @@ impl Replies {
         let Some(entry) = self.entry(token) else { return };
         // The last generation never comes: DISCARD has it.
         let generation = (entry.generation + 1) % u32::MAX;
-        let parked = entry.parked.as_ref().map_or(0, |call| call.len_max());
+        let awaiting = entry.awaiting.as_ref().map_or(0, |call| call.len_max());
         *entry = Entry { generation, ..Entry::default() };
-        self.parked_bytes -= parked;
+        self.awaiting_bytes -= awaiting;
         self.free.push(token.0 as u32);
     }
 
@@ -230,28 +230,28 @@ impl Replies {
         entry.ticket
     }
 
-    pub(crate) fn park(&mut self, token: Token, call: Call) {
+    pub(crate) fn await_room(&mut self, token: Token, call: Call) {
         let bytes = call.len_max();
         if let Some(entry) = self.entry(token) {
-            entry.parked = Some(Box::new(call));
-            self.parked_bytes += bytes;
+            entry.awaiting = Some(Box::new(call));
+            self.awaiting_bytes += bytes;
         }
     }
 
-    pub(crate) fn unpark(&mut self, token: Token) -> Option<Call> {
-        let call = self.entry(token)?.parked.take()?;
-        self.parked_bytes -= call.len_max();
+    pub(crate) fn take_awaiting(&mut self, token: Token) -> Option<Call> {
+        let call = self.entry(token)?.awaiting.take()?;
+        self.awaiting_bytes -= call.len_max();
         Some(*call)
     }
 
-    /// Whether there is nobody who will take a reply, and something unanswered is one that this program sent
-    /// by itself.
+    /// Whether there is nobody who will take a reply, and something unanswered is one that this
+    /// program sent by itself.
     pub(crate) fn all_abandoned(&self) -> bool {
         !self.entries.iter().any(|entry| matches!(entry.state, State::Waiting | State::Ended(_)))
     }
 
     /// Bytes of what waits for room in the queue.
-    pub(crate) fn parked_bytes(&self) -> usize {
-        self.parked_bytes
+    pub(crate) fn awaiting_bytes(&self) -> usize {
+        self.awaiting_bytes
     }
 }

@@ -44,7 +44,7 @@ impl Driven for Link {
         wakers.drain(..).for_each(Waker::wake);
         self.context.landed(landed);
         if gone {
-            self.seat.lost();
+            self.pool_slot.lost();
         }
         stopped
     }
@@ -78,7 +78,7 @@ impl Driven for Link {
         wakers.drain(..).for_each(Waker::wake);
         self.context.landed(landed);
         if gone {
-            self.seat.lost();
+            self.pool_slot.lost();
         }
         Dispatched { bytes, need, open, stopped }
     }
@@ -126,7 +126,7 @@ impl Driven for Link {
             core.transport.let_go();
         });
         self.context.totals.ended(self);
-        self.seat.lost();
+        self.pool_slot.lost();
     }
 }
 

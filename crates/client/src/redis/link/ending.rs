@@ -47,7 +47,7 @@ impl Core {
             }
             Output::Event { event: Event::ScriptLoaded, .. } => {}
             Output::Room { token } => {
-                if let Some(call) = self.replies.unpark(token) {
+                if let Some(call) = self.replies.take_awaiting(token) {
                     self.submit_reserved(now, token, &call);
                     self.transport.notify();
                 }
@@ -99,7 +99,8 @@ impl Core {
         }
     }
 
-    /// What became of a call with scripts may say that the server has forgotten them, or never learned them.
+    /// What became of a call with scripts may say that the server has forgotten them, or never
+    /// learned them.
     fn doubt_scripts(&mut self, token: Token, end: &End) {
         let Some(entry) = self.replies.entry(token).filter(|entry| entry.has_scripts) else {
             return;

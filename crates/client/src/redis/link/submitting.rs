@@ -9,8 +9,8 @@ use crate::transport;
 use crate::{Error, Kind, Outcome};
 
 impl Core {
-    /// The time for a call. It is needed where a deadline begins, and where bytes begin to wait for the
-    /// peer.
+    /// The time for a call. It is needed where a deadline begins, and where bytes begin to wait for
+    /// the peer.
     pub(super) fn time_of_call(&mut self) -> Time {
         if self.engine.transmit().is_empty() {
             self.set_clock(self.context.now());
@@ -50,7 +50,7 @@ impl Core {
             return Err((call, error));
         }
         match always_waits || self.may_park(len) {
-            true => self.park(call),
+            true => self.await_room(call),
             false => Err((call, queue_full())),
         }
     }
@@ -99,13 +99,13 @@ impl Core {
     fn may_park(&self, len: usize) -> bool {
         let limits = &self.context.limits;
         // Any number of bytes may wait when none do.
-        let parked = self.replies.parked_bytes();
-        let too_much = parked > 0 && parked + len > limits.waiting_bytes_max;
+        let awaiting = self.replies.awaiting_bytes();
+        let too_much = awaiting > 0 && awaiting + len > limits.waiting_bytes_max;
         limits.when_full != WhenFull::Refuse && !too_much
     }
 
     /// Lets a call wait for room in the queue.
-    fn park(&mut self, call: Call) -> Result<Token, (Call, Error)> {
+    fn await_room(&mut self, call: Call) -> Result<Token, (Call, Error)> {
         let token = self.replies.add();
         let Some(ticket) = self.engine.wait(token, call.deadline) else {
             self.replies.remove(token);
@@ -115,7 +115,7 @@ impl Core {
             entry.ticket = Some(ticket);
             entry.flight = call.flight;
         }
-        self.replies.park(token, call);
+        self.replies.await_room(token, call);
         Ok(token)
     }
 }

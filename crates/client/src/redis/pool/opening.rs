@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use onetrip_engine::Time;
 use onetrip_engine::pool::{ConnectionId, Output};
 
-use super::{IDLE, Pool, Purpose, Seat};
+use super::{IDLE, Pool, PoolSlot, Purpose};
 use crate::Error;
 use crate::error::CONNECTION_ENDED;
 use crate::pool::runtime_gone;
@@ -42,7 +42,8 @@ impl Pool {
         }
     }
 
-    /// The server is loading its data. Other attempts follow by themselves, and this one waits for them as a call does.
+    /// The server is loading its data. Other attempts follow by themselves, and this one waits for
+    /// them as a call does.
     async fn wait_for_first(self: &Arc<Self>) -> Result<(), Error> {
         let cell = Cell::new(None, Time::NEVER);
         self.wait(&cell);
@@ -50,8 +51,8 @@ impl Pool {
         waited.map(drop).inspect_err(|_| self.close())
     }
 
-    /// Opens a connection in the background. A runtime that is gone says so at once, so the lock must
-    /// be free.
+    /// Opens a connection in the background. A runtime that is gone says so at once, so the lock
+    /// must be free.
     pub(super) fn spawn_open(self: &Arc<Self>, id: ConnectionId) {
         let attempt = Attempt::new(self, id);
         let task = self.runtime.spawn(async move {
@@ -84,7 +85,8 @@ impl Pool {
                     }
                 }
                 Err(error) => {
-                    // In a cluster another node may have what this one had: nobody waits here for it.
+                    // In a cluster another node may have what this one had: nobody waits here for
+                    // it.
                     let permanent = self.target.is_node()
                         || connect::is_final(&error)
                         || error.code() == CONNECTION_ENDED;
@@ -130,7 +132,8 @@ impl Pool {
     }
 }
 
-/// An attempt to open a connection. One that its runtime drops has failed: nobody may wait for it then.
+/// An attempt to open a connection. One that its runtime drops has failed: nobody may wait for it
+/// then.
 struct Attempt {
     pool: Arc<Pool>,
     id: ConnectionId,
@@ -144,9 +147,9 @@ impl Attempt {
 
     /// Opens it and tells the pool. Returns why it failed, if it did.
     async fn run(mut self) -> Option<Error> {
-        let seat = Seat { pool: Arc::downgrade(&self.pool), id: self.id };
+        let pool_slot = PoolSlot { pool: Arc::downgrade(&self.pool), id: self.id };
         let Pool { config, target, context, .. } = &*self.pool;
-        let result = connect::connect(config, target, context, seat).await;
+        let result = connect::connect(config, target, context, pool_slot).await;
         self.is_over = true;
         let error = result.as_ref().err().cloned();
         self.pool.opened(self.id, result);

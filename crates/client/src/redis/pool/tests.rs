@@ -60,7 +60,7 @@ async fn those_who_are_given_a_connection_at_its_end_keep_their_order_in_line() 
     let pool = &client.inner.node.shared;
     let link = pool.current().unwrap();
     // The pool opens another one, and has this one to give in the meantime.
-    pool.lost(link.seat.id);
+    pool.lost(link.pool_slot.id);
     let replies: Vec<_> = (0..10).map(|_| client.cmd("INCR").arg("n").send::<i64>()).collect();
     let opening = || pool.lock().opening.keys().next().copied();
     let id = loop {

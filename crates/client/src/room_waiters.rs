@@ -1,6 +1,6 @@
-//! Pinned requests that wait for room in the queue. They keep their place whatever their caller does,
-//! so the place and the reply have a token each: at its deadline the caller is told, and the request is
-//! sent all the same.
+//! Pinned requests that wait for room in the queue. They keep their place whatever their caller
+//! does, so the place and the reply have a token each: at its deadline the caller is told, and the
+//! request is sent all the same.
 
 use std::collections::BTreeSet;
 
@@ -9,17 +9,17 @@ use onetrip_engine::{Outcome, Request, Time, Token};
 use onetrip_postgres::Expect;
 
 use crate::core::Core;
-use crate::replies::Parked;
+use crate::replies::AwaitingRoom;
 use crate::{Error, Kind};
 
 /// Their deadlines.
 #[derive(Debug, Default)]
-pub(crate) struct InLine {
+pub(crate) struct RoomWaiters {
     /// Each with the token of its place, the first first. One may have left the line meanwhile.
     deadlines: BTreeSet<(Time, u64)>,
 }
 
-impl InLine {
+impl RoomWaiters {
     /// When the first of them may be late.
     pub(crate) fn next_deadline(&self) -> Time {
         self.deadlines.first().map_or(Time::NEVER, |(deadline, _)| *deadline)
@@ -28,7 +28,7 @@ impl InLine {
 
 impl Core {
     /// Has requests wait for room that can't be taken back. False if the line is full.
-    pub(crate) fn park_pinned(
+    pub(crate) fn await_room_pinned(
         &mut self,
         requests: Vec<(Request<Expect>, usize)>,
         bytes: Bytes,
@@ -39,20 +39,20 @@ impl Core {
             self.replies.remove(place);
             return false;
         }
-        self.replies.park(place, Parked { requests, bytes, has_place: true });
+        self.replies.await_room(place, AwaitingRoom { requests, bytes, has_place: true });
         if deadline != Time::NEVER {
-            self.in_line.deadlines.insert((deadline, place.0));
+            self.room_waiters.deadlines.insert((deadline, place.0));
         }
         true
     }
 
     /// Tells the callers whose deadline has passed.
-    pub(crate) fn expire_in_line(&mut self, now: Time) {
-        while let Some((deadline, place)) = self.in_line.deadlines.first().copied()
+    pub(crate) fn expire_room_waiters(&mut self, now: Time) {
+        while let Some((deadline, place)) = self.room_waiters.deadlines.first().copied()
             && deadline <= now
         {
-            self.in_line.deadlines.pop_first();
-            let Some(request) = self.replies.parked_last(Token(place)) else { continue };
+            self.room_waiters.deadlines.pop_first();
+            let Some(request) = self.replies.awaiting_last(Token(place)) else { continue };
             request.deadline = Time::NEVER;
             let token = std::mem::replace(&mut request.token, Token::DISCARD);
             let waker = self.replies.fail(token, late());
@@ -61,13 +61,13 @@ impl Core {
     }
 
     /// A place in line ended before its turn, with the connection. Returns whether it was one.
-    pub(crate) fn left_line(&mut self, place: Token, error: &Error) -> bool {
-        if self.replies.parked_last(place).is_none() {
+    pub(crate) fn left_room_waiters(&mut self, place: Token, error: &Error) -> bool {
+        if self.replies.awaiting_last(place).is_none() {
             return false;
         }
-        let parked = self.replies.unpark(place);
+        let awaiting = self.replies.take_awaiting(place);
         self.replies.remove(place);
-        for (request, _) in parked.into_iter().flat_map(|parked| parked.requests) {
+        for (request, _) in awaiting.into_iter().flat_map(|awaiting| awaiting.requests) {
             let waker = self.replies.fail(request.token, error.clone());
             self.wakers.extend(waker);
         }

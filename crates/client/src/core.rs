@@ -33,6 +33,7 @@ use onetrip_postgres::{Event, Expect, Postgres};
 use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
+use crate::metadata::MetadataCache;
 use crate::metrics::{Counts, Totals};
 use crate::notice::Subscribers;
 use crate::notification::Notification;
@@ -41,7 +42,6 @@ use crate::pipelines::Pipelines;
 use crate::pool::{LoadCell, PoolSlot};
 use crate::replies::{AwaitingRoom, Part, Replies};
 use crate::room_waiters::RoomWaiters;
-use crate::shapes::Shapes;
 use crate::socket::{Reader, Writer};
 use crate::statements::Statements;
 use crate::transport::{self, Transport};
@@ -61,7 +61,7 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Context {
     pub(crate) options: Options,
-    pub(crate) shapes: Arc<Shapes>,
+    pub(crate) metadata_cache: Arc<MetadataCache>,
     /// The types that are not built in.
     pub(crate) types: Arc<TypeCache>,
     pub(crate) cancels: Cancels,
@@ -99,7 +99,7 @@ impl Context {
     pub(crate) fn new(options: Options, cancels: Cancels) -> Arc<Context> {
         Arc::new(Context {
             options,
-            shapes: Arc::default(),
+            metadata_cache: Arc::default(),
             types: Arc::default(),
             cancels,
             epoch: Instant::now(),
@@ -144,7 +144,7 @@ pub(crate) struct Core {
     pub(crate) replies: Replies,
     pub(crate) pipelines: Pipelines,
     pub(crate) room_waiters: RoomWaiters,
-    pub(crate) shapes: Arc<Shapes>,
+    pub(crate) metadata_cache: Arc<MetadataCache>,
     pub(crate) types: Arc<TypeCache>,
     /// Questions for types that are on their way.
     pub(crate) look_ups: Vec<LookUp>,
@@ -226,7 +226,7 @@ impl Connection {
             replies: Replies::new(context.options.result_bytes_max),
             pipelines: Pipelines::default(),
             room_waiters: RoomWaiters::default(),
-            shapes: context.shapes.clone(),
+            metadata_cache: context.metadata_cache.clone(),
             types: context.types.clone(),
             look_ups: Vec::new(),
             context: context.clone(),

@@ -18,12 +18,12 @@ use crate::core::{Connection, Context, Core};
 use crate::error::ABORTED;
 use crate::first_use::{FirstUse, write_statement};
 use crate::lead::{Lead, Part};
+use crate::metadata::{Metadata, MetadataCache};
 use crate::params::{self, BindError, Found, Params, write_value};
 use crate::pool::{Pool, QueueEntry, Work};
 use crate::repeat::{Again, Repeat};
 use crate::reply::{Description, FromReply, Reply, Text};
 use crate::rows::Blocks;
-use crate::shapes::{Shape, Shapes};
 use crate::statement::{Source, Statement, ToStatement};
 use crate::statements::{Bound, Scope, Use, describe_statement, write_parse};
 use crate::trace::Span;
@@ -476,15 +476,15 @@ impl Executor {
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Encoded, Error> {
-        let shape = &statement.0.shape;
+        let metadata = &statement.0.metadata;
         self.check_owner(statement)?;
-        self.check_place(shape.traits)?;
-        check_count(params.len(), shape.types.len())?;
-        write_values(out, shape, params)?;
+        self.check_place(metadata.traits)?;
+        check_count(params.len(), metadata.types.len())?;
+        write_values(out, metadata, params)?;
         Ok(Encoded {
-            expect: Expect::sync().bind().execute().of_traits(shape.traits),
-            traits: shape.traits,
-            bound: Some(Bound { shape: shape.clone(), explicit: Some(statement.clone()) }),
+            expect: Expect::sync().bind().execute().of_traits(metadata.traits),
+            traits: metadata.traits,
+            bound: Some(Bound { metadata: metadata.clone(), explicit: Some(statement.clone()) }),
             text: Text::Settled,
         })
     }
@@ -497,11 +497,12 @@ impl Executor {
         out: &mut BytesMut,
     ) -> Result<Encoded, Unready> {
         let threshold = if may_prepare { self.context.options.prepare_threshold } else { 0 };
-        let known = self.context.shapes.get(sql).filter(|it| it.types.len() == params.len());
-        let traits = known.as_ref().map_or_else(|| sql::classify(sql), |shape| shape.traits);
+        let known =
+            self.context.metadata_cache.get(sql).filter(|it| it.types.len() == params.len());
+        let traits = known.as_ref().map_or_else(|| sql::classify(sql), |metadata| metadata.traits);
         self.check_place(traits)?;
-        if let Some(shape) = known {
-            match self.encode_known(&shape, threshold, params, out) {
+        if let Some(metadata) = known {
+            match self.encode_known(&metadata, threshold, params, out) {
                 Ok(encoded) => return Ok(encoded),
                 // Another Rust type than last time: look at it anew.
                 Err(error) if error.is_wrong_type() => out.clear(),
@@ -514,23 +515,23 @@ impl Executor {
     /// Encodes a text of which the types are known.
     fn encode_known(
         &self,
-        shape: &Arc<Shape>,
+        metadata: &Arc<Metadata>,
         threshold: u32,
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Encoded, BindError> {
-        let traits = shape.traits;
-        if threshold > 0 && is_preparable(traits) && shape.is_used(threshold) {
-            write_values(out, shape, params)?;
+        let traits = metadata.traits;
+        if threshold > 0 && is_preparable(traits) && metadata.is_used(threshold) {
+            write_values(out, metadata, params)?;
             return Ok(Encoded {
                 expect: Expect::sync().bind().execute().of_traits(traits),
                 traits,
-                bound: Some(Bound { shape: shape.clone(), explicit: None }),
-                text: Text::Prepared(shape.clone()),
+                bound: Some(Bound { metadata: metadata.clone(), explicit: None }),
+                text: Text::Prepared(metadata.clone()),
             });
         }
-        write_text(out, shape, params)?;
-        let text = Text::Known(shape.clone());
+        write_text(out, metadata, params)?;
+        let text = Text::Known(metadata.clone());
         Ok(Encoded { expect: of_text().of_traits(traits), traits, bound: None, text })
     }
 
@@ -554,32 +555,32 @@ impl Executor {
             .collect::<Result<_, _>>()?;
         let guess = found.iter().any(Found::is_guess);
         let types = found.iter().map(|found| found.type_.clone()).collect();
-        let shape = Shape::new(sql.into(), types, traits, Vec::new());
+        let metadata = Metadata::new(sql.into(), types, traits, Vec::new());
         let expect = of_text().of_traits(traits);
         if guess {
-            return Err(Unready::Ask(FirstUse::new(found, params, shape, expect)));
+            return Err(Unready::Ask(FirstUse::new(found, params, metadata, expect)));
         }
         // What is not remembered would be prepared anew at each use.
-        let prepares = threshold == 1 && is_preparable(traits) && Shapes::is_remembered(sql);
+        let prepares = threshold == 1 && is_preparable(traits) && MetadataCache::is_remembered(sql);
         match prepares {
-            true => write_values(out, &shape, params).map_err(Error::from)?,
-            false => write_text(out, &shape, params).map_err(Error::from)?,
+            true => write_values(out, &metadata, params).map_err(Error::from)?,
+            false => write_text(out, &metadata, params).map_err(Error::from)?,
         }
         let is_alone =
             matches!(self.place, Place::Shared | Place::Session { in_transaction: false });
         // The values are kept for a second try only where that may come, and costs little.
         let text = match is_alone && out.len() <= SECOND_TRY_BYTES_MAX {
-            true => Text::New(FirstUse::new(found, params, shape.clone(), expect)),
-            false => Text::Unseen(shape.clone()),
+            true => Text::New(FirstUse::new(found, params, metadata.clone(), expect)),
+            false => Text::Unseen(metadata.clone()),
         };
-        let bound = prepares.then_some(Bound { shape, explicit: None });
+        let bound = prepares.then_some(Bound { metadata, explicit: None });
         let bind = Expect::sync().bind().execute().of_traits(traits);
         let expect = if prepares { bind } else { expect };
         Ok(Encoded { expect, traits, bound, text })
     }
 
     pub(crate) fn check_owner(&self, statement: &Statement) -> Result<(), Error> {
-        if Arc::ptr_eq(&statement.0.shapes, &self.context.shapes) {
+        if Arc::ptr_eq(&statement.0.metadata_cache, &self.context.metadata_cache) {
             return Ok(());
         }
         Err(Error::misuse(
@@ -598,11 +599,11 @@ impl Executor {
     ) -> Result<Encoded, Unready> {
         let (Source::Text(sql) | Source::Unprepared(sql)) = source else {
             let Source::Prepared(statement) = source else { unreachable!("it is one of three") };
-            let shape = &statement.0.shape;
-            self.check_place(shape.traits)?;
-            check_count(params.len(), shape.types.len())?;
-            write_text(out, shape, params).map_err(Error::from)?;
-            let (expect, traits) = (of_text().of_traits(shape.traits), shape.traits);
+            let metadata = &statement.0.metadata;
+            self.check_place(metadata.traits)?;
+            check_count(params.len(), metadata.types.len())?;
+            write_text(out, metadata, params).map_err(Error::from)?;
+            let (expect, traits) = (of_text().of_traits(metadata.traits), metadata.traits);
             return Ok(Encoded { expect, traits, bound: None, text: Text::Settled });
         };
         self.encode_text(sql, false, params, out)
@@ -633,7 +634,7 @@ impl Executor {
     ) -> impl Future<Output = Result<Statement, Error>> + use<> {
         let traits = sql::classify(sql);
         let description = self.describe(sql, traits, types);
-        let known = (self.context.shapes.clone(), self.context.types.clone());
+        let known = (self.context.metadata_cache.clone(), self.context.types.clone());
         let sql = sql.to_owned();
         async move { Statement::described(&sql, traits, known, &description?.await?.0) }
     }
@@ -711,8 +712,12 @@ fn of_text() -> Expect {
 }
 
 /// Writes the parameters of a statement that will be named later.
-fn write_values(out: &mut BytesMut, shape: &Shape, params: Params<'_>) -> Result<(), BindError> {
-    let types = &shape.types;
+fn write_values(
+    out: &mut BytesMut,
+    metadata: &Metadata,
+    params: Params<'_>,
+) -> Result<(), BindError> {
+    let types = &metadata.types;
     let format = |number: usize| params::format_of(params[number], &types[number]);
     let write = |number: usize, out: &mut BytesMut| {
         write_value(number, params[number], &types[number], out)
@@ -723,13 +728,17 @@ fn write_values(out: &mut BytesMut, shape: &Shape, params: Params<'_>) -> Result
         each.extend((0..count).map(format));
     }
     let formats = if each.is_empty() { Formats::AllBinary } else { Formats::Each(&each) };
-    shape.with_formats(|results| bind::write_values(out, formats, count, write, results))
+    metadata.with_formats(|results| bind::write_values(out, formats, count, write, results))
 }
 
-fn write_text(out: &mut BytesMut, shape: &Shape, params: Params<'_>) -> Result<(), BindError> {
-    let format = |number: usize| params::format_of(params[number], &shape.types[number]);
-    write_statement(out, shape, format, |number, out| {
-        write_value(number, params[number], &shape.types[number], out)
+fn write_text(
+    out: &mut BytesMut,
+    metadata: &Metadata,
+    params: Params<'_>,
+) -> Result<(), BindError> {
+    let format = |number: usize| params::format_of(params[number], &metadata.types[number]);
+    write_statement(out, metadata, format, |number, out| {
+        write_value(number, params[number], &metadata.types[number], out)
     })
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Where nothing has to be guessed it makes one trip. A parameter whose type would be a guess is
 //! asked about first: a wrong guess need not be refused, since PostgreSQL casts many types into one
-//! another without a word (a moment into a time without zone, for instance). The question travels in
-//! front of the statement, which keeps its place in the order. A result without a binary form is
+//! another without a word (a moment into a time without zone, for instance). The question travels
+//! in front of the statement, which keeps its place in the order. A result without a binary form is
 //! found out by the server's refusal, and then asked about too. What was learned is remembered, so
 //! that all this happens once per text.
 
@@ -18,10 +18,10 @@ use onetrip_postgres::message::{
 use postgres_types::{Kind as TypeKind, Type};
 
 use crate::executor::check_count;
+use crate::metadata::Metadata;
 use crate::oids::{result_format, type_of};
 use crate::params::{self, Alternative, BindError, Found, Params};
 use crate::rows::{Asked, Blocks, Column, Columns, columns_of, learned_columns};
-use crate::shapes::Shape;
 use crate::types::TypeCache;
 use crate::{Error, Kind, Outcome};
 
@@ -30,7 +30,7 @@ use crate::{Error, Kind, Outcome};
 pub(crate) struct FirstUse {
     params: Vec<Param>,
     /// What was found without asking.
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) metadata: Arc<Metadata>,
     /// What the reply looks like, and until when it is waited for.
     pub(crate) expect: Expect,
     pub(crate) deadline: Time,
@@ -50,7 +50,7 @@ impl FirstUse {
     pub(crate) fn new(
         found: Vec<Found>,
         values: Params<'_>,
-        shape: Arc<Shape>,
+        metadata: Arc<Metadata>,
         expect: Expect,
     ) -> Box<FirstUse> {
         let param = |(found, value): (Found, &&(dyn postgres_types::ToSql + Sync))| {
@@ -60,7 +60,7 @@ impl FirstUse {
         let params = found.into_iter().zip(values).map(param).collect();
         Box::new(FirstUse {
             params,
-            shape,
+            metadata,
             expect,
             deadline: Time::NEVER,
             lacks_binary_form: false,
@@ -76,7 +76,7 @@ impl FirstUse {
             .iter()
             .map(|param| if param.found.is_guess() { 0 } else { oid_of(&param.found.type_) })
             .collect();
-        parse::write(&mut out, "", &self.shape.sql, &oids).map_err(params::unencodable)?;
+        parse::write(&mut out, "", &self.metadata.sql, &oids).map_err(params::unencodable)?;
         let describe = Describe { target: Target::Statement("") };
         describe.encode(&mut out).map_err(params::unencodable)?;
         Ok(out)
@@ -87,7 +87,7 @@ impl FirstUse {
         &self,
         description: &Blocks,
         known: &Arc<TypeCache>,
-    ) -> Result<(Arc<Shape>, bytes::BytesMut), Error> {
+    ) -> Result<(Arc<Metadata>, bytes::BytesMut), Error> {
         let format = if self.lacks_binary_form { text_where_unsure } else { result_format };
         let (types, columns) = read_description(description, &format, known)?;
         let results = formats_of(&columns);
@@ -97,23 +97,24 @@ impl FirstUse {
             values.push(param.value(wanted).ok_or_else(|| param.unaccepted(number, wanted))?);
         }
         let types = values.iter().map(|value| value.type_.clone()).collect();
-        let shape = Shape::new(self.shape.sql.clone(), types, self.shape.traits, results);
+        let metadata =
+            Metadata::new(self.metadata.sql.clone(), types, self.metadata.traits, results);
         let mut out = bytes::BytesMut::new();
         let format = |number: usize| values[number].format;
-        write_statement(&mut out, &shape, format, |number, out| match &values[number].bytes {
+        write_statement(&mut out, &metadata, format, |number, out| match &values[number].bytes {
             Some(bytes) => {
                 out.extend_from_slice(bytes);
                 Ok(IsNull::No)
             }
             None => Ok(IsNull::Yes),
         })?;
-        Ok((shape, out))
+        Ok((metadata, out))
     }
 }
 
 impl Param {
-    /// The value in the type that the server wants. One whose type was no guess is of that type; and
-    /// so is a guess where the statement does not tell: text is what PostgreSQL then assumes.
+    /// The value in the type that the server wants. One whose type was no guess is of that type;
+    /// and so is a guess where the statement does not tell: text is what PostgreSQL then assumes.
     fn value(&self, wanted: &Type) -> Option<&Alternative> {
         let mut wanted = wanted;
         while let TypeKind::Domain(base) = wanted.kind() {
@@ -164,35 +165,36 @@ pub(crate) fn may_be_outdated(error: &Error) -> bool {
 /// Writes a statement by its text: Parse, Bind, Describe, Execute.
 pub(crate) fn write_statement(
     out: &mut bytes::BytesMut,
-    shape: &Shape,
+    metadata: &Metadata,
     format: impl Fn(usize) -> Format,
     write_value: impl FnMut(usize, &mut bytes::BytesMut) -> Result<IsNull, BindError>,
 ) -> Result<(), BindError> {
     const FEW: usize = 16;
-    let count = shape.types.len();
+    let count = metadata.types.len();
     let (mut few_oids, mut few_formats) = ([0; FEW], [Format::Binary; FEW]);
     let (many_oids, many_formats): (Vec<u32>, Vec<Format>);
     let (oids, formats) = if count <= FEW {
-        for (number, type_) in shape.types.iter().enumerate() {
+        for (number, type_) in metadata.types.iter().enumerate() {
             few_oids[number] = oid_of(type_);
             few_formats[number] = format(number);
         }
         (&few_oids[..count], &few_formats[..count])
     } else {
-        many_oids = shape.types.iter().map(oid_of).collect();
+        many_oids = metadata.types.iter().map(oid_of).collect();
         many_formats = (0..count).map(format).collect();
         (&many_oids[..], &many_formats[..])
     };
-    parse::write(out, "", &shape.sql, oids)?;
+    parse::write(out, "", &metadata.sql, oids)?;
     let formats = Formats::Each(formats);
-    shape.with_formats(|results| bind::write(out, "", "", formats, count, write_value, results))?;
+    metadata
+        .with_formats(|results| bind::write(out, "", "", formats, count, write_value, results))?;
     Describe { target: Target::Portal("") }.encode(out)?;
     out.extend_from_slice(&execute::UNNAMED_ALL);
     Ok(())
 }
 
-/// Reads the server's description of a statement: the types of its parameters, and its columns in the
-/// formats in which they will be asked for.
+/// Reads the server's description of a statement: the types of its parameters, and its columns in
+/// the formats in which they will be asked for.
 pub(crate) fn read_description(
     description: &Blocks,
     format: &dyn Fn(&Type) -> Format,
@@ -217,7 +219,7 @@ pub(crate) fn read_description(
     Ok((types, columns))
 }
 
-/// The formats of columns for a shape: none for all binary.
+/// The formats of columns for metadata: none for all binary.
 pub(crate) fn formats_of(columns: &Columns) -> Vec<Format> {
     match columns.iter().any(Column::is_text) {
         true => columns.iter().map(Column::format).collect(),
@@ -225,8 +227,8 @@ pub(crate) fn formats_of(columns: &Columns) -> Vec<Format> {
     }
 }
 
-/// Types that are not built in are taken as text after a refusal, and so are those that may hold any
-/// other type (record, anyarray): one of them is what has no binary form.
+/// Types that are not built in are taken as text after a refusal, and so are those that may hold
+/// any other type (record, anyarray): one of them is what has no binary form.
 fn text_where_unsure(type_: &Type) -> Format {
     match Type::from_oid(type_.oid()) {
         Some(known) if !matches!(known.kind(), TypeKind::Pseudo) => result_format(type_),

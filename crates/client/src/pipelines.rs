@@ -184,8 +184,8 @@ impl Core {
         })
     }
 
-    /// Whether another statement would be sent without waiting in memory; it leaves before, if it has
-    /// to.
+    /// Whether another statement would be sent without waiting in memory; it leaves before, if it
+    /// has to.
     pub(crate) fn pipeline_ready(
         &mut self,
         now: Time,
@@ -241,14 +241,14 @@ impl Core {
         if !matches!(member.role, Role::Describe(_)) {
             return;
         }
-        let (types, shapes) = (self.types.clone(), self.shapes.clone());
+        let (types, metadata_cache) = (self.types.clone(), self.metadata_cache.clone());
         self.pipelined(now, |pipelines, io| {
             pipelines.described(io, member, blocks.len(), |first_use| {
-                let (shape, bytes) = match refused {
+                let (metadata, bytes) = match refused {
                     None => first_use.answered(&blocks, &types)?,
                     Some(error) => return Err(error),
                 };
-                shapes.remember(shape);
+                metadata_cache.remember(metadata);
                 Ok(bytes)
             });
         });

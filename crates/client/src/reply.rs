@@ -15,13 +15,13 @@ use crate::error::{ABORTED, MALFORMED_REPLY, RESULT_TOO_LARGE};
 use crate::executor::{At, Sent};
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated, read_description};
 use crate::lead::Lead;
+use crate::metadata::Metadata;
 use crate::oids::result_format;
 use crate::pipelines::rolled_back;
 use crate::pool::QueueEntry;
 use crate::repeat::{Repeat, Repeating};
 use crate::replies::{Finished, Taken};
 use crate::rows::{Asked, Blocks, Column, Columns, Row, Rows, columns_of, learned_columns};
-use crate::shapes::Shape;
 use crate::trace::Span;
 use crate::types::{Type, TypeCache};
 use crate::{Error, Kind};
@@ -80,13 +80,13 @@ pub(crate) enum Text {
     #[default]
     Settled,
     /// It was sent as it was remembered.
-    Known(Arc<Shape>),
+    Known(Arc<Metadata>),
     /// The same, by the name under which it was prepared.
-    Prepared(Arc<Shape>),
+    Prepared(Arc<Metadata>),
     /// It was not seen before.
     New(Box<FirstUse>),
     /// The same, and there is no second try.
-    Unseen(Arc<Shape>),
+    Unseen(Arc<Metadata>),
 }
 
 /// A reply that waits for its types.
@@ -272,23 +272,27 @@ impl<T> Reply<T> {
         same_owner: bool,
     ) -> Option<Token> {
         match (std::mem::take(&mut self.text), result) {
-            (Text::New(first_use), Ok(_)) => connection.context.shapes.remember(first_use.shape),
+            (Text::New(first_use), Ok(_)) => {
+                connection.context.metadata_cache.remember(first_use.metadata)
+            }
             (Text::New(first_use), Err(error)) if same_owner && lacks_binary_form(error) => {
                 if let Some(repeating) = &mut self.repeating {
                     repeating.ask(&first_use);
                 }
                 return connection.ask_again(first_use);
             }
-            (Text::Unseen(shape), Ok(_)) => connection.context.shapes.remember(shape),
-            (Text::Known(shape) | Text::Prepared(shape), Err(error)) if may_be_outdated(error) => {
-                connection.context.shapes.forget(&shape);
+            (Text::Unseen(metadata), Ok(_)) => connection.context.metadata_cache.remember(metadata),
+            (Text::Known(metadata) | Text::Prepared(metadata), Err(error))
+                if may_be_outdated(error) =>
+            {
+                connection.context.metadata_cache.forget(&metadata);
             }
-            (Text::Known(shape), Ok(_)) if shape.any_text() => {
+            (Text::Known(metadata), Ok(_)) if metadata.any_text() => {
                 let description =
                     blocks.messages().find(|(tag, _)| *tag == backend::ROW_DESCRIPTION);
                 let columns = description.and_then(|(_, body)| columns_of(body, Asked::Portal));
-                if columns.is_none_or(|columns| columns.len() != shape.formats().len()) {
-                    connection.context.shapes.forget(&shape);
+                if columns.is_none_or(|columns| columns.len() != metadata.formats().len()) {
+                    connection.context.metadata_cache.forget(&metadata);
                 }
             }
             _ => {}

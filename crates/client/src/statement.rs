@@ -6,16 +6,16 @@ use postgres_types::Type;
 
 use crate::Error;
 use crate::first_use::{formats_of, read_description};
+use crate::metadata::{Metadata, MetadataCache};
 use crate::oids::result_format;
 use crate::rows::{Blocks, Column, Columns};
-use crate::shapes::{Shape, Shapes};
 use crate::statements::Prepared;
 use crate::types::TypeCache;
 use onetrip_postgres::sql::Traits;
 
-/// A statement whose types are known. Cheap to clone. Each connection of its client prepares it with its
-/// first use there, without a trip of its own. When the last clone is dropped, the server is told to
-/// forget it, together with what is sent next.
+/// A statement whose types are known. Cheap to clone. Each connection of its client prepares it
+/// with its first use there, without a trip of its own. When the last clone is dropped, the server
+/// is told to forget it, together with what is sent next.
 ///
 /// If the server lost it (DISCARD ALL) or its plan went stale (the table has other columns now), it
 /// is prepared anew by itself, once per call, where that can't change what the call means: outside
@@ -25,9 +25,9 @@ pub struct Statement(pub(crate) Arc<Explicit>);
 
 #[derive(Debug)]
 pub(crate) struct Explicit {
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) metadata: Arc<Metadata>,
     /// Of the client that it belongs to.
-    pub(crate) shapes: Arc<Shapes>,
+    pub(crate) metadata_cache: Arc<MetadataCache>,
     /// The statement on each connection that has used it.
     prepared: Mutex<Vec<Arc<Prepared>>>,
     columns: Columns,
@@ -38,19 +38,19 @@ impl Statement {
     pub(crate) fn described(
         sql: &str,
         traits: Traits,
-        (shapes, known): (Arc<Shapes>, Arc<TypeCache>),
+        (metadata_cache, known): (Arc<MetadataCache>, Arc<TypeCache>),
         description: &Blocks,
     ) -> Result<Statement, Error> {
         let (types, columns) = read_description(description, &result_format, &known)?;
         let results = formats_of(&columns);
-        let shape = Shape::new(sql.into(), types, traits, results);
+        let metadata = Metadata::new(sql.into(), types, traits, results);
         let prepared = Mutex::default();
-        Ok(Statement(Arc::new(Explicit { shape, shapes, prepared, columns })))
+        Ok(Statement(Arc::new(Explicit { metadata, metadata_cache, prepared, columns })))
     }
 
     /// The types of its parameters, in order.
     pub fn params(&self) -> &[Type] {
-        &self.0.shape.types
+        &self.0.metadata.types
     }
 
     /// Its columns as they were when it was prepared; none if it returns no rows. A reply has the
@@ -69,9 +69,9 @@ impl Explicit {
     }
 }
 
-/// Has a statement parsed at each use, instead of prepared after some: for one whose generic plan is
-/// worse than one made for its parameters (`plan_cache_mode` in PostgreSQL's documentation), or that
-/// is made anew each time.
+/// Has a statement parsed at each use, instead of prepared after some: for one whose generic plan
+/// is worse than one made for its parameters (`plan_cache_mode` in PostgreSQL's documentation), or
+/// that is made anew each time.
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {

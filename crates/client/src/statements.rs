@@ -1,5 +1,6 @@
-//! Prepared statements as this face has them: with the types of their parameters and their columns. When a
-//! name is used, and what is forgotten, is decided below ([`onetrip_postgres::client::statements`]).
+//! Prepared statements as this face has them: with the types of their parameters and their columns.
+//! When a name is used, and what is forgotten, is decided below
+//! ([`onetrip_postgres::client::statements`]).
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,10 +15,10 @@ use onetrip_postgres::message::{Describe, EncodeError, Format, SYNC, Target, bin
 use crate::Error;
 use crate::core::Core;
 use crate::first_use::oid_of;
+use crate::metadata::Metadata;
 use crate::oids::result_format;
 use crate::params::unencodable;
 use crate::rows::{Asked, Blocks, Columns, columns_of, learned_columns};
-use crate::shapes::Shape;
 use crate::statement::Statement;
 use crate::types::TypeCache;
 
@@ -33,7 +34,7 @@ pub(crate) type Use = statements::Use<Learned>;
 /// What is learned of a statement on one connection.
 #[derive(Debug)]
 pub(crate) struct Learned {
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) metadata: Arc<Metadata>,
     /// With the state of the types with which they were learned.
     columns: Mutex<(Columns, u64)>,
     types: Arc<TypeCache>,
@@ -42,7 +43,7 @@ pub(crate) struct Learned {
 /// A statement that is to be bound by name: what does not depend on the connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound {
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) metadata: Arc<Metadata>,
     /// The statement, if it was prepared on request.
     pub(crate) explicit: Option<Statement>,
 }
@@ -53,7 +54,7 @@ impl Bound {
         parse: &'a dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,
         data: &'a dyn Fn() -> Learned,
     ) -> Wanted<'a, Learned> {
-        Wanted { key: self.shape.id, parse, data, is_explicit: self.explicit.is_some() }
+        Wanted { key: self.metadata.id, parse, data, is_explicit: self.explicit.is_some() }
     }
 
     /// Keeps the statement of a connection that a use prepares, if it was prepared on request.
@@ -65,14 +66,14 @@ impl Bound {
 }
 
 impl Learned {
-    fn new(shape: &Arc<Shape>, types: &Arc<TypeCache>) -> Learned {
-        Learned { shape: shape.clone(), columns: Mutex::default(), types: types.clone() }
+    fn new(metadata: &Arc<Metadata>, types: &Arc<TypeCache>) -> Learned {
+        Learned { metadata: metadata.clone(), columns: Mutex::default(), types: types.clone() }
     }
 
-    /// Takes note of what it returns, as the description in a reply says. Whether the next use has to ask
-    /// for other formats.
+    /// Takes note of what it returns, as the description in a reply says. Whether the next use has
+    /// to ask for other formats.
     fn update(&self, reply: &Blocks) -> bool {
-        let asked = self.shape.formats();
+        let asked = self.metadata.formats();
         for (tag, body) in reply.messages() {
             match tag {
                 backend::ROW_DESCRIPTION => {
@@ -92,8 +93,8 @@ impl Learned {
         false
     }
 
-    /// Sees whether the columns want other formats than those that were asked for. Text is left where
-    /// it was asked for: the type may have no binary form though its number does not tell.
+    /// Sees whether the columns want other formats than those that were asked for. Text is left
+    /// where it was asked for: the type may have no binary form though its number does not tell.
     fn note_formats(&self, asked: &[Format], columns: &Columns) -> bool {
         let wanted = || columns.iter().map(|column| result_format(column.type_()));
         let fits = asked.is_empty() || asked.len() == columns.len();
@@ -104,7 +105,7 @@ impl Learned {
             return false;
         }
         let any_text = wanted().any(|format| format == Format::Text);
-        self.shape.set_formats(if any_text { wanted().collect() } else { Vec::new() });
+        self.metadata.set_formats(if any_text { wanted().collect() } else { Vec::new() });
         true
     }
 
@@ -127,9 +128,9 @@ impl Learned {
     }
 }
 
-/// A use of a statement has ended with this reply, and perhaps this error. Says which columns the reply has,
-/// unless it says so itself. Called in the order of the replies, since one that prepares the statement
-/// changes those behind it.
+/// A use of a statement has ended with this reply, and perhaps this error. Says which columns the
+/// reply has, unless it says so itself. Called in the order of the replies, since one that prepares
+/// the statement changes those behind it.
 pub(crate) fn ended(used: &Use, reply: &Blocks, error: Option<&Error>) -> Option<Columns> {
     let (prepared, seen) = (used.prepared(), reply.seen());
     used.ended(seen, error.map(shows_stale));
@@ -147,8 +148,8 @@ fn shows_stale(error: &Error) -> bool {
 }
 
 /// What writes the Parse of a statement.
-fn parse_of(shape: &Shape) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {
-    |out, name| write_parse(out, name, &shape.sql, &shape.types)
+fn parse_of(metadata: &Metadata) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {
+    |out, name| write_parse(out, name, &metadata.sql, &metadata.types)
 }
 
 /// Writes a Parse.
@@ -177,8 +178,9 @@ pub(crate) fn describe_statement(out: &mut BytesMut, name: &str) -> Result<(), E
 }
 
 impl Core {
-    /// Puts the use of a prepared statement together: Bind and Execute, and what prepares it in front
-    /// where this connection doesn't have it. Says what reply to expect, and of which statement.
+    /// Puts the use of a prepared statement together: Bind and Execute, and what prepares it in
+    /// front where this connection doesn't have it. Says what reply to expect, and of which
+    /// statement.
     pub(crate) fn assemble(
         &mut self,
         expect: Expect,
@@ -187,9 +189,9 @@ impl Core {
         scope: Scope,
         out: &mut BytesMut,
     ) -> Result<(Expect, Option<Use>), Error> {
-        let shape = &bound.shape;
+        let metadata = &bound.metadata;
         let Core { statements, engine, types, .. } = self;
-        let (parse, data) = (parse_of(shape), || Learned::new(shape, types));
+        let (parse, data) = (parse_of(metadata), || Learned::new(metadata, types));
         let way = statements.way(engine.protocol_mut(), &bound.wanted(&parse, &data), scope);
         let way = way.map_err(unencodable)?;
         if let statements::Way::Named(used) = &way {
@@ -201,8 +203,8 @@ impl Core {
         Ok((way.expect(expect), way.used()))
     }
 
-    /// Prepares a statement by itself, for many uses that follow: writes Parse and Describe where this
-    /// connection doesn't have it. They have to be submitted under the same lock.
+    /// Prepares a statement by itself, for many uses that follow: writes Parse and Describe where
+    /// this connection doesn't have it. They have to be submitted under the same lock.
     pub(crate) fn prepare_ahead(
         &mut self,
         bound: &Bound,
@@ -211,7 +213,7 @@ impl Core {
         out: &mut BytesMut,
     ) -> Result<Use, Error> {
         let Core { statements, engine, types, .. } = self;
-        let (parse, data) = (parse_of(&bound.shape), || Learned::new(&bound.shape, types));
+        let (parse, data) = (parse_of(&bound.metadata), || Learned::new(&bound.metadata, types));
         let wanted = bound.wanted(&parse, &data);
         let used = statements.own_way(engine.protocol_mut(), &wanted, scope, shared);
         let used = used.map_err(unencodable)?;
@@ -226,8 +228,8 @@ impl Core {
         Ok(used)
     }
 
-    /// Sees whether the session lost its statements. What was prepared again since, and is in the same
-    /// read, is prepared once more, which does no harm.
+    /// Sees whether the session lost its statements. What was prepared again since, and is in the
+    /// same read, is prepared once more, which does no harm.
     pub(crate) fn note_lost_statements(&mut self) {
         if self.engine.protocol_mut().take_statements_lost() {
             self.statements.lost();

@@ -1,4 +1,5 @@
-//! A batch that stands or falls as a whole: a pipeline of its own, whose statements are runs of rows.
+//! A batch that stands or falls as a whole: a pipeline of its own, whose statements are runs of
+//! rows.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ use crate::statement::Source;
 use crate::statements::Use;
 use crate::{Error, Kind};
 
-/// Rows of one request: as many as a write to a loopback socket takes at once are two of these. More
-/// would make the server wait for the first, and less costs more per row.
+/// Rows of one request: as many as a write to a loopback socket takes at once are two of these.
+/// More would make the server wait for the first, and less costs more per row.
 const CHUNK_MAX: ChunkMax = ChunkMax { rows: u32::MAX, bytes: 16 << 10 };
 
 pub(super) async fn run<I>(
@@ -43,7 +44,7 @@ where
     let plan = plan(&executor, source, &rows).await?;
     executor.lead_now()?;
     let mut flight = Flight::begin(&executor, &plan).await?;
-    let mut encoder = Encoder::new(plan.shape(), flight.statement.prepared().name(), false);
+    let mut encoder = Encoder::new(plan.metadata(), flight.statement.prepared().name(), false);
     let mut out = BytesMut::new();
     loop {
         flight.ready().await;
@@ -89,10 +90,10 @@ where
 impl Plan {
     /// Remembers what was found, or forgets what was remembered.
     pub(super) fn learn(&self, executor: &Executor, error: Option<&BatchError>) {
-        let shapes = &executor.context.shapes;
+        let metadata_cache = &executor.context.metadata_cache;
         match error {
-            None if self.is_new => shapes.remember(self.shape().clone()),
-            Some(error) if may_be_outdated(error.error()) => shapes.forget(self.shape()),
+            None if self.is_new => metadata_cache.remember(self.metadata().clone()),
+            Some(error) if may_be_outdated(error.error()) => metadata_cache.forget(self.metadata()),
             _ => {}
         }
     }
@@ -151,7 +152,7 @@ impl Flight {
             return;
         }
         let used = Use::of(self.statement.prepared().clone());
-        let expect = Expect::run(rows).of_traits(used.prepared().data.shape.traits);
+        let expect = Expect::run(rows).of_traits(used.prepared().data.metadata.traits);
         let (id, limits) = (self.id, self.limits);
         let pushed = self
             .connection

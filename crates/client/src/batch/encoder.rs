@@ -10,8 +10,8 @@ use onetrip_postgres::message::{Format, Formats, Header, SYNC, execute};
 use super::ParameterSet;
 use crate::Error;
 use crate::executor::check_count;
+use crate::metadata::Metadata;
 use crate::params::{format_of, unencodable, write_value};
-use crate::shapes::Shape;
 
 /// The rows that were not sent yet, with their numbers.
 pub(super) struct Rows<I: Iterator> {
@@ -24,7 +24,7 @@ pub(super) struct Rows<I: Iterator> {
 
 /// Writes rows.
 pub(super) struct Encoder {
-    shape: Arc<Shape>,
+    metadata: Arc<Metadata>,
     statement: String,
     formats: Vec<Format>,
     /// Made for these formats.
@@ -67,9 +67,9 @@ impl<I: Iterator> Rows<I> {
 }
 
 impl Encoder {
-    pub(super) fn new(shape: &Arc<Shape>, statement: &str, isolated: bool) -> Encoder {
+    pub(super) fn new(metadata: &Arc<Metadata>, statement: &str, isolated: bool) -> Encoder {
         Encoder {
-            shape: shape.clone(),
+            metadata: metadata.clone(),
             statement: statement.to_owned(),
             formats: Vec::new(),
             front: None,
@@ -100,7 +100,7 @@ impl Encoder {
     }
 
     fn write(&mut self, row: &impl ParameterSet, out: &mut BytesMut) -> Result<(), Error> {
-        let types = &self.shape.types;
+        let types = &self.metadata.types;
         check_count(row.count(), types.len())?;
         let format = |number: usize| format_of(row.parameter(number), &types[number]);
         let fits = (0..types.len()).all(|it| self.formats.get(it) == Some(&format(it)));
@@ -124,8 +124,9 @@ impl Encoder {
     }
 }
 
-/// The same rows for a connection on which the statement has another name. The name is the second string
-/// of a Bind, behind that of the unnamed portal (PostgreSQL documentation, "Message Formats").
+/// The same rows for a connection on which the statement has another name. The name is the second
+/// string of a Bind, behind that of the unnamed portal (PostgreSQL documentation, "Message
+/// Formats").
 pub(super) fn renamed(rows: &[u8], old: &str, new: &str) -> BytesMut {
     let mut out = BytesMut::with_capacity(rows.len());
     let mut left = rows;
@@ -158,12 +159,12 @@ mod tests {
     fn rows(name: &str) -> BytesMut {
         let traits = onetrip_postgres::sql::classify("insert");
         let types = vec![Type::INT4, Type::TEXT];
-        let shape = Shape::new("insert".into(), types, traits, Vec::new());
+        let metadata = Metadata::new("insert".into(), types, traits, Vec::new());
         let rows = Rows::of([(1, "a"), (2, ""), (3, "onetrip_1")].into_iter());
         let mut rows = rows.expect("there are three");
         let mut out = BytesMut::new();
         let max = ChunkMax { rows: 64, bytes: 1 << 14 };
-        Encoder::new(&shape, name, true).fill(&mut rows, max, &mut out);
+        Encoder::new(&metadata, name, true).fill(&mut rows, max, &mut out);
         out
     }
 

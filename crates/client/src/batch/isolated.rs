@@ -165,7 +165,7 @@ impl Lane<'_> {
             if let Some(token) = token {
                 self.sent.push_back(Sent { connection: connection.clone(), token, rows: 0 });
             }
-            let encoder = Encoder::new(self.plan.shape(), statement.prepared().name(), true);
+            let encoder = Encoder::new(self.plan.metadata(), statement.prepared().name(), true);
             self.on = Some(On { connection, statement, encoder, own });
         }))
     }
@@ -278,7 +278,7 @@ impl Lane<'_> {
     }
 
     fn read(&mut self, blocks: &Blocks) {
-        let partial = self.plan.shape().traits.partial_effects();
+        let partial = self.plan.metadata().traits.partial_effects();
         let refused = if partial { Outcome::Unknown } else { Outcome::Rejected };
         let mut row = Ok(0);
         let mut any = false;

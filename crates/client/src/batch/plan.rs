@@ -7,8 +7,8 @@ use postgres_types::{Kind as TypeKind, Type};
 
 use super::ParameterSet;
 use crate::executor::{Executor, check_count};
+use crate::metadata::Metadata;
 use crate::params::{self, Found};
-use crate::shapes::Shape;
 use crate::statement::Source;
 use crate::statements::Bound;
 use crate::{Error, Statement};
@@ -18,7 +18,8 @@ pub(super) struct Plan {
     pub(super) bound: Bound,
     /// Whether it may be prepared for others too.
     pub(super) shared: bool,
-    /// Whether its shape was found now, and is worth remembering once it has proved itself.
+    /// Whether its statement metadata was found now, and is worth remembering once it has proved
+    /// itself.
     pub(super) is_new: bool,
 }
 
@@ -57,12 +58,13 @@ impl Executor {
             Source::Text(sql) => (sql, true),
             Source::Unprepared(sql) => (sql, false),
         };
-        let known = self.context.shapes.get(sql).filter(|it| it.types.len() == first.count());
-        if let Some(shape) = known
-            && all_accept(first, &shape.types)
+        let known =
+            self.context.metadata_cache.get(sql).filter(|it| it.types.len() == first.count());
+        if let Some(metadata) = known
+            && all_accept(first, &metadata.types)
         {
-            self.check_place(shape.traits)?;
-            let bound = Bound { shape, explicit: None };
+            self.check_place(metadata.traits)?;
+            let bound = Bound { metadata, explicit: None };
             return Ok(Planned::Now(Plan { bound, shared, is_new: false }));
         }
         let traits = sql::classify(sql);
@@ -81,21 +83,21 @@ impl Executor {
 
     fn plan_of(&self, statement: &Statement) -> Result<Planned, Error> {
         self.check_owner(statement)?;
-        let shape = statement.0.shape.clone();
-        self.check_place(shape.traits)?;
-        let bound = Bound { shape, explicit: Some(statement.clone()) };
+        let metadata = statement.0.metadata.clone();
+        self.check_place(metadata.traits)?;
+        let bound = Bound { metadata, explicit: Some(statement.clone()) };
         Ok(Planned::Now(Plan { bound, shared: true, is_new: false }))
     }
 }
 
 impl Plan {
     fn new(sql: &str, traits: Traits, shared: bool, types: Vec<Type>) -> Plan {
-        let shape = Shape::new(sql.into(), types, traits, Vec::new());
-        Plan { bound: Bound { shape, explicit: None }, shared, is_new: true }
+        let metadata = Metadata::new(sql.into(), types, traits, Vec::new());
+        Plan { bound: Bound { metadata, explicit: None }, shared, is_new: true }
     }
 
-    pub(super) fn shape(&self) -> &Arc<Shape> {
-        &self.bound.shape
+    pub(super) fn metadata(&self) -> &Arc<Metadata> {
+        &self.bound.metadata
     }
 }
 

@@ -1,7 +1,8 @@
 //! A parameter that is read while it is sent, in constant memory.
 //!
-//! The length of a message stands in front of it, so what was begun has to be completed: where the value
-//! ends early, only the end of the connection takes it back. The server never sees an Execute then.
+//! The length of a message stands in front of it, so what was begun has to be completed: where the
+//! value ends early, only the end of the connection takes it back. The server never sees an Execute
+//! then.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, ready};
@@ -59,8 +60,8 @@ pub(crate) async fn execute_large(
 
 /// Parse, and the Bind up to the value.
 fn encode_head(statement: &Statement, params: Params<'_>, len: usize) -> Result<Bytes, Error> {
-    let shape = &statement.0.shape;
-    let types = &shape.types;
+    let metadata = &statement.0.metadata;
+    let types = &metadata.types;
     if types.len() != params.len() + 1 {
         return Err(Error::misuse(
             "parameter_count",
@@ -78,7 +79,7 @@ fn encode_head(statement: &Statement, params: Params<'_>, len: usize) -> Result<
     };
     let formats: Vec<Format> = (0..types.len()).map(format).collect();
     let mut out = BytesMut::new();
-    write_parse(&mut out, "", &shape.sql, types).map_err(unencodable)?;
+    write_parse(&mut out, "", &metadata.sql, types).map_err(unencodable)?;
     let write = |number: usize, out: &mut BytesMut| {
         write_value(number, params[number], &types[number], out)
     };

@@ -17,10 +17,10 @@ use super::pieces::RowPieces;
 use crate::error::RESULT_TOO_LARGE;
 use crate::executor::Unready;
 use crate::first_use::{FirstUse, lacks_binary_form, may_be_outdated};
+use crate::metadata::Metadata;
 use crate::params::Params;
 use crate::reply::Text;
 use crate::rows::{Asked, Columns, check_row, columns_of, learned_columns};
-use crate::shapes::Shape;
 use crate::statement::{Source, ToStatement};
 use crate::{Column, Error, Kind, Outcome, Row};
 
@@ -31,16 +31,16 @@ use crate::{Column, Error, Kind, Outcome, Row};
 /// hold locks and a snapshot for all that time, and `statement_timeout` goes on.
 ///
 /// Rows are *provisional* until the stream has ended well: a statement may fail after any number of
-/// rows, and then has no effect. The error says so as ever ([`Error::outcome`]). `request_timeout` does
-/// not apply, since how long a stream takes is up to its reader.
+/// rows, and then has no effect. The error says so as ever ([`Error::outcome`]). `request_timeout`
+/// does not apply, since how long a stream takes is up to its reader.
 ///
-/// Types that are not built in are those that were learned before: prepare the statement, which learns
-/// them.
+/// Types that are not built in are those that were learned before: prepare the statement, which
+/// learns them.
 ///
-/// Dropping it early disturbs nothing: the server is asked to stop, unless a transaction would fail by it;
-/// what is still to come is read and dropped, and the next statement of the session or transaction comes
-/// after that. A connection that was opened for the stream alone is closed instead where more than 1 MiB
-/// would have to be read.
+/// Dropping it early disturbs nothing: the server is asked to stop, unless a transaction would fail
+/// by it; what is still to come is read and dropped, and the next statement of the session or
+/// transaction comes after that. A connection that was opened for the stream alone is closed
+/// instead where more than 1 MiB would have to be read.
 ///
 /// ```no_run
 /// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
@@ -95,20 +95,22 @@ impl<'a> RowStream<'a> {
     /// when that commits). Cancel safe.
     ///
     /// # Errors
-    /// The statement failed, or the connection was lost; nothing comes after that. A row that is longer
-    /// than `result_bytes_max` is skipped with the code `result_too_large` and the outcome `Applied`, and
-    /// the next call goes on behind it: read it by [`next_in_pieces`](Self::next_in_pieces).
+    /// The statement failed, or the connection was lost; nothing comes after that. A row that is
+    /// longer than `result_bytes_max` is skipped with the code `result_too_large` and the outcome
+    /// `Applied`, and the next call goes on behind it: read it by
+    /// [`next_in_pieces`](Self::next_in_pieces).
     pub async fn try_next(&mut self) -> Result<Option<Row>, Error> {
         std::future::poll_fn(|cx| self.poll_row(cx)).await
     }
 
-    /// The next row, to be read piece by piece: for values that should not be in memory whole. What is
-    /// not read of it is skipped. Cancel safe.
+    /// The next row, to be read piece by piece: for values that should not be in memory whole. What
+    /// is not read of it is skipped. Cancel safe.
     ///
     /// # Errors
     /// As [`try_next`](Self::try_next), without its limit.
     pub async fn next_in_pieces(&mut self) -> Result<Option<RowPieces<'_>>, Error> {
-        // Where a call was dropped between the head of a row and what stands behind it, this one goes on.
+        // Where a call was dropped between the head of a row and what stands behind it, this one
+        // goes on.
         while self.count.is_none() {
             match std::future::poll_fn(|cx| self.messages.poll_head(cx)).await? {
                 None => return Ok(None),
@@ -181,8 +183,8 @@ impl Stream for RowStream<'_> {
     }
 }
 
-/// Reads the columns, and waits for what is behind them: that a column has no binary form the server says
-/// only then.
+/// Reads the columns, and waits for what is behind them: that a column has no binary form the
+/// server says only then.
 async fn described(messages: &mut Messages) -> Result<Columns, Error> {
     let columns = loop {
         match std::future::poll_fn(|cx| messages.poll_whole(cx)).await? {
@@ -228,10 +230,11 @@ impl Sending {
     async fn asked(lease: &Lease<'_>, first_use: FirstUse) -> Result<Sending, Error> {
         lease.executor.lead_now()?;
         let description = lease.executor.ask_first(&first_use)?.await?;
-        let (shape, mut out) = first_use.answered(&description, &lease.executor.context.types)?;
+        let (metadata, mut out) =
+            first_use.answered(&description, &lease.executor.context.types)?;
         out.extend_from_slice(&SYNC);
         let expect = first_use.expect;
-        Ok(Sending { bytes: out.freeze(), expect, text: Text::Unseen(shape) })
+        Ok(Sending { bytes: out.freeze(), expect, text: Text::Unseen(metadata) })
     }
 
     fn submit(&self, lease: &Lease<'_>) -> Result<Inflow, Error> {
@@ -243,26 +246,28 @@ impl Sending {
 
     /// The server took it as it was.
     fn learned(&mut self, lease: &Lease<'_>, columns: &Columns) {
-        let shapes = &lease.executor.context.shapes;
-        let outdated =
-            |shape: &Arc<Shape>| shape.any_text() && shape.formats().len() != columns.len();
+        let metadata_cache = &lease.executor.context.metadata_cache;
+        let outdated = |metadata: &Arc<Metadata>| {
+            metadata.any_text() && metadata.formats().len() != columns.len()
+        };
         match std::mem::take(&mut self.text) {
-            Text::New(first_use) => shapes.remember(first_use.shape),
-            Text::Unseen(shape) => shapes.remember(shape),
-            Text::Known(shape) if outdated(&shape) => shapes.forget(&shape),
+            Text::New(first_use) => metadata_cache.remember(first_use.metadata),
+            Text::Unseen(metadata) => metadata_cache.remember(metadata),
+            Text::Known(metadata) if outdated(&metadata) => metadata_cache.forget(&metadata),
             _ => {}
         }
     }
 
-    /// It failed before its first row. Where that was for want of a binary form, it is sent once more.
+    /// It failed before its first row. Where that was for want of a binary form, it is sent once
+    /// more.
     async fn again(self, lease: &Lease<'_>, error: Error) -> Result<Sending, Error> {
         match self.text {
             Text::New(mut first_use) if lacks_binary_form(&error) => {
                 first_use.lacks_binary_form = true;
                 Sending::asked(lease, *first_use).await
             }
-            Text::Known(shape) if may_be_outdated(&error) => {
-                lease.executor.context.shapes.forget(&shape);
+            Text::Known(metadata) if may_be_outdated(&error) => {
+                lease.executor.context.metadata_cache.forget(&metadata);
                 Err(error)
             }
             _ => Err(error),

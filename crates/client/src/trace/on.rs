@@ -60,7 +60,7 @@ impl Span {
         span.record("db.namespace", &*options.namespace);
         let text = match source {
             Source::Text(text) | Source::Unprepared(text) => text,
-            Source::Prepared(statement) => &statement.0.shape.sql,
+            Source::Prepared(statement) => &statement.0.metadata.sql,
         };
         if let Some(operation) = operation(text) {
             span.record("db.operation.name", operation);

@@ -15,8 +15,8 @@ use crate::sync::SHARDS;
 
 /// The parameters' types and the columns' formats of a statement.
 #[derive(Debug)]
-pub(crate) struct Shape {
-    /// Tells it from every other shape of this program.
+pub(crate) struct Metadata {
+    /// Tells it from every other metadata of this program.
     pub(crate) id: u64,
     pub(crate) sql: Arc<str>,
     pub(crate) types: Vec<Type>,
@@ -34,18 +34,18 @@ struct Results {
     formats: Mutex<Vec<Format>>,
 }
 
-impl Shape {
-    /// A shape that has been used once; `results` are the formats of its columns, and none for all
+impl Metadata {
+    /// Metadata that has been used once; `results` are the formats of its columns, and none for all
     /// binary.
     pub(crate) fn new(
         sql: Arc<str>,
         types: Vec<Type>,
         traits: Traits,
         results: Vec<Format>,
-    ) -> Arc<Shape> {
+    ) -> Arc<Metadata> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let any_text = AtomicBool::new(!results.is_empty());
-        Arc::new(Shape {
+        Arc::new(Metadata {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             sql,
             types,
@@ -92,10 +92,10 @@ impl Shape {
     }
 }
 
-/// A bounded memory of shapes: the oldest is forgotten first. Texts are spread over shards by their
-/// hash, so that threads seldom meet.
+/// A bounded memory of statement metadata: the oldest is forgotten first. Texts are spread over
+/// shards by their hash, so that threads seldom meet.
 #[derive(Debug, Default)]
-pub(crate) struct Shapes {
+pub(crate) struct MetadataCache {
     shards: [Shard; SHARDS],
     hasher: RandomState,
 }
@@ -106,15 +106,15 @@ struct Shard(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
-    by_text: HashMap<Arc<str>, Arc<Shape>>,
+    by_text: HashMap<Arc<str>, Arc<Metadata>>,
     by_age: VecDeque<Arc<str>>,
 }
 
-/// Statements remembered per client, about; a shape is a few hundred bytes beside the text.
+/// Statements remembered per client, about; metadata is a few hundred bytes beside the text.
 const SHAPES_MAX: usize = 1024;
 
-impl Shapes {
-    pub(crate) fn get(&self, sql: &str) -> Option<Arc<Shape>> {
+impl MetadataCache {
+    pub(crate) fn get(&self, sql: &str) -> Option<Arc<Metadata>> {
         self.lock(sql).by_text.get(sql).cloned()
     }
 
@@ -123,16 +123,16 @@ impl Shapes {
         sql.len() <= TEXT_LEN_MAX
     }
 
-    pub(crate) fn remember(&self, shape: Arc<Shape>) {
-        let text = &shape.sql;
-        if !Shapes::is_remembered(text) {
+    pub(crate) fn remember(&self, metadata: Arc<Metadata>) {
+        let text = &metadata.sql;
+        if !MetadataCache::is_remembered(text) {
             return;
         }
         let mut known = self.lock(text);
         if let Some(old) = known.by_text.get_mut(text) {
             // Callers that began at the same time learn the same: their uses count together.
-            if old.types != shape.types || old.formats() != shape.formats() {
-                *old = shape;
+            if old.types != metadata.types || old.formats() != metadata.formats() {
+                *old = metadata;
             }
             return;
         }
@@ -142,15 +142,15 @@ impl Shapes {
             known.by_text.remove(&oldest);
         }
         known.by_age.push_back(text.clone());
-        known.by_text.insert(text.clone(), shape);
+        known.by_text.insert(text.clone(), metadata);
     }
 
     /// What was learned does not hold any more.
-    pub(crate) fn forget(&self, shape: &Arc<Shape>) {
-        let mut known = self.lock(&shape.sql);
-        if known.by_text.get(&shape.sql).is_some_and(|current| Arc::ptr_eq(current, shape)) {
-            known.by_text.remove(&shape.sql);
-            known.by_age.retain(|text| *text != shape.sql);
+    pub(crate) fn forget(&self, metadata: &Arc<Metadata>) {
+        let mut known = self.lock(&metadata.sql);
+        if known.by_text.get(&metadata.sql).is_some_and(|current| Arc::ptr_eq(current, metadata)) {
+            known.by_text.remove(&metadata.sql);
+            known.by_age.retain(|text| *text != metadata.sql);
         }
     }
 

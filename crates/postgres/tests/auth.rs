@@ -1,8 +1,7 @@
 //! MD5 and SCRAM, against published vectors, against each other, and against hostile servers.
 #![allow(clippy::unwrap_used)]
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64ct::{Base64, Encoding};
 use onetrip_postgres::auth::{
     ChannelBinding, Password, ScramClient, ScramError, ScramProof, ScramServer, md5, scram,
 };
@@ -16,7 +15,7 @@ const CLIENT_FINAL: &str = "c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)
 const SERVER_FINAL: &str = "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=";
 
 fn rfc_client() -> ScramClient {
-    let nonce = BASE64.decode(CLIENT_NONCE).unwrap();
+    let nonce = Base64::decode_vec(CLIENT_NONCE).unwrap();
     ScramClient::new("user", "pencil".into(), &nonce, ChannelBinding::Unsupported)
 }
 

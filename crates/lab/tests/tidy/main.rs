@@ -18,7 +18,7 @@ const GRAPH: [Allowed; 10] = [
     (
         "postgres",
         &["onetrip-engine"],
-        Some(&["bytes", "base64", "hmac", "md-5", "sha2", "stringprep"]),
+        Some(&["bytes", "base64ct", "hmac", "md-5", "sha2", "stringprep"]),
     ),
     ("redis", &["onetrip-engine"], Some(&["bytes"])),
     ("client", &["onetrip-engine", "onetrip-postgres", "onetrip-redis"], None),

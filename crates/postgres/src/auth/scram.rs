@@ -5,8 +5,7 @@
 
 use std::fmt;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64ct::{Base64, Encoding};
 use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 
@@ -61,7 +60,7 @@ impl ChannelBinding {
         if let ChannelBinding::TlsServerEndPoint(data) = self {
             input.extend_from_slice(data);
         }
-        BASE64.encode(input)
+        Base64::encode_string(&input)
     }
 }
 
@@ -130,7 +129,7 @@ impl ScramClient {
     /// `user` is empty with PostgreSQL, which takes the name from the startup packet
     /// (read_client_first_message in auth-scram.c).
     pub fn new(user: &str, password: Password, nonce: &[u8], binding: ChannelBinding) -> Self {
-        let nonce = BASE64.encode(nonce);
+        let nonce = Base64::encode_string(nonce);
         let user = user.replace('=', "=3D").replace(',', "=2C");
         let first_bare = format!("n={user},r={nonce}");
         ScramClient { password, binding, nonce, first_bare }
@@ -168,7 +167,7 @@ impl ScramClient {
         let keys = Keys::derive(&self.password, &salt, iterations);
         let without_proof = format!("c={},r={nonce}", self.binding.attribute());
         let auth_message = format!("{},{message},{without_proof}", self.first_bare);
-        let proof = BASE64.encode(keys.proof(auth_message.as_bytes()));
+        let proof = Base64::encode_string(&keys.proof(auth_message.as_bytes()));
         Ok(ScramProof {
             message: format!("{without_proof},p={proof}"),
             signature: keyed(&keys.server, auth_message.as_bytes()),
@@ -317,7 +316,7 @@ pub(super) fn attribute<'a>(
 }
 
 pub(super) fn decode(text: &str) -> Result<Vec<u8>, ScramError> {
-    BASE64.decode(text).map_err(|_| ScramError::Malformed("a value is not base64"))
+    Base64::decode_vec(text).map_err(|_| ScramError::Malformed("a value is not base64"))
 }
 
 pub(super) const NOT_UTF8: ScramError = ScramError::Malformed("it is not UTF-8");

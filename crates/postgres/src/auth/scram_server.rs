@@ -2,8 +2,7 @@
 //!
 //! It keeps the password itself instead of a verifier, and is not hardened against being probed.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
+use base64ct::{Base64, Encoding};
 use hmac::Mac;
 use sha2::{Digest, Sha256};
 
@@ -32,7 +31,7 @@ impl ScramServer {
         nonce: &[u8],
         binding: ChannelBinding,
     ) -> Self {
-        let nonce = BASE64.encode(nonce);
+        let nonce = Base64::encode_string(nonce);
         ScramServer { password, salt: salt.to_vec(), iterations, nonce, binding, begun: None }
     }
 
@@ -48,7 +47,7 @@ impl ScramServer {
         let mut attributes = bare.split(',');
         attribute(&mut attributes, "n=")?;
         let nonce = format!("{}{}", attribute(&mut attributes, "r=")?, self.nonce);
-        let salt = BASE64.encode(&self.salt);
+        let salt = Base64::encode_string(&self.salt);
         let reply = format!("r={nonce},s={salt},i={}", self.iterations);
         self.begun = Some((nonce, format!("{bare},{reply}")));
         Ok(reply)
@@ -74,6 +73,6 @@ impl ScramServer {
             return Err(ScramError::Proof);
         }
         let verifier = keyed(&keys.server, auth_message.as_bytes()).finalize().into_bytes();
-        Ok(format!("v={}", BASE64.encode(verifier)))
+        Ok(format!("v={}", Base64::encode_string(&verifier)))
     }
 }

@@ -68,6 +68,19 @@ fn every_crate_of_the_workspace_stands_in_the_graph() {
     assert_eq!(found, known);
 }
 
+/// A glossary that explains every word of the code is one that nobody reads.
+#[test]
+fn the_glossary_has_few_words_and_each_once() {
+    let text = std::fs::read_to_string(root().join("GLOSSARY.md")).unwrap();
+    let terms = text.lines().filter_map(|line| line.strip_prefix("| **")?.split("**").next());
+    let mut terms: Vec<&str> = terms.collect();
+    let len = terms.len();
+    assert!((1..=60).contains(&len), "{len} words");
+    terms.sort_unstable();
+    terms.dedup();
+    assert_eq!(terms.len(), len, "a word stands there twice");
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

@@ -37,7 +37,7 @@ pub(crate) async fn establish(config: &Config) -> Result<Opened, Error> {
     let no_host = || Error::misuse("config", "there is no host to connect to");
     let endpoint = resolved.endpoints().first().ok_or_else(no_host)?;
     let plan = Plan::new(Time::ZERO, plan_of(&resolved));
-    let mut course = Course {
+    let mut connecting = Connecting {
         resolved: &resolved,
         endpoint,
         begin: Instant::now(),
@@ -46,7 +46,7 @@ pub(crate) async fn establish(config: &Config) -> Result<Opened, Error> {
         login: None,
         errors: Vec::new(),
     };
-    course.run(plan).await
+    connecting.run(plan).await
 }
 
 fn plan_of(resolved: &Resolved) -> plan::Settings {
@@ -93,7 +93,7 @@ pub(crate) struct Opened {
 }
 
 /// What carrying out a plan has come to.
-struct Course<'a> {
+struct Connecting<'a> {
     resolved: &'a Resolved,
     /// The host that is tried.
     endpoint: &'a Endpoint,
@@ -108,7 +108,7 @@ struct Course<'a> {
     errors: Vec<Error>,
 }
 
-impl Course<'_> {
+impl Connecting<'_> {
     fn now(&self) -> Time {
         Time::ZERO.after(self.begin.elapsed())
     }

@@ -323,7 +323,7 @@ impl Executor {
         }
     }
 
-    /// Sends a statement with the question for its types in front.
+    /// Sends a statement with a Describe in front.
     fn ask<T: FromReply>(&self, mut first_use: Box<FirstUse>) -> Result<Reply<T>, Error> {
         self.lead_now()?;
         let deadline = self.deadline(self.context.now());
@@ -611,10 +611,10 @@ impl Executor {
 
     /// Asks the server what a first use should look like: one trip.
     pub(crate) fn ask_first(&self, first_use: &FirstUse) -> Result<Reply<Blocks>, Error> {
-        let mut question = first_use.question()?;
-        question.extend_from_slice(&SYNC);
+        let mut describe = first_use.describe()?;
+        describe.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
-        let (part, message) = (Part::Statement, Message::Whole(&question));
+        let (part, message) = (Part::Statement, Message::Whole(&describe));
         Ok(Reply::of(self.submit(Outgoing { expect, part, joins: false, message })?))
     }
 
@@ -646,12 +646,12 @@ impl Executor {
         types: &[Type],
     ) -> Result<Reply<Description>, Error> {
         self.check_place(traits)?;
-        let mut question = BytesMut::new();
-        write_parse(&mut question, "", sql, types).map_err(params::unencodable)?;
-        describe_statement(&mut question, "").map_err(params::unencodable)?;
-        question.extend_from_slice(&SYNC);
+        let mut describe = BytesMut::new();
+        write_parse(&mut describe, "", sql, types).map_err(params::unencodable)?;
+        describe_statement(&mut describe, "").map_err(params::unencodable)?;
+        describe.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
-        let (part, message) = (Part::Statement, Message::Whole(&question));
+        let (part, message) = (Part::Statement, Message::Whole(&describe));
         let outgoing = Outgoing { expect, joins: false, part, message };
         Ok(Reply::of(self.submit(outgoing)?))
     }

@@ -67,8 +67,8 @@ impl FirstUse {
         })
     }
 
-    /// The question without its Sync: what types has this statement?
-    pub(crate) fn question(&self) -> Result<bytes::BytesMut, Error> {
+    /// The Describe without its Sync: what types has this statement?
+    pub(crate) fn describe(&self) -> Result<bytes::BytesMut, Error> {
         let mut out = bytes::BytesMut::new();
         // What isn't a guess is named: it may be all that the server has to go by.
         let oids: Vec<u32> = self

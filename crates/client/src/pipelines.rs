@@ -178,9 +178,9 @@ impl Core {
         first_use: Box<FirstUse>,
         limits: Limits,
     ) -> Result<Token, Error> {
-        let (question, expect) = (first_use.question()?, first_use.expect);
+        let (describe, expect) = (first_use.describe()?, first_use.expect);
         self.pipelined(now, |pipelines, io| {
-            pipelines.push_undescribed(io, id, (&question, expect), first_use, limits)
+            pipelines.push_undescribed(io, id, (&describe, expect), first_use, limits)
         })
     }
 

@@ -130,7 +130,7 @@ pub(crate) struct Repeat {
 pub(crate) enum Again {
     /// As it was encoded.
     Encoded(Kept),
-    /// With the question for its types in front.
+    /// With a Describe in front.
     Asking(Box<FirstUse>),
 }
 

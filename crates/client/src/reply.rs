@@ -498,7 +498,7 @@ impl Connection {
         Poll::Ready(taken)
     }
 
-    /// Sends a statement again, with the question for its types in front. On a session only where
+    /// Sends a statement again, with a Describe in front. On a session only where
     /// nothing was sent since: it must not come into a transaction that was begun meanwhile.
     fn ask_again(&self, mut first_use: Box<FirstUse>) -> Option<Token> {
         first_use.lacks_binary_form = true;

@@ -19,11 +19,11 @@ import { databaseError } from './report'
 import { guarded, type Home, type Request } from './request'
 import { engineSettings } from './settings'
 import { Turn } from './submittable'
-import { Tap, type Course } from './tap'
+import { Tap, type TapOwner } from './tap'
 import { Waiting } from './waiting'
 
 /** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
-export class Session extends Emitter implements Owner, Opener, Home, LentSession, Course {
+export class Session extends Emitter implements Owner, Opener, Home, LentSession, TapOwner {
   readonly columns = new ColumnsCache()
   readonly names: Names
   /** Requests that wait for the login. */

@@ -6,7 +6,7 @@ import { readLogin } from './wire-login'
 import { readMessage, type BackendMessage } from './wire-read'
 
 /** Where the bytes of a server go. */
-export interface Course {
+export interface TapOwner {
   /** Whether what came last ended with a message. */
   readonly isBetween: boolean
   /** Whether they go to who tells of them himself. */
@@ -25,12 +25,12 @@ export class Tap {
   /** It has seen all that came. */
   isComplete = true
   readonly #connection: Connection
-  readonly #course: Course
+  readonly #owner: TapOwner
   #messages = new Messages()
 
-  constructor(connection: Connection, course: Course) {
+  constructor(connection: Connection, owner: TapOwner) {
     this.#connection = connection
-    this.#course = course
+    this.#owner = owner
   }
 
   /** Others read what comes now. */
@@ -41,7 +41,7 @@ export class Tap {
   /** False where nobody listens, or what came begins within a message: it goes its way as it is. */
   takes(chunk: Buffer): boolean {
     if (!this.#connection.isHeard) this.isOn = false
-    else if (!this.isOn && this.#course.isBetween) {
+    else if (!this.isOn && this.#owner.isBetween) {
       this.isOn = true
       this.#messages = new Messages()
     }
@@ -65,13 +65,13 @@ export class Tap {
       this.isOn = false
     }
     const left = Math.min(messages.length, chunk.length)
-    if (left > 0) this.#course.give(chunk.subarray(chunk.length - left))
+    if (left > 0) this.#owner.give(chunk.subarray(chunk.length - left))
   }
 
   #tell(bytes: Buffer, rest: Buffer): void {
-    const course = this.#course
-    const message = course.isLent ? undefined : readable(bytes)
-    const give = (): void => course.give(rest)
+    const owner = this.#owner
+    const message = owner.isLent ? undefined : readable(bytes)
+    const give = (): void => owner.give(rest)
     if (message === undefined) give()
     else announce(this.#connection, message, give)
   }

@@ -79,12 +79,12 @@ where
     I::Item: ParameterSet,
 {
     let nothing = || Error::misuse("no_rows", "there are no rows");
-    let question = match executor.plan(source, rows.first().ok_or_else(nothing)?)? {
+    let undescribed = match executor.plan(source, rows.first().ok_or_else(nothing)?)? {
         Planned::Now(plan) => return Ok(plan),
-        Planned::Ask(question) => question,
+        Planned::Ask(undescribed) => undescribed,
     };
-    let answer = question.ask(executor).await?;
-    question.answered(&answer, rows.first().ok_or_else(nothing)?)
+    let answer = undescribed.ask(executor).await?;
+    undescribed.answered(&answer, rows.first().ok_or_else(nothing)?)
 }
 
 impl Plan {

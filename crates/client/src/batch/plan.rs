@@ -24,7 +24,7 @@ pub(super) struct Plan {
 }
 
 /// What the server has to be asked for.
-pub(super) struct Question {
+pub(super) struct Undescribed {
     sql: String,
     traits: Traits,
     shared: bool,
@@ -35,7 +35,7 @@ pub(super) struct Question {
 /// A plan, or why there is none yet.
 pub(super) enum Planned {
     Now(Plan),
-    Ask(Question),
+    Ask(Undescribed),
 }
 
 /// Where a batch is about to go: what must not be in a pipeline must not be in an atomic batch.
@@ -77,7 +77,7 @@ impl Executor {
             .collect();
         match found.iter().cloned().collect::<Option<Vec<Type>>>() {
             Some(types) => Ok(Planned::Now(Plan::new(sql, traits, shared, types))),
-            None => Ok(Planned::Ask(Question { sql: sql.into(), traits, shared, found })),
+            None => Ok(Planned::Ask(Undescribed { sql: sql.into(), traits, shared, found })),
         }
     }
 
@@ -101,7 +101,7 @@ impl Plan {
     }
 }
 
-impl Question {
+impl Undescribed {
     /// Asks: one trip.
     pub(super) fn ask(
         &self,

@@ -1,11 +1,11 @@
 //! Who runs the drivers of a blocking client: the callers themselves while they wait, and a thread of
-//! its own, the *caretaker*, while nobody does.
+//! its own, the *driver thread*, while nobody does.
 //!
 //! There is one runtime for one thread, and whoever blocks runs it: a caller reads the socket and finds
 //! its reply on its own thread, so a call costs what an awaited one costs and wakes nobody. When several
 //! block at once, one runs the runtime for all, and hands it on when its own reply is there.
 //!
-//! Once nobody has called for a while the caretaker blocks in it, so that timers go off and what the
+//! Once nobody has called for a while the driver thread blocks in it, so that timers go off and what the
 //! server says is heard. The next caller asks it to leave.
 
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use tokio::sync::Notify;
 
 use crate::Error;
 
-/// A handle; the last one that is dropped ends the caretaker.
+/// A handle; the last one that is dropped ends the driver thread.
 #[derive(Clone, Debug)]
 pub(super) struct Runtime(Arc<Owner>);
 
 #[derive(Debug)]
 struct Owner {
     shared: Arc<Shared>,
-    caretaker: Thread,
+    driver_thread: Thread,
 }
 
 #[derive(Debug)]
@@ -35,15 +35,15 @@ struct Shared {
     active: AtomicUsize,
     /// Calls so far.
     calls: AtomicU64,
-    /// The caretaker runs the runtime, or is about to.
+    /// The driver thread runs the runtime, or is about to.
     in_charge: AtomicBool,
-    /// The caretaker is to leave the runtime to others.
+    /// The driver thread is to leave the runtime to others.
     leave: Notify,
     /// The last handle is gone.
     over: AtomicBool,
 }
 
-/// The caretaker takes over once nobody has called for so long, or for twice as long at most. Less
+/// The driver thread takes over once nobody has called for so long, or for twice as long at most. Less
 /// would cost a wake-up of it per call of one who calls seldom.
 const QUIET: Duration = Duration::from_millis(20);
 
@@ -60,10 +60,10 @@ impl Runtime {
             over: AtomicBool::new(false),
         });
         let kept = shared.clone();
-        let thread = std::thread::Builder::new().name("onetrip-caretaker".into());
+        let thread = std::thread::Builder::new().name("onetrip-driver".into());
         let spawned = thread.spawn(move || take_care(kept)).map_err(failed)?;
-        let caretaker = spawned.thread().clone();
-        Ok(Runtime(Arc::new(Owner { shared, caretaker })))
+        let driver_thread = spawned.thread().clone();
+        Ok(Runtime(Arc::new(Owner { shared, driver_thread })))
     }
 
     /// Makes a future and blocks until it has resolved.
@@ -132,7 +132,7 @@ impl Shared {
     }
 }
 
-/// What the caretaker does.
+/// What the driver thread does.
 fn take_care(shared: Arc<Shared>) {
     let mut seen = 0;
     while !shared.over.load(SeqCst) {
@@ -157,7 +157,7 @@ impl Drop for Owner {
     fn drop(&mut self) {
         self.shared.over.store(true, SeqCst);
         self.shared.leave.notify_one();
-        self.caretaker.unpark();
+        self.driver_thread.unpark();
     }
 }
 

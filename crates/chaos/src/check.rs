@@ -68,7 +68,7 @@ fn wrong_with(unit: &Unit, windows: &[Window], table: &Table) -> Option<&'static
         return Some("it had no deadline, and was late");
     }
     (unit.verdict() == Some(Claim::Unknown) && !in_flight(unit, windows))
-        .then_some("it is unknown, and no fault struck")
+        .then_some("it is unknown, and no fault was at work")
 }
 
 /// Whether a unit was in flight at a fault.

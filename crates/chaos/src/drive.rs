@@ -10,11 +10,11 @@ use tokio::task::JoinSet;
 use crate::Options;
 use crate::check::Window;
 use crate::ledger::Ledger;
-use crate::plan::{Kind, Plan, Strike};
+use crate::plan::{Kind, Plan, PlannedFault};
 
 /// A fault that is over.
 #[derive(Debug)]
-pub(crate) struct Struck {
+pub(crate) struct FaultWindow {
     pub(crate) kind: Kind,
     /// When it struck; `None` if nothing may be lost by it.
     pub(crate) window: Option<Window>,
@@ -56,39 +56,39 @@ pub(crate) trait Target {
     /// What can befall it.
     const KINDS: &'static [Kind];
 
-    /// The last words of what stands on the way and is not under test, for those who read why all stands
-    /// still.
+    /// The last words of what stands on the way and is not under test, for those who read why all
+    /// stands still.
     fn said(&self) -> String {
         String::new()
     }
 
-    /// Carries a fault out, and returns when it is over: each connection that it broke has been let go,
-    /// and the server answers.
+    /// Carries a fault out, and returns when it is over: each connection that it broke has been let
+    /// go, and the server answers.
     fn carry_out<'a>(
         &'a mut self,
         ledger: &'a Ledger,
-        strike: &'a Strike,
-    ) -> Pin<Box<dyn Future<Output = Struck> + 'a>>;
+        fault: &'a PlannedFault,
+    ) -> Pin<Box<dyn Future<Output = FaultWindow> + 'a>>;
 }
 
 /// One fault after the other until the time is over, and each kind has come.
-pub(crate) async fn strike_for<T: Target>(
+pub(crate) async fn inject_for<T: Target>(
     options: &Options,
     target: &mut T,
     ledger: &Ledger,
-) -> Vec<Struck> {
-    let (start, mut struck) = (Instant::now(), Vec::new());
+) -> Vec<FaultWindow> {
+    let (start, mut faults) = (Instant::now(), Vec::new());
     let mut plan = Plan::new(options.seed, T::KINDS);
-    while start.elapsed() < options.duration || struck.len() < T::KINDS.len() {
-        let strike = plan.next();
+    while start.elapsed() < options.duration || faults.len() < T::KINDS.len() {
+        let fault = plan.next();
         if !ledger.is_at_work().await {
             let (said, left) = (target.said(), ledger.under_way());
             panic!("no write is acknowledged any more: {said}{left:?}");
         }
-        tokio::time::sleep(strike.pause).await;
-        struck.push(target.carry_out(ledger, &strike).await);
+        tokio::time::sleep(fault.pause).await;
+        faults.push(target.carry_out(ledger, &fault).await);
     }
-    struck
+    faults
 }
 
 /// Looks until something comes true, for so long at most.
@@ -110,6 +110,6 @@ pub(crate) fn on_threads<T>(work: impl Future<Output = T>) -> T {
     runtime.unwrap().block_on(work)
 }
 
-/// What has not ended so long after the last fault hangs. Nothing here takes a second by itself; the
-/// longest wait that a client has by default is that for a connection, 30 s.
+/// What has not ended so long after the last fault hangs. Nothing here takes a second by itself;
+/// the longest wait that a client has by default is that for a connection, 30 s.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Options;
 use crate::check::{Table, Window, check};
-use crate::drive::Struck;
+use crate::drive::FaultWindow;
 use crate::ledger::Ledger;
 use crate::report::Report;
 
@@ -25,7 +25,7 @@ pub(crate) fn judge(
     options: &Options,
     ledger: &Ledger,
     duration: Duration,
-    struck: &[Struck],
+    injected: &[FaultWindow],
     in_time: bool,
     rest: Rest,
 ) -> Report {
@@ -34,16 +34,16 @@ pub(crate) fn judge(
         findings.push("tasks hang, in the writes that never ended".to_owned());
     }
     findings.extend(rest.findings);
-    let windows: Vec<Window> = struck.iter().filter_map(|strike| strike.window).collect();
+    let windows: Vec<Window> = injected.iter().filter_map(|fault| fault.window).collect();
     let verdict = check(&ledger.units(), &windows, &rest.table);
     findings.extend(verdict.wrong);
-    let broken: u64 = struck.iter().map(|strike| strike.broken).sum();
+    let broken: u64 = injected.iter().map(|fault| fault.broken).sum();
     let lost = rest.lost;
     if rest.by_faults_alone && lost > broken {
         findings.push(format!("{lost} connections were lost, and {broken} were broken"));
     }
     let mut faults = BTreeMap::new();
-    struck.iter().for_each(|strike| *faults.entry(strike.kind).or_default() += 1);
+    injected.iter().for_each(|fault| *faults.entry(fault.kind).or_default() += 1);
     Report { seed: options.seed, duration, tally: verdict.tally, faults, lost, findings }
 }
 

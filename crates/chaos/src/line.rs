@@ -5,7 +5,7 @@ use std::time::Duration;
 use onetrip_lab::proxy::{Direction, Fault, Proxy, Scope};
 
 use crate::drive::until;
-use crate::plan::{Kind, Strike};
+use crate::plan::{Kind, PlannedFault};
 
 /// Something with a line to its server.
 pub(crate) trait OnLine {
@@ -44,10 +44,10 @@ impl Present {
 }
 
 /// After some bytes, or soon where those never pass. Returns how many it ended.
-pub(crate) async fn end_line(stage: &impl OnLine, strike: &Strike) -> u64 {
-    let victims = victims(stage, strike).await;
-    let Strike { direction, bytes, .. } = *strike;
-    let fault = |direction, bytes| match strike.kind {
+pub(crate) async fn end_line(stage: &impl OnLine, fault: &PlannedFault) -> u64 {
+    let victims = victims(stage, fault).await;
+    let PlannedFault { direction, bytes, .. } = *fault;
+    let fault = |direction, bytes| match fault.kind {
         Kind::Reset => Fault::ResetAfter { direction, bytes },
         _ => Fault::CutAfter { direction, bytes },
     };
@@ -59,12 +59,12 @@ pub(crate) async fn end_line(stage: &impl OnLine, strike: &Strike) -> u64 {
 }
 
 /// For a while, and then it goes on or is cut.
-pub(crate) async fn stall(stage: &impl OnLine, strike: &Strike) -> u64 {
-    let victims = victims(stage, strike).await;
-    let direction = strike.direction;
+pub(crate) async fn stall(stage: &impl OnLine, fault: &PlannedFault) -> u64 {
+    let victims = victims(stage, fault).await;
+    let direction = fault.direction;
     put(stage, &victims, Fault::Stall { direction });
-    tokio::time::sleep(strike.hold).await;
-    let is_cut = strike.kind == Kind::StallCut;
+    tokio::time::sleep(fault.hold).await;
+    let is_cut = fault.kind == Kind::StallCut;
     if is_cut {
         // What is held back goes with the connection.
         put(stage, &victims, Fault::CutAfter { direction, bytes: 0 });
@@ -86,14 +86,14 @@ pub(crate) fn cut(stage: &impl OnLine, victims: &[u64]) {
 }
 
 /// One connection or all, and never none: the client opens one when there is work.
-async fn victims(stage: &impl OnLine, strike: &Strike) -> Vec<u64> {
+async fn victims(stage: &impl OnLine, fault: &PlannedFault) -> Vec<u64> {
     let mut line = Vec::new();
     let is_there = until(PATIENCE, async || {
         line = stage.line();
         !line.is_empty()
     });
     assert!(is_there.await, "the client opens no connection");
-    match strike.victim {
+    match fault.victim {
         Some(number) => vec![line[(number % line.len() as u64) as usize]],
         None => line,
     }
@@ -124,6 +124,6 @@ async fn all_gone(stage: &impl OnLine, victims: &[u64]) -> u64 {
 /// How long a cut waits for its bytes to pass.
 const BYTES_PATIENCE: Duration = Duration::from_millis(150);
 
-/// How long each side may take to let go of a connection that has ended: a server runs the statement
-/// first that it is at.
+/// How long each side may take to let go of a connection that has ended: a server runs the
+/// statement first that it is at.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

@@ -103,7 +103,7 @@ impl Kind {
 
 /// One fault.
 #[derive(Clone, Debug)]
-pub(crate) struct Strike {
+pub(crate) struct PlannedFault {
     /// How long all is well before.
     pub(crate) pause: Duration,
     pub(crate) kind: Kind,
@@ -131,10 +131,10 @@ impl Plan {
     }
 
     /// Each kind comes once before any comes again.
-    pub(crate) fn next(&mut self) -> Strike {
+    pub(crate) fn next(&mut self) -> PlannedFault {
         let kind = self.kind();
         let random = &mut self.random;
-        Strike {
+        PlannedFault {
             pause: Duration::from_millis(20 + random.below(130)),
             kind,
             direction: if random.one_in(2) { Direction::Up } else { Direction::Down },

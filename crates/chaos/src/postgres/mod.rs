@@ -1,16 +1,16 @@
 //! PostgreSQL: 200 tasks over one pool, and one table.
 
 pub(crate) mod end;
+pub(crate) mod faults;
 pub(crate) mod observer;
 pub(crate) mod stage;
-pub(crate) mod strike;
 mod writes;
 
 use std::sync::Arc;
 
 use onetrip::Config;
 
-use crate::drive::{Writers, on_threads, strike_for};
+use crate::drive::{Writers, inject_for, on_threads};
 use crate::ledger::Ledger;
 use crate::writer::Writer;
 use crate::{Options, Report};
@@ -25,8 +25,8 @@ pub fn run(options: &Options) -> Report {
     on_threads(run_here(options))
 }
 
-/// A table without any index that would hide a doubled row. The client's window is so narrow that its
-/// queues are in use.
+/// A table without any index that would hide a doubled row. The client's window is so narrow that
+/// its queues are in use.
 async fn run_here(options: &Options) -> Report {
     let narrow = |config: Config| config.connections_max(8).in_flight_max(16);
     let mut stage = Stage::set(SCHEMA, None, narrow).await;
@@ -36,11 +36,11 @@ async fn run_here(options: &Options) -> Report {
         let writer = Writer::new(task, options.seed, stage.client.clone(), ledger.clone(), None);
         writers.spawn(|stop| writer.write_until(stop));
     }
-    let struck = strike_for(options, &mut stage, &ledger).await;
+    let faults = inject_for(options, &mut stage, &ledger).await;
     let in_time = writers.stop().await;
     let duration = ledger.now();
     let rest = end::rest(stage, &ledger).await;
-    crate::end::judge(options, &ledger, duration, &struck, in_time, rest)
+    crate::end::judge(options, &ledger, duration, &faults, in_time, rest)
 }
 
 /// Tasks that write at the same time.

@@ -12,10 +12,10 @@ use super::end::rest;
 use super::keys::{Keys, text, written};
 use super::single::{CONNECTIONS_MAX, blocking, limited};
 use crate::check::Window;
-use crate::drive::{Struck, Target, until};
+use crate::drive::{FaultWindow, Target, until};
 use crate::end::Rest;
 use crate::ledger::Ledger;
-use crate::plan::{Kind, Strike};
+use crate::plan::{Kind, PlannedFault};
 
 pub(crate) struct Six {
     /// None while something is done with it.
@@ -67,8 +67,8 @@ impl Six {
     }
 
     /// Some hash slots go to the next master, or back to where they were.
-    async fn move_slots(&mut self, strike: &Strike) {
-        let Strike { bytes, hold, .. } = *strike;
+    async fn move_slots(&mut self, fault: &PlannedFault) {
+        let PlannedFault { bytes, hold, .. } = *fault;
         let moves = 1 + bytes % 4;
         self.with(move |cluster| {
             (0..moves).for_each(|at| move_slot(cluster, (bytes + at) % KEYS.tags, hold / 4));
@@ -76,17 +76,17 @@ impl Six {
         .await;
     }
 
-    async fn kill_clients(&self, strike: &Strike) {
-        let master = self.master(strike);
+    async fn kill_clients(&self, fault: &PlannedFault) {
+        let master = self.master(fault);
         let kill = Command::new("CLIENT KILL TYPE normal SKIPME yes");
         self.cluster().nodes()[master].plain().unwrap().tell(&kill).unwrap();
         self.answers().await;
     }
 
-    async fn kill_replica(&mut self, strike: &Strike) {
+    async fn kill_replica(&mut self, fault: &PlannedFault) {
         let replicas = replicas(self.cluster());
-        let replica = replicas[(strike.bytes % replicas.len() as u64) as usize].0;
-        let hold = strike.hold;
+        let replica = replicas[(fault.bytes % replicas.len() as u64) as usize].0;
+        let hold = fault.hold;
         self.with(move |cluster| {
             cluster.kill_node(replica).unwrap();
             std::thread::sleep(hold);
@@ -96,8 +96,8 @@ impl Six {
     }
 
     /// A master that answers no writes any more, and whose replica has all that it answered before.
-    async fn kill_master(&mut self, ledger: &Ledger, strike: &Strike) -> Window {
-        let master = self.master(strike);
+    async fn kill_master(&mut self, ledger: &Ledger, fault: &PlannedFault) -> Window {
+        let master = self.master(fault);
         let replica = replica_of(self.cluster(), master);
         self.with(move |cluster| let_catch_up(cluster, master, replica)).await;
         let from = ledger.now();
@@ -118,8 +118,8 @@ impl Six {
     }
 
     /// The master of some tag.
-    fn master(&self, strike: &Strike) -> usize {
-        master_of(self.cluster(), strike.bytes % KEYS.tags)
+    fn master(&self, fault: &PlannedFault) -> usize {
+        master_of(self.cluster(), fault.bytes % KEYS.tags)
     }
 }
 
@@ -206,28 +206,28 @@ impl Target for Six {
     fn carry_out<'a>(
         &'a mut self,
         ledger: &'a Ledger,
-        strike: &'a Strike,
-    ) -> Pin<Box<dyn Future<Output = Struck> + 'a>> {
+        fault: &'a PlannedFault,
+    ) -> Pin<Box<dyn Future<Output = FaultWindow> + 'a>> {
         Box::pin(async {
             let from = ledger.now();
-            let window = match strike.kind {
+            let window = match fault.kind {
                 Kind::SlotsMoved => {
-                    self.move_slots(strike).await;
+                    self.move_slots(fault).await;
                     None
                 }
                 Kind::ReplicaKilled => {
-                    self.kill_replica(strike).await;
+                    self.kill_replica(fault).await;
                     None
                 }
                 Kind::ClientsKilled => {
-                    self.kill_clients(strike).await;
+                    self.kill_clients(fault).await;
                     Some(Window { from, to: ledger.now() })
                 }
-                _ => Some(self.kill_master(ledger, strike).await),
+                _ => Some(self.kill_master(ledger, fault).await),
             };
             // So many go to one node at most.
             let broken = if window.is_some() { CONNECTIONS_MAX as u64 + 1 } else { 0 };
-            Struck { kind: strike.kind, window, broken }
+            FaultWindow { kind: fault.kind, window, broken }
         })
     }
 }

@@ -13,11 +13,11 @@ use super::book::Book;
 use super::end::{connections, rest};
 use super::keys::{CLIENT, Keys};
 use crate::check::Window;
-use crate::drive::{Struck, Target};
+use crate::drive::{FaultWindow, Target};
 use crate::end::Rest;
 use crate::ledger::Ledger;
 use crate::line::{OnLine, PATIENCE, Present, cut_what_is_left, end_line, gone, stall};
-use crate::plan::{Kind, Strike};
+use crate::plan::{Kind, PlannedFault};
 
 pub(crate) struct Single {
     /// None while it is being stopped or started.
@@ -27,8 +27,8 @@ pub(crate) struct Single {
 }
 
 impl Single {
-    /// A server whose answers are on disk, and a client with so narrow a window that its queues are in
-    /// use, and with so little patience that not all wait for the server to come back.
+    /// A server whose answers are on disk, and a client with so narrow a window that its queues are
+    /// in use, and with so little patience that not all wait for the server to come back.
     pub(crate) async fn set() -> Single {
         let settings = Settings::default()
             .setting("appendonly", "yes")
@@ -59,15 +59,15 @@ impl Single {
         broken
     }
 
-    async fn restart(&mut self, strike: &Strike) -> u64 {
+    async fn restart(&mut self, fault: &PlannedFault) -> u64 {
         let present = Present::of(self);
         let mut victims = present.line.clone();
         let mut server = self.server.take().expect("it runs between two faults");
         let mut broken = None;
-        if strike.kind == Kind::ServerKilled {
+        if fault.kind == Kind::ServerKilled {
             server = blocking(server, Server::kill).await;
             broken = Some(present.and_since(self));
-            tokio::time::sleep(strike.hold).await;
+            tokio::time::sleep(fault.hold).await;
         }
         victims.extend(self.line());
         self.server = Some(blocking(server, Server::restart).await);
@@ -94,18 +94,18 @@ impl Target for Single {
     fn carry_out<'a>(
         &'a mut self,
         ledger: &'a Ledger,
-        strike: &'a Strike,
-    ) -> Pin<Box<dyn Future<Output = Struck> + 'a>> {
+        fault: &'a PlannedFault,
+    ) -> Pin<Box<dyn Future<Output = FaultWindow> + 'a>> {
         Box::pin(async {
             let from = ledger.now();
-            let broken = match strike.kind {
-                Kind::Cut | Kind::Reset => end_line(self, strike).await,
-                Kind::StallReleased | Kind::StallCut => stall(self, strike).await,
+            let broken = match fault.kind {
+                Kind::Cut | Kind::Reset => end_line(self, fault).await,
+                Kind::StallReleased | Kind::StallCut => stall(self, fault).await,
                 Kind::ClientsKilled => self.kill_clients().await,
-                _ => self.restart(strike).await,
+                _ => self.restart(fault).await,
             };
             let window = Some(Window { from, to: ledger.now() });
-            Struck { kind: strike.kind, window, broken }
+            FaultWindow { kind: fault.kind, window, broken }
         })
     }
 }

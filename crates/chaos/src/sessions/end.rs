@@ -1,10 +1,11 @@
-//! The end: all comes to rest, no connection is left, and what was said is held against what is there.
+//! The end: all comes to rest, no connection is left, and what was said is held against what is
+//! there.
 
 use std::sync::Arc;
 
 use super::{LOOK, Setting};
 use crate::check::{Table, Window, check};
-use crate::drive::{Struck, until};
+use crate::drive::{FaultWindow, until};
 use crate::end::{PATIENCE, Rest, judge};
 use crate::ledger::Ledger;
 use crate::postgres::end::{has_no_other_session, is_idle, table};
@@ -31,7 +32,7 @@ impl All<'_> {
         &self,
         options: &Options,
         stage: Stage,
-        struck: &[Struck],
+        faults: &[FaultWindow],
         in_time: bool,
     ) -> Report {
         let duration = self.ledger.now();
@@ -41,18 +42,18 @@ impl All<'_> {
         }
         let there = table(&stage.url, "public.entry").await;
         let strayed = table(&stage.url, "stray.entry").await;
-        findings.extend(self.strayed(struck, strayed));
+        findings.extend(self.strayed(faults, strayed));
         findings.extend(self.read(&stage.url).await);
         let lost = stage.client.metrics().lost;
         findings.extend(left(stage).await);
         // Sessions that end while they are at work are given up by the client, too.
         let rest = Rest { findings, table: there, lost, by_faults_alone: false };
-        judge(options, self.ledger, duration, struck, in_time, rest)
+        judge(options, self.ledger, duration, faults, in_time, rest)
     }
 
     /// What is wrong with the rows of the other schema.
-    fn strayed(&self, struck: &[Struck], table: Table) -> Vec<String> {
-        let windows: Vec<Window> = struck.iter().filter_map(|strike| strike.window).collect();
+    fn strayed(&self, faults: &[FaultWindow], table: Table) -> Vec<String> {
+        let windows: Vec<Window> = faults.iter().filter_map(|fault| fault.window).collect();
         let table = table.into_iter().map(|(n, count)| (-n - 1, count)).collect();
         let wrong = check(&self.stray.units(), &windows, &table).wrong;
         wrong.into_iter().map(|wrong| format!("in the other schema, {wrong}")).collect()

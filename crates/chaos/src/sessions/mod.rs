@@ -1,6 +1,7 @@
-//! PostgreSQL once more: 500 tasks over one pool, among them those that own sessions and leave in them
-//! whatever a session can keep, openly and inside functions. Each statement sees for itself whether it
-//! works in nobody's session but its own. `SESSIONS.md` has what they do, and what is held.
+//! PostgreSQL once more: 500 tasks over one pool, among them those that own sessions and leave in
+//! them whatever a session can keep, openly and inside functions. Each statement sees for itself
+//! whether it works in nobody's session but its own. `SESSIONS.md` has what they do, and what is
+//! held.
 
 mod end;
 mod holding;
@@ -20,11 +21,11 @@ use std::time::Duration;
 use onetrip::{Client, Config};
 use onetrip_lab::postgres::pgbouncer::{self, PoolMode, Program};
 
-use crate::drive::{Struck, Target, Writers, on_threads, strike_for};
+use crate::drive::{FaultWindow, Target, Writers, inject_for, on_threads};
 use crate::ledger::Ledger;
-use crate::plan::Strike;
+use crate::plan::PlannedFault;
+use crate::postgres::faults::carry_out;
 use crate::postgres::stage::Stage;
-use crate::postgres::strike::carry_out;
 use crate::writer::Writer;
 use crate::{Kind, Options, Report};
 
@@ -60,8 +61,8 @@ async fn run_here(options: &Options, setting: &Setting) -> Report {
         writers.spawn(|stop| writer.write_until(stop));
     }
     let mut befallen = Befallen(stage);
-    let struck = match setting.faults {
-        true => strike_for(options, &mut befallen, &ledger).await,
+    let faults = match setting.faults {
+        true => inject_for(options, &mut befallen, &ledger).await,
         false => {
             tokio::time::sleep(options.duration).await;
             Vec::new()
@@ -69,7 +70,7 @@ async fn run_here(options: &Options, setting: &Setting) -> Report {
     };
     let in_time = writers.stop().await;
     let all = end::All { setting, ledger: &ledger, stray: &stray, clean: &clean };
-    all.judge(options, befallen.0, &struck, in_time).await
+    all.judge(options, befallen.0, &faults, in_time).await
 }
 
 /// The pooler's connections to the server are fewer than its clients where it shares them.
@@ -184,9 +185,9 @@ impl Target for Befallen {
     fn carry_out<'a>(
         &'a mut self,
         ledger: &'a Ledger,
-        strike: &'a Strike,
-    ) -> std::pin::Pin<Box<dyn Future<Output = Struck> + 'a>> {
-        Box::pin(carry_out(&mut self.0, ledger, strike))
+        fault: &'a PlannedFault,
+    ) -> std::pin::Pin<Box<dyn Future<Output = FaultWindow> + 'a>> {
+        Box::pin(carry_out(&mut self.0, ledger, fault))
     }
 }
 

@@ -8,10 +8,10 @@ use onetrip_lab::postgres::{PrivatePostgres, Shutdown};
 use super::observer::Observer;
 use super::stage::Stage;
 use crate::check::Window;
-use crate::drive::{Struck, Target, until};
+use crate::drive::{FaultWindow, Target, until};
 use crate::ledger::Ledger;
 use crate::line::{OnLine, PATIENCE, Present, cut, cut_what_is_left, end_line, gone, stall};
-use crate::plan::{Kind, Strike};
+use crate::plan::{Kind, PlannedFault};
 
 impl Target for Stage {
     const KINDS: &'static [Kind] = &Kind::POSTGRES;
@@ -26,30 +26,34 @@ impl Target for Stage {
     fn carry_out<'a>(
         &'a mut self,
         ledger: &'a Ledger,
-        strike: &'a Strike,
-    ) -> Pin<Box<dyn Future<Output = Struck> + 'a>> {
-        Box::pin(carry_out(self, ledger, strike))
+        fault: &'a PlannedFault,
+    ) -> Pin<Box<dyn Future<Output = FaultWindow> + 'a>> {
+        Box::pin(carry_out(self, ledger, fault))
     }
 }
 
-pub(crate) async fn carry_out(stage: &mut Stage, ledger: &Ledger, strike: &Strike) -> Struck {
+pub(crate) async fn carry_out(
+    stage: &mut Stage,
+    ledger: &Ledger,
+    fault: &PlannedFault,
+) -> FaultWindow {
     let from = ledger.now();
-    let broken = match strike.kind {
-        Kind::Cut | Kind::Reset => end_line(stage, strike).await,
-        Kind::StallReleased | Kind::StallCut => stall(stage, strike).await,
-        Kind::SessionEnded => end_session(stage, strike).await,
-        Kind::BackendKilled => kill_backend(stage, strike).await,
-        _ => restart(stage, strike).await,
+    let broken = match fault.kind {
+        Kind::Cut | Kind::Reset => end_line(stage, fault).await,
+        Kind::StallReleased | Kind::StallCut => stall(stage, fault).await,
+        Kind::SessionEnded => end_session(stage, fault).await,
+        Kind::BackendKilled => kill_backend(stage, fault).await,
+        _ => restart(stage, fault).await,
     };
     let window = Some(Window { from, to: ledger.now() });
-    Struck { kind: strike.kind, window, broken }
+    FaultWindow { kind: fault.kind, window, broken }
 }
 
 /// An administrator ends one session, whatever it is at.
-async fn end_session(stage: &mut Stage, strike: &Strike) -> u64 {
+async fn end_session(stage: &mut Stage, fault: &PlannedFault) -> u64 {
     let observer = Observer::connect(&stage.url).await;
     let processes = observer.processes().await;
-    let Some(turn) = strike.victim.or(Some(0)).filter(|_| !processes.is_empty()) else { return 0 };
+    let Some(turn) = fault.victim.or(Some(0)).filter(|_| !processes.is_empty()) else { return 0 };
     let victim = processes[turn as usize % processes.len()];
     observer.texts(&format!("select pg_terminate_backend({victim})::text")).await;
     let is_gone = until(PATIENCE, async || !observer.processes().await.contains(&victim)).await;
@@ -57,14 +61,14 @@ async fn end_session(stage: &mut Stage, strike: &Strike) -> u64 {
     1
 }
 
-async fn restart(stage: &mut Stage, strike: &Strike) -> u64 {
-    let how = strike.kind.shutdown().expect("all other kinds have been dealt with");
+async fn restart(stage: &mut Stage, fault: &PlannedFault) -> u64 {
+    let how = fault.kind.shutdown().expect("all other kinds have been dealt with");
     let present = Present::of(stage);
-    let server = shut_down(stage, how, strike.hold).await;
+    let server = shut_down(stage, how, fault.hold).await;
     let broken = present.and_since(stage);
     let mut victims = present.line;
     victims.extend(stage.line());
-    tokio::time::sleep(strike.hold).await;
+    tokio::time::sleep(fault.hold).await;
     stage.server = Some(blocking(server, PrivatePostgres::start_again).await);
     cut_what_is_left(stage, victims).await.max(broken)
 }
@@ -85,13 +89,13 @@ async fn shut_down(stage: &mut Stage, how: Shutdown, hold: Duration) -> PrivateP
     stopping.await.unwrap()
 }
 
-async fn kill_backend(stage: &mut Stage, strike: &Strike) -> u64 {
+async fn kill_backend(stage: &mut Stage, fault: &PlannedFault) -> u64 {
     let present = Present::of(stage);
     let observer = Observer::connect(&stage.url).await;
     let processes = observer.processes().await;
     drop(observer);
     let server = stage.server.as_ref().expect("it runs between two faults");
-    let turn = strike.victim.unwrap_or(0) as usize;
+    let turn = fault.victim.unwrap_or(0) as usize;
     let is_killed = (0..processes.len())
         .any(|step| server.kill_backend(processes[(turn + step) % processes.len()]).is_ok());
     assert!(is_killed, "no session of the client could be killed");

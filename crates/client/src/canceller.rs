@@ -94,7 +94,8 @@ impl Canceller {
     /// became of it, which for a statement that the server runs is when that has ended. Dropping
     /// the future changes nothing.
     ///
-    /// May be called again, where the first cancel came too early to be noticed by the server.
+    /// A server forgets a cancel that comes too early: where the statement runs on, it is asked again
+    /// by itself, 100 ms later and a second after that. `cancel` may also be called again.
     pub fn cancel(&self) -> impl Future<Output = Cancelled> + use<> {
         let answer = Arc::new(Answer::default());
         match &self.0 {

@@ -75,7 +75,8 @@ pub enum Output<E> {
     },
     /// The server is to be asked to cancel what it runs: prepare that (open a socket), then call
     /// [`begin_cancel`](crate::Connection::begin_cancel), and whatever becomes of it
-    /// [`handle_cancel_end`](crate::Connection::handle_cancel_end). Not again before that.
+    /// [`handle_cancel_end`](crate::Connection::handle_cancel_end). Not again before that; but again
+    /// 100 ms later, and 1 s after that, where what was cancelled still runs.
     Cancel,
     /// A cancel that was wanted is not made. The request goes on.
     NotCancelled {

@@ -3,6 +3,8 @@
 
 mod toy;
 
+use std::time::Duration;
+
 use onetrip_engine::{
     CancelEnd, Cause, End, Limits, Outcome, Request, SyncPoint, Time, Token, Wanted,
 };
@@ -576,4 +578,82 @@ fn one_that_was_hit_and_waits_to_be_sent_again_was_rejected() {
     pair.client.handle_closed();
     let rejected = failure(Outcome::Rejected, Cause::Closed);
     assert_eq!(pair.take().last(), Some(&Out::Ended(2, rejected)));
+}
+
+impl Pair {
+    /// The moment comes that the engine asked for, so much later than now.
+    fn pass(&mut self, millis: u64) {
+        let due = self.now.after(Duration::from_millis(millis));
+        assert_eq!(self.client.poll_deadline(), Some(due));
+        self.now = due;
+        self.client.handle_time(due);
+    }
+}
+
+/// A server forgets a cancel that comes before the request has begun.
+#[test]
+fn a_victim_that_runs_on_is_cancelled_again_after_a_pause_and_after_a_longer_one() {
+    let mut pair = sent(1..=2);
+    pair.cancel(1);
+    pair.end(CancelEnd::Closed);
+    for pause in [100, 1000] {
+        pair.pass(pause);
+        assert_eq!(pair.take(), [Out::Cancel]);
+        assert!(pair.client.is_held() && pair.begin());
+        assert!(!pair.begin(), "once for each time that it was asked for");
+        pair.end(CancelEnd::Closed);
+    }
+    assert_eq!(pair.client.poll_deadline(), None);
+    pair.reply(&[hit(1), hit(2)].concat());
+    assert_eq!(pair.take(), [Out::Ended(1, CANCELLED), Out::Restarted(2)]);
+    assert!(!pair.client.is_held());
+}
+
+#[test]
+fn a_victim_that_was_answered_meanwhile_is_not_cancelled_again() {
+    let mut pair = sent(1..=1);
+    pair.cancel(1);
+    pair.end(CancelEnd::Closed);
+    pair.pass(100);
+    assert_eq!(pair.take(), [Out::Cancel]);
+    pair.reply(&hit(1));
+    assert!(!pair.client.is_held(), "the cancel before has ended");
+    assert!(!pair.begin());
+    pair.resend(2, "o");
+    assert!(!pair.client.transmit().is_empty());
+}
+
+#[test]
+fn another_cancel_that_comes_to_nothing_leaves_the_first_as_it_was() {
+    for end in [Some(CancelEnd::NotSent), None] {
+        let mut pair = sent(1..=1);
+        pair.cancel(1);
+        pair.end(CancelEnd::Closed);
+        pair.pass(100);
+        assert_eq!(pair.take(), [Out::Cancel]);
+        match end {
+            Some(end) => pair.end(end),
+            // Nobody says what became of it.
+            None => pair.pass(5000),
+        }
+        assert!(pair.client.is_held() && !pair.client.is_astray());
+        pair.pass(1000);
+        assert_eq!(pair.take(), [Out::Cancel]);
+        pair.reply(&hit(1));
+        assert_eq!(pair.take(), [Out::Ended(1, CANCELLED)]);
+        assert!(!pair.client.is_held());
+    }
+}
+
+#[test]
+fn another_cancel_may_be_lost() {
+    let mut pair = sent(1..=1);
+    pair.cancel(1);
+    pair.end(CancelEnd::Closed);
+    pair.pass(100);
+    assert_eq!(pair.take(), [Out::Cancel]);
+    assert!(pair.begin());
+    pair.end(CancelEnd::Lost);
+    assert_eq!(pair.take(), [Out::Astray]);
+    assert!(pair.client.is_astray() && !pair.client.is_held());
 }

@@ -1,7 +1,7 @@
 import { Close, ConnectFault, type CopyPart, End, Holder, type Rest } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
 import { reason } from '../engine/memory'
-import { Cancel } from '../pg/cancel'
+import { sendCancel } from '../pg/cancel'
 import { ColumnsCache } from '../pg/columns'
 import type { Connection as Transport } from '../pg/connect'
 import { notice } from '../pg/report'
@@ -37,7 +37,6 @@ export class Connection implements Owner, Reached {
   #endpoint: Endpoint = { host: '', port: 0 }
   #transport: Transport | undefined
   #link: Link | undefined
-  #cancel: Cancel | undefined
   #isReady = false
   #isOver = false
   #status = IDLE
@@ -120,7 +119,6 @@ export class Connection implements Owner, Reached {
 
   /** A request has ended. Not all ends come with a ReadyForQuery: for others `how` is not 0. */
   ended(how: number): void {
-    this.#cancel?.answered()
     if (how !== End.COMPLETE && this.#link !== undefined && !this.#isOver) {
       this.status(this.#link.status.charCodeAt(0))
     }
@@ -311,10 +309,7 @@ export class Connection implements Owner, Reached {
 
   cancel(): void {
     if (!this.#link || !this.#transport) return
-    this.#cancel = new Cancel(this.#link, this.#transport, this.#endpoint, (cancel) => {
-      if (this.#cancel === cancel) this.#cancel = undefined
-    })
-    this.#cancel.start()
+    sendCancel(this.#link, this.#transport, this.#endpoint)
   }
 
   astray(): void {

@@ -3,7 +3,7 @@ import { Link, type Owner, type Parameter } from '../engine/link'
 import { reason } from '../engine/memory'
 import { Opening } from './begin'
 import { channelBinding } from './binding'
-import { Cancel } from './cancel'
+import { sendCancel } from './cancel'
 import { ColumnsCache } from './columns'
 import type { Connection, Opener } from './connect'
 import { DatabaseError } from './error'
@@ -49,7 +49,6 @@ export class Session extends Emitter implements Owner, Opener, Home, LentSession
   #why: Error | undefined
   /** What the server said when it ended the connection: the error of the query that it ran. */
   #lastWords: Error | undefined
-  #cancel: Cancel | undefined
   /** A request ended for its caller while the server still owed the answer, and may owe it still. */
   #isLate = false
   /** Hears of a request whose time was over before it was answered. */
@@ -227,7 +226,6 @@ export class Session extends Emitter implements Owner, Opener, Home, LentSession
 
   ended(how: number): void {
     const client = this.client
-    this.#cancel?.answered()
     if (how !== 0 && !this.#isGone && this.#link) client._txStatus = this.#link.status
     this.tellDrain()
     this.lending.proceed()
@@ -369,10 +367,7 @@ export class Session extends Emitter implements Owner, Opener, Home, LentSession
 
   cancel(): void {
     if (this.#link === undefined) return
-    this.#cancel = new Cancel(this.#link, this.connection, this.client, (cancel) => {
-      if (this.#cancel === cancel) this.#cancel = undefined
-    })
-    this.#cancel.start()
+    sendCancel(this.#link, this.connection, this.client)
   }
 
   astray(): void {

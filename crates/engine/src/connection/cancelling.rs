@@ -9,6 +9,12 @@
 //! ended, since a request that is sent after both can't be hit. Otherwise the victim runs on, and
 //! its reply is drained. A shared-Sync group is one victim: it is cancelled only when nobody waits
 //! for any of it but who wants that.
+//!
+//! A server forgets a cancel that comes before the request has begun (PostgresMain in
+//! src/backend/tcop/postgres.c, where it reads the next command). So a victim that runs on is
+//! cancelled again, after a pause and after a longer one.
+
+use std::time::Duration;
 
 use super::Connection;
 use super::HeadFailure;
@@ -60,14 +66,36 @@ enum Stage {
         since: Time,
         held: bool,
     },
-    /// It was sent, when the request with the number `victim` was the end of the segment at the
-    /// head.
-    Sent {
-        victim: u64,
-        since: Time,
-        closed: bool,
-    },
+    Sent(Sent),
+    /// The host prepares to send it once more.
+    PreparingAgain(Sent),
 }
+
+/// A cancel that was sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Sent {
+    /// The request that was the end of the segment at the head then.
+    victim: u64,
+    /// When it was sent, was closed, or is prepared again.
+    since: Time,
+    /// The server has carried it out.
+    closed: bool,
+    /// How often the host was asked to send it again.
+    repeats: usize,
+}
+
+impl Sent {
+    /// When it is to be sent again.
+    fn again_at(&self) -> Time {
+        match PAUSES.get(self.repeats) {
+            Some(pause) if self.closed => self.since.after(*pause),
+            _ => Time::NEVER,
+        }
+    }
+}
+
+/// How long a victim may run on before it is cancelled again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
 /// A victim that never started is not sent again.
 pub(super) const NOT_SENT_AGAIN: Failure =
@@ -97,7 +125,11 @@ impl<P: Protocol> Connection<P> {
     /// Whether nothing else may be sent, since a cancel was, or will be.
     #[inline]
     pub fn is_held(&self) -> bool {
-        matches!(self.cancelling.stage, Stage::Sent { .. } | Stage::Preparing { held: true, .. })
+        match self.cancelling.stage {
+            Stage::Idle => false,
+            Stage::Preparing { held, .. } => held,
+            Stage::Sent(_) | Stage::PreparingAgain(_) => true,
+        }
     }
 
     /// Whether a cancel may still arrive that nobody waits for ([`Output::Astray`]).
@@ -166,8 +198,13 @@ impl<P: Protocol> Connection<P> {
     /// ended. If not, don't: there is nothing to cancel any more, or something is behind it that
     /// must not be hit; and there is no end to report.
     pub fn begin_cancel(&mut self, now: Time) -> bool {
-        if !matches!(self.cancelling.stage, Stage::Preparing { .. }) {
-            return false;
+        match self.cancelling.stage {
+            Stage::Preparing { .. } => {}
+            Stage::PreparingAgain(sent) => {
+                self.cancelling.stage = Stage::Sent(Sent { since: now, closed: false, ..sent });
+                return true;
+            }
+            Stage::Idle | Stage::Sent(_) => return false,
         }
         self.cancelling.stage = Stage::Idle;
         let Verdict::Now { end } = self.verdict() else {
@@ -176,7 +213,7 @@ impl<P: Protocol> Connection<P> {
         };
         (0..=end).for_each(|at| self.stop_wanting(at));
         let victim = self.wire.front_number() + end as u64;
-        self.cancelling.stage = Stage::Sent { victim, since: now, closed: false };
+        self.cancelling.stage = Stage::Sent(Sent { victim, since: now, closed: false, repeats: 0 });
         true
     }
 
@@ -186,16 +223,20 @@ impl<P: Protocol> Connection<P> {
     pub fn handle_cancel_end(&mut self, now: Time, end: CancelEnd) {
         match (self.cancelling.stage, end) {
             (Stage::Idle, _) => return,
-            (Stage::Sent { victim, since, .. }, CancelEnd::Closed) => {
-                self.cancelling.stage = Stage::Sent { victim, since, closed: true };
+            (Stage::Sent(sent), CancelEnd::Closed) => {
+                self.cancelling.stage = Stage::Sent(Sent { since: now, closed: true, ..sent });
             }
-            (Stage::Sent { .. }, CancelEnd::Lost) => {
+            // The one before was carried out.
+            (Stage::PreparingAgain(sent), _) => {
+                self.cancelling.stage = Stage::Sent(Sent { since: now, ..sent });
+            }
+            (Stage::Sent(_), CancelEnd::Lost) => {
                 self.cancelling.stage = Stage::Idle;
                 self.cancelling.astray = true;
                 self.outputs.push_back(Output::Astray);
             }
             (stage, _) => {
-                let sent = matches!(stage, Stage::Sent { .. });
+                let sent = matches!(stage, Stage::Sent(_));
                 self.cancelling.stage = Stage::Idle;
                 self.give_up(sent);
             }
@@ -311,23 +352,37 @@ impl<P: Protocol> Connection<P> {
     /// Lets requests go onto the wire again once the victim was answered and the cancel has ended.
     #[inline]
     pub(super) fn end_hold(&mut self, now: Time) {
-        if let Stage::Sent { victim, closed: true, .. } = self.cancelling.stage
-            && self.wire.front_number() > victim
-        {
+        let (Stage::Sent(sent) | Stage::PreparingAgain(sent)) = self.cancelling.stage else {
+            return;
+        };
+        if sent.closed && self.wire.front_number() > sent.victim {
             self.cancelling.stage = Stage::Idle;
             self.cancelling.reached = self.wire.front_number() + self.wire.len() as u64;
             self.cancelling.reaches_until = now.after(self.limits.cancel_grace);
         }
     }
 
-    /// When the hold is ended, whatever became of the cancel.
+    /// When a cancel is given up that has not ended, or the next is due.
     #[inline]
-    pub(super) fn hold_deadline(&self) -> Time {
+    pub(super) fn cancel_deadline(&self) -> Time {
         match self.cancelling.stage {
-            Stage::Sent { since, closed: false, .. } | Stage::Preparing { since, held: true } => {
-                since.after(self.limits.cancel_wait_max)
-            }
+            Stage::Sent(sent) if sent.closed => sent.again_at(),
+            Stage::Sent(Sent { since, .. })
+            | Stage::PreparingAgain(Sent { since, .. })
+            | Stage::Preparing { since, held: true } => since.after(self.limits.cancel_wait_max),
             _ => Time::NEVER,
+        }
+    }
+
+    /// That moment came.
+    pub(super) fn cancel_is_late(&mut self, now: Time) {
+        match self.cancelling.stage {
+            Stage::Sent(sent) if sent.closed => {
+                let sent = Sent { since: now, repeats: sent.repeats + 1, ..sent };
+                self.cancelling.stage = Stage::PreparingAgain(sent);
+                self.outputs.push_back(Output::Cancel);
+            }
+            _ => self.handle_cancel_end(now, CancelEnd::Lost),
         }
     }
 
@@ -341,7 +396,7 @@ impl<P: Protocol> Connection<P> {
     /// to be sent again.
     pub(super) fn is_hit(&self, failed: &HeadFailure, slot: &Slot<P::Expect>, number: u64) -> bool {
         let Cancelling { reached, reaches_until, astray, .. } = self.cancelling;
-        let in_reach = matches!(self.cancelling.stage, Stage::Sent { .. })
+        let in_reach = matches!(self.cancelling.stage, Stage::Sent(_) | Stage::PreparingAgain(_))
             || number < reached
             // It has just been read.
             || self.last_progress < reaches_until

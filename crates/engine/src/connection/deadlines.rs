@@ -7,8 +7,8 @@
 
 use std::time::Duration;
 
+use super::Connection;
 use super::shared_sync::SharedSyncFailure;
-use super::{CancelEnd, Connection};
 use crate::{Cause, CloseReason, Outcome, Protocol, Time};
 
 impl<P: Protocol> Connection<P> {
@@ -30,8 +30,8 @@ impl<P: Protocol> Connection<P> {
         if now >= self.stall_deadline() {
             return self.close(CloseReason::Stalled);
         }
-        if now >= self.hold_deadline() {
-            self.handle_cancel_end(now, CancelEnd::Lost);
+        if now >= self.cancel_deadline() {
+            self.cancel_is_late(now);
         }
         if now >= self.next_expiry() {
             self.expire(now);

@@ -438,7 +438,7 @@ impl<P: Protocol> Connection<P> {
 
     /// When to call [`handle_time`](Self::handle_time) next, unless something else happens first.
     pub fn poll_deadline(&self) -> Option<Time> {
-        let next = self.next_expiry().min(self.stall_deadline()).min(self.hold_deadline());
+        let next = self.next_expiry().min(self.stall_deadline()).min(self.cancel_deadline());
         (next != Time::NEVER).then_some(next)
     }
 

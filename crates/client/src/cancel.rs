@@ -200,7 +200,7 @@ impl Core {
         let wanted = engine.want_cancel_first(now, |token| {
             // A shared statement may have come in between, and be in front.
             replies.entry(token).is_none_or(|entry| {
-                entry.is_of(owner_epoch) && !matches!(entry.note, Some(Note::Begins(_)))
+                entry.is_of(owner_epoch) && !entry.note.as_ref().is_some_and(Note::begins)
             })
         });
         self.answer(wanted, answer);

@@ -9,7 +9,8 @@ use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Limits;
 use onetrip_postgres::client::statements::is_preparable;
-use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind, execute, parse};
+use onetrip_postgres::client::transaction::front::write_command;
+use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind};
 use onetrip_postgres::sql::{self, Place, Traits};
 use postgres_types::Type;
 
@@ -213,7 +214,7 @@ impl Executor {
         let (Some(lead), Target::One(connection)) = (&self.lead, &self.target) else {
             return Ok(());
         };
-        connection.with(|core, now| lead.submit_front(core, now))
+        connection.with(|core, now| lead.submit_alone(core, now))
     }
 
     /// Sends what still waits to go in front of the next statement, and waits until it is known to
@@ -745,10 +746,7 @@ fn write_text(
 /// Parse, Bind and Execute of a text without parameters whose rows, if any, nobody reads.
 pub(crate) fn plain_statement(sql: &str) -> Result<BytesMut, Error> {
     let mut out = BytesMut::new();
-    parse::write(&mut out, "", sql, &[]).map_err(params::unencodable)?;
-    let nothing = |_: usize, _: &mut BytesMut| Ok(bind::IsNull::Yes);
-    bind::write::<BindError>(&mut out, "", "", Formats::AllText, 0, nothing, Formats::AllText)?;
-    out.extend_from_slice(&execute::UNNAMED_ALL);
+    write_command(&mut out, sql).map_err(params::unencodable)?;
     Ok(out)
 }
 

@@ -84,7 +84,7 @@ impl pipeline::Replies<Face> for Replies {
         let token = Replies::add(self);
         if let Some(entry) = self.entry(token) {
             entry.member = Some(member);
-            entry.note = around.cloned().map(Note::Within);
+            entry.note = around.cloned().map(Note::within);
         }
         token
     }

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use onetrip_engine::{Outcome, Time, Token, Violation};
+use onetrip_postgres::client::transaction::verdict::{AT_COMMIT, Failure};
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
@@ -360,7 +361,7 @@ impl<T: FromReply> Reply<T> {
                 return Poll::Ready(Err(result_too_large(&connection.context.options)));
             }
             if this.commits && command_tag(&blocks) == Some("ROLLBACK") {
-                return Poll::Ready(Err(rolled_back_at_commit(None)));
+                return Poll::Ready(Err(Error::rolled_back(AT_COMMIT, None)));
             }
             let described = T::describe(columns, &blocks, &connection.context.types);
             let (columns, missing) = connection.judge(described, provisional)?;
@@ -389,18 +390,6 @@ pub(crate) fn command_tag(blocks: &Blocks) -> Option<&str> {
     let complete = blocks.messages().filter(|(tag, _)| *tag == backend::COMMAND_COMPLETE).last();
     let (_, body) = complete?;
     Some(CommandComplete::decode(body).ok()?.tag)
-}
-
-/// `failure` is what made the transaction fail, where that is known.
-pub(crate) fn rolled_back_at_commit(failure: Option<Error>) -> Error {
-    const WHY: &str =
-        "the transaction was rolled back at its commit, since a statement in it had failed";
-    match failure {
-        Some(failure) => {
-            failure.about(WHY).with_code("rolled_back").with_outcome(Outcome::Rejected)
-        }
-        None => Error::new(Kind::Server, Outcome::Rejected, "rolled_back", WHY),
-    }
 }
 
 /// The statement has run, and what it returned was too long to be kept.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use onetrip_engine::{Retry, RetryLimits};
+use onetrip_postgres::client::transaction::verdict::runs_again;
 use tokio::time::Instant;
 
-use crate::lead::is_conflict;
 use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
 use crate::{Client, Error, Kind, Outcome, Session};
@@ -182,8 +182,7 @@ struct Failed<E> {
 
 impl<E: From<Error>> Failed<E> {
     fn of(error: Error) -> Failed<E> {
-        // Also one that a statement reported and the commit has repeated.
-        let conflict = error.outcome() == Outcome::Rejected && is_conflict(&error);
+        let conflict = runs_again(&error);
         Failed { error: error.into(), conflict }
     }
 }
@@ -221,7 +220,7 @@ async fn attempt<T, E: From<Error>>(
     let value = match until(deadline, work(&mut tx)).await {
         Some(Ok(value)) => value,
         // Dropping it rolls it back.
-        Some(Err(error)) => return Err(Failed { error, conflict: tx.conflict().is_some() }),
+        Some(Err(error)) => return Err(Failed { error, conflict: tx.has_conflict() }),
         None => return Err(Failed::of(late(Outcome::Rejected))),
     };
     let committed = until(deadline, tx.commit()).await;

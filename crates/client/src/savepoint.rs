@@ -13,7 +13,8 @@ use crate::methods::statement_methods;
 use crate::reply::Reply;
 use crate::rows::Blocks;
 use crate::streams::{Lease, stream_methods};
-use crate::{Error, Kind, Outcome};
+use crate::{Error, Outcome};
+use onetrip_postgres::client::transaction::verdict::not_released;
 
 /// A part of a transaction that can be undone alone. Made by
 /// [`Transaction::savepoint`](crate::Transaction::savepoint).
@@ -72,7 +73,7 @@ impl<'a> Savepoint<'a> {
     pub fn release(mut self) -> Release<'a> {
         self.ended = true;
         if self.lead.is_sent() {
-            self.lead.owe_release();
+            self.lead.release();
         }
         Release { savepoint: self, reply: None }
     }
@@ -84,7 +85,7 @@ impl<'a> Savepoint<'a> {
     /// The transaction has failed outside of it, or the connection is lost, also where nothing was sent
     /// since.
     pub fn rollback(mut self) -> impl Future<Output = Result<(), Error>> + use<'a> {
-        let reply = self.is_open().then(|| self.undo());
+        let reply = self.lead.is_open().then(|| self.undo());
         // Where it was refused, dropping it sees to that the transaction can't go on with it.
         self.ended = !reply.as_ref().is_some_and(Reply::is_refused);
         async move {
@@ -133,10 +134,6 @@ impl<'a> Savepoint<'a> {
         }
     }
 
-    fn is_open(&self) -> bool {
-        self.lead.is_sent() && self.lead.refusal().is_none()
-    }
-
     statement_methods!();
     stream_methods!((&mut self), '_, Lease::of(&self.connection, &self.executor));
 }
@@ -144,7 +141,7 @@ impl<'a> Savepoint<'a> {
 impl Drop for Savepoint<'_> {
     fn drop(&mut self) {
         self.lead.end();
-        if !self.ended && self.is_open() {
+        if !self.ended && self.lead.is_open() {
             self.undo_unwaited();
         }
     }
@@ -172,10 +169,9 @@ impl Future for Release<'_> {
         let this = &mut *self;
         if this.reply.is_none() {
             // Nothing was sent, or what came next has taken it along.
-            if !this.savepoint.lead.take_release() {
+            let Some(release) = this.savepoint.lead.take_release() else {
                 return Poll::Ready(this.savepoint.is_in_vain().map_or(Ok(()), Err));
-            }
-            let release = this.savepoint.lead.release_command();
+            };
             this.reply = Some(this.savepoint.outer.command(&release, Part::Undo));
         }
         let Some(reply) = &mut this.reply else { return Poll::Ready(Ok(())) };
@@ -194,16 +190,11 @@ impl Savepoint<'_> {
 
     /// RELEASE failed. Where that is since a statement had failed, what is around goes on.
     fn unreleased(&self, error: Error) -> Error {
-        if error.outcome() != Outcome::Rejected || !self.is_open() {
+        if error.outcome() != Outcome::Rejected || !self.lead.is_open() {
             return error;
         }
         let why = self.lead.failure().or_else(|| self.outer_failure());
         self.undo_unwaited();
-        const WHY: &str =
-            "the savepoint was rolled back to, since a statement behind it had failed";
-        match why {
-            Some(why) => why.about(WHY).with_code("rolled_back").with_outcome(Outcome::Rejected),
-            None => Error::new(Kind::Server, Outcome::Rejected, "rolled_back", WHY),
-        }
+        not_released(why)
     }
 }

@@ -9,7 +9,7 @@ use crate::executor::{Executor, plain_statement};
 use crate::lead::{Lead, Part};
 use crate::methods::statement_methods;
 use crate::params::Params;
-use crate::reply::{FromReply, Reply, command_tag, rolled_back_at_commit};
+use crate::reply::{FromReply, Reply, command_tag};
 use crate::rows::Blocks;
 use crate::savepoint::Savepoint;
 use crate::session::Session;
@@ -17,6 +17,7 @@ use crate::statement::ToStatement;
 use crate::streams::{Lease, stream_methods};
 use crate::transaction_options::TransactionOptions;
 use crate::{Canceller, Error, Outcome, Timed};
+use onetrip_postgres::client::transaction::verdict;
 use onetrip_postgres::message::SYNC;
 
 /// A transaction on a connection of one's own. BEGIN leaves with its first statement; one without
@@ -134,7 +135,7 @@ impl<'a> Transaction<'a> {
             let result = reply.await;
             let Some(commit) = commit else { return result };
             let committed = transaction.committed(commit).await;
-            both(result, committed)
+            verdict::both(result, committed)
         }
     }
 
@@ -143,7 +144,7 @@ impl<'a> Transaction<'a> {
     /// # Errors
     /// The connection was lost; then nothing of the transaction stands either.
     pub fn rollback(self) -> impl Future<Output = Result<(), Error>> + use<'a> {
-        let reply = self.is_open().then(|| self.executor.command("ROLLBACK", Part::Undo));
+        let reply = self.lead.is_open().then(|| self.executor.command("ROLLBACK", Part::Undo));
         self.lead.end();
         async move {
             let mut transaction = self;
@@ -158,28 +159,21 @@ impl<'a> Transaction<'a> {
         }
     }
 
-    /// The first serialization failure or deadlock of one of its statements.
-    pub(crate) fn conflict(&self) -> Option<&Error> {
-        self.lead.conflict()
+    /// Whether one of its statements had a serialization failure or a deadlock.
+    pub(crate) fn has_conflict(&self) -> bool {
+        self.lead.has_conflict()
     }
 
     /// What came of COMMIT.
     async fn committed(&mut self, reply: Reply<Blocks>) -> Result<(), Error> {
         let result = reply.await;
         self.note_end(&result);
-        match command_tag(&result?) {
-            Some("COMMIT") => Ok(()),
-            _ => Err(rolled_back_at_commit(self.lead.failure())),
-        }
+        verdict::committed(command_tag(&result?), self.lead.failure())
     }
 
     /// Where nothing was sent the transaction is still open, and dropping it rolls it back.
     fn note_end(&mut self, result: &Result<Blocks, Error>) {
         self.ended = !matches!(result, Err(error) if error.outcome() == Outcome::NotSent);
-    }
-
-    fn is_open(&self) -> bool {
-        self.lead.is_sent() && self.lead.refusal().is_none()
     }
 
     /// The same transaction, with a deadline of its own for each statement; see [`Timed`]. The rest
@@ -201,27 +195,11 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// What came of the last statement and its COMMIT together.
-fn both<T>(result: Result<T, Error>, committed: Result<(), Error>) -> Result<T, Error> {
-    match (result, committed) {
-        (Ok(value), Ok(())) => Ok(value),
-        (Ok(_), Err(error)) => Err(error),
-        // It ran: a failure would have been answered by ROLLBACK.
-        (Err(error), Ok(())) => Err(error.with_outcome(Outcome::Applied)),
-        (Err(error), Err(commit)) => Err(match (error.outcome(), commit.outcome()) {
-            (Outcome::Rejected, _) => error,
-            // The commit was refused, and with it whatever the statement did.
-            (_, Outcome::Rejected) => error.with_outcome(Outcome::Rejected),
-            _ => error.with_outcome(Outcome::Unknown),
-        }),
-    }
-}
-
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         self.lead.end();
         // Behind a COMMIT it changes nothing.
-        if self.ended || !self.is_open() {
+        if self.ended || !self.lead.is_open() {
             return;
         }
         let Ok(mut rollback) = plain_statement("ROLLBACK") else { return };

@@ -8,8 +8,19 @@
 //! front, and the server skips it where there is none. Once BEGIN is known to be refused, nothing of
 //! the transaction is sent.
 //!
+//! * [`block`]: a transaction with its savepoints, as an object.
+//! * [`front`]: what goes in front of a request of it.
+//! * [`verdict`]: what failures mean to it: how it ended, whether it is run again.
+//! * [`modes`]: how it begins.
 //! * [`control`]: what a text is to a transaction.
-//! * [`pending`]: a BEGIN that was not answered yet, and what is done with requests meanwhile.
+//! * [`pending`]: a BEGIN that was sent as text and not answered yet, and what is done with requests meanwhile.
 
+pub mod block;
 pub mod control;
+pub mod front;
+pub mod modes;
 pub mod pending;
+pub mod verdict;
+
+/// In a Bind: no formats, no parameters, no formats of columns.
+const NO_VALUES: [u8; 6] = [0; 6];

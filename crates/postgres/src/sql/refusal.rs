@@ -45,6 +45,8 @@ pub enum Refusal {
     Several,
     /// The same, for a face whose statements are one each.
     NotOne,
+    /// Something of a transaction or savepoint whose end was asked for.
+    TransactionEnded,
 }
 
 impl Refusal {
@@ -98,6 +100,10 @@ impl Refusal {
             Refusal::NotOne => {
                 "several\0this text holds several statements, where a text is one: send them as a \
                  pipeline\0"
+            }
+            Refusal::TransactionEnded => {
+                "transaction_ended\0the transaction or savepoint has ended, and this was not sent: \
+                 finish its pipelines before\0"
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use bytes::{Bytes, BytesMut};
 
+use super::NO_VALUES;
 use super::control::{self, Control};
 use crate::Expect;
 use crate::message::{Describe, EncodeError, Execute, Target, TransactionStatus, bind, parse};
@@ -43,7 +44,12 @@ impl Begin {
         Execute { portal: &self.portal, rows_max: 0 }.encode(out)
     }
 
-    /// Writes what fails where the transaction isn't open: a Describe of the portal.
+    /// What the server answers to the guard.
+    pub fn guard() -> Expect {
+        Expect::sync().describe_portal()
+    }
+
+    /// Writes the guard, which fails where the transaction isn't open: a Describe of the portal.
     ///
     /// # Errors
     /// None: the name has no NUL and is short.
@@ -260,6 +266,3 @@ fn has(text: &str, part: &[u8]) -> bool {
 
 /// In front of the numbers of portals.
 const PORTAL_PREFIX: &str = "onetrip_tx_";
-
-/// In a Bind: no formats, no parameters, no formats of columns.
-const NO_VALUES: [u8; 6] = [0; 6];

@@ -1,0 +1,351 @@
+//! A transaction and its savepoints: what is sent of them and when, and what is known of each.
+//!
+//! BEGIN and SAVEPOINT wait for the first statement behind them, and a RELEASE that nobody awaits for
+//! whatever comes next. A host asks for the [`Front`] of a request, submits both in one go, and says
+//! what each was answered by. What a session does outside of the block is not known here.
+
+use onetrip_engine::{Outcome, SyncPoint};
+
+use super::front::{Front, Role, command};
+use super::pending::Begin;
+use super::verdict::{Failure, is_conflict};
+use crate::message::EncodeError;
+use crate::sql::Refusal;
+
+/// A transaction and its savepoints. `E` is what the host keeps of a failure.
+#[derive(Debug)]
+pub struct Block<E> {
+    begin: Begin,
+    /// The transaction, and behind it the savepoints that are not forgotten, by their numbers.
+    levels: Vec<Level<E>>,
+    savepoints: u32,
+    /// The savepoint whose RELEASE goes in front of what comes next.
+    owed: Option<LevelId>,
+    /// The first failure after which the transaction may be run again.
+    conflict: Option<E>,
+}
+
+/// Names the transaction, or one of its savepoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LevelId(pub u32);
+
+impl LevelId {
+    /// The transaction itself.
+    pub const OUTERMOST: LevelId = LevelId(0);
+}
+
+/// What begins the transaction or a savepoint, and what became of that.
+#[derive(Debug)]
+struct Level<E> {
+    id: LevelId,
+    /// What it is in.
+    outer: Option<LevelId>,
+    state: State,
+    /// Why BEGIN or SAVEPOINT failed.
+    refused: Option<E>,
+    /// What made it fail: the first failure since a statement succeeded last.
+    failure: Option<E>,
+    /// What belongs to it belongs to what is around it from now on.
+    is_released: bool,
+    /// Nothing more of it is sent: it was ended, sent or not.
+    is_over: bool,
+}
+
+/// How far BEGIN or SAVEPOINT is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// It waits for the first statement behind it.
+    Unsent,
+    /// It was submitted, and its answer is not known.
+    Sent,
+    /// The server has answered that it is done.
+    Done,
+    /// The server has refused it.
+    Refused,
+}
+
+/// What a request is to its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// One of its statements.
+    Statement,
+    /// COMMIT, which releases all savepoints.
+    Commit,
+    /// What undoes all of it, and harms nobody where it is not open.
+    Undo,
+}
+
+/// Why a request of a transaction is not sent.
+#[derive(Debug)]
+pub enum NotSent<E> {
+    /// Nothing of the transaction runs: BEGIN has failed.
+    NotBegun(E),
+    /// Its level has ended.
+    Ended(Refusal),
+    /// It is no text that the server takes.
+    Unencodable(EncodeError),
+}
+
+impl<E> From<EncodeError> for NotSent<E> {
+    fn from(error: EncodeError) -> NotSent<E> {
+        NotSent::Unencodable(error)
+    }
+}
+
+impl<E: Failure> Block<E> {
+    /// A transaction that nothing was sent of.
+    pub fn new(begin: Begin) -> Block<E> {
+        let levels = vec![Level::new(LevelId::OUTERMOST, None)];
+        Block { begin, levels, savepoints: 0, owed: None, conflict: None }
+    }
+
+    /// A savepoint that nothing was sent of.
+    pub fn savepoint(&mut self, outer: LevelId) -> LevelId {
+        self.savepoints += 1;
+        let id = LevelId(self.savepoints);
+        self.levels.push(Level::new(id, Some(outer)));
+        id
+    }
+
+    /// Nobody asks for this savepoint any more, and none of its requests is under way.
+    pub fn forget(&mut self, id: LevelId) {
+        self.levels.retain(|level| level.id != id || id == LevelId::OUTERMOST);
+    }
+
+    // --- what is known ---
+
+    /// Whether BEGIN or SAVEPOINT was submitted, so that there is something to end.
+    pub fn is_sent(&self, id: LevelId) -> bool {
+        self.state(id) != State::Unsent
+    }
+
+    /// Whether what begins it was answered, and nothing waits to go in front of what comes next.
+    pub fn is_known(&self, id: LevelId) -> bool {
+        self.state(id) == State::Done && self.owed.is_none()
+    }
+
+    /// Whether there is something to undo.
+    pub fn is_open(&self, id: LevelId) -> bool {
+        self.is_sent(id) && self.refusal().is_none()
+    }
+
+    /// Why BEGIN was refused: nothing of the transaction runs.
+    pub fn refusal(&self) -> Option<&E> {
+        self.level(LevelId::OUTERMOST)?.refused.as_ref()
+    }
+
+    /// Why a statement was skipped: what begins it, or what is around it, failed in front of it.
+    pub fn why_skipped(&self, id: LevelId) -> Option<&E> {
+        self.around(id).filter_map(|level| level.refused.as_ref()).last()
+    }
+
+    /// What made a level fail, where that is known.
+    pub fn failure(&self, id: LevelId) -> Option<&E> {
+        self.level(id)?.failure.as_ref()
+    }
+
+    /// The first serialization failure or deadlock of any of its statements.
+    pub fn conflict(&self) -> Option<&E> {
+        self.conflict.as_ref()
+    }
+
+    fn level(&self, id: LevelId) -> Option<&Level<E>> {
+        let at = self.levels.binary_search_by_key(&id, |level| level.id).ok()?;
+        self.levels.get(at)
+    }
+
+    fn level_mut(&mut self, id: LevelId) -> Option<&mut Level<E>> {
+        let at = self.levels.binary_search_by_key(&id, |level| level.id).ok()?;
+        self.levels.get_mut(at)
+    }
+
+    /// A level and those around it, from the inside out.
+    fn around(&self, id: LevelId) -> impl Iterator<Item = &Level<E>> {
+        std::iter::successors(self.level(id), |level| self.level(level.outer?))
+    }
+
+    fn state(&self, id: LevelId) -> State {
+        self.level(id).map_or(State::Unsent, |level| level.state)
+    }
+
+    // --- what became of requests ---
+
+    /// A request was answered, or failed otherwise.
+    pub fn answered(&mut self, role: Role, error: Option<&E>) {
+        match role {
+            Role::Begins(id) => self.begun(id, error),
+            Role::Within(id) => self.heard(id, error),
+            Role::Nobody | Role::Caller => {}
+        }
+    }
+
+    fn begun(&mut self, id: LevelId, error: Option<&E>) {
+        let Some(level) = self.level_mut(id) else { return };
+        let Some(error) = error else { return level.state = State::Done };
+        let outer = level.outer;
+        if !error.is_skipped() {
+            let command = if outer.is_some() { "SAVEPOINT" } else { "BEGIN" };
+            level.refused.get_or_insert_with(|| error.clone().about(command));
+        }
+        match outer {
+            // The transaction has failed; rolling back to what was never set changes nothing.
+            Some(outer) => self.heard(outer, Some(error)),
+            None => level.state = State::Refused,
+        }
+    }
+
+    fn heard(&mut self, id: LevelId, error: Option<&E>) {
+        let holder = self.around(id).find(|level| !level.is_released).map(|level| level.id);
+        let Some(level) = holder.and_then(|id| self.level_mut(id)) else { return };
+        match error {
+            None => level.failure = None,
+            Some(error) if error.answer().is_some() => {
+                level.failure.get_or_insert_with(|| error.clone());
+                if is_conflict(error) {
+                    self.conflict.get_or_insert_with(|| error.clone());
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The end of a level was asked for: what comes from now on, of a pipeline that is still there, is
+    /// refused. It would begin it anew.
+    pub fn end(&mut self, id: LevelId) {
+        if let Some(level) = self.level_mut(id) {
+            level.is_over = true;
+        }
+    }
+
+    // --- what is sent ---
+
+    /// What goes in front of a request. It counts as sent, unless [`not_sent`](Block::not_sent) is told.
+    ///
+    /// # Errors
+    /// The request is not to be sent.
+    pub fn front(&mut self, id: LevelId, part: Part) -> Result<Front, NotSent<E>> {
+        if let Some(refusal) = self.refusal() {
+            return Err(NotSent::NotBegun(refusal.clone().with_outcome(Outcome::NotSent)));
+        }
+        if self.level(id).is_none() || self.around(id).any(|level| level.is_over) {
+            return Err(NotSent::Ended(Refusal::TransactionEnded));
+        }
+        let mut front = Front::default();
+        let owed = self.owed.take();
+        if let (Part::Statement, Some(savepoint)) = (part, owed) {
+            // A failure of it is what made its savepoint fail, and with that all behind it.
+            front.command(&release_text(savepoint), Role::Nobody, SyncPoint::Own)?;
+            front.released = owed;
+        }
+        if part != Part::Undo && self.state(LevelId::OUTERMOST) == State::Sent {
+            let start = front.bytes.len();
+            self.begin.write_guard(&mut front.bytes)?;
+            front.push(Role::Nobody, Begin::guard(), SyncPoint::Member, start);
+        }
+        self.add_unsent(id, &mut front)?;
+        Ok(front)
+    }
+
+    /// The same by itself, in front of what can't be submitted in one go with it: no trip, since nobody waits
+    /// for its answer. None where nothing waits to be sent.
+    ///
+    /// # Errors
+    /// Nothing of the level is to be sent.
+    pub fn front_alone(&mut self, id: LevelId) -> Result<Option<Front>, NotSent<E>> {
+        let mut front = self.front(id, Part::Statement)?;
+        let begins = |piece: &super::front::Piece| matches!(piece.role, Role::Begins(_));
+        if front.released.is_none() && !front.pieces.iter().any(begins) {
+            return Ok(None);
+        }
+        front.sync();
+        Ok(Some(front))
+    }
+
+    /// It was not submitted: it still waits.
+    pub fn not_sent(&mut self, front: &Front) {
+        for piece in &front.pieces {
+            if let Role::Begins(id) = piece.role
+                && let Some(level) = self.level_mut(id)
+            {
+                level.state = State::Unsent;
+            }
+        }
+        self.owed = front.released.or(self.owed);
+    }
+
+    /// Adds what was not sent yet, from the outside in.
+    fn add_unsent(&mut self, id: LevelId, front: &mut Front) -> Result<(), EncodeError> {
+        let unsent = self.around(id).take_while(|level| level.state == State::Unsent);
+        let unsent: Vec<LevelId> = unsent.map(|level| level.id).collect();
+        for &id in unsent.iter().rev() {
+            let start = front.bytes.len();
+            match id {
+                LevelId::OUTERMOST => {
+                    self.begin.write(&mut front.bytes)?;
+                    front.push(Role::Begins(id), command(), SyncPoint::Member, start);
+                }
+                savepoint => {
+                    let text = text_of("SAVEPOINT ", savepoint);
+                    front.command(&text, Role::Begins(id), SyncPoint::Member)?;
+                }
+            }
+            if let Some(level) = self.level_mut(id) {
+                level.state = State::Sent;
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes all since a savepoint, and forgets it at the server.
+    ///
+    /// # Errors
+    /// None: the names of savepoints have no NUL and are short.
+    pub fn undo(&mut self, id: LevelId) -> Result<Front, EncodeError> {
+        // Savepoints in it go with it.
+        self.owed = None;
+        let outer = self.level(id).and_then(|level| level.outer);
+        let mut front = Front::default();
+        let undo = text_of("ROLLBACK TO SAVEPOINT ", id);
+        front.command(&undo, outer.map_or(Role::Nobody, Role::Within), SyncPoint::Member)?;
+        front.command(&release_text(id), Role::Caller, SyncPoint::Own)?;
+        Ok(front)
+    }
+
+    /// Has the RELEASE of a savepoint ride along with what comes next. From now on what happened behind it
+    /// happened to what is around it.
+    pub fn release(&mut self, id: LevelId) {
+        let Some(level) = self.level_mut(id) else { return };
+        level.is_released = true;
+        let (failure, outer) = (level.failure.clone(), level.outer);
+        self.owed = Some(id);
+        if let (Some(outer), Some(failure)) = (outer, failure) {
+            self.heard(outer, Some(&failure));
+        }
+    }
+
+    /// Takes a RELEASE back that was to ride along: it is sent by itself. Returns it, unless it has left.
+    pub fn take_release(&mut self, id: LevelId) -> Option<String> {
+        self.owed.take_if(|owed| *owed == id).map(release_text)
+    }
+
+    /// What fails where the transaction isn't open.
+    pub fn begin(&self) -> &Begin {
+        &self.begin
+    }
+}
+
+impl<E> Level<E> {
+    fn new(id: LevelId, outer: Option<LevelId>) -> Level<E> {
+        let (refused, failure) = (None, None);
+        let state = State::Unsent;
+        Level { id, outer, state, refused, failure, is_released: false, is_over: false }
+    }
+}
+
+fn release_text(id: LevelId) -> String {
+    text_of("RELEASE SAVEPOINT ", id)
+}
+
+fn text_of(command: &str, id: LevelId) -> String {
+    [command, "onetrip_", &id.0.to_string()].concat()
+}

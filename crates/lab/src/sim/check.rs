@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use onetrip_engine::{Cause, Outcome};
 
 use super::book::{Record, State, failed};
-use super::side::{Peer, Side, Written};
+use super::side::{Side, Written};
 use super::world::World;
 use crate::seeded::{Effect, Entry};
 
@@ -23,7 +23,7 @@ impl<S: Side> World<S> {
             findings.extend(self.check_wire());
         }
         S::check(self, &mut findings);
-        let violations = self.server.log().violations();
+        let violations = self.log().violations();
         findings.extend(violations.iter().map(|what| format!("server: {what}")));
         findings.into_iter().for_each(|finding| self.book.complain(finding));
     }
@@ -52,7 +52,7 @@ impl<S: Side> World<S> {
             record.plan.ops.iter().map(move |op| (record, *op))
         };
         let pairs = self.book.records.values().flat_map(of);
-        pairs.map(|(record, op)| (record, op, self.server.log().entry(op)))
+        pairs.map(|(record, op)| (record, op, self.log().entry(op)))
     }
 
     /// Requests run in issue order; a group runs where it asked for the floor.
@@ -63,7 +63,7 @@ impl<S: Side> World<S> {
                 places.extend(record.plan.ops.iter().map(|op| (*op, (line, record.place))));
             }
         }
-        let mut order = self.server.log().order();
+        let mut order = self.log().order();
         order.retain(|op| places.contains_key(op));
         let distinct: HashSet<u64> = order.iter().copied().collect();
         self.mutator.strike_order(&mut order);
@@ -87,7 +87,7 @@ impl<S: Side> World<S> {
         let on_wire = self.book.records.values().filter(|record| record.is_on_wire());
         let mut records: Vec<&Record<S>> = on_wire.collect();
         records.sort_by_key(|record| record.place);
-        let mut behind = &self.wrote[..];
+        let mut behind = &self.links[0].wrote[..];
         let mut nexts = records.iter().skip(1);
         for record in &records {
             let written = S::find_written(self, behind, record, nexts.next().copied())?;

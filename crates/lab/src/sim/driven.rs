@@ -1,4 +1,4 @@
-//! What is driven: an engine's connection, or what stands on one.
+//! What is driven: an engine's connection, or what stands on one, or on several.
 
 use std::fmt::Debug;
 
@@ -32,27 +32,36 @@ pub trait Driven: Debug {
     /// Says goodbye when all is answered.
     fn terminate(&mut self, now: Time);
 
-    /// Takes what came, and says how many bytes there have to be for more.
-    fn handle_bytes(&mut self, now: Time, input: &mut BytesMut) -> usize;
+    /// Takes what came over a link, and says how many bytes there have to be for more.
+    fn handle_bytes(&mut self, now: Time, at: usize, input: &mut BytesMut) -> usize;
     /// So many of the bytes to write were written.
-    fn handle_written(&mut self, now: Time, bytes: usize);
+    fn handle_written(&mut self, now: Time, at: usize, bytes: usize);
     /// It is this late.
     fn handle_time(&mut self, now: Time);
-    /// The transport has failed.
-    fn handle_closed(&mut self);
+    /// A link has failed.
+    fn handle_closed(&mut self, now: Time, at: usize);
 
-    /// The bytes to write next.
-    fn transmit(&self) -> &[u8];
+    /// The bytes to write next to a link.
+    fn transmit(&self, at: usize) -> &[u8];
     /// What happened next.
     fn poll_output(&mut self) -> Option<Output<Self::Event>>;
     /// When it has to be told the time.
     fn poll_deadline(&self) -> Option<Time>;
     /// Whether it is to be read for.
-    fn wants_bytes(&self) -> bool;
+    fn wants_bytes(&self, at: usize) -> bool;
     /// Whether nothing is begun.
     fn is_idle(&self) -> bool;
     /// Whether it has ended.
     fn is_closed(&self) -> bool;
+    /// Whether nothing more comes over a link, or goes.
+    fn is_link_closed(&self, at: usize) -> bool {
+        let _ = at;
+        self.is_closed()
+    }
+    /// A link that is to be opened anew.
+    fn poll_link(&mut self) -> Option<usize> {
+        None
+    }
     /// What it holds.
     fn load(&self) -> Load;
 }
@@ -106,11 +115,11 @@ impl<P: Protocol<Event: Debug>> Driven for Connection<P> {
         Connection::terminate(self, now);
     }
 
-    fn handle_bytes(&mut self, now: Time, input: &mut BytesMut) -> usize {
+    fn handle_bytes(&mut self, now: Time, _: usize, input: &mut BytesMut) -> usize {
         Connection::handle_bytes(self, now, input)
     }
 
-    fn handle_written(&mut self, now: Time, bytes: usize) {
+    fn handle_written(&mut self, now: Time, _: usize, bytes: usize) {
         Connection::handle_written(self, now, bytes);
     }
 
@@ -118,11 +127,11 @@ impl<P: Protocol<Event: Debug>> Driven for Connection<P> {
         Connection::handle_time(self, now);
     }
 
-    fn handle_closed(&mut self) {
+    fn handle_closed(&mut self, _: Time, _: usize) {
         Connection::handle_closed(self);
     }
 
-    fn transmit(&self) -> &[u8] {
+    fn transmit(&self, _: usize) -> &[u8] {
         Connection::transmit(self)
     }
 
@@ -134,7 +143,7 @@ impl<P: Protocol<Event: Debug>> Driven for Connection<P> {
         Connection::poll_deadline(self)
     }
 
-    fn wants_bytes(&self) -> bool {
+    fn wants_bytes(&self, _: usize) -> bool {
         Connection::wants_bytes(self)
     }
 

@@ -40,7 +40,7 @@ impl<S: Side> World<S> {
         self.settle_debts();
         let held = |driven: &S::Driven| {
             let load = driven.load();
-            (load.in_flight_bytes, load.queued_bytes, driven.transmit().len())
+            (load.in_flight_bytes, load.queued_bytes, driven.transmit(0).len())
         };
         let before = held(&self.driven);
         let request = S::request(self, plan, false);

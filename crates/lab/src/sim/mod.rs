@@ -28,6 +28,7 @@ mod book;
 mod check;
 mod driven;
 mod host;
+mod link;
 mod mutation;
 mod network;
 mod outputs;

@@ -3,6 +3,7 @@
 use onetrip_engine::Time;
 
 use super::driven::Driven;
+use super::link::Link;
 use super::mutation::Mutation;
 use super::settings::Ending;
 use super::side::{Peer, Side};
@@ -10,70 +11,74 @@ use super::world::World;
 
 impl<S: Side> World<S> {
     /// The host writes as much as the socket takes, or less.
-    pub(crate) fn client_write(&mut self) {
-        let len = self.driven.transmit().len().min(self.chunk()).min(self.up.room());
+    pub(crate) fn client_write(&mut self, at: usize) {
+        let room = self.links[at].up.room();
+        let len = self.driven.transmit(at).len().min(self.chunk()).min(room);
         if len == 0 {
             return;
         }
-        let bytes = &self.driven.transmit()[..len];
-        self.up.push(self.now, bytes);
-        self.wrote.extend_from_slice(bytes);
-        self.driven.handle_written(self.now, len);
+        let (link, bytes) = (&mut self.links[at], &self.driven.transmit(at)[..len]);
+        link.up.push(self.now, bytes);
+        link.wrote.extend_from_slice(bytes);
+        self.driven.handle_written(self.now, at, len);
         self.note(|_| format!("client writes {len}"));
         self.last_moved = self.now;
         self.moved = true;
     }
 
-    pub(crate) fn server_read(&mut self) {
-        if !self.server.wants_bytes() {
+    pub(crate) fn server_read(&mut self, at: usize) {
+        if !self.links[at].server.wants_bytes() {
             return;
         }
         let max = self.chunk().min(S::READ_MAX);
-        let bytes = self.up.pop(self.now, max);
+        let bytes = self.links[at].up.pop(self.now, max);
         if !bytes.is_empty() {
             self.note(|_| format!("  server reads {}", bytes.len()));
-            self.server.handle_bytes(&bytes);
+            self.links[at].server.handle_bytes(&bytes);
             S::has_read(self);
             self.moved = true;
-        } else if self.up.is_over() {
+        } else if self.links[at].up.is_over() {
             self.note(|_| "  server sees the end".into());
-            self.server.handle_closed();
+            self.links[at].server.handle_closed();
             self.moved = true;
         }
     }
 
-    pub(crate) fn server_write(&mut self) {
-        let len = self.server.transmit().len().min(self.chunk()).min(self.down.room());
+    pub(crate) fn server_write(&mut self, at: usize) {
+        let chunk = self.chunk();
+        let link = &mut self.links[at];
+        let len = link.server.transmit().len().min(chunk).min(link.down.room());
         if len > 0 {
+            link.down.push(self.now, &link.server.transmit()[..len]);
+            link.server.handle_written(len);
             self.note(|_| format!("  server writes {len}"));
-            self.down.push(self.now, &self.server.transmit()[..len]);
-            self.server.handle_written(len);
             self.moved = true;
-        } else if self.server.is_closed()
-            && self.server.transmit().is_empty()
-            && !self.down.has_ended()
+        } else if link.server.is_closed()
+            && link.server.transmit().is_empty()
+            && !link.down.has_ended()
         {
             // Nobody reads what the client still writes.
-            self.down.end();
-            self.up.tear(0);
+            link.down.end();
+            link.up.tear(0);
             self.moved = true;
         }
     }
 
-    pub(crate) fn client_read(&mut self) {
+    pub(crate) fn client_read(&mut self, at: usize) {
         let deaf = self.mutator.is(Mutation::WriteBeforeRead) && !self.transmit_is_empty();
-        if self.driven.is_closed() || deaf {
+        if self.driven.is_link_closed(at) || deaf {
             return;
         }
-        if !self.driven.wants_bytes() {
+        if !self.driven.wants_bytes(at) {
             self.book.report.count("reading waited");
             return;
         }
         let max = self.chunk();
-        let bytes = self.down.pop(self.now, max);
+        let down = &mut self.links[at].down;
+        let bytes = down.pop(self.now, max);
         if !bytes.is_empty() {
-            self.read(&bytes);
-        } else if self.down.is_over() && self.down.frozen_until != Time::NEVER {
+            self.read(at, &bytes);
+        } else if down.is_over() && down.frozen_until != Time::NEVER {
             self.note(|_| "client sees the end".into());
             self.moved = true;
             match self.settings.ending {
@@ -81,22 +86,23 @@ impl<S: Side> World<S> {
                 Ending::CutDown(_) => self.book.report.count("cut: down"),
                 _ => self.book.report.count("cut: by the server"),
             }
-            self.fail_transport();
+            self.fail_transport(at);
         }
     }
 
-    fn read(&mut self, bytes: &[u8]) {
+    fn read(&mut self, at: usize, bytes: &[u8]) {
         self.moved = true;
         self.note(|_| format!("client reads {}", bytes.len()));
-        self.input.extend_from_slice(bytes);
-        if self.input.len() < self.need && self.rng.one_in(2) {
+        let link = &mut self.links[at];
+        link.input.extend_from_slice(bytes);
+        if link.input.len() < link.need && self.rng.one_in(2) {
             // As the answer said, another call would make no progress.
             return;
         }
         self.last_moved = self.now;
-        self.input_max = self.input_max.max(self.input.len());
-        self.need = self.driven.handle_bytes(self.now, &mut self.input);
-        if self.need <= self.input.len() {
+        self.input_max = self.input_max.max(link.input.len());
+        link.need = self.driven.handle_bytes(self.now, at, &mut link.input);
+        if link.need <= link.input.len() {
             self.book.complain("it stopped at bytes that it could have taken");
         }
         let (calm, rooms) = (self.is_calm(), self.book.report.of("room announced"));
@@ -106,34 +112,49 @@ impl<S: Side> World<S> {
         }
     }
 
-    /// The host sees that the connection has ended.
-    pub(crate) fn fail_transport(&mut self) {
+    /// The host sees that a link has ended.
+    pub(crate) fn fail_transport(&mut self, at: usize) {
         self.note(|world| format!("the transport fails: {:?}", world.driven));
-        self.driven.handle_closed();
+        self.driven.handle_closed(self.now, at);
         self.drain();
-        if self.book.closed.is_none() {
+        if !self.driven.is_link_closed(at) || self.is_unannounced() {
             self.book.complain("the transport failed, and Closed never came");
         }
-        if !self.driven.is_idle() && self.turn.is_none() {
+        if self.driven.is_closed() && !self.driven.is_idle() && self.turn.is_none() {
             self.book.complain(format!("not idle behind its end: {:?}", self.driven));
+        }
+    }
+
+    /// Whether the end of all was not told.
+    fn is_unannounced(&self) -> bool {
+        self.driven.is_closed() && self.book.closed.is_none()
+    }
+
+    /// What is driven has opened a link anew.
+    pub(crate) fn open_link(&mut self, at: usize) {
+        self.hang_up(at);
+        if let Some(server) = S::reopen(self, at) {
+            self.links[at] = Link::new(server, &self.settings.network);
         }
     }
 
     /// One direction stands still for a while.
     pub(crate) fn freeze(&mut self) {
         let until = self.now.after(self.settings.network.delays[1] * 4);
-        let pipe = if self.rng.one_in(2) { &mut self.up } else { &mut self.down };
+        let at = self.any_link();
+        let link = &mut self.links[at];
+        let pipe = if self.rng.one_in(2) { &mut link.up } else { &mut link.down };
         pipe.frozen_until = pipe.frozen_until.max(until);
     }
 
-    pub(crate) fn garble(&mut self) {
+    pub(crate) fn garble(&mut self, at: usize) {
         let bytes = self.rng.pick(S::HOSTILE);
-        if self.server.is_closed() {
+        if self.links[at].server.is_closed() {
             return;
         }
         self.note(|_| format!("the server turns hostile: {bytes:?}"));
         self.garbled = true;
-        self.server.garble(bytes);
+        self.links[at].server.garble(bytes);
     }
 
     /// Whether it must have been said if it was full.

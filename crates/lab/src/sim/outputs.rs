@@ -11,7 +11,10 @@ impl<S: Side> World<S> {
     pub(crate) fn drain(&mut self) {
         loop {
             let mut outputs: Vec<_> = std::iter::from_fn(|| self.driven.poll_output()).collect();
-            self.mutator.strike::<S>(&mut outputs, self.server.log());
+            self.mutator.strike::<S>(&mut outputs, self.links[0].server.log());
+            while let Some(at) = self.driven.poll_link() {
+                self.open_link(at);
+            }
             if outputs.is_empty() {
                 break;
             }
@@ -78,6 +81,7 @@ impl<S: Side> World<S> {
     /// What no step may exceed.
     fn check_limits(&mut self, load: Load) {
         let (limits, bounds) = (&self.settings.network.limits, S::bounds(self));
+        let unwritten = (0..self.links.len()).map(|at| self.driven.transmit(at).len()).max();
         let window = limits.in_flight_max.max(1);
         let bytes = limits.in_flight_bytes_max + self.bytes_max + bounds.added;
         let untaken = limits.untaken_bytes_max.saturating_add(self.input_max);
@@ -89,7 +93,7 @@ impl<S: Side> World<S> {
             ("bytes undelivered", load.undelivered_bytes, bounds.undelivered_bytes),
             ("bytes untaken", load.untaken_bytes, untaken),
             // What is unwritten of requests whose reply came early stays behind.
-            ("bytes unwritten", self.driven.transmit().len(), 2 * bytes + bounds.owed),
+            ("bytes unwritten", unwritten.unwrap_or(0), 2 * bytes + bounds.owed),
         ];
         for (what, is, max) in checks {
             if is > max {

@@ -123,6 +123,11 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
+    /// Which of so many links it is that it meets at this step.
+    pub(crate) fn link(self, step: usize, links: usize) -> usize {
+        step % links
+    }
+
     pub(crate) fn new(rng: &mut Rng, steps: usize, speed: usize) -> Ending {
         let step = rng.index(steps);
         let byte = rng.below(if speed < 100 { 600 } else { 8000 });

@@ -117,8 +117,13 @@ pub trait Side: Sized {
     /// Draws the circumstances of a run that only this side has.
     fn settings(rng: &mut Rng, network: &mut Network) -> Self::Settings;
 
-    /// The server of a run.
-    fn server(rng: &mut Rng, settings: &Settings<Self::Settings>) -> Self::Server;
+    /// The servers of a run, with one log.
+    fn servers(rng: &mut Rng, settings: &Settings<Self::Settings>) -> Vec<Self::Server>;
+
+    /// The other end of a link that is opened anew, where links are.
+    fn reopen(_world: &mut World<Self>, _at: usize) -> Option<Self::Server> {
+        None
+    }
 
     /// What is driven in a run, and what its host knows.
     fn driven(

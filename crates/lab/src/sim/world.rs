@@ -1,19 +1,18 @@
-//! One run: what is driven, a model server, what lies between them, and a host that does anything a
+//! One run: what is driven, model servers, what lies between them, and a host that does anything a
 //! host may.
 
 use std::time::Duration;
 
-use bytes::BytesMut;
 use onetrip_engine::{CloseReason, Ticket, Time};
 
 use super::book::{Book, PlanOf};
 use super::driven::Driven;
+use super::link::Link;
 use super::mutation::{Mutation, Mutator};
-use super::pipe::Pipe;
 use super::settings::{Ending, Settings};
 use super::side::{Peer, Side};
 use super::{Run, Trace};
-use crate::seeded::Rng;
+use crate::seeded::{Log, Rng};
 
 /// Everything in one run.
 pub struct World<S: Side> {
@@ -21,20 +20,12 @@ pub struct World<S: Side> {
     pub(crate) settings: Settings<S::Settings>,
     pub(crate) now: Time,
     pub(crate) driven: S::Driven,
-    pub(crate) server: S::Server,
+    /// To each server one.
+    pub(crate) links: Vec<Link<S::Server>>,
     /// What only this side has.
     pub(crate) side: S,
-    /// Client to server.
-    pub(crate) up: Pipe,
-    /// Server to client.
-    pub(crate) down: Pipe,
-    pub(crate) input: BytesMut,
-    /// How many bytes of input are needed to go on.
-    pub(crate) need: usize,
     /// The most bytes of input so far.
     pub(crate) input_max: usize,
-    /// Everything that was handed to the transport.
-    pub(crate) wrote: Vec<u8>,
     pub(crate) book: Book<S>,
     pub(crate) mutator: Mutator<S::Mutation>,
     trace: Trace,
@@ -63,26 +54,20 @@ impl<S: Side> World<S> {
         let mut rng = Rng::new(seed);
         let mut settings = Settings::new::<S>(&mut rng);
         let limits = settings.network.limits.clone();
-        let server = S::server(&mut rng, &settings);
+        let servers = S::servers(&mut rng, &settings);
         let mutator = Mutator::new(mutation, rng.split());
         if mutator.is(Mutation::LooseLimits) {
             settings.network.limits.in_flight_max = limits.in_flight_max * 2 + 1;
         }
         let (side, driven) = S::driven(seed, &settings, mutator.own());
         settings.network.limits = limits;
-        let (caps, delays) = (settings.network.caps, settings.network.delays);
         let mut world = World {
             now: Time::ZERO,
             driven,
-            server,
+            links: servers.into_iter().map(|it| Link::new(it, &settings.network)).collect(),
             side,
-            up: Pipe::new(caps[0], delays[0]),
-            down: Pipe::new(caps[1], delays[1]),
             settings,
-            input: BytesMut::new(),
-            need: 1,
             input_max: 0,
-            wrote: Vec::new(),
             book: Book::new(),
             mutator,
             rng,
@@ -99,9 +84,10 @@ impl<S: Side> World<S> {
             run_max: 1,
             moved: false,
         };
+        let at = world.any_link();
         match world.settings.ending {
-            Ending::CutUp(byte) => world.up.cut_at = Some(byte),
-            Ending::CutDown(byte) => world.down.cut_at = Some(byte),
+            Ending::CutUp(byte) => world.links[at].up.cut_at = Some(byte),
+            Ending::CutDown(byte) => world.links[at].down.cut_at = Some(byte),
             _ => {}
         }
         world.note(|world| format!("{:?}", world.settings));
@@ -142,29 +128,40 @@ impl<S: Side> World<S> {
     }
 
     pub(crate) fn transmit_is_empty(&self) -> bool {
-        self.driven.transmit().is_empty()
+        (0..self.links.len()).all(|at| self.driven.transmit(at).is_empty())
+    }
+
+    /// What happened at all servers.
+    pub(crate) fn log(&self) -> &Log {
+        self.links[0].server.log()
+    }
+
+    /// Where there is one, nothing is drawn.
+    pub(crate) fn any_link(&mut self) -> usize {
+        if self.links.len() == 1 { 0 } else { self.rng.index(self.links.len()) }
     }
 
     /// What the seed has in store for this step.
     fn fate(&mut self, step: usize) {
+        let link = self.settings.ending.link(step, self.links.len());
         match self.settings.ending {
             Ending::Terminate(at) if at == step => self.terminate(),
             Ending::Reset(at) if at == step => {
                 self.book.report.count("cut: reset");
-                self.fail_transport();
+                self.fail_transport(link);
             }
-            Ending::Fatal(at) if at == step && !self.server.is_closed() => {
+            Ending::Fatal(at) if at == step && !self.links[link].server.is_closed() => {
                 self.note(|_| "the server is shut down".into());
-                self.server.shut_down();
+                self.links[link].server.shut_down();
             }
-            Ending::Hostile(at) if at == step => self.garble(),
+            Ending::Hostile(at) if at == step => self.garble(link),
             Ending::Silence(at) if at == step => {
                 self.note(|_| "the server falls silent".into());
-                self.down.frozen_until = Time::NEVER;
+                self.links[link].down.frozen_until = Time::NEVER;
             }
             Ending::Stall(at) if at == step => {
                 self.note(|_| "the server takes nothing more".into());
-                self.up.frozen_until = Time::NEVER;
+                self.links[link].up.frozen_until = Time::NEVER;
             }
             _ => {}
         }
@@ -178,11 +175,12 @@ impl<S: Side> World<S> {
         if self.rng.one_in(self.settings.calm) {
             self.pump();
         }
+        let at = self.any_link();
         match self.rng.below(S::MOMENTS) {
-            0 | 1 => self.client_write(),
-            2 | 3 => self.server_read(),
-            4 | 5 => self.server_write(),
-            6 | 7 => self.client_read(),
+            0 | 1 => self.client_write(at),
+            2 | 3 => self.server_read(at),
+            4 | 5 => self.server_write(at),
+            6 | 7 => self.client_read(at),
             8 => self.pass_some_time(),
             9 => S::consume(self),
             moment => S::moment(self, moment),
@@ -195,7 +193,8 @@ impl<S: Side> World<S> {
         for _ in 0..self.settings.rounds {
             self.moved = false;
             self.move_bytes();
-            let next = self.up.next().min(self.down.next()).min(S::next(self));
+            let links = self.links.iter().map(Link::next).min().unwrap_or(Time::NEVER);
+            let next = links.min(S::next(self));
             if self.driven.is_closed() || !self.moved && (next > soon || !self.wait_for_next()) {
                 break;
             }
@@ -203,10 +202,12 @@ impl<S: Side> World<S> {
     }
 
     fn move_bytes(&mut self) {
-        self.client_write();
-        self.server_read();
-        self.server_write();
-        self.client_read();
+        for at in 0..self.links.len() {
+            self.client_write(at);
+            self.server_read(at);
+            self.server_write(at);
+            self.client_read(at);
+        }
         S::move_on(self);
         self.drain();
     }
@@ -215,7 +216,7 @@ impl<S: Side> World<S> {
     fn finish(&mut self) {
         for _ in 0..STEPS_MAX {
             if self.is_over() || self.is_settled() {
-                return self.hang_up();
+                return self.hang_up_all();
             }
             self.moved = false;
             self.take_turn();
@@ -226,7 +227,7 @@ impl<S: Side> World<S> {
                 self.nothing_moves();
             }
         }
-        let what = format!("it does not end: {:?} {:?}", self.driven, self.server);
+        let what = format!("it does not end: {:?} {:?}", self.driven, self.links);
         self.book.complain(what);
     }
 
@@ -238,67 +239,51 @@ impl<S: Side> World<S> {
             && S::is_settled(self)
             && self.parked.is_empty()
             && self.turn.is_none()
-            && self.up.is_empty()
-            && self.down.is_empty()
-            && self.server.transmit().is_empty()
-            && !self.server.is_closed()
-            && !(self.garbled || self.up.has_ended() || self.down.has_ended())
+            && !self.garbled
+            && (0..self.links.len()).all(|at| {
+                self.links[at].is_quiet() || self.links.len() > 1 && self.driven.is_link_closed(at)
+            })
     }
 
     /// No byte moves and no deadline comes: that may only be where nothing gets through.
     fn nothing_moves(&mut self) {
-        let dead = self.up.frozen_until == Time::NEVER || self.down.frozen_until == Time::NEVER;
-        if !(dead || self.garbled && S::HOSTILE_MAY_STALL) {
+        let dead = self.links.iter().position(Link::is_frozen);
+        if !(dead.is_some() || self.garbled && S::HOSTILE_MAY_STALL) {
             self.book.complain(format!(
-                "it is stuck with {} who wait: {:?} {:?} {:?} {:?}",
+                "it is stuck with {} who wait: {:?} {:?}",
                 self.parked.len(),
                 self.driven,
-                self.server,
-                self.up,
-                self.down
+                self.links
             ));
         }
         if let Some(token) = self.book.overdue(Time::NEVER) {
             self.book.complain(format!("{token} has a deadline, and it never came"));
         }
         self.book.report.count("cut: silence");
-        self.fail_transport();
+        self.fail_transport(dead.unwrap_or(0));
         self.drain();
     }
 
-    /// The client closes its socket: what is on its way arrives in part, and the server works it
-    /// off.
-    fn hang_up(&mut self) {
-        if !self.book.findings.is_empty() {
-            return;
+    /// The client closes its sockets.
+    fn hang_up_all(&mut self) {
+        if self.book.findings.is_empty() {
+            (0..self.links.len()).for_each(|at| self.hang_up(at));
         }
-        if self.driven.is_closed() && !self.terminated && self.rng.one_in(2) {
-            let keep = self.rng.index(20_000);
-            self.up.tear(keep);
-        }
-        self.up.end();
-        self.up.frozen_until = Time::ZERO;
-        self.now = Time::from_nanos(self.now.as_nanos() + HANG_UP_NANOS);
-        while !self.server.is_closed() {
-            // Nobody reads.
-            self.server.handle_written(self.server.transmit().len());
-            if self.server.wants_bytes() {
-                let bytes = self.up.pop(self.now, usize::MAX);
-                match bytes.is_empty() {
-                    true => self.server.handle_closed(),
-                    false => self.server.handle_bytes(&bytes),
-                }
-            }
-        }
+    }
+
+    /// The client closes a socket: what is on its way arrives in part, and the server works it off.
+    pub(crate) fn hang_up(&mut self, at: usize) {
+        let is_torn = self.driven.is_link_closed(at) && !self.terminated && self.rng.one_in(2);
+        let keep = if is_torn { self.rng.index(20_000) } else { usize::MAX };
+        self.links[at].hang_up(keep);
     }
 
     /// Lets time pass until something can happen; false if nothing will.
     fn wait_for_next(&mut self) -> bool {
-        let up = if self.server.wants_bytes() { self.up.next() } else { Time::NEVER };
-        let down = if self.driven.is_closed() { Time::NEVER } else { self.down.next() };
+        let links = (0..self.links.len()).map(|at| self.next_of(at)).min().unwrap_or(Time::NEVER);
         let late = self.mutator.is(Mutation::LateDeadlines);
         let deadline = self.driven.poll_deadline().filter(|_| !late).unwrap_or(Time::NEVER);
-        let next = up.min(down).min(deadline).min(S::next(self));
+        let next = links.min(deadline).min(S::next(self));
         // Bytes that could have been read and were not are nothing to wait for.
         if next == Time::NEVER || next <= self.now && deadline > self.now {
             return false;
@@ -306,6 +291,14 @@ impl<S: Side> World<S> {
         self.now = self.now.max(next);
         self.handle_time();
         true
+    }
+
+    /// When bytes of a link can be read.
+    fn next_of(&self, at: usize) -> Time {
+        let link = &self.links[at];
+        let up = if link.server.wants_bytes() { link.up.next() } else { Time::NEVER };
+        let down = if self.driven.is_link_closed(at) { Time::NEVER } else { link.down.next() };
+        up.min(down)
     }
 
     fn pass_some_time(&mut self) {
@@ -320,7 +313,8 @@ impl<S: Side> World<S> {
     fn handle_time(&mut self) {
         let late = self.mutator.is(Mutation::LateDeadlines);
         let due = self.driven.poll_deadline().is_some_and(|at| at <= self.now);
-        let unread = !self.driven.wants_bytes() && self.down.next() <= self.now;
+        let unread = (0..self.links.len())
+            .any(|at| !self.driven.wants_bytes(at) && self.links[at].down.next() <= self.now);
         if !late && (self.rng.one_in(4) || due) {
             self.driven.handle_time(self.now);
         }
@@ -344,6 +338,3 @@ const STEPS_MAX: usize = 300_000;
 
 /// Deadlines are kept to the millisecond.
 const RESOLUTION_NANOS: u64 = 1_000_001;
-
-/// Whatever is on its way arrives within this.
-const HANG_UP_NANOS: u64 = 1_000_000_000;

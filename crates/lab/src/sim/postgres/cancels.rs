@@ -165,10 +165,10 @@ impl World {
         } else {
             self.side.cancels.way = Some((Stage::Closed, self.some_time()));
         }
-        if lost && self.rng.one_in(2) || self.server.is_closed() {
+        if lost && self.rng.one_in(2) || self.links[0].server.is_closed() {
             return;
         }
-        self.server.cancel();
+        self.links[0].server.cancel();
         self.side.cancels.strikes_until = Some(self.now);
         self.interrupt_server();
         match self.settings.own.cancel_lag {
@@ -183,14 +183,14 @@ impl World {
 
     /// Ends what the server is busy with: the message that comes next, if it is all there.
     fn interrupt_server(&mut self) {
-        while self.server.is_to_be_cancelled() && self.server.wants_bytes() {
-            if self.up.frozen_until != Time::NEVER {
-                self.up.frozen_until = Time::ZERO;
+        while self.links[0].server.is_to_be_cancelled() && self.links[0].server.wants_bytes() {
+            if self.links[0].up.frozen_until != Time::NEVER {
+                self.links[0].up.frozen_until = Time::ZERO;
             }
-            if self.up.next() > self.now {
+            if self.links[0].up.next() > self.now {
                 break;
             }
-            self.server_read();
+            self.server_read(0);
         }
     }
 
@@ -200,13 +200,13 @@ impl World {
             let trip = self.settings.network.trip();
             let nanos = self.rng.below(2 * trip.as_nanos() as u64 + 1_000_000);
             let until = self.now.after(Duration::from_nanos(nanos));
-            self.up.frozen_until = self.up.frozen_until.max(until);
+            self.links[0].up.frozen_until = self.links[0].up.frozen_until.max(until);
         }
     }
 
     fn end_strike(&mut self) {
         self.side.cancels.strikes_until = None;
-        let hit = self.server.forget_cancel();
+        let hit = self.links[0].server.forget_cancel();
         self.note(|_| format!("  the cancel {}", if hit { "has hit" } else { "hit nothing" }));
         self.book.report.count(if hit { "cancel hit" } else { "cancel hit nothing" });
     }

@@ -73,7 +73,7 @@ impl World {
                 let Some(record) = self.book.records.get(id) else { continue };
                 let confirmed = matches!(record.end(), Some(End::Complete | End::Provisional));
                 for op in record.plan.ops.iter().filter(|_| record.plan.own.role == Role::Plain) {
-                    let effect = self.server.log().entry(*op).effect;
+                    let effect = self.log().entry(*op).effect;
                     let stands = effect == Effect::Committed;
                     if stands && !committed || committed && confirmed && !stands {
                         let what = if committed { "committed" } else { "rolled back" };
@@ -126,7 +126,7 @@ impl World {
 
     pub(super) fn check_goodbyes(&self, findings: &mut Vec<String>) {
         let goodbye = self.terminated && self.book.closed == Some(CloseReason::Host);
-        if self.server.log().goodbyes() > u64::from(goodbye) {
+        if self.log().goodbyes() > u64::from(goodbye) {
             findings.push("a goodbye that nobody said".into());
         }
     }

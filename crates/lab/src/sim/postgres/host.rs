@@ -8,17 +8,17 @@ impl World {
     /// Something that happens at the server by itself.
     pub(super) fn server_moment(&mut self) {
         if self.mutator.is(Mutation::Own(Own::StrayCancel)) {
-            self.server.cancel();
+            self.links[0].server.cancel();
         }
         if self.settings.losses && !self.side.prepared.is_empty() {
             match self.rng.below(3) {
-                0 if self.server.is_idle() => {
+                0 if self.links[0].server.is_idle() => {
                     self.note(|_| "  prepared statements are lost".into());
-                    self.server.lose_statements();
+                    self.links[0].server.lose_statements();
                 }
                 1 => {
                     self.note(|_| "  prepared statements go stale".into());
-                    self.server.make_stale();
+                    self.links[0].server.make_stale();
                 }
                 _ => return,
             }

@@ -142,8 +142,8 @@ impl World {
         };
         owners.lent = owners.rng.one_in(2);
         match owners.ways.peer {
-            Peer::Renames => self.server.rename_statements(),
-            Peer::Changes => self.server.change_processes(),
+            Peer::Renames => self.links[0].server.rename_statements(),
+            Peer::Changes => self.links[0].server.change_processes(),
             _ => {}
         }
         let protocol = self.driven.protocol_mut();
@@ -177,7 +177,7 @@ impl World {
         protocol.hand_over(owners.lent);
         if owed {
             let sabotage = owners.sabotage();
-            self.server.sabotage(&sabotage);
+            self.links[0].server.sabotage(&sabotage);
         }
         let (lent, at_once) = (owners.lent, owners.rng.one_in(4));
         let count = owners.rng.index(8);
@@ -253,7 +253,7 @@ impl World {
 
     /// Why nobody may go on with the session: there has to be a reason.
     pub(super) fn closed_unusable(&mut self, why: &'static str) {
-        let log = self.server.log();
+        let log = self.log();
         let offended = self
             .side
             .owners
@@ -272,7 +272,7 @@ impl World {
     /// Each statement ran in a session with no state but its owner's.
     pub(super) fn check_owners(&mut self, findings: &mut Vec<String>) {
         let Some(owners) = &self.side.owners else { return };
-        let log = self.server.log();
+        let log = self.log().clone();
         let [all, running] = log.resets_failed();
         self.book.report.add("reset", log.resets().len() as u64);
         self.book.report.add("reset that failed", u64::from(all));

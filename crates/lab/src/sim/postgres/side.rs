@@ -61,9 +61,9 @@ impl Side for Postgres {
         }
     }
 
-    fn server(rng: &mut Rng, settings: &Settings<OwnSettings>) -> Server {
+    fn servers(rng: &mut Rng, settings: &Settings<OwnSettings>) -> Vec<Server> {
         let noise = Noise { rng: rng.split(), one_in: settings.noise };
-        Server::ready(Config { noise: Some(noise), ..Config::default() }, Log::default())
+        vec![Server::ready(Config { noise: Some(noise), ..Config::default() }, Log::default())]
     }
 
     fn driven(
@@ -222,8 +222,7 @@ impl Side for Postgres {
     }
 
     fn prepare_outputs(world: &mut World) {
-        world.book.own.guards_fail =
-            world.server.log().resets_failed()[0] > 0 || world.has_deallocated();
+        world.book.own.guards_fail = world.log().resets_failed()[0] > 0 || world.has_deallocated();
     }
 
     fn received(world: &mut World, token: Token, len: usize, ended: bool) {

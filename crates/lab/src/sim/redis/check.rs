@@ -30,7 +30,7 @@ impl World {
 
     /// What was pushed came in order, and all of it if nothing was in the way.
     pub(super) fn check_pushes(&self, findings: &mut Vec<String>) {
-        let (sent, came) = (self.server.pushes(), &self.book.own.pushes);
+        let (sent, came) = (self.links[0].server.pushes(), &self.book.own.pushes);
         if !sent.starts_with(came) {
             findings.push("the pushes are not those that were sent".into());
         }

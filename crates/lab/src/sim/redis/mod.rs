@@ -103,13 +103,13 @@ impl Side for Redis {
         }
     }
 
-    fn server(rng: &mut Rng, settings: &Settings<OwnSettings>) -> Model {
+    fn servers(rng: &mut Rng, settings: &Settings<OwnSettings>) -> Vec<Model> {
         let config = ModelConfig {
             resp2: settings.own.subscriber,
             noise: Some((rng.split(), settings.noise)),
             refusals: Some((rng.split(), settings.own.refusals)),
         };
-        Model::new(config, Log::default())
+        vec![Model::new(config, Log::default())]
     }
 
     fn driven(
@@ -188,11 +188,11 @@ impl Side for Redis {
 
     fn moment(world: &mut World, _: u64) {
         match world.rng.below(4) {
-            0 => world.server.push_message(b"by itself"),
-            1 => world.server.push_end_of_subscription(),
+            0 => world.links[0].server.push_message(b"by itself"),
+            1 => world.links[0].server.push_end_of_subscription(),
             2 if world.settings.losses => {
                 world.note(|_| "  scripts are lost".into());
-                world.server.lose_scripts();
+                world.links[0].server.lose_scripts();
             }
             _ if world.rng.one_in(8) => world.freeze(),
             _ => {}

@@ -1,6 +1,5 @@
 //! Pipelines, as [`onetrip_postgres::client::pipeline`] has them, on a connection of this crate.
 
-use std::fmt;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -14,7 +13,6 @@ use onetrip_postgres::client::pipeline::{
 use onetrip_postgres::message::EncodeError;
 
 use crate::core::Core;
-use crate::error::ABORTED;
 use crate::first_use::FirstUse;
 use crate::lead::{Lead, Note};
 use crate::replies::{Replies, Taken};
@@ -44,28 +42,12 @@ impl Why for Error {
         Error::new(kind, Outcome::NotSent, refusal.code(), refusal.text())
     }
 
-    fn outcome(&self) -> Outcome {
-        self.outcome()
-    }
-
-    fn with_outcome(self, outcome: Outcome) -> Error {
-        self.with_outcome(outcome)
-    }
-
-    fn is_aborted(&self) -> bool {
-        self.code() == ABORTED
-    }
-
     fn is_late(&self) -> bool {
         self.kind() == Kind::Timeout
     }
 
-    fn is_of_server(&self) -> bool {
-        self.server().is_some()
-    }
-
-    fn about(self, what: fmt::Arguments<'_>) -> Error {
-        self.about(what)
+    fn of_statement(self, number: u64) -> Error {
+        self.about(format_args!("statement {number} of the pipeline"))
     }
 }
 

@@ -2,17 +2,15 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
-use std::fmt;
 use std::task::Poll;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use onetrip_engine::{
-    Connection, End, Failure, Limits as EngineLimits, Outcome, Output, Time, Token,
-};
+use onetrip_engine::{Connection, End, Limits as EngineLimits, Outcome, Output, Time, Token};
 use onetrip_postgres::client::pipeline::{
     self, Around, Io, Limits, Member, PipelineId, PipelineStatus, Pipelines, Refusal, Why,
 };
+use onetrip_postgres::client::transaction::verdict::Failure;
 use onetrip_postgres::message::{EncodeError, TransactionStatus};
 use onetrip_postgres::{Expect, Postgres};
 
@@ -32,6 +30,24 @@ impl Why for Failed {
         failed(refusal.code(), Outcome::NotSent)
     }
 
+    fn is_late(&self) -> bool {
+        self.text == "timeout"
+    }
+
+    fn of_statement(self, number: u64) -> Failed {
+        Failed { text: format!("statement {number} of the pipeline: {}", self.text), ..self }
+    }
+}
+
+impl Failure for Failed {
+    fn answer(&self) -> Option<&str> {
+        self.of_server.then_some("22012")
+    }
+
+    fn is_skipped(&self) -> bool {
+        self.text == "aborted"
+    }
+
     fn outcome(&self) -> Outcome {
         self.outcome
     }
@@ -40,20 +56,12 @@ impl Why for Failed {
         Failed { outcome, ..self }
     }
 
-    fn is_aborted(&self) -> bool {
-        self.text == "aborted"
-    }
-
-    fn is_late(&self) -> bool {
-        self.text == "timeout"
-    }
-
-    fn is_of_server(&self) -> bool {
-        self.of_server
-    }
-
-    fn about(self, what: fmt::Arguments<'_>) -> Failed {
+    fn about(self, what: &'static str) -> Failed {
         Failed { text: format!("{what}: {}", self.text), ..self }
+    }
+
+    fn rolled_back(text: &'static str, _: Option<Failed>) -> Failed {
+        failed(text, Outcome::Rejected)
     }
 }
 
@@ -164,11 +172,13 @@ impl Host {
                     Output::Closed(_) => pipelines.fail_all(io),
                     Output::Ended { token, end, .. } => {
                         let why = match end {
-                            End::Failed(Failure { outcome, cause }) => Some(Failed {
-                                text: format!("{cause:?}").to_lowercase(),
-                                outcome,
-                                of_server: true,
-                            }),
+                            End::Failed(onetrip_engine::Failure { outcome, cause }) => {
+                                Some(Failed {
+                                    text: format!("{cause:?}").to_lowercase(),
+                                    outcome,
+                                    of_server: true,
+                                })
+                            }
                             _ => None,
                         };
                         let why = pipelines.ended(io, token, why);

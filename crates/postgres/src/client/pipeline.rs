@@ -13,12 +13,12 @@ mod end;
 mod send;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use onetrip_engine::{Connection, Group, Outcome, Request, SyncPoint, Time, Token};
 
+use crate::client::transaction::verdict::Failure;
 use crate::message::{EncodeError, Execute, SYNC};
 use crate::session::{Expect, Postgres};
 
@@ -35,21 +35,14 @@ pub trait Face: Sized {
 }
 
 /// Why something failed.
-pub trait Why: Clone {
+pub trait Why: Failure {
     /// Why this side refuses it.
     fn refused(refusal: Refusal) -> Self;
-    /// What is known of the effect.
-    fn outcome(&self) -> Outcome;
-    /// The same with another outcome.
-    fn with_outcome(self, outcome: Outcome) -> Self;
-    /// Whether it was skipped for an earlier failure of its segment.
-    fn is_aborted(&self) -> bool;
     /// Whether it was too late.
     fn is_late(&self) -> bool;
-    /// Whether the server said it.
-    fn is_of_server(&self) -> bool;
-    /// The same, and in front of it what it is about.
-    fn about(self, what: fmt::Arguments<'_>) -> Self;
+    /// The same, with the number of the statement in front of its text.
+    #[must_use]
+    fn of_statement(self, number: u64) -> Self;
 }
 
 /// The transaction that a pipeline is in.

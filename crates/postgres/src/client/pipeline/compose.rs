@@ -11,6 +11,7 @@ use super::{
     Refusal, Replies, Role, Source, Unsent, Why,
 };
 use crate::client::statements::Scope;
+use crate::client::transaction::verdict::Failure;
 use crate::message::SYNC;
 use crate::session::Expect;
 

@@ -7,6 +7,7 @@ use super::{
     Around, Face, Io, Member, Pipeline, PipelineId, Pipelines, Refusal, Replies, Role, Source,
     Unsent, Why, failing,
 };
+use crate::client::transaction::verdict::Failure;
 use crate::message::{EncodeError, Formats, TransactionStatus, bind, execute, parse};
 use crate::session::Expect;
 
@@ -215,13 +216,12 @@ impl<F: Face> Pipelines<F> {
 impl<F: Face> Pipeline<F> {
     /// The transaction around it is not open.
     fn guard_failed(&mut self, member: Member, why: F::Why) -> F::Why {
-        if !why.is_of_server() {
+        if why.answer().is_none() {
             return why;
         }
         let refusal = self.around.as_ref().and_then(Around::refusal);
-        let why = refusal.unwrap_or_else(|| {
-            why.about(format_args!("the transaction of the pipeline is not open any more"))
-        });
+        let why = refusal
+            .unwrap_or_else(|| why.about("the transaction of the pipeline is not open any more"));
         self.failed(member.segment, &why);
         why
     }
@@ -234,13 +234,13 @@ impl<F: Face> Pipeline<F> {
     ) -> Option<F::Why> {
         self.touched |= why.as_ref().is_none_or(|why| why.outcome() == Outcome::Unknown);
         let why = why?;
-        if why.is_aborted() {
+        if why.is_skipped() {
             return Some(why);
         }
         // A statement that makes up the whole of a pipeline is not called its first.
         let why = match self.statements == 1 || self.is_batch {
             true => why,
-            false => why.about(format_args!("statement {number} of the pipeline")),
+            false => why.of_statement(number),
         };
         self.failed(member.segment, &why);
         Some(why)
@@ -251,7 +251,7 @@ impl<F: Face> Pipeline<F> {
         let segment = self.segment(member.segment);
         let failed = segment.as_ref().and_then(|segment| segment.failed.clone());
         let why = match (why, failed) {
-            (Some(why), Some(failed)) if why.is_aborted() => Some(failed),
+            (Some(why), Some(failed)) if why.is_skipped() => Some(failed),
             (why, _) => why,
         };
         if let Some(segment) = segment {

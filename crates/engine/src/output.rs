@@ -46,7 +46,8 @@ pub enum Output<E> {
         /// The message.
         block: Bytes,
     },
-    /// A group that asked for the floor has it, and may submit; unless the host closed it since.
+    /// A group that asked for the exclusive right to send has it, and may submit; unless the host
+    /// closed it since.
     Granted {
         /// The token given with [`Connection::open_group`](crate::Connection::open_group).
         token: Token,
@@ -75,8 +76,8 @@ pub enum Output<E> {
     },
     /// The server is to be asked to cancel what it runs: prepare that (open a socket), then call
     /// [`begin_cancel`](crate::Connection::begin_cancel), and whatever becomes of it
-    /// [`handle_cancel_end`](crate::Connection::handle_cancel_end). Not again before that; but again
-    /// 100 ms later, and 1 s after that, where what was cancelled still runs.
+    /// [`handle_cancel_end`](crate::Connection::handle_cancel_end). Not again before that; but
+    /// again 100 ms later, and 1 s after that, where what was cancelled still runs.
     Cancel,
     /// A cancel that was wanted is not made. The request goes on.
     NotCancelled {

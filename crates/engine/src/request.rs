@@ -37,7 +37,7 @@ pub struct Request<X> {
     /// Whether its place in the order matters: then it is sent again only if nothing was sent
     /// behind it.
     pub in_order: bool,
-    /// The group that holds the floor, for a request of it.
+    /// The group that alone may send, for a request of it.
     pub group: Option<Group>,
     /// Whether it can't be taken out of the queue once it is there: what comes behind it depends on
     /// it, as in a transaction. At its deadline its caller is told
@@ -121,7 +121,7 @@ pub enum Feed {
     Message,
 }
 
-/// A group of requests that holds the floor while it is open: nothing else is sent in between.
+/// A group of requests that alone may send while it is open: nothing else is sent in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Group(pub(crate) NonZeroU64);
 
@@ -144,7 +144,7 @@ pub enum SubmitError<E> {
     Closed,
     /// The queue is full, or others wait for room in it already.
     QueueFull,
-    /// The request's group does not hold the floor, or was closed.
+    /// The request's group has no exclusive right to send, or was closed.
     NotGranted,
     /// The encoder failed; its bytes were taken back.
     Encode(E),

@@ -525,7 +525,7 @@ fn one_that_waits_to_be_sent_again_is_taken_back() {
     pair.lose();
     pair.take();
     pair.reply(&[failed(1, Outcome::Rejected, true), settled(1)].concat());
-    // The group has the floor, so the request waits for its end.
+    // The group has the right to send, so the request waits for its end.
     assert_eq!(pair.client.want_cancel(pair.now, Token(1)), Wanted::TakenBack);
     assert_eq!(pair.take(), [Out::Ended(1, failure(Outcome::Rejected, Cause::Cancelled))]);
     pair.client.close_group(pair.now, group);

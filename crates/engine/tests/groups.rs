@@ -1,4 +1,4 @@
-//! Groups: who holds the floor, and how its readers keep it from running ahead.
+//! Groups: who alone may send, and how its readers keep it from running ahead.
 #![allow(clippy::unwrap_used)]
 
 mod toy;
@@ -101,7 +101,11 @@ fn what_a_group_submitted_is_sent_before_the_floor_is_free() {
     assert!(outs.contains(&Out::Granted(101)));
     assert_eq!(pair.server.received, [1, 2, 3, 4, 5, 6]);
     pair.in_group(next, 8, Own, "o");
-    assert_eq!(completed(&ends(pair.run())), [8], "a group closed twice took no one's floor");
+    assert_eq!(
+        completed(&ends(pair.run())),
+        [8],
+        "a group closed twice took no one's right to send"
+    );
 }
 
 /// Moves bytes, and takes replies as they come.

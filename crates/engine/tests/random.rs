@@ -115,7 +115,7 @@ struct Planned {
     discard: bool,
 }
 
-struct Floor {
+struct Sender {
     group: Group,
     granted: bool,
     mid_segment: bool,
@@ -146,7 +146,7 @@ struct Host {
     replies: HashMap<u64, Vec<u8>>,
     tickets: Vec<(u32, Ticket)>,
     waiting: HashMap<u64, Vec<Planned>>,
-    floors: HashMap<u64, Floor>,
+    senders: HashMap<u64, Sender>,
     group_of: HashMap<u32, u64>,
     /// The request that ends each member's segment.
     segment_end: HashMap<u32, u32>,
@@ -190,7 +190,7 @@ impl Host {
             replies: HashMap::new(),
             tickets: Vec::new(),
             waiting: HashMap::new(),
-            floors: HashMap::new(),
+            senders: HashMap::new(),
             group_of: HashMap::new(),
             segment_end: HashMap::new(),
             runs: Vec::new(),
@@ -346,7 +346,7 @@ impl Host {
                 assert!(self.closed.is_some() || self.terminated);
                 true
             }
-            Err(SubmitError::NotGranted) => panic!("the group holds the floor"),
+            Err(SubmitError::NotGranted) => panic!("the group alone may send"),
         }
     }
 
@@ -373,29 +373,29 @@ impl Host {
     }
 
     fn group(&mut self) {
-        if self.floors.len() < 3 && self.rng.one_in(4) {
+        if self.senders.len() < 3 && self.rng.one_in(4) {
             let token = u64::from(self.next_id);
             self.next_id += 1;
             if let Some(group) = self.client.open_group(self.now, Token(token)) {
                 let segment = Vec::new();
                 let (granted, mid_segment, closed) = (false, false, false);
-                let floor = Floor { group, granted, mid_segment, closed, segment };
-                self.floors.insert(token, floor);
+                let sender = Sender { group, granted, mid_segment, closed, segment };
+                self.senders.insert(token, sender);
             }
             return;
         }
-        let holder = self.floors.iter().find(|(_, floor)| floor.granted && !floor.closed);
+        let holder = self.senders.iter().find(|(_, sender)| sender.granted && !sender.closed);
         if let Some((&token, _)) = holder {
             match self.rng.below(8) {
                 0 => self.close_group(token),
-                1 => self.client.flush(self.now, self.floors[&token].group),
+                1 => self.client.flush(self.now, self.senders[&token].group),
                 _ => {
                     let sync = self.rng.pick(&[SyncPoint::Member, SyncPoint::Own, SyncPoint::Only]);
                     self.submit_in_group(token, sync);
                 }
             }
         } else if self.rng.one_in(4)
-            && let Some(&token) = self.floors.keys().min()
+            && let Some(&token) = self.senders.keys().min()
         {
             self.close_group(token);
         }
@@ -404,31 +404,31 @@ impl Host {
     fn submit_in_group(&mut self, token: u64, sync: SyncPoint) {
         let planned = Planned { discard: false, ..self.plan(sync) };
         let id = planned.id;
-        let group = self.floors[&token].group;
+        let group = self.senders[&token].group;
         if !self.submit(planned, false, Some(group)) || self.client.is_closed() {
             assert!(sync != SyncPoint::Only || self.client.is_closed());
             return;
         }
         self.group_of.insert(id, token);
-        let floor = self.floors.get_mut(&token).unwrap();
-        floor.mid_segment = sync == SyncPoint::Member;
-        floor.segment.push(id);
-        if !floor.mid_segment {
-            for member in floor.segment.drain(..) {
+        let sender = self.senders.get_mut(&token).unwrap();
+        sender.mid_segment = sync == SyncPoint::Member;
+        sender.segment.push(id);
+        if !sender.mid_segment {
+            for member in sender.segment.drain(..) {
                 self.segment_end.insert(member, id);
             }
         }
     }
 
     fn close_group(&mut self, token: u64) {
-        if self.floors[&token].mid_segment {
+        if self.senders[&token].mid_segment {
             self.submit_in_group(token, SyncPoint::Only);
         }
-        let floor = self.floors.get_mut(&token).unwrap();
-        self.client.close_group(self.now, floor.group);
-        match floor.granted {
-            true => floor.closed = true,
-            false => drop(self.floors.remove(&token)),
+        let sender = self.senders.get_mut(&token).unwrap();
+        self.client.close_group(self.now, sender.group);
+        match sender.granted {
+            true => sender.closed = true,
+            false => drop(self.senders.remove(&token)),
         }
     }
 
@@ -436,7 +436,7 @@ impl Host {
         let undelivered = self.client.undelivered_bytes();
         if undelivered > 0 {
             let bytes = 1 + self.rng.below(undelivered);
-            let groups: Vec<Group> = self.floors.values().map(|floor| floor.group).collect();
+            let groups: Vec<Group> = self.senders.values().map(|sender| sender.group).collect();
             for group in groups {
                 self.client.handle_consumed(self.now, group, bytes);
             }
@@ -515,9 +515,9 @@ impl Host {
             if self.closed.is_some() && !self.terminated {
                 return;
             }
-            let tokens: Vec<u64> = self.floors.keys().copied().collect();
+            let tokens: Vec<u64> = self.senders.keys().copied().collect();
             for token in tokens {
-                if !self.floors[&token].closed {
+                if !self.senders[&token].closed {
                     self.close_group(token);
                 }
             }
@@ -558,10 +558,10 @@ impl Host {
                 Output::Ended { token, block, end } => self.ended(token.0, &block, end),
                 Output::Granted { token } => {
                     self.seen.granted += 1;
-                    self.floors_free(token.0);
+                    self.senders_free(token.0);
                     // It may have withdrawn its wish in the meantime.
-                    if let Some(floor) = self.floors.get_mut(&token.0) {
-                        floor.granted = true;
+                    if let Some(sender) = self.senders.get_mut(&token.0) {
+                        sender.granted = true;
                     }
                 }
                 Output::Room { token } => self.take_turn(token.0),
@@ -579,11 +579,11 @@ impl Host {
         self.check_limits();
     }
 
-    /// The floor was given to another: those who held it before must have given it back.
-    fn floors_free(&mut self, to: u64) {
-        self.floors.retain(|token, floor| {
-            assert!(!floor.granted || floor.closed, "two hold the floor: {token} and {to}");
-            !floor.granted
+    /// The right to send was given to another: those who held it before must have given it back.
+    fn senders_free(&mut self, to: u64) {
+        self.senders.retain(|token, sender| {
+            assert!(!sender.granted || sender.closed, "two may send alone: {token} and {to}");
+            !sender.granted
         });
     }
 
@@ -598,7 +598,7 @@ impl Host {
     }
 
     fn ended(&mut self, token: u64, block: &[u8], end: End) {
-        if self.floors.remove(&token).is_some() {
+        if self.senders.remove(&token).is_some() {
             return assert!(self.closed.is_some());
         }
         assert!(self.open.remove(&token), "{token} ended twice, or was never there");
@@ -642,8 +642,8 @@ impl Host {
         let sync_points = client.in_flight() - client.in_flight_members();
         assert!(sync_points <= 1 || !self.limits.one_segment);
         assert!(client.in_flight_bytes() <= in_flight_bytes_max + REQUEST_MAX);
-        // Each of the two queues may hold one segment more, and the wishes for the floor.
-        assert!(client.queued() <= 2 * (queue_max + SEGMENT_MAX) + self.floors.len());
+        // Each of the two queues may hold one segment more, and the wishes for the right to send.
+        assert!(client.queued() <= 2 * (queue_max + SEGMENT_MAX) + self.senders.len());
         assert!(client.queued_bytes() <= 2 * (queue_bytes_max + SEGMENT_MAX * REQUEST_MAX));
         assert!(
             client.undelivered_bytes() <= in_flight_bytes_max + (in_flight_max + 1) * REPLY_MAX

@@ -1,11 +1,11 @@
-//! Looking types up by itself: a reply whose columns are of types that are not known yet waits until
-//! the server has described them.
+//! Looking types up by itself: a reply whose columns are of types that are not known yet waits
+//! until the server has described them.
 //!
 //! The question goes over the connection that the reply came from: another one might not be free
-//! before this caller goes on. Where a pipeline that is not finished holds the floor there, the
+//! before this caller goes on. Where a pipeline that is not finished alone may send there, the
 //! question goes between its statements, since its owner may be the one that waits here. The answer
-//! is read by the connection, and not by a caller that may stop polling; so all who wait for the same
-//! types on one connection share a question, and none waits for another caller.
+//! is read by the connection, and not by a caller that may stop polling; so all who wait for the
+//! same types on one connection share a question, and none waits for another caller.
 
 use std::task::{Context, Poll, Waker};
 
@@ -34,13 +34,13 @@ pub(crate) struct LookUp {
     ticket: Option<Ticket>,
 }
 
-/// A question may have to be put again, behind a pipeline that got the floor first. Each time it is
-/// nearer to the front, and without an answer the types stay known by number.
+/// A question may have to be put again, behind a pipeline that got the right to send first. Each
+/// time it is nearer to the front, and without an answer the types stay known by number.
 const TRIES_MAX: u8 = 4;
 
 impl Core {
-    /// Resolves when nothing more is to be expected of these types, or the deadline of whoever waits for
-    /// them has come: see what is known then.
+    /// Resolves when nothing more is to be expected of these types, or the deadline of whoever
+    /// waits for them has come: see what is known then.
     pub(crate) fn poll_types(
         &mut self,
         now: Time,
@@ -97,9 +97,9 @@ impl Core {
         Some((token, self.replies.entry(token).and_then(|entry| entry.ticket)))
     }
 
-    /// Puts a request between those of the pipeline that holds the floor: inside the segment that is
-    /// open on the wire, or in front of the next one. Not where the window is closed, since what opens
-    /// it may be the reading of replies by the one who waits.
+    /// Puts a request between those of the pipeline that alone may send: inside the segment that is
+    /// open on the wire, or in front of the next one. Not where the window is closed, since what
+    /// opens it may be the reading of replies by the one who waits.
     fn submit_between(
         &mut self,
         now: Time,
@@ -123,7 +123,8 @@ impl Core {
         ticket.ok()
     }
 
-    /// A pipeline was granted the floor: questions that are still queued would wait for its owner.
+    /// A pipeline was granted the right to send: questions that are still queued would wait for its
+    /// owner.
     pub(crate) fn take_look_ups_back(&mut self, now: Time) {
         let tickets: Vec<Ticket> = self.look_ups.iter().filter_map(|it| it.ticket).collect();
         for ticket in tickets {
@@ -186,8 +187,8 @@ fn question(oids: &[u32]) -> Result<BytesMut, Error> {
 }
 
 impl TypeCache {
-    /// Learns what the server knows. A number that it does not know may be that of a type which this
-    /// transaction can't see, so it is not remembered as none.
+    /// Learns what the server knows. A number that it does not know may be that of a type which
+    /// this transaction can't see, so it is not remembered as none.
     fn learn_found(&self, rows: &Rows) -> Result<(), Error> {
         let mut learned = super::introspection::resolve(&super::introspection::descriptions(rows)?);
         learned.retain(|it| it.type_ != crate::oids::type_of(it.type_.oid()));

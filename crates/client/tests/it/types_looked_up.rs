@@ -228,7 +228,7 @@ fn a_reply_in_front_of_an_open_pipeline_gets_its_types() {
             one.await.unwrap();
             pipeline.finish().await.unwrap();
         }
-        // The question is queued before the pipeline gets the floor.
+        // The question is queued before the pipeline gets the right to send.
         client.types().clear();
         let mut mood = client.query(&select_mood(&s), &[]);
         let mut pipeline = client.pipeline();

@@ -58,7 +58,7 @@ impl<P: Protocol> Connection<P> {
             }
             stays
         });
-        let (in_group, mid_segment) = (self.floor.is_some(), self.wire.mid_segment);
+        let (in_group, mid_segment) = (self.sender.is_some(), self.wire.mid_segment);
         earliest = earliest.min(self.group_queue.expire(now, mid_segment, &mut late));
         earliest = earliest.min(self.queue.expire(now, mid_segment && !in_group, &mut late));
         earliest = earliest.min(self.waiting.expire(now, |token| late(token, Outcome::NotSent)));

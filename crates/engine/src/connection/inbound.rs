@@ -130,7 +130,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Replies to the group that holds the floor count against the window until its reader takes
+    /// Replies to the group that alone may send count against the window until its reader takes
     /// them. Others' don't: a slow caller must not stop its neighbours. Metered replies stop
     /// reading.
     #[inline]

@@ -51,7 +51,7 @@ pub struct Connection<P: Protocol> {
     wire: Wire<P::Expect>,
     /// Requests that wait for the window, in issue order.
     queue: Queue<P::Expect>,
-    /// Requests of the group that holds the floor, when they wait for the window.
+    /// Requests of the group that alone may send, when they wait for the window.
     group_queue: Queue<P::Expect>,
     /// Requests to be sent again, with their bytes; they go before everything in the queue.
     healing: VecDeque<(Slot<P::Expect>, Bytes)>,
@@ -61,8 +61,8 @@ pub struct Connection<P: Protocol> {
     turn: bool,
     /// The last request outside any group was a member: its segment goes on with the next one.
     segment_open: bool,
-    floor: Option<Floor>,
-    /// Bytes of replies to the floor's group that its reader has not taken.
+    sender: Option<Sender>,
+    /// Bytes of replies to the sending group that its reader has not taken.
     undelivered: usize,
     /// The last request on the wire, while more of it is to come.
     feeding: Option<Feeding>,
@@ -93,8 +93,8 @@ pub struct Connection<P: Protocol> {
     life: Life,
 }
 
-/// The group that holds the floor: between its requests nothing else may be sent.
-struct Floor {
+/// The group that alone may send: between its requests nothing else may be sent.
+struct Sender {
     group: Group,
     /// The last request that was submitted is a member.
     segment_open: bool,
@@ -136,7 +136,7 @@ impl<P: Protocol> Connection<P> {
             waiting: Waiting::new(),
             turn: false,
             segment_open: false,
-            floor: None,
+            sender: None,
             undelivered: 0,
             feeding: None,
             meter: Meter::new(),
@@ -222,7 +222,8 @@ impl<P: Protocol> Connection<P> {
         self.healed
     }
 
-    /// Whether nothing is on its way, queued or waiting. An open group may still hold the floor.
+    /// Whether nothing is on its way, queued or waiting. An open group may still have the right to
+    /// send.
     pub fn is_idle(&self) -> bool {
         self.wire.is_empty()
             && self.queued() == 0
@@ -296,8 +297,8 @@ impl<P: Protocol> Connection<P> {
             if group.is_some() { Ticket::Sent } else { Ticket::Queued(number) }
         };
         self.earliest_deadline = self.earliest_deadline.min(deadline);
-        match &mut self.floor {
-            Some(floor) if group.is_some() => floor.segment_open = sync == SyncPoint::Member,
+        match &mut self.sender {
+            Some(sender) if group.is_some() => sender.segment_open = sync == SyncPoint::Member,
             _ => self.segment_open = sync == SyncPoint::Member,
         }
         Ok(ticket)
@@ -332,7 +333,7 @@ impl<P: Protocol> Connection<P> {
         let token = match ticket {
             Ticket::Sent => None,
             Ticket::Queued(number) => {
-                self.queue.remove(number, self.wire.mid_segment && self.floor.is_none())
+                self.queue.remove(number, self.wire.mid_segment && self.sender.is_none())
             }
             Ticket::Waiting(number) => self.waiting.remove(number),
         };
@@ -342,7 +343,7 @@ impl<P: Protocol> Connection<P> {
         true
     }
 
-    /// Asks for the floor: from [`Output::Granted`] on, requests of this group are sent and
+    /// Asks for the right to send: from [`Output::Granted`] on, requests of this group are sent and
     /// nothing else, until [`close_group`](Self::close_group). Its turn comes in issue order.
     ///
     /// If the connection ends first, the token ends as [`Outcome::NotSent`]. None is returned
@@ -356,20 +357,20 @@ impl<P: Protocol> Connection<P> {
         Some(group)
     }
 
-    /// Gives the floor back, or the wish for it; a wish has no end of its own then. What was
-    /// submitted is still sent, and nothing more is taken.
+    /// Gives the right to send back, or the wish for it; a wish has no end of its own then. What
+    /// was submitted is still sent, and nothing more is taken.
     ///
     /// A group that has sent members must have sent the request that ends their segment: what
     /// comes behind would be part of it otherwise, so the connection is closed instead.
     pub fn close_group(&mut self, now: Time, group: Group) {
-        match &mut self.floor {
-            Some(floor) if floor.group == group => {
-                if floor.segment_open {
+        match &mut self.sender {
+            Some(sender) if sender.group == group => {
+                if sender.segment_open {
                     return self.close(CloseReason::Violation(Violation(
                         "a group was closed within a segment",
                     )));
                 }
-                floor.closing = true;
+                sender.closing = true;
             }
             _ => self.queue.remove_group(group),
         }
@@ -379,10 +380,10 @@ impl<P: Protocol> Connection<P> {
     /// From now on replies to the open group don't count against the window: its reader takes them
     /// when all have come, so waiting for it to take some would never end.
     pub fn stop_counting(&mut self, now: Time, group: Group) {
-        if let Some(floor) = &mut self.floor
-            && floor.group == group
+        if let Some(sender) = &mut self.sender
+            && sender.group == group
         {
-            floor.uncounted = true;
+            sender.uncounted = true;
             self.undelivered = 0;
             self.update_window();
             self.fill(now);
@@ -410,11 +411,11 @@ impl<P: Protocol> Connection<P> {
     }
 
     /// Takes no new requests from now on, and says goodbye when the last one was answered and no
-    /// group holds the floor. [`Output::Closed`] tells of it; what [`transmit`](Self::transmit)
+    /// group alone may send. [`Output::Closed`] tells of it; what [`transmit`](Self::transmit)
     /// shows then is the goodbye, to be written before the host closes the transport.
     ///
     /// What was taken before goes on: requests in the queue, callers that wait for room, groups
-    /// that hold the floor or wait for it.
+    /// that have the exclusive right to send or wait for it.
     pub fn terminate(&mut self, now: Time) {
         if self.life == Life::Open {
             self.life = Life::Terminating;
@@ -487,11 +488,11 @@ impl<P: Protocol> Connection<P> {
     }
 
     fn holds_floor(&self, group: Group) -> bool {
-        self.floor.as_ref().is_some_and(|floor| floor.group == group)
+        self.sender.as_ref().is_some_and(|sender| sender.group == group)
     }
 
     fn counts(&self, group: Group) -> bool {
-        self.floor.as_ref().is_some_and(|floor| floor.group == group && !floor.uncounted)
+        self.sender.as_ref().is_some_and(|sender| sender.group == group && !sender.uncounted)
     }
 
     fn fail(&mut self, token: Token, outcome: Outcome, cause: Cause) {
@@ -523,7 +524,7 @@ impl<P: Protocol> Connection<P> {
         for token in unsent {
             self.fail(token, Outcome::NotSent, Cause::Closed);
         }
-        self.floor = None;
+        self.sender = None;
         self.undelivered = 0;
         self.feeding = None;
         self.meter = Meter::new();

@@ -1,5 +1,5 @@
-//! From the queue onto the wire: the window, the floor, and the Flush that keeps a long segment
-//! moving.
+//! From the queue onto the wire: the window, the right to send, and the Flush that keeps a long
+//! segment moving.
 
 use bytes::BytesMut;
 
@@ -7,7 +7,7 @@ use super::cancelling::Cancelling;
 use super::feed::Feeding;
 use super::queue::Entry;
 use super::wire::{Slot, Wire};
-use super::{Connection, Floor, Life};
+use super::{Connection, Life, Sender};
 use crate::{
     Cause, CloseReason, Limits, Outcome, Output, Protocol, Request, SubmitError, SyncPoint, Time,
 };
@@ -44,9 +44,9 @@ impl<P: Protocol> Connection<P> {
         let Some(group) = request.group else {
             return self.admit_shared(request);
         };
-        match &self.floor {
+        match &self.sender {
             _ if self.life == Life::Closed => Err(SubmitError::Closed),
-            Some(floor) if floor.group == group && !floor.closing => {
+            Some(sender) if sender.group == group && !sender.closing => {
                 if self.group_has_room() && !self.is_owed_place() && self.may_go(&request.expect) {
                     return Ok(Admission::Direct);
                 }
@@ -84,7 +84,7 @@ impl<P: Protocol> Connection<P> {
     /// Whether a request outside any group would go straight onto the wire.
     #[inline]
     fn is_clear(&self) -> bool {
-        self.floor.is_none()
+        self.sender.is_none()
             && self.queue.is_empty()
             && (self.healing.is_empty() || self.wire.mid_segment)
             && self.window_open()
@@ -184,7 +184,8 @@ impl<P: Protocol> Connection<P> {
     /// Whether another request may go onto the wire.
     #[inline]
     pub(super) fn window_open(&self) -> bool {
-        // A request larger than the window travels alone, and one that is fed has the wire to itself.
+        // A request larger than the window travels alone, and one that is fed has the wire to
+        // itself.
         !self.is_held()
             && self.feeding.is_none()
             && self.segment_may_go()
@@ -211,16 +212,17 @@ impl<P: Protocol> Connection<P> {
         };
     }
 
-    /// Whether a request that keeps its place in the order is to be sent again: what comes behind it waits,
-    /// though a group of the same caller's holds the floor by now.
+    /// Whether a request that keeps its place in the order is to be sent again: what comes behind
+    /// it waits, though a group of the same caller's alone may send by now.
     #[inline]
     fn is_owed_place(&self) -> bool {
         self.healing.front().is_some_and(|(slot, _)| slot.in_order) && !self.wire.mid_segment
     }
 
-    /// Moves the next request onto the wire; false if there is none that may be, or no memory for it.
+    /// Moves the next request onto the wire; false if there is none that may be, or no memory for
+    /// it.
     fn send_next(&mut self, now: Time) -> bool {
-        let queue = match self.floor {
+        let queue = match self.sender {
             Some(_) if self.is_owed_place() => return self.send_again(now),
             Some(_) => &mut self.group_queue,
             None if !self.healing.is_empty() && !self.wire.mid_segment => {
@@ -238,7 +240,7 @@ impl<P: Protocol> Connection<P> {
             self.close(CloseReason::NoMemory);
             return false;
         }
-        let queue = if self.floor.is_some() { &mut self.group_queue } else { &mut self.queue };
+        let queue = if self.sender.is_some() { &mut self.group_queue } else { &mut self.queue };
         self.wire.begin(now, &mut self.last_progress);
         let (wire, protocol, mut front_len) = (&mut self.wire, &mut self.protocol, 0);
         let entry = queue.pop(|slot, bytes| {
@@ -331,28 +333,29 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Takes the floor back from a group that was closed, once its last request is on the wire.
+    /// Takes the right to send back from a group that was closed, once its last request is on the
+    /// wire.
     fn free_floor(&mut self) {
-        if let Some(Floor { closing: true, .. }) = self.floor
+        if let Some(Sender { closing: true, .. }) = self.sender
             && self.group_queue.is_empty()
         {
-            self.floor = None;
+            self.sender = None;
             self.undelivered = 0;
             self.update_window();
         }
     }
 
-    /// Gives the floor to the group whose turn it is.
+    /// Gives the right to send to the group whose turn it is.
     fn grant(&mut self) {
-        if self.floor.is_some() || !self.healing.is_empty() {
+        if self.sender.is_some() || !self.healing.is_empty() {
             return;
         }
         if let Some(Entry::Group(..)) = self.queue.first()
             && let Some(Entry::Group(token, group)) = self.queue.pop(|_, _| {})
         {
             debug_assert!(!self.wire.mid_segment, "no group is queued within a segment");
-            self.floor =
-                Some(Floor { group, segment_open: false, closing: false, uncounted: false });
+            self.sender =
+                Some(Sender { group, segment_open: false, closing: false, uncounted: false });
             self.outputs.push_back(Output::Granted { token });
         }
     }
@@ -389,7 +392,7 @@ impl<P: Protocol> Connection<P> {
     }
 
     pub(super) fn say_goodbye(&mut self, now: Time) {
-        if self.life == Life::Terminating && self.is_idle() && self.floor.is_none() {
+        if self.life == Life::Terminating && self.is_idle() && self.sender.is_none() {
             self.wire.begin(now, &mut self.last_progress);
             self.wire.append_unanswered(P::TERMINATE);
             self.enter_closed(CloseReason::Host);

@@ -15,11 +15,11 @@ pub(super) enum Entry<X> {
         start: u64,
         slot: Slot<X>,
     },
-    /// A group's turn to hold the floor.
+    /// A group's turn to send alone.
     Group(Token, Group),
 }
 
-/// Requests with their bytes, and groups that ask for the floor, in issue order.
+/// Requests with their bytes, and groups that ask for the exclusive right to send, in issue order.
 pub(super) struct Queue<X> {
     line: Line<Entry<X>>,
     /// The requests' bytes in their order, and between them those of requests that left.
@@ -74,7 +74,7 @@ impl<X> Queue<X> {
         Ok(self.line.push(Entry::Request { start, slot: Slot::new(request, len) }))
     }
 
-    /// Appends a group's wish for the floor. The group is named after its number in line.
+    /// Appends a group's wish for the right to send. The group is named after its number in line.
     pub(super) fn push_group(&mut self, token: Token) -> Group {
         let number = NonZeroU64::new(self.line.next_number()).expect("numbers start at one");
         let group = Group(number);
@@ -162,8 +162,8 @@ impl<X> Queue<X> {
     /// known of its effect to `expired`, and returns the earliest deadline among the rest.
     ///
     /// A segment is taken out whole. One that is partly sent already (`mid_segment`), or whose end
-    /// was not submitted yet, or that is pinned, can't be: the callers of its late requests are told,
-    /// and it goes on.
+    /// was not submitted yet, or that is pinned, can't be: the callers of its late requests are
+    /// told, and it goes on.
     pub(super) fn expire(
         &mut self,
         now: Time,

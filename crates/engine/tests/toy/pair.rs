@@ -152,7 +152,7 @@ impl Pair {
         self.submit(request, script).unwrap();
     }
 
-    /// Opens a group that gets the floor at once.
+    /// Opens a group that gets the right to send at once.
     pub fn group(&mut self, token: u64) -> Group {
         let group = self.client.open_group(self.now, Token(token)).unwrap();
         assert_eq!(self.take(), [Out::Granted(token)]);

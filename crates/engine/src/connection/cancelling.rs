@@ -14,98 +14,10 @@
 //! src/backend/tcop/postgres.c, where it reads the next command). So a victim that runs on is
 //! cancelled again, after a pause and after a longer one.
 
-use std::time::Duration;
-
 use super::Connection;
-use super::HeadFailure;
+use super::state::{CancelEnd, Cancelling, HeadFailure, NOT_SENT_AGAIN, Sent, Stage, Wanted};
 use super::wire::{Slot, Want};
-use crate::{Cause, Failure, Group, Outcome, Output, Protocol, SyncPoint, Time, Token};
-
-/// What became of the wish to cancel a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// It was not sent, or was to be sent again, and has ended.
-    TakenBack,
-    /// The server will be asked once it runs the request with this token;
-    /// [`Output::NotCancelled`] says if not. It may end before.
-    Noted(Token),
-    /// It shares a sync point with others, or that is not on its way yet.
-    NotPossible,
-    /// There is no such request, or no longer.
-    Unknown,
-}
-
-/// How a cancel ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CancelEnd {
-    /// No byte of it was sent.
-    NotSent,
-    /// The server closed the connection that it came on: it has been carried out.
-    Closed,
-    /// It was sent, and nobody knows what became of it.
-    Lost,
-}
-
-/// What is under way about cancelling.
-pub(super) struct Cancelling {
-    stage: Stage,
-    /// Requests below this number were on the wire with a cancel that has ended.
-    reached: u64,
-    /// Until then one that has ended is taken to be on its way still.
-    reaches_until: Time,
-    /// One was sent of which nobody knows whether it arrived.
-    astray: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    Idle,
-    /// The host prepares to send one. `held`: what is behind the victim can't be hit, so nothing
-    /// more is put there meanwhile.
-    Preparing {
-        since: Time,
-        held: bool,
-    },
-    Sent(Sent),
-    /// The host prepares to send it once more.
-    PreparingAgain(Sent),
-}
-
-/// A cancel that was sent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Sent {
-    /// The request that was the end of the segment at the head then.
-    victim: u64,
-    /// When it was sent, was closed, or is prepared again.
-    since: Time,
-    /// The server has carried it out.
-    closed: bool,
-    /// How often the host was asked to send it again.
-    repeats: usize,
-}
-
-impl Sent {
-    /// When it is to be sent again.
-    fn again_at(&self) -> Time {
-        match PAUSES.get(self.repeats) {
-            Some(pause) if self.closed => self.since.after(*pause),
-            _ => Time::NEVER,
-        }
-    }
-}
-
-/// How long a victim may run on before it is cancelled again.
-const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
-
-/// A victim that never started is not sent again.
-pub(super) const NOT_SENT_AGAIN: Failure =
-    Failure { outcome: Outcome::Rejected, cause: Cause::Cancelled };
-
-impl Default for Cancelling {
-    fn default() -> Cancelling {
-        Cancelling { stage: Stage::Idle, reached: 0, reaches_until: Time::ZERO, astray: false }
-    }
-}
+use crate::{Group, Outcome, Output, Protocol, SyncPoint, Time, Token};
 
 /// Whether the request at the head may be cancelled.
 enum Verdict {

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use super::Connection;
-use super::shared_sync::SharedSyncFailure;
+use super::state::SharedSyncFailure;
 use crate::{Cause, CloseReason, Outcome, Protocol, Time};
 
 impl<P: Protocol> Connection<P> {

@@ -7,30 +7,7 @@
 use bytes::BytesMut;
 
 use super::Connection;
-use super::wire::Slot;
-use crate::{Feed, Protocol, Time, Token};
-
-/// The request that is being fed.
-pub(super) struct Feeding {
-    /// As it was submitted: its slot may have lost it since.
-    token: Token,
-    feed: Feed,
-}
-
-impl Feeding {
-    #[inline]
-    pub(super) fn of<X>(slot: &Slot<X>) -> Option<Feeding> {
-        match slot.feed {
-            Feed::Whole => None,
-            feed => Some(Feeding { token: slot.token, feed }),
-        }
-    }
-
-    /// Whether what was sent so far ends within a message.
-    pub(super) fn is_mid_message(&self) -> bool {
-        self.feed == Feed::Message
-    }
-}
+use crate::{Protocol, Time, Token};
 
 impl<P: Protocol> Connection<P> {
     /// Whether this request is on the wire and more of it may come.

@@ -2,10 +2,9 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use super::cancelling::NOT_SENT_AGAIN;
-use super::feed::Feeding;
+use super::Connection;
+use super::state::{Feeding, HeadFailure, NOT_SENT_AGAIN};
 use super::wire::{Slot, Want};
-use super::{Connection, HeadFailure};
 use crate::{
     Cause, CloseReason, End, Failure, Group, Outcome, Output, Protocol, Step, SyncPoint, Time,
     Token, Violation, memory,

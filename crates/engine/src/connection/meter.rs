@@ -7,39 +7,6 @@
 use super::Connection;
 use crate::Protocol;
 
-/// Bytes of metered replies that were handed out and not taken.
-pub(super) struct Meter {
-    untaken: usize,
-    /// There were too many, and not few enough since.
-    stopped: bool,
-    /// It went on, and nobody has asked yet.
-    resumed: bool,
-}
-
-impl Meter {
-    pub(super) fn new() -> Meter {
-        Meter { untaken: 0, stopped: false, resumed: false }
-    }
-
-    pub(super) fn add(&mut self, bytes: usize, max: usize) {
-        self.untaken += bytes;
-        self.stopped |= self.untaken >= max.max(1);
-    }
-
-    /// Whether reading went on again since this was asked last.
-    pub(super) fn take_resumed(&mut self) -> bool {
-        std::mem::take(&mut self.resumed)
-    }
-
-    fn take(&mut self, bytes: usize, max: usize) {
-        self.untaken = self.untaken.saturating_sub(bytes);
-        let was_stopped = self.stopped;
-        // At half, so that the next read is worth a turn.
-        self.stopped &= self.untaken > max / 2;
-        self.resumed |= was_stopped && !self.stopped;
-    }
-}
-
 impl<P: Protocol> Connection<P> {
     /// Whether the host should read. Once the answer was no, it changes with
     /// [`handle_taken`](Self::handle_taken). Bytes that were read already may be handed over all the

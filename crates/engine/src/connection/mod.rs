@@ -9,6 +9,7 @@ mod meter;
 mod outbound;
 mod queue;
 mod shared_sync;
+mod state;
 mod wire;
 
 use std::collections::VecDeque;
@@ -20,13 +21,9 @@ use crate::{
     Cause, CloseReason, End, Failure, Group, Limits, Outcome, Output, Protocol, Request,
     SubmitError, SyncPoint, Ticket, Time, Token, Violation,
 };
-use cancelling::Cancelling;
-pub use cancelling::{CancelEnd, Wanted};
-use feed::Feeding;
-use meter::Meter;
-use outbound::Admission;
 use queue::{Queue, Waiting};
-use shared_sync::SharedSyncFailure;
+use state::{Admission, Cancelling, Feeding, HeadFailure, Life, Meter, Sender, SharedSyncFailure};
+pub use state::{CancelEnd, Wanted};
 use wire::{Slot, Wire};
 
 /// One connection: its requests in order, its window, its queue.
@@ -91,36 +88,6 @@ pub struct Connection<P: Protocol> {
     /// Requests that were sent again.
     healed: u64,
     life: Life,
-}
-
-/// The group that alone may send: between its requests nothing else may be sent.
-struct Sender {
-    group: Group,
-    /// The last request that was submitted is a member.
-    segment_open: bool,
-    /// It is given back once what was submitted is on the wire.
-    closing: bool,
-    /// Replies to it no longer count against the window.
-    uncounted: bool,
-}
-
-/// How the request at the head of the ring failed, until its sync point is answered.
-struct HeadFailure {
-    failure: Failure,
-    block: Bytes,
-    never_started: bool,
-    /// The server skipped it with all of its segment, since what the protocol wrote in front
-    /// failed.
-    skipped: bool,
-    cancelled: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Life {
-    Open,
-    /// Takes no new requests; says goodbye once the last was answered.
-    Terminating,
-    Closed,
 }
 
 impl<P: Protocol> Connection<P> {

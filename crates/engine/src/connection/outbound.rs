@@ -3,11 +3,10 @@
 
 use bytes::BytesMut;
 
-use super::cancelling::Cancelling;
-use super::feed::Feeding;
+use super::Connection;
 use super::queue::Entry;
+use super::state::{Admission, Cancelling, Feeding, Life, Sender};
 use super::wire::{Slot, Wire};
-use super::{Connection, Life, Sender};
 use crate::{
     Cause, CloseReason, Limits, Outcome, Output, Protocol, Request, SubmitError, SyncPoint, Time,
 };
@@ -24,15 +23,6 @@ fn write_front<P: Protocol>(
         Ok::<(), std::convert::Infallible>(())
     });
     len
-}
-
-/// Where a request that was submitted goes.
-pub(super) enum Admission {
-    /// Straight onto the wire.
-    Direct,
-    Queued,
-    /// Nowhere.
-    Full,
 }
 
 impl<P: Protocol> Connection<P> {

@@ -8,24 +8,10 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::cancelling::NOT_SENT_AGAIN;
+use super::Connection;
+use super::state::{HeadFailure, NOT_SENT_AGAIN, SharedSyncFailure};
 use super::wire::{Slot, Want};
-use super::{Connection, HeadFailure};
 use crate::{Cause, End, Outcome, Protocol, Token};
-
-/// How a shared-Sync group failed.
-pub(super) struct SharedSyncFailure {
-    /// Which of it failed, counted from its first; none if it was the sync point that did.
-    at: Option<usize>,
-    failed: HeadFailure,
-}
-
-impl SharedSyncFailure {
-    /// Which request failed, and what is known of its effect.
-    pub(super) fn of(&self) -> Option<(usize, Outcome)> {
-        Some((self.at?, self.failed.failure.outcome))
-    }
-}
 
 impl<P: Protocol> Connection<P> {
     /// The head was answered, and its shared-Sync group goes on or ends with it.

@@ -46,6 +46,7 @@ mod again;
 mod alone;
 mod events;
 mod failed;
+mod flight;
 mod flights;
 mod gather;
 mod lanes;
@@ -68,19 +69,18 @@ use crate::table::Described;
 
 pub use alone::Onward;
 pub use failed::{Failed, Refused, Why};
-pub use flights::FlightId;
+pub use flight::FlightId;
 pub use limits::Limits;
 pub use list::refusal_of_list;
 pub use nodes::NodeId;
 pub use output::{How, Output};
 pub use plan::{slot_of_all, slot_of_keys};
 
-use flights::{Flight, Request};
+use flight::{Early, Flight, Request};
 use lanes::Lanes;
 use nodes::Nodes;
 use refresh::Refresh;
 use slab::Slab;
-use submit::Early;
 
 /// The policy of one client of one cluster; see the [module](self).
 ///

@@ -7,7 +7,7 @@ use onetrip_engine::{Outcome, Retry, Time};
 
 use super::Router;
 use super::failed::{Failed, Why};
-use super::flights::{Flight, FlightId, From, Goal};
+use super::flight::{Flight, FlightId, From, Goal};
 use super::gather::error_text;
 use super::lanes::To;
 use super::nodes::NodeId;

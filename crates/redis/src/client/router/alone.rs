@@ -4,7 +4,7 @@ use bytes::Bytes;
 use onetrip_engine::Time;
 
 use super::Router;
-use super::flights::{FlightId, From, Goal};
+use super::flight::{FlightId, From, Goal};
 use super::gather::error_text;
 use super::lanes::To;
 use super::nodes::NodeId;

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token, memory};
 
 use super::failed::{Failed, Why};
-use super::flights::{Flight, FlightId, From, Goal};
+use super::flight::{Flight, FlightId, From, Goal};
 use super::gather::error_text;
 use super::list::refusal_of_list;
 use super::{Output, Router};

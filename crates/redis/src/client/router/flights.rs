@@ -1,118 +1,14 @@
 //! Commands on their way, and how one is sent, held and ended.
 
 use bytes::Bytes;
-use onetrip_engine::{Outcome, Retry, Time, Token};
+use onetrip_engine::{Outcome, Time};
 
 use super::failed::{Failed, Why};
-use super::gather::{Gather, error_text};
+use super::flight::{Flight, FlightId, From, Goal, Sent};
 use super::lanes::{Held, To};
 use super::nodes::NodeId;
 use super::slab::Key;
-use super::{How, Output, Router};
-use crate::command::Command;
-use crate::table::Spec;
-
-/// A command that goes to one node, or the part of one that goes there. Never given twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FlightId(pub(super) Key);
-
-/// What a caller submitted.
-pub(super) struct Request {
-    pub(super) token: Token,
-    /// Where the replies of several flights come together.
-    pub(super) gather: Option<Box<Gather>>,
-}
-
-pub(super) struct Flight {
-    pub(super) command: Command,
-    pub(super) goal: Goal,
-    pub(super) repeatable: bool,
-    from_replica: bool,
-    /// It has a connection of its own, and no place in any order.
-    pub(super) own: bool,
-    deadline: Time,
-    /// It may have done something before its error: it runs a script, or what nobody here knows.
-    pub(super) leaves: bool,
-    /// A node refused it, or the way to one failed, so that it goes in front of what is new.
-    pub(super) again: bool,
-    pub(super) outcome: Outcome,
-    pub(super) redirects: u32,
-    pub(super) retry: Option<Box<Retry>>,
-    pub(super) request: Key,
-    pub(super) part: usize,
-    /// Its place in the order of what was submitted.
-    number: u64,
-    pub(super) sent: Option<Sent>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Goal {
-    /// The node that has this slot.
-    Slot(u16),
-    /// Any master.
-    Any,
-    /// This one.
-    Node(NodeId),
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Sent {
-    node: NodeId,
-    /// How often its slot had changed hands by then, where its order counts.
-    turn: Option<u32>,
-}
-
-/// Where a flight was that was answered.
-#[derive(Clone, Copy)]
-pub(super) struct From {
-    pub(super) node: NodeId,
-    pub(super) goal: Goal,
-    /// Its slot has gone to another node since it was sent.
-    pub(super) outdated: bool,
-}
-
-impl Flight {
-    pub(super) fn new(request: Key, part: usize, command: Command, goal: Goal, how: How) -> Flight {
-        Flight {
-            goal,
-            repeatable: how.repeatable,
-            from_replica: how.from_replica,
-            own: how.own,
-            deadline: how.deadline.unwrap_or(Time::NEVER),
-            leaves: Spec::of(&command).is_none_or(Spec::may_leave_effects),
-            command,
-            again: false,
-            outcome: Outcome::NotSent,
-            redirects: 0,
-            retry: None,
-            request,
-            part,
-            number: 0,
-            sent: None,
-        }
-    }
-
-    /// A node refused it, so it had no effect there.
-    pub(super) fn refused(&mut self) {
-        self.again = true;
-        if self.outcome == Outcome::NotSent {
-            self.outcome = Outcome::Rejected;
-        }
-    }
-}
-
-impl Flight {
-    /// What is known of it in the end: an attempt that was lost may have run, whatever was said of a later one.
-    fn with_outcome(&self, result: Result<Bytes, Failed>) -> Result<Bytes, Failed> {
-        let outcome = Outcome::Unknown;
-        match result {
-            result if self.outcome != outcome => result,
-            Ok(reply) if error_text(&reply).is_none() => Ok(reply),
-            Ok(reply) => Err(Failed { reply: Some(reply), ..Failed::new(outcome, Why::Server) }),
-            Err(failed) => Err(Failed { outcome, ..failed }),
-        }
-    }
-}
+use super::{Output, Router};
 
 impl Router {
     /// Sends a new flight, or holds it.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use onetrip_engine::Time;
 
-use super::flights::FlightId;
+use super::flight::FlightId;
 use super::nodes::{NodeId, Nodes};
 use crate::client::topology::Topology;
 use crate::redirect::Redirect;

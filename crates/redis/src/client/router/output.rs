@@ -4,7 +4,7 @@ use bytes::Bytes;
 use onetrip_engine::{Time, Token};
 
 use super::failed::Failed;
-use super::flights::FlightId;
+use super::flight::FlightId;
 use super::nodes::NodeId;
 use crate::redirect::Address;
 

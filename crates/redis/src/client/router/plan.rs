@@ -2,7 +2,7 @@
 
 use super::How;
 use super::failed::{Refused, escaped};
-use super::flights::Goal;
+use super::flight::Goal;
 use super::gather::{Gather, Kind};
 use crate::command::Command;
 use crate::slots::{SLOTS, slot_of};

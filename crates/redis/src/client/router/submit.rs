@@ -1,36 +1,15 @@
 //! How a command comes in: as one flight, or as one for each node that it concerns.
 
-use std::time::Duration;
-
 use onetrip_engine::{Outcome, Time, Token};
 
 use super::failed::{Failed, Refused, Why};
-use super::flights::{Flight, Goal, Request};
+use super::flight::{Early, Flight, Goal, Request};
 use super::gather::Gather;
 use super::lanes::take_of;
 use super::plan::{self, Plan};
 use super::{How, Router};
 use crate::command::Command;
 use crate::table::{Described, Spec};
-
-/// What goes to all nodes, and came before any was known.
-pub(super) struct Early {
-    pub(super) token: Token,
-    command: Command,
-    how: How,
-    since: Time,
-}
-
-impl Early {
-    pub(super) fn deadline(&self) -> Time {
-        self.how.deadline.unwrap_or(Time::NEVER)
-    }
-
-    /// When it ends, where it may wait for so long.
-    pub(super) fn ends(&self, max: Duration) -> Time {
-        self.since.after(max).min(self.deadline())
-    }
-}
 
 impl Router {
     /// From now on it knows the keys of these commands too: of modules, of later versions.

@@ -19,7 +19,7 @@ use super::decode::decode;
 use super::link::Link;
 use super::node::{Lease, Sent};
 use super::pipeline::checked;
-use super::place::Cell;
+use super::place::{Cell, Placed};
 use super::replies::Taken;
 use super::trace::Span;
 use crate::error::RESULT_TOO_LARGE;
@@ -56,6 +56,16 @@ enum Stage {
     /// Its connection was lost, or no node took it, and it is sent again soon.
     Pausing(Pin<Box<Sleep>>),
     Taken,
+}
+
+impl Stage {
+    /// A connection came for it, or none will. Without a token nothing was to be sent.
+    fn placed(
+        placed: Result<Placed, Error>,
+        on: impl FnOnce(Arc<Link>, Option<Token>) -> Stage,
+    ) -> Stage {
+        placed.map_or_else(Stage::Refused, |Placed { link, token }| on(link, token))
+    }
 }
 
 /// What it takes to send a call again.
@@ -149,28 +159,18 @@ impl<T: FromReply> Reply<T> {
                 }
                 Stage::Later(cell) => {
                     let placed = std::task::ready!(cell.poll(cx));
-                    self.stage = match placed {
-                        Ok(placed) => match placed.token {
-                            Some(token) => Stage::Here(placed.link, token),
-                            None => Stage::Taken,
-                        },
-                        Err(error) => Stage::Refused(error),
-                    };
+                    self.stage = Stage::placed(placed, |link, token| {
+                        token.map_or(Stage::Taken, |token| Stage::Here(link, token))
+                    });
                     continue;
                 }
                 Stage::Borrowing(cell) => {
                     let placed = std::task::ready!(cell.poll(cx));
-                    self.stage = match placed {
-                        Ok(placed) => {
-                            let lease = Lease::new(placed.link);
-                            lease.has_blocked();
-                            match placed.token {
-                                Some(token) => Stage::Lent(lease, token),
-                                None => Stage::Taken,
-                            }
-                        }
-                        Err(error) => Stage::Refused(error),
-                    };
+                    self.stage = Stage::placed(placed, |link, token| {
+                        let lease = Lease::new(link);
+                        lease.has_blocked();
+                        token.map_or(Stage::Taken, |token| Stage::Lent(lease, token))
+                    });
                     continue;
                 }
                 Stage::Cluster(cell, leaves) => {

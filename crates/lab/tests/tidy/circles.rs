@@ -19,11 +19,8 @@ const DIRECTORIES: [&str; 6] = [
 
 /// Of those directories that had larger circles when this was written: the files that stood in them,
 /// and the largest. Both may only get smaller, and a directory leaves the list when nothing is left.
-const LARGER: [(&str, usize, usize); 3] = [
-    ("crates/abi/src", 9, 9),
-    ("crates/client/src", 90, 51),
-    ("js/src", 15, 8),
-];
+const LARGER: [(&str, usize, usize); 3] =
+    [("crates/abi/src", 9, 9), ("crates/client/src", 90, 51), ("js/src", 15, 8)];
 
 #[test]
 fn no_more_than_three_files_use_each_other_in_a_circle() {

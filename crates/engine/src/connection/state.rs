@@ -122,7 +122,7 @@ pub enum Wanted {
     /// It was not sent, or was to be sent again, and has ended.
     TakenBack,
     /// The server will be asked once it runs the request with this token;
-    /// [`Output::NotCancelled`] says if not. It may end before.
+    /// [`Output::NotCancelled`](super::Output::NotCancelled) says if not. It may end before.
     Noted(Token),
     /// It shares a sync point with others, or that is not on its way yet.
     NotPossible,

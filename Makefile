@@ -35,7 +35,7 @@ mutants: ## bring known defects back, one by one: the tests named beside each mu
 
 bench: ## compare with other clients; ONLY=name for one benchmark
 	@scripts/setup build server redis
-	@cargo run --quiet --release --manifest-path bench/Cargo.toml -- $(if $(ONLY),--only $(ONLY))
+	@cargo run --quiet --release --manifest-path proof/bench/Cargo.toml -- $(if $(ONLY),--only $(ONLY))
 
 bench-against: ## compare with another revision: CPU may not rise; REV=…, ONLY=name for one benchmark, ROUNDS=25
 	@scripts/setup build server redis

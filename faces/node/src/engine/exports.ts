@@ -1,0 +1,373 @@
+// Numbers are const enums, which stand where they are used: nothing is looked up, and packages have no tables of them.
+
+/** What the module exports: the functions of `faces/abi/include/onetrip.h`. Pointers and lengths are numbers. */
+export interface Exports {
+  readonly memory: WebAssembly.Memory
+  onetrip_abi_version(): number
+  onetrip_alloc(len: number): number
+  onetrip_free(start: number, len: number): void
+  onetrip_echo_new(): number
+  onetrip_postgres_new(now: number, settings: number, len: number, nonce: number): number
+  onetrip_postgres_password(
+    connection: number,
+    now: number,
+    given: number,
+    password: number,
+    len: number,
+  ): void
+  onetrip_connection_free(connection: number): void
+  onetrip_input(connection: number, len: number): number
+  onetrip_received(connection: number, now: number, len: number): void
+  onetrip_is_between(connection: number): number
+  onetrip_transmit_len(connection: number): number
+  onetrip_transmit(connection: number): number
+  onetrip_written(connection: number, now: number, len: number): void
+  onetrip_peer_closed(connection: number): void
+  onetrip_postgres_violated(connection: number): void
+  onetrip_terminate(connection: number, now: number): void
+  onetrip_deadline(connection: number): number
+  onetrip_time(connection: number, now: number): void
+  onetrip_request(connection: number, len: number): number
+  onetrip_echo_submit(connection: number, token: number, len: number): number
+  onetrip_postgres_submit(
+    connection: number,
+    now: number,
+    token: number,
+    flags: number,
+    textLen: number,
+    nameLen: number,
+    len: number,
+    timeout: number,
+  ): number
+  onetrip_postgres_classify(text: number, len: number): number
+  onetrip_postgres_refusal(shown: number, place: number): number
+  onetrip_postgres_may_mend(error: number, len: number): number
+  onetrip_postgres_feed(
+    connection: number,
+    now: number,
+    token: number,
+    part: number,
+    len: number,
+  ): number
+  onetrip_postgres_taken(connection: number, bytes: number): void
+  onetrip_postgres_leave(connection: number, now: number, token: number, rest: number): void
+  onetrip_postgres_flush(connection: number, now: number): void
+  onetrip_postgres_is_opening(connection: number): number
+  onetrip_postgres_sync(connection: number, now: number, token: number): number
+  onetrip_cancel(connection: number, now: number, place: number): number
+  onetrip_want_cancel(connection: number, now: number, token: number): void
+  onetrip_begin_cancel(connection: number, now: number): number
+  onetrip_cancel_ended(connection: number, now: number, end: number): void
+  onetrip_postgres_hold(connection: number, holder: number): number
+  onetrip_postgres_reset(connection: number, now: number): void
+  onetrip_take(connection: number): number
+  onetrip_completions(connection: number): number
+  onetrip_postgres_status(connection: number): number
+  onetrip_in_flight(connection: number): number
+  onetrip_queued(connection: number): number
+  onetrip_redis_new(now: number, settings: number, len: number): number
+  onetrip_redis_submit(
+    connection: number,
+    now: number,
+    token: number,
+    flags: number,
+    replies: number,
+    textLen: number,
+    len: number,
+    timeout: number,
+  ): number
+  onetrip_redis_scripts_as_texts(connection: number): void
+  onetrip_redis_look(command: number, len: number, traits: number): number
+  onetrip_redis_slot(key: number, len: number): number
+  onetrip_redis_outcome(error: number, len: number, leaves: number): number
+  onetrip_connect_new(now: number, settings: number, len: number, seed: number): number
+  onetrip_connect_free(plan: number): void
+  onetrip_connect_action(plan: number): number
+  onetrip_connect_host(plan: number): number
+  onetrip_connect_address(plan: number): number
+  onetrip_connect_until(plan: number): number
+  onetrip_connect_happened(plan: number, now: number, what: number, a: number): number
+  onetrip_connect_failed(plan: number, now: number, what: number, text: number, len: number): void
+  onetrip_connect_verdict(plan: number): number
+  onetrip_connect_text(plan: number): number
+  onetrip_connect_said(plan: number): number
+  onetrip_pool_new(now: number, settings: number, len: number, seed: number): number
+  onetrip_pool_free(pool: number): void
+  onetrip_pool_checkout(pool: number, now: number, token: number, timeout: number): number
+  onetrip_pool_place(pool: number, now: number): number
+  onetrip_pool_wait_shared(pool: number, now: number, token: number, timeout: number): number
+  onetrip_pool_give_up(pool: number, now: number, token: number): number
+  onetrip_pool_release(pool: number, now: number, connection: number, condition: number): void
+  onetrip_pool_opened(pool: number, now: number, connection: number, address: number): void
+  onetrip_pool_open_failed(pool: number, now: number, connection: number, permanent: number): void
+  onetrip_pool_lost(pool: number, now: number, connection: number): void
+  onetrip_pool_retire(pool: number, now: number, connection: number): void
+  onetrip_pool_repeat_pause(number: number, seed: number): number
+  onetrip_pool_answered(pool: number, now: number, connection: number): void
+  onetrip_pool_acted(pool: number, now: number): void
+  onetrip_pool_deadline(pool: number): number
+  onetrip_pool_time(pool: number, now: number): void
+  onetrip_pool_close(pool: number, now: number): void
+  onetrip_pool_connections(pool: number): number
+  onetrip_pool_idle(pool: number): number
+  onetrip_pool_waiting(pool: number): number
+  onetrip_pool_take(pool: number): number
+  onetrip_pool_completions(pool: number): number
+  onetrip_cluster_new(
+    redirectsMax: number,
+    heldMax: number,
+    heldTimeMax: number,
+    seed: number,
+  ): number
+  onetrip_cluster_free(cluster: number): void
+  onetrip_cluster_submit(
+    cluster: number,
+    now: number,
+    token: number,
+    flags: number,
+    commands: number,
+    len: number,
+    timeout: number,
+  ): void
+  onetrip_cluster_write(cluster: number, flight: number, to: number): number
+  onetrip_cluster_replied(
+    cluster: number,
+    now: number,
+    flight: number,
+    reply: number,
+    len: number,
+    isList: number,
+  ): number
+  onetrip_cluster_unanswered(
+    cluster: number,
+    now: number,
+    flight: number,
+    why: number,
+    outcome: number,
+  ): void
+  onetrip_cluster_topology(
+    cluster: number,
+    now: number,
+    reply: number,
+    len: number,
+    host: number,
+    hostLen: number,
+    port: number,
+  ): number
+  onetrip_cluster_give_up(cluster: number, now: number, token: number): void
+  onetrip_cluster_node_at(cluster: number, slot: number): number
+  onetrip_cluster_close(cluster: number): void
+  onetrip_cluster_deadline(cluster: number): number
+  onetrip_cluster_time(cluster: number, now: number): void
+  onetrip_cluster_take(cluster: number): number
+  onetrip_cluster_completions(cluster: number): number
+}
+
+/** The version of the interface that this package was written against. */
+export const ABI_VERSION = 1
+
+/** Words of a completion. */
+export const RECORD = 6
+
+/** Kinds of completions. */
+export const enum Kind {
+  READY = 1,
+  DATA = 2,
+  PIECE = 3,
+  END = 4,
+  RESTARTED = 5,
+  EVENT = 6,
+  FULL = 7,
+  DRAINED = 8,
+  CANCEL = 9,
+  NOT_CANCELLED = 10,
+  ASTRAY = 11,
+  CLOSED = 12,
+  FORGOTTEN = 13,
+  PASSWORD = 14,
+  FEED = 15,
+  READ = 16,
+  POOL_OPEN = 32,
+  POOL_GRANTED = 33,
+  POOL_PLACED = 34,
+  POOL_FAILED = 35,
+  POOL_RESET = 36,
+  POOL_CLOSE = 37,
+  CLUSTER_SEND = 48,
+  CLUSTER_SEND_ASKING = 49,
+  CLUSTER_REPLY = 50,
+  CLUSTER_ERROR = 51,
+  CLUSTER_FAILED = 52,
+  CLUSTER_ASK = 53,
+  CLUSTER_OPEN = 54,
+  CLUSTER_CLOSE = 55,
+}
+
+/** What a command of a cluster is. */
+export const enum ClusterFlag { REPEATABLE = 1, FROM_REPLICA = 2, OWN = 4, WHOLE = 8 }
+
+/** Why a part of a command has no reply. */
+export const enum Unanswered { LOST = 0, EXPIRED = 1, TAKEN_BACK = 2 }
+
+/** Why a command of a cluster has no reply. */
+export const enum ClusterWhy {
+  LOST = 1,
+  REDIRECTS = 2,
+  OUTSIDE = 3,
+  UNSERVED = 4,
+  SERVER = 5,
+  MISMATCH = 6,
+  DEADLINE = 7,
+  GIVEN_UP = 8,
+  NO_MEMORY = 9,
+  CLOSED = 10,
+  CROSS_SLOT = 11,
+  KEYS_UNKNOWN = 12,
+  NODE_BY_NODE = 13,
+  FULL = 14,
+}
+
+/** What is next on the way to a server. */
+export const enum Connect {
+  RESOLVE = 1,
+  DIAL = 2,
+  ASK_FOR_TLS = 3,
+  BEGIN_TLS = 4,
+  LOG_IN = 5,
+  DONE = 6,
+  FAILED = 7,
+}
+
+/** What happened on it. */
+export const enum ConnectEvent {
+  RESOLVED = 1,
+  CONNECTED = 2,
+  ANSWERED = 3,
+  SECURED = 4,
+  LOGGED_IN = 5,
+}
+
+/** Beside the answer: more than it has come. */
+export const EARLY = 256
+
+/** What went wrong on it. */
+export const enum ConnectFault {
+  UNREACHABLE = 1,
+  HANDSHAKE = 2,
+  LOG_IN = 3,
+  SERVER = 4,
+  OURS = 5,
+}
+
+/** How a request ended. */
+export const enum End {
+  COMPLETE = 0,
+  PROVISIONAL = 1,
+  SERVER = 2,
+  ABORTED = 3,
+  DEADLINE = 4,
+  CANCELLED = 5,
+  CLOSED = 6,
+  BEGIN = 7,
+}
+
+/** Why a caller got no connection. That the module failed is said on this side alone. */
+export const enum PoolCause { LINE_FULL = 1, DEADLINE = 2, OPEN_FAILED = 3, CLOSED = 4, LOST = 5 }
+
+/** In which condition a connection comes back to its pool. */
+export const enum Condition { CLEAN = 0, DIRTY = 1, DIRTY_HOLDING = 2, BROKEN = 3 }
+
+/** How the server asks for a password. */
+export const enum PasswordRequest { CLEARTEXT = 3, MD5 = 5, SASL = 10 }
+
+/** Messages that belong to no request. */
+export const enum Event { NOTICE = 1, NOTIFICATION = 2, PARAMETER_STATUS = 3, PUSH = 4 }
+
+/** Why a connection ended. That the module failed is said on this side alone. */
+export const enum Close {
+  HOST = 1,
+  SERVER = 2,
+  VIOLATION = 3,
+  STALLED = 4,
+  LOGIN = 5,
+  NO_MEMORY = 6,
+  UNUSABLE = 7,
+  LOST = 8,
+  NOT_RESET = 9,
+}
+
+/** Who has a session. */
+export const enum Holder { ALL = 0, ONE = 1, NOBODY = 2, PASSED = 3 }
+
+/** What a request is. */
+export const enum Flag {
+  SIMPLE = 1,
+  BINARY = 2,
+  MEMBER = 4,
+  UNPREPARED = 8,
+  COPY_IN = 16,
+  STREAM = 32,
+  REPEATABLE = 64,
+}
+
+/** What is handed over of a COPY FROM STDIN. */
+export const enum CopyPart { DATA = 0, DONE = 1, FAILED = 2 }
+
+/** What becomes of a stream that is left: it is read, cancelled, or ends its connection if it is long. */
+export const enum Rest { READ = 0, CANCEL = 1, CLOSE = 2 }
+
+/** Where a statement is about to go. */
+export const enum StatementPlace { SHARED = 0, PIPELINE = 1, SESSION = 3, TRANSACTION = 4 }
+
+/** What the text of a statement shows. */
+export const enum Trait {
+  ALONE = 8,
+  COPY = 16,
+  CALL = 32,
+  SEVERAL = 64,
+  COPY_IN = 1024,
+  SHAREABLE = 0x10000,
+}
+
+/** What commands of Redis are. */
+export const enum RedisFlag { LEAVES = 1, CONFIRMED = 2, ATOMIC = 4 }
+
+/** What is known of a command of Redis, and by how many bits its place is shifted. */
+export const enum Traits {
+  KNOWN = 1,
+  READONLY = 2,
+  WRITE = 4,
+  LEAVES = 8,
+  NO_MULTI = 16,
+  KEYS_KNOWN = 32,
+  DEPENDS = 64,
+  PLACE_SHIFT = 8,
+}
+
+/** Where a command of Redis may go. */
+export const enum Place { SHARED = 0, OWN = 1, SESSION = 2, NOWHERE = 3 }
+
+/** How a cancel ended: no byte of it was sent, the server closed its socket, or nobody knows. */
+export const enum CancelEnd { NOT_SENT = 0, CLOSED = 1, LOST = 2 }
+
+/** Why a request was not taken. That it is longer than a message can be is said on this side alone. */
+export const enum Refused {
+  CLOSED = -1,
+  FULL = -2,
+  MALFORMED = -3,
+  NAME_TAKEN = -4,
+  NO_MEMORY = -5,
+  TOO_LONG = -6,
+}
+
+/** What is known of the effect of a request that failed; the same four words in every language. */
+export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
+
+/** By the number of the interface; the first is none. */
+export const OUTCOMES: readonly (Outcome | undefined)[] = [
+  undefined,
+  'NotSent',
+  'Rejected',
+  'Applied',
+  'Unknown',
+]

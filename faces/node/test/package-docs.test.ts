@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, test } from 'node:test'
+
+import { transform } from 'esbuild'
+
+import { Client } from '../src/pg'
+import { compile, Project, pack, root } from './package-project'
+import { type Server, startRedis } from './redis-server'
+
+/**
+ * The examples of what users read, run as they stand: each is a module in a project that has the
+ * packages. One that asks for nothing itself goes on with the client of its page.
+ */
+const FILES = ['README.md', '../../docs/node.md', '../../docs/modern.md', '../../docs/node-redis.md']
+
+const LIMIT = { timeout: 120_000 }
+const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''
+/** What the examples are about; other tests know nothing of it. */
+const schema = `docs_${process.pid}`
+const TABLES = `
+  create schema ${schema};
+  set search_path = ${schema};
+  create table item (id int primary key, name text, price numeric);
+  create table account (id int primary key, balance int);
+  create table event (id int primary key);
+  create table users (id int); create table orders (id int);
+  insert into item values (1, 'nail', 0.10), (2, 'screw', 0.20), (7, 'hammer', 12);
+  insert into item values (3, 'nut', 0.30);
+  insert into account values (1, 100), (2, 100);
+  insert into event select generate_series(1, 1000)`
+
+const project = new Project()
+const environment: { [name: string]: string } = {}
+let server: Server | undefined
+
+before(async () => {
+  const client = new Client(url)
+  await client.connect()
+  await client.query(TABLES)
+  await client.end()
+  const options = encodeURIComponent(`-c search_path=${schema}`)
+  environment['DATABASE_URL'] = `${url}${url.includes('?') ? '&' : '?'}options=${options}`
+  if (process.env['ONETRIP_REDIS_SERVER']) server = await startRedis()
+  environment['REDIS_URL'] = server?.url ?? ''
+  project.write('items.csv', '8,saw,15\n')
+  const tarballs = await pack(project)
+  await project.install(tarballs['onetrip'] as string, 'onetrip')
+  await project.install(tarballs['onetrip-pg'] as string, 'pg')
+})
+
+after(async () => {
+  await server?.stop()
+  const client = new Client(url)
+  await client.connect()
+  await client.query(`drop schema ${schema} cascade`)
+  await client.end()
+})
+
+for (const file of FILES) {
+  const examples = examplesOf(readFileSync(join(root, file), 'utf8'))
+  for (const { heading, language, code, runs } of examples) {
+    if (!runs) continue
+    test(`the example of ${file} under "${heading}" runs`, LIMIT, async (context) => {
+      if (code.includes('redis(') && environment['REDIS_URL'] === '')
+        return context.skip('no redis-server here')
+      const name = `example-${file.replace(/\W/g, '-')}-${heading.replace(/\W/g, '-')}`
+      const module = /^import /m.test(code)
+      const source = await transform(code, {
+        loader: language as 'ts',
+        target: 'node20',
+        format: module ? 'esm' : 'cjs',
+      })
+      const path = project.write(`${name}${module ? '.mjs' : '.cjs'}`, source.code)
+      const printed = await project.node([path], environment)
+      for (const expected of expectedOf(code))
+        assert.ok(printed.includes(expected), `${expected}: ${printed}`)
+    })
+  }
+
+  test(`the examples of ${file} compile where TypeScript is strict`, LIMIT, async () => {
+    const files = examples
+      .filter(({ language }) => language === 'ts')
+      .map(({ code }, i) => project.write(`strict-${file.replace(/\W/g, '-')}-${i}.mts`, code))
+    assert.equal(await compile(project, ['--module', 'nodenext', ...files]), '')
+  })
+}
+
+interface Example {
+  heading: string
+  language: string
+  code: string
+  /** Whether it is a program, and not a part of one. */
+  runs: boolean
+}
+
+/** Blocks of code and what they stand under. One that is marked `no-run` is a part of a program. */
+function examplesOf(text: string): Example[] {
+  const examples: Example[] = []
+  let heading = ''
+  let opening = ''
+  for (const [, title, language = '', mark, block = ''] of text.matchAll(
+    /^#+ (.*)$|^```(\w+)(.*)\n([^]*?)^```$/gm,
+  )) {
+    if (title !== undefined) heading = title
+    if (title !== undefined || !/^[jt]s$/.test(language)) continue
+    if (opening === '') opening = (block.match(/^(?:import|await using) .*\n/gm) ?? []).join('')
+    const isWhole = /^import |require\(/m.test(block)
+    const code = isWhole ? block : opening + block
+    examples.push({ heading, language, code, runs: mark?.trim() !== 'no-run' })
+  }
+  return examples
+}
+
+/** What stands behind a `console.log` is what it prints. */
+function expectedOf(code: string): string[] {
+  return Array.from(
+    code.matchAll(/console\.log\(.*\) *\}?\)? *\/\/ (.*)$/gm),
+    ([, text]) => text as string,
+  ).flatMap((text) => text.split(', '))
+}

@@ -1,0 +1,22 @@
+//! The policy of a pool: the engine's own random host, which takes its choices from the input.
+
+#[path = "../../../../core/engine/tests/pool_random/actions.rs"]
+mod actions;
+#[path = "../../../../core/engine/tests/pool_random/callers.rs"]
+mod callers;
+#[path = "../../../../core/engine/tests/pool_random/invariants.rs"]
+mod invariants;
+#[path = "../../../../core/engine/tests/pool_random/rng.rs"]
+mod rng;
+#[path = "../../../../core/engine/tests/pool_random/sim.rs"]
+mod sim;
+
+use rng::Rng;
+use sim::Sim;
+
+/// Eight bytes of seed, then choices; when they are used up the seed goes on.
+pub(super) fn run(data: &[u8]) {
+    let (seed, choices) = data.split_at(data.len().min(8));
+    let seed = seed.iter().fold(0, |seed, &byte| seed << 8 | u64::from(byte));
+    Sim::new(Rng::with_choices(seed, choices), seed).live();
+}

@@ -94,7 +94,7 @@ fn texts(front: &Front) -> Vec<String> {
 
 /// What goes in front of a request, which is taken.
 fn sent(block: &mut Block<Failed>, id: LevelId, part: Part) -> Vec<String> {
-    texts(&block.front(id, part).unwrap())
+    texts(&block.front(id, part, false).unwrap())
 }
 
 #[test]
@@ -111,6 +111,20 @@ fn begin_leaves_with_the_first_statement_and_is_guarded_until_it_was_answered() 
 }
 
 #[test]
+fn what_follows_in_a_segment_is_not_guarded_again() {
+    let mut block = block();
+    sent(&mut block, OUTERMOST, Part::Statement);
+    assert!(texts(&block.front(OUTERMOST, Part::Statement, true).unwrap()).is_empty());
+    let savepoint = block.savepoint(OUTERMOST);
+    let set = texts(&block.front(savepoint, Part::Statement, true).unwrap());
+    assert_eq!(set, ["SAVEPOINT onetrip_1"]);
+    // The RELEASE ends that segment.
+    block.release(savepoint);
+    let next = texts(&block.front(OUTERMOST, Part::Statement, true).unwrap());
+    assert_eq!(next, ["RELEASE SAVEPOINT onetrip_1;", "?"]);
+}
+
+#[test]
 fn what_undoes_all_is_not_guarded() {
     let mut block = block();
     sent(&mut block, OUTERMOST, Part::Statement);
@@ -124,7 +138,7 @@ fn what_found_no_room_goes_in_front_of_the_next_statement() {
     sent(&mut block, first, Part::Statement);
     block.release(first);
     let second = block.savepoint(OUTERMOST);
-    let front = block.front(second, Part::Statement).unwrap();
+    let front = block.front(second, Part::Statement, false).unwrap();
     let wanted = ["RELEASE SAVEPOINT onetrip_1;", "SAVEPOINT onetrip_2"];
     assert_eq!(texts(&front), wanted);
     block.not_sent(&front);
@@ -161,10 +175,15 @@ fn nothing_is_sent_behind_a_begin_that_was_refused() {
     sent(&mut block, OUTERMOST, Part::Statement);
     block.answered(Role::Begins(OUTERMOST), Some(&failed("25001")));
     assert!(!block.is_open(OUTERMOST));
-    let Err(NotSent::NotBegun(error)) = block.front(OUTERMOST, Part::Statement) else {
+    let Err(NotSent::NotBegun(error)) = block.front(OUTERMOST, Part::Statement, false) else {
         panic!("it was sent")
     };
     assert_eq!((error.text.as_str(), error.outcome), ("BEGIN: it failed", Outcome::NotSent));
+    // COMMIT tells what has come of all.
+    let Err(NotSent::NotBegun(error)) = block.front(OUTERMOST, Part::Commit, false) else {
+        panic!("it was sent")
+    };
+    assert_eq!((error.text.as_str(), error.outcome), ("BEGIN: it failed", Outcome::Rejected));
     let why = block.why_skipped(OUTERMOST).unwrap();
     assert_eq!((why.text.as_str(), why.outcome), ("BEGIN: it failed", Outcome::Rejected));
 }
@@ -176,14 +195,14 @@ fn nothing_is_sent_of_a_level_that_has_ended_nor_of_those_in_it() {
     let inner = block.savepoint(outer);
     block.end(outer);
     for id in [outer, inner] {
-        let Err(NotSent::Ended(refusal)) = block.front(id, Part::Statement) else {
+        let Err(NotSent::Ended(refusal)) = block.front(id, Part::Statement, false) else {
             panic!("it was sent")
         };
         assert_eq!(refusal.code(), "transaction_ended");
     }
     assert!(sent(&mut block, OUTERMOST, Part::Statement).is_empty());
     block.forget(inner);
-    assert!(matches!(block.front(inner, Part::Statement), Err(NotSent::Ended(_))));
+    assert!(matches!(block.front(inner, Part::Statement, false), Err(NotSent::Ended(_))));
 }
 
 #[test]

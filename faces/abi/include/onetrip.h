@@ -82,7 +82,10 @@ enum {
     ONETRIP_END_DEADLINE = 4,
     ONETRIP_END_CANCELLED = 5,
     ONETRIP_END_CLOSED = 6,
-    ONETRIP_END_BEGIN = 7        /* it did not run, since the BEGIN held for it failed; the block is the error to that */
+    ONETRIP_END_BEGIN = 7,       /* it did not run, since the BEGIN held for it failed; the block is the error to that */
+    ONETRIP_END_SAVEPOINT = 8,   /* the same of the SAVEPOINT in front of it */
+    ONETRIP_END_ROLLED_BACK = 9  /* what was to stand was rolled back. Block: why, as text with a zero byte, and behind that the
+                                    server's error to what made it fail, if that is known */
 };
 
 /* What is known of the effect of a request that failed: b >> 8 of ONETRIP_END. */
@@ -267,6 +270,24 @@ bool onetrip_postgres_is_opening(onetrip_connection *connection);
 /* Ends a segment of members: one sync point for all of them. Without members it sends a BEGIN that is held, and ends as
  * that does. */
 double onetrip_postgres_sync(onetrip_connection *connection, double now, uint32_t token);
+
+/* Begins a transaction on a connection that one caller has to himself; nothing is sent yet. What is submitted from now on
+ * belongs to it, and members share a sync point that onetrip_postgres_act adds. modes: in the lowest 3 bits the isolation
+ * (0 what the server has set, 1 read uncommitted, 2 read committed, 3 repeatable read, 4 serializable), in 2 bits each
+ * whether it is read only and deferrable (0 what the server has set, 1 yes, 2 no). */
+void onetrip_postgres_begin(onetrip_connection *connection, uint32_t modes);
+
+/* Does something with that transaction. act: 0 sets a savepoint, behind which all goes from now on; 1 releases the innermost
+ * savepoint, or rolls back to it where a statement behind it has failed; 2 rolls back to it; 3 COMMIT; 4 ROLLBACK; 5 ends the
+ * segment of the members that were submitted; 6 says whether what begins it was answered: only then a COPY or a text of the
+ * simple protocol is taken; 7 whether it is run again, as things stand; 8 what is known of a statement that left with
+ * COMMIT and failed, both as outcomes, its own being the token; 9 forgets the transaction. 1, 3 and 4 end under the token.
+ * Returns what it says, or why it was refused. */
+double onetrip_postgres_act(onetrip_connection *connection, double now, uint32_t act, uint32_t token);
+
+/* How many milliseconds pass before a transaction is run again that has failed so often. Negative where it is not: it was tried
+ * attempts_max times (0: as often as by default). seed: any number, another one for each transaction. */
+double onetrip_retry_pause(uint32_t failures, uint32_t attempts_max, double seed);
 
 /* Takes a request back that still waits in its place. Whether that was so. */
 bool onetrip_cancel(onetrip_connection *connection, double now, double place);

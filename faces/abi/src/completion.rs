@@ -154,6 +154,11 @@ pub mod end {
     pub const CLOSED: u32 = 6;
     /// It did not run, since the BEGIN that was held for its transaction failed. The block is the server's error to that.
     pub const BEGIN: u32 = 7;
+    /// The same where the SAVEPOINT in front of it failed.
+    pub const SAVEPOINT: u32 = 8;
+    /// What was to stand was rolled back. Block: why, as text with a zero byte, and behind that the server's error to what made it
+    /// fail, if that is known.
+    pub const ROLLED_BACK: u32 = 9;
 }
 
 /// What is known of the effect of a request that failed.
@@ -279,7 +284,6 @@ pub(crate) fn outcome_code(outcome: Outcome) -> u32 {
 }
 
 /// What a host says of an effect. What is no number of one is unknown.
-#[cfg(feature = "redis")]
 pub(crate) fn outcome_of(code: u32) -> Outcome {
     match code {
         outcome::NOT_SENT => Outcome::NotSent,

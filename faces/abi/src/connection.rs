@@ -6,11 +6,13 @@ use bytes::BytesMut;
 use onetrip_engine::pool::Load;
 use onetrip_engine::{CancelEnd, Ticket, Time, memory};
 use onetrip_postgres::client::stream::Rest;
+use onetrip_postgres::client::transaction::modes::Modes;
 
 use crate::completion::{Completion, Completions, close, too_long};
 use crate::echo::Echo;
 use crate::input::Input;
 use crate::postgres::Postgres;
+use crate::postgres::blocks::Act;
 use crate::postgres::flow::Part;
 use crate::postgres::request::Submission;
 use crate::postgres::{Holder, Refused, SharedTexts};
@@ -276,6 +278,14 @@ impl Connection {
 
     pub(crate) fn sync(&mut self, now: Time, token: u32) -> Result<Ticket, Refused> {
         self.on_postgres(Err(Refused::Malformed), |postgres, to| postgres.sync(now, token, to))
+    }
+
+    pub(crate) fn open_block(&mut self, modes: Modes) {
+        self.on_postgres((), |postgres, _| postgres.open_block(modes));
+    }
+
+    pub(crate) fn act(&mut self, now: Time, act: Act, token: u32) -> Result<u32, Refused> {
+        self.on_postgres(Err(Refused::Malformed), |postgres, to| postgres.act(now, act, token, to))
     }
 
     pub(crate) fn cancel(&mut self, now: Time, ticket: Ticket) -> bool {

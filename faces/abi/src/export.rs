@@ -9,99 +9,20 @@
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
 use onetrip_engine::memory::is_there;
-use onetrip_engine::{CancelEnd, Ticket};
+use onetrip_engine::{CancelEnd, Retry, RetryLimits, Ticket};
 use onetrip_postgres::client::stream::Rest;
+use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
 use onetrip_postgres::message::error_response::field;
 use onetrip_postgres::message::{ErrorResponse, Header, may_mend};
 use onetrip_postgres::sql::{Place, Traits, classify, is_shareable, refusal_of_one};
 
+pub use crate::codes::{flag, place, refused, shows};
 use crate::completion::Completion;
 use crate::connection::Connection;
 use crate::memory;
+use crate::postgres::blocks::Act;
 use crate::postgres::{Holder, Refused};
 use crate::time::{deadline, millis, time};
-
-/// What a request is; bits that the host sets.
-pub mod flag {
-    /// It is a text of any number of statements, by the simple protocol.
-    pub const SIMPLE: u32 = 1;
-    /// Its results are to come in binary form.
-    pub const BINARY: u32 = 1 << 1;
-    /// It shares a sync point with the next one: more of the same segment follows in the same turn.
-    pub const MEMBER: u32 = 1 << 2;
-    /// It is never prepared by counting.
-    pub const UNPREPARED: u32 = 1 << 3;
-    /// It is a COPY FROM STDIN. The first of its data stands in the place of parameters, and the rest is fed.
-    pub const COPY_IN: u32 = 1 << 4;
-    /// Its reply is taken as it comes: `READ` tells when to stop reading, and `onetrip_postgres_taken` what was taken.
-    /// For a connection that one caller has to himself.
-    pub const STREAM: u32 = 1 << 5;
-    /// It may run twice: on a shared connection neighbouring reads of which that is said share a sync point.
-    pub const REPEATABLE: u32 = 1 << 6;
-    pub(crate) const ALL: u32 =
-        SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM | REPEATABLE;
-}
-
-/// What the text of a statement shows, as bits.
-pub mod shows {
-    /// It begins, ends or divides a transaction.
-    pub const CONTROL: u32 = 1;
-    /// It ends with its transaction: SET LOCAL, SET CONSTRAINTS.
-    pub const LOCAL: u32 = 1 << 1;
-    /// It makes, uses or drops something that lives in the session.
-    pub const SESSION: u32 = 1 << 2;
-    /// It commits by itself and can't be part of a transaction.
-    pub const ALONE: u32 = 1 << 3;
-    /// COPY FROM STDIN or TO STDOUT.
-    pub const COPY: u32 = 1 << 4;
-    /// CALL or DO: it may commit in between.
-    pub const CALL: u32 = 1 << 5;
-    /// More than one statement.
-    pub const SEVERAL: u32 = 1 << 6;
-    /// One read that shows no writing.
-    pub const READ: u32 = 1 << 7;
-    /// Control that leaves the transaction open.
-    pub const SAVEPOINT: u32 = 1 << 8;
-    /// COMMIT or END.
-    pub const COMMIT: u32 = 1 << 9;
-    /// COPY FROM STDIN.
-    pub const COPY_IN: u32 = 1 << 10;
-    /// It is a SELECT or its like, an INSERT, UPDATE, DELETE, MERGE or SHOW.
-    pub const QUERY: u32 = 1 << 11;
-    /// It is not on the short list of what can leave nothing behind in its session.
-    pub const MAY_LEAVE: u32 = 1 << 12;
-    /// It may run next to others': one query that shows nothing of the session.
-    pub const SHAREABLE: u32 = 1 << 16;
-}
-
-/// Where a statement is about to go.
-pub mod place {
-    /// A connection that others use too, with a sync point of its own.
-    pub const SHARED: u32 = 0;
-    /// A pipeline on such a connection.
-    pub const PIPELINE: u32 = 1;
-    /// The same, between two sync points.
-    pub const ALONE: u32 = 2;
-    /// A connection of the caller's own.
-    pub const SESSION: u32 = 3;
-    /// The same, with a transaction open that sees each BEGIN, COMMIT and ROLLBACK.
-    pub const TRANSACTION: u32 = 4;
-}
-
-/// Why a request was not taken. Nothing of it was sent, and nothing comes under its token.
-pub mod refused {
-    /// The connection has ended, or takes no new requests.
-    pub const CLOSED: f64 = -1.0;
-    /// The queue is full.
-    pub const FULL: f64 = -2.0;
-    /// It is no request: lengths that do not fit, a text that is not UTF-8 or holds a zero byte, unknown flags,
-    /// a token that is 0, too large or on its way already.
-    pub const MALFORMED: f64 = -3.0;
-    /// The name stands for another text.
-    pub const NAME_TAKEN: f64 = -4.0;
-    /// There is no memory for it.
-    pub const NO_MEMORY: f64 = -5.0;
-}
 
 /// The version of this interface. It changes with what a host would have to change for.
 #[unsafe(no_mangle)]
@@ -434,6 +355,69 @@ pub unsafe extern "C" fn onetrip_postgres_sync(
 ) -> f64 {
     // SAFETY: the host's promise at the top.
     place(unsafe { of(connection) }.sync(time(now), token))
+}
+
+/// Begins a transaction on a connection that one caller has to himself; nothing is sent yet. What is submitted from now on
+/// belongs to it, and members share a sync point that [`onetrip_postgres_act`] adds. `modes`: in the lowest 3 bits the isolation (0
+/// what the server has set, 1 read uncommitted, 2 read committed, 3 repeatable read, 4 serializable), in 2 bits each whether it is
+/// read only and deferrable (0 what the server has set, 1 yes, 2 no).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_begin(connection: *mut Connection, modes: u32) {
+    let isolation = match modes & 7 {
+        1 => Some(Isolation::ReadUncommitted),
+        2 => Some(Isolation::ReadCommitted),
+        3 => Some(Isolation::RepeatableRead),
+        4 => Some(Isolation::Serializable),
+        _ => None,
+    };
+    let mode = |bits: u32| matches!(bits & 3, 1 | 2).then_some(bits & 3 == 1);
+    let modes = Modes { isolation, read_only: mode(modes >> 3), deferrable: mode(modes >> 5) };
+    // SAFETY: the host's promise at the top.
+    unsafe { of(connection) }.open_block(modes);
+}
+
+/// Does something with the transaction that was begun. `act`: 0 sets a savepoint, behind which all goes from now on; 1 releases the
+/// innermost savepoint, or rolls back to it where a statement behind it has failed; 2 rolls back to it; 3 COMMIT; 4 ROLLBACK; 5 ends the segment
+/// of the members that were submitted; 6 says whether what begins it was answered: only then a COPY or a text of the simple protocol
+/// is taken; 7 whether it is run again, as things stand; 8 what is known of a statement that left with COMMIT and failed, both as
+/// [`outcome`](crate::completion::outcome), its own being `token`; 9 forgets the transaction. 1, 3 and 4 end under the token. Returns
+/// what it says, or one of [`refused`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_postgres_act(
+    connection: *mut Connection,
+    now: f64,
+    act: u32,
+    token: u32,
+) -> f64 {
+    let act = match act {
+        0 => Act::Savepoint,
+        1 => Act::Release,
+        2 => Act::Undo,
+        3 => Act::Commit,
+        4 => Act::Rollback,
+        5 => Act::Flush,
+        6 => Act::IsKnown,
+        7 => Act::RunsAgain,
+        8 => Act::WithCommit,
+        _ => Act::Forget,
+    };
+    // SAFETY: the host's promise at the top.
+    let done = unsafe { of(connection) }.act(time(now), act, token);
+    done.map_or_else(code, f64::from)
+}
+
+/// How many milliseconds pass before a transaction is run again that has failed so often. Negative where it is not: it was tried
+/// `attempts_max` times (0: as often as by default). `seed`: any number, another one for each transaction.
+#[unsafe(no_mangle)]
+pub extern "C" fn onetrip_retry_pause(failures: u32, attempts_max: u32, seed: f64) -> f64 {
+    let mut limits = RetryLimits::default();
+    if attempts_max > 0 {
+        limits.attempts_max = attempts_max;
+    }
+    let mut retry = Retry::new(limits, seed.to_bits());
+    let pause =
+        (0..failures).map_while(|_| retry.failed()).nth(failures.saturating_sub(1) as usize);
+    pause.map_or(-1.0, |pause| pause.as_secs_f64() * 1e3)
 }
 
 /// Takes a request back that has not been sent: it ends as cancelled. Whether that was so.

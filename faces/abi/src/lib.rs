@@ -31,6 +31,7 @@ pub mod fuzzing;
 
 #[cfg(feature = "redis")]
 mod cluster;
+mod codes;
 mod connect;
 mod connection;
 mod echo;

@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
 use onetrip_engine::{CancelEnd, Connection, Time, Token, Violation, Wanted};
 use onetrip_postgres::client::statements::{Closing, Seen};
+use onetrip_postgres::client::transaction::block::LevelId;
 use onetrip_postgres::client::transaction::pending::{PendingBegin, Treatment};
 use onetrip_postgres::message::{CancelRequest, Secret, TransactionStatus};
 use onetrip_postgres::startup::{NONCE_LEN, SecretKey, Startup};
@@ -12,6 +13,7 @@ use crate::completion::{Completions, close, kind};
 use crate::protocol::Protocol;
 use crate::settings::{Invalid, Settings};
 
+pub(crate) mod blocks;
 mod delayed;
 pub(crate) mod flow;
 mod login;
@@ -50,7 +52,9 @@ pub(crate) struct Postgres {
     sends_ahead: bool,
     /// A transaction that may not have begun, or that did not.
     pending_begin: Option<PendingBegin>,
-    /// How many were begun so.
+    /// A transaction of the host's, which it has opened as such.
+    block: Option<blocks::Transaction>,
+    /// How many were begun.
     transactions: u64,
     /// Requests that wait until BEGIN was answered, and what came behind them.
     delayed: Delayed,
@@ -90,6 +94,8 @@ struct Use {
     guarded: bool,
     /// Its reply is taken as it comes.
     metered: bool,
+    /// The level of the transaction that it is a statement of.
+    level: Option<LevelId>,
     is_live: bool,
 }
 
@@ -162,6 +168,7 @@ impl Postgres {
             hold_begin,
             sends_ahead,
             pending_begin: None,
+            block: None,
             transactions: 0,
             delayed: Delayed::new(),
             flow: Flow::new(),

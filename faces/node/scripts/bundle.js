@@ -76,6 +76,7 @@ function compressedModule() {
     [constants.BROTLI_PARAM_LGWIN]: 22,
     [constants.BROTLI_PARAM_SIZE_HINT]: bytes.length,
     // Found by trying.
+    [constants.BROTLI_PARAM_LGBLOCK]: 16,
     [constants.BROTLI_PARAM_NPOSTFIX]: 0,
     [constants.BROTLI_PARAM_NDIRECT]: 15,
   }

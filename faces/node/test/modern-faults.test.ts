@@ -202,7 +202,7 @@ test(
   async () => {
     // As long, and no statement.
     const way = await proxy((bytes) =>
-      Buffer.from(bytes.toString('latin1').replace(/\0begin\0/g, '\0nigeb\0'), 'latin1'),
+      Buffer.from(bytes.toString('latin1').replace(/\0begin\0/gi, '\0nigeb\0'), 'latin1'),
     )
     const sql = client({ url: way.url, connectionsMax: 1 })
     const name = sql.id(`modern_begin_${process.pid}`)

@@ -295,19 +295,85 @@ test(
       })
     await Promise.all([skew(1), skew(2)])
     assert.ok(runs >= 3, `${runs} runs`)
-    const conflict = Object.assign(new Error('mine'), { sqlstate: '40001' })
+    await drop()
+  },
+)
+
+test('what the server said decides whether a transaction is run again, not what its function throws', async () => {
+  const sql = client()
+  const thrown = Object.assign(new Error('mine'), { sqlstate: '40001' })
+  for (const [conflicts, expected] of [
+    [true, 3],
+    [false, 1],
+  ] as const) {
     let attempts = 0
     const error = await failure(
       sql.begin({ retry: { attemptsMax: 3 } }, async (tx) => {
         attempts++
-        await tx`select 1`
-        throw conflict
+        if (conflicts) await failure(tx`do $$ begin raise exception 'x' using errcode = '40001'; end $$`)
+        throw thrown
       }),
     )
-    assert.deepEqual([error, attempts], [conflict, 3])
-    await drop()
-  },
-)
+    assert.deepEqual([error, attempts], [thrown, expected])
+  }
+})
+
+test('what is sent behind BEGIN does not wait for its answer, and does not run where it is refused', async () => {
+  const { sql, name, count, drop } = await table()
+  const session = await sql.session()
+  await session`begin`
+  await session`select 1`
+  const error = await failure(
+    session.begin({ isolation: 'serializable' }, async (tx) => {
+      const first = failure(tx`insert into ${name} values (1)`)
+      // The turn is over, and the answer is not there: it is of another segment.
+      await new Promise(setImmediate)
+      const second = failure(tx`insert into ${name} values (2)`)
+      const errors = [await first, await second, await failure(tx`insert into ${name} values (3)`)]
+      assert.deepEqual(
+        errors.map(({ sqlstate, outcome }) => [sqlstate, outcome]),
+        [
+          ['25001', 'Rejected'],
+          // Of the session's own transaction, which has failed by that.
+          ['25P02', 'Rejected'],
+          ['25001', 'NotSent'],
+        ],
+      )
+      assert.match(errors[0]?.message ?? '', /^BEGIN: /)
+      assert.match(errors[2]?.message ?? '', /^BEGIN: /)
+    }),
+  )
+  assert.deepEqual([error.sqlstate, error.outcome], ['25001', 'Rejected'])
+  await session`rollback`
+  session.release()
+  assert.equal(await count(), 0)
+  await drop()
+})
+
+test('a last statement whose value can not be read is committed, and says so', async () => {
+  const sql = client({ types: { int4: () => assert.fail('mine') } })
+  const error = await failure(sql.begin((tx) => [tx`select 1::int4 as n`]))
+  assert.deepEqual([error.code, error.outcome], ['conversion', 'Applied'])
+})
+
+test('a savepoint whose function is not awaited is undone with what is around it', async () => {
+  const { sql, name, count, drop } = await table()
+  await sql.begin(async (tx) => {
+    await tx`insert into ${name} values (1)`
+    await tx.savepoint(async (outer) => {
+      const left = outer.savepoint(async (inner) => {
+        await inner`insert into ${name} values (2)`
+        await new Promise((resolve) => setTimeout(resolve, 50))
+        await inner`insert into ${name} values (3)`
+      })
+      left.catch(() => undefined)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    })
+    await tx`insert into ${name} values (4)`
+  })
+  assert.equal(await count(), 2)
+  await drop()
+})
 
 test('a session keeps its state, and its next user finds none of it', async () => {
   const sql = client({ connectionsMax: 1 })

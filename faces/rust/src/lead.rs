@@ -119,7 +119,7 @@ impl Lead {
         part: Part,
         refuse: bool,
     ) -> Result<(), Error> {
-        let front = self.block().front(self.level, part)?;
+        let front = self.block().front(self.level, part, false)?;
         if part == Part::Statement
             && let Some(entry) = core.replies.entry(request.token)
         {

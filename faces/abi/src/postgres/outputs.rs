@@ -7,11 +7,10 @@ use onetrip_postgres::Event as Told;
 use onetrip_postgres::client::statements::shows_stale;
 use onetrip_postgres::client::transaction::pending::PendingBegin;
 
+use super::blocks::role_of;
 use super::statements::Number;
 use super::{BEGIN, BEGIN_SYNC, Postgres};
-use crate::completion::{
-    Completions, close, close_code, end, end_code, event, kind, outcome, too_long,
-};
+use crate::completion::{Completions, close, close_code, end, event, kind, outcome, too_long};
 use crate::protocol::Event;
 
 /// Memory that is taken at once for a message that a server announces; for more it has to send some first.
@@ -40,6 +39,8 @@ impl Postgres {
             // Of a BEGIN only its end is looked at.
             Output::Data { token: BEGIN | BEGIN_SYNC, .. }
             | Output::Piece { token: BEGIN | BEGIN_SYNC, .. } => {}
+            Output::Data { token, .. } | Output::Piece { token, .. }
+                if role_of(token).is_some() => {}
             Output::Ended { token: BEGIN, block, end } => self.begun(block, end),
             Output::Ended { token: BEGIN_SYNC, .. } => self.own_requests -= 1,
             Output::Data { token, ref block } | Output::Piece { token, ref block, .. }
@@ -55,6 +56,9 @@ impl Postgres {
                 to.push(kind::PIECE, token, (statement, left as u32), block);
             }
             Output::Piece { token, block, left } => self.gather(token, block, left, to),
+            Output::Ended { token, block, end } if let Some(role) = role_of(token) => {
+                self.own_ended(role, &block, end);
+            }
             Output::Ended { token, block, end } => self.ended(token.0 as u32, block, end, to),
             Output::Restarted { token } => {
                 self.gathered = None;
@@ -110,6 +114,9 @@ impl Postgres {
 
     /// Looks at a part of a reply for what it says of its statement; returns that.
     fn note(&mut self, token: u32, block: &[u8]) -> Number {
+        if let Some(transaction) = &mut self.block {
+            transaction.look(token, block);
+        }
         let Some(used) = self.uses.get_mut(token as usize) else { return 0 };
         let Some(statement) = &used.statement else { return 0 };
         used.seen.look(block);
@@ -124,7 +131,7 @@ impl Postgres {
             self.gathered = None;
         }
         let end = self.flow_ended(token, end);
-        let used = self.forget(token);
+        let mut used = self.forget(token);
         let mut number = 0;
         if let Some(statement) = &used.statement {
             let failed = matches!(end, End::Failed(_));
@@ -133,7 +140,7 @@ impl Postgres {
             number = statement.prepared().data.number;
         }
         if let End::Failed(Failure { outcome: Outcome::NotSent, .. }) = end {
-            used.close.into_iter().for_each(|closing| self.statements.give_back(closing));
+            used.close.take().into_iter().for_each(|closing| self.statements.give_back(closing));
         }
         let refusal =
             self.pending_begin.as_ref().and_then(PendingBegin::refusal).filter(|_| used.guarded);
@@ -142,7 +149,10 @@ impl Postgres {
                 let how = end::BEGIN | outcome::REJECTED << 8;
                 to.push(kind::END, token, (number, how), error.clone());
             }
-            _ => to.push(kind::END, token, (number, end_code(end)), block),
+            _ => {
+                let (how, block) = self.told(token, &used, end, block);
+                to.push(kind::END, token, (number, how), block);
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use onetrip_postgres::message::{
 use onetrip_postgres::sql::Traits;
 
 use super::statements::Numbered;
-use crate::export::flag;
+use crate::codes::flag;
 
 /// No parameters.
 const NO_PARAMETERS: [u8; 4] = [0; 4];

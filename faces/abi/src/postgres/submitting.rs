@@ -13,8 +13,8 @@ use onetrip_postgres::sql::Traits;
 use super::request::{Submission, expect, expect_simple};
 use super::statements::Numbered;
 use super::{BEGIN_SYNC, Postgres, Refused, TOKEN_MAX, Use};
+use crate::codes::flag;
 use crate::completion::Completions;
-use crate::export::flag;
 use crate::protocol;
 
 impl Postgres {
@@ -31,7 +31,14 @@ impl Postgres {
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.since = now;
         }
-        let result = self.take_request(now, token, submission, deadline, to);
+        let level = self.level();
+        let result = match self.lead_statement(now, token, &submission, to) {
+            Ok(true) => self.take_request(now, token, submission, deadline, to),
+            ended => ended.map(|_| Ticket::Sent),
+        };
+        if let (Ok(_), Some(used)) = (&result, self.uses.get_mut(token as usize)) {
+            used.level = level;
+        }
         self.settle(to);
         result
     }
@@ -106,12 +113,8 @@ impl Postgres {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
             // Without it the segment that BEGIN has begun would have no end.
-            pinned: leads,
-            // What fails in a transaction is not mended by sending it again.
-            again: !is_member
-                && !treatment.is_guarded()
-                && self.changing == 0
-                && matches!(&way, Way::Named(used) if !used.parses()),
+            pinned: leads || self.block.is_some(),
+            again: !is_member && !parses && self.may_mend(&way, treatment),
             resend: self.is_shared && !is_member && !parses && !expect.has_partial_effects(),
             in_order: !self.is_shared || is_member,
             joins: submission.has(flag::REPEATABLE)
@@ -147,6 +150,12 @@ impl Postgres {
                 Err(error.into())
             }
         }
+    }
+
+    /// What fails in a transaction is not mended by sending it again.
+    fn may_mend(&self, way: &Way<Numbered>, treatment: Treatment) -> bool {
+        let is_outside = self.block.is_none() && !treatment.is_guarded() && self.changing == 0;
+        is_outside && matches!(way, Way::Named(_))
     }
 
     fn plan(&mut self, submission: &Submission<'_>) -> Result<Plan<Numbered>, Refused> {
@@ -240,7 +249,7 @@ impl Postgres {
     }
 
     /// Whether a token can be given to a request.
-    fn check(&mut self, token: u32) -> Result<(), Refused> {
+    pub(super) fn check(&mut self, token: u32) -> Result<(), Refused> {
         if self.terminating {
             return Err(Refused::Closed);
         }

@@ -19,7 +19,7 @@ use onetrip_postgres::message::TransactionStatus;
 use super::request::Submission;
 use super::submitting::enter;
 use super::{BEGIN, BEGIN_SYNC, Postgres, Refused};
-use crate::export::flag;
+use crate::codes::flag;
 
 impl Postgres {
     /// What is to be done with a request.

@@ -54,6 +54,9 @@ export interface Exports {
   onetrip_postgres_flush(connection: number, now: number): void
   onetrip_postgres_is_opening(connection: number): number
   onetrip_postgres_sync(connection: number, now: number, token: number): number
+  onetrip_postgres_begin(connection: number, modes: number): void
+  onetrip_postgres_act(connection: number, now: number, act: number, token: number): number
+  onetrip_retry_pause(failures: number, attemptsMax: number, seed: number): number
   onetrip_cancel(connection: number, now: number, place: number): number
   onetrip_want_cancel(connection: number, now: number, token: number): void
   onetrip_begin_cancel(connection: number, now: number): number
@@ -269,6 +272,8 @@ export const enum End {
   CANCELLED = 5,
   CLOSED = 6,
   BEGIN = 7,
+  SAVEPOINT = 8,
+  ROLLED_BACK = 9,
 }
 
 /** Why a caller got no connection. That the module failed is said on this side alone. */
@@ -312,6 +317,20 @@ export const enum Flag {
 
 /** What is handed over of a COPY FROM STDIN. */
 export const enum CopyPart { DATA = 0, DONE = 1, FAILED = 2 }
+
+/** What is done with a transaction. */
+export const enum Act {
+  SAVEPOINT = 0,
+  RELEASE = 1,
+  UNDO = 2,
+  COMMIT = 3,
+  ROLLBACK = 4,
+  FLUSH = 5,
+  IS_KNOWN = 6,
+  RUNS_AGAIN = 7,
+  WITH_COMMIT = 8,
+  FORGET = 9,
+}
 
 /** What becomes of a stream that is left: it is read, cancelled, or ends its connection if it is long. */
 export const enum Rest { READ = 0, CANCEL = 1, CLOSE = 2 }

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { Duplex } from 'node:stream'
 
 import {
+  type Act,
   type CancelEnd,
   type CopyPart,
   End,
@@ -42,6 +43,8 @@ export interface Owner {
   parameterStatus(start: number, end: number): void
   full(): void
   drained(): void
+  /** The turn is over: what is to leave with it is submitted now. */
+  leaving?(): void
   /** Whether to read: not while nobody takes the stream that comes. */
   read?(goesOn: boolean): void
   /** A cancel is to be sent on a socket of its own: `beginCancel`, then `cancelEnded`. */
@@ -188,6 +191,26 @@ export class Link extends Wire<Receiver> {
     if (place < 0) this.release(token)
     this.schedule()
     return place
+  }
+
+  /** Begins a transaction of which nothing is sent yet: what is submitted from now on is of it. */
+  begin(modes: number): void {
+    if (this.isFree) return
+    this.engine.onetrip_postgres_begin(this.address, modes)
+  }
+
+  /** Does something with it; see `onetrip_postgres_act`. What has a receiver ends. */
+  act(act: Act, subject: Receiver | number): number {
+    if (this.isFree) return Refused.CLOSED
+    const token = typeof subject === 'number' ? subject : this.tokenOf(subject)
+    const said = this.engine.onetrip_postgres_act(this.address, this.time(), act, token)
+    if (said < 0 && typeof subject !== 'number') this.release(token)
+    this.schedule()
+    return said
+  }
+
+  protected override leaving(): void {
+    this.#owner.leaving?.()
   }
 
   /** Says the password that `Owner.password` has asked for; undefined if there is none. */

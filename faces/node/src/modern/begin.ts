@@ -8,16 +8,16 @@ export interface TransactionOptions {
   readonly deferrable?: boolean | undefined
 }
 
-export function beginText({ isolation, readOnly, deferrable }: TransactionOptions): string {
-  const modes: string[] = []
-  if (isolation !== undefined) {
-    if (!LEVELS.has(isolation))
-      throw misuse('isolation', `isolation is one of ${[...LEVELS].join(', ')}`)
-    modes.push(`isolation level ${isolation}`)
-  }
-  if (readOnly !== undefined) modes.push(readOnly ? 'read only' : 'read write')
-  if (deferrable !== undefined) modes.push(deferrable ? 'deferrable' : 'not deferrable')
-  return modes.length === 0 ? 'begin' : `begin ${modes.join(', ')}`
+/** The same as the engine takes it: see `onetrip_postgres_begin`. */
+export function modesOf({ isolation, readOnly, deferrable }: TransactionOptions): number {
+  const level = isolation === undefined ? 0 : LEVELS.indexOf(isolation) + 1
+  if (isolation !== undefined && level === 0)
+    throw misuse('isolation', `isolation is one of ${LEVELS.join(', ')}`)
+  return level | (mode(readOnly) << 3) | (mode(deferrable) << 5)
 }
 
-const LEVELS = new Set(['read uncommitted', 'read committed', 'repeatable read', 'serializable'])
+function mode(isSo: boolean | undefined): number {
+  return isSo === undefined ? 0 : isSo ? 1 : 2
+}
+
+const LEVELS = ['read uncommitted', 'read committed', 'repeatable read', 'serializable']

@@ -1,4 +1,4 @@
-import { Close, ConnectFault, type CopyPart, End, Holder, type Rest } from '../engine/exports'
+import { Act, Close, ConnectFault, type CopyPart, Holder, type Rest } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
 import { reason } from '../engine/memory'
 import { sendCancel } from '../pg/cancel'
@@ -39,8 +39,8 @@ export class Connection implements Owner, Reached {
   #link: Link | undefined
   #isReady = false
   #isOver = false
-  #status = IDLE
   #whenIdle: (() => void)[] = []
+  #leaving: (() => void) | undefined
 
   constructor(settings: Settings, host: Host) {
     this.#settings = settings
@@ -59,10 +59,6 @@ export class Connection implements Owner, Reached {
     return this.#isOver
   }
 
-  get isInTransaction(): boolean {
-    return this.#status !== IDLE
-  }
-
   // --- requests ---
 
   /**
@@ -74,6 +70,7 @@ export class Connection implements Owner, Reached {
     text: string,
     parameters: readonly Parameter[],
   ): number {
+    this.leaving()
     const link = this.#link
     if (link === undefined || this.#isOver) return CLOSED
     const place = link.submit(receiver, flags, text, '', parameters, 0)
@@ -89,8 +86,34 @@ export class Connection implements Owner, Reached {
     return place
   }
 
+  /** Begins a transaction; see `Link`. `leaving` submits what it holds back. */
+  begin(modes: number, leaving: () => void): void {
+    this.#link?.begin(modes)
+    this.#leaving = leaving
+  }
+
+  /** Something is held back until this turn is over, or something else is submitted. */
+  hold(): void {
+    this.#link?.schedule()
+  }
+
+  leaving(): void {
+    this.#leaving?.()
+  }
+
+  /** Does something with it. What has a receiver ends as a request does. */
+  act(act: Act, subject: Receiver | number = 0): number {
+    this.leaving()
+    if (act === Act.FORGET) this.#leaving = undefined
+    if (this.#link === undefined || this.#isOver) return CLOSED
+    const said = this.#link.act(act, subject)
+    if (said >= 0 && typeof subject !== 'number') this.#began()
+    return said
+  }
+
   /** Sends a COPY FROM STDIN with the first of its data; as `submit`. */
   submitCopy(receiver: Receiver, text: string, data: Uint8Array): number {
+    this.leaving()
     if (this.#link === undefined || this.#isOver) return CLOSED
     const place = this.#link.submitCopy(receiver, text, data)
     if (place >= 0) this.#began()
@@ -117,11 +140,8 @@ export class Connection implements Owner, Reached {
     if (this.pending++ === 0) this.#transport?.ref()
   }
 
-  /** A request has ended. Not all ends come with a ReadyForQuery: for others `how` is not 0. */
-  ended(how: number): void {
-    if (how !== End.COMPLETE && this.#link !== undefined && !this.#isOver) {
-      this.status(this.#link.status.charCodeAt(0))
-    }
+  /** A request has ended. */
+  ended(): void {
     if (--this.pending > 0) return
     if (this.isShared) this.#transport?.unref()
     this.#tellIdle()
@@ -150,11 +170,6 @@ export class Connection implements Owner, Reached {
   /** Requests that wait to be sent. */
   get queued(): number {
     return this.#link?.queued ?? 0
-  }
-
-  /** The letter of a ReadyForQuery. */
-  status(code: number): void {
-    this.#status = code
   }
 
   // --- who has it ---
@@ -355,5 +370,4 @@ function endedBy(why: number, text: string): PostgresError {
   return lost(text)
 }
 
-const IDLE = 0x49
 const CLOSED = -1

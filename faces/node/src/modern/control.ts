@@ -1,21 +1,19 @@
-import { End, OUTCOMES } from '../engine/exports'
+import type { Act } from '../engine/exports'
 import type { Receiver } from '../engine/link'
-import { memory } from '../engine/memory'
 import type { Connection } from './connection'
 import { again, type PostgresError } from './error'
-import { ended, refused, serverError } from './failure'
+import { endError, refused } from './failure'
 
-/** A statement of the client's own: its tag is all that is looked at. */
+/** A statement of the client's own: only its end is looked at. */
 export class Control implements Receiver {
   readonly #text: string
   readonly #connection: Connection
-  readonly #resolve: (tag: string) => void
+  readonly #resolve: () => void
   readonly #reject: (error: PostgresError) => void
-  #tag = ''
 
   constructor(
     text: string,
-    resolve: (tag: string) => void,
+    resolve: () => void,
     reject: (error: PostgresError) => void,
     connection: Connection,
   ) {
@@ -32,31 +30,21 @@ export class Control implements Receiver {
     return place >= 0
   }
 
-  fail(error: PostgresError): void {
-    this.#reject(error)
+  /** Is told of the end of what is done with a transaction. */
+  _actOn(connection: Connection, act: Act): void {
+    const said = connection.act(act, this)
+    if (said < 0) this.#reject(connection.isOver ? again(connection.why, 'NotSent') : refused(said))
   }
 
-  received(start: number, end: number): void {
-    for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
-      const type = memory.bytes[at]
-      if (type === COMMAND_COMPLETE) this.#tag = memory.text(at + 5, at + memory.int32(at + 1))
-      else if (type === READY_FOR_QUERY) this.#connection.status(memory.bytes[at + 5] as number)
-    }
-  }
+  received(): void {}
 
   restarted(): void {}
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const connection = this.#connection
-    // A sync point comes without its ReadyForQuery.
-    connection.ended(this.#tag === '' ? End.PROVISIONAL : how)
-    const known = OUTCOMES[outcome] ?? 'Unknown'
-    if (how <= End.PROVISIONAL) this.#resolve(this.#tag)
-    else if (how === End.SERVER) this.#reject(serverError(start, end, known))
-    else if (how === End.CLOSED) this.#reject(again(connection.why, known))
-    else this.#reject(ended(how, known))
+    connection.ended()
+    const error = endError(connection.why, how, outcome, start, end)
+    if (error === undefined) this.#resolve()
+    else this.#reject(error)
   }
 }
-
-const COMMAND_COMPLETE = 0x43
-const READY_FOR_QUERY = 0x5a

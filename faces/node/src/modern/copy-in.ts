@@ -85,7 +85,6 @@ export class CopyingIn extends Writable implements Receiver {
     const connection = this.#checkout?.connection
     if (this.#isOver || connection === undefined) return false
     if (this.#isSent) return this.#isFed(connection.feed(this, part, data), connection)
-    this.#checkout?.alone()
     const place = connection.submitCopy(this, this.#text, data)
     if (place < 0) this.#over(refused(place))
     else this.#isSent = true
@@ -114,19 +113,17 @@ export class CopyingIn extends Writable implements Receiver {
   }
 
   received(start: number, end: number): void {
-    const { tag, status } = read(start, end)
+    const tag = read(start, end)
     if (tag !== undefined) this.count = countIn(tag)
-    if (status !== undefined) this.#checkout?.connection.status(status)
   }
 
   restarted(): void {}
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const checkout = this.#checkout as Checkout
-    checkout.connection.ended(how)
+    checkout.connection.ended()
     const ended = endError(checkout.connection.why, how, outcome, start, end)
     const error = (ended && (this.#failure ?? ended))?.about(this.#text)
-    if (error !== undefined) checkout.failed(error)
     this.#over(error)
   }
 

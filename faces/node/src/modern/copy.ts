@@ -59,21 +59,20 @@ export function countIn(tag: string): number | undefined {
   return count === undefined ? undefined : Number(count)
 }
 
-/** What a part of a reply says beside data: its tag, and the status behind it. */
+/** What a part of a reply says beside data: its tag. */
 export function read(
   start: number,
   end: number,
   data?: (at: number, end: number) => void,
-): { tag?: string; status?: number } {
-  const said: { tag?: string; status?: number } = {}
+): string | undefined {
+  let tag: string | undefined
   for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
     const type = memory.bytes[at]
     const stop = at + 1 + memory.int32(at + 1)
     if (type === COPY_DATA) data?.(at + 5, stop)
-    else if (type === COMMAND_COMPLETE) said.tag = memory.text(at + 5, stop - 1)
-    else if (type === READY_FOR_QUERY) said.status = memory.bytes[at + 5] as number
+    else if (type === COMMAND_COMPLETE) tag = memory.text(at + 5, stop - 1)
   }
-  return said
+  return tag
 }
 
 /** Reads the data of a COPY as it comes. What is not taken stops the reading of its connection. */
@@ -113,21 +112,19 @@ class CopyingOut extends Readable implements Receiver {
     const checkout = await this.#scope._lend()
     this.#checkout = checkout
     if (this.destroyed) return this.#over()
-    checkout.alone()
     const place = checkout.connection.submit(this, Flag.SIMPLE | Flag.STREAM, this.#text, [])
     if (place < 0) throw refused(place)
   }
 
   received(start: number, end: number): void {
     let goesOn = true
-    const { tag, status } = read(start, end, (from, to) => {
+    const tag = read(start, end, (from, to) => {
       if (this.destroyed) return
       const chunk = Buffer.from(memory.bytes.subarray(from, to))
       // Listeners are called by it.
       guarded(() => (goesOn = this.push(chunk)))
     })
     if (tag !== undefined) this.count = countIn(tag)
-    if (status !== undefined) this.#checkout?.connection.status(status)
     this.#untaken += end - start
     if (goesOn) this.#take()
   }
@@ -136,9 +133,8 @@ class CopyingOut extends Readable implements Receiver {
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const checkout = this.#checkout as Checkout
-    checkout.connection.ended(how)
+    checkout.connection.ended()
     const error = endError(checkout.connection.why, how, outcome, start, end)
-    if (error !== undefined) checkout.failed(error)
     this.#over()
     if (this.destroyed) return
     if (error === undefined) this.push(null)
@@ -160,4 +156,3 @@ class CopyingOut extends Readable implements Receiver {
 
 const COPY_DATA = 0x64
 const COMMAND_COMPLETE = 0x43
-const READY_FOR_QUERY = 0x5a

@@ -79,12 +79,6 @@ export function misuse(code: string, message: string): PostgresError {
   return new PostgresError(code, 'NotSent', message)
 }
 
-/** Failures after which the same transaction may succeed. */
-export function isConflict(error: unknown): boolean {
-  const { sqlstate } = (error ?? {}) as { sqlstate?: string }
-  return sqlstate === '40001' || sqlstate === '40P01'
-}
-
 function oneLine(message: string): string {
   return message.includes('\n') ? message.replace(/\s*[\r\n]\s*/g, ' ') : message
 }

@@ -1,7 +1,7 @@
 // Why requests fail: what the server says, or the engine.
 
 import { End, OUTCOMES, Refused, type Outcome } from '../engine/exports'
-import { NO_MEMORY } from '../engine/memory'
+import { memory, NO_MEMORY } from '../engine/memory'
 import { databaseError } from '../pg/report'
 import { again, FIELDS, misuse, PostgresError } from './error'
 
@@ -39,7 +39,24 @@ export function endError(
   const known = OUTCOMES[outcome] ?? 'Unknown'
   if (how <= End.PROVISIONAL) return undefined
   if (how === End.SERVER) return serverError(start, end, known)
+  if (how === End.BEGIN) return about('BEGIN', serverError(start, end, known))
+  if (how === End.SAVEPOINT) return about('SAVEPOINT', serverError(start, end, known))
+  if (how === End.ROLLED_BACK) return rolledBack(start, end, known)
   return how === End.CLOSED ? again(why, known) : ended(how, known)
+}
+
+function about(what: string, error: PostgresError): PostgresError {
+  error.message = `${what}: ${error.message}`
+  return error
+}
+
+/** Of a text, and behind that what the server said of the cause. */
+function rolledBack(start: number, end: number, outcome: Outcome): PostgresError {
+  const at = memory.bytes.indexOf(0, start) + 1
+  const text = memory.text(start, at - 1)
+  if (at === end) return new PostgresError('rolled_back', outcome, text)
+  const cause = serverError(at, end, outcome)
+  return new PostgresError('rolled_back', outcome, `${text}: ${cause.message}`, cause)
 }
 
 /** Why a request ended, where it was not by an error of the server or with its connection. */

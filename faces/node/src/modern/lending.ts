@@ -14,9 +14,6 @@ export interface Checkout {
   /** What becomes of a stream that is left early. */
   readonly rest: Rest
   readonly place: StatementPlace
-  /** To be called right before something is sent. */
-  alone(): void
-  failed(error: PostgresError): void
   release(): void
 }
 
@@ -32,8 +29,6 @@ export async function lendOf(pool: Pool): Promise<Checkout> {
     connection: lease.connection,
     rest: Rest.CLOSE,
     place: StatementPlace.SHARED,
-    alone: () => undefined,
-    failed: () => undefined,
     release: () => lease.release(),
   }
 }
@@ -46,8 +41,6 @@ export async function lendOfLevel(level: Level): Promise<Checkout> {
     connection: transaction.connection,
     rest: Rest.READ,
     place: StatementPlace.TRANSACTION,
-    alone: () => transaction.alone(),
-    failed: (error) => transaction._failed(error),
     release: () => undefined,
   }
 }
@@ -92,8 +85,6 @@ export class Session implements LendingScope {
       connection: this.connection,
       rest: Rest.CANCEL,
       place: StatementPlace.SESSION,
-      alone: () => undefined,
-      failed: () => undefined,
       release: () => undefined,
     }
   }

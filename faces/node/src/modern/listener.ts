@@ -126,7 +126,7 @@ export class Listener implements AsyncIterableIterator<ListenEvent, undefined> {
     if (this.#isOver) return connection.terminate()
     connection.isShared = false
     connection.ref()
-    const listening = new Promise<string>((resolve, reject) => {
+    const listening = new Promise<void>((resolve, reject) => {
       new Control(this.#text, resolve, reject, connection)._sendOn(connection, Flag.SIMPLE)
     })
     listening.then(

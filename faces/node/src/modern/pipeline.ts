@@ -125,7 +125,7 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const connection = this.#connection as Connection
-    connection.ended(End.PROVISIONAL)
+    connection.ended()
     if (this.isOver) return
     const known = OUTCOMES[outcome] ?? 'Unknown'
     if (how === End.COMPLETE && this.#failures.size === 0) return this.#succeed()

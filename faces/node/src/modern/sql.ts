@@ -1,6 +1,7 @@
 import { Settings, type Config } from './config'
 import { ASYNC_DISPOSE } from './dispose'
-import { isConflict, misuse } from './error'
+import { memory } from '../engine/memory'
+import { misuse } from './error'
 import {
   lendOf,
   lendOfLevel,
@@ -166,28 +167,32 @@ function beginOn(defaults: Defaults, borrow: () => Promise<Lent> | Lent) {
     const options = (second === undefined ? {} : first) as BeginOptions
     const run = (second === undefined ? first : second) as Run<unknown, Tx>
     const { retry = false } = options
-    const attemptsMax = typeof retry === 'object' ? retry.attemptsMax : retry ? ATTEMPTS_MAX : 1
+    const attemptsMax = typeof retry === 'object' ? retry.attemptsMax : retry ? 0 : 1
     for (let attempt = 1; ; attempt++) {
       const lent = await borrow()
       let transaction: Transaction | undefined
+      let pause: number
       try {
         transaction = new Transaction(lent.connection, options)
         return await runIn(transaction, defaults, run)
       } catch (error) {
+        const runsAgain = transaction?.runsAgain
         await transaction?.rollback()
-        const again = transaction !== undefined && (transaction.hasConflict || isConflict(error))
-        if (!again || attempt >= attemptsMax || isUnknown(error)) throw error
+        pause = runsAgain ? pauseBehind(attempt, attemptsMax) : -1
+        if (pause < 0) throw error
       } finally {
+        transaction?.forget()
         lent.release()
       }
-      await pause(attempt)
+      await new Promise((resolve) => setTimeout(resolve, pause))
     }
   }
 }
 
-/** A transaction of which nobody knows whether it was committed is not run again. */
-function isUnknown(error: unknown): boolean {
-  return (error as { outcome?: string } | null)?.outcome === 'Unknown'
+/** Before a transaction is run again that has failed so often; negative where it is not. */
+function pauseBehind(failures: number, attemptsMax: number): number {
+  const max = Math.min(attemptsMax, 0xffff_ffff)
+  return memory.engine.onetrip_retry_pause(failures, max, Math.random())
 }
 
 async function runIn(
@@ -244,12 +249,3 @@ function streamsOn(scope: LendingScope): Streams {
     copyTo: (strings, ...values) => copyTo(scope, strings, values),
   }
 }
-
-function pause(attempt: number): Promise<void> {
-  const longest = Math.min(PAUSE_MIN_MS * 2 ** (attempt - 1), PAUSE_MAX_MS)
-  return new Promise((resolve) => setTimeout(resolve, longest * (1 - Math.random() / 2)))
-}
-
-const ATTEMPTS_MAX = 10
-const PAUSE_MIN_MS = 5
-const PAUSE_MAX_MS = 1000

@@ -4,8 +4,9 @@ import { memory } from '../engine/memory'
 import type { Columns, RowReader } from '../pg/columns'
 import { Misfit } from '../pg/readers'
 import type { Connection } from './connection'
-import { again, misuse, PostgresError } from './error'
-import { ended, refused, serverError } from './failure'
+import { misuse, PostgresError } from './error'
+import { endError, refused } from './failure'
+import { LOST } from './loss'
 import { Rows } from './rows'
 import type { Keeper, Scope } from './scope'
 import { Fragment, type Draft, type Template } from './template'
@@ -127,18 +128,15 @@ export class Statement extends Fragment implements Receiver {
       const next = at + 1 + memory.int32(at + 1)
       if (tag === DATA_ROW) this.row(at)
       else if (tag === COMMAND_COMPLETE) this.complete(at + 5, next - 1)
-      else if (tag === READY_FOR_QUERY) this.connection?.status(memory.bytes[at + 5] as number)
       else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
       at = next
     }
   }
 
-  /** Nobody waits for it any more; what it says of the connection counts all the same. */
+  /** Nobody waits for it any more; what it says of its statement counts all the same. */
   private skim(start: number, end: number, statement: number): void {
     for (let at = start; at < end; at += 1 + memory.int32(at + 1)) {
-      const tag = memory.bytes[at]
-      if (tag === READY_FOR_QUERY) this.connection?.status(memory.bytes[at + 5] as number)
-      else if (tag === ROW_DESCRIPTION) this.describeAt(at, statement)
+      if (memory.bytes[at] === ROW_DESCRIPTION) this.describeAt(at, statement)
     }
   }
 
@@ -151,16 +149,15 @@ export class Statement extends Fragment implements Receiver {
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const { connection } = this
-    connection?.ended(how)
+    connection?.ended()
     if (this.isOver) return
     if (how <= End.PROVISIONAL) {
       if (this.fault === undefined) return this.succeed()
       return this.fail(this.fault, 'Applied')
     }
     const known = OUTCOMES[outcome] ?? 'Unknown'
-    if (how === End.SERVER) this.fail(this.explain(serverError(start, end, known)), known)
-    else if (how === End.CLOSED && connection) this.fail(again(connection.why, known), known)
-    else this.fail(this.reason ?? ended(how, known), known)
+    const error = endError(connection?.why ?? LOST, how, outcome, start, end)
+    if (error !== undefined) this.fail(this.explain(error, how), known)
   }
 
   /** The server goes on with it; nobody waits for that. */
@@ -169,9 +166,9 @@ export class Statement extends Fragment implements Receiver {
   }
 
   /** What its caller is told where the server stopped it on demand. */
-  private explain(error: PostgresError): PostgresError {
-    if (this.reason === undefined || error.code !== QUERY_CANCELED) return error
-    return this.reason
+  private explain(error: PostgresError, how: number): PostgresError {
+    if (this.reason === undefined || how === End.CLOSED) return error
+    return how === End.SERVER && error.code !== QUERY_CANCELED ? error : this.reason
   }
 
   // --- how it ends ---
@@ -302,7 +299,6 @@ const NO_ROWS = new Rows<never>()
 
 const DATA_ROW = 0x44
 const COMMAND_COMPLETE = 0x43
-const READY_FOR_QUERY = 0x5a
 const ROW_DESCRIPTION = 0x54
 const LETTER_S = 0x53
 const LETTER_L = 0x4c

@@ -82,7 +82,6 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
     this.#checkout = checkout
     if (this.#state !== 'running') return this.#over()
     const { connection } = checkout
-    checkout.alone()
     const error = refusal(statement.traits, checkout.place) ?? this.#submit(connection, statement)
     if (error !== undefined) throw error.about(statement.text)
   }
@@ -101,8 +100,6 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
       if (tag === DATA_ROW) this.#row(at)
       else if (tag === ROW_DESCRIPTION)
         this.#describeAt(at, statement)
-      else if (tag === READY_FOR_QUERY)
-        this.#checkout?.connection.status(memory.bytes[at + 5] as number)
     }
     if (this.#next === this.#rows.length) this.#taken()
   }
@@ -157,13 +154,12 @@ export class RowStream<Row> implements AsyncIterableIterator<Row, undefined>, Re
 
   ended(how: number, outcome: number, start: number, end: number): void {
     const connection = this.#checkout?.connection as Connection
-    connection.ended(how)
+    connection.ended()
     const error = endError(connection.why, how, outcome, start, end)
     this.#end(error?.about(this.#statement.text) ?? this.#error)
   }
 
   #end(error: unknown): void {
-    if (error instanceof PostgresError) this.#checkout?.failed(error)
     this.#error = this.#state === 'running' ? error : undefined
     this.#over()
     if (this.#next < this.#rows.length) return
@@ -194,5 +190,4 @@ const DONE: IteratorReturnResult<undefined> = { value: undefined, done: true }
 const STREAM = Flag.UNPREPARED | Flag.STREAM
 
 const DATA_ROW = 0x44
-const READY_FOR_QUERY = 0x5a
 const ROW_DESCRIPTION = 0x54

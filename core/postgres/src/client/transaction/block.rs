@@ -220,12 +220,18 @@ impl<E: Failure> Block<E> {
     // --- what is sent ---
 
     /// What goes in front of a request. It counts as sent, unless [`not_sent`](Block::not_sent) is told.
+    /// `follows`: the request follows another of the transaction in its segment, and is skipped with that.
     ///
     /// # Errors
     /// The request is not to be sent.
-    pub fn front(&mut self, id: LevelId, part: Part) -> Result<Front, NotSent<E>> {
+    pub fn front(&mut self, id: LevelId, part: Part, follows: bool) -> Result<Front, NotSent<E>> {
         if let Some(refusal) = self.refusal() {
-            return Err(NotSent::NotBegun(refusal.clone().with_outcome(Outcome::NotSent)));
+            let outcome = match part {
+                // It tells what has come of all.
+                Part::Commit if refusal.outcome() == Outcome::Rejected => Outcome::Rejected,
+                _ => Outcome::NotSent,
+            };
+            return Err(NotSent::NotBegun(refusal.clone().with_outcome(outcome)));
         }
         if self.level(id).is_none() || self.around(id).any(|level| level.is_over) {
             return Err(NotSent::Ended(Refusal::TransactionEnded));
@@ -237,7 +243,8 @@ impl<E: Failure> Block<E> {
             front.command(&release_text(savepoint), Role::Nobody, SyncPoint::Own)?;
             front.released = owed;
         }
-        if part != Part::Undo && self.state(LevelId::OUTERMOST) == State::Sent {
+        let is_covered = part == Part::Undo || follows && front.released.is_none();
+        if !is_covered && self.state(LevelId::OUTERMOST) == State::Sent {
             let start = front.bytes.len();
             self.begin.write_guard(&mut front.bytes)?;
             front.push(Role::Nobody, Begin::guard(), SyncPoint::Member, start);
@@ -252,7 +259,7 @@ impl<E: Failure> Block<E> {
     /// # Errors
     /// Nothing of the level is to be sent.
     pub fn front_alone(&mut self, id: LevelId) -> Result<Option<Front>, NotSent<E>> {
-        let mut front = self.front(id, Part::Statement)?;
+        let mut front = self.front(id, Part::Statement, false)?;
         let begins = |piece: &super::front::Piece| matches!(piece.role, Role::Begins(_));
         if front.released.is_none() && !front.pieces.iter().any(begins) {
             return Ok(None);

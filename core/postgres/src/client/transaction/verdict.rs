@@ -61,21 +61,28 @@ pub fn not_released<E: Failure>(failure: Option<E>) -> E {
     )
 }
 
+/// What is known of the last statement of a transaction that failed so, once the COMMIT behind it has succeeded,
+/// or failed so.
+pub fn with_commit(statement: Outcome, commit: Option<Outcome>) -> Outcome {
+    match (statement, commit) {
+        // It ran: a failure would have been answered by ROLLBACK.
+        (_, None) => Outcome::Applied,
+        // Also where the statement is not known to have failed: the commit was refused, and with it whatever it did.
+        (Outcome::Rejected, _) | (_, Some(Outcome::Rejected)) => Outcome::Rejected,
+        _ => Outcome::Unknown,
+    }
+}
+
 /// What the last statement of a transaction and the COMMIT behind it have come to together.
 ///
 /// # Errors
 /// One of the two.
 pub fn both<T, E: Failure>(result: Result<T, E>, committed: Result<(), E>) -> Result<T, E> {
-    match (result, committed) {
-        (Ok(value), Ok(())) => Ok(value),
-        (Ok(_), Err(error)) => Err(error),
-        // It ran: a failure would have been answered by ROLLBACK.
-        (Err(error), Ok(())) => Err(error.with_outcome(Outcome::Applied)),
-        (Err(error), Err(commit)) => Err(match (error.outcome(), commit.outcome()) {
-            (Outcome::Rejected, _) => error,
-            // The commit was refused, and with it whatever the statement did.
-            (_, Outcome::Rejected) => error.with_outcome(Outcome::Rejected),
-            _ => error.with_outcome(Outcome::Unknown),
-        }),
+    match result {
+        Ok(value) => committed.map(|()| value),
+        Err(error) => {
+            let outcome = with_commit(error.outcome(), committed.err().map(|it| it.outcome()));
+            Err(error.with_outcome(outcome))
+        }
     }
 }

@@ -1,0 +1,83 @@
+//! The numbers that hosts hand in and get back.
+
+/// What a request is; bits that the host sets.
+pub mod flag {
+    /// It is a text of any number of statements, by the simple protocol.
+    pub const SIMPLE: u32 = 1;
+    /// Its results are to come in binary form.
+    pub const BINARY: u32 = 1 << 1;
+    /// It shares a sync point with the next one: more of the same segment follows in the same turn.
+    pub const MEMBER: u32 = 1 << 2;
+    /// It is never prepared by counting.
+    pub const UNPREPARED: u32 = 1 << 3;
+    /// It is a COPY FROM STDIN. The first of its data stands in the place of parameters, and the rest is fed.
+    pub const COPY_IN: u32 = 1 << 4;
+    /// Its reply is taken as it comes: `READ` tells when to stop reading, and `onetrip_postgres_taken` what was taken.
+    /// For a connection that one caller has to himself.
+    pub const STREAM: u32 = 1 << 5;
+    /// It may run twice: on a shared connection neighbouring reads of which that is said share a sync point.
+    pub const REPEATABLE: u32 = 1 << 6;
+    pub(crate) const ALL: u32 =
+        SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM | REPEATABLE;
+}
+
+/// What the text of a statement shows, as bits.
+pub mod shows {
+    /// It begins, ends or divides a transaction.
+    pub const CONTROL: u32 = 1;
+    /// It ends with its transaction: SET LOCAL, SET CONSTRAINTS.
+    pub const LOCAL: u32 = 1 << 1;
+    /// It makes, uses or drops something that lives in the session.
+    pub const SESSION: u32 = 1 << 2;
+    /// It commits by itself and can't be part of a transaction.
+    pub const ALONE: u32 = 1 << 3;
+    /// COPY FROM STDIN or TO STDOUT.
+    pub const COPY: u32 = 1 << 4;
+    /// CALL or DO: it may commit in between.
+    pub const CALL: u32 = 1 << 5;
+    /// More than one statement.
+    pub const SEVERAL: u32 = 1 << 6;
+    /// One read that shows no writing.
+    pub const READ: u32 = 1 << 7;
+    /// Control that leaves the transaction open.
+    pub const SAVEPOINT: u32 = 1 << 8;
+    /// COMMIT or END.
+    pub const COMMIT: u32 = 1 << 9;
+    /// COPY FROM STDIN.
+    pub const COPY_IN: u32 = 1 << 10;
+    /// It is a SELECT or its like, an INSERT, UPDATE, DELETE, MERGE or SHOW.
+    pub const QUERY: u32 = 1 << 11;
+    /// It is not on the short list of what can leave nothing behind in its session.
+    pub const MAY_LEAVE: u32 = 1 << 12;
+    /// It may run next to others': one query that shows nothing of the session.
+    pub const SHAREABLE: u32 = 1 << 16;
+}
+
+/// Where a statement is about to go.
+pub mod place {
+    /// A connection that others use too, with a sync point of its own.
+    pub const SHARED: u32 = 0;
+    /// A pipeline on such a connection.
+    pub const PIPELINE: u32 = 1;
+    /// The same, between two sync points.
+    pub const ALONE: u32 = 2;
+    /// A connection of the caller's own.
+    pub const SESSION: u32 = 3;
+    /// The same, with a transaction open that sees each BEGIN, COMMIT and ROLLBACK.
+    pub const TRANSACTION: u32 = 4;
+}
+
+/// Why a request was not taken. Nothing of it was sent, and nothing comes under its token.
+pub mod refused {
+    /// The connection has ended, or takes no new requests.
+    pub const CLOSED: f64 = -1.0;
+    /// The queue is full.
+    pub const FULL: f64 = -2.0;
+    /// It is no request: lengths that do not fit, a text that is not UTF-8 or holds a zero byte, unknown flags,
+    /// a token that is 0, too large or on its way already.
+    pub const MALFORMED: f64 = -3.0;
+    /// The name stands for another text.
+    pub const NAME_TAKEN: f64 = -4.0;
+    /// There is no memory for it.
+    pub const NO_MEMORY: f64 = -5.0;
+}

@@ -1,0 +1,450 @@
+//! A transaction of the host's, with its savepoints: the layer says what is sent, and this hands it to the engine.
+//!
+//! All that is submitted meanwhile is of its innermost level. Statements that are members share a sync point, which leaves with
+//! them at the end of the turn.
+
+use bytes::{Bytes, BytesMut};
+use onetrip_engine::{Cause, End, Failure, Outcome, Request, SyncPoint, Time, Token};
+use onetrip_postgres::Expect;
+use onetrip_postgres::client::transaction::block::{Block, LevelId, NotSent, Part};
+use onetrip_postgres::client::transaction::front::{Front, Role, write_command};
+use onetrip_postgres::client::transaction::modes::Modes;
+use onetrip_postgres::client::transaction::pending::{Begin, Treatment};
+use onetrip_postgres::client::transaction::verdict::{self, Failure as Failed};
+use onetrip_postgres::message::error_response::field;
+use onetrip_postgres::message::tag::backend;
+use onetrip_postgres::message::{ErrorResponse, Header, SYNC};
+
+use super::request::Submission;
+use super::submitting::enter;
+use super::{Postgres, Refused, Use};
+use crate::codes::flag;
+use crate::completion::{Completions, close, end, end_code, kind, outcome_code, outcome_of};
+
+/// A transaction of the host's.
+#[derive(Debug)]
+pub(super) struct Transaction {
+    block: Block<Told>,
+    /// The transaction and the savepoints that are open, the innermost last.
+    open: Vec<LevelId>,
+    /// The token of COMMIT, and whether the server has said that it is done.
+    commit: (u32, bool),
+    /// What COMMIT has come to.
+    result: Option<Result<(), Told>>,
+}
+
+/// What a host does with a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Act {
+    /// Sets a savepoint, behind which all goes from now on.
+    Savepoint,
+    /// Ends the innermost savepoint: it is released, or rolled back to where a statement behind it has failed.
+    Release,
+    /// Rolls the innermost savepoint back, and ends it.
+    Undo,
+    Commit,
+    Rollback,
+    /// Ends the segment of the members that were submitted, if one is open.
+    Flush,
+    /// Says whether what begins it was answered, so that what can't be skipped may follow.
+    IsKnown,
+    /// Says whether it is run again, as things stand.
+    RunsAgain,
+    /// Says what is known of a statement that left with COMMIT and failed, where the token is its own outcome.
+    WithCommit,
+    Forget,
+}
+
+/// A failure as the server or the engine told it.
+#[derive(Clone, Debug)]
+struct Told {
+    failure: Failure,
+    /// The server's error, which a text may be in front of.
+    block: Bytes,
+    /// How the requests end that were skipped for it.
+    code: u32,
+}
+
+impl Failed for Told {
+    fn answer(&self) -> Option<&str> {
+        let error = match self.code {
+            // A text is in front of it.
+            end::ROLLED_BACK => {
+                self.block.split(|byte| *byte == 0).next().map_or(0, |it| it.len() + 1)
+            }
+            _ => 0,
+        };
+        let body = self.block.get(error + Header::LEN..)?;
+        if self.failure.cause != Cause::Server {
+            return None;
+        }
+        str::from_utf8(ErrorResponse::decode(body).ok()?.fields.value(field::CODE)?).ok()
+    }
+
+    fn is_skipped(&self) -> bool {
+        self.failure.cause == Cause::Aborted
+    }
+
+    fn outcome(&self) -> Outcome {
+        self.failure.outcome
+    }
+
+    fn with_outcome(self, outcome: Outcome) -> Told {
+        Told { failure: Failure { outcome, ..self.failure }, ..self }
+    }
+
+    fn about(self, what: &'static str) -> Told {
+        Told { code: if what == "BEGIN" { end::BEGIN } else { end::SAVEPOINT }, ..self }
+    }
+
+    fn rolled_back(text: &'static str, why: Option<Told>) -> Told {
+        let mut block = BytesMut::from(text);
+        block.extend_from_slice(b"\0");
+        block.extend_from_slice(&why.map(|why| why.block).unwrap_or_default());
+        let failure = Failure { outcome: Outcome::Rejected, cause: Cause::Server };
+        Told { failure, block: block.freeze(), code: end::ROLLED_BACK }
+    }
+}
+
+impl Told {
+    fn end(self) -> (u32, Bytes) {
+        (self.code | outcome_code(self.failure.outcome) << 8, self.block)
+    }
+}
+
+/// The token of a request that is the block's own: who is told of its answer. No host has one as large.
+fn own_token(role: Role) -> Token {
+    match role {
+        Role::Begins(LevelId(number)) => Token(u64::from(number) | BEGINS),
+        Role::Within(LevelId(number)) => Token(u64::from(number) | WITHIN),
+        Role::Nobody | Role::Caller => Token::DISCARD,
+    }
+}
+
+/// No host has this token.
+const NOBODYS: u32 = u32::MAX;
+
+const BEGINS: u64 = 1 << 32;
+const WITHIN: u64 = 1 << 33;
+
+/// Whom such a request concerns; none for a host's.
+pub(super) fn role_of(token: Token) -> Option<Role> {
+    let level = LevelId(token.0 as u32);
+    match token.0 & !u64::from(u32::MAX) {
+        BEGINS => Some(Role::Begins(level)),
+        WITHIN => Some(Role::Within(level)),
+        _ => None,
+    }
+}
+
+impl Transaction {
+    fn level(&self) -> LevelId {
+        self.open.last().copied().unwrap_or(LevelId::OUTERMOST)
+    }
+
+    /// Looks for the end of COMMIT in a part of a reply.
+    pub(super) fn look(&mut self, token: u32, mut block: &[u8]) {
+        const DONE: &[u8] = b"COMMIT\0";
+        if self.commit.0 != token {
+            return;
+        }
+        while let Some((head, _)) = block.split_first_chunk::<{ Header::LEN }>() {
+            let len = 1 + u32::from_be_bytes([head[1], head[2], head[3], head[4]]) as usize;
+            let body = block.get(Header::LEN..len).unwrap_or_default();
+            self.commit.1 |= head[0] == backend::COMMAND_COMPLETE && body == DONE;
+            block = block.get(len..).unwrap_or_default();
+        }
+    }
+
+    /// A request has ended. How its host is to hear it, where that is otherwise than the engine says it.
+    pub(super) fn ended(
+        &mut self,
+        role: Role,
+        token: u32,
+        end: End,
+        block: &Bytes,
+    ) -> Option<(u32, Bytes)> {
+        let result = match end {
+            End::Failed(failure) => Err(Told { failure, block: block.clone(), code: end::SERVER }),
+            _ => Ok(()),
+        };
+        self.block.answered(role, result.as_ref().err());
+        let level = match role {
+            Role::Within(level) => level,
+            _ => LevelId::OUTERMOST,
+        };
+        let is_commit = token != NOBODYS && self.commit.0 == token;
+        let told = match &result {
+            Err(told) if told.is_skipped() => {
+                let why = self.block.why_skipped(level).cloned();
+                why.map(|why| why.with_outcome(told.outcome()))
+            }
+            Ok(()) if is_commit => {
+                let tag = self.commit.1.then_some("COMMIT");
+                verdict::committed(tag, self.block.failure(LevelId::OUTERMOST).cloned()).err()
+            }
+            _ => None,
+        };
+        if is_commit {
+            self.result = Some(told.clone().map_or(result, Err));
+        }
+        told.map(Told::end)
+    }
+
+    fn runs_again(&self) -> bool {
+        match &self.result {
+            None => self.block.conflict().is_some(),
+            Some(result) => result.as_ref().is_err_and(verdict::runs_again),
+        }
+    }
+
+    fn with_commit(&self, statement: Outcome) -> Outcome {
+        let commit = self.result.as_ref().map(|it| it.as_ref().err().map(Told::outcome));
+        // Where there was none, nothing stands.
+        verdict::with_commit(statement, commit.unwrap_or(Some(Outcome::Rejected)))
+    }
+}
+
+impl Postgres {
+    /// Begins a transaction of which nothing is sent yet.
+    pub(crate) fn open_block(&mut self, modes: Modes) {
+        self.transactions += 1;
+        let block = Block::new(Begin::new(&modes.begin(), self.transactions));
+        let open = vec![LevelId::OUTERMOST];
+        self.block = Some(Transaction { block, open, commit: (NOBODYS, false), result: None });
+    }
+
+    /// Does something with the transaction. The end of what takes a token comes under it.
+    pub(crate) fn act(
+        &mut self,
+        now: Time,
+        act: Act,
+        token: u32,
+        to: &mut Completions,
+    ) -> Result<u32, Refused> {
+        let ends = matches!(act, Act::Release | Act::Commit | Act::Rollback);
+        if ends {
+            self.check(token)?;
+        }
+        let Some(it) = &mut self.block else { return Err(Refused::Malformed) };
+        let level = it.level();
+        let result = match act {
+            Act::Savepoint => {
+                let inner = it.block.savepoint(level);
+                it.open.push(inner);
+                Ok(())
+            }
+            Act::Release => self.release(now, token, level, to),
+            Act::Undo => self.undo(now, level, to),
+            Act::Commit => self.end_block(now, token, Part::Commit, to),
+            Act::Rollback => self.end_block(now, token, Part::Undo, to),
+            Act::Flush => self.end_segment(now),
+            Act::IsKnown => return Ok(it.block.is_known(level).into()),
+            Act::RunsAgain => return Ok(it.runs_again().into()),
+            Act::WithCommit => return Ok(outcome_code(it.with_commit(outcome_of(token)))),
+            Act::Forget => {
+                self.block = None;
+                Ok(())
+            }
+        };
+        self.settle(to);
+        result.map(|()| 0)
+    }
+
+    fn release(
+        &mut self,
+        now: Time,
+        token: u32,
+        level: LevelId,
+        to: &mut Completions,
+    ) -> Result<(), Refused> {
+        let Some(it) = &mut self.block else { return Ok(()) };
+        let how = match it.block.failure(level).cloned() {
+            Some(failure) => {
+                self.undo(now, level, to)?;
+                verdict::not_released(Some(failure)).end()
+            }
+            None => {
+                if it.block.is_sent(level) {
+                    it.block.release(level);
+                }
+                self.leave_level(level);
+                (end::COMPLETE, Bytes::new())
+            }
+        };
+        to.push(kind::END, token, (0, how.0), how.1);
+        Ok(())
+    }
+
+    fn undo(&mut self, now: Time, level: LevelId, to: &mut Completions) -> Result<(), Refused> {
+        self.end_segment(now)?;
+        let Some(it) = &mut self.block else { return Ok(()) };
+        if it.block.is_open(level) {
+            let front = it.block.undo(level)?;
+            if self.submit_front(now, front, 0).is_err() {
+                // The transaction must not go on with what was to be undone.
+                const WHY: &[u8] = b"a savepoint was left, and its ROLLBACK TO found no room";
+                self.end(close::UNUSABLE, Bytes::from_static(WHY), to);
+            }
+        }
+        self.leave_level(level);
+        Ok(())
+    }
+
+    fn leave_level(&mut self, level: LevelId) {
+        let is_idle = self.is_idle();
+        let Some(it) = &mut self.block else { return };
+        it.block.end(level);
+        it.open.retain(|open| *open < level);
+        if !it.block.is_sent(level) || is_idle {
+            it.block.forget(level);
+        }
+    }
+
+    /// Ends the transaction. Where there is nothing to end it has ended with that.
+    fn end_block(
+        &mut self,
+        now: Time,
+        token: u32,
+        part: Part,
+        to: &mut Completions,
+    ) -> Result<(), Refused> {
+        self.end_segment(now)?;
+        let Some(it) = &mut self.block else { return Ok(()) };
+        it.open.truncate(1);
+        let text = match part {
+            Part::Commit => "COMMIT",
+            _ => "ROLLBACK",
+        };
+        let is_unsent = !it.block.is_sent(LevelId::OUTERMOST) && self.engine.is_open();
+        if it.result.is_some() || is_unsent {
+            to.push(kind::END, token, (0, end::COMPLETE), Bytes::new());
+        } else if part == Part::Undo && !it.block.is_open(LevelId::OUTERMOST) {
+            // All of it is over with the answer.
+            self.submit_sync(now, Token(token.into()), Treatment::Plain)?;
+            self.begin(token, None, None, true, false);
+        } else if self.lead(now, token, (part, 0), to)? {
+            self.submit_end(now, token, text)?;
+            if let Some(it) = self.block.as_mut().filter(|_| part == Part::Commit) {
+                it.commit = (token, false);
+            }
+        }
+        if let Some(it) = &mut self.block {
+            it.block.end(LevelId::OUTERMOST);
+        }
+        Ok(())
+    }
+
+    fn submit_end(&mut self, now: Time, token: u32, text: &str) -> Result<(), Refused> {
+        let expect = Expect::sync().parse().bind().execute().leaves_nothing();
+        let request = Request {
+            pinned: true,
+            in_order: true,
+            ..Request::isolated(Token(token.into()), expect.into())
+        };
+        enter(&mut self.engine, now, request, text.len(), &mut |out| {
+            write_command(out, text)?;
+            out.extend_from_slice(&SYNC);
+            Ok(())
+        })?;
+        self.segment_open = false;
+        self.begin(token, None, None, true, false);
+        Ok(())
+    }
+
+    /// Ends an open segment by a sync point that nobody waits for.
+    fn end_segment(&mut self, now: Time) -> Result<(), Refused> {
+        if self.block.is_some() && std::mem::take(&mut self.segment_open) {
+            self.submit_sync(now, Token::DISCARD, Treatment::Plain)?;
+        }
+        Ok(())
+    }
+
+    /// Submits what goes in front of a statement of the transaction, if there is one. False where the statement is not to be
+    /// sent: it has ended then.
+    pub(super) fn lead_statement(
+        &mut self,
+        now: Time,
+        token: u32,
+        submission: &Submission<'_>,
+        to: &mut Completions,
+    ) -> Result<bool, Refused> {
+        let Some(it) = &self.block else { return Ok(true) };
+        // The server would skip neither of these behind an error.
+        if submission.has(flag::SIMPLE | flag::COPY_IN) && !it.block.is_known(it.level()) {
+            return Err(Refused::Malformed);
+        }
+        if !submission.has(flag::MEMBER) {
+            self.end_segment(now)?;
+        }
+        self.lead(now, token, (Part::Statement, submission.size_max(0)), to)
+    }
+
+    /// Submits what goes in front of a request of the host's with so many bytes. False where that is not to be sent: it has
+    /// ended then.
+    pub(super) fn lead(
+        &mut self,
+        now: Time,
+        token: u32,
+        (part, bytes): (Part, usize),
+        to: &mut Completions,
+    ) -> Result<bool, Refused> {
+        let follows = self.segment_open;
+        let Some(it) = &mut self.block else { return Ok(true) };
+        let level = it.level();
+        match it.block.front(level, part, follows) {
+            Ok(front) => self.submit_front(now, front, bytes).map(|()| true),
+            Err(NotSent::NotBegun(why)) => {
+                let (code, block) = why.end();
+                to.push(kind::END, token, (0, code), block);
+                Ok(false)
+            }
+            Err(NotSent::Ended(_)) => Err(Refused::Closed),
+            Err(NotSent::Unencodable(error)) => Err(error.into()),
+        }
+    }
+
+    /// Submits a front, if there is room for it, for so many bytes behind it and for a sync point.
+    fn submit_front(&mut self, now: Time, mut front: Front, bytes: usize) -> Result<(), Refused> {
+        let Some(it) = &mut self.block else { return Ok(()) };
+        if !self.engine.has_room(front.pieces.len() + 2, front.bytes.len() + bytes) {
+            it.block.not_sent(&front);
+            return Err(if self.engine.is_open() { Refused::Full } else { Refused::Closed });
+        }
+        let pieces = std::mem::take(&mut front.pieces);
+        for piece in pieces {
+            let token = own_token(piece.role);
+            let Request { sync, pinned, .. } = piece.request(token);
+            let own = Request::isolated(token, piece.expect.into());
+            let request = Request { sync, pinned, in_order: true, ..own };
+            let framed = front.bytes.split_to(piece.len);
+            enter(&mut self.engine, now, request, piece.len, &mut |out| {
+                out.extend_from_slice(&framed);
+                Ok(())
+            })?;
+            self.own_requests += usize::from(token != Token::DISCARD);
+            self.segment_open = sync == SyncPoint::Member;
+        }
+        Ok(())
+    }
+
+    /// A request of the block's own has ended.
+    pub(super) fn own_ended(&mut self, role: Role, block: &Bytes, end: End) {
+        self.own_requests -= 1;
+        if let Some(it) = &mut self.block {
+            it.ended(role, NOBODYS, end, block);
+        }
+    }
+
+    /// What its host is to hear of the end of a request.
+    pub(super) fn told(&mut self, token: u32, used: &Use, end: End, block: Bytes) -> (u32, Bytes) {
+        let role = used.level.map_or(Role::Nobody, Role::Within);
+        let told = self.block.as_mut().and_then(|it| it.ended(role, token, end, &block));
+        told.unwrap_or_else(|| (end_code(end), block))
+    }
+
+    /// The level that a statement is of.
+    pub(super) fn level(&self) -> Option<LevelId> {
+        self.block.as_ref().map(Transaction::level)
+    }
+}

@@ -4,29 +4,23 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use onetrip_engine::{CancelEnd, Time, Token, Wanted};
-use onetrip_postgres::client::pipeline::Member;
 use onetrip_postgres::message::{CancelRequest, Secret};
 use onetrip_postgres::startup::SecretKey;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::Semaphore;
 
-use crate::canceller::{Answer, Cancelled};
 use crate::config::Settings;
-use crate::core::{Connection, Core};
-use crate::lead::Note;
 use crate::open::{Route, open};
 use crate::socket::{Ending, Stream};
 
 /// What the cancels of a client have in common.
 pub(crate) struct Cancels {
-    permits: Semaphore,
+    pub(crate) permits: Semaphore,
     pub(crate) is_on: bool,
-    timeout: Duration,
-    settings: Settings,
+    pub(crate) timeout: Duration,
+    pub(crate) settings: Settings,
 }
 
 /// What identifies a connection to its server, for a CancelRequest. `Debug` shows nothing of it.
@@ -59,7 +53,7 @@ impl CancelKey {
     }
 
     /// The message; `None` if the server gave no key.
-    fn request(&self) -> Option<BytesMut> {
+    pub(crate) fn request(&self) -> Option<BytesMut> {
         let mut out = BytesMut::new();
         let secret_key = Secret(self.secret.as_bytes());
         CancelRequest { process_id: self.process_id, secret_key }.encode(&mut out).ok()?;
@@ -73,52 +67,6 @@ impl fmt::Debug for CancelKey {
     }
 }
 
-/// Sends a cancel for what this connection runs, in the background.
-pub(crate) fn start(connection: &Arc<Connection>) {
-    let attempt = Attempt { connection: connection.clone(), end: Some(CancelEnd::NotSent) };
-    tokio::spawn(attempt.run());
-}
-
-/// One cancel. Wherever it ends, the engine is told, since it holds requests back meanwhile.
-struct Attempt {
-    connection: Arc<Connection>,
-    /// How it ended, if it ended now; `None` if there is nothing to tell.
-    end: Option<CancelEnd>,
-}
-
-impl Attempt {
-    async fn run(mut self) {
-        let connection = self.connection.clone();
-        let timeout = connection.context.cancels.timeout;
-        let Ok(Some((mut stream, _permit))) =
-            tokio::time::timeout(timeout, prepare(&connection)).await
-        else {
-            return;
-        };
-        let Some(request) = connection.with(Core::begin_cancel) else {
-            self.end = None;
-            return;
-        };
-        self.end = Some(CancelEnd::Lost);
-        let delivered = tokio::time::timeout(timeout, deliver(&mut stream, &request)).await;
-        if delivered.is_ok_and(|delivered| delivered.is_ok()) {
-            self.end = Some(CancelEnd::Closed);
-        }
-    }
-}
-
-impl Drop for Attempt {
-    fn drop(&mut self) {
-        if let Some(end) = self.end {
-            self.connection.with(|core, now| {
-                core.engine.handle_cancel_end(now, end);
-                // What was held back may leave.
-                core.notify();
-            });
-        }
-    }
-}
-
 /// Sends a cancel for whatever the key is of, and nobody is told of it.
 pub(crate) async fn send_cancel(settings: &Settings, route: &Route, key: &CancelKey) -> Option<()> {
     let request = key.request()?;
@@ -126,20 +74,10 @@ pub(crate) async fn send_cancel(settings: &Settings, route: &Route, key: &Cancel
     deliver(&mut stream, &request).await.ok()
 }
 
-/// Opens the connection. Nothing is held back meanwhile, so a server that can't be reached harms
-/// nobody.
-async fn prepare(connection: &Connection) -> Option<(Stream, SemaphorePermit<'_>)> {
-    let cancels = &connection.context.cancels;
-    let permit = cancels.permits.acquire().await.ok()?;
-    let route = connection.lock().route.clone();
-    let stream = open(&cancels.settings, &route).await.ok()?;
-    Some((stream, permit))
-}
-
 /// Sends the request, and waits until the server has closed the connection: by then it has passed
 /// the cancel on (SendCancelRequest in src/backend/storage/ipc/procsignal.c sends a signal, and
 /// then the process that served this connection ends).
-async fn deliver(stream: &mut Stream, request: &[u8]) -> io::Result<()> {
+pub(crate) async fn deliver(stream: &mut Stream, request: &[u8]) -> io::Result<()> {
     stream.write_all(request).await?;
     loop {
         match stream.read().await.end {
@@ -147,80 +85,6 @@ async fn deliver(stream: &mut Stream, request: &[u8]) -> io::Result<()> {
             // The server says no goodbye by TLS here.
             Some(Ending::Closed | Ending::CutOff) => return Ok(()),
             Some(Ending::Failed(error)) => return Err(error),
-        }
-    }
-}
-
-impl Core {
-    /// The engine wants a cancel to be sent.
-    pub(crate) fn cancel_is_due(&mut self, now: Time) {
-        if self.cancels_on && self.key.request().is_some() {
-            self.cancel_due = true;
-            self.notify();
-        } else {
-            self.engine.handle_cancel_end(now, CancelEnd::NotSent);
-            self.notify();
-        }
-    }
-
-    /// A cancel can be sent now: what to send, if it is still wanted.
-    fn begin_cancel(&mut self, now: Time) -> Option<BytesMut> {
-        let request = self.key.request()?;
-        let begun = self.engine.begin_cancel(now);
-        self.notify();
-        begun.then_some(request)
-    }
-
-    /// Cancels a request, wherever it is.
-    pub(crate) fn cancel_reply(&mut self, now: Time, token: Token, answer: &Arc<Answer>) {
-        if !self.replies.is_open(token) {
-            return drop(answer.give(Cancelled::TooLate));
-        }
-        let entry = self.replies.entry(token);
-        let (ticket, member) = entry.map_or((None, None), |entry| (entry.ticket, entry.member));
-        if let Some(ticket) = ticket
-            && self.engine.cancel(now, ticket)
-        {
-            return drop(answer.give(Cancelled::Yes));
-        }
-        let wanted = match member {
-            Some(_) => Wanted::NotPossible,
-            None => self.engine.want_cancel(now, token),
-        };
-        self.answer(wanted, answer);
-    }
-
-    /// Cancels what the server runs, or comes to next, on a connection that belongs to one caller.
-    /// What this client sent for itself is left alone: the reset of a session, and a BEGIN.
-    pub(crate) fn cancel_running(&mut self, now: Time, owner_epoch: u32, answer: &Arc<Answer>) {
-        if self.replies.owner_epoch() != owner_epoch {
-            return drop(answer.give(Cancelled::TooLate));
-        }
-        let Core { engine, replies, .. } = self;
-        let wanted = engine.want_cancel_first(now, |token| {
-            // A shared statement may have come in between, and be in front.
-            replies.entry(token).is_none_or(|entry| {
-                entry.is_of(owner_epoch) && !entry.note.as_ref().is_some_and(Note::begins)
-            })
-        });
-        self.answer(wanted, answer);
-    }
-
-    pub(crate) fn answer(&mut self, wanted: Wanted, answer: &Arc<Answer>) {
-        let cancelled = match wanted {
-            Wanted::Noted(token) => return self.replies.tell(token, answer),
-            Wanted::TakenBack => Cancelled::Yes,
-            Wanted::NotPossible => Cancelled::NotPossible,
-            Wanted::Unknown => Cancelled::TooLate,
-        };
-        drop(answer.give(cancelled));
-    }
-
-    /// Nobody waits for this request any more, and it can't be taken back.
-    pub(crate) fn cancel_dropped(&mut self, now: Time, token: Token, member: Option<Member>) {
-        let ends = self.replies.entry(token).is_some_and(|entry| entry.ends);
-        if self.cancels_dropped && member.is_none() && !ends && self.replies.is_open(token) {
-            self.engine.want_cancel(now, token);
         }
     }
 }

@@ -13,10 +13,10 @@ use crate::methods::statement_methods;
 use crate::metrics::Metrics;
 use crate::notice::Notices;
 use crate::pool::Pool;
-use crate::repeat::Repeatable;
+use crate::repeatable::Repeatable;
 use crate::session::Session;
 use crate::statement::unprepared;
-use crate::streams::{Lease, stream_methods};
+use crate::streams::stream_methods;
 use crate::timed::Timed;
 use crate::transaction::Transaction;
 use crate::transaction_options::TransactionOptions;
@@ -145,7 +145,7 @@ impl Client {
     /// The numbers of this client at this moment. It looks at one connection after the other, so they
     /// may differ by what happens meanwhile.
     pub fn metrics(&self) -> Metrics {
-        crate::metrics::of(self.pool())
+        crate::metrics::snapshot::of(self.pool())
     }
 
     /// Publishes the numbers through the facade of the `metrics` crate now, and not only every five
@@ -156,7 +156,7 @@ impl Client {
     }
 
     statement_methods!();
-    stream_methods!((&self), 'static, Lease::own(self.session().await?));
+    stream_methods!((&self), 'static, self.session().await?.into_lease());
 
     /// The same for statements of which you say that running them twice does no harm: reads, and
     /// writes that come out the same. They are sent again by themselves after a lost connection, and

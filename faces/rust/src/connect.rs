@@ -12,11 +12,11 @@ use onetrip_postgres::startup::{self, Ready};
 
 use crate::cancel::CancelKey;
 use crate::config::{Address, Config, Endpoint, ProtocolVersion, Resolved, Settings};
+use crate::core::slot::PoolSlot;
 use crate::core::{Connection, Context, Engine};
 use crate::driver::Driver;
 use crate::login::log_in;
 use crate::open::{Failure, Peer, Route, begin_tls, dial, refused};
-use crate::pool::PoolSlot;
 use crate::socket::Stream;
 use crate::tls;
 use crate::{Error, Kind, Outcome};

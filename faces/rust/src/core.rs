@@ -12,6 +12,13 @@
 //! Nothing of a caller's own runs under the lock: parameters are encoded before it is taken, and
 //! wakers are called after it is released.
 
+pub(crate) mod cancelling;
+mod leading;
+mod pipelined;
+mod preparing;
+mod room;
+pub(crate) mod slot;
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -30,16 +37,18 @@ use onetrip_postgres::message::{
 use onetrip_postgres::session::NOT_RESET;
 use onetrip_postgres::{Event, Expect, Postgres};
 
+use self::slot::PoolSlot;
 use crate::buffer::Buffer;
 use crate::cancel::{CancelKey, Cancels};
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
 use crate::metadata::MetadataCache;
-use crate::metrics::{Counts, Totals};
+use crate::metrics::counts::Counts;
+use crate::metrics::totals::Totals;
 use crate::notice::Subscribers;
 use crate::notification::Notification;
 use crate::open::Route;
 use crate::pipelines::Pipelines;
-use crate::pool::{LoadCell, PoolSlot};
+use crate::pool::load::LoadCell;
 use crate::replies::{AwaitingRoom, Part, Replies};
 use crate::room_waiters::RoomWaiters;
 use crate::socket::{Reader, Writer};
@@ -220,7 +229,7 @@ impl Connection {
         trip: Duration,
     ) -> Arc<Connection> {
         let now = context.now();
-        let load = LoadCell::new(pool_slot.pool.hints().clone(), now, trip);
+        let load = LoadCell::new(pool_slot.owner.hints().clone(), now, trip);
         let core = Core {
             engine: engine(now),
             replies: Replies::new(context.options.result_bytes_max),

@@ -480,7 +480,7 @@ impl Executor {
         let metadata = &statement.0.metadata;
         self.check_owner(statement)?;
         self.check_place(metadata.traits)?;
-        check_count(params.len(), metadata.types.len())?;
+        params::check_count(params.len(), metadata.types.len())?;
         write_values(out, metadata, params)?;
         Ok(Encoded {
             expect: Expect::sync().bind().execute().of_traits(metadata.traits),
@@ -547,7 +547,7 @@ impl Executor {
     ) -> Result<Encoded, Unready> {
         // The server takes one too many, if only it has a type.
         if let Some(wanted) = sql::parameters(sql).filter(|wanted| params.len() > *wanted) {
-            check_count(params.len(), wanted)?;
+            params::check_count(params.len(), wanted)?;
         }
         let found: Vec<Found> = params
             .iter()
@@ -602,7 +602,7 @@ impl Executor {
             let Source::Prepared(statement) = source else { unreachable!("it is one of three") };
             let metadata = &statement.0.metadata;
             self.check_place(metadata.traits)?;
-            check_count(params.len(), metadata.types.len())?;
+            params::check_count(params.len(), metadata.types.len())?;
             write_text(out, metadata, params).map_err(Error::from)?;
             let (expect, traits) = (of_text().of_traits(metadata.traits), metadata.traits);
             return Ok(Encoded { expect, traits, bound: None, text: Text::Settled });
@@ -748,16 +748,6 @@ pub(crate) fn plain_statement(sql: &str) -> Result<BytesMut, Error> {
     let mut out = BytesMut::new();
     write_command(&mut out, sql).map_err(params::unencodable)?;
     Ok(out)
-}
-
-pub(crate) fn check_count(given: usize, wanted: usize) -> Result<(), Error> {
-    if given == wanted {
-        return Ok(());
-    }
-    Err(Error::misuse(
-        "parameter_count",
-        format!("the statement has {wanted} parameters, but {given} were given"),
-    ))
 }
 
 /// Lends a buffer that keeps its memory between calls of a thread. Parameters are encoded into it,

@@ -17,9 +17,9 @@ use onetrip_postgres::message::{
 };
 use postgres_types::{Kind as TypeKind, Type};
 
-use crate::executor::check_count;
 use crate::metadata::Metadata;
 use crate::oids::{result_format, type_of};
+use crate::params::check_count;
 use crate::params::{self, Alternative, BindError, Found, Params};
 use crate::rows::{Asked, Blocks, Column, Columns, columns_of, learned_columns};
 use crate::types::TypeCache;

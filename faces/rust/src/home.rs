@@ -264,7 +264,7 @@ impl Line {
                     return Err(Error::refused(Refusal::TooLong));
                 }
                 *bytes += more.unwrap_or(0);
-                let reply = QueueEntry::new(&self.pool);
+                let reply = QueueEntry::new(self.pool.clone());
                 steps.push(Step { run: Box::new(run), reply: Some(reply.clone()) });
                 return Ok(Sent::later(reply));
             }

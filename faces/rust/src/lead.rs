@@ -5,17 +5,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
-use onetrip_engine::{Outcome, Request, Time, Token};
+use onetrip_engine::Outcome;
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::transaction::block::{Block, LevelId, NotSent};
-use onetrip_postgres::client::transaction::front::{Front, Role};
+use onetrip_postgres::client::transaction::front::Role;
 use onetrip_postgres::client::transaction::pending::Begin;
 use onetrip_postgres::client::transaction::verdict::{Failure, ROLLED_BACK};
 use onetrip_postgres::message::EncodeError;
 
 pub(crate) use onetrip_postgres::client::transaction::block::Part;
 
-use crate::core::Core;
 use crate::error::ABORTED;
 use crate::params;
 use crate::{Error, Kind};
@@ -24,7 +23,7 @@ use crate::{Error, Kind};
 #[derive(Debug)]
 pub(crate) struct Lead {
     block: Arc<Mutex<Block<Error>>>,
-    level: LevelId,
+    pub(crate) level: LevelId,
     /// What a savepoint is in, which is not forgotten before it.
     _outer: Option<Arc<Lead>>,
 }
@@ -32,8 +31,8 @@ pub(crate) struct Lead {
 /// Whom the end of a request concerns beside its caller.
 #[derive(Debug)]
 pub(crate) struct Note {
-    lead: Arc<Lead>,
-    role: Role,
+    pub(crate) lead: Arc<Lead>,
+    pub(crate) role: Role,
 }
 
 impl Note {
@@ -69,7 +68,7 @@ impl Lead {
     }
 
     /// Nothing of a caller's runs under its lock.
-    fn block(&self) -> MutexGuard<'_, Block<Error>> {
+    pub(crate) fn block(&self) -> MutexGuard<'_, Block<Error>> {
         self.block.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,99 +107,6 @@ impl Lead {
     }
 
     // --- what is sent ---
-
-    /// Submits a request with what has to go in front of it.
-    pub(crate) fn submit(
-        self: &Arc<Lead>,
-        core: &mut Core,
-        now: Time,
-        request: Request<Expect>,
-        bytes: &[u8],
-        part: Part,
-        refuse: bool,
-    ) -> Result<(), Error> {
-        let front = self.block().front(self.level, part, false)?;
-        if part == Part::Statement
-            && let Some(entry) = core.replies.entry(request.token)
-        {
-            entry.note = Some(Note::within(self.clone()));
-        }
-        if front.pieces.is_empty() {
-            return core.submit_one(now, request, bytes, refuse);
-        }
-        self.submit_front(core, now, front, Token::DISCARD, Some((request, bytes, refuse)))
-    }
-
-    /// Submits what has to go in front of the next statement by itself.
-    pub(crate) fn submit_alone(self: &Arc<Lead>, core: &mut Core, now: Time) -> Result<(), Error> {
-        let Some(front) = self.block().front_alone(self.level)? else { return Ok(()) };
-        let token = core.replies.add();
-        let submitted = self.submit_front(core, now, front, token, None);
-        match submitted {
-            Ok(()) => drop(core.replies.abandon(token)),
-            Err(_) => core.replies.remove(token),
-        }
-        submitted
-    }
-
-    /// Undoes all since the savepoint, and forgets it. `token` names the reply that tells of it.
-    pub(crate) fn submit_undo(
-        self: &Arc<Lead>,
-        core: &mut Core,
-        now: Time,
-        token: Token,
-    ) -> Result<(), Error> {
-        let front = self.block().undo(self.level).map_err(params::unencodable)?;
-        self.submit_front(core, now, front, token, None)
-    }
-
-    /// Submits a front, and behind it what it is in front of. `caller` names the reply that somebody waits
-    /// for in the front itself.
-    fn submit_front(
-        self: &Arc<Lead>,
-        core: &mut Core,
-        now: Time,
-        mut front: Front,
-        caller: Token,
-        behind: Option<(Request<Expect>, &[u8], bool)>,
-    ) -> Result<(), Error> {
-        let mut noted = Vec::new();
-        let mut requests = Vec::with_capacity(front.pieces.len() + 1);
-        for piece in &front.pieces {
-            let token = match piece.role {
-                Role::Nobody => Token::DISCARD,
-                Role::Caller => caller,
-                Role::Begins(_) | Role::Within(_) => {
-                    let token = core.replies.add();
-                    if let Some(entry) = core.replies.entry(token) {
-                        entry.note = Some(Note { lead: self.clone(), role: piece.role });
-                    }
-                    noted.push(token);
-                    token
-                }
-            };
-            requests.push((piece.request(token), piece.len));
-        }
-        let mut refuses = false;
-        if let Some((request, bytes, refuse)) = behind {
-            refuses = refuse;
-            requests.push((request, bytes.len()));
-            front.bytes.extend_from_slice(bytes);
-        }
-        let submitted = core.submit(now, requests, &front.bytes, refuses);
-        if submitted.is_ok() {
-            // Nobody waits for these answers but the block.
-            for token in noted {
-                core.replies.abandon(token);
-            }
-        } else {
-            for token in noted {
-                core.replies.remove(token);
-            }
-            self.block().not_sent(&front);
-        }
-        submitted
-    }
 
     /// Has RELEASE ride along with what comes next.
     pub(crate) fn release(&self) {

@@ -56,7 +56,9 @@ mod advice;
 mod batch;
 mod buffer;
 mod cancel;
+mod cancelled;
 mod canceller;
+mod checkout;
 mod client;
 mod connect;
 mod core;
@@ -81,6 +83,7 @@ mod pipeline;
 mod pipelines;
 mod pool;
 mod repeat;
+mod repeatable;
 mod replies;
 mod reply;
 mod room_waiters;
@@ -103,7 +106,8 @@ mod transport;
 mod turns;
 
 pub use batch::{Affected, Batch, BatchError, BatchReport, Parameter, ParameterSet};
-pub use canceller::{Cancelled, Canceller};
+pub use cancelled::Cancelled;
+pub use canceller::Canceller;
 pub use client::{Client, Pending};
 pub use config::Config;
 pub use error::{Error, Kind};
@@ -117,7 +121,7 @@ pub use onetrip_postgres::message::{ServerError, TransactionStatus};
 pub use params::{Typed, typed};
 pub use pipeline::Pipeline;
 
-pub use repeat::Repeatable;
+pub use repeatable::Repeatable;
 pub use reply::{FromReply, Reply};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -377,3 +377,13 @@ fn candidates() -> &'static [Type] {
     ];
     LIST
 }
+
+pub(crate) fn check_count(given: usize, wanted: usize) -> Result<(), Error> {
+    if given == wanted {
+        return Ok(());
+    }
+    Err(Error::misuse(
+        "parameter_count",
+        format!("the statement has {wanted} parameters, but {given} were given"),
+    ))
+}

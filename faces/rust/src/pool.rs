@@ -12,11 +12,13 @@
 //! connection has to say (`PoolSlot::report`) it says with its own lock released.
 
 mod cells;
+mod checkout;
 mod exchange;
-mod hints;
-mod load;
+pub(crate) mod hints;
+pub(crate) mod load;
 mod opening;
 mod placing;
+mod queue;
 mod waiting;
 
 use std::collections::HashMap;
@@ -24,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Output};
+use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output};
 use onetrip_engine::{Outcome, Time, Token};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -32,14 +34,14 @@ use tokio::task::AbortHandle;
 
 use crate::cancel::Cancels;
 use crate::config::{Config, Settings, WhenFull};
+use crate::core::slot::Owner;
 use crate::core::{Connection, Context, Duty, Options};
 use crate::metrics::Publisher;
 use crate::{Error, Kind, trace};
 use exchange::{Exchange, Put};
 use hints::Hints;
-pub(crate) use load::LoadCell;
 pub(crate) use opening::runtime_gone;
-pub(crate) use placing::{QueueEntry, Work};
+pub(crate) use queue::{QueueEntry, Work};
 use waiting::Callers;
 
 /// The connections of one client.
@@ -71,13 +73,6 @@ struct State {
     relist: bool,
     /// When the timer goes off.
     armed: Time,
-}
-
-/// The place of a connection in its pool.
-#[derive(Clone)]
-pub(crate) struct PoolSlot {
-    pub(crate) pool: Arc<Pool>,
-    pub(crate) id: ConnectionId,
 }
 
 impl Pool {
@@ -154,7 +149,7 @@ impl Pool {
     fn settle(self: &Arc<Self>, state: &mut State, now: Time) {
         loop {
             let State { policy, connections, .. } = state;
-            let Some(output) = policy.poll_output(now, |id| load::of(connections, id)) else {
+            let Some(output) = policy.poll_output(now, |id| load_of(connections, id)) else {
                 break;
             };
             self.act(state, now, output);
@@ -190,7 +185,7 @@ impl Pool {
             Output::Shared { id } => self.set_duty(state, id, Duty::Shared),
             Output::Drain { id } => {
                 self.set_duty(state, id, Duty::Draining);
-                if load::of(&state.connections, id).is_idle() {
+                if load_of(&state.connections, id).is_idle() {
                     state.policy.handle_drained(id);
                 }
             }
@@ -468,20 +463,25 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-impl std::fmt::Debug for PoolSlot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.id.fmt(f)
-    }
-}
-
-impl PoolSlot {
-    /// The connection is idle, or has room, and its duty says that the pool wants to know.
-    pub(crate) fn report(&self) {
-        self.pool.report(self.id);
+impl Owner for Pool {
+    fn hints(&self) -> &Arc<Hints> {
+        Pool::hints(self)
     }
 
-    pub(crate) fn lost(&self) {
-        self.pool.lost(self.id);
+    fn report(self: Arc<Self>, id: ConnectionId) {
+        Pool::report(&self, id);
+    }
+
+    fn lost(self: Arc<Self>, id: ConnectionId) {
+        Pool::lost(&self, id);
+    }
+
+    fn take_back(self: Arc<Self>, connection: &Arc<Connection>) {
+        Pool::take_back(&self, connection);
+    }
+
+    fn another(self: Arc<Self>) -> Option<(Arc<Connection>, u32)> {
+        self.try_run(|core, _| core.replies.owner_epoch())
     }
 }
 
@@ -548,5 +548,14 @@ fn limits(settings: &Settings) -> policy::Limits {
         slow_head: settings.slow_head,
         idle_order: settings.idle_order,
         ..policy::Limits::default()
+    }
+}
+
+/// The load of a connection as the policy asks for it. One that is gone has none, and will be
+/// reported.
+fn load_of(connections: &HashMap<ConnectionId, Arc<Connection>>, id: ConnectionId) -> Load {
+    match connections.get(&id) {
+        Some(connection) => connection.load.get(),
+        None => Load { unanswered: 1, unanswered_bytes: 0, since: Time::ZERO, room: 0 },
     }
 }

@@ -1,4 +1,4 @@
-//! Statements of which the caller says that they may run twice.
+//! What is sent again when its connection is lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,114 +10,8 @@ use crate::core::Connection;
 use crate::error::CONNECTION_LOST;
 use crate::executor::{Executor, Kept, Target};
 use crate::first_use::FirstUse;
-use crate::params::Params;
 use crate::pool::{Pool, QueueEntry, Work, runtime_gone};
-use crate::reply::{FromReply, Reply};
-use crate::{Client, Error, Kind, Outcome, Row, Rows, ToStatement};
-
-/// A client's statements of which the caller says that running them twice does no harm: made by
-/// [`Client::repeatable`].
-///
-/// ```no_run
-/// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
-/// let sql = "select price from item where id = $1";
-/// let row = client.repeatable().query_one(sql, &[&7]).await?;
-/// # Ok(()) }
-/// ```
-///
-/// Two things follow.
-///
-/// **It is sent again if its connection is lost**, on another one, up to three times, each after a
-/// longer pause since the loss (20 ms, 160 ms, 1.28 s, or down to half of that) and within its
-/// `request_timeout`; without one, it waits for connections for `wait_timeout` in all. Only then:
-/// an error of the statement's own is reported as it comes, and so is the end of a connection that
-/// was given up for what somebody had sent on it. If it fails in the end and was sent before, its
-/// outcome is `Unknown` whatever the last error was, since an earlier attempt may have run. A
-/// dropped [`Reply`] sends nothing again.
-///
-/// **Neighbouring reads share a sync point**, which costs the server less: up to 64 of those that
-/// are written together, and none waits for others to come. A read here is a single SELECT, VALUES,
-/// TABLE or WITH that shows no INTO, no row locks and no writing WITH; anything else keeps a sync
-/// point of its own. If one fails, the others are run again, each by itself, so a caller sees
-/// nothing but its own error. What can be noticed all the same:
-///
-/// * Those that share one are one transaction to the server: each sees what was committed when it
-///   began (READ COMMITTED), `now()` is the same for all, and locks are held to the end of the last.
-///   A function that changes its transaction (`set_config(…, true)`, `pg_advisory_xact_lock`) does
-///   so for those behind it, too.
-/// * A reply is complete when the last of them has been answered: a fast read may wait for a slow
-///   one.
-///
-/// There is no `repeatable` on a [`Session`](crate::Session), a transaction or a pipeline: their
-/// connection, and the order of what is on it, is part of what a statement means there.
-#[derive(Clone, Copy, Debug)]
-pub struct Repeatable<'a> {
-    client: &'a Client,
-    timeout: Option<Duration>,
-}
-
-impl<'a> Repeatable<'a> {
-    pub(crate) fn new(client: &'a Client) -> Repeatable<'a> {
-        Repeatable { client, timeout: None }
-    }
-
-    /// The same with a deadline of its own for each statement, in place of the client's
-    /// [`request_timeout`](crate::config::Settings::request_timeout). It covers all attempts and
-    /// the pauses between them. A late statement that shares a sync point is cancelled at the
-    /// server once nobody waits for any of those that share it.
-    pub fn timeout(&self, timeout: Duration) -> Repeatable<'a> {
-        Repeatable { timeout: Some(timeout), ..*self }
-    }
-
-    fn run<T: FromReply>(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<T> {
-        let executor = self.client.executor();
-        match self.timeout {
-            Some(timeout) => executor.within(timeout).run_repeatable(statement, params),
-            None => executor.run_repeatable(statement, params),
-        }
-    }
-
-    /// Runs a statement and returns its rows.
-    pub fn query(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Rows> {
-        self.run(statement, params)
-    }
-
-    /// Runs a statement that returns one row. None, or more than one, is an error (`Applied`).
-    pub fn query_one(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Row> {
-        self.run(statement, params)
-    }
-
-    /// Runs a statement that returns one row or none.
-    pub fn query_opt(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<Option<Row>> {
-        self.run(statement, params)
-    }
-
-    /// Runs a statement and returns how many rows it inserted, updated, deleted or returned: those
-    /// of its last run.
-    pub fn execute(
-        &self,
-        statement: &(impl ToStatement + ?Sized),
-        params: Params<'_>,
-    ) -> Reply<u64> {
-        self.run(statement, params)
-    }
-}
+use crate::{Error, Kind, Outcome};
 
 /// What it takes to send a statement again.
 #[derive(Debug)]
@@ -231,7 +125,7 @@ struct Resubmission {
 
 impl Resubmission {
     fn begin(pool: &Arc<Pool>, of: &Repeating, pause: Duration) -> Arc<QueueEntry> {
-        let queue_entry = QueueEntry::new(pool);
+        let queue_entry = QueueEntry::new(pool.clone());
         let (repeat, deadline, waits_max) = (Some(of.repeat.clone()), of.deadline, of.waits_max);
         let waiting =
             Resubmission { queue_entry: queue_entry.clone(), repeat, deadline, waits_max };

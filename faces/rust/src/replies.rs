@@ -10,7 +10,7 @@ use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Member;
 
 use crate::Error;
-use crate::canceller::{Answer, Cancelled};
+use crate::cancelled::{Answer, Cancelled};
 use crate::lead::Note;
 use crate::rows::{Blocks, Columns};
 use crate::statements::{self, Use};

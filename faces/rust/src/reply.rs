@@ -129,8 +129,7 @@ impl Learning {
                 return Poll::Pending;
             }
             // Only where that needs no waiting: what is waited for may be this very caller.
-            let other =
-                self.connection.pool_slot.pool.try_run(|core, _| core.replies.owner_epoch());
+            let other = self.connection.pool_slot.owner.clone().another();
             let is_new = |other: &Arc<Connection>, owner_epoch| {
                 !Arc::ptr_eq(other, &self.connection) || owner_epoch != self.owner_epoch
             };

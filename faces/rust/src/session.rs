@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::Error;
 use crate::buffer::Buffer;
 use crate::canceller::Canceller;
+use crate::checkout::Checkout;
 use crate::core::Connection;
 use crate::executor::Executor;
 use crate::methods::statement_methods;
@@ -28,13 +29,19 @@ use onetrip_postgres::message::TransactionStatus;
 /// after 100 ms.
 #[derive(Debug)]
 pub struct Session {
-    connection: Arc<Connection>,
+    connection: Checkout,
     executor: Executor,
 }
 
 impl Session {
     pub(crate) fn new(connection: Arc<Connection>) -> Session {
-        Session { executor: Executor::of_session(&connection), connection }
+        let executor = Executor::of_session(&connection);
+        Session { connection: Checkout::new(connection), executor }
+    }
+
+    /// For one stream or COPY, with which the connection goes back.
+    pub(crate) fn into_lease(self) -> Lease<'static> {
+        Lease::of_checkout(self.connection, self.executor)
     }
 
     /// Begins a transaction. No trip: BEGIN leaves with the first statement. (So `now()` in it is
@@ -124,11 +131,5 @@ impl Session {
     /// Whether the connection is gone.
     pub fn is_closed(&self) -> bool {
         self.connection.lock().engine.is_closed()
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.connection.pool_slot.pool.take_back(&self.connection);
     }
 }

@@ -5,19 +5,15 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::BytesMut;
-use onetrip_engine::{Request, Time, Token};
-use onetrip_postgres::Expect;
 pub(crate) use onetrip_postgres::client::statements::Scope;
 use onetrip_postgres::client::statements::{self, Wanted, means_stale};
 use onetrip_postgres::message::tag::backend;
-use onetrip_postgres::message::{Describe, EncodeError, Format, SYNC, Target, bind, parse};
+use onetrip_postgres::message::{Describe, EncodeError, Format, Target, parse};
 
 use crate::Error;
-use crate::core::Core;
 use crate::first_use::oid_of;
 use crate::metadata::Metadata;
 use crate::oids::result_format;
-use crate::params::unencodable;
 use crate::rows::{Asked, Blocks, Columns, columns_of, learned_columns};
 use crate::statement::Statement;
 use crate::types::TypeCache;
@@ -49,7 +45,7 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    fn wanted<'a>(
+    pub(crate) fn wanted<'a>(
         &self,
         parse: &'a dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,
         data: &'a dyn Fn() -> Learned,
@@ -58,7 +54,7 @@ impl Bound {
     }
 
     /// Keeps the statement of a connection that a use prepares, if it was prepared on request.
-    fn hold(&self, used: &Use) {
+    pub(crate) fn hold(&self, used: &Use) {
         if let Some(statement) = self.explicit.as_ref().filter(|_| used.parses()) {
             statement.0.hold(used.prepared().clone());
         }
@@ -66,7 +62,7 @@ impl Bound {
 }
 
 impl Learned {
-    fn new(metadata: &Arc<Metadata>, types: &Arc<TypeCache>) -> Learned {
+    pub(crate) fn new(metadata: &Arc<Metadata>, types: &Arc<TypeCache>) -> Learned {
         Learned { metadata: metadata.clone(), columns: Mutex::default(), types: types.clone() }
     }
 
@@ -148,7 +144,9 @@ fn shows_stale(error: &Error) -> bool {
 }
 
 /// What writes the Parse of a statement.
-fn parse_of(metadata: &Metadata) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {
+pub(crate) fn parse_of(
+    metadata: &Metadata,
+) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {
     |out, name| write_parse(out, name, &metadata.sql, &metadata.types)
 }
 
@@ -176,91 +174,3 @@ pub(crate) fn write_parse(
 pub(crate) fn describe_statement(out: &mut BytesMut, name: &str) -> Result<(), EncodeError> {
     Describe { target: Target::Statement(name) }.encode(out)
 }
-
-impl Core {
-    /// Puts the use of a prepared statement together: Bind and Execute, and what prepares it in
-    /// front where this connection doesn't have it. Says what reply to expect, and of which
-    /// statement.
-    pub(crate) fn assemble(
-        &mut self,
-        expect: Expect,
-        bound: &Bound,
-        values: &[u8],
-        scope: Scope,
-        out: &mut BytesMut,
-    ) -> Result<(Expect, Option<Use>), Error> {
-        let metadata = &bound.metadata;
-        let Core { statements, engine, types, .. } = self;
-        let (parse, data) = (parse_of(metadata), || Learned::new(metadata, types));
-        let way = statements.way(engine.protocol_mut(), &bound.wanted(&parse, &data), scope);
-        let way = way.map_err(unencodable)?;
-        if let statements::Way::Named(used) = &way {
-            bound.hold(used);
-            self.used_prepared(used.parses());
-        }
-        let bind = |out: &mut _, name: &str| bind::write_named(out, "", name, values);
-        way.write(out, parse, bind).map_err(unencodable)?;
-        Ok((way.expect(expect), way.used()))
-    }
-
-    /// Prepares a statement by itself, for many uses that follow: writes Parse and Describe where
-    /// this connection doesn't have it. They have to be submitted under the same lock.
-    pub(crate) fn prepare_ahead(
-        &mut self,
-        bound: &Bound,
-        scope: Scope,
-        shared: bool,
-        out: &mut BytesMut,
-    ) -> Result<Use, Error> {
-        let Core { statements, engine, types, .. } = self;
-        let (parse, data) = (parse_of(&bound.metadata), || Learned::new(&bound.metadata, types));
-        let wanted = bound.wanted(&parse, &data);
-        let used = statements.own_way(engine.protocol_mut(), &wanted, scope, shared);
-        let used = used.map_err(unencodable)?;
-        if shared {
-            bound.hold(&used);
-        }
-        if used.parses() {
-            let name = used.prepared().name();
-            parse(out, name).map_err(unencodable)?;
-            describe_statement(out, name).map_err(unencodable)?;
-        }
-        Ok(used)
-    }
-
-    /// Sees whether the session lost its statements. What was prepared again since, and is in the
-    /// same read, is prepared once more, which does no harm.
-    pub(crate) fn note_lost_statements(&mut self) {
-        if self.engine.protocol_mut().take_statements_lost() {
-            self.statements.lost();
-        }
-    }
-
-    /// Whether statements are to be closed.
-    pub(crate) fn any_to_close(&self) -> bool {
-        self.statements.any_to_close()
-    }
-
-    /// Submits the Closes of statements that nobody uses any more.
-    pub(crate) fn close_dropped(&mut self, now: Time) {
-        // Those for which there is no room now leave later.
-        for _ in 0..CLOSES_AT_ONCE {
-            let protocol = self.engine.protocol_mut();
-            let Some(closing) = self.statements.take_close(protocol) else { break };
-            if !self.engine.has_room(1, closing.len() + 64) {
-                return self.statements.give_back(closing);
-            }
-            let mut bytes = BytesMut::new();
-            // A name of ours holds no NUL.
-            if closing.write(&mut bytes).is_ok() {
-                bytes.extend_from_slice(&SYNC);
-                let expect = Expect::sync().close();
-                let request = Request { resend: true, ..Request::isolated(Token::DISCARD, expect) };
-                self.submit_along(now, request, &bytes);
-            }
-        }
-    }
-}
-
-/// So many statements are closed together with one request.
-const CLOSES_AT_ONCE: usize = 8;

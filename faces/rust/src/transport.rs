@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use onetrip_engine::{Connection, Protocol, Time};
 
-use crate::metrics::Counts;
+use crate::metrics::counts::Counts;
 use crate::socket::{Ending, Reader, Received, Writer};
 
 /// The outgoing side of one connection.

@@ -7,7 +7,6 @@ use std::time::Instant;
 use bytes::BytesMut;
 use onetrip_engine::Time;
 
-use crate::cancel;
 use crate::core::Connection;
 use crate::driver::{Dispatched, Driven, Next};
 use crate::socket::Reader;
@@ -55,7 +54,7 @@ impl Driven for Connection {
             self.pool_slot.report();
         }
         if cancels {
-            cancel::start(self);
+            crate::core::cancelling::start(self);
         }
         stopped
     }

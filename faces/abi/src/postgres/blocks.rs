@@ -395,7 +395,9 @@ impl Postgres {
         match it.block.front(level, part, follows) {
             Ok(front) => self.submit_front(now, front, bytes).map(|()| true),
             Err(NotSent::NotBegun(why)) => {
-                let (code, block) = why.end();
+                // The end of COMMIT tells what has come of the whole.
+                let whole = it.block.refusal().filter(|_| part == Part::Commit).cloned();
+                let (code, block) = whole.unwrap_or(why).end();
                 to.push(kind::END, token, (0, code), block);
                 Ok(false)
             }

@@ -9,8 +9,8 @@ use onetrip_postgres::message::{Format, Formats, Header, SYNC, execute};
 
 use super::ParameterSet;
 use crate::Error;
-use crate::executor::check_count;
 use crate::metadata::Metadata;
+use crate::params::check_count;
 use crate::params::{format_of, unencodable, write_value};
 
 /// The rows that were not sent yet, with their numbers.

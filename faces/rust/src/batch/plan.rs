@@ -6,8 +6,9 @@ use onetrip_postgres::sql::{self, Place, Traits};
 use postgres_types::{Kind as TypeKind, Type};
 
 use super::ParameterSet;
-use crate::executor::{Executor, check_count};
+use crate::executor::Executor;
 use crate::metadata::Metadata;
+use crate::params::check_count;
 use crate::params::{self, Found};
 use crate::statement::Source;
 use crate::statements::Bound;

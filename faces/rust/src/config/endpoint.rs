@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::Settings;
+use super::environment::socket_in;
 
 /// How one server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,11 +57,6 @@ impl Endpoint {
             Address::Tcp { .. } => None,
         }
     }
-}
-
-/// The file of a server's socket in its directory.
-pub(super) fn socket_in(directory: &Path, port: u16) -> PathBuf {
-    directory.join(format!(".s.PGSQL.{port}"))
 }
 
 impl fmt::Display for Endpoint {

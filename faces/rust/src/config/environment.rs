@@ -3,8 +3,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::endpoint::socket_in;
-
 /// Where servers put their sockets: Debian's directory and PostgreSQL's own.
 pub(super) const SOCKET_DIRECTORIES: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 
@@ -71,4 +69,9 @@ pub(super) fn system_user() -> Option<String> {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn system_user() -> Option<String> {
     None
+}
+
+/// The file of a server's socket in its directory.
+pub(super) fn socket_in(directory: &Path, port: u16) -> PathBuf {
+    directory.join(format!(".s.PGSQL.{port}"))
 }

@@ -11,7 +11,8 @@ use metrics::{
 
 use tokio::time::{Interval, MissedTickBehavior};
 
-use super::{Counts, Histogram, Metrics, snapshot};
+use super::snapshot::snapshot;
+use super::{Counts, Histogram, Metrics};
 use crate::pool::Pool;
 
 /// How often the numbers are published by themselves.

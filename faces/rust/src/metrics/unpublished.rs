@@ -2,8 +2,6 @@
 
 use std::sync::Weak;
 
-use crate::pool::Pool;
-
 #[derive(Debug)]
 pub(crate) struct Publisher;
 
@@ -16,7 +14,7 @@ impl Publisher {
         std::future::pending().await
     }
 
-    pub(crate) fn last(_: &Pool) {}
+    pub(crate) fn last<P>(_: &P) {}
 
-    pub(crate) fn publish(&self, _: &Weak<Pool>) {}
+    pub(crate) fn publish<P>(&self, _: &Weak<P>) {}
 }

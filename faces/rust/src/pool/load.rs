@@ -1,15 +1,13 @@
 //! What the policy asks of a connection, published by the connection so that nobody has to lock it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::{ConnectionId, Load};
+use onetrip_engine::pool::Load;
 
 use super::hints::Hints;
-use crate::core::Connection;
 
 /// The load of one connection. Its fields are read one by one: a reader may see one that is newer
 /// than another, which at worst places a statement less well.
@@ -75,14 +73,5 @@ impl LoadCell {
     /// Whether somebody waits who could use it.
     pub(crate) fn is_wanted(&self) -> bool {
         self.hints.waiting() > 0
-    }
-}
-
-/// The load of a connection as the policy asks for it. One that is gone has none, and will be
-/// reported.
-pub(super) fn of(connections: &HashMap<ConnectionId, Arc<Connection>>, id: ConnectionId) -> Load {
-    match connections.get(&id) {
-        Some(connection) => connection.load.get(),
-        None => Load { unanswered: 1, unanswered_bytes: 0, since: Time::ZERO, room: 0 },
     }
 }

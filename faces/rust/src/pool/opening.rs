@@ -5,36 +5,39 @@ use std::sync::Arc;
 use onetrip_engine::pool::ConnectionId;
 use onetrip_engine::pool::Output;
 
-use super::{Pool, PoolSlot};
+use super::Pool;
 use crate::connect::{connect, is_final};
 use crate::core::Connection;
+use crate::core::slot::PoolSlot;
 use crate::error::CONNECTION_ENDED;
 use crate::{Error, Kind, Outcome, trace};
 
 /// Opens a connection that the policy asked for.
 pub(super) async fn open(mut attempt: Attempt) {
-    let Attempt { pool_slot, .. } = &attempt;
-    let result = connect(&pool_slot.pool.config, &pool_slot.pool.context, pool_slot.clone()).await;
+    let Attempt { pool, id, .. } = &attempt;
+    let pool_slot = PoolSlot { owner: pool.clone(), id: *id };
+    let result = connect(&pool.config, &pool.context, pool_slot).await;
     attempt.is_over = true;
-    attempt.pool_slot.pool.opened(attempt.pool_slot.id, result);
+    attempt.pool.opened(attempt.id, result);
 }
 
 /// An attempt that its runtime drops has failed: nobody may wait for it then.
 pub(super) struct Attempt {
-    pool_slot: PoolSlot,
+    pool: Arc<Pool>,
+    id: ConnectionId,
     is_over: bool,
 }
 
 impl Attempt {
     pub(super) fn new(pool: &Arc<Pool>, id: ConnectionId) -> Attempt {
-        Attempt { pool_slot: PoolSlot { pool: pool.clone(), id }, is_over: false }
+        Attempt { pool: pool.clone(), id, is_over: false }
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
         if !self.is_over {
-            self.pool_slot.pool.opened(self.pool_slot.id, Err(runtime_gone()));
+            self.pool.opened(self.id, Err(runtime_gone()));
         }
     }
 }
@@ -64,7 +67,7 @@ impl Pool {
             }
         }
         let Some(id) = first else { return Ok(()) };
-        let pool_slot = PoolSlot { pool: self.clone(), id };
+        let pool_slot = PoolSlot { owner: self.clone(), id };
         let result = connect(&self.config, &self.context, pool_slot).await;
         let failure = result.as_ref().err().cloned();
         self.opened(id, result);

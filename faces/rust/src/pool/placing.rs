@@ -1,63 +1,14 @@
 //! Placing statements on shared connections.
 
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
 use std::time::Duration;
 
 use onetrip_engine::pool::{Ticket, choose};
 use onetrip_engine::{Time, Token};
 
+use super::queue::{Line, QueueEntry, Work};
 use super::{Pool, State};
-use crate::canceller::Cancelled;
 use crate::core::{Connection, Core, Duty};
-use crate::{Error, Kind, Outcome};
-
-/// What is done on a connection once there is one: submits a request, and says under which token
-/// its reply comes.
-pub(crate) struct Work {
-    run: Box<Run>,
-    /// What else is done if there never is one; says whom to wake.
-    fail: Option<Box<Fail>>,
-}
-
-type Run = dyn FnOnce(&Arc<Connection>, &mut Core, Time) -> Result<Token, Error> + Send;
-type Fail = dyn FnOnce(&Error) -> Vec<Waker> + Send;
-
-impl Work {
-    pub(crate) fn new(
-        run: impl FnOnce(&Arc<Connection>, &mut Core, Time) -> Result<Token, Error> + Send + 'static,
-    ) -> Work {
-        Work { run: Box::new(run), fail: None }
-    }
-
-    pub(crate) fn or(self, fail: impl FnOnce(&Error) -> Vec<Waker> + Send + 'static) -> Work {
-        Work { fail: Some(Box::new(fail)), ..self }
-    }
-}
-
-impl std::fmt::Debug for Work {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Work")
-    }
-}
-
-/// A statement that waits for a connection, as its reply sees it.
-#[derive(Debug)]
-pub(crate) struct QueueEntry {
-    pool: Arc<Pool>,
-    /// When it came into the line, and how long it was there.
-    since: OnceLock<Time>,
-    waited: OnceLock<Duration>,
-    state: Mutex<PlacementState>,
-}
-
-#[derive(Debug)]
-enum PlacementState {
-    Waiting { caller: Option<(Token, Ticket)>, waker: Option<Waker> },
-    Placed(Arc<Connection>, Token),
-    Failed(Error),
-    Taken,
-}
 
 impl Pool {
     /// A connection for one shared statement, without waiting: the choice alone, nothing is kept.
@@ -91,7 +42,7 @@ impl Pool {
         self.with(|state, _| {
             self.sweep(state, Time::NEVER);
             let State { policy, connections, .. } = state;
-            let idle = policy.idle(|id| super::load::of(connections, id));
+            let idle = policy.idle(|id| super::load_of(connections, id));
             if idle == 0 {
                 policy.grow();
             }
@@ -119,7 +70,7 @@ impl Pool {
 
     /// Does `work` as soon as a shared connection takes it.
     pub(crate) fn run_later(self: &Arc<Self>, work: Work, deadline: Time) -> Arc<QueueEntry> {
-        let queue_entry = QueueEntry::new(self);
+        let queue_entry = QueueEntry::new(self.clone());
         self.run_for(&queue_entry, work, deadline);
         queue_entry
     }
@@ -133,21 +84,17 @@ impl Pool {
     ) {
         self.with(|state, now| {
             self.sweep(state, Time::NEVER);
-            let _ = queue_entry.since.set(now);
+            queue_entry.begin(now);
             let deadline = (deadline != Time::NEVER).then_some(deadline);
             let placing = queue_entry.clone();
             let token = state.callers.add_statement(work, placing, deadline.is_some());
             let ticket = state.policy.wait_shared(now, token, deadline);
-            match &mut *queue_entry.lock() {
-                PlacementState::Waiting { caller, .. } => *caller = Some((token, ticket)),
-                // Its caller has gone away meanwhile.
-                _ => {
-                    state.policy.give_up(ticket);
-                    return state.callers.remove(token);
-                }
+            if !queue_entry.enter(token, ticket) {
+                state.policy.give_up(ticket);
+                return state.callers.remove(token);
             }
             let State { policy, connections, .. } = state;
-            if policy.idle(|id| super::load::of(connections, id)) == 0 {
+            if policy.idle(|id| super::load_of(connections, id)) == 0 {
                 policy.grow();
             }
         });
@@ -158,108 +105,17 @@ impl Pool {
     }
 }
 
-impl QueueEntry {
-    /// One that somebody else settles.
-    pub(crate) fn new(pool: &Arc<Pool>) -> Arc<QueueEntry> {
-        let state = PlacementState::Waiting { caller: None, waker: None };
-        let (since, waited) = (OnceLock::new(), OnceLock::new());
-        Arc::new(QueueEntry { pool: pool.clone(), since, waited, state: Mutex::new(state) })
+impl Line for Pool {
+    fn now(&self) -> Time {
+        Pool::now(self)
     }
 
-    /// How long it was in line, of one that is settled.
-    pub(crate) fn waited(&self) -> Duration {
-        self.waited.get().copied().unwrap_or_default()
+    fn waited(&self, time: Duration) {
+        self.context.totals.waited(time);
     }
 
-    fn lock(&self) -> MutexGuard<'_, PlacementState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Runs the work of a statement on its connection. Returns whom to wake.
-    pub(super) fn run(&self, work: Work, connection: &Arc<Connection>) -> Vec<Waker> {
-        let (submitted, mut wakers) =
-            connection.with_quietly(|core, now| (work.run)(connection, core, now));
-        wakers.extend(self.settle(connection, submitted));
-        wakers
-    }
-
-    /// No connection came. Returns whom to wake.
-    pub(super) fn give_back(&self, work: Work, error: Error) -> Vec<Waker> {
-        let mut wakers = work.fail.map_or_else(Vec::new, |fail| fail(&error));
-        wakers.extend(self.fail(error));
-        wakers
-    }
-
-    /// It has its place. Returns whom to wake.
-    pub(crate) fn settle(
-        &self,
-        connection: &Arc<Connection>,
-        token: Result<Token, Error>,
-    ) -> Option<Waker> {
-        self.end(match token {
-            Ok(token) => PlacementState::Placed(connection.clone(), token),
-            Err(error) => PlacementState::Failed(error),
-        })
-    }
-
-    pub(crate) fn fail(&self, error: Error) -> Option<Waker> {
-        self.end(PlacementState::Failed(error))
-    }
-
-    fn end(&self, end: PlacementState) -> Option<Waker> {
-        match std::mem::replace(&mut *self.lock(), end) {
-            PlacementState::Waiting { caller, waker } => {
-                if caller.is_some()
-                    && let Some(since) = self.since.get()
-                {
-                    let waited = self.pool.now().since(*since);
-                    let _ = self.waited.set(waited);
-                    self.pool.context.totals.waited(waited);
-                }
-                waker
-            }
-            _ => None,
-        }
-    }
-
-    /// Resolves with the connection and the token of its reply there.
-    pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Result<(Arc<Connection>, Token), Error>> {
-        let mut state = self.lock();
-        if let PlacementState::Waiting { waker, .. } = &mut *state {
-            *waker = Some(cx.waker().clone());
-            return Poll::Pending;
-        }
-        match std::mem::replace(&mut *state, PlacementState::Taken) {
-            PlacementState::Placed(connection, token) => Poll::Ready(Ok((connection, token))),
-            PlacementState::Failed(error) => Poll::Ready(Err(error)),
-            PlacementState::Waiting { .. } | PlacementState::Taken => {
-                panic!("a queue entry was polled again after it had been taken")
-            }
-        }
-    }
-
-    /// Resolves when it is settled, and takes nothing.
-    pub(crate) fn poll_settled(&self, cx: &Context<'_>) -> Poll<()> {
-        match &mut *self.lock() {
-            PlacementState::Waiting { waker, .. } => {
-                *waker = Some(cx.waker().clone());
-                Poll::Pending
-            }
-            _ => Poll::Ready(()),
-        }
-    }
-
-    /// Leaves the line. True if it was still in it: its work will not be done.
-    pub(crate) fn leave(&self) -> bool {
-        let caller = match &*self.lock() {
-            PlacementState::Waiting { caller, .. } => *caller,
-            _ => None,
-        };
-        caller.is_some_and(|caller| self.leave_as(caller))
-    }
-
-    fn leave_as(&self, (token, ticket): (Token, Ticket)) -> bool {
-        self.pool.clone().with(|state, _| {
+    fn leave(self: Arc<Self>, token: Token, ticket: Ticket) -> bool {
+        self.with(|state, _| {
             let left = state.policy.give_up(ticket);
             if left {
                 state.callers.remove(token);
@@ -267,50 +123,4 @@ impl QueueEntry {
             left
         })
     }
-
-    /// Ends the wait, or says where the statement was placed; `None` if its reply knows that by
-    /// now.
-    pub(crate) fn cancel(&self) -> Result<Option<Cancelled>, (Arc<Connection>, Token)> {
-        if self.leave() {
-            if let Some(waker) = self.fail(cancelled()) {
-                waker.wake();
-            }
-            return Ok(Some(Cancelled::Yes));
-        }
-        match &*self.lock() {
-            PlacementState::Placed(connection, token) => Err((connection.clone(), *token)),
-            // A pipeline waits, and its statements with it.
-            PlacementState::Waiting { .. } => Ok(Some(Cancelled::NotPossible)),
-            PlacementState::Failed(_) => Ok(Some(Cancelled::TooLate)),
-            PlacementState::Taken => Ok(None),
-        }
-    }
-
-    /// Its caller has gone away. If it was placed meanwhile, says where.
-    pub(crate) fn give_up(&self) -> Option<(Arc<Connection>, Token)> {
-        self.leave();
-        let mut left = self.take();
-        if let PlacementState::Waiting { caller: Some(caller), .. } = left {
-            // It came into the line after all.
-            self.leave_as(caller);
-            left = self.take();
-        }
-        match left {
-            PlacementState::Placed(connection, token) => Some((connection, token)),
-            _ => None,
-        }
-    }
-
-    fn take(&self) -> PlacementState {
-        std::mem::replace(&mut *self.lock(), PlacementState::Taken)
-    }
-
-    pub(crate) fn is_given_up(&self) -> bool {
-        matches!(&*self.lock(), PlacementState::Taken)
-    }
-}
-
-fn cancelled() -> Error {
-    let message = "taken back before it was sent";
-    Error::new(Kind::Cancelled, Outcome::NotSent, "cancelled", message)
 }

@@ -5,7 +5,7 @@ mod cmd;
 mod inner;
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use onetrip_engine::Time;
@@ -22,7 +22,8 @@ use super::cluster::Cluster;
 use super::commands_from::{FromIter, FromStream};
 use super::config::Config;
 use super::connect::Target;
-use super::node::Node;
+
+use super::node::{Lease, Node};
 use super::pipeline::{Atomic, On, Pipeline};
 use super::reply::{Again, Reply};
 use super::script::ScriptCall;
@@ -78,7 +79,8 @@ impl Client {
         let config = Arc::new(config.clone());
         let seed = u64::from_le_bytes(seed);
         let node = Arc::new(Node::new(&config, &Target::of(&config), seed, Arc::default()));
-        node.context.set_home(&node);
+        let home: Weak<Node> = Arc::downgrade(&node);
+        node.context.set_home(home);
         node.shared.open_first().await?;
         let cluster = match config.is_cluster {
             true => Some(Cluster::open(&config, &node, seed).await?),
@@ -121,12 +123,12 @@ impl Client {
 
     /// A list of commands that are sent together; see [`Pipeline`].
     pub fn pipeline(&self) -> Pipeline<'static> {
-        Pipeline::new(On::Client(self.clone()))
+        Pipeline::new(self.on(None))
     }
 
     /// A list of commands that run all or not at all, with nobody's between; see [`Atomic`].
     pub fn atomic(&self) -> Atomic<'static> {
-        Atomic::new(On::Client(self.clone()))
+        Atomic::new(self.on(None))
     }
 
     /// A connection of one's own: for WATCH, and for what changes the state of a connection. One that is idle is
@@ -272,6 +274,12 @@ impl Client {
             std::task::Poll::Pending
         })
         .await;
+    }
+
+    /// What a pipeline is sent with: the connection of a session, where there is one.
+    pub(crate) fn on<'a>(&self, lease: Option<&'a Lease>) -> On<'a> {
+        let Client { inner, timeout, repeats } = self.clone();
+        On { inner, timeout, repeats, lease }
     }
 
     /// The deadline of a command that is sent now.

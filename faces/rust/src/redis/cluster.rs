@@ -5,7 +5,7 @@
 //! Its lock is taken before those of pools and connections, never under them: what a connection has to
 //! say it says with its own lock released ([`Landing`]).
 
-mod cell;
+pub(super) mod cell;
 mod errors;
 mod keys;
 mod landing;
@@ -215,5 +215,15 @@ impl Cluster {
 impl std::fmt::Debug for Cluster {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Cluster({})", self.config.redacted_url())
+    }
+}
+
+impl Landing for Cluster {
+    fn landed(&self, landed: Vec<(FlightId, Landed)>) {
+        self.with(|state, now| {
+            for (flight, landed) in landed {
+                landing::report(state, now, flight, landed);
+            }
+        });
     }
 }

@@ -11,9 +11,8 @@ use onetrip_redis::scan::ScanLimits;
 use onetrip_redis::{Command, Redis};
 
 use super::config::{Config, Protocol, Server};
-use super::link::{Engine, Link, Shared};
+use super::link::{Engine, Link, PoolSlot, Shared};
 use super::login;
-use super::pool::PoolSlot;
 use crate::config::{Settings, SslMode};
 use crate::driver::Driver;
 use crate::open::{Failure, Peer, Route, open};

@@ -2,7 +2,7 @@
 
 use onetrip_engine::Outcome;
 
-use crate::error::SERVER_ERROR;
+use crate::error::{RESULT_TOO_LARGE, SERVER_ERROR};
 use crate::{Error, Kind};
 
 /// The error of a frame: its code, a space, a message. With `in_cluster` the configuration says that the
@@ -62,4 +62,11 @@ pub(crate) fn deadline(outcome: Outcome) -> Error {
         _ => "the deadline passed before the server answered; the command may have run",
     };
     Error::new(Kind::Timeout, outcome, "timeout", message)
+}
+
+/// The error of a reply that was too long to be kept.
+pub(crate) fn too_large() -> Error {
+    let message =
+        "the reply is larger than reply_bytes_max, and was dropped as it came: the command has run";
+    Error::new(Kind::Misuse, Outcome::Applied, RESULT_TOO_LARGE, message)
 }

@@ -5,18 +5,18 @@ mod ending;
 mod shared;
 mod submitting;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
+use onetrip_engine::pool::{Condition, ConnectionId};
 use onetrip_engine::{Time, Token};
 use onetrip_redis::Redis;
 use onetrip_redis::client::router::FlightId;
 use onetrip_redis::client::scripts::Scripts;
 
-pub(crate) use self::shared::{Landed, Landing, Shared};
+pub(crate) use self::shared::{Home, Landed, Landing, Shared};
 use super::call::Call;
-use super::pool::PoolSlot;
 use super::replies::{Replies, Taken};
 use crate::error::CONNECTION_ENDED;
 use crate::metrics::Counts;
@@ -70,6 +70,44 @@ pub(crate) struct Core {
 impl std::fmt::Debug for Link {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Link({:?})", self.pool_slot)
+    }
+}
+
+/// Who has connections, and is told of them.
+pub(crate) trait Owner: Send + Sync {
+    /// A connection is gone.
+    fn lost(self: Arc<Self>, id: ConnectionId);
+    /// One that was lent comes back.
+    fn release(self: Arc<Self>, link: &Arc<Link>, condition: Condition);
+}
+
+/// The place of a connection in its pool.
+#[derive(Clone)]
+pub(crate) struct PoolSlot {
+    owner: Weak<dyn Owner>,
+    pub(crate) id: ConnectionId,
+}
+
+impl std::fmt::Debug for PoolSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+impl PoolSlot {
+    pub(crate) fn new(owner: Weak<dyn Owner>, id: ConnectionId) -> PoolSlot {
+        PoolSlot { owner, id }
+    }
+
+    /// The connection is gone.
+    pub(crate) fn lost(&self) {
+        if let Some(owner) = self.owner() {
+            owner.lost(self.id);
+        }
+    }
+
+    pub(crate) fn owner(&self) -> Option<Arc<dyn Owner>> {
+        self.owner.upgrade()
     }
 }
 

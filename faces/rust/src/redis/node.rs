@@ -9,10 +9,10 @@ use onetrip_engine::{Time, Token};
 use onetrip_redis::redirect::Address;
 
 use super::call::{Body, Call};
-use super::cluster;
+use super::cluster::cell;
 use super::config::Config;
 use super::connect::Target;
-use super::link::{Link, Shared};
+use super::link::{Home, Link, Shared};
 use super::metrics::Totals;
 use super::place::Cell;
 use super::pool::{Pool, Purpose};
@@ -40,7 +40,7 @@ pub(crate) enum Sent {
     /// It waits for a connection.
     Later(Arc<Cell>),
     /// Somewhere in a cluster.
-    Cluster(Arc<cluster::Cell>),
+    Cluster(Arc<cell::Cell>),
 }
 
 impl Node {
@@ -99,20 +99,6 @@ impl Node {
         match self.context.is_resp3() && !self.subscribes_apart() {
             true => self.send(call),
             false => send_on(self.subscriber(), call),
-        }
-    }
-
-    /// Whether a connection is there for subscriptions. It stays so, whatever is spoken later: what
-    /// was subscribed twice would be told twice.
-    pub(crate) fn subscribes_apart(&self) -> bool {
-        self.subscriptions.get().is_some()
-    }
-
-    /// The shared connection came back without RESP3: what was subscribed there is from now on
-    /// apart.
-    pub(crate) fn move_subscriptions_apart(&self) {
-        if !self.subscribes_apart() && !self.context.pushes.all().is_empty() {
-            self.subscriber().follow_another();
         }
     }
 
@@ -187,6 +173,22 @@ impl Drop for Waiting {
     }
 }
 
+impl Home for Node {
+    /// Whether a connection is there for subscriptions. It stays so, whatever is spoken later: what
+    /// was subscribed twice would be told twice.
+    fn subscribes_apart(&self) -> bool {
+        self.subscriptions.get().is_some()
+    }
+
+    /// The shared connection came back without RESP3: what was subscribed there is from now on
+    /// apart.
+    fn move_subscriptions_apart(self: Arc<Self>) {
+        if !self.subscribes_apart() && !self.context.pushes.all().is_empty() {
+            self.subscriber().follow_another();
+        }
+    }
+}
+
 /// A connection that is lent, until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Lease {
@@ -224,7 +226,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        let Some(pool) = self.link.pool_slot.pool() else { return };
+        let Some(pool) = self.link.pool_slot.owner() else { return };
         let has_blocked = self.has_blocked.load(Ordering::Relaxed);
         let at_rest = {
             let core = self.link.lock();

@@ -6,7 +6,9 @@ mod replies;
 mod running;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use onetrip_engine::Time;
 use onetrip_redis::Command;
 
 pub use self::atomic::Atomic;
@@ -17,8 +19,9 @@ pub use self::running::Running;
 pub(crate) use self::running::checked;
 use super::FromReply;
 use super::call::{Body, Call, Item};
-use super::client::Client;
+use super::client::Inner;
 use super::cluster::Cluster;
+use super::config::Config;
 use super::link::Link;
 use super::node::{Lease, Sent};
 use super::script::ScriptCall;
@@ -42,7 +45,7 @@ use crate::Error;
 /// # Ok(()) }
 /// ```
 ///
-/// Other callers' commands may run between them. With [`atomic`](Client::atomic) none do.
+/// Other callers' commands may run between them. With [`atomic`](super::Client::atomic) none do.
 #[must_use = "a pipeline sends nothing until it is run"]
 pub struct Pipeline<'a> {
     list: List,
@@ -50,31 +53,33 @@ pub struct Pipeline<'a> {
 }
 
 /// What a pipeline is sent with.
-pub(crate) enum On<'a> {
-    Client(Client),
-    Session(&'a Lease, &'a Client),
+pub(crate) struct On<'a> {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) repeats: bool,
+    /// The connection of a session.
+    pub(crate) lease: Option<&'a Lease>,
 }
 
 impl On<'_> {
-    fn client(&self) -> &Client {
-        match self {
-            On::Client(client) => client,
-            On::Session(_, client) => client,
-        }
+    fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    /// The deadline of what is sent now.
+    fn deadline(&self) -> Time {
+        self.inner.node.context.deadline(self.timeout)
     }
 
     /// The cluster that each command goes to by itself.
     fn cluster(&self) -> Option<&Cluster> {
-        match self {
-            On::Client(client) => client.inner.cluster.as_deref(),
-            On::Session(..) => None,
-        }
+        self.inner.cluster.as_deref().filter(|_| self.lease.is_none())
     }
 
     fn send(&self, call: Call) -> Sent {
-        match self {
-            On::Client(client) => client.inner.send(call),
-            On::Session(lease, _) => on_link(&lease.link, call),
+        match self.lease {
+            None => self.inner.send(call),
+            Some(lease) => on_link(&lease.link, call),
         }
     }
 }
@@ -98,7 +103,7 @@ impl<'a> Pipeline<'a> {
 
     /// Adds a call of a script.
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Position<T> {
-        self.list.add_script(call, &self.on.client().inner.config)
+        self.list.add_script(call, self.on.config())
     }
 
     /// How many commands it has.
@@ -114,19 +119,19 @@ impl<'a> Pipeline<'a> {
     }
 
     /// Sends the commands now, and resolves when all are answered. A pipeline of any length needs the
-    /// memory of its commands and replies; for lists without end see [`Client::stream`].
+    /// memory of its commands and replies; for lists without end see [`Client::stream`](super::Client::stream).
     ///
     /// # Errors
     /// A command can't be sent here, so nothing was sent. What goes wrong later is an error of the commands that it
     /// concerns: see [`Replies::get`].
     pub fn run(self) -> Running {
-        let deadline = self.on.client().deadline();
+        let deadline = self.on.deadline();
         let (items, names) = match self.list.take() {
             Ok(list) => list,
             Err(error) => return Running::refused(error),
         };
         if let Some(cluster) = self.on.cluster() {
-            let repeats = self.on.client().repeats();
+            let repeats = self.on.repeats;
             let send = |item: Item| Part {
                 leaves: vec![item.leaves],
                 pending: Pending::of(cluster.send(item, deadline, repeats)),
@@ -158,14 +163,14 @@ impl<'a> Pipeline<'a> {
             parts.push(Part { pending: Pending::of(sent), leaves });
         }
         Running {
-            in_cluster: self.on.client().inner.config.is_cluster,
+            in_cluster: self.on.config().is_cluster,
             parts: parts.into(),
             at: 0,
             replies: Vec::new(),
             names,
             refused: None,
             whole: None,
-            reply_max: self.on.client().inner.config.limits.reply_bytes_max,
+            reply_max: self.on.config().limits.reply_bytes_max,
         }
     }
 }
@@ -174,7 +179,7 @@ impl Sends for Pipeline<'_> {
     type Answer<T: FromReply> = Position<T>;
 
     fn send<T: FromReply>(&self, command: Command) -> Position<T> {
-        self.list.add_command(command, &self.on.client().inner.config, false)
+        self.list.add_command(command, self.on.config(), false)
     }
 }
 

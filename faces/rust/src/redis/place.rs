@@ -9,8 +9,13 @@ use onetrip_redis::client::router::FlightId;
 
 use super::call::Call;
 use super::link::Link;
-use super::pool::Pool;
 use crate::Error;
+
+/// Where callers wait.
+pub(crate) trait Line: std::fmt::Debug + Send + Sync {
+    /// A caller no longer waits. What it is granted all the same goes back.
+    fn give_up(self: Arc<Self>, ticket: Ticket, token: u64);
+}
 
 /// Where a call stands that found no connection at once. Between its caller and the pool.
 #[derive(Debug)]
@@ -23,7 +28,7 @@ pub(crate) struct Cell {
 struct State {
     stage: Stage,
     waker: Option<Waker>,
-    line: Option<(Arc<Pool>, Ticket, u64)>,
+    line: Option<(Arc<dyn Line>, Ticket, u64)>,
 }
 
 #[derive(Debug)]
@@ -67,10 +72,10 @@ impl Cell {
     }
 
     /// Where it stands in line, unless it is served already.
-    pub(crate) fn stands_at(&self, pool: &Arc<Pool>, ticket: Ticket, token: u64) {
+    pub(crate) fn stands_at(&self, pool: Arc<dyn Line>, ticket: Ticket, token: u64) {
         let mut state = self.lock();
         if let Stage::Waiting(_) = state.stage {
-            state.line = Some((pool.clone(), ticket, token));
+            state.line = Some((pool, ticket, token));
         }
     }
 

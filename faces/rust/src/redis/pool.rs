@@ -14,7 +14,7 @@ mod opening;
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::Waker;
 
 use onetrip_engine::Time;
@@ -29,7 +29,7 @@ pub(super) use self::clock::wait_until;
 use self::clock::{Watch, watch};
 use super::config::Config;
 use super::connect::Target;
-use super::link::{Landed, Link, Shared};
+use super::link::{Landed, Link, Owner, Shared};
 use crate::Error;
 
 /// What the connections of a pool are for.
@@ -74,13 +74,6 @@ struct State {
     landed: Vec<(FlightId, Landed)>,
     /// When the timer goes off.
     armed: Time,
-}
-
-/// The place of a connection in its pool.
-#[derive(Clone)]
-pub(crate) struct PoolSlot {
-    pool: Weak<Pool>,
-    pub(crate) id: ConnectionId,
 }
 
 impl Pool {
@@ -242,22 +235,13 @@ impl Pool {
     }
 }
 
-impl PoolSlot {
-    /// The connection is gone.
-    pub(crate) fn lost(&self) {
-        if let Some(pool) = self.pool.upgrade() {
-            pool.lost(self.id);
-        }
+impl Owner for Pool {
+    fn lost(self: Arc<Self>, id: ConnectionId) {
+        Pool::lost(&self, id);
     }
 
-    pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
-        self.pool.upgrade()
-    }
-}
-
-impl std::fmt::Debug for PoolSlot {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.id.fmt(f)
+    fn release(self: Arc<Self>, link: &Arc<Link>, condition: Condition) {
+        Pool::release(&self, link, condition);
     }
 }
 

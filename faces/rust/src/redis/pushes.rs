@@ -10,8 +10,7 @@ use std::task::Waker;
 use bytes::Bytes;
 use onetrip_redis::reply::Reply;
 
-use super::subscribing::Family;
-use super::subscription::Message;
+use super::published::{Family, Message};
 use crate::buffer::Buffer;
 
 /// A channel or a pattern.

@@ -16,13 +16,13 @@ use super::call::Call;
 use super::client::Inner;
 use super::cluster::{self, Next, Roaming};
 use super::decode::decode;
+use super::error::too_large;
 use super::link::Link;
 use super::node::{Lease, Sent};
 use super::pipeline::checked;
 use super::place::{Cell, Placed};
 use super::replies::Taken;
 use super::trace::Span;
-use crate::error::RESULT_TOO_LARGE;
 use crate::{Error, Kind, Outcome};
 
 /// The reply to a command that was sent when this was made. Await it for the value.
@@ -240,13 +240,6 @@ fn block_of(taken: Taken) -> Result<Bytes, Error> {
         true => Err(too_large()),
         false => Ok(taken.block),
     }
-}
-
-/// The error of a reply that was too long to be kept.
-pub(crate) fn too_large() -> Error {
-    let message =
-        "the reply is larger than reply_bytes_max, and was dropped as it came: the command has run";
-    Error::new(Kind::Misuse, Outcome::Applied, RESULT_TOO_LARGE, message)
 }
 
 impl<T: FromReply> Future for Reply<T> {

@@ -6,12 +6,12 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use onetrip_engine::Token;
 
-use super::cluster;
+use super::cluster::cell;
+use super::error::too_large;
 use super::link::Link;
 use super::node::{Lease, Sent};
 use super::place::{Cell, Placed};
 use super::replies::Taken;
-use super::reply::too_large;
 use crate::Error;
 
 /// A call on its way.
@@ -22,7 +22,7 @@ pub(crate) enum Pending {
     /// It waits for a connection of its own.
     Borrowing(Arc<Cell>),
     Lent(Lease, Token),
-    Cluster(Arc<cluster::Cell>),
+    Cluster(Arc<cell::Cell>),
     Taken,
 }
 

@@ -9,7 +9,7 @@ use super::FromReply;
 use super::call::{Call, Item};
 use super::client::{Client, Cmd, check, misplaced, name_of};
 use super::node::{Lease, Sent};
-use super::pipeline::{Atomic, On, Pipeline};
+use super::pipeline::{Atomic, Pipeline};
 use super::reply::Reply;
 use super::script::ScriptCall;
 use super::sends::Sends;
@@ -80,13 +80,13 @@ impl Session {
 
     /// A list of commands on this connection; see [`Pipeline`].
     pub fn pipeline(&self) -> Pipeline<'_> {
-        Pipeline::new(On::Session(&self.lease, &self.client))
+        Pipeline::new(self.client.on(Some(&self.lease)))
     }
 
     /// A list of commands that run all or not at all; see [`Atomic`].
     pub fn atomic(&self) -> Atomic<'_> {
         // Whether it is ever run, and so ends the watching, is not known here.
-        let atomic = Atomic::new(On::Session(&self.lease, &self.client));
+        let atomic = Atomic::new(self.client.on(Some(&self.lease)));
         if self.lock().in_multi {
             atomic.refuse(misplaced("MULTI", "the session has sent one already: end that first"));
         }

@@ -17,10 +17,10 @@ use super::call::{Body, Call};
 use super::client::{Client, check, misplaced, name_of};
 use super::commands_from::CommandSource;
 use super::decode::decode;
+use super::error::too_large;
 use super::frames::Frames;
 use super::node::{Lease, Waiting};
 use super::pipeline::checked;
-use super::reply::too_large;
 use super::sent::Pending;
 use crate::{Error, Outcome};
 

@@ -10,37 +10,10 @@ use onetrip_redis::{Command, ToArg};
 use super::call::{Body, Call};
 use super::client::Inner;
 use super::link::Link;
+use super::published::Family;
 use super::pushes::{Channel, Reader};
 use super::sent::Pending;
 use crate::{Error, Kind};
-
-/// Which of the three kinds of subscription.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Family {
-    Channel,
-    Pattern,
-    Sharded,
-}
-
-impl Family {
-    const ALL: [Family; 3] = [Family::Channel, Family::Pattern, Family::Sharded];
-
-    fn subscribe(self) -> &'static str {
-        match self {
-            Family::Channel => "SUBSCRIBE",
-            Family::Pattern => "PSUBSCRIBE",
-            Family::Sharded => "SSUBSCRIBE",
-        }
-    }
-
-    fn unsubscribe(self) -> &'static str {
-        match self {
-            Family::Channel => "UNSUBSCRIBE",
-            Family::Pattern => "PUNSUBSCRIBE",
-            Family::Sharded => "SUNSUBSCRIBE",
-        }
-    }
-}
 
 /// Arguments as they go onto the wire.
 pub(crate) fn names<C>(channels: C) -> Vec<Bytes>

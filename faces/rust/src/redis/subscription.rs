@@ -6,26 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use futures_core::Stream;
 use onetrip_redis::ToArg;
 
 use super::client::Inner;
+use super::published::{Family, Message};
 use super::pushes::{Channel, Reader};
-use super::subscribing::Family;
 use crate::Error;
 use crate::buffer::Buffer;
-
-/// A message that was published.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// The channel that it was published on.
-    pub channel: Bytes,
-    /// The pattern that matched the channel, where the subscription is by pattern.
-    pub pattern: Option<Bytes>,
-    /// What was published.
-    pub payload: Bytes,
-}
 
 /// Messages published on channels, as a stream of [`Message`]s.
 ///

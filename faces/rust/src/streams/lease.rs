@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use crate::checkout::Checkout;
 use crate::core::Connection;
 use crate::executor::Executor;
-use crate::session::Session;
 
 /// A connection for the time of one stream or COPY.
 #[derive(Debug)]
@@ -13,8 +13,8 @@ pub(crate) struct Lease<'a> {
     pub(crate) connection: Arc<Connection>,
     pub(crate) executor: Executor,
     /// It goes back to the pool with this.
-    own: Option<Session>,
-    borrowed: PhantomData<&'a mut Session>,
+    own: Option<Checkout>,
+    borrowed: PhantomData<&'a mut Checkout>,
 }
 
 impl<'a> Lease<'a> {
@@ -25,9 +25,8 @@ impl<'a> Lease<'a> {
     }
 
     /// A connection that was checked out for this.
-    pub(crate) fn own(session: Session) -> Lease<'static> {
-        let Lease { connection, executor, .. } = session.lease();
-        Lease { connection, executor, own: Some(session), borrowed: PhantomData }
+    pub(crate) fn of_checkout(own: Checkout, executor: Executor) -> Lease<'static> {
+        Lease { connection: own.clone(), executor, own: Some(own), borrowed: PhantomData }
     }
 
     /// Whether nobody misses the connection if it is closed.

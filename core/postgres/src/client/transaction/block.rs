@@ -226,12 +226,7 @@ impl<E: Failure> Block<E> {
     /// The request is not to be sent.
     pub fn front(&mut self, id: LevelId, part: Part, follows: bool) -> Result<Front, NotSent<E>> {
         if let Some(refusal) = self.refusal() {
-            let outcome = match part {
-                // It tells what has come of all.
-                Part::Commit if refusal.outcome() == Outcome::Rejected => Outcome::Rejected,
-                _ => Outcome::NotSent,
-            };
-            return Err(NotSent::NotBegun(refusal.clone().with_outcome(outcome)));
+            return Err(NotSent::NotBegun(refusal.clone().with_outcome(Outcome::NotSent)));
         }
         if self.level(id).is_none() || self.around(id).any(|level| level.is_over) {
             return Err(NotSent::Ended(Refusal::TransactionEnded));

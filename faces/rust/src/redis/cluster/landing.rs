@@ -5,21 +5,10 @@ use onetrip_engine::{Time, Token};
 use onetrip_redis::client::router::{Failed, FlightId, Why, refusal_of_list};
 
 use super::super::call::Body;
-use super::super::link::{Landed, Landing};
-use super::Cluster;
+use super::super::link::Landed;
 use super::errors::error_of;
 use super::state::{Caller, State};
 use crate::Kind;
-
-impl Landing for Cluster {
-    fn landed(&self, landed: Vec<(FlightId, Landed)>) {
-        self.with(|state, now| {
-            for (flight, landed) in landed {
-                report(state, now, flight, landed);
-            }
-        });
-    }
-}
 
 pub(super) fn report(state: &mut State, now: Time, flight: FlightId, landed: Landed) {
     match landed {
@@ -80,7 +69,7 @@ mod tests {
     use onetrip_redis::redirect::Address;
     use onetrip_redis::{Command, slots::SLOTS};
 
-    use super::super::Cell;
+    use super::super::cell::Cell;
     use super::*;
     use crate::Error;
 

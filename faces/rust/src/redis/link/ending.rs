@@ -8,9 +8,9 @@ use onetrip_redis::client::router::FlightId;
 use super::{Core, Landed, closed};
 use crate::error::{CONNECTION_ENDED, CONNECTION_LOST};
 use crate::redis::error;
+use crate::redis::error::too_large;
 use crate::redis::frames::Frames;
 use crate::redis::replies::Taken;
-use crate::redis::reply::too_large;
 use crate::redis::script::has_error;
 use crate::{Error, Kind};
 

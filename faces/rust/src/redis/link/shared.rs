@@ -12,8 +12,15 @@ use super::Link;
 use crate::Error;
 use crate::redis::config::Limits;
 use crate::redis::metrics::Totals;
-use crate::redis::node::Node;
 use crate::redis::pushes::Pushes;
+
+/// Whose connections these are, where they are subscribed.
+pub(crate) trait Home: Send + Sync {
+    /// Whether subscriptions have a connection of their own.
+    fn subscribes_apart(&self) -> bool;
+    /// Gives them one.
+    fn move_subscriptions_apart(self: Arc<Self>);
+}
 
 /// What all connections to one server have in common.
 pub(crate) struct Shared {
@@ -30,8 +37,7 @@ pub(crate) struct Shared {
     pub(crate) pushes: Pushes,
     /// Those of all nodes of a cluster, which come and go.
     pub(crate) totals: Arc<Totals>,
-    /// Whose connections these are, where they are subscribed.
-    home: OnceLock<Weak<Node>>,
+    home: OnceLock<Weak<dyn Home>>,
     /// In a cluster, who wants to know what became of commands.
     landing: OnceLock<Weak<dyn Landing + Send + Sync>>,
 }
@@ -60,11 +66,11 @@ impl Shared {
         let _ = self.landing.set(landing);
     }
 
-    pub(crate) fn set_home(&self, home: &Arc<Node>) {
-        let _ = self.home.set(Arc::downgrade(home));
+    pub(crate) fn set_home(&self, home: Weak<dyn Home>) {
+        let _ = self.home.set(home);
     }
 
-    pub(crate) fn home(&self) -> Option<Arc<Node>> {
+    pub(crate) fn home(&self) -> Option<Arc<dyn Home>> {
         self.home.get()?.upgrade()
     }
 

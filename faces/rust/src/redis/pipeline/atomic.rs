@@ -49,7 +49,7 @@ impl<'a> Atomic<'a> {
     /// Adds a call of a script. It goes as a text each time: if the server had forgotten it, nobody would know before
     /// the rest has run.
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Position<T> {
-        self.list.add_script(call, &self.on.client().inner.config)
+        self.list.add_script(call, self.on.config())
     }
 
     /// How many commands it has.
@@ -89,14 +89,14 @@ impl<'a> Atomic<'a> {
             refused: None,
             whole: Some(leaves),
             reply_max: usize::MAX,
-            in_cluster: self.on.client().inner.config.is_cluster,
+            in_cluster: self.on.config().is_cluster,
         }
     }
 }
 
 /// Sends a list; one that may block all the same on a connection that nobody shares.
 fn send(on: &On<'_>, items: Vec<Item>, may_block: bool) -> Pending {
-    let deadline = on.client().deadline();
+    let deadline = on.deadline();
     if let Some(cluster) = on.cluster() {
         return match may_block {
             true => Pending::Refused(misplaced("a list with a command that may block", ADVICE)),
@@ -104,12 +104,10 @@ fn send(on: &On<'_>, items: Vec<Item>, may_block: bool) -> Pending {
         };
     }
     let call = Call { body: Body::Atomic(items), deadline, metered: false, flight: None };
-    match on {
-        On::Client(client) if may_block => {
-            return Pending::Borrowing(client.inner.node.send_own(call));
-        }
-        On::Session(lease, _) if may_block => lease.has_blocked(),
-        On::Client(_) | On::Session(..) => {}
+    match on.lease {
+        Some(lease) if may_block => lease.has_blocked(),
+        None if may_block => return Pending::Borrowing(on.inner.node.send_own(call)),
+        _ => {}
     }
     Pending::of(on.send(call))
 }
@@ -120,7 +118,7 @@ impl Sends for Atomic<'_> {
     type Answer<T: FromReply> = Position<T>;
 
     fn send<T: FromReply>(&self, command: Command) -> Position<T> {
-        self.list.add_command(command, &self.on.client().inner.config, true)
+        self.list.add_command(command, self.on.config(), true)
     }
 }
 

@@ -11,8 +11,8 @@ use super::atomic::take_whole;
 use super::replies::Replies;
 use crate::error::RESULT_TOO_LARGE;
 use crate::redis::error::from_frame;
+use crate::redis::error::too_large;
 use crate::redis::frames::Frames;
-use crate::redis::reply::too_large;
 use crate::redis::sent::Pending;
 use crate::{Error, Kind, Outcome};
 

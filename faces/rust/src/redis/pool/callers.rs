@@ -9,7 +9,7 @@ use onetrip_redis::client::router::FlightId;
 use super::{Pool, Purpose, State};
 use crate::error::CONNECTION_ENDED;
 use crate::redis::link::{Landed, Shared};
-use crate::redis::place::{Cell, Settled};
+use crate::redis::place::{Cell, Line, Settled};
 use crate::{Error, Kind, Outcome};
 
 /// One who waits for a connection.
@@ -22,6 +22,16 @@ impl Caller {
     /// Whether its own deadline comes before the end of what the pool allows.
     pub(super) fn is_timed(&self) -> bool {
         self.cell.deadline() == self.deadline
+    }
+}
+
+impl Line for Pool {
+    fn give_up(self: Arc<Self>, ticket: policy::Ticket, token: u64) {
+        self.with(|state, _| {
+            if state.policy.give_up(ticket) {
+                state.callers.remove(&token);
+            }
+        });
     }
 }
 
@@ -43,16 +53,7 @@ impl Pool {
             Purpose::Shared => state.policy.wait_shared(now, Token(token), deadline),
             Purpose::Own => state.policy.checkout(now, Token(token), deadline),
         };
-        cell.stands_at(self, ticket, token);
-    }
-
-    /// A caller no longer waits. What it is granted all the same goes back.
-    pub(crate) fn give_up(self: &Arc<Self>, ticket: policy::Ticket, token: u64) {
-        self.with(|state, _| {
-            if state.policy.give_up(ticket) {
-                state.callers.remove(&token);
-            }
-        });
+        cell.stands_at(self.clone(), ticket, token);
     }
 
     /// A caller is given a connection.

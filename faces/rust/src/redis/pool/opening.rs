@@ -1,17 +1,17 @@
 //! How connections of a pool are opened and lost.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 
 use onetrip_engine::Time;
 use onetrip_engine::pool::{ConnectionId, Output};
 
-use super::{IDLE, Pool, PoolSlot, Purpose};
+use super::{IDLE, Pool, Purpose};
 use crate::Error;
 use crate::error::CONNECTION_ENDED;
 use crate::pool::runtime_gone;
 use crate::redis::connect;
-use crate::redis::link::Link;
+use crate::redis::link::{Link, PoolSlot};
 use crate::redis::place::Cell;
 use crate::redis::subscribing;
 
@@ -147,7 +147,10 @@ impl Attempt {
 
     /// Opens it and tells the pool. Returns why it failed, if it did.
     async fn run(mut self) -> Option<Error> {
-        let pool_slot = PoolSlot { pool: Arc::downgrade(&self.pool), id: self.id };
+        let pool_slot = {
+            let owner: Weak<Pool> = Arc::downgrade(&self.pool);
+            PoolSlot::new(owner, self.id)
+        };
         let Pool { config, target, context, .. } = &*self.pool;
         let result = connect::connect(config, target, context, pool_slot).await;
         self.is_over = true;

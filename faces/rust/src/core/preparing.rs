@@ -1,0 +1,100 @@
+//! Statements that a connection prepares, uses and closes.
+
+use bytes::BytesMut;
+use onetrip_engine::{Request, Time, Token};
+use onetrip_postgres::Expect;
+use onetrip_postgres::client::statements;
+use onetrip_postgres::message::{SYNC, bind};
+
+use super::Core;
+use crate::Error;
+use crate::params::unencodable;
+use crate::statements::{Bound, Learned, Scope, Use, describe_statement, parse_of};
+
+impl Core {
+    /// Puts the use of a prepared statement together: Bind and Execute, and what prepares it in
+    /// front where this connection doesn't have it. Says what reply to expect, and of which
+    /// statement.
+    pub(crate) fn assemble(
+        &mut self,
+        expect: Expect,
+        bound: &Bound,
+        values: &[u8],
+        scope: Scope,
+        out: &mut BytesMut,
+    ) -> Result<(Expect, Option<Use>), Error> {
+        let metadata = &bound.metadata;
+        let Core { statements, engine, types, .. } = self;
+        let (parse, data) = (parse_of(metadata), || Learned::new(metadata, types));
+        let way = statements.way(engine.protocol_mut(), &bound.wanted(&parse, &data), scope);
+        let way = way.map_err(unencodable)?;
+        if let statements::Way::Named(used) = &way {
+            bound.hold(used);
+            self.used_prepared(used.parses());
+        }
+        let bind = |out: &mut _, name: &str| bind::write_named(out, "", name, values);
+        way.write(out, parse, bind).map_err(unencodable)?;
+        Ok((way.expect(expect), way.used()))
+    }
+
+    /// Prepares a statement by itself, for many uses that follow: writes Parse and Describe where
+    /// this connection doesn't have it. They have to be submitted under the same lock.
+    pub(crate) fn prepare_ahead(
+        &mut self,
+        bound: &Bound,
+        scope: Scope,
+        shared: bool,
+        out: &mut BytesMut,
+    ) -> Result<Use, Error> {
+        let Core { statements, engine, types, .. } = self;
+        let (parse, data) = (parse_of(&bound.metadata), || Learned::new(&bound.metadata, types));
+        let wanted = bound.wanted(&parse, &data);
+        let used = statements.own_way(engine.protocol_mut(), &wanted, scope, shared);
+        let used = used.map_err(unencodable)?;
+        if shared {
+            bound.hold(&used);
+        }
+        if used.parses() {
+            let name = used.prepared().name();
+            parse(out, name).map_err(unencodable)?;
+            describe_statement(out, name).map_err(unencodable)?;
+        }
+        Ok(used)
+    }
+
+    /// Sees whether the session lost its statements. What was prepared again since, and is in the
+    /// same read, is prepared once more, which does no harm.
+    pub(crate) fn note_lost_statements(&mut self) {
+        if self.engine.protocol_mut().take_statements_lost() {
+            self.statements.lost();
+        }
+    }
+
+    /// Whether statements are to be closed.
+    pub(crate) fn any_to_close(&self) -> bool {
+        self.statements.any_to_close()
+    }
+
+    /// Submits the Closes of statements that nobody uses any more.
+    pub(crate) fn close_dropped(&mut self, now: Time) {
+        // Those for which there is no room now leave later.
+        for _ in 0..CLOSES_AT_ONCE {
+            let protocol = self.engine.protocol_mut();
+            let Some(closing) = self.statements.take_close(protocol) else { break };
+            if !self.engine.has_room(1, closing.len() + 64) {
+                return self.statements.give_back(closing);
+            }
+            let mut bytes = BytesMut::new();
+            // A name of ours holds no NUL.
+            if closing.write(&mut bytes).is_ok() {
+                bytes.extend_from_slice(&SYNC);
+                let expect = Expect::sync().close();
+                let request = Request { resend: true, ..Request::isolated(Token::DISCARD, expect) };
+                self.submit_along(now, request, &bytes);
+            }
+        }
+    }
+}
+
+/// So many statements are closed together with one request.
+const CLOSES_AT_ONCE: usize = 8;

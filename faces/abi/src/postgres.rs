@@ -16,6 +16,7 @@ use crate::settings::{Invalid, Settings};
 pub(crate) mod blocks;
 mod delayed;
 pub(crate) mod flow;
+mod flowing;
 mod login;
 mod outputs;
 pub(crate) mod request;

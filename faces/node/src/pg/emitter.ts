@@ -1,14 +1,20 @@
+import type { EventEmitter } from 'node:events'
+
 import { memory } from '../engine/memory'
 import type { Connection } from './connect'
-import type { Life } from './life'
 import { readNotification } from './messages'
 import { notice } from './report'
 import { guarded } from './request'
 
+/** Whose listeners are told. */
+interface Listened extends EventEmitter {
+  readonly pipeline: boolean
+}
+
 /** Tells a client's listeners what comes on its connection and belongs to no query. */
-export abstract class Emitter {
+export abstract class Emitter<Client extends Listened> {
   protected constructor(
-    protected readonly client: Life,
+    protected readonly client: Client,
     protected readonly connection: Connection,
   ) {}
 

@@ -1,7 +1,8 @@
 import { tellUnsent } from './error'
-import type { Clients, PoolBorrower } from './pool-clients'
+import type { Clients } from './pool-clients'
 import type { PoolClient } from './pool-config'
 import type { Member } from './pool-member'
+import type { PoolBorrower } from './pool-members'
 import { guarded } from './request'
 
 /** Gives a client back; with an error or `true` it is closed. */

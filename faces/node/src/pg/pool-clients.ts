@@ -1,33 +1,24 @@
 import { Condition, PoolCause } from '../engine/exports'
-import { PoolAdapter, type Borrower, type Opener } from '../engine/pool-adapter'
+import { PoolAdapter, type Opener } from '../engine/pool-adapter'
 import { ENGINE_LOST } from '../engine/memory'
 import { pipeliningOf } from './pipeline'
-import type { Pool } from './pool'
-import { AFTER_END, clientsMax, type PoolClient } from './pool-config'
+import { AFTER_END, clientsMax, type PoolClient, type PoolHost } from './pool-config'
 import type { Member } from './pool-member'
-import { Members } from './pool-members'
+import { Members, type PoolBorrower } from './pool-members'
 import { Openings } from './pool-openings'
-
-/** Who waits for a client. */
-export interface PoolBorrower extends Borrower {
-  /** It waits for a place next to others'. */
-  readonly isShared: boolean
-  /** It gets none, for this reason. */
-  refused(error: Error): void
-}
 
 /**
  * The clients of a pool: to whom they go, and in what state they come back. Which of them, and who is next, is up to the
  * engine's policy; for how long they live are the rules of pg's pool.
  */
 export class Clients extends Members implements Opener {
-  readonly pool: Pool
+  readonly pool: PoolHost
   readonly adapter: PoolAdapter<PoolBorrower>
   readonly shares: boolean
   readonly max: number
   readonly #openings = new Openings(this)
 
-  constructor(pool: Pool) {
+  constructor(pool: PoolHost) {
     super()
     this.pool = pool
     this.shares = pipeliningOf(pool.options).on

@@ -1,3 +1,5 @@
+import type { EventEmitter } from 'node:events'
+
 import type { Client } from './client'
 import { hide } from './hidden'
 import type { ClientConfig } from './life'
@@ -46,6 +48,16 @@ export interface PoolOptions extends PoolConfig {
   maxLifetimeSeconds: number
   allowExitOnIdle: boolean
   idleTimeoutMillis: number | null
+}
+
+/** A pool, as its clients know it. */
+export interface PoolHost extends EventEmitter {
+  readonly options: PoolOptions
+  readonly Client: typeof Client
+  readonly Promise: PromiseConstructor
+  /** No client is added any more. */
+  readonly ending: boolean
+  log(...what: unknown[]): void
 }
 
 /** Secrets are not seen where the options are printed. */

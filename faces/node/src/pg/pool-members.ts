@@ -1,14 +1,20 @@
-import type { PoolAdapter } from '../engine/pool-adapter'
-import type { Pool } from './pool'
-import type { PoolBorrower } from './pool-clients'
-import type { PoolClient } from './pool-config'
+import type { Borrower, PoolAdapter } from '../engine/pool-adapter'
+import type { PoolClient, PoolHost } from './pool-config'
 import { IdleLimit } from './pool-idle'
 import type { Member } from './pool-member'
 import { guarded } from './request'
 
+/** Who waits for a client. */
+export interface PoolBorrower extends Borrower {
+  /** It waits for a place next to others'. */
+  readonly isShared: boolean
+  /** It gets none, for this reason. */
+  refused(error: Error): void
+}
+
 /** The clients that a pool has: how many there are, and how they go. */
 export abstract class Members {
-  abstract readonly pool: Pool
+  abstract readonly pool: PoolHost
   abstract readonly adapter: PoolAdapter<PoolBorrower>
   /** Queries share connections: they are pipelined. */
   abstract readonly shares: boolean

@@ -1,10 +1,14 @@
 import { Refused } from '../engine/exports'
 import { NO_MEMORY } from '../engine/memory'
-import type { Life } from './life'
 import type { Request } from './request'
 
+/** Says why it takes no query. */
+interface Refuses {
+  _notQueryable(): Error
+}
+
 /** Why the engine did not take a query: by what it said in place of a place in the queue. */
-export function refusal(client: Life, why: number, name: string): Error {
+export function refusal(client: Refuses, why: number, name: string): Error {
   if (why === Refused.NAME_TAKEN) return nameTaken(name)
   if (why === Refused.FULL) return new Error('Too many queries wait on this client')
   if (why === Refused.CLOSED) return client._notQueryable()

@@ -23,7 +23,7 @@ import { Tap, type TapOwner } from './tap'
 import { Waiting } from './waiting'
 
 /** One connection of a client: the engine's link on a transport, and the requests that are on their way. */
-export class Session extends Emitter implements Owner, Opener, Home, LentSession, TapOwner {
+export class Session extends Emitter<Life> implements Owner, Opener, Home, LentSession, TapOwner {
   readonly columns = new ColumnsCache()
   readonly names: Names
   /** Requests that wait for the login. */

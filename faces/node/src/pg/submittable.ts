@@ -1,7 +1,6 @@
 import type { Outcome } from '../engine/exports'
 import type { Connection } from './connect'
 import { tellOutcome } from './error'
-import type { Life } from './life'
 import { guarded, type Callback } from './request'
 import type {
   CommandCompleteMessage,
@@ -38,20 +37,6 @@ export interface SubmittableParts {
   binary?: boolean | undefined
   query_timeout?: number | undefined
   _result?: { _types?: unknown } | undefined
-}
-
-/** Has a query of a client's run, when its turn comes. */
-export function lend(client: Life, query: Submittable & SubmittableParts): void {
-  if (client.binary && !query.binary) query.binary = true
-  if (query._result && !query._result._types) query._result._types = client._types
-  const turn = new Turn(query, client.connection)
-  const session = client._session
-  if (!client._takesQueries) {
-    return turn.fail(client._notQueryable(), 'NotSent')
-  }
-  const timeout = Number(query.query_timeout || client.connectionParameters.query_timeout) || 0
-  turn.limit(timeout, () => session.lending.expire(turn))
-  session.lending.lend(turn)
 }
 
 /** A query that runs itself, from when it is asked for until it is over. */

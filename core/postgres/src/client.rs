@@ -7,6 +7,7 @@
 //! * [`pipeline`]: statements that share sync points, and leave while they are made.
 //! * [`texts`]: how often a text came, and what it shows.
 //! * [`transaction`]: a BEGIN that leaves with the first statement, and its guard.
+//! * [`types`]: those that the server's catalogue has to explain.
 
 pub mod connect;
 pub mod copy;
@@ -16,3 +17,4 @@ pub mod statements;
 pub mod stream;
 pub mod texts;
 pub mod transaction;
+pub mod types;

@@ -31,6 +31,7 @@ use onetrip_engine::{
 };
 use onetrip_postgres::client::pipeline::{Member, Refusal, Role, Why};
 use onetrip_postgres::client::stream::Rest;
+use onetrip_postgres::client::types::look_up::LookUps;
 use onetrip_postgres::message::{
     ErrorResponse, Header, ParameterStatus, ServerError, TransactionStatus,
 };
@@ -54,7 +55,7 @@ use crate::room_waiters::RoomWaiters;
 use crate::socket::{Reader, Writer};
 use crate::statements::Statements;
 use crate::transport::{self, Transport};
-use crate::types::{LookUp, TypeCache};
+use crate::types::TypeCache;
 use crate::{Error, Kind, trace};
 
 /// One connection and everything about it.
@@ -156,7 +157,7 @@ pub(crate) struct Core {
     pub(crate) metadata_cache: Arc<MetadataCache>,
     pub(crate) types: Arc<TypeCache>,
     /// Questions for types that are on their way.
-    pub(crate) look_ups: Vec<LookUp>,
+    pub(crate) look_ups: LookUps<Waker>,
     context: Arc<Context>,
     pub(crate) parameters: BTreeMap<String, String>,
     transport: Transport,
@@ -237,7 +238,7 @@ impl Connection {
             room_waiters: RoomWaiters::default(),
             metadata_cache: context.metadata_cache.clone(),
             types: context.types.clone(),
-            look_ups: Vec::new(),
+            look_ups: LookUps::default(),
             context: context.clone(),
             parameters: parameters.into_iter().collect(),
             transport: Transport::new(writer),
@@ -624,7 +625,7 @@ impl Core {
     pub(crate) fn next_deadline(&self) -> Time {
         let engine = self.engine.poll_deadline().unwrap_or(Time::NEVER);
         let others = self.pipelines.next_deadline().min(self.room_waiters.next_deadline());
-        engine.min(others).min(self.look_up_deadline())
+        engine.min(others).min(self.look_ups.deadline())
     }
 
     fn take(&mut self, now: Time, output: Output<Event>) {

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 
 use onetrip_engine::{Outcome, Time, Token, Violation};
 use onetrip_postgres::client::transaction::verdict::{AT_COMMIT, Failure};
+use onetrip_postgres::client::types::look_up::Tries;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{CommandComplete, TransactionStatus};
 
@@ -100,7 +101,7 @@ struct Learning {
     missing: Vec<u32>,
     /// That of the statement: without an answer until then its types stay known by number.
     deadline: Time,
-    tries: u8,
+    tries: Tries,
     /// Whose the connection has to be: somebody else's transaction is not asked.
     owner_epoch: u32,
     /// Another connection was tried: the first is in a transaction that has failed, for instance.
@@ -136,7 +137,7 @@ impl Learning {
             match other {
                 Some((other, owner_epoch)) if !self.elsewhere && is_new(&other, owner_epoch) => {
                     (self.connection, self.owner_epoch) = (other, owner_epoch);
-                    (self.elsewhere, self.tries) = (true, 0);
+                    (self.elsewhere, self.tries) = (true, Tries::default());
                 }
                 _ => return Poll::Ready(()),
             }
@@ -368,7 +369,7 @@ impl<T: FromReply> Reply<T> {
                 let read = T::read(columns, blocks, provisional);
                 return Poll::Ready(connection.judge(read, provisional));
             }
-            let (deadline, tries, elsewhere) = (this.deadline, 0, false);
+            let (deadline, tries, elsewhere) = (this.deadline, Tries::default(), false);
             this.stage = Stage::Learning(Box::new(Learning {
                 connection,
                 columns,

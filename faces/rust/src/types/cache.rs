@@ -1,14 +1,17 @@
 //! A memory of the types that are not built in.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::{Duration, Instant};
+use std::sync::{OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 use bytes::BytesMut;
-use postgres_types::{Kind, ToSql, Type, WrongType};
+use onetrip_engine::Time;
+use onetrip_postgres::client::types::catalog::CATALOG_SQL;
+use onetrip_postgres::client::types::known::{self, Known};
+use onetrip_postgres::client::types::resolve::{Resolved, resolve};
+use postgres_types::{ToSql, Type, WrongType};
 
-use super::introspection::{INTROSPECTION_SQL, Learned, descriptions, resolve};
+use super::introspection::{build, descriptions, is_built_in};
 use crate::{Error, Rows};
 
 /// Types that are not built in, as the server described them: enums, composites, domains, arrays,
@@ -32,21 +35,13 @@ use crate::{Error, Rows};
 /// What was learned stays as it was when a type is altered, until it is [forgotten](Self::forget) or
 /// learned again.
 #[derive(Debug, Default)]
-pub struct TypeCache(RwLock<Known>, AtomicU64);
-
-#[derive(Debug, Default)]
-struct Known {
-    by_oid: HashMap<u32, Learned>,
-    since: HashMap<u32, Instant>,
-    by_age: VecDeque<u32>,
-    size: usize,
-}
+pub struct TypeCache(RwLock<Known<Type>>, AtomicU64);
 
 impl TypeCache {
     /// Parts of types that are remembered: each type counts one, and so does each label of an enum,
     /// and each part of a type as much as itself. That is 20 MB at worst, if each is a type with
     /// names of full length (63 bytes), and mostly far below one.
-    pub const SIZE_MAX: usize = 65_536;
+    pub const SIZE_MAX: usize = known::SIZE_MAX;
 
     /// An empty memory.
     pub fn new() -> TypeCache {
@@ -55,18 +50,12 @@ impl TypeCache {
 
     /// The type with this number: built in, or learned.
     pub fn get(&self, oid: u32) -> Option<Type> {
-        Type::from_oid(oid).or_else(|| Some(self.read().by_oid.get(&oid)?.type_.clone()))
+        Type::from_oid(oid).or_else(|| self.read().get(oid).cloned())
     }
 
     /// Those of the numbers whose types have to be learned, each once.
     pub fn missing(&self, oids: &[u32]) -> Vec<u32> {
-        let known = self.read();
-        let is_missing =
-            |oid: &u32| Type::from_oid(*oid).is_none() && !known.by_oid.contains_key(oid);
-        let mut missing: Vec<u32> = oids.iter().copied().filter(is_missing).collect();
-        missing.sort_unstable();
-        missing.dedup();
-        missing
+        self.read().missing(oids, is_built_in)
     }
 
     /// The statement that asks the server for types. Its parameter is their numbers, a `Vec<u32>` or
@@ -75,7 +64,7 @@ impl TypeCache {
     ///
     /// It runs on PostgreSQL 9.6 and later, reads the catalog only, and needs no privilege.
     pub const fn introspection_sql() -> &'static str {
-        INTROSPECTION_SQL
+        CATALOG_SQL
     }
 
     /// Remembers the types that the rows describe, in place of what was known of them. Returns them,
@@ -89,14 +78,14 @@ impl TypeCache {
     /// # Errors
     /// The rows are not those of the [statement](Self::introspection_sql). Nothing is learned then.
     pub fn learn(&self, rows: &Rows) -> Result<Vec<Type>, Error> {
-        Ok(self.remember(resolve(&descriptions(rows)?)))
+        Ok(self.remember(&resolve(descriptions(rows)?, is_built_in)))
     }
 
-    pub(super) fn remember(&self, learned: Vec<Learned>) -> Vec<Type> {
-        let mut known = self.write();
-        let types = learned.iter().map(|learned| learned.type_.clone()).collect();
-        for learned in learned {
-            known.insert(learned);
+    pub(super) fn remember(&self, resolved: &[Resolved]) -> Vec<Type> {
+        let types = build(resolved);
+        let (mut known, now) = (self.write(), now());
+        for (resolved, type_) in resolved.iter().zip(&types) {
+            known.learn(now, resolved, type_.clone());
         }
         drop(known);
         self.changed();
@@ -105,15 +94,15 @@ impl TypeCache {
 
     /// Forgets a type and those that it is a part of: it was altered or dropped.
     pub fn forget(&self, oid: u32) {
-        self.write().retain(|type_| !contains(type_, oid));
+        self.write().forget(oid);
         self.changed();
     }
 
     /// A value of this type could not be read as what was learned. It is forgotten, so that its next
     /// use asks anew; but not if it was learned just now, since then the fault is the reader's.
     pub(crate) fn suspect(&self, oid: u32) {
-        let since = self.read().since.get(&oid).copied();
-        if since.is_some_and(|since| since.elapsed() >= SUSPECT_AGE) {
+        let is_suspect = self.read().is_suspect(now(), oid);
+        if is_suspect {
             self.forget(oid);
         }
     }
@@ -138,7 +127,7 @@ impl TypeCache {
 
     /// How many types are remembered.
     pub fn len(&self) -> usize {
-        self.read().by_oid.len()
+        self.read().len()
     }
 
     /// Whether none is.
@@ -150,8 +139,7 @@ impl TypeCache {
     /// several do, such as an enum and one of the same name in another schema.
     pub fn type_for(&self, value: &(dyn ToSql + Sync)) -> Option<Type> {
         // Cloned, since the code of a value must not run under the lock.
-        let types: Vec<Type> =
-            self.read().by_oid.values().map(|learned| learned.type_.clone()).collect();
+        let types: Vec<Type> = self.read().types().cloned().collect();
         let mut scratch = BytesMut::new();
         let mut accepted = types.into_iter().filter(|type_| {
             scratch.clear();
@@ -161,59 +149,17 @@ impl TypeCache {
         accepted.next().filter(|_| accepted.next().is_none())
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
+    fn read(&self) -> RwLockReadGuard<'_, Known<Type>> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+    fn write(&self) -> RwLockWriteGuard<'_, Known<Type>> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn insert(&mut self, learned: Learned) {
-        let oid = learned.type_.oid();
-        self.remove(oid);
-        self.size += learned.size;
-        self.by_age.push_back(oid);
-        self.since.insert(oid, Instant::now());
-        self.by_oid.insert(oid, learned);
-        // The newest stays: no type alone is too large.
-        while self.size > TypeCache::SIZE_MAX
-            && let Some(oldest) = self.by_age.pop_front()
-        {
-            self.size -= self.by_oid.remove(&oldest).map_or(0, |learned| learned.size);
-            self.since.remove(&oldest);
-        }
-    }
-
-    fn remove(&mut self, oid: u32) {
-        if let Some(old) = self.by_oid.remove(&oid) {
-            self.size -= old.size;
-            self.by_age.retain(|other| *other != oid);
-        }
-    }
-
-    fn retain(&mut self, keep: impl Fn(&Type) -> bool) {
-        self.by_oid.retain(|_, learned| keep(&learned.type_));
-        self.by_age.retain(|oid| self.by_oid.contains_key(oid));
-        self.since.retain(|oid, _| self.by_oid.contains_key(oid));
-        self.size = self.by_oid.values().map(|learned| learned.size).sum();
-    }
-}
-
-/// A type that was learned longer ago is asked for anew when a value does not fit it: one question in
-/// that time at most, for a program that never reads it right.
-const SUSPECT_AGE: Duration = Duration::from_secs(1);
-
-/// Whether a type is this one, or made of it.
-fn contains(type_: &Type, oid: u32) -> bool {
-    type_.oid() == oid
-        || match type_.kind() {
-            Kind::Array(of) | Kind::Domain(of) | Kind::Range(of) | Kind::Multirange(of) => {
-                contains(of, oid)
-            }
-            Kind::Composite(fields) => fields.iter().any(|field| contains(field.type_(), oid)),
-            _ => false,
-        }
+/// When it is, by a clock that all memories share.
+fn now() -> Time {
+    static EPOCH: OnceLock<Instant> = OnceLock::new();
+    Time::ZERO.after(EPOCH.get_or_init(Instant::now).elapsed())
 }

@@ -3,40 +3,22 @@
 //!
 //! The question goes over the connection that the reply came from: another one might not be free
 //! before this caller goes on. Where a pipeline that is not finished alone may send there, the
-//! question goes between its statements, since its owner may be the one that waits here. The answer
-//! is read by the connection, and not by a caller that may stop polling; so all who wait for the
-//! same types on one connection share a question, and none waits for another caller.
+//! question goes between its statements, since its owner may be the one that waits here.
 
 use std::task::{Context, Poll, Waker};
 
-use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Ticket, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::message::{Describe, Formats, SYNC, Target, bind, execute, parse};
-use postgres_types::{ToSql, Type};
+use onetrip_postgres::client::types::catalog::{expect, question};
+use onetrip_postgres::client::types::look_up::{Tries, Wait, found};
+use onetrip_postgres::client::types::resolve::resolve;
 
 use super::TypeCache;
-use super::introspection::INTROSPECTION_SQL;
+use super::introspection::{descriptions, is_built_in};
 use crate::Error;
 use crate::core::Core;
-use crate::params::BindError;
 use crate::reply::{FromReply, MALFORMED};
 use crate::rows::Rows;
-
-/// A question for types that is on its way.
-#[derive(Debug)]
-pub(crate) struct LookUp {
-    token: Token,
-    oids: Vec<u32>,
-    /// Who waits for the answer, and until when.
-    waiting: Vec<(Time, Waker)>,
-    /// How to take it back while it is queued.
-    ticket: Option<Ticket>,
-}
-
-/// A question may have to be put again, behind a pipeline that got the right to send first. Each
-/// time it is nearer to the front, and without an answer the types stay known by number.
-const TRIES_MAX: u8 = 4;
 
 impl Core {
     /// Resolves when nothing more is to be expected of these types, or the deadline of whoever
@@ -45,31 +27,21 @@ impl Core {
         &mut self,
         now: Time,
         missing: &[u32],
-        tries: &mut u8,
+        tries: &mut Tries,
         deadline: Time,
         cx: &Context<'_>,
     ) -> Poll<()> {
-        let mut asked = self.look_ups.iter_mut();
-        if let Some(other) = asked.find(|it| it.oids.iter().any(|oid| missing.contains(oid))) {
-            // One task may wait for several replies, and is woken for the first that is late.
-            match other.waiting.iter_mut().find(|(_, waker)| waker.will_wake(cx.waker())) {
-                Some((first, _)) => *first = deadline.min(*first),
-                None => other.waiting.push((deadline, cx.waker().clone())),
-            }
-            return Poll::Pending;
+        let waker = cx.waker();
+        match self.look_ups.wait(missing, tries, deadline, waker, Waker::will_wake) {
+            Wait::Shared => return Poll::Pending,
+            Wait::Over => return Poll::Ready(()),
+            Wait::Ask => {}
         }
-        if *tries == TRIES_MAX || missing.is_empty() {
+        let Some(sent) = self.ask_for_types(now, missing, deadline) else {
             return Poll::Ready(());
-        }
-        *tries += 1;
-        match self.ask_for_types(now, missing, deadline) {
-            Some((token, ticket)) => {
-                let (oids, waiting) = (missing.to_vec(), vec![(deadline, cx.waker().clone())]);
-                self.look_ups.push(LookUp { token, oids, waiting, ticket });
-                Poll::Pending
-            }
-            None => Poll::Ready(()),
-        }
+        };
+        self.look_ups.asked(sent, missing, deadline, waker.clone());
+        Poll::Pending
     }
 
     fn ask_for_types(
@@ -78,23 +50,19 @@ impl Core {
         oids: &[u32],
         deadline: Time,
     ) -> Option<(Token, Option<Ticket>)> {
-        let mut bytes = question(oids).ok()?;
-        let expect = Expect::sync().parse().bind().describe_portal().execute().leaves_nothing();
         let token = self.replies.add();
-        let request = Request { deadline, ..Request::isolated(token, expect) };
-        if self.pipelines.is_sender_open() {
-            let ticket = self.submit_between(now, request, bytes);
-            if ticket.is_none() {
-                self.replies.remove(token);
-            }
-            return ticket.map(|_| (token, None));
-        }
-        bytes.extend_from_slice(&SYNC);
-        if self.submit_one(now, request, &bytes, false).is_err() {
+        let request = Request { deadline, ..Request::isolated(token, expect()) };
+        let sent = if self.pipelines.is_sender_open() {
+            self.submit_between(now, request, oids).map(|_| None)
+        } else {
+            let sent = question(oids, true)
+                .is_ok_and(|bytes| self.submit_one(now, request, &bytes, false).is_ok());
+            sent.then(|| self.replies.entry(token).and_then(|entry| entry.ticket))
+        };
+        if sent.is_none() {
             self.replies.remove(token);
-            return None;
         }
-        Some((token, self.replies.entry(token).and_then(|entry| entry.ticket)))
+        Some((token, sent?))
     }
 
     /// Puts a request between those of the pipeline that alone may send: inside the segment that is
@@ -104,14 +72,12 @@ impl Core {
         &mut self,
         now: Time,
         request: Request<Expect>,
-        mut bytes: BytesMut,
+        oids: &[u32],
     ) -> Option<Ticket> {
         let (group, mid_segment) =
             self.pipelines.sender_group().filter(|_| self.engine.group_has_room())?;
         let sync = if mid_segment { SyncPoint::Member } else { SyncPoint::Own };
-        if !mid_segment {
-            bytes.extend_from_slice(&SYNC);
-        }
+        let bytes = question(oids, !mid_segment).ok()?;
         let request = Request { group: Some(group), sync, ..request };
         let was_idle = self.engine.in_flight() == 0 && self.engine.transmit().is_empty();
         let ticket = self.engine.submit(now, request, |out| {
@@ -126,16 +92,14 @@ impl Core {
     /// A pipeline was granted the right to send: questions that are still queued would wait for its
     /// owner.
     pub(crate) fn take_look_ups_back(&mut self, now: Time) {
-        let tickets: Vec<Ticket> = self.look_ups.iter().filter_map(|it| it.ticket).collect();
-        for ticket in tickets {
+        for ticket in self.look_ups.queued() {
             self.engine.cancel(now, ticket);
         }
     }
 
     /// A request ended: if it was such a question, learns from the answer.
     pub(crate) fn look_up_ended(&mut self, now: Time, token: Token) {
-        let Some(place) = self.look_ups.iter().position(|it| it.token == token) else { return };
-        let look_up = self.look_ups.swap_remove(place);
+        let Some(waiting) = self.look_ups.ended(token) else { return };
         let taken = self.replies.take(token);
         if let Some((group, _)) = self.pipelines.sender_group() {
             self.engine.handle_consumed(now, group, taken.blocks.len());
@@ -147,52 +111,19 @@ impl Core {
                 Err(_) => self.engine.handle_violation(MALFORMED),
             }
         }
-        self.wakers.extend(look_up.waiting.into_iter().map(|(_, waker)| waker));
-    }
-
-    /// When the first of those who wait for types is late. The question itself may have a later
-    /// deadline, which is that of whoever put it.
-    pub(crate) fn look_up_deadline(&self) -> Time {
-        let waiting = self.look_ups.iter().flat_map(|look_up| &look_up.waiting);
-        waiting.map(|(deadline, _)| *deadline).min().unwrap_or(Time::NEVER)
+        self.wakers.extend(waiting);
     }
 
     /// Wakes those who have waited for types long enough.
     pub(crate) fn expire_look_ups(&mut self, now: Time) {
-        for look_up in &mut self.look_ups {
-            let late = look_up.waiting.extract_if(.., |(deadline, _)| *deadline <= now);
-            self.wakers.extend(late.map(|(_, waker)| waker));
-        }
+        self.wakers.extend(self.look_ups.expire(now));
     }
 }
 
-/// The statement that asks for types, without its Sync.
-fn question(oids: &[u32]) -> Result<BytesMut, Error> {
-    let mut out = BytesMut::new();
-    let encoded = || {
-        parse::write(&mut out, "", INTROSPECTION_SQL, &[Type::OID_ARRAY.oid()])?;
-        let value = |_: usize, out: &mut BytesMut| {
-            // Numbers of four bytes: nothing about them can't be encoded.
-            let _ = oids.to_sql(&Type::OID_ARRAY, out);
-            Ok::<_, BindError>(bind::IsNull::No)
-        };
-        bind::write(&mut out, "", "", Formats::AllBinary, 1, value, Formats::AllBinary)?;
-        Describe { target: Target::Portal("") }.encode(&mut out)?;
-        Ok::<(), BindError>(())
-    };
-    let mut encoded = encoded;
-    encoded().map_err(Error::from)?;
-    out.extend_from_slice(&execute::UNNAMED_ALL);
-    Ok(out)
-}
-
 impl TypeCache {
-    /// Learns what the server knows. A number that it does not know may be that of a type which
-    /// this transaction can't see, so it is not remembered as none.
+    /// Learns what the server knows.
     fn learn_found(&self, rows: &Rows) -> Result<(), Error> {
-        let mut learned = super::introspection::resolve(&super::introspection::descriptions(rows)?);
-        learned.retain(|it| it.type_ != crate::oids::type_of(it.type_.oid()));
-        self.remember(learned);
+        self.remember(&found(resolve(descriptions(rows)?, is_built_in)));
         Ok(())
     }
 }

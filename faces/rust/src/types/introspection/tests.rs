@@ -1,8 +1,16 @@
-//! Types out of descriptions that no honest catalog has. The others are read from a real server.
+//! Type objects out of descriptions that no honest catalog has. The order and the bounds of types are
+//! tested below the face, and what honest catalogs say is read from a real server.
 #![allow(clippy::unwrap_used)]
+
+use onetrip_postgres::client::types::catalog::Kind as Parts;
+use onetrip_postgres::client::types::resolve::{DEPTH_MAX, SIZE_MAX, resolve};
 
 use super::*;
 use crate::types::TypeCache;
+
+fn learned(descriptions: &[Description]) -> Vec<Resolved> {
+    resolve(descriptions.to_vec(), is_built_in)
+}
 
 fn described(oid: u32, kind: Parts) -> Description {
     Description { oid, schema: "public".into(), name: format!("t{oid}"), kind }
@@ -14,7 +22,7 @@ fn composite(oid: u32, parts: impl IntoIterator<Item = u32>) -> Description {
 }
 
 fn resolved(descriptions: &[Description]) -> HashMap<u32, Type> {
-    resolve(descriptions).into_iter().map(|learned| (learned.type_.oid(), learned.type_)).collect()
+    build(&learned(descriptions)).into_iter().map(|type_| (type_.oid(), type_)).collect()
 }
 
 fn depth(type_: &Type) -> usize {
@@ -35,12 +43,13 @@ fn parts_come_before_what_is_made_of_them() {
         described(70_001, Parts::Enum(vec!["a".into(), "b".into()])),
         described(Type::INT4.oid(), Parts::Simple),
     ];
-    let types = resolve(&descriptions);
-    let oids: Vec<u32> = types.iter().map(|learned| learned.type_.oid()).collect();
+    let learned = learned(&descriptions);
+    let types = build(&learned);
+    let oids: Vec<u32> = types.iter().map(Type::oid).collect();
     assert_eq!(oids, [70_001, 70_002, 70_003]);
-    let Kind::Composite(fields) = types[2].type_.kind() else { panic!("no composite") };
-    assert_eq!((fields[0].type_(), fields[1].type_()), (&types[1].type_, &Type::INT4));
-    let sizes: Vec<usize> = types.iter().map(|learned| learned.size).collect();
+    let Kind::Composite(fields) = types[2].kind() else { panic!("no composite") };
+    assert_eq!((fields[0].type_(), fields[1].type_()), (&types[1], &Type::INT4));
+    let sizes: Vec<usize> = learned.iter().map(Resolved::size).collect();
     assert_eq!(sizes, [3, 4, 6]);
 }
 
@@ -85,11 +94,12 @@ fn size_is_bounded_where_parts_are_shared() {
             composite(70_000 + i, [part, part])
         })
         .collect();
-    let learned = resolve(&pairs);
-    assert_eq!(learned.len(), pairs.len());
-    assert!(learned.iter().all(|learned| learned.size <= SIZE_MAX));
-    assert!(learned.iter().any(|learned| *learned.type_.kind() == Kind::Simple));
-    assert!(format!("{:?}", learned[59].type_).len() < 1 << 20);
+    let learned = learned(&pairs);
+    let types = build(&learned);
+    assert_eq!(types.len(), pairs.len());
+    assert!(learned.iter().all(|learned| learned.size() <= SIZE_MAX));
+    assert!(types.iter().any(|type_| *type_.kind() == Kind::Simple));
+    assert!(format!("{:?}", types[59]).len() < 1 << 20);
 }
 
 #[test]
@@ -97,10 +107,10 @@ fn the_cache_forgets_the_oldest_and_what_contains_a_forgotten_type() {
     let cache = TypeCache::new();
     let labels = |count: usize| Parts::Enum((0..count).map(|i| i.to_string()).collect());
     let large: Vec<Description> = (0..10).map(|i| described(70_000 + i, labels(10_000))).collect();
-    assert_eq!(cache.remember(resolve(&large)).len(), 10);
+    assert_eq!(cache.remember(&learned(&large)).len(), 10);
     assert_eq!(cache.missing(&[70_000, 70_003, 70_004, 70_009, 23]), [70_000, 70_003]);
     assert_eq!(cache.len(), 6);
-    cache.remember(resolve(&[
+    cache.remember(&learned(&[
         described(80_000, labels(1)),
         described(80_001, Parts::Array(80_000)),
         composite(80_002, [80_001]),
@@ -116,9 +126,9 @@ fn the_cache_forgets_the_oldest_and_what_contains_a_forgotten_type() {
 #[test]
 fn what_is_learned_again_takes_the_place_of_what_was_known() {
     let cache = TypeCache::new();
-    let label = |label: &str| resolve(&[described(70_000, Parts::Enum(vec![label.into()]))]);
-    cache.remember(label("old"));
-    cache.remember(label("new"));
+    let label = |label: &str| learned(&[described(70_000, Parts::Enum(vec![label.into()]))]);
+    cache.remember(&label("old"));
+    cache.remember(&label("new"));
     assert_eq!(*cache.get(70_000).unwrap().kind(), Kind::Enum(vec!["new".into()]));
     assert_eq!(cache.len(), 1);
 }

@@ -1,0 +1,103 @@
+//! Which types are known: within a bound, and until they are altered.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use onetrip_engine::Time;
+
+use super::resolve::{Resolved, Shape};
+
+/// Parts of types that are remembered: each type counts one, and so does each label of an enum,
+/// and each part of a type as much as itself.
+pub const SIZE_MAX: usize = 65_536;
+
+/// A type that was learned longer ago is asked for anew when a value does not fit it: one question in
+/// that time at most, for a program that never reads it right.
+const SUSPECT_AGE: Duration = Duration::from_secs(1);
+
+/// The types that are known of one database, each as the host's own object `T`.
+#[derive(Debug)]
+pub struct Known<T> {
+    by_oid: HashMap<u32, Entry<T>>,
+    by_age: VecDeque<u32>,
+    size: usize,
+}
+
+#[derive(Debug)]
+struct Entry<T> {
+    type_: T,
+    shape: Arc<Shape>,
+    since: Time,
+}
+
+impl<T> Default for Known<T> {
+    fn default() -> Known<T> {
+        Known { by_oid: HashMap::new(), by_age: VecDeque::new(), size: 0 }
+    }
+}
+
+impl<T> Known<T> {
+    /// The type with this number, if it was learned.
+    pub fn get(&self, oid: u32) -> Option<&T> {
+        Some(&self.by_oid.get(&oid)?.type_)
+    }
+
+    /// All that were learned.
+    pub fn types(&self) -> impl Iterator<Item = &T> {
+        self.by_oid.values().map(|entry| &entry.type_)
+    }
+
+    /// How many were learned.
+    pub fn len(&self) -> usize {
+        self.by_oid.len()
+    }
+
+    /// Whether none was.
+    pub fn is_empty(&self) -> bool {
+        self.by_oid.is_empty()
+    }
+
+    /// Those of the numbers whose types have to be learned, each once.
+    pub fn missing(&self, oids: &[u32], is_built_in: impl Fn(u32) -> bool) -> Vec<u32> {
+        let is_missing = |oid: &u32| !is_built_in(*oid) && !self.by_oid.contains_key(oid);
+        let mut missing: Vec<u32> = oids.iter().copied().filter(is_missing).collect();
+        missing.sort_unstable();
+        missing.dedup();
+        missing
+    }
+
+    /// Remembers a type in place of what was known of it, and forgets the oldest where there is no
+    /// room.
+    pub fn learn(&mut self, now: Time, resolved: &Resolved, type_: T) {
+        let shape = resolved.shape.clone();
+        let oid = shape.oid;
+        if let Some(old) = self.by_oid.remove(&oid) {
+            self.size -= old.shape.size;
+            self.by_age.retain(|other| *other != oid);
+        }
+        self.size += shape.size;
+        self.by_age.push_back(oid);
+        self.by_oid.insert(oid, Entry { type_, shape, since: now });
+        // The newest stays: no type alone is too large.
+        while self.size > SIZE_MAX
+            && let Some(oldest) = self.by_age.pop_front()
+        {
+            self.size -= self.by_oid.remove(&oldest).map_or(0, |entry| entry.shape.size);
+        }
+    }
+
+    /// Forgets a type and those that it is a part of: it was altered or dropped.
+    pub fn forget(&mut self, oid: u32) {
+        self.by_oid.retain(|_, entry| !entry.shape.contains(oid));
+        self.by_age.retain(|oid| self.by_oid.contains_key(oid));
+        self.size = self.by_oid.values().map(|entry| entry.shape.size).sum();
+    }
+
+    /// Whether a type is to be forgotten when a value of it could not be read as what was learned, so
+    /// that its next use asks anew. Not if it was learned just now, since then the fault is the
+    /// reader's.
+    pub fn is_suspect(&self, now: Time, oid: u32) -> bool {
+        self.by_oid.get(&oid).is_some_and(|entry| now.since(entry.since) >= SUSPECT_AGE)
+    }
+}

@@ -11,10 +11,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
+use onetrip_postgres::client::listener::KEPT_MAX;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::buffer::Buffer;
-use crate::notification::{Event, KEPT_MAX, quoted};
+use crate::notification::{Event, check};
 use crate::pool::Pool;
 use crate::{Error, Kind, Outcome};
 use task::{Command, Task};
@@ -85,7 +86,7 @@ impl Listener {
     ///
     /// Dropping the future takes nothing back.
     pub async fn listen(&self, channel: &str) -> Result<(), Error> {
-        quoted(channel)?;
+        check(channel)?;
         self.command(|answer| Command::listen(channel, answer)).await
     }
 
@@ -95,7 +96,7 @@ impl Listener {
     /// # Errors
     /// As [`listen`](Self::listen). Dropping the future takes nothing back.
     pub async fn unlisten(&self, channel: &str) -> Result<(), Error> {
-        quoted(channel)?;
+        check(channel)?;
         self.command(|answer| Command::unlisten(channel, answer)).await
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use futures_core::Stream;
+use onetrip_postgres::client::listener::{self, BadName};
 use onetrip_postgres::message::{Header, NotificationResponse};
 
 use crate::Error;
@@ -33,10 +34,6 @@ pub enum Event {
     /// so that what is looked up now and what comes next leave no gap.
     MayHaveMissed,
 }
-
-/// Notifications that are kept for a reader. One is up to 8 KiB long (NOTIFY_PAYLOAD_MAX_LENGTH in
-/// async.c), so a reader that stops costs 8 MiB at most, and mostly far less.
-pub(crate) const KEPT_MAX: usize = 1_024;
 
 impl Notification {
     /// Reads the message.
@@ -97,38 +94,23 @@ impl Drop for Notifications {
     }
 }
 
-/// A channel's name as it stands in a statement: quoted, so that it is taken letter by letter.
-pub(crate) fn quoted(channel: &str) -> Result<String, Error> {
-    check(channel)?;
-    Ok(format!("\"{}\"", channel.replace('"', "\"\"")))
-}
-
 /// Refuses a name that the server would refuse or cut off.
 pub(crate) fn check(channel: &str) -> Result<(), Error> {
-    let wrong = |why: String| Err(Error::misuse("channel_name", why));
-    match channel.len() {
-        0 => wrong("the name of a channel is empty".into()),
-        len if len > NAME_MAX => wrong(format!(
-            "the name of a channel has {len} bytes, and a name may have {NAME_MAX} at most: the server \
-             would cut it off"
-        )),
-        _ if channel.contains('\0') => wrong("the name of a channel contains a NUL".into()),
-        _ => Ok(()),
-    }
+    let why = match listener::check(channel) {
+        Ok(()) => return Ok(()),
+        Err(BadName::Empty) => "the name of a channel is empty".to_owned(),
+        Err(BadName::Nul) => "the name of a channel contains a NUL".to_owned(),
+        Err(BadName::Long(len)) => format!(
+            "the name of a channel has {len} bytes, and a name may have 63 at most: the server would \
+             cut it off"
+        ),
+    };
+    Err(Error::misuse("channel_name", why))
 }
-
-/// NAMEDATALEN - 1 (src/include/pg_config_manual.h).
-const NAME_MAX: usize = 63;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_quoted_exactly() {
-        assert_eq!(quoted("Jobs").unwrap_or_default(), "\"Jobs\"");
-        assert_eq!(quoted("a\"b; drop").unwrap_or_default(), "\"a\"\"b; drop\"");
-    }
 
     #[test]
     fn a_payload_is_not_shown() {

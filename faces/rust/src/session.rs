@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
+use onetrip_postgres::client::listener::KEPT_MAX;
+
 use crate::Error;
 use crate::buffer::Buffer;
 use crate::canceller::Canceller;
@@ -11,7 +13,7 @@ use crate::checkout::Checkout;
 use crate::core::Connection;
 use crate::executor::Executor;
 use crate::methods::statement_methods;
-use crate::notification::{KEPT_MAX, Notifications};
+use crate::notification::Notifications;
 use crate::simple::SimpleResult;
 use crate::streams::{Lease, stream_methods};
 use crate::timed::Timed;

@@ -1,13 +1,12 @@
 //! The task behind a listener: it reads, changes what is listened to, and opens the connection anew.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::{Limits, Pauses};
+use onetrip_postgres::client::listener::{Answered, Listener as State};
 use tokio::sync::{mpsc, oneshot};
 
 use super::link::{Link, News};
@@ -15,7 +14,7 @@ use crate::buffer::Buffer;
 use crate::config::Config;
 use crate::connect::{establish, is_final};
 use crate::core::Context;
-use crate::notification::{Event, Notification, quoted};
+use crate::notification::{Event, Notification};
 use crate::pool::Pool;
 use crate::{Error, trace};
 
@@ -35,11 +34,6 @@ impl Command {
     pub(super) fn unlisten(channel: &str, answer: oneshot::Sender<Result<(), Error>>) -> Command {
         Command { listens: false, ..Command::listen(channel, answer) }
     }
-
-    fn sql(&self) -> Result<String, Error> {
-        let verb = if self.listens { "listen" } else { "unlisten" };
-        Ok(format!("{verb} {}", quoted(&self.channel)?))
-    }
 }
 
 /// A listener without its handle.
@@ -49,28 +43,11 @@ pub(super) struct Task {
     buffer: Arc<Buffer<Result<Event, Error>>>,
     commands: mpsc::Receiver<Command>,
     gone: oneshot::Receiver<Infallible>,
-    /// What is listened to.
-    channels: BTreeSet<String>,
-    /// What is to be changed, in order. The first may be on its way.
-    pending: VecDeque<Command>,
+    /// What is listened to, and what is said of it.
+    state: State,
+    /// Who waits for the changes that were asked for, in order.
+    callers: VecDeque<oneshot::Sender<Result<(), Error>>>,
     link: Link,
-    /// What is on its way.
-    request: Option<Sent>,
-    /// A gap is to be told of, in front of what comes next.
-    owes_gap: bool,
-    /// Since when all is listened to on this connection.
-    serves_since: Option<Time>,
-    /// The reader was told why it takes so long.
-    said: bool,
-    pauses: Pauses,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sent {
-    /// The channels, anew.
-    All,
-    /// The first of what is pending.
-    Pending,
 }
 
 /// How it goes on after the connection.
@@ -79,12 +56,6 @@ enum Next {
     /// The listener was dropped.
     Stop,
 }
-
-/// A connection that lasts so long did not fail.
-const LASTS: Duration = Duration::from_secs(1);
-
-/// Commands that wait; more are left where they are.
-const PENDING_MAX: usize = 16;
 
 impl Task {
     pub(super) async fn open(
@@ -95,21 +66,10 @@ impl Task {
     ) -> Result<Task, Error> {
         let (config, context) = (pool.config(), pool.context.clone());
         let link = Link::new(establish(&config).await?, context.now());
-        Ok(Task {
-            config,
-            context,
-            buffer,
-            commands,
-            gone,
-            channels: BTreeSet::new(),
-            pending: VecDeque::new(),
-            link,
-            request: None,
-            owes_gap: false,
-            serves_since: Some(Time::ZERO),
-            said: false,
-            pauses: Pauses::new(Limits::default(), seed()),
-        })
+        let mut state = State::new([], seed());
+        // That the first one stands is proof enough that it can be opened again at once.
+        state.handle_opened(Time::ZERO);
+        Ok(Task { config, context, buffer, commands, gone, state, callers: VecDeque::new(), link })
     }
 
     /// Runs until the listener is dropped.
@@ -136,8 +96,9 @@ impl Task {
             let news = tokio::select! {
                 biased;
                 _ = &mut self.gone => return Next::Stop,
-                Some(command) = self.commands.recv(), if self.pending.len() < PENDING_MAX => {
-                    self.pending.push_back(command);
+                Some(command) = self.commands.recv(), if self.state.has_room() => {
+                    self.state.change(command.channel, command.listens);
+                    self.callers.push_back(command.answer);
                     continue;
                 }
                 news = read(&mut self.link, &self.context, &self.buffer) => news,
@@ -150,16 +111,12 @@ impl Task {
         }
     }
 
-    /// Sends what is to be changed, one at a time.
+    /// Sends what is due.
     fn submit_next(&mut self) -> Result<(), Error> {
-        let now = self.context.now();
-        if self.request.is_none()
-            && let Some(command) = self.pending.front()
-        {
-            self.link.submit(now, &command.sql()?)?;
-            self.request = Some(Sent::Pending);
+        match self.state.next_text() {
+            Some(sql) => self.link.submit(self.context.now(), &sql),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Takes what came; an error where it is the end of the connection.
@@ -179,71 +136,44 @@ impl Task {
         None
     }
 
-    /// Hands an event out. A notification shows that all is listened to again, so the gap is over.
+    /// Hands an event out, behind the gap that is owed.
     fn deliver(&mut self, event: Event) {
-        self.tell_gap();
-        let waker = match self.request {
+        if self.state.take_gap() {
+            self.tell(Ok(Event::MayHaveMissed));
+        }
+        let waker = match self.state.awaits_answer() {
             // Reading goes on for the sake of an answer.
-            Some(_) => self.buffer.push(Ok(event)),
-            None => self.buffer.push_all_the_same(Ok(event)),
+            true => self.buffer.push(Ok(event)),
+            false => self.buffer.push_all_the_same(Ok(event)),
         };
         wake(waker);
     }
 
-    fn tell_gap(&mut self) {
-        if std::mem::take(&mut self.owes_gap) {
-            wake(self.buffer.push_all_the_same(Ok(Event::MayHaveMissed)));
-        }
+    fn tell(&self, news: Result<Event, Error>) {
+        wake(self.buffer.push_all_the_same(news));
     }
 
     fn answered(&mut self, result: Result<(), Error>) -> Option<Error> {
-        match self.request.take() {
-            Some(Sent::All) => match result {
-                Ok(()) => self.serves(),
-                Err(error) => {
-                    self.say(&error);
-                    return Some(error);
-                }
-            },
-            Some(Sent::Pending) => {
-                if let Some(command) = self.pending.pop_front() {
-                    self.apply(command, result);
-                }
+        match (self.state.handle_answered(self.context.now(), result.is_ok()), result) {
+            (Answered::Change, result) => {
+                // Its caller may have gone away, which changes nothing.
+                let _ = self.callers.pop_front().map(|caller| caller.send(result));
             }
-            None => {}
+            (Answered::Serves { gap: true }, _) => self.tell(Ok(Event::MayHaveMissed)),
+            (Answered::Refused { says }, Err(error)) => {
+                if says {
+                    self.tell(Err(error.clone()));
+                }
+                return Some(error);
+            }
+            _ => {}
         }
         None
     }
 
-    /// All is listened to again.
-    fn serves(&mut self) {
-        self.serves_since = Some(self.context.now());
-        self.said = false;
-        self.tell_gap();
-    }
-
-    /// Tells the reader what is in the way, once.
-    fn say(&mut self, error: &Error) {
-        if !std::mem::replace(&mut self.said, true) {
-            wake(self.buffer.push_all_the_same(Err(error.clone())));
-        }
-    }
-
-    fn apply(&mut self, command: Command, result: Result<(), Error>) {
-        if result.is_ok() {
-            match command.listens {
-                true => drop(self.channels.insert(command.channel)),
-                false => drop(self.channels.remove(&command.channel)),
-            }
-        }
-        // Its caller may have gone away, which changes nothing.
-        let _ = command.answer.send(result);
-    }
-
     /// Opens the connection anew, however often that takes. False if the listener was dropped.
     async fn reconnect(&mut self) -> bool {
-        (self.request, self.owes_gap) = (None, true);
-        let mut pause = self.first_pause();
+        let mut pause = self.state.handle_lost(self.context.now());
         loop {
             let config = self.config.clone();
             let attempt = async move {
@@ -255,48 +185,22 @@ impl Task {
                 _ = &mut self.gone => return false,
                 attempted = attempt => attempted,
             };
-            match attempted.and_then(|opened| self.begin(Link::new(opened, self.context.now()))) {
-                Ok(()) => return true,
-                Err(error) => {
-                    trace::open_failed(&error);
-                    if is_final(&error) {
-                        self.say(&error);
-                    }
+            let error = match attempted {
+                Ok(opened) => {
+                    let now = self.context.now();
+                    self.link = Link::new(opened, now);
+                    self.state.handle_opened(now);
+                    return true;
                 }
+                Err(error) => error,
+            };
+            trace::open_failed(&error);
+            let retry = self.state.handle_open_failed(is_final(&error));
+            if retry.says {
+                self.tell(Err(error));
             }
-            pause = self.pauses.failed();
+            pause = retry.pause;
         }
-    }
-
-    /// None after a connection that lasted. One that did not counts as a failure: a server that takes
-    /// connections and drops them must not be asked all the time.
-    fn first_pause(&mut self) -> Duration {
-        let now = self.context.now();
-        let lasted = self.serves_since.take().is_some_and(|since| now.since(since) >= LASTS);
-        if lasted {
-            self.pauses.succeeded();
-            return Duration::ZERO;
-        }
-        self.pauses.failed()
-    }
-
-    /// Listens to all channels on a new connection, in one trip.
-    fn begin(&mut self, link: Link) -> Result<(), Error> {
-        self.link = link;
-        let all: Result<Vec<String>, Error> = self
-            .channels
-            .iter()
-            .map(|channel| Ok(format!("listen {}", quoted(channel)?)))
-            .collect();
-        let all = all?;
-        if all.is_empty() {
-            self.owes_gap = false;
-            self.serves();
-            return Ok(());
-        }
-        self.link.submit(self.context.now(), &all.join(";"))?;
-        self.request = Some(Sent::All);
-        Ok(())
     }
 }
 

@@ -38,6 +38,7 @@ mod checks;
 mod error;
 mod interval;
 mod introspection;
+mod learning;
 mod look_up;
 mod money;
 mod numeric;

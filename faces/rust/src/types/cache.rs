@@ -8,11 +8,10 @@ use bytes::BytesMut;
 use onetrip_engine::Time;
 use onetrip_postgres::client::types::catalog::CATALOG_SQL;
 use onetrip_postgres::client::types::known::{self, Known};
-use onetrip_postgres::client::types::resolve::{Resolved, resolve};
+use onetrip_postgres::client::types::resolve::Resolved;
 use postgres_types::{ToSql, Type, WrongType};
 
-use super::introspection::{build, descriptions, is_built_in};
-use crate::{Error, Rows};
+use super::introspection::{build, is_built_in};
 
 /// Types that are not built in, as the server described them: enums, composites, domains, arrays,
 /// ranges, and those of extensions. For one database, from any thread.
@@ -65,20 +64,6 @@ impl TypeCache {
     /// It runs on PostgreSQL 9.6 and later, reads the catalog only, and needs no privilege.
     pub const fn introspection_sql() -> &'static str {
         CATALOG_SQL
-    }
-
-    /// Remembers the types that the rows describe, in place of what was known of them. Returns them,
-    /// those first that others are made of; the caller has them even where there is no room to
-    /// remember them all.
-    ///
-    /// A number that was asked for and is no type's is remembered too, as a type without a name, so
-    /// that it isn't asked for again. So is a type by its name alone that is nested more than 64
-    /// deep, contains itself, or has more than 16,384 parts.
-    ///
-    /// # Errors
-    /// The rows are not those of the [statement](Self::introspection_sql). Nothing is learned then.
-    pub fn learn(&self, rows: &Rows) -> Result<Vec<Type>, Error> {
-        Ok(self.remember(&resolve(descriptions(rows)?, is_built_in)))
     }
 
     pub(super) fn remember(&self, resolved: &[Resolved]) -> Vec<Type> {

@@ -2,46 +2,11 @@
 
 use std::collections::HashMap;
 
-use onetrip_postgres::client::types::catalog::{self, COLUMNS, Description};
+use onetrip_postgres::client::types::catalog::{self, Description};
 use onetrip_postgres::client::types::resolve::Resolved;
-use postgres_types::{Field, FromSql, Kind, Type};
+use postgres_types::{Field, Kind, Type};
 
 use crate::oids::type_of;
-use crate::{Error, RowRef, Rows};
-
-/// Reads the rows of an answer.
-pub(super) fn descriptions(rows: &Rows) -> Result<Vec<Description>, Error> {
-    let find = |(name, oid): (&str, u32)| {
-        let is_it =
-            |it: &crate::Column| it.name() == name && it.type_().oid() == oid && !it.is_text();
-        rows.columns().iter().position(is_it)
-    };
-    let places: Option<Vec<usize>> = COLUMNS.into_iter().map(find).collect();
-    let read = |row: RowRef<'_>| {
-        let values: Vec<Option<Raw<'_>>> =
-            places.iter().flatten().map(|place| row.try_get(*place)).collect::<Result<_, _>>()?;
-        let value = |number: usize| values.get(number)?.as_ref().map(|value| value.0);
-        Description::read(value)
-            .ok_or_else(|| Error::unreadable("the rows are not those that describe types"))
-    };
-    rows.iter().map(read).collect()
-}
-
-/// A value as it came.
-struct Raw<'a>(&'a [u8]);
-
-impl<'a> FromSql<'a> for Raw<'a> {
-    fn from_sql(
-        _: &Type,
-        raw: &'a [u8],
-    ) -> Result<Raw<'a>, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Raw(raw))
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-}
 
 pub(super) fn is_built_in(oid: u32) -> bool {
     Type::from_oid(oid).is_some()

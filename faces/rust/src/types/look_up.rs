@@ -14,7 +14,8 @@ use onetrip_postgres::client::types::look_up::{Tries, Wait, found};
 use onetrip_postgres::client::types::resolve::resolve;
 
 use super::TypeCache;
-use super::introspection::{descriptions, is_built_in};
+use super::introspection::is_built_in;
+use super::learning::descriptions;
 use crate::Error;
 use crate::core::Core;
 use crate::reply::{FromReply, MALFORMED};

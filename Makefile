@@ -21,9 +21,9 @@ demo: ## see the round trips disappear, in tables and in target/demo/report.html
 test: ## every check and test; the last line says how many passed
 	@scripts/test
 
-sim: ## simulated networks and faults; SEEDS=2000 says how many, SEED=n traces one, REDIS=1 of Redis
+sim: ## simulated networks and faults; SEEDS=2000 says how many, SEED=n traces one, REDIS=1 of Redis, CLUSTER=1 of a cluster
 	@scripts/setup build
-	@cargo run --quiet --release -p onetrip-lab --bin onetrip-sim -- $(if $(REDIS),--redis) $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS))
+	@cargo run --quiet --release -p onetrip-lab --bin onetrip-sim -- $(if $(REDIS),--redis) $(if $(CLUSTER),--cluster) $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS))
 
 fuzz: ## hostile inputs without end; TARGET=name for one kind, SECONDS=30 says how long each
 	@scripts/setup build

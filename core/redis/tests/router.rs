@@ -516,6 +516,21 @@ fn where_a_node_does_not_know_the_topology_others_are_asked_at_once() {
 }
 
 #[test]
+fn redirects_are_counted_anew_behind_each_pause() {
+    let mut host = Host::new();
+    host.submit(1, "GET a");
+    // The slot moves, and the node that gets it can't take the command for a while.
+    for _ in 0..8 {
+        host.reply(3, "-ASK 15495 h:1\r\n");
+        host.reply(1, "-TRYAGAIN Multiple keys request during rehashing of slot\r\n");
+        host.time(Duration::from_secs(2));
+    }
+    host.reply(3, "-ASK 15495 h:1\r\n");
+    host.reply(1, "+OK\r\n");
+    assert_eq!(host.ended(), "+OK\r\n");
+}
+
+#[test]
 fn redirects_are_followed_five_times() {
     let mut host = Host::new();
     host.submit(1, "GET a");

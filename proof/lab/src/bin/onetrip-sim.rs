@@ -4,20 +4,28 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use onetrip_lab::sim::{FailedSeed, Postgres, Redis, Report, Side, Trace, run, sweep};
+use onetrip_lab::sim::{Clustered, FailedSeed, Postgres, Redis, Report, Side, Trace, run, sweep};
 
 const USAGE: &str = "\
-usage: onetrip-sim [--seeds N] [--from S]           N seeds (default 2000) from S (default 1) on, of both
-       onetrip-sim [--redis] --seed S [--trace]     one seed, with all that happens in it
+usage: onetrip-sim [--seeds N] [--from S]           N seeds (default 2000) from S (default 1) on, of all
+       onetrip-sim [--redis | --cluster] --seed S [--trace]     one seed, with all that happens in it
 
-With --redis only the simulation of Redis, without it of one seed only that of PostgreSQL.";
+With --redis or --cluster only that simulation, without them of one seed only that of PostgreSQL.";
 
 struct Arguments {
     seeds: u64,
     from: u64,
     seed: Option<u64>,
     trace: bool,
-    redis: bool,
+    /// The one simulation that is asked for.
+    only: Option<Kind>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Postgres,
+    Redis,
+    Cluster,
 }
 
 fn main() -> ExitCode {
@@ -32,14 +40,29 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let postgres = !arguments.redis;
-    let redis = arguments.redis || arguments.seed.is_none();
-    let shown = if postgres { show::<Postgres>(&arguments) } else { Ok(()) };
-    match shown.and_then(|()| if redis { show::<Redis>(&arguments) } else { Ok(()) }) {
+    let shown = ALL.into_iter().try_for_each(|kind| match kind {
+        _ if !arguments.asks_for(kind) => Ok(()),
+        Kind::Postgres => show::<Postgres>(&arguments),
+        Kind::Redis => show::<Redis>(&arguments),
+        Kind::Cluster => show::<Clustered>(&arguments),
+    });
+    match shown {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => {
             eprintln!("{failed}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+const ALL: [Kind; 3] = [Kind::Postgres, Kind::Redis, Kind::Cluster];
+
+impl Arguments {
+    fn asks_for(&self, kind: Kind) -> bool {
+        match (self.only, self.seed) {
+            (Some(only), _) => only == kind,
+            (None, Some(_)) => kind == Kind::Postgres,
+            (None, None) => true,
         }
     }
 }
@@ -60,7 +83,7 @@ fn show<S: Side>(arguments: &Arguments) -> Result<(), FailedSeed> {
 
 /// The arguments; none if help is asked for.
 fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
-    let mut arguments = Arguments { seeds: 2000, from: 1, seed: None, trace: false, redis: false };
+    let mut arguments = Arguments { seeds: 2000, from: 1, seed: None, trace: false, only: None };
     while let Some(name) = given.next() {
         let mut number = || {
             let value = given.next().ok_or_else(|| format!("{name} needs a number"))?;
@@ -71,7 +94,8 @@ fn parse(mut given: impl Iterator<Item = String>) -> Result<Option<Arguments>, S
             "--from" => arguments.from = number()?,
             "--seed" => arguments.seed = Some(number()?),
             "--trace" => arguments.trace = true,
-            "--redis" => arguments.redis = true,
+            "--redis" => arguments.only = Some(Kind::Redis),
+            "--cluster" => arguments.only = Some(Kind::Cluster),
             "--help" | "-h" => return Ok(None),
             _ => return Err(format!("there is no argument {name}")),
         }

@@ -241,7 +241,9 @@ impl<S: Side> Book<S> {
             {
                 Some("nothing of it was late")
             }
-            Cause::Closed if self.closed.is_none() => Some("the connection is open"),
+            Cause::Closed if self.closed.is_none() && !S::LOSES_LINKS => {
+                Some("the connection is open")
+            }
             Cause::Cancelled
                 if outcome != Outcome::NotSent
                     && !(outcome == Outcome::Rejected && S::may_be_taken_back(self, record)) =>

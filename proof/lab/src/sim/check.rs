@@ -66,12 +66,12 @@ impl<S: Side> World<S> {
         let mut order = self.log().order();
         order.retain(|op| places.contains_key(op));
         let distinct: HashSet<u64> = order.iter().copied().collect();
-        self.mutator.strike_order(&mut order);
+        self.mutator.strike_order(&mut order, |op| places[&op].0);
         // The statements of one request are numbered in their order.
-        let mut last = [((0, 0), 0); 2];
+        let mut last: HashMap<usize, ((u64, u64), u64)> = HashMap::new();
         let in_order = order.iter().all(|op| {
             let (line, place) = places[op];
-            std::mem::replace(&mut last[line], (place, *op)) <= (place, *op)
+            last.insert(line, (place, *op)).is_none_or(|before| before <= (place, *op))
         });
         if !in_order {
             findings.push(format!("they ran in another order: {order:?}"));
@@ -120,7 +120,7 @@ impl<S: Side> World<S> {
 /// What is wrong with a request that ended so and that left this behind.
 fn judge<S: Side>(record: &Record<S>, entry: Entry) -> Result<(), &'static str> {
     let stands = entry.effect == Effect::Committed;
-    if entry.executed > 1 + u32::from(S::may_have_run_twice(record)) {
+    if entry.executed > S::runs_max(record) {
         return Err("ran more than once");
     }
     match (record.state, record.outcome()) {

@@ -78,6 +78,21 @@ pub struct Load {
     pub(crate) untaken_bytes: usize,
 }
 
+impl Load {
+    /// Of each the more.
+    pub(crate) fn max(self, other: Load) -> Load {
+        Load {
+            in_flight: self.in_flight.max(other.in_flight),
+            in_flight_bytes: self.in_flight_bytes.max(other.in_flight_bytes),
+            queued: self.queued.max(other.queued),
+            queued_bytes: self.queued_bytes.max(other.queued_bytes),
+            waiting: self.waiting.max(other.waiting),
+            undelivered_bytes: self.undelivered_bytes.max(other.undelivered_bytes),
+            untaken_bytes: self.untaken_bytes.max(other.untaken_bytes),
+        }
+    }
+}
+
 impl<P: Protocol<Event: Debug>> Driven for Connection<P> {
     type Request = Request<P::Expect>;
     type Event = P::Event;

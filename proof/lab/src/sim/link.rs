@@ -1,5 +1,7 @@
 //! What lies between what is driven and one server, and that server.
 
+use std::fmt;
+
 use bytes::BytesMut;
 use onetrip_engine::Time;
 
@@ -8,7 +10,6 @@ use super::settings::Network;
 use super::side::Peer;
 
 /// One connection as the network has it.
-#[derive(Debug)]
 pub(crate) struct Link<Server> {
     pub(crate) server: Server,
     /// Client to server.
@@ -21,6 +22,12 @@ pub(crate) struct Link<Server> {
     pub(crate) need: usize,
     /// Everything that was handed to the transport.
     pub(crate) wrote: Vec<u8>,
+}
+
+impl<Server: fmt::Debug> fmt::Debug for Link<Server> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?} {:?}", self.server, self.up, self.down)
+    }
 }
 
 impl<Server: Peer> Link<Server> {
@@ -43,6 +50,12 @@ impl<Server: Peer> Link<Server> {
     /// Whether nothing gets through any more.
     pub(crate) fn is_frozen(&self) -> bool {
         self.up.frozen_until == Time::NEVER || self.down.frozen_until == Time::NEVER
+    }
+
+    /// What was on its way goes on.
+    pub(crate) fn thaw(&mut self) {
+        self.up.frozen_until = Time::ZERO;
+        self.down.frozen_until = Time::ZERO;
     }
 
     /// Whether it is open, and nothing is on its way.

@@ -26,6 +26,7 @@
 
 mod book;
 mod check;
+mod cluster;
 mod driven;
 mod host;
 mod link;
@@ -41,6 +42,7 @@ mod side;
 mod sweep;
 mod world;
 
+pub use cluster::{Clustered, Own as OfCluster};
 pub use mutation::{Mutation, OwnMutation};
 pub use postgres::{Own as OfPostgres, Postgres};
 pub use redis::{Own as OfRedis, Redis};

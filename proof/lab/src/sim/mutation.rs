@@ -35,7 +35,7 @@ pub enum Mutation<Own> {
     DoubleFull,
     /// A caller that waits never gets its turn.
     DropRoom,
-    /// Two statements ran in the other order.
+    /// Two statements of one line ran in the other order.
     SwapOrder,
     /// The engine has a larger window than it was given.
     LooseLimits,
@@ -167,11 +167,15 @@ impl<Own: OwnMutation> Mutator<Own> {
     }
 
     /// Falsifies what the server says it did.
-    pub(crate) fn strike_order(&mut self, order: &mut [u64]) {
+    pub(crate) fn strike_order(&mut self, order: &mut [u64], line: impl Fn(u64) -> usize) {
         if self.is(Mutation::SwapOrder) && order.len() > 1 {
             let at = self.rng.index(order.len() - 1);
-            order.swap(at, at + 1);
-            self.struck = true;
+            let mut behind = order.iter().skip(at + 1);
+            let next = behind.position(|op| line(*op) == line(order[at]));
+            if let Some(next) = next {
+                order.swap(at, at + 1 + next);
+                self.struck = true;
+            }
         }
     }
 }

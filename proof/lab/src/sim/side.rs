@@ -109,6 +109,8 @@ pub trait Side: Sized {
     /// How many kinds of moments a step picks from: ten of every run, and those of
     /// [`moment`](Self::moment).
     const MOMENTS: u64;
+    /// Whether links are lost and opened anew, so that requests end with one although nothing else does.
+    const LOSES_LINKS: bool = false;
     /// How the end is counted that the server announced.
     const CLOSED_BY_SERVER: &'static str;
 
@@ -232,12 +234,13 @@ pub trait Side: Sized {
 
     // --- when all is over ---
 
-    /// Whether it was sent again, or nobody would have heard of that.
-    fn may_have_run_twice(_record: &Record<Self>) -> bool {
-        false
+    /// How often it may have run: more than once where it was sent again, or nobody would have heard of
+    /// that.
+    fn runs_max(_record: &Record<Self>) -> u32 {
+        1
     }
 
-    /// In which of two lines this request has to have run in issue order; none where it is sent again
+    /// In which of several lines this request has to have run in issue order; none where it is sent again
     /// behind others.
     fn order(world: &World<Self>, record: &Record<Self>) -> Option<usize>;
 

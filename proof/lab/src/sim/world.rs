@@ -214,6 +214,9 @@ impl<S: Side> World<S> {
 
     /// Ends what was begun, moves everything, and sees to it that everything ends.
     fn finish(&mut self) {
+        if self.links.len() > 1 {
+            self.lose_silent_link();
+        }
         for _ in 0..STEPS_MAX {
             if self.is_over() || self.is_settled() {
                 return self.hang_up_all();
@@ -239,10 +242,19 @@ impl<S: Side> World<S> {
             && S::is_settled(self)
             && self.parked.is_empty()
             && self.turn.is_none()
-            && !self.garbled
+            && !(self.garbled && self.links.len() == 1)
             && (0..self.links.len()).all(|at| {
                 self.links[at].is_quiet() || self.links.len() > 1 && self.driven.is_link_closed(at)
             })
+    }
+
+    /// Where others go on, it is the network that gives up a link over which nothing comes.
+    fn lose_silent_link(&mut self) {
+        if let Some(at) = self.links.iter().position(Link::is_frozen) {
+            self.book.report.count("cut: silence");
+            self.links[at].thaw();
+            self.fail_transport(at);
+        }
     }
 
     /// No byte moves and no deadline comes: that may only be where nothing gets through.

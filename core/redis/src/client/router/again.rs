@@ -137,10 +137,7 @@ impl Router {
         let repeats = outcome == Outcome::NotSent
             || (outcome == Outcome::Unknown && flight.repeatable)
             || outcome == Outcome::Rejected;
-        // Once unknown, it stays so, whatever comes of sending it again.
-        if outcome == Outcome::Unknown || flight.outcome != Outcome::Unknown {
-            flight.outcome = outcome;
-        }
+        flight.note(outcome);
         flight.again = true;
         let outcome = flight.outcome;
         match repeats.then(|| self.pause(id)).flatten() {
@@ -162,6 +159,8 @@ impl Router {
         self.seed = self.seed.wrapping_add(1);
         let (limits, seed) = (&self.limits.retry, self.seed);
         let flight = self.flights.get_mut(id.0)?;
+        // A slot that moves sends each of its attempts on.
+        flight.redirects = 0;
         let new = || Box::new(Retry::new(limits.clone(), seed));
         flight.retry.get_or_insert_with(new).failed()
     }

@@ -85,13 +85,16 @@ impl Router {
 
     /// A flight was taken back from its connection before it was sent, since its caller gives it up.
     pub fn handle_taken_back(&mut self, now: Time, flight: FlightId) {
-        let outcome = self.flights.get(flight.0).map_or(Outcome::NotSent, |it| it.outcome);
-        self.ended_early(now, flight, Failed::new(outcome, Why::GivenUp));
+        self.ended_early(now, flight, Failed::new(Outcome::NotSent, Why::GivenUp));
     }
 
-    fn ended_early(&mut self, now: Time, flight: FlightId, failed: Failed) {
-        let Some(from) = self.land(flight) else { return };
-        self.end(flight, Err(failed));
+    fn ended_early(&mut self, now: Time, id: FlightId, failed: Failed) {
+        let Some(from) = self.land(id) else { return };
+        let outcome = self.flights.get_mut(id.0).map_or(failed.outcome, |flight| {
+            flight.note(failed.outcome);
+            flight.outcome
+        });
+        self.end(id, Err(Failed { outcome, ..failed }));
         self.after(now, from);
     }
 

@@ -96,9 +96,16 @@ impl Flight {
     /// A node refused it, so it had no effect there.
     pub(super) fn refused(&mut self) {
         self.again = true;
-        if self.outcome == Outcome::NotSent {
-            self.outcome = Outcome::Rejected;
-        }
+        self.note(Outcome::Rejected);
+    }
+
+    /// An attempt ended so. What an earlier one may have done stays, and so does that it was sent.
+    pub(super) fn note(&mut self, outcome: Outcome) {
+        self.outcome = match (self.outcome, outcome) {
+            (Outcome::Unknown, _) => Outcome::Unknown,
+            (earlier, Outcome::NotSent) => earlier,
+            (_, outcome) => outcome,
+        };
     }
 }
 

@@ -105,6 +105,8 @@ impl Router {
     pub(super) fn pump(&mut self, now: Time, slot: u16) {
         while let Some(held) = self.lanes.next(slot, now) {
             match held.to {
+                // Nobody waits for what it would do by now.
+                _ if held.deadline <= now => self.end_held(held.flight, Why::Deadline),
                 To::Ask(node) if self.nodes.is_part(node) => {
                     self.send(held.flight, node, true, None);
                 }
@@ -124,6 +126,10 @@ impl Router {
     pub(super) fn pump_loose(&mut self, now: Time) {
         for held in self.lanes.take_loose(now, self.nodes.is_empty()) {
             let goal = self.flights.get(held.flight.0).map(|flight| flight.goal);
+            if held.deadline <= now {
+                self.end_held(held.flight, Why::Deadline);
+                continue;
+            }
             let node = match goal {
                 Some(Goal::Node(node)) => Some(node).filter(|node| self.nodes.is_part(*node)),
                 Some(Goal::Slot(slot)) => self.lanes.route(slot),

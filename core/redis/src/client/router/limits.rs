@@ -7,8 +7,8 @@ use onetrip_engine::RetryLimits;
 /// The limits of a router.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Redirects that one command follows: 5 by default. One is usual, two where the cluster changes
-    /// again meanwhile; nodes that disagree would send it back and forth.
+    /// Redirects that one command follows between two pauses: 5 by default. One is usual, two where the
+    /// cluster changes again meanwhile; nodes that disagree would send it back and forth.
     pub redirects_max: u32,
     /// How often a command is sent again, and after which pauses, that a node can't take for a while: up to 20 times by
     /// default, so with pauses of up to a second longer than one may wait.

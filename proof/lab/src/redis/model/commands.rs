@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::reply::{aggregate, pushed};
+use super::slots::key_number;
 use super::{Effect, Model, bulk, integer, message, shape, simple};
 
 /// What a session, or the server behind it, remembers.
@@ -61,14 +62,49 @@ impl Model {
                 return self.answer(&simple("OK"));
             }
             b"EXEC" => return self.execute(),
+            b"ASKING" => {
+                self.asking = true;
+                return self.answer(&simple("OK"));
+            }
             _ => {}
         }
-        if let (Some(op), Some(code)) = (op, self.refusal()) {
+        if let Some(refusal) = self.refused(op, &arguments) {
             if let Some((_, refused)) = &mut self.queued {
                 *refused = true;
             }
-            return self.answer(&error(code, op));
+            return self.answer(&refusal);
         }
+        self.queue_or_run(arguments);
+    }
+
+    /// With what it is refused before it begins.
+    fn refused(&mut self, op: Option<u64>, arguments: &[Vec<u8>]) -> Option<Bytes> {
+        // Of a list the last word is EXEC's.
+        let asking = match self.queued {
+            None => std::mem::take(&mut self.asking),
+            Some(_) => self.asking,
+        };
+        if let Some(elsewhere) = self.redirect(arguments, asking) {
+            return Some(elsewhere);
+        }
+        let op = op?;
+        let code = self.refusal()?;
+        Some(match self.config.node {
+            // As a server says it: a script can't say it otherwise.
+            Some(_) => format!("-{code}\r\n").into(),
+            None => error(code, op),
+        })
+    }
+
+    /// Where a node of a cluster says that a command has to go.
+    fn redirect(&self, arguments: &[Vec<u8>], asking: bool) -> Option<Bytes> {
+        let member = self.config.node.as_ref()?;
+        let key = arguments.iter().find_map(|argument| key_number(argument))?;
+        let redirect = member.slots().redirect(member.node, key, asking)?;
+        Some(format!("-{redirect}\r\n").into())
+    }
+
+    fn queue_or_run(&mut self, arguments: Vec<Vec<u8>>) {
         match &mut self.queued {
             Some((queued, _)) => {
                 queued.push(arguments);
@@ -86,7 +122,12 @@ impl Model {
     }
 
     fn execute(&mut self) {
-        let reply = match self.queued.take() {
+        let asking = std::mem::take(&mut self.asking);
+        let queued = self.queued.take();
+        let commands = queued.iter().flat_map(|(commands, _)| commands);
+        let moved = commands.filter_map(|command| self.redirect(command, asking)).next();
+        let reply = match queued {
+            Some((_, false)) if moved.is_some() => moved.unwrap_or_default(),
             None => "-ERR EXEC without MULTI\r\n".into(),
             Some((_, true)) => "-EXECABORT Transaction discarded\r\n".into(),
             Some((queued, false)) => {
@@ -118,9 +159,9 @@ impl Model {
                 let known = self.store.scripts.contains_key(&hash);
                 (!known).then(|| "-NOSCRIPT No matching script. Please use EVAL.\r\n".into())
             }
-            b"ECHO" | b"GET" | b"SET" | b"INCRBY" | b"SCRIPT" | b"PUBLISH" | b"FAIL" | b"REPLY" => {
-                None
-            }
+            b"CLUSTER" if self.config.node.is_some() => None,
+            b"ECHO" | b"GET" | b"SET" | b"INCRBY" | b"SCRIPT" | b"PUBLISH" | b"FAIL" | b"REPLY"
+            | b"EVAL" => None,
             _ if name.ends_with(b"SUBSCRIBE") => None,
             _ => {
                 self.log.violation(format!("unknown command {}", name.escape_ascii()));
@@ -145,7 +186,19 @@ impl Model {
                 self.store.scripts.insert(hash.clone(), argument(2).to_vec());
                 bulk(hash.as_bytes())
             }
-            b"EVALSHA" => return self.script(arguments, op),
+            b"CLUSTER" => {
+                self.config.node.as_ref().map_or(Bytes::new(), |member| member.slots().reply())
+            }
+            b"EVALSHA" => {
+                let hash = String::from_utf8_lossy(argument(1));
+                let text = self.store.scripts.get(&*hash).cloned().unwrap_or_default();
+                return script(&text, argument(4), op);
+            }
+            b"EVAL" => {
+                let text = argument(1).to_vec();
+                self.store.scripts.insert(script_hash(&text), text.clone());
+                return script(&text, argument(4), op);
+            }
             _ if name.ends_with(b"SUBSCRIBE") => self.subscribe(name, &arguments[1..]),
             b"PUBLISH" => self.publish(argument(1), argument(2)),
             b"REPLY" => shape(number(argument(1)).unsigned_abs(), argument(2)),
@@ -159,17 +212,6 @@ impl Model {
         let sum = number(value) + amount;
         *value = sum.to_string().into_bytes();
         sum
-    }
-
-    /// A script whose text says so fails when it has written something.
-    fn script(&mut self, arguments: &[Vec<u8>], op: u64) -> Done {
-        let hash = String::from_utf8_lossy(&arguments[1]).into_owned();
-        let fails = self.store.scripts[&hash].ends_with(b"fail");
-        let payload = arguments.get(4).map(Vec::as_slice).unwrap_or_default();
-        match fails {
-            true => (error("ERR", op), Effect::Partial),
-            false => (shape(1, payload), Effect::Committed),
-        }
     }
 
     /// One confirmation for each channel, as pushes.
@@ -191,6 +233,14 @@ impl Model {
             self.push(message(self.config.resp2, channel, payload));
         }
         integer(heard.into())
+    }
+}
+
+/// A script whose text says so fails when it has written something.
+fn script(text: &[u8], payload: &[u8], op: u64) -> Done {
+    match text.ends_with(b"fail") {
+        true => (error("ERR", op), Effect::Partial),
+        false => (shape(1, payload), Effect::Committed),
     }
 }
 

@@ -10,12 +10,18 @@
 //! begins and fails with this code, and `REPLY KIND op:1 SIZE` answers with a value of any RESP3 type
 //! ([`shape`]).
 //!
-//! Deliberately absent: login, TLS, cluster, every command that is not named in `commands`, and
+//! Several of them are the nodes of a cluster, where their configuration says so: then a command with one
+//! of the [keys](slots) of the model goes where its slot is, and is redirected elsewhere.
+//!
+//! Deliberately absent: login, TLS, every command that is not named in `commands`, and
 //! everything about a server that a client can't see.
 
 mod commands;
 mod input;
 mod reply;
+pub mod slots;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
@@ -25,6 +31,7 @@ pub use reply::{ATTRIBUTE, SHAPES, bulk, confirmation_start, integer, message, s
 
 use commands::Store;
 use input::Input;
+use slots::Slots;
 
 /// How a model behaves.
 #[derive(Clone, Debug)]
@@ -35,12 +42,31 @@ pub struct ModelConfig {
     pub noise: Option<(Rng, u64)>,
     /// Commands that are refused before they begin: one in so many. Default: none.
     pub refusals: Option<(Rng, u64)>,
+    /// Which node of which cluster it is. Default: none.
+    pub node: Option<Member>,
+}
+
+/// One node of a cluster.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// What all nodes know.
+    pub shared: Arc<Mutex<Slots>>,
+    /// Which one it is.
+    pub node: usize,
+}
+
+impl Member {
+    /// What all nodes know at the moment.
+    #[must_use]
+    pub fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Default for ModelConfig {
     /// RESP3, and nothing out of the ordinary.
     fn default() -> Self {
-        Self { resp2: false, noise: None, refusals: None }
+        Self { resp2: false, noise: None, refusals: None, node: None }
     }
 }
 
@@ -54,6 +80,8 @@ pub struct Model {
     store: Store,
     /// Between MULTI and EXEC: what is queued, and whether something was refused.
     queued: Option<(Vec<Vec<Vec<u8>>>, bool)>,
+    /// The next command may be for a slot that is on its way here.
+    asking: bool,
     pushes: Vec<Bytes>,
     closed: bool,
 }
@@ -69,15 +97,31 @@ impl Model {
             out: BytesMut::new(),
             store: Store::default(),
             queued: None,
+            asking: false,
             pushes: Vec::new(),
             closed: false,
         }
+    }
+
+    /// A new session with the same server, which has no scripts any more.
+    #[must_use]
+    pub fn reopened(&mut self) -> Self {
+        let mut config = self.config.clone();
+        let refusals = self.config.refusals.as_mut();
+        config.refusals = refusals.map(|(rng, one_in)| (rng.split(), *one_in));
+        Self::new(config, self.log.clone())
     }
 
     /// What happened to each identity.
     #[must_use]
     pub fn log(&self) -> &Log {
         &self.log
+    }
+
+    /// Which node of a cluster it is.
+    #[must_use]
+    pub fn member(&self) -> Option<&Member> {
+        self.config.node.as_ref()
     }
 
     /// The bytes to write next.

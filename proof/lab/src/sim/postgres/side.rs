@@ -282,8 +282,8 @@ impl Side for Postgres {
         book.own.wishes_to_cancel.want(record)
     }
 
-    fn may_have_run_twice(record: &Record) -> bool {
-        record.may_be_restarted()
+    fn runs_max(record: &Record) -> u32 {
+        1 + u32::from(record.may_be_restarted())
     }
 
     fn order(world: &World, record: &Record) -> Option<usize> {

@@ -108,6 +108,7 @@ impl Side for Redis {
             resp2: settings.own.subscriber,
             noise: Some((rng.split(), settings.noise)),
             refusals: Some((rng.split(), settings.own.refusals)),
+            node: None,
         };
         vec![Model::new(config, Log::default())]
     }

@@ -8,15 +8,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token};
+use onetrip_lab::redis::model::slots::{KEYS, Slots, TAGS, key, key_number, node_at, slot};
 use onetrip_redis::Command;
 use onetrip_redis::client::router::{FlightId, How, Limits, NodeId, Output, Router, Why};
-use onetrip_redis::client::topology::{Node, Shard, Topology};
-use onetrip_redis::redirect::Address;
-use onetrip_redis::slots::{SLOTS, slot_of};
+use onetrip_redis::client::topology::Topology;
+use onetrip_redis::slots::SLOTS;
 
 const NODES: usize = 4;
-const TAGS: usize = 6;
-const KEYS: usize = 18;
 
 /// What may happen in a run.
 #[derive(Clone, Copy)]
@@ -60,14 +58,10 @@ struct Model {
     nodes: HashMap<NodeId, usize>,
     to_node: Vec<VecDeque<Sent>>,
     from_node: Vec<VecDeque<(FlightId, Bytes)>>,
-    /// By tag: who has its slot, and to whom it is on its way.
-    owner: Vec<usize>,
-    moving: Vec<Option<usize>>,
+    slots: Slots,
     /// By tag: what was under way when it had moved last. It does not move again before that has ended:
     /// a slot takes longer to move than a command does.
     wake: Vec<Vec<u64>>,
-    /// By key: who has it.
-    place: Vec<usize>,
     /// By key: what was done, in order.
     done: Vec<Vec<u64>>,
     refresh: Option<Topology>,
@@ -78,18 +72,6 @@ struct Model {
     redirects: u64,
 }
 
-fn key(number: usize) -> String {
-    format!("{{{}}}{number}", number % TAGS)
-}
-
-fn slot(tag: usize) -> u16 {
-    slot_of(tag.to_string().as_bytes())
-}
-
-fn address(node: usize) -> Address {
-    Address::new("node", 7000 + node as u16).unwrap()
-}
-
 impl Model {
     fn new(seed: u64, chances: Chances) -> Model {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
@@ -97,7 +79,6 @@ impl Model {
         let held_time_max = Duration::from_secs(1_000);
         let limits = Limits { redirects_max: 100, held_time_max, ..Limits::default() };
         let owner: Vec<usize> = (0..TAGS).map(|_| random.below(NODES as u64) as usize).collect();
-        let place = (0..KEYS).map(|key| owner[key % TAGS]).collect();
         Model {
             random,
             chances,
@@ -106,10 +87,8 @@ impl Model {
             nodes: HashMap::new(),
             to_node: (0..NODES).map(|_| VecDeque::new()).collect(),
             from_node: (0..NODES).map(|_| VecDeque::new()).collect(),
-            owner,
-            moving: vec![None; TAGS],
+            slots: Slots::new(NODES, owner),
             wake: vec![Vec::new(); TAGS],
-            place,
             done: vec![Vec::new(); KEYS],
             refresh: None,
             refreshes: 0,
@@ -118,18 +97,6 @@ impl Model {
             ended: BTreeMap::new(),
             redirects: 0,
         }
-    }
-
-    fn topology(&self) -> Topology {
-        let shards = (0..NODES).map(|node| {
-            let shard = Shard {
-                master: Node { id: node.to_string().into(), address: address(node) },
-                replicas: Vec::new(),
-            };
-            let tags = (0..TAGS).filter(|tag| self.owner[*tag] == node);
-            (shard, tags.map(|tag| slot(tag)..=slot(tag)).collect())
-        });
-        Topology::new(shards).unwrap()
     }
 
     fn run(&mut self, steps: u64) {
@@ -182,20 +149,9 @@ impl Model {
         if self.random.chance(self.chances.refusals) {
             return Bytes::from_static(b"-LOADING the data set\r\n");
         }
-        let tag = sent.key % TAGS;
-        let redirect = |word: &str, to: usize| {
-            Bytes::from(format!("-{word} {} node:{}\r\n", slot(tag), 7000 + to))
-        };
-        let imports = sent.asking && self.moving[tag] == Some(node);
-        if self.owner[tag] != node && !imports {
+        if let Some(redirect) = self.slots.redirect(node, sent.key, sent.asking) {
             self.redirects += 1;
-            return redirect("MOVED", self.owner[tag]);
-        }
-        if let (Some(to), false) = (self.moving[tag], imports)
-            && self.place[sent.key] != node
-        {
-            self.redirects += 1;
-            return redirect("ASK", to);
+            return Bytes::from(format!("-{redirect}\r\n"));
         }
         self.done[sent.key].push(sent.number);
         Bytes::from(format!(":{}\r\n", sent.number))
@@ -211,30 +167,14 @@ impl Model {
     /// A slot begins to move, one of its keys moves, or it has moved.
     fn reshard(&mut self) {
         let tag = self.random.below(TAGS as u64) as usize;
-        let Some(to) = self.moving[tag] else {
-            let to = self.random.below(NODES as u64) as usize;
-            let calm = self.wake[tag].iter().all(|number| self.ended.contains_key(number));
-            if calm && to != self.owner[tag] && !self.is_misrouted(tag, to) {
-                self.moving[tag] = Some(to);
-            }
-            return;
-        };
-        let left = (0..KEYS).find(|key| key % TAGS == tag && self.place[*key] != to);
-        match left {
-            Some(key) => self.place[key] = to,
-            None if self.is_misrouted(tag, to) => {}
-            None => {
-                self.owner[tag] = to;
-                self.moving[tag] = None;
-                self.wake[tag] = self.submitted.keys().copied().collect();
-            }
+        let to = self.random.below(NODES as u64) as usize;
+        let may = self.wake[tag].iter().all(|number| self.ended.contains_key(number));
+        let to_node = &self.to_node;
+        let is_misrouted =
+            |node: usize| to_node[node].iter().any(|sent| sent.key % TAGS == tag && !sent.asking);
+        if self.slots.step(tag, to, may, is_misrouted) {
+            self.wake[tag] = self.submitted.keys().copied().collect();
         }
-    }
-
-    /// Whether a node has commands before it, without ASKING, for a slot that it does not have. If it got
-    /// the slot between two of them, it would refuse the first and do the second.
-    fn is_misrouted(&self, tag: usize, node: usize) -> bool {
-        self.to_node[node].iter().any(|sent| sent.key % TAGS == tag && !sent.asking)
     }
 
     fn answer_refresh(&mut self) {
@@ -244,7 +184,7 @@ impl Model {
             return self.router.handle_no_topology(self.now);
         }
         let late = self.random.chance(self.chances.late);
-        let topology = if late { early } else { self.topology() };
+        let topology = if late { early } else { self.slots.topology() };
         self.router.handle_topology(self.now, &topology);
     }
 
@@ -289,10 +229,10 @@ impl Model {
                 Output::Refresh { .. } => {
                     assert!(self.refresh.is_none(), "two questions at a time");
                     self.refreshes += 1;
-                    self.refresh = Some(self.topology());
+                    self.refresh = Some(self.slots.topology());
                 }
                 Output::Open { node, address } => {
-                    self.nodes.insert(node, usize::from(address.port) - 7000);
+                    self.nodes.insert(node, node_at(address.port));
                 }
                 Output::Close { node } => panic!("{node:?} is part of the cluster"),
             }
@@ -302,7 +242,7 @@ impl Model {
     fn send(&mut self, flight: FlightId, node: NodeId, asking: bool) {
         let args: Vec<&[u8]> = self.router.command(flight).unwrap().iter().collect();
         let text = |at: usize| std::str::from_utf8(args[at]).unwrap();
-        let key = text(1).split('}').next_back().unwrap().parse().unwrap();
+        let key = key_number(args[1]).unwrap();
         let number = text(2).parse().unwrap();
         self.to_node[self.nodes[&node]].push_back(Sent { flight, asking, key, number });
     }

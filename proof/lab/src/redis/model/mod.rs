@@ -57,7 +57,6 @@ pub struct Member {
 
 impl Member {
     /// What all nodes know at the moment.
-    #[must_use]
     pub fn slots(&self) -> MutexGuard<'_, Slots> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,6 +1,7 @@
 //! What rides along with the statements of a transaction, as [`onetrip_postgres::client::transaction`] has
 //! it: this submits it on a connection.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,7 +54,7 @@ impl Note {
 
 impl Lead {
     /// A transaction that nothing was sent of.
-    pub(crate) fn begin(text: &str) -> Arc<Lead> {
+    pub(crate) fn begin(text: Cow<'static, str>) -> Arc<Lead> {
         // Unlike in every other transaction of the session.
         static TRANSACTIONS: AtomicU64 = AtomicU64::new(1);
         let number = TRANSACTIONS.fetch_add(1, Ordering::Relaxed);

@@ -56,7 +56,7 @@ impl<'a> Transaction<'a> {
         session: &Executor,
         options: TransactionOptions,
     ) -> Transaction<'a> {
-        let lead = Lead::begin(&options.begin());
+        let lead = Lead::begin(options.begin());
         let executor = session.behind(lead.clone());
         let connection = connection.clone();
         Transaction { connection, executor, lead, ended: false, _own: None, session: PhantomData }

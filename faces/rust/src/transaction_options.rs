@@ -2,6 +2,8 @@
 
 pub use onetrip_postgres::client::transaction::modes::Isolation;
 
+use std::borrow::Cow;
+
 use onetrip_postgres::client::transaction::modes::Modes;
 
 /// How a transaction begins. What is not said is left to the server's settings
@@ -51,7 +53,7 @@ impl TransactionOptions {
     }
 
     /// BEGIN with these modes.
-    pub(crate) fn begin(self) -> String {
+    pub(crate) fn begin(self) -> Cow<'static, str> {
         self.0.begin()
     }
 }

@@ -209,7 +209,7 @@ impl Postgres {
     /// Begins a transaction of which nothing is sent yet.
     pub(crate) fn open_block(&mut self, modes: Modes) {
         self.transactions += 1;
-        let block = Block::new(Begin::new(&modes.begin(), self.transactions));
+        let block = Block::new(Begin::new(modes.begin(), self.transactions));
         let open = vec![LevelId::OUTERMOST];
         self.block = Some(Transaction { block, open, commit: (NOBODYS, false), result: None });
     }

@@ -53,7 +53,7 @@ impl Postgres {
         match treatment {
             Treatment::Answered(Control::Begin | Control::Start) => {
                 self.transactions += 1;
-                let begin = Begin::new(text, self.transactions);
+                let begin = Begin::new(text.to_owned(), self.transactions);
                 self.pending_begin = Some(PendingBegin::new(begin));
             }
             Treatment::Answered(_) => self.pending_begin = None,

@@ -16,8 +16,9 @@ use crate::sql::Refusal;
 #[derive(Debug)]
 pub struct Block<E> {
     begin: Begin,
-    /// The transaction, and behind it the savepoints that are not forgotten, by their numbers.
-    levels: Vec<Level<E>>,
+    outermost: Level<E>,
+    /// The savepoints that are not forgotten, by their numbers.
+    inner: Vec<Level<E>>,
     savepoints: u32,
     /// The savepoint whose RELEASE goes in front of what comes next.
     owed: Option<LevelId>,
@@ -95,21 +96,21 @@ impl<E> From<EncodeError> for NotSent<E> {
 impl<E: Failure> Block<E> {
     /// A transaction that nothing was sent of.
     pub fn new(begin: Begin) -> Block<E> {
-        let levels = vec![Level::new(LevelId::OUTERMOST, None)];
-        Block { begin, levels, savepoints: 0, owed: None, conflict: None }
+        let outermost = Level::new(LevelId::OUTERMOST, None);
+        Block { begin, outermost, inner: Vec::new(), savepoints: 0, owed: None, conflict: None }
     }
 
     /// A savepoint that nothing was sent of.
     pub fn savepoint(&mut self, outer: LevelId) -> LevelId {
         self.savepoints += 1;
         let id = LevelId(self.savepoints);
-        self.levels.push(Level::new(id, Some(outer)));
+        self.inner.push(Level::new(id, Some(outer)));
         id
     }
 
     /// Nobody asks for this savepoint any more, and none of its requests is under way.
     pub fn forget(&mut self, id: LevelId) {
-        self.levels.retain(|level| level.id != id || id == LevelId::OUTERMOST);
+        self.inner.retain(|level| level.id != id);
     }
 
     // --- what is known ---
@@ -150,13 +151,19 @@ impl<E: Failure> Block<E> {
     }
 
     fn level(&self, id: LevelId) -> Option<&Level<E>> {
-        let at = self.levels.binary_search_by_key(&id, |level| level.id).ok()?;
-        self.levels.get(at)
+        if id == LevelId::OUTERMOST {
+            return Some(&self.outermost);
+        }
+        let at = self.inner.binary_search_by_key(&id, |level| level.id).ok()?;
+        self.inner.get(at)
     }
 
     fn level_mut(&mut self, id: LevelId) -> Option<&mut Level<E>> {
-        let at = self.levels.binary_search_by_key(&id, |level| level.id).ok()?;
-        self.levels.get_mut(at)
+        if id == LevelId::OUTERMOST {
+            return Some(&mut self.outermost);
+        }
+        let at = self.inner.binary_search_by_key(&id, |level| level.id).ok()?;
+        self.inner.get_mut(at)
     }
 
     /// A level and those around it, from the inside out.
@@ -278,19 +285,19 @@ impl<E: Failure> Block<E> {
     /// Adds what was not sent yet, from the outside in.
     fn add_unsent(&mut self, id: LevelId, front: &mut Front) -> Result<(), EncodeError> {
         let unsent = self.around(id).take_while(|level| level.state == State::Unsent);
-        let unsent: Vec<LevelId> = unsent.map(|level| level.id).collect();
-        for &id in unsent.iter().rev() {
+        let inner = unsent.map(|level| level.id).filter(|id| *id != LevelId::OUTERMOST);
+        let inner: Vec<LevelId> = inner.collect();
+        if self.state(LevelId::OUTERMOST) == State::Unsent {
+            // It grows once for it and what is behind it.
+            front.bytes.reserve(192);
             let start = front.bytes.len();
-            match id {
-                LevelId::OUTERMOST => {
-                    self.begin.write(&mut front.bytes)?;
-                    front.push(Role::Begins(id), command(), SyncPoint::Member, start);
-                }
-                savepoint => {
-                    let text = text_of("SAVEPOINT ", savepoint);
-                    front.command(&text, Role::Begins(id), SyncPoint::Member)?;
-                }
-            }
+            self.begin.write(&mut front.bytes)?;
+            front.push(Role::Begins(LevelId::OUTERMOST), command(), SyncPoint::Member, start);
+            self.outermost.state = State::Sent;
+        }
+        for &id in inner.iter().rev() {
+            let text = text_of("SAVEPOINT ", id);
+            front.command(&text, Role::Begins(id), SyncPoint::Member)?;
             if let Some(level) = self.level_mut(id) {
                 level.state = State::Sent;
             }

@@ -1,5 +1,7 @@
 //! How a transaction begins: isolation, read only, deferrable.
 
+use std::borrow::Cow;
+
 /// What a transaction sees of others that run beside it (PostgreSQL documentation, "Transaction
 /// Isolation").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,7 +30,7 @@ pub struct Modes {
 
 impl Modes {
     /// The BEGIN that says so.
-    pub fn begin(self) -> String {
+    pub fn begin(self) -> Cow<'static, str> {
         let isolation = self.isolation.map(|it| match it {
             Isolation::ReadUncommitted => "ISOLATION LEVEL READ UNCOMMITTED",
             Isolation::ReadCommitted => "ISOLATION LEVEL READ COMMITTED",
@@ -37,12 +39,12 @@ impl Modes {
         });
         let read_only = self.read_only.map(|it| if it { "READ ONLY" } else { "READ WRITE" });
         let deferrable = self.deferrable.map(|it| if it { "DEFERRABLE" } else { "NOT DEFERRABLE" });
-        let mut text = "BEGIN".to_owned();
+        let mut text = Cow::Borrowed("BEGIN");
         for (mode, before) in
             [isolation, read_only, deferrable].iter().flatten().zip([" ", ", ", ", "])
         {
-            text.push_str(before);
-            text.push_str(mode);
+            text.to_mut().push_str(before);
+            text.to_mut().push_str(mode);
         }
         text
     }

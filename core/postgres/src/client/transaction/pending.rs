@@ -1,6 +1,8 @@
 //! A BEGIN that leaves with the first statement behind it, and what is done with requests until the
 //! server has answered it.
 
+use std::borrow::Cow;
+
 use bytes::{Bytes, BytesMut};
 
 use super::NO_VALUES;
@@ -12,15 +14,15 @@ use crate::sql::Traits;
 /// BEGIN as it is sent: a text, and the portal in which it runs.
 #[derive(Debug)]
 pub struct Begin {
-    text: Box<str>,
-    portal: Box<str>,
+    text: Cow<'static, str>,
+    portal: String,
 }
 
 impl Begin {
     /// `number` tells it from every other transaction of the session, so that what is left over of
     /// an earlier one is refused.
-    pub fn new(text: &str, number: u64) -> Begin {
-        let portal = format!("{PORTAL_PREFIX}{number}").into();
+    pub fn new(text: impl Into<Cow<'static, str>>, number: u64) -> Begin {
+        let portal = format!("{PORTAL_PREFIX}{number}");
         Begin { text: text.into(), portal }
     }
 

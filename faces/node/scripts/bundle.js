@@ -78,7 +78,7 @@ function compressedModule() {
     // Found by trying.
     [constants.BROTLI_PARAM_LGBLOCK]: 16,
     [constants.BROTLI_PARAM_NPOSTFIX]: 0,
-    [constants.BROTLI_PARAM_NDIRECT]: 15,
+    [constants.BROTLI_PARAM_NDIRECT]: 9,
   }
   return brotliCompressSync(bytes, { params })
 }

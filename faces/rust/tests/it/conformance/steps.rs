@@ -247,7 +247,8 @@ impl Run<'_> {
             is_atomic: step["how"] == "atomic",
         };
         let (total, failures) = here.batch(&batch).await;
-        assert_eq!(total, step["total"].as_u64(), "{name}: rows of the batch");
+        let wanted = step["total"].as_u64();
+        assert_eq!(total, wanted, "{name}: rows of the batch: {failures:?}");
         let expected = list(&step["failed"]);
         assert_eq!(failures.len(), expected.len(), "{name}: {failures:?}");
         for ((index, error), expected) in failures.iter().zip(expected) {

@@ -537,6 +537,11 @@ impl Expect {
         Expect { isolated: true, ..Expect::run(times) }
     }
 
+    /// The same with a Parse in front of each Bind.
+    pub const fn isolated_run_of_texts(times: u32) -> Expect {
+        Expect { again: PARSE | BIND | EXECUTE, ..Expect::isolated_run(times).parse() }
+    }
+
     /// A simple query.
     pub const fn simple() -> Expect {
         Expect::sync().and(SIMPLE)

@@ -76,6 +76,22 @@ fn isolated_rows_go_on_behind_an_error_and_settle_with_the_last() {
 }
 
 #[test]
+fn isolated_rows_may_each_bring_their_text_which_may_fail_too() {
+    const PARSE_COMPLETE: [u8; 5] = [b'1', 0, 0, 0, 4];
+    let row = [&PARSE_COMPLETE[..], &pair("INSERT 0 1"), &READY].concat();
+    let bound_badly = [&PARSE_COMPLETE[..], ERROR, &READY].concat();
+    let input = [&row[..], ERROR, &READY, &bound_badly, &row].concat();
+    for chunk in 1..=input.len() {
+        let (last, taken, _) = walk(Expect::isolated_run_of_texts(4), &input, chunk);
+        assert!(matches!(last, Step::Settled(6)), "{last:?} in chunks of {chunk}");
+        assert_eq!(taken + 6, input.len());
+    }
+    let unparsed = pair("INSERT 0 1");
+    let mut expect = Expect::isolated_run_of_texts(2);
+    assert!(Postgres::new(TransactionStatus::Idle).step(&unparsed, Some(&mut expect)).is_err());
+}
+
+#[test]
 fn a_run_that_changes_its_session_is_noticed() {
     let input = [pair("INSERT 0 1"), pair("SET"), pair("INSERT 0 1")].concat();
     let (last, _, protocol) = walk(Expect::run(3), &input, input.len());

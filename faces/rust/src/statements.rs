@@ -27,6 +27,9 @@ pub(crate) type Prepared = statements::Prepared<Learned>;
 /// What a request is to the statement that it names.
 pub(crate) type Use = statements::Use<Learned>;
 
+/// How a connection uses a statement.
+pub(crate) type Way = statements::Way<Learned>;
+
 /// What is learned of a statement on one connection.
 #[derive(Debug)]
 pub(crate) struct Learned {

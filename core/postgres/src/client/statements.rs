@@ -226,8 +226,9 @@ impl<T> Statements<T> {
         Ok(Way::Named(Use::that_parses(prepared)))
     }
 
-    /// A statement that the server has, for one who can't have others' Parse fail under it; or a new
-    /// one, which is kept for others only if `shared`.
+    /// A statement for many uses, of one who can't have others' Parse fail under it: one that the server
+    /// has, or a new one, which is kept for others only if `shared`. It has a name only where that is
+    /// known to be kept for as long as the uses last: beyond their segment only by some poolers.
     ///
     /// # Errors
     /// Its text can't be sent.
@@ -237,22 +238,26 @@ impl<T> Statements<T> {
         wanted: &Wanted<'_, T>,
         scope: Scope,
         shared: bool,
-    ) -> Result<Use<T>, EncodeError> {
+    ) -> Result<Way<T>, EncodeError> {
         self.uses += 1;
+        let names = protocol.names();
+        if names == Names::Lost || names == Names::Unknown && scope.segment().is_none() {
+            return Ok(Way::Unnamed);
+        }
         if shared
-            && protocol.names() == Names::Kept
+            && names == Names::Kept
             && let Some(known) = self.known.get_mut(&wanted.key)
             && let Some(prepared) = known.prepared.get()
             && prepared.state() == READY
         {
             known.used = self.uses;
-            return Ok(Use::of(prepared));
+            return Ok(Way::Named(Use::of(prepared)));
         }
         let prepared = self.prepare(protocol, wanted, scope.segment())?;
         if shared {
             self.keep(wanted, &prepared);
         }
-        Ok(Use::that_parses(prepared))
+        Ok(Way::Named(Use::that_parses(prepared)))
     }
 
     /// A new statement that is about to be parsed, under a name of ours.
@@ -515,6 +520,14 @@ impl<T> Way<T> {
         match self {
             Way::Named(used) => Some(used),
             Way::Unnamed => None,
+        }
+    }
+
+    /// The name under which it has to be parsed first: none where the server has it.
+    pub fn parsed_as(&self) -> Option<&str> {
+        match self {
+            Way::Named(used) => used.parses.then(|| used.prepared.name()),
+            Way::Unnamed => Some(""),
         }
     }
 

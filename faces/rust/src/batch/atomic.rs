@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use onetrip_engine::{Outcome, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::{Limits, PipelineId, failing};
+use onetrip_postgres::sql::Traits;
 
 use super::ParameterSet;
 use super::encoder::{ChunkMax, Encoder, Pause, Rows};
@@ -44,7 +45,8 @@ where
     let plan = plan(&executor, source, &rows).await?;
     executor.lead_now()?;
     let mut flight = Flight::begin(&executor, &plan).await?;
-    let mut encoder = Encoder::new(plan.metadata(), flight.statement.prepared().name(), false);
+    let name = flight.statement.as_ref().map_or("", |used| used.prepared().name());
+    let mut encoder = Encoder::new(plan.metadata(), name);
     let mut out = BytesMut::new();
     loop {
         flight.ready().await;
@@ -116,7 +118,9 @@ struct Flight {
     connection: Arc<Connection>,
     id: PipelineId,
     limits: Limits,
-    statement: Use,
+    /// None where it has no name, and is parsed in front of the rows.
+    statement: Option<Use>,
+    traits: Traits,
     /// What was handed over and not taken yet.
     sent: VecDeque<Sent>,
     affected: Affected,
@@ -143,7 +147,9 @@ impl Flight {
         })?;
         let sent = token.into_iter().map(|token| Sent { token, first: None }).collect();
         let affected = Affected::default();
-        Ok(Flight { connection, id, limits, statement, sent, affected, failure: None, held })
+        let traits = plan.metadata().traits;
+        let failure = None;
+        Ok(Flight { connection, id, limits, statement, traits, sent, affected, failure, held })
     }
 
     /// Hands rows over.
@@ -151,12 +157,12 @@ impl Flight {
         if rows == 0 {
             return;
         }
-        let used = Use::of(self.statement.prepared().clone());
-        let expect = Expect::run(rows).of_traits(used.prepared().data.metadata.traits);
+        let used = self.statement.as_ref().map(|used| Use::of(used.prepared().clone()));
+        let expect = Expect::run(rows).of_traits(self.traits);
         let (id, limits) = (self.id, self.limits);
         let pushed = self
             .connection
-            .with(|core, now| core.pipeline_push(now, id, (expect, Some(used)), bytes, limits));
+            .with(|core, now| core.pipeline_push(now, id, (expect, used), bytes, limits));
         self.note(pushed, Some(first));
     }
 
@@ -312,15 +318,15 @@ impl Core {
         id: PipelineId,
         plan: &Plan,
         limits: Limits,
-    ) -> Result<(Use, Option<Token>), Error> {
+    ) -> Result<(Option<Use>, Option<Token>), Error> {
         let mut out = BytesMut::new();
         let scope = self.pipelines.scope(id);
-        let used = self.prepare_ahead(&plan.bound, scope, plan.shared, &mut out)?;
-        let again = Use::of(used.prepared().clone());
-        if !used.parses() {
+        let used = self.prepare_ahead(&plan.bound, scope, plan.shared, &mut out)?.used();
+        let again = used.as_ref().map(|used| Use::of(used.prepared().clone()));
+        if out.is_empty() {
             return Ok((again, None));
         }
-        let request = (Expect::sync().parse().describe_statement(), Some(used));
+        let request = (Expect::sync().parse().describe_statement(), used);
         let token = self.pipeline_push(now, id, request, &out, limits)?;
         Ok((again, Some(token)))
     }

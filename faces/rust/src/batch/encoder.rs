@@ -12,6 +12,7 @@ use crate::Error;
 use crate::metadata::Metadata;
 use crate::params::check_count;
 use crate::params::{format_of, unencodable, write_value};
+use crate::statements::parse_of;
 
 /// The rows that were not sent yet, with their numbers.
 pub(super) struct Rows<I: Iterator> {
@@ -29,8 +30,10 @@ pub(super) struct Encoder {
     formats: Vec<Format>,
     /// Made for these formats.
     front: Option<Front>,
-    /// Whether each row has a Sync of its own.
-    isolated: bool,
+    /// What is in front of each row: its Parse, where the statement has no name.
+    parse: BytesMut,
+    /// And behind it: its Sync, where it is a transaction of its own.
+    sync: &'static [u8],
 }
 
 /// How much belongs into one request.
@@ -67,14 +70,28 @@ impl<I: Iterator> Rows<I> {
 }
 
 impl Encoder {
-    pub(super) fn new(metadata: &Arc<Metadata>, statement: &str, isolated: bool) -> Encoder {
+    /// For rows that share a sync point, of a statement with this name.
+    pub(super) fn new(metadata: &Arc<Metadata>, statement: &str) -> Encoder {
         Encoder {
             metadata: metadata.clone(),
             statement: statement.to_owned(),
             formats: Vec::new(),
             front: None,
-            isolated,
+            parse: BytesMut::new(),
+            sync: &[],
         }
+    }
+
+    /// For rows that are transactions of their own. Without a name each brings the text.
+    pub(super) fn isolated(
+        metadata: &Arc<Metadata>,
+        statement: Option<&str>,
+    ) -> Result<Encoder, Error> {
+        let mut parse = BytesMut::new();
+        if statement.is_none() {
+            parse_of(metadata)(&mut parse, "").map_err(unencodable)?;
+        }
+        Ok(Encoder { parse, sync: &SYNC, ..Encoder::new(metadata, statement.unwrap_or_default()) })
     }
 
     /// Writes rows until there are enough of them. Says how many, and why not more.
@@ -113,38 +130,43 @@ impl Encoder {
                 front.insert(new.map_err(unencodable)?)
             }
         };
-        front.write(out, |number, out| {
+        let start = out.len();
+        out.extend_from_slice(&self.parse);
+        let written = front.write(out, |number, out| {
             write_value(number, row.parameter(number), &types[number], out)
-        })?;
+        });
+        written.inspect_err(|_| out.truncate(start))?;
         out.extend_from_slice(&execute::UNNAMED_ALL);
-        if self.isolated {
-            out.extend_from_slice(&SYNC);
-        }
+        out.extend_from_slice(self.sync);
         Ok(())
     }
-}
 
-/// The same rows for a connection on which the statement has another name. The name is the second
-/// string of a Bind, behind that of the unnamed portal (PostgreSQL documentation, "Message
-/// Formats").
-pub(super) fn renamed(rows: &[u8], old: &str, new: &str) -> BytesMut {
-    let mut out = BytesMut::with_capacity(rows.len());
-    let mut left = rows;
-    while let Ok(Some(header)) = Header::peek(left) {
-        let (message, behind) = left.split_at(Header::LEN + header.len as usize);
-        left = behind;
-        if header.tag != frontend::BIND {
-            out.extend_from_slice(message);
-            continue;
+    /// Rows as this one would have written them, though another did. The name is the second string of a
+    /// Bind, behind that of the unnamed portal (PostgreSQL documentation, "Message Formats").
+    pub(super) fn rewrite(&self, rows: &[u8], writer: &Encoder) -> BytesMut {
+        let (old, new) = (&writer.statement, &self.statement);
+        let mut out = BytesMut::with_capacity(rows.len());
+        let mut left = rows;
+        while let Ok(Some(header)) = Header::peek(left) {
+            let (message, behind) = left.split_at(Header::LEN + header.len as usize);
+            left = behind;
+            match header.tag {
+                frontend::PARSE => continue,
+                frontend::BIND => out.extend_from_slice(&self.parse),
+                _ => {
+                    out.extend_from_slice(message);
+                    continue;
+                }
+            }
+            let values = &message[Header::LEN + 1 + old.len()..];
+            out.put_u8(frontend::BIND);
+            out.put_u32((LENGTH_LEN + 1 + new.len() + values.len()) as u32);
+            out.put_u8(0);
+            out.extend_from_slice(new.as_bytes());
+            out.extend_from_slice(values);
         }
-        let values = &message[Header::LEN + 1 + old.len()..];
-        out.put_u8(frontend::BIND);
-        out.put_u32((LENGTH_LEN + 1 + new.len() + values.len()) as u32);
-        out.put_u8(0);
-        out.extend_from_slice(new.as_bytes());
-        out.extend_from_slice(values);
+        out
     }
-    out
 }
 
 /// The length of a message counts itself.
@@ -156,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    fn rows(name: &str) -> BytesMut {
+    fn rows(name: Option<&str>) -> (Encoder, BytesMut) {
         let traits = onetrip_postgres::sql::classify("insert");
         let types = vec![Type::INT4, Type::TEXT];
         let metadata = Metadata::new("insert".into(), types, traits, Vec::new());
@@ -164,14 +186,17 @@ mod tests {
         let mut rows = rows.expect("there are three");
         let mut out = BytesMut::new();
         let max = ChunkMax { rows: 64, bytes: 1 << 14 };
-        Encoder::new(&metadata, name, true).fill(&mut rows, max, &mut out);
-        out
+        let mut encoder = Encoder::isolated(&metadata, name).expect("the text has no NUL");
+        encoder.fill(&mut rows, max, &mut out);
+        (encoder, out)
     }
 
     #[test]
-    fn renamed_rows_are_those_that_were_written_with_that_name() {
-        for (old, new) in [("onetrip_1", "onetrip_1"), ("onetrip_1", "onetrip_1234"), ("ab", "")] {
-            assert_eq!(renamed(&rows(old), old, new), rows(new));
+    fn rewritten_rows_are_those_that_were_written_so() {
+        let ways = [None, Some("onetrip_1"), Some("onetrip_1234")];
+        for (old, new) in ways.iter().flat_map(|old| ways.map(|new| (*old, new))) {
+            let ((writer, written), (encoder, wanted)) = (rows(old), rows(new));
+            assert_eq!(encoder.rewrite(&written, &writer), wanted, "{old:?} {new:?}");
         }
     }
 }

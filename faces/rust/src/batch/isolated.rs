@@ -13,14 +13,14 @@ use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use onetrip_engine::{Outcome, Request, Time, Token};
-use onetrip_postgres::Expect;
 use onetrip_postgres::message::SYNC;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::sql::Place;
+use onetrip_postgres::{Expect, Names};
 
 use super::ParameterSet;
 use super::atomic::plan;
-use super::encoder::{ChunkMax, Encoder, Pause, Rows, renamed};
+use super::encoder::{ChunkMax, Encoder, Pause, Rows};
 use super::plan::Plan;
 use super::result::{BatchError, BatchReport, count_of, error_of};
 use crate::core::{Connection, Core, Duty};
@@ -82,7 +82,8 @@ struct Lane<'a> {
 /// The connection, and the statement there.
 struct On {
     connection: Arc<Connection>,
-    statement: Use,
+    /// None where each row brings the text.
+    statement: Option<Use>,
     encoder: Encoder,
     /// Where it is nobody else's.
     own: Option<Session>,
@@ -93,6 +94,8 @@ struct Sent {
     connection: Arc<Connection>,
     token: Token,
     rows: u32,
+    /// Each of them with its text.
+    by_text: bool,
 }
 
 impl Lane<'_> {
@@ -161,27 +164,35 @@ impl Lane<'_> {
             let given_away = !is_own && is_given_away(core, self.executor);
             (!given_away).then(|| self.prepare_on(core, now))
         })?;
-        Some(prepared.map(|(statement, token)| {
+        Some(prepared.and_then(|(statement, token)| {
             if let Some(token) = token {
-                self.sent.push_back(Sent { connection: connection.clone(), token, rows: 0 });
+                let connection = connection.clone();
+                self.sent.push_back(Sent { connection, token, rows: 0, by_text: false });
             }
-            let encoder = Encoder::new(self.plan.metadata(), statement.prepared().name(), true);
+            let name = statement.as_ref().map(|used| used.prepared().name());
+            let encoder = Encoder::isolated(self.plan.metadata(), name)?;
             self.on = Some(On { connection, statement, encoder, own });
+            Ok(())
         }))
     }
 
-    /// Submits what prepares the statement, where the connection does not have it.
-    fn prepare_on(&self, core: &mut Core, now: Time) -> Result<(Use, Option<Token>), Error> {
+    /// Submits what prepares the statement, where the connection does not have it and a name can be used.
+    fn prepare_on(
+        &self,
+        core: &mut Core,
+        now: Time,
+    ) -> Result<(Option<Use>, Option<Token>), Error> {
         let mut out = BytesMut::new();
         let bound = &self.plan.bound;
-        let used = core.prepare_ahead(bound, Scope::Fixed, self.plan.shared, &mut out)?;
-        let again = Use::of(used.prepared().clone());
+        let way = core.prepare_ahead(bound, Scope::Fixed, self.plan.shared, &mut out)?;
+        let Some(used) = way.used() else { return Ok((None, None)) };
+        let again = Some(Use::of(used.prepared().clone()));
         if !used.parses() {
             return Ok((again, None));
         }
         out.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
-        Ok((again, Some(self.submit(core, now, expect, used, &out)?)))
+        Ok((again, Some(self.submit(core, now, expect, Some(used), &out)?)))
     }
 
     fn submit(
@@ -189,12 +200,12 @@ impl Lane<'_> {
         core: &mut Core,
         now: Time,
         expect: Expect,
-        used: Use,
+        used: Option<Use>,
         bytes: &[u8],
     ) -> Result<Token, Error> {
         let token = core.replies.add();
         if let Some(entry) = core.replies.entry(token) {
-            entry.statement = Some(used);
+            entry.statement = used;
         }
         let deadline = self.executor.deadline(now);
         let request = Request { deadline, ..Request::isolated(token, expect) };
@@ -224,13 +235,17 @@ impl Lane<'_> {
     fn push_on(&mut self, rows: u32, bytes: &[u8]) -> Option<Result<(), Error>> {
         let On { connection, statement, own, .. } = self.on.as_ref()?;
         let (connection, is_own) = (connection.clone(), own.is_some());
-        let used = Use::of(statement.prepared().clone());
-        let expect = Expect::isolated_run(rows);
+        let used = statement.as_ref().map(|used| Use::of(used.prepared().clone()));
+        let by_text = used.is_none();
+        let expect = match by_text {
+            true => Expect::isolated_run_of_texts(rows),
+            false => Expect::isolated_run(rows),
+        };
         let submitted = connection.with(|core, now| {
             let given_away = !is_own && is_given_away(core, self.executor);
             (!given_away).then(|| self.submit(core, now, expect, used, bytes))
         })?;
-        Some(submitted.map(|token| self.sent.push_back(Sent { connection, token, rows })))
+        Some(submitted.map(|token| self.sent.push_back(Sent { connection, token, rows, by_text })))
     }
 
     /// The rows are written and gone from their iterator, so it is their bytes that move.
@@ -242,9 +257,8 @@ impl Lane<'_> {
         }
         self.open_own().await?;
         let (Some(before), Some(on)) = (before, &self.on) else { return Ok(()) };
-        let renamed =
-            renamed(bytes, before.statement.prepared().name(), on.statement.prepared().name());
-        self.push_on(rows, &renamed).unwrap_or(Ok(()))
+        let rewritten = on.encoder.rewrite(bytes, &before.encoder);
+        self.push_on(rows, &rewritten).unwrap_or(Ok(()))
     }
 
     /// A row can't be written: its error has its place among those of its neighbours.
@@ -258,18 +272,18 @@ impl Lane<'_> {
     /// Takes replies until so many requests are on their way at most.
     async fn wait_until(&mut self, sent_max: usize) {
         while self.sent.len() > sent_max {
-            let Some(Sent { connection, token, rows }) = self.sent.front() else { return };
-            let (connection, token, rows) = (connection.clone(), *token, *rows);
+            let Some(Sent { connection, token, .. }) = self.sent.front() else { return };
+            let (connection, token) = (connection.clone(), *token);
             let taken = std::future::poll_fn(|cx| poll_reply(&connection, token, cx)).await;
-            self.sent.pop_front();
-            self.take(rows, taken);
+            let Some(Sent { rows, by_text, .. }) = self.sent.pop_front() else { return };
+            self.take(rows, by_text, taken);
         }
     }
 
     /// Reads what became of the rows of one request.
-    fn take(&mut self, rows: u32, Taken { blocks, result, .. }: Taken) {
+    fn take(&mut self, rows: u32, by_text: bool, Taken { blocks, result, .. }: Taken) {
         let before = self.report.affected.len();
-        self.read(&blocks);
+        self.read(&blocks, by_text);
         let read = self.report.affected.len() - before;
         let Err(error) = result else { return };
         // Nothing was said of the others.
@@ -277,17 +291,28 @@ impl Lane<'_> {
         self.report.stopped.get_or_insert(error);
     }
 
-    fn read(&mut self, blocks: &Blocks) {
+    fn read(&mut self, blocks: &Blocks, by_text: bool) {
         let partial = self.plan.metadata().traits.partial_effects();
         let refused = if partial { Outcome::Unknown } else { Outcome::Rejected };
         let mut row = Ok(0);
-        let mut any = false;
+        let (mut any, mut parsed) = (false, !by_text);
         for (tag, body) in blocks.messages() {
             match tag {
                 backend::COMMAND_COMPLETE => row = Ok(count_of(body)),
-                backend::ERROR_RESPONSE => row = Err(error_of(body, refused)),
+                backend::PARSE_COMPLETE => parsed = true,
+                backend::ERROR_RESPONSE => {
+                    let error = error_of(body, refused);
+                    if !parsed {
+                        // It is no row's fault.
+                        self.report.stopped.get_or_insert_with(|| error.clone());
+                    }
+                    row = Err(error);
+                }
                 backend::BIND_COMPLETE => {}
-                backend::READY_FOR_QUERY if any => self.row(std::mem::replace(&mut row, Ok(0))),
+                backend::READY_FOR_QUERY if any => {
+                    self.row(std::mem::replace(&mut row, Ok(0)));
+                    parsed = !by_text;
+                }
                 _ => {}
             }
             any |= matches!(tag, backend::BIND_COMPLETE | backend::ERROR_RESPONSE);
@@ -308,13 +333,17 @@ impl Lane<'_> {
 }
 
 impl On {
-    /// Whether the connection takes more rows, and still has the statement.
+    /// Whether the connection takes more rows, and the statement is used as it would be now.
     fn takes_rows(&self, executor: &Executor) -> bool {
         let any = matches!(executor.target, Target::Any(_)) && self.own.is_none();
-        !self.statement.prepared().is_over()
-            && self
-                .connection
-                .with_local(|core| core.engine.is_open() && (!any || core.duty == Duty::Shared))
+        let is_over = |used: &Use| used.prepared().is_over();
+        !self.statement.as_ref().is_some_and(is_over)
+            && self.connection.with_local(|core| {
+                let is_named = core.engine.protocol_mut().names() == Names::Kept;
+                core.engine.is_open()
+                    && (!any || core.duty == Duty::Shared)
+                    && is_named == self.statement.is_some()
+            })
     }
 }
 

@@ -3,13 +3,12 @@
 use bytes::BytesMut;
 use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
-use onetrip_postgres::client::statements;
 use onetrip_postgres::message::{SYNC, bind};
 
 use super::Core;
 use crate::Error;
 use crate::params::unencodable;
-use crate::statements::{Bound, Learned, Scope, Use, describe_statement, parse_of};
+use crate::statements::{Bound, Learned, Scope, Use, Way, describe_statement, parse_of};
 
 impl Core {
     /// Puts the use of a prepared statement together: Bind and Execute, and what prepares it in
@@ -28,7 +27,7 @@ impl Core {
         let (parse, data) = (parse_of(metadata), || Learned::new(metadata, types));
         let way = statements.way(engine.protocol_mut(), &bound.wanted(&parse, &data), scope);
         let way = way.map_err(unencodable)?;
-        if let statements::Way::Named(used) = &way {
+        if let Way::Named(used) = &way {
             bound.hold(used);
             self.used_prepared(used.parses());
         }
@@ -37,29 +36,30 @@ impl Core {
         Ok((way.expect(expect), way.used()))
     }
 
-    /// Prepares a statement by itself, for many uses that follow: writes Parse and Describe where
-    /// this connection doesn't have it. They have to be submitted under the same lock.
+    /// Prepares a statement by itself, for many uses that follow: writes Parse and Describe, unless
+    /// this connection has it. They have to be submitted under the same lock.
     pub(crate) fn prepare_ahead(
         &mut self,
         bound: &Bound,
         scope: Scope,
         shared: bool,
         out: &mut BytesMut,
-    ) -> Result<Use, Error> {
+    ) -> Result<Way, Error> {
         let Core { statements, engine, types, .. } = self;
         let (parse, data) = (parse_of(&bound.metadata), || Learned::new(&bound.metadata, types));
         let wanted = bound.wanted(&parse, &data);
-        let used = statements.own_way(engine.protocol_mut(), &wanted, scope, shared);
-        let used = used.map_err(unencodable)?;
-        if shared {
-            bound.hold(&used);
+        let way = statements.own_way(engine.protocol_mut(), &wanted, scope, shared);
+        let way = way.map_err(unencodable)?;
+        if let Way::Named(used) = &way
+            && shared
+        {
+            bound.hold(used);
         }
-        if used.parses() {
-            let name = used.prepared().name();
+        if let Some(name) = way.parsed_as() {
             parse(out, name).map_err(unencodable)?;
             describe_statement(out, name).map_err(unencodable)?;
         }
-        Ok(used)
+        Ok(way)
     }
 
     /// Sees whether the session lost its statements. What was prepared again since, and is in the

@@ -166,9 +166,7 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
     (
         "PgBouncer before 1.21: a name that was prepared is unknown in the next transaction",
         &[
-            "blocking::a_batch_stands_as_a_whole_or_row_by_row",
             "auto_prepare::",
-            "batches::",
             "cancellation::a_first_use_may_be_dropped_at_any_stage",
             "cancellation::dropped_replies_leave_their_neighbours_alone",
             "cancellation::dropped_replies_leave_their_neighbours_alone_across_threads",

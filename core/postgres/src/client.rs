@@ -5,6 +5,7 @@
 //! * [`named`]: statements under names of the user's own.
 //! * [`copy`], [`stream`]: data that is written and replies that are read as there is room.
 //! * [`pipeline`]: statements that share sync points, and leave while they are made.
+//! * [`retry`]: what the engine may send a second time by itself.
 //! * [`listener`]: notifications on a connection of their own, which comes back by itself.
 //! * [`texts`]: how often a text came, and what it shows.
 //! * [`transaction`]: a BEGIN that leaves with the first statement, and its guard.
@@ -15,6 +16,7 @@ pub mod copy;
 pub mod listener;
 pub mod named;
 pub mod pipeline;
+pub mod retry;
 pub mod statements;
 pub mod stream;
 pub mod texts;

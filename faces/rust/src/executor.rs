@@ -8,6 +8,7 @@ use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Limits;
+use onetrip_postgres::client::retry::{Setting, permit};
 use onetrip_postgres::client::statements::is_preparable;
 use onetrip_postgres::client::transaction::front::write_command;
 use onetrip_postgres::message::{Format, Formats, Query, SYNC, bind};
@@ -390,16 +391,18 @@ impl Executor {
     ) -> Result<Token, Error> {
         // What is behind it in a transaction depends on it: it is sent, whatever its caller does.
         let pinned = self.place == Place::Session { in_transaction: true };
+        let at = Setting { is_shared: self.place == Place::Shared, is_outside: !pinned };
         let in_order = self.place != Place::Shared;
         // What ends a transaction goes on: nobody could say how far it was.
         let cancel_late =
             self.context.options.cancel_on_timeout && outgoing.part == Part::Statement;
         match outgoing.message {
             Message::Whole(bytes) => {
-                let (resend, joins) = (self.comes_again(outgoing.expect), outgoing.joins);
-                let request = isolated(core, outgoing.expect);
-                let request =
-                    Request { deadline, in_order, pinned, resend, joins, cancel_late, ..request };
+                let (expect, joins) = (outgoing.expect, outgoing.joins);
+                let request = isolated(core, expect);
+                let request = Request { deadline, in_order, pinned, cancel_late, ..request };
+                let used: Option<&Use> = None;
+                let request = permit(request, at, used, expect.has_partial_effects(), joins);
                 self.submit_bytes(core, now, request, (None, outgoing.part), bytes)
             }
             Message::Bound(bound, values) => {
@@ -408,31 +411,14 @@ impl Executor {
                     let (expect, statement) =
                         core.assemble(outgoing.expect, bound, values, scope, bytes)?;
                     bytes.extend_from_slice(&SYNC);
-                    // What names a statement that is prepared is sent again by itself when the
-                    // server says that it never started; on a session only where that can't bring
-                    // it behind what came after it.
-                    let again = !pinned && statement.as_ref().is_some_and(|used| !used.parses());
-                    // One that prepares its statement would find it there the second time.
-                    let parses = statement.as_ref().is_some_and(|used| used.parses());
-                    let request = Request {
-                        deadline,
-                        again,
-                        in_order,
-                        pinned,
-                        resend: !parses && self.comes_again(expect),
-                        joins: !parses && outgoing.joins,
-                        cancel_late,
-                        ..isolated(core, expect)
-                    };
+                    let (used, joins) = (statement.as_ref(), outgoing.joins);
+                    let request = isolated(core, expect);
+                    let request = Request { deadline, in_order, pinned, cancel_late, ..request };
+                    let request = permit(request, at, used, expect.has_partial_effects(), joins);
                     self.submit_bytes(core, now, request, (statement, outgoing.part), bytes)
                 })
             }
         }
-    }
-
-    /// Whether a request may be sent again if it is cancelled in place of another.
-    fn comes_again(&self, expect: Expect) -> bool {
-        self.place == Place::Shared && !expect.has_partial_effects()
     }
 
     fn submit_bytes(

@@ -5,6 +5,7 @@ use bytes::{BufMut, BytesMut};
 use onetrip_engine::{Connection, Request, SubmitError, SyncPoint, Ticket, Time, Token, memory};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::named::{NameTaken, Plan};
+use onetrip_postgres::client::retry::{Setting, permit};
 use onetrip_postgres::client::statements::{Closing, Scope, Way};
 use onetrip_postgres::client::transaction::pending::Treatment;
 use onetrip_postgres::message::{EncodeError, SYNC};
@@ -108,25 +109,26 @@ impl Postgres {
         let is_member = submission.has(flag::MEMBER);
         let guard = self.pending_begin.as_ref().filter(|_| treatment == Treatment::Guarded);
         let expect = expect(&way, closes || close.is_some(), traits);
-        let parses = matches!(&way, Way::Named(used) if used.parses());
+        let partial = expect.has_partial_effects();
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
             // Without it the segment that BEGIN has begun would have no end.
             pinned: leads || self.block.is_some(),
-            again: !is_member && !parses && self.may_mend(&way, treatment),
-            resend: self.is_shared && !is_member && !parses && !expect.has_partial_effects(),
             in_order: !self.is_shared || is_member,
-            joins: submission.has(flag::REPEATABLE)
-                && self.is_shared
-                && !parses
-                && traits.read_only_select(),
             metered: submission.has(flag::STREAM),
             ..Request::isolated(
                 Token(token.into()),
                 if guard.is_some() { expect.guarded() } else { expect }.into(),
             )
         };
+        let at = Setting {
+            is_shared: self.is_shared && !is_member,
+            is_outside: !is_member && self.is_outside(treatment),
+        };
+        let used = if let Way::Named(used) = &way { Some(used) } else { None };
+        let joins = submission.has(flag::REPEATABLE) && traits.read_only_select();
+        let request = permit(request, at, used, partial, joins);
         let size = submission.size_max(close.as_ref().map_or(0, Closing::len));
         let write = &mut |out: &mut BytesMut| {
             guard.map_or(Ok(()), |pending| pending.begin().write_guard(out))?;
@@ -152,10 +154,9 @@ impl Postgres {
         }
     }
 
-    /// What fails in a transaction is not mended by sending it again.
-    fn may_mend(&self, way: &Way<Numbered>, treatment: Treatment) -> bool {
-        let is_outside = self.block.is_none() && !treatment.is_guarded() && self.changing == 0;
-        is_outside && matches!(way, Way::Named(_))
+    /// Whether what is sent now is in no transaction, and none may have begun.
+    fn is_outside(&self, treatment: Treatment) -> bool {
+        self.block.is_none() && !treatment.is_guarded() && self.changing == 0
     }
 
     fn plan(&mut self, submission: &Submission<'_>) -> Result<Plan<Numbered>, Refused> {

@@ -1,0 +1,92 @@
+//! What the engine may send a second time by itself.
+//!
+//! ARCHITECTURE.md has the table of all that is sent twice, with what causes it and how often.
+
+use onetrip_engine::Request;
+
+use super::statements::Use;
+
+/// Where a statement is sent, as far as that decides what happens after it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Next to others' statements, with its own sync point.
+    pub is_shared: bool,
+    /// Neither in a transaction, or where one may have begun, nor part of a longer segment.
+    pub is_outside: bool,
+}
+
+/// The same request, with what may be done where it was not run, or undone. `used`: the prepared
+/// statement that it names; none where it brings its text. `joins`: its caller says that it may run twice,
+/// and it only reads.
+pub fn permit<X, T>(
+    request: Request<X>,
+    at: Setting,
+    used: Option<&Use<T>>,
+    has_partial_effects: bool,
+    joins: bool,
+) -> Request<X> {
+    // One that prepares its statement would find it there the second time.
+    let parses = used.is_some_and(Use::parses);
+    Request {
+        // What names a statement that the server has lost, or can't use as it is, has never started. What
+        // fails in a transaction is not mended by sending it again.
+        again: at.is_outside && used.is_some() && !parses,
+        // A cancel that was meant for another has undone it, unless it commits by itself.
+        resend: at.is_shared && !parses && !has_partial_effects,
+        joins: at.is_shared && !parses && joins,
+        ..request
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BytesMut;
+    use onetrip_engine::Token;
+
+    use super::*;
+    use crate::client::statements::{Statements, Wanted};
+    use crate::message::{TransactionStatus, parse};
+    use crate::{Expect, Postgres};
+
+    const SHARED: Setting = Setting { is_shared: true, is_outside: true };
+    const SESSION: Setting = Setting { is_shared: false, is_outside: true };
+    const TRANSACTION: Setting = Setting { is_shared: false, is_outside: false };
+
+    /// What may be done: healed, sent again after another's cancel, sent in a shared-Sync group.
+    fn permitted(at: Setting, used: Option<&Use<()>>, partial: bool, joins: bool) -> [bool; 3] {
+        let request = Request::isolated(Token(1), Expect::sync());
+        let Request { again, resend, joins, .. } = permit(request, at, used, partial, joins);
+        [again, resend, joins]
+    }
+
+    fn used() -> (Use<()>, Use<()>) {
+        let statements = Statements::new(8, 1);
+        let mut protocol = Postgres::new(TransactionStatus::Idle);
+        let text = |out: &mut BytesMut, name: &str| parse::write(out, name, "select", &[]);
+        let wanted = Wanted { key: 1, parse: &text, data: &|| (), is_explicit: false };
+        let prepared = statements.prepare_as(&mut protocol, "s".to_owned(), &wanted, None);
+        let prepared = prepared.expect("the text has no NUL");
+        (Use::of(prepared.clone()), Use::that_parses(prepared))
+    }
+
+    #[test]
+    fn a_prepared_statement_is_healed_outside_of_transactions_only() {
+        let (named, parses) = used();
+        assert_eq!(permitted(SHARED, Some(&named), false, false), [true, true, false]);
+        assert_eq!(permitted(SESSION, Some(&named), false, false), [true, false, false]);
+        assert_eq!(permitted(TRANSACTION, Some(&named), false, true), [false; 3]);
+        assert_eq!(permitted(SHARED, Some(&parses), false, true), [false; 3]);
+    }
+
+    #[test]
+    fn what_a_cancel_does_not_undo_is_not_sent_again() {
+        assert_eq!(permitted(SHARED, None, false, false), [false, true, false]);
+        assert_eq!(permitted(SHARED, None, true, false), [false; 3]);
+    }
+
+    #[test]
+    fn only_shared_reads_of_which_it_is_said_share_a_sync_point() {
+        assert_eq!(permitted(SHARED, None, false, true), [false, true, true]);
+        assert_eq!(permitted(SESSION, None, false, true), [false; 3]);
+    }
+}

@@ -124,7 +124,7 @@ impl Postgres {
         };
         let at = Setting {
             is_shared: self.is_shared && !is_member,
-            is_outside: !is_member && self.is_outside(treatment),
+            is_outside: !is_member && self.goes_outside(treatment),
         };
         let used = if let Way::Named(used) = &way { Some(used) } else { None };
         let joins = submission.has(flag::REPEATABLE) && traits.read_only_select();
@@ -155,7 +155,7 @@ impl Postgres {
     }
 
     /// Whether what is sent now is in no transaction, and none may have begun.
-    fn is_outside(&self, treatment: Treatment) -> bool {
+    fn goes_outside(&self, treatment: Treatment) -> bool {
         self.block.is_none() && !treatment.is_guarded() && self.changing == 0
     }
 

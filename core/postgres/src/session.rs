@@ -70,6 +70,9 @@ pub enum Event {
     Notice,
     /// NotificationResponse
     Notification,
+    /// NotificationResponse to the session's user before, as it came ahead of the end of the reset. The
+    /// protocol tells, since a caller sees both only after the read that brought them together.
+    StaleNotification,
     /// ParameterStatus
     ParameterStatus,
 }
@@ -319,7 +322,13 @@ impl Protocol for Postgres {
         }
         match tag {
             backend::NOTICE_RESPONSE => Ok(Step::Event(len, Event::Notice)),
-            backend::NOTIFICATION_RESPONSE => Ok(Step::Event(len, Event::Notification)),
+            backend::NOTIFICATION_RESPONSE => {
+                let event = match self.ownership.is_resetting() {
+                    true => Event::StaleNotification,
+                    false => Event::Notification,
+                };
+                Ok(Step::Event(len, event))
+            }
             backend::PARAMETER_STATUS => self.parameter(body, len),
             backend::ERROR_RESPONSE => self.error(body, len, head),
             backend::READY_FOR_QUERY => self.ready(body, len, head),

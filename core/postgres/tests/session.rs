@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use bytes::{BufMut, BytesMut};
-use onetrip_engine::{Protocol, Step, Violation};
+use onetrip_engine::{Connection, Limits, Output, Protocol, Step, Time, Violation};
 use onetrip_postgres::message::copy_response::{self, CopyDirection};
 use onetrip_postgres::message::{
     Bind, EncodeError, Format, Frame, FrontendMessage, IsNull, LARGE_LEN_MAX, TransactionStatus,
@@ -195,4 +195,43 @@ fn an_open_bind_is_whole_with_its_value_and_its_end() {
     assert_eq!(open(usize::MAX), Err(EncodeError::TooLong));
     assert_eq!(open(most), Ok(()));
     assert!(out.len() == 6 + head && out.starts_with(b"before"));
+}
+
+#[test]
+fn a_notification_ahead_of_the_end_of_a_reset_is_for_the_user_before_though_one_read_brings_both() {
+    let mut engine = Connection::<Postgres>::new(Time::ZERO, session(), Limits::default());
+    engine.protocol_mut().lend();
+    engine.protocol_mut().touch();
+    assert!(engine.protocol_mut().take_back());
+    let told = |engine: &mut Connection<Postgres>, mut read: BytesMut| -> Vec<Event> {
+        engine.handle_bytes(Time::ZERO, &mut read);
+        assert!(read.is_empty());
+        std::iter::from_fn(|| engine.poll_output())
+            .map(|output| match output {
+                Output::Event { event, .. } => event,
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    };
+    let notified = message(backend::NOTIFICATION_RESPONSE, b"\0\0\0\x01c\0p\0");
+    assert_eq!(told(&mut engine, notified.clone()), [Event::StaleNotification]);
+    engine.protocol_mut().lend();
+    engine.settle_debts(Time::ZERO);
+    let mut read = notified.clone();
+    let sent = engine.transmit().to_vec();
+    let mut at = 0;
+    while at < sent.len() {
+        read.unsplit(match sent[at] {
+            b'P' => message(backend::PARSE_COMPLETE, b""),
+            b'B' => message(backend::BIND_COMPLETE, b""),
+            b'E' => message(backend::COMMAND_COMPLETE, b"DONE\0"),
+            b'C' => message(backend::CLOSE_COMPLETE, b""),
+            b'S' => message(backend::READY_FOR_QUERY, b"I"),
+            other => panic!("{other}"),
+        });
+        at += 1 + u32::from_be_bytes(sent[at + 1..at + 5].try_into().unwrap()) as usize;
+    }
+    engine.handle_written(Time::ZERO, sent.len());
+    read.unsplit(notified);
+    assert_eq!(told(&mut engine, read), [Event::StaleNotification, Event::Notification]);
 }

@@ -646,6 +646,9 @@ impl Core {
             }
             Output::Event { event: Event::ParameterStatus, block } => self.keep_parameter(&block),
             Output::Event { event: Event::Notification, block } => self.notified_by(&block),
+            Output::Event { event: Event::StaleNotification, .. } => {
+                self.transport.counts.notifications_dropped += 1;
+            }
             Output::Event { event: Event::Notice, block } => self.noticed(&block),
             Output::Granted { token } => self.granted(now, token),
             Output::Room { token } => self.room(now, token),
@@ -785,12 +788,9 @@ impl Core {
         self.engine.end_turn(now);
     }
 
-    /// A notification came: for the session that asked for them, or for nobody. Before the
-    /// connection is reset it is one of its last user's.
+    /// A notification came: for the session that asked for them, or for nobody.
     fn notified_by(&mut self, block: &[u8]) {
-        let is_anothers = self.engine.protocol().is_resetting();
-        let notification = Notification::read(block).filter(|_| !is_anothers);
-        match (&self.notifications, notification) {
+        match (&self.notifications, Notification::read(block)) {
             (Some(buffer), Some(notification)) => self.wakers.extend(buffer.push(notification)),
             _ => self.transport.counts.notifications_dropped += 1,
         }

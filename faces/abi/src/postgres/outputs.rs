@@ -69,6 +69,7 @@ impl Postgres {
                     Told::Notice => event::NOTICE,
                     Told::Notification => event::NOTIFICATION,
                     Told::ParameterStatus => event::PARAMETER_STATUS,
+                    Told::StaleNotification => return,
                 };
                 to.push(kind::EVENT, 0, (which, 0), block);
             }

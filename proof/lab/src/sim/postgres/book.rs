@@ -73,6 +73,7 @@ impl Book<Postgres> {
             Output::Event { event, .. } => self.report.count(match event {
                 Event::Notice => "event notice",
                 Event::Notification => "event notification",
+                Event::StaleNotification => "event stale notification",
                 Event::ParameterStatus => "event parameter status",
             }),
             Output::Granted { token } => {

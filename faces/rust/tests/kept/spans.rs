@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::DefaultGuard;
-use tracing::{Event, Metadata, Subscriber};
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 pub(crate) type Fields = BTreeMap<String, String>;
 
@@ -69,6 +69,11 @@ impl Subscriber for Kept {
 
 impl Kept {
     pub(crate) fn start() -> (Kept, DefaultGuard) {
+        // While there is one dispatcher only, `tracing` asks that of the thread which comes to a place
+        // first whether anybody wants it: a thread without one says no, for all of them. With two it
+        // asks both (`Dispatchers::rebuilder` in tracing-core/src/callsite.rs).
+        static OTHERS: OnceLock<[Dispatch; 2]> = OnceLock::new();
+        OTHERS.get_or_init(|| [Kept::default(), Kept::default()].map(Dispatch::new));
         let kept = Kept::default();
         (kept.clone(), tracing::subscriber::set_default(kept))
     }

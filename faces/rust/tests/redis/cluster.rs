@@ -206,6 +206,8 @@ fn a_runtime_that_is_gone_ends_what_was_sent() {
     let Some(cluster) = start(3, 0) else { return };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let client = runtime.block_on(connect(&cluster));
+    // With a connection to the node of the key, what is called is written by the call.
+    runtime.block_on(client.cmd("GET").arg("n").send::<()>()).unwrap();
     let reply = client.repeatable().script::<i64>(slow().call(["n"], [0; 0]));
     drop(runtime);
     let late = client.cmd("GET").arg("n").send::<()>();

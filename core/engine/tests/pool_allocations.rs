@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use onetrip_engine::pool::{Condition, ConnectionId, Limits, Load, Output, Pool};
+use onetrip_engine::pool::{Condition, ConnectionId, Limits, Load, Output, Pool, TextKey};
 use onetrip_engine::{Time, Token};
 
 /// A host that allocates nothing itself: it counts the statements by the index of the connection.
@@ -62,7 +62,7 @@ impl Host {
 
     fn place(&mut self) -> Option<ConnectionId> {
         let unanswered = self.unanswered;
-        let id = self.pool.place(self.now, |id| load(&unanswered, id));
+        let id = self.pool.place(self.now, TextKey::UNTOLD, |id| load(&unanswered, id));
         self.drain();
         id
     }
@@ -89,7 +89,7 @@ impl Host {
 
 fn load(unanswered: &[usize; CONNECTIONS], id: ConnectionId) -> Load {
     let unanswered = unanswered[id.index()];
-    Load { unanswered, unanswered_bytes: 100 * unanswered, since: Time::ZERO, room: 1000 }
+    Load { unanswered, unanswered_bytes: 100 * unanswered, room: 1000, ..Load::default() }
 }
 
 /// Allocations of `round`, done many times after a few that may grow what has to grow.
@@ -136,7 +136,7 @@ fn neither_do_sessions_and_statements_that_wait_and_claims() {
     let count = allocations(|| {
         let session = host.checkout(1).unwrap();
         for token in 2..12 {
-            host.pool.wait_shared(host.now, Token(token), None);
+            host.pool.wait_shared(host.now, Token(token), TextKey::UNTOLD, None);
             host.drain();
         }
         assert_eq!(host.checkout(12), None);
@@ -161,7 +161,7 @@ fn callers_that_leave_a_line_that_does_not_move_hold_no_memory() {
         for token in 3..100_000 {
             let ticket = host.pool.checkout(host.now, Token(token), None);
             host.drain();
-            let shared = host.pool.wait_shared(host.now, Token(token), None);
+            let shared = host.pool.wait_shared(host.now, Token(token), TextKey::UNTOLD, None);
             host.drain();
             assert!(host.pool.give_up(ticket) && host.pool.give_up(shared));
             host.drain();

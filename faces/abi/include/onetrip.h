@@ -55,6 +55,8 @@ enum {
 
     ONETRIP_FEED = 15,         /* a COPY FROM STDIN takes more data than it did when it was fed last */
     ONETRIP_READ = 16,         /* whether to read: a is 0 where nobody takes the stream that comes, and 1 once somebody has */
+    ONETRIP_HELD_UP = 17,      /* requests waited on a shared connection for one that took long. token: the key of its text;
+                                  a: how many; b: how long it took, in milliseconds */
     ONETRIP_POOL_OPEN = 32,    /* a connection is wanted. a: its number from now on */
     ONETRIP_POOL_GRANTED = 33, /* a caller has this connection to itself. a: its number; 0 if it was lost since */
     ONETRIP_POOL_PLACED = 34,  /* a shared request goes on this connection. a: as above */
@@ -243,9 +245,10 @@ bool onetrip_echo_submit(onetrip_connection *connection, uint32_t token, size_t 
 /* Submits the first len bytes of the room: the text, the name, and the parameters as they stand in a Bind (formats,
  * then values; nothing for none). token: from 1 to 1048576, free again when ONETRIP_END has come.
  * timeout: in milliseconds, and it covers the queue; 0 or infinity for none. Returns 0 if it was sent, its place in the
- * queue if it waits, or why it was refused. */
+ * queue if it waits, or why it was refused. key: a number from 2 that is the same for the same text, by which a pool knows
+ * how long it takes; 1 for one that wants to be alone on its connection; 0 where nothing is said. */
 double onetrip_postgres_submit(onetrip_connection *connection, double now, uint32_t token, uint32_t flags,
-                               size_t text_len, size_t name_len, size_t len, double timeout);
+                               size_t text_len, size_t name_len, size_t len, double timeout, uint32_t key);
 
 /* Hands over more of a COPY FROM STDIN, the first len bytes of the room. part: 0 data, 1 that it is over, 2 that the COPY is
  * given up, for a reason in UTF-8. 1 if it was taken; 0 where it is not yet: ONETRIP_FEED comes when it will be, unless the
@@ -399,9 +402,10 @@ void onetrip_pool_free(onetrip_pool *pool);
 
 /* timeout: in milliseconds; 0: at once or never; infinity: no end; negative: wait_timeout_ms. */
 bool onetrip_pool_checkout(onetrip_pool *pool, double now, uint32_t token, double timeout);
-/* The number of the connection on which a shared request goes at once; 0 if it has to wait. */
-uint32_t onetrip_pool_place(onetrip_pool *pool, double now);
-bool onetrip_pool_wait_shared(onetrip_pool *pool, double now, uint32_t token, double timeout);
+/* The number of the connection on which a shared request goes at once; 0 if it has to wait. key: as of
+ * onetrip_postgres_submit. */
+uint32_t onetrip_pool_place(onetrip_pool *pool, double now, uint32_t key);
+bool onetrip_pool_wait_shared(onetrip_pool *pool, double now, uint32_t token, uint32_t key, double timeout);
 /* False if what it waited for is on its way. */
 bool onetrip_pool_give_up(onetrip_pool *pool, double now, uint32_t token);
 

@@ -70,6 +70,9 @@ pub mod kind {
     pub const FEED: u32 = 15;
     /// Whether the host is to read: `a` is 0 where nobody takes the stream that comes, and 1 once somebody has.
     pub const READ: u32 = 16;
+    /// Requests waited on a shared connection for one that took long. `token`: the key of its text; `a`: how many;
+    /// `b`: how long it took, in milliseconds.
+    pub const HELD_UP: u32 = 17;
     /// A pool wants a connection. `a`: its number from now on. What becomes of it is told by `onetrip_pool_opened` or
     /// `onetrip_pool_open_failed`.
     pub const POOL_OPEN: u32 = 32;

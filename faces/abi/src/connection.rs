@@ -1,9 +1,10 @@
 //! One connection as the host holds it: what is on the other end, what arrived, what happened.
 
 use std::ptr;
+use std::sync::Arc;
 
 use bytes::BytesMut;
-use onetrip_engine::pool::Load;
+use onetrip_engine::pool::{Load, TextKey, Timings};
 use onetrip_engine::{CancelEnd, Ticket, Time, memory};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::transaction::modes::Modes;
@@ -98,9 +99,9 @@ impl Connection {
         ptr::null_mut()
     }
 
-    pub(crate) fn share_texts(&mut self, texts: &mut Option<SharedTexts>) {
+    pub(crate) fn join_pool(&mut self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         if let Peer::Postgres(postgres) = &mut self.peer {
-            postgres.share_texts(texts);
+            postgres.join_pool(texts, timings);
         }
     }
 
@@ -184,7 +185,7 @@ impl Connection {
     pub(crate) fn submit_postgres(
         &mut self,
         now: Time,
-        (token, flags): (u32, u32),
+        (token, flags, key): (u32, u32, TextKey),
         (text_len, name_len, len): (usize, usize, usize),
         deadline: Time,
     ) -> Result<Ticket, Refused> {
@@ -194,7 +195,7 @@ impl Connection {
         let written = request.get(..len).ok_or(Refused::Malformed)?;
         let submission = Submission::read(flags, written, text_len, name_len);
         let submission = submission.ok_or(Refused::Malformed)?;
-        let result = postgres.submit(now, token, submission, deadline, completions);
+        let result = postgres.submit(now, (token, key), submission, deadline, completions);
         keep_little(request);
         result
     }
@@ -355,9 +356,7 @@ impl Connection {
     /// What a pool has to know of the work on it.
     pub(crate) fn load(&self) -> Load {
         match &self.peer {
-            Peer::Echo(_) => {
-                Load { unanswered: 0, unanswered_bytes: 0, since: Time::ZERO, room: usize::MAX }
-            }
+            Peer::Echo(_) => Load { room: usize::MAX, ..Load::default() },
             Peer::Postgres(postgres) => postgres.load(),
             #[cfg(feature = "redis")]
             Peer::Redis(redis) => redis.load(),

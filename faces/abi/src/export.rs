@@ -9,6 +9,7 @@
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
 use onetrip_engine::memory::is_there;
+use onetrip_engine::pool::TextKey;
 use onetrip_engine::{CancelEnd, Retry, RetryLimits, Ticket};
 use onetrip_postgres::client::stream::Rest;
 use onetrip_postgres::client::transaction::modes::{Isolation, Modes};
@@ -268,7 +269,8 @@ pub unsafe extern "C" fn onetrip_postgres_may_mend(error: *const u8, len: usize)
 /// Submits a statement: `len` bytes of the room, which are its text, its name if it has one, and its parameters as they
 /// stand in a Bind (formats, then values; nothing at all for none). `timeout` is in milliseconds and covers the
 /// queue; infinity or 0 for none. Returns 0 if it was sent, or its place in the queue, by which it can be
-/// taken back; or one of [`refused`].
+/// taken back; or one of [`refused`]. `key`: a number from 2 that is the same for the same text, by which the pool
+/// knows how long it takes; 1 for one that wants to be alone on its connection; 0 where nothing is said.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_submit(
     connection: *mut Connection,
@@ -279,12 +281,13 @@ pub unsafe extern "C" fn onetrip_postgres_submit(
     name_len: usize,
     len: usize,
     timeout: f64,
+    key: u32,
 ) -> f64 {
     let now = time(now);
     // SAFETY: the host's promise at the top.
     let connection = unsafe { of(connection) };
-    let lens = (text_len, name_len, len);
-    place(connection.submit_postgres(now, (token, flags), lens, deadline(now, timeout)))
+    let (request, lens) = ((token, flags, TextKey::from_number(key)), (text_len, name_len, len));
+    place(connection.submit_postgres(now, request, lens, deadline(now, timeout)))
 }
 
 /// Hands over more of a COPY FROM STDIN, which lies in the room for requests. `part`: 0 data, 1 that it is over, 2 that the

@@ -8,7 +8,7 @@
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::{Condition, Repeats};
+use onetrip_engine::pool::{Condition, Repeats, TextKey};
 
 use crate::completion::Completion;
 use crate::connection::Connection;
@@ -86,24 +86,28 @@ pub unsafe extern "C" fn onetrip_pool_checkout(
     unsafe { of(pool) }.checkout(now, token, patience(now, timeout))
 }
 
-/// The number of the connection on which a shared request goes at once; 0 if it has to wait.
+/// The number of the connection on which a shared request goes at once; 0 if it has to wait. `key`: as of
+/// `onetrip_postgres_submit`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn onetrip_pool_place(pool: *mut Pool, now: f64) -> u32 {
+pub unsafe extern "C" fn onetrip_pool_place(pool: *mut Pool, now: f64, key: u32) -> u32 {
     // SAFETY: the host's promise at the top.
-    unsafe { of(pool) }.place(time(now))
+    unsafe { of(pool) }.place(time(now), TextKey::from_number(key))
 }
 
-/// Keeps the place in line of a shared request, which `POOL_PLACED` ends, or `POOL_FAILED`. As `onetrip_pool_checkout`.
+/// Keeps the place in line of a shared request, which `POOL_PLACED` ends, or `POOL_FAILED`. `key` as above, the rest as
+/// in `onetrip_pool_checkout`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_wait_shared(
     pool: *mut Pool,
     now: f64,
     token: u32,
+    key: u32,
     timeout: f64,
 ) -> bool {
     let now = time(now);
+    let key = TextKey::from_number(key);
     // SAFETY: the host's promise at the top.
-    unsafe { of(pool) }.wait_shared(now, token, patience(now, timeout))
+    unsafe { of(pool) }.wait_shared(now, token, key, patience(now, timeout))
 }
 
 /// A caller no longer waits. False if what it waited for is on its way: a connection that it is granted then has

@@ -76,7 +76,7 @@ impl Host {
         let len = bytes.len();
         // SAFETY: the connection lives.
         unsafe {
-            onetrip_postgres_submit(self.0, now, token, flags, text_len, name_len, len, timeout)
+            onetrip_postgres_submit(self.0, now, token, flags, text_len, name_len, len, timeout, 0)
         }
     }
 

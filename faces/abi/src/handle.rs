@@ -2,7 +2,9 @@
 
 #![allow(unsafe_code)]
 
-use onetrip_engine::pool::Load;
+use std::sync::Arc;
+
+use onetrip_engine::pool::{Load, Timings};
 
 use crate::connection::Connection;
 use crate::postgres::SharedTexts;
@@ -23,9 +25,9 @@ impl Handle {
         unsafe { &*self.0 }.load()
     }
 
-    /// Has it count texts with the others of its pool, of which the first brings the memory for them.
-    pub(crate) fn share_texts(&self, texts: &mut Option<SharedTexts>) {
+    /// Has it count and measure texts with the others of its pool, of which the first brings the memory for them.
+    pub(crate) fn join_pool(&self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         // SAFETY: as above, and the host is in no call on the connection.
-        unsafe { &mut *self.0 }.share_texts(texts);
+        unsafe { &mut *self.0 }.join_pool(texts, timings);
     }
 }

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use onetrip_engine::pool::{
-    Cause, Condition, ConnectionId, IdleOrder, Limits, Load, Output, Pool as Policy, Ticket,
+    Cause, Condition, ConnectionId, IdleOrder, Limits, Load, Output, Pool as Policy, TextKey,
+    Ticket,
 };
 use onetrip_engine::{Time, Token};
 
@@ -22,8 +23,8 @@ pub struct Pool {
     /// The numbers by which the host knows the connections.
     numbers: HashMap<ConnectionId, u32>,
     next: u32,
-    /// Who waits, by token.
-    waiting: HashMap<u32, Ticket>,
+    /// Who waits, by token, and what a shared one will submit.
+    waiting: HashMap<u32, (Ticket, TextKey)>,
     /// Connections of which the host was told that requests were placed there, which it may not have
     /// submitted yet.
     placed: Vec<u32>,
@@ -42,6 +43,8 @@ struct Member {
     connection: Option<Handle>,
     /// Requests that the host was told to submit to it since it has acted on all that it was told.
     placed: usize,
+    /// One of them may be slow.
+    placed_unsure: bool,
     /// The policy wants to know when it is idle.
     draining: bool,
 }
@@ -79,27 +82,41 @@ impl Pool {
 
     /// Asks for a connection of one's own.
     pub(crate) fn checkout(&mut self, now: Time, token: u32, deadline: Option<Time>) -> bool {
-        self.wait(now, token, |policy| policy.checkout(now, Token(token.into()), deadline))
+        let key = TextKey::UNTOLD;
+        self.wait(now, token, key, |policy| policy.checkout(now, Token(token.into()), deadline))
     }
 
     /// Keeps the place in line of a shared request.
-    pub(crate) fn wait_shared(&mut self, now: Time, token: u32, deadline: Option<Time>) -> bool {
-        self.wait(now, token, |policy| policy.wait_shared(now, Token(token.into()), deadline))
+    pub(crate) fn wait_shared(
+        &mut self,
+        now: Time,
+        token: u32,
+        key: TextKey,
+        deadline: Option<Time>,
+    ) -> bool {
+        let token_of = Token(token.into());
+        self.wait(now, token, key, |policy| policy.wait_shared(now, token_of, key, deadline))
     }
 
-    fn wait(&mut self, now: Time, token: u32, wait: impl FnOnce(&mut Policy) -> Ticket) -> bool {
+    fn wait(
+        &mut self,
+        now: Time,
+        token: u32,
+        key: TextKey,
+        wait: impl FnOnce(&mut Policy) -> Ticket,
+    ) -> bool {
         if token == 0 || self.waiting.contains_key(&token) {
             return false;
         }
-        self.waiting.insert(token, wait(&mut self.policy));
+        self.waiting.insert(token, (wait(&mut self.policy), key));
         self.settle(now);
         true
     }
 
     /// The connection on which a shared request goes at once; 0 if it has to wait.
-    pub(crate) fn place(&mut self, now: Time) -> u32 {
+    pub(crate) fn place(&mut self, now: Time, key: TextKey) -> u32 {
         let Pool { policy, members, numbers, .. } = self;
-        let placed = policy.place(now, |id| load_of(members, numbers, id));
+        let placed = policy.place(now, key, |id| load_of(members, numbers, id));
         let number = placed.and_then(|id| self.numbers.get(&id).copied());
         self.settle(now);
         number.unwrap_or(0)
@@ -108,7 +125,7 @@ impl Pool {
     /// A caller no longer waits. False if what it waited for is on its way: what it is granted then has to
     /// be released.
     pub(crate) fn give_up(&mut self, now: Time, token: u32) -> bool {
-        let Some(ticket) = self.waiting.get(&token).copied() else { return false };
+        let Some((ticket, _)) = self.waiting.get(&token).copied() else { return false };
         let gone = self.policy.give_up(ticket);
         if gone {
             self.waiting.remove(&token);
@@ -132,7 +149,7 @@ impl Pool {
     /// A connection that was asked for is open.
     pub(crate) fn opened(&mut self, now: Time, number: u32, connection: Handle) {
         let Some(member) = self.members.get_mut(&number) else { return };
-        connection.share_texts(&mut self.texts);
+        connection.join_pool(&mut self.texts, self.policy.timings());
         member.connection = Some(connection);
         let id = member.id;
         self.policy.handle_opened(now, id);
@@ -184,7 +201,7 @@ impl Pool {
         let placed = std::mem::take(&mut self.placed);
         for number in &placed {
             let Some(member) = self.members.get_mut(number) else { continue };
-            member.placed = 0;
+            (member.placed, member.placed_unsure) = (0, false);
             if member.draining && member.is_idle() {
                 self.policy.handle_drained(member.id);
             }
@@ -242,14 +259,21 @@ impl Pool {
                 let number = self.next;
                 self.next += 1;
                 self.numbers.insert(id, number);
-                let member = Member { id, connection: None, placed: 0, draining: false };
+                let member = Member {
+                    id,
+                    connection: None,
+                    placed: 0,
+                    placed_unsure: false,
+                    draining: false,
+                };
                 self.members.insert(number, member);
                 self.tell(kind::POOL_OPEN, 0, number);
             }
             Output::Granted { token, id, .. } => self.serve(kind::POOL_GRANTED, token, id),
             Output::Placed { token, id, .. } => {
+                let waited = self.waiting.get(&(token.0 as u32)).map(|(_, key)| *key);
                 self.serve(kind::POOL_PLACED, token, id);
-                self.note_placed(id);
+                self.note_placed(id, waited.unwrap_or_default());
             }
             Output::Failed { token, cause } => {
                 let token = token.0 as u32;
@@ -295,13 +319,15 @@ impl Pool {
         self.completions.push(kind, token, (a, 0), Bytes::new());
     }
 
-    fn note_placed(&mut self, id: ConnectionId) {
+    fn note_placed(&mut self, id: ConnectionId, key: TextKey) {
         let Some(number) = self.number(id) else { return };
+        let unsure = self.policy.timings().expected(key).is_unsure();
         if let Some(member) = self.members.get_mut(&number) {
             if member.placed == 0 {
                 self.placed.push(number);
             }
             member.placed += 1;
+            member.placed_unsure |= unsure;
         }
     }
 
@@ -335,7 +361,7 @@ fn load_of(
     id: ConnectionId,
 ) -> Load {
     let member = numbers.get(&id).and_then(|number| members.get(number));
-    let gone = Load { unanswered: 1, unanswered_bytes: 0, since: Time::ZERO, room: 0 };
+    let gone = Load { unanswered: 1, ..Load::default() };
     member.and_then(Member::load).unwrap_or(gone)
 }
 
@@ -347,6 +373,7 @@ impl Member {
         Some(Load {
             unanswered: load.unanswered + self.placed,
             room: load.room.saturating_sub(self.placed),
+            unsure: load.unsure + usize::from(self.placed_unsure),
             ..load
         })
     }

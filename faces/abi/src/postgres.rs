@@ -1,7 +1,10 @@
 //! A connection to PostgreSQL: its login, its statements, and the requests that are on their way.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::{Bytes, BytesMut};
-use onetrip_engine::pool::Load;
+use onetrip_engine::pool::{Load, Task, Timings, Workload};
 use onetrip_engine::{CancelEnd, Connection, Time, Token, Violation, Wanted};
 use onetrip_postgres::client::statements::{Closing, Seen};
 use onetrip_postgres::client::transaction::block::LevelId;
@@ -74,6 +77,13 @@ pub(crate) struct Postgres {
     changing: usize,
     /// When it was asked something while it was idle, or has sent something last.
     since: Time,
+    /// The last call that said what time it is.
+    clock: Time,
+    /// When bytes of the login were sent last.
+    login_sent: Time,
+    /// What the pool expects of what is on the way, once it is in one.
+    workload: Workload,
+    timings: Option<Arc<Timings>>,
     room: usize,
     process_id: i32,
     /// What tells the names of this connection from those of all others.
@@ -95,6 +105,8 @@ struct Use {
     guarded: bool,
     /// Its reply is taken as it comes.
     metered: bool,
+    /// What it is to those that share its connection.
+    task: Option<Task>,
     /// The level of the transaction that it is a statement of.
     level: Option<LevelId>,
     is_live: bool,
@@ -180,6 +192,10 @@ impl Postgres {
             queue_max,
             changing: 0,
             since: now,
+            clock: now,
+            login_sent: now,
+            workload: Workload::new(Duration::MAX),
+            timings: None,
             room,
             process_id: 0,
             secret_key: SecretKey::default(),
@@ -214,8 +230,12 @@ impl Postgres {
     // --- bytes ---
 
     pub(crate) fn receive(&mut self, now: Time, input: &mut BytesMut, to: &mut Completions) {
-        if self.login.is_some() && !self.log_in(input, to) {
-            return;
+        self.clock = now;
+        if self.login.is_some() {
+            self.workload.see_trip(now.since(self.login_sent));
+            if !self.log_in(input, to) {
+                return;
+            }
         }
         self.since = now;
         self.engine.handle_bytes(now, input);
@@ -235,7 +255,10 @@ impl Postgres {
 
     pub(crate) fn written(&mut self, now: Time, bytes: usize, to: &mut Completions) {
         match &mut self.login {
-            Some(login) => login.written(bytes),
+            Some(login) => {
+                self.login_sent = now;
+                login.written(bytes);
+            }
             None => {
                 self.engine.handle_written(now, bytes.min(self.engine.transmit().len()));
                 self.settle(to);
@@ -244,6 +267,7 @@ impl Postgres {
     }
 
     pub(crate) fn time(&mut self, now: Time, to: &mut Completions) {
+        self.clock = now;
         self.engine.handle_time(now);
         self.expire_delayed(now, to);
         self.settle(to);
@@ -276,8 +300,10 @@ impl Postgres {
         self.settle(to);
     }
 
-    /// Counts its texts with the others of a pool, of which the first brings the memory for them.
-    pub(crate) fn share_texts(&mut self, texts: &mut Option<SharedTexts>) {
+    /// It is one of a pool: it counts its texts with the others, of which the first brings the memory for them,
+    /// and measures how long they take.
+    pub(crate) fn join_pool(&mut self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
+        self.timings = Some(timings.clone());
         match texts {
             Some(texts) => self.statements.count_with(texts),
             None => *texts = Some(self.statements.texts()),
@@ -364,6 +390,8 @@ impl Postgres {
             unanswered_bytes: self.engine.in_flight_bytes() + self.engine.queued_bytes(),
             since: self.since,
             room: self.room.saturating_sub(unanswered),
+            expected: self.workload.expected(),
+            unsure: self.workload.unsure(),
         }
     }
 

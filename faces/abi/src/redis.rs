@@ -280,6 +280,7 @@ impl Redis {
             unanswered_bytes: self.engine.in_flight_bytes() + self.engine.queued_bytes(),
             since: self.since,
             room: self.room.saturating_sub(unanswered),
+            ..Load::default()
         }
     }
 

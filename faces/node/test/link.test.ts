@@ -77,7 +77,7 @@ async function open(extra: [string, string][] = []): Promise<{ link: Link; socke
 
 function submit(link: Link, text: string, parameters: Parameter[] = [], flags = 0): Answer {
   const answer = new Answer()
-  assert.ok(link.submit(answer, flags, text, '', parameters, 0) >= 0)
+  assert.ok(link.submit(answer, flags, text, '', parameters, 0, 0) >= 0)
   return answer
 }
 
@@ -173,7 +173,7 @@ test('a simple query has several results in its own place', async () => {
 test('a deadline ends a request while its neighbours go on', async () => {
   const { link } = await open()
   const late = new Answer()
-  link.submit(late, 0, 'select pg_sleep(0.5)', '', [], 20)
+  link.submit(late, 0, 'select pg_sleep(0.5)', '', [], 20, 0)
   const behind = submit(link, "select 'behind'")
   await late.done
   assert.deepEqual([late.how, late.outcome], [End.DEADLINE, 'Unknown'])

@@ -25,7 +25,7 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use onetrip_engine::pool::Condition;
+use onetrip_engine::pool::{Condition, TextKey, Timings, Workload};
 use onetrip_engine::{
     Cause, CloseReason, End, Failure, Outcome, Output, Request, SubmitError, Ticket, Time, Token,
 };
@@ -44,6 +44,7 @@ use crate::cancel::{CancelKey, Cancels};
 use crate::error::{ABORTED, CONNECTION_ENDED, CONNECTION_LOST};
 use crate::metadata::MetadataCache;
 use crate::metrics::counts::Counts;
+use crate::metrics::neighbours::Neighbours;
 use crate::metrics::totals::Totals;
 use crate::notice::Subscribers;
 use crate::notification::Notification;
@@ -75,6 +76,10 @@ pub(crate) struct Context {
     /// The types that are not built in.
     pub(crate) types: Arc<TypeCache>,
     pub(crate) cancels: Cancels,
+    /// How long the texts of statements took, for the pool.
+    pub(crate) timings: Arc<Timings>,
+    /// Who waited behind whom.
+    pub(crate) neighbours: Neighbours,
     /// When time began, for all of them.
     epoch: Instant,
     pub(crate) totals: Totals,
@@ -106,12 +111,14 @@ pub(crate) struct Options {
 }
 
 impl Context {
-    pub(crate) fn new(options: Options, cancels: Cancels) -> Arc<Context> {
+    pub(crate) fn new(options: Options, cancels: Cancels, timings: Arc<Timings>) -> Arc<Context> {
         Arc::new(Context {
             options,
             metadata_cache: Arc::default(),
             types: Arc::default(),
             cancels,
+            timings,
+            neighbours: Neighbours::default(),
             epoch: Instant::now(),
             totals: Totals::default(),
             notices: Subscribers::default(),
@@ -194,6 +201,8 @@ pub(crate) struct Core {
     pub(crate) cancels_dropped: bool,
     pub(crate) duty: Duty,
     load: Arc<LoadCell>,
+    /// What is expected of the statements that share the connection.
+    workload: Workload,
     /// Requests that have ended, and how many of them the pool knows of.
     ended_count: u64,
     published_count: u64,
@@ -265,6 +274,7 @@ impl Connection {
             cancels_dropped: context.options.cancel_on_drop,
             duty: Duty::Exclusive,
             load: load.clone(),
+            workload: Workload::new(trip),
             ended_count: 0,
             published_count: 0,
             busy_since: None,
@@ -591,6 +601,7 @@ impl Core {
             self.load.took(self.clock.since(begin));
         }
         self.load.set(unanswered, bytes, moved.then_some(self.clock));
+        self.load.expect(&self.workload);
         // The pool forgets it at once.
         self.reports |= engine_closed && !self.told;
         self.told |= engine_closed;
@@ -599,6 +610,28 @@ impl Core {
             Duty::Shared => moved && self.load.is_wanted(),
             Duty::Exclusive => false,
         };
+    }
+
+    /// A statement shares the connection from now on.
+    pub(crate) fn begin_task(&mut self, now: Time, token: Token, key: TextKey) {
+        let timings = &self.context.timings;
+        if let Some(entry) = self.replies.entry(token) {
+            entry.task = Some(self.workload.begin(now, key, timings));
+        }
+    }
+
+    fn end_task(&mut self, token: Token, end: &End) {
+        let Some(task) = self.replies.entry(token).and_then(|entry| entry.task.take()) else {
+            return;
+        };
+        if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
+            return self.workload.leave(task);
+        }
+        let ended = self.workload.end(self.clock, task, &self.context.timings);
+        if ended.slow && ended.behind > 0 {
+            self.transport.counts.waited_behind_slow += ended.behind as u64;
+            self.context.neighbours.waited(ended);
+        }
     }
 
     /// Whether the pool is to be told of it now, once.
@@ -676,6 +709,7 @@ impl Core {
 
     fn end(&mut self, now: Time, token: Token, block: Bytes, end: End) {
         self.ended_count += 1;
+        self.end_task(token, &end);
         match &end {
             End::Failed(failure) => self.transport.counts.failed(failure.outcome),
             _ => self.transport.counts.completed += 1,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Request, Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Limits;
@@ -57,11 +58,14 @@ pub(crate) struct Encoded {
     /// The prepared statement whose values are in the buffer; otherwise it holds all messages.
     pub(crate) bound: Option<Bound>,
     pub(crate) text: Text,
+    /// The statement as the pool knows it.
+    pub(crate) key: TextKey,
 }
 
 /// A request that is to be submitted.
 pub(crate) struct Outgoing<'a> {
     expect: Expect,
+    key: TextKey,
     /// What it is to a transaction around it.
     part: Part,
     /// Whether it may share a sync point with neighbours of its kind.
@@ -72,6 +76,7 @@ pub(crate) struct Outgoing<'a> {
 /// The same, until there is a connection for it.
 pub(crate) struct Kept {
     expect: Expect,
+    pub(crate) key: TextKey,
     joins: bool,
     bound: Option<Bound>,
     bytes: Bytes,
@@ -91,8 +96,8 @@ impl Outgoing<'_> {
             Message::Bound(bound, bytes) => (Some(bound.clone()), bytes),
         };
         let bytes = Bytes::copy_from_slice(bytes);
-        let Outgoing { expect, joins, .. } = *self;
-        Kept { expect, joins, bound, bytes }
+        let Outgoing { expect, key, joins, .. } = *self;
+        Kept { expect, key, joins, bound, bytes }
     }
 }
 
@@ -102,9 +107,9 @@ impl Kept {
             None => Message::Whole(&self.bytes),
             Some(bound) => Message::Bound(bound, &self.bytes),
         };
-        let Kept { expect, joins, .. } = *self;
+        let Kept { expect, key, joins, .. } = *self;
         // What waits for a connection is of no transaction.
-        Outgoing { expect, joins, part: Part::Statement, message }
+        Outgoing { expect, key, joins, part: Part::Statement, message }
     }
 }
 
@@ -264,23 +269,26 @@ impl Executor {
     ) -> Reply<T> {
         let source = statement.to_statement();
         let span = Span::of(&self.context, source);
+        let alone = statement.is_alone();
         with_scratch(|out| {
-            let submitted = self.try_run(repeatable, source, params, out);
+            let submitted = self.try_run((repeatable, alone), source, params, out);
             submitted.unwrap_or_else(Reply::refused).traced(span)
         })
     }
 
     fn try_run<T: FromReply>(
         &self,
-        repeatable: bool,
+        (repeatable, alone): (bool, bool),
         source: Source<'_>,
         params: Params<'_>,
         out: &mut BytesMut,
     ) -> Result<Reply<T>, Error> {
+        let key = |own: TextKey| if alone { TextKey::ALONE } else { own };
         let encoded = match self.encode(source, params, out) {
             Err(Unready::Ask(first_use)) => {
                 let kept = repeatable.then(|| Again::Asking(first_use.clone()));
-                return Ok(self.ask(first_use)?.repeating(kept.map(|it| self.repeat(it))));
+                let key = key(first_use.key());
+                return Ok(self.ask(key, first_use)?.repeating(kept.map(|it| self.repeat(it))));
             }
             Err(Unready::Error(error)) => return Err(error),
             Ok(encoded) => encoded,
@@ -293,7 +301,8 @@ impl Executor {
             }
         };
         let (part, joins) = (Part::Statement, repeatable && encoded.traits.read_only_select());
-        let outgoing = Outgoing { expect: encoded.expect, joins, part, message };
+        let key = key(encoded.key);
+        let outgoing = Outgoing { expect: encoded.expect, key, joins, part, message };
         let repeat = repeatable.then(|| self.repeat(Again::Encoded(outgoing.to_owned())));
         let sent = self.submit(outgoing)?;
         let mut text = encoded.text;
@@ -320,30 +329,42 @@ impl Executor {
             Again::Asking(first_use) => {
                 let mut first_use = first_use.clone();
                 first_use.deadline = deadline;
-                core.submit_asking(now, first_use, None)
+                let key = first_use.key();
+                let token = core.submit_asking(now, first_use, None)?;
+                self.begin_task(core, now, token, key);
+                Ok(token)
             }
         }
     }
 
     /// Sends a statement with a Describe in front.
-    fn ask<T: FromReply>(&self, mut first_use: Box<FirstUse>) -> Result<Reply<T>, Error> {
+    fn ask<T: FromReply>(
+        &self,
+        key: TextKey,
+        mut first_use: Box<FirstUse>,
+    ) -> Result<Reply<T>, Error> {
         self.lead_now()?;
         let deadline = self.deadline(self.context.now());
         first_use.deadline = deadline;
         let mut first_use = Some(first_use);
         let lead = self.lead.clone();
         // It is submitted once: here, or later.
+        let executor = self.clone();
         let mut ask = move |core: &mut Core, now: Time| match first_use.take() {
-            Some(first_use) => core.submit_asking(now, first_use, lead.clone()),
+            Some(first_use) => {
+                let token = core.submit_asking(now, first_use, lead.clone())?;
+                executor.begin_task(core, now, token, key);
+                Ok(token)
+            }
             None => Err(Error::misuse("submitted", "the statement was submitted already")),
         };
         let at = match &self.target {
             Target::One(connection) => At::Here(connection.clone(), connection.with(ask)?),
-            Target::Any(pool) => match pool.try_run(&mut ask) {
+            Target::Any(pool) => match pool.try_run(key, &mut ask) {
                 Some((connection, token)) => At::Here(connection, token?),
                 None => {
                     let work = Work::new(move |_, core, now| ask(core, now));
-                    At::Later(pool.run_later(work, deadline))
+                    At::Later(pool.run_later(key, work, deadline))
                 }
             },
         };
@@ -367,7 +388,8 @@ impl Executor {
     }
 
     fn submit_to(&self, pool: &Arc<Pool>, outgoing: Outgoing<'_>) -> Result<Sent, Error> {
-        let sent = pool.try_run(|core, now| {
+        let key = outgoing.key;
+        let sent = pool.try_run(key, |core, now| {
             let deadline = self.deadline(now);
             (deadline, self.submit_on(core, now, &outgoing, deadline))
         });
@@ -379,10 +401,22 @@ impl Executor {
         let work = Work::new(move |_, core, now| {
             executor.submit_on(core, now, &kept.outgoing(), deadline)
         });
-        Ok(Sent { at: At::Later(pool.run_later(work, deadline)), lead: None, deadline })
+        Ok(Sent { at: At::Later(pool.run_later(key, work, deadline)), lead: None, deadline })
     }
 
     fn submit_on(
+        &self,
+        core: &mut Core,
+        now: Time,
+        outgoing: &Outgoing<'_>,
+        deadline: Time,
+    ) -> Result<Token, Error> {
+        let token = self.submit_request(core, now, outgoing, deadline)?;
+        self.begin_task(core, now, token, outgoing.key);
+        Ok(token)
+    }
+
+    fn submit_request(
         &self,
         core: &mut Core,
         now: Time,
@@ -443,6 +477,13 @@ impl Executor {
         Ok(token)
     }
 
+    /// Counts a statement among those that share its connection.
+    fn begin_task(&self, core: &mut Core, now: Time, token: Token, key: TextKey) {
+        if self.place == Place::Shared {
+            core.begin_task(now, token, key);
+        }
+    }
+
     /// Encodes a statement without its Sync.
     pub(crate) fn encode(
         &self,
@@ -473,6 +514,7 @@ impl Executor {
             traits: metadata.traits,
             bound: Some(Bound { metadata: metadata.clone(), explicit: Some(statement.clone()) }),
             text: Text::Settled,
+            key: metadata.key,
         })
     }
 
@@ -515,11 +557,12 @@ impl Executor {
                 traits,
                 bound: Some(Bound { metadata: metadata.clone(), explicit: None }),
                 text: Text::Prepared(metadata.clone()),
+                key: metadata.key,
             });
         }
         write_text(out, metadata, params)?;
-        let text = Text::Known(metadata.clone());
-        Ok(Encoded { expect: of_text().of_traits(traits), traits, bound: None, text })
+        let (text, key) = (Text::Known(metadata.clone()), metadata.key);
+        Ok(Encoded { expect: of_text().of_traits(traits), traits, bound: None, text, key })
     }
 
     /// Encodes a text that was not seen before, or not with such parameters.
@@ -543,7 +586,8 @@ impl Executor {
         let guess = found.iter().any(Found::is_guess);
         let types = found.iter().map(|found| found.type_.clone()).collect();
         let metadata = Metadata::new(sql.into(), types, traits, Vec::new());
-        let expect = of_text().of_traits(traits);
+        self.context.neighbours.name(&metadata);
+        let (expect, key) = (of_text().of_traits(traits), metadata.key);
         if guess {
             return Err(Unready::Ask(FirstUse::new(found, params, metadata, expect)));
         }
@@ -563,7 +607,7 @@ impl Executor {
         let bound = prepares.then_some(Bound { metadata, explicit: None });
         let bind = Expect::sync().bind().execute().of_traits(traits);
         let expect = if prepares { bind } else { expect };
-        Ok(Encoded { expect, traits, bound, text })
+        Ok(Encoded { expect, traits, bound, text, key })
     }
 
     pub(crate) fn check_owner(&self, statement: &Statement) -> Result<(), Error> {
@@ -591,7 +635,8 @@ impl Executor {
             params::check_count(params.len(), metadata.types.len())?;
             write_text(out, metadata, params).map_err(Error::from)?;
             let (expect, traits) = (of_text().of_traits(metadata.traits), metadata.traits);
-            return Ok(Encoded { expect, traits, bound: None, text: Text::Settled });
+            let (text, key) = (Text::Settled, metadata.key);
+            return Ok(Encoded { expect, traits, bound: None, text, key });
         };
         self.encode_text(sql, false, params, out)
     }
@@ -602,7 +647,8 @@ impl Executor {
         describe.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
         let (part, message) = (Part::Statement, Message::Whole(&describe));
-        Ok(Reply::of(self.submit(Outgoing { expect, part, joins: false, message })?))
+        let key = TextKey::UNTOLD;
+        Ok(Reply::of(self.submit(Outgoing { expect, key, part, joins: false, message })?))
     }
 
     pub(crate) fn check_place(&self, traits: Traits) -> Result<(), Error> {
@@ -639,7 +685,7 @@ impl Executor {
         describe.extend_from_slice(&SYNC);
         let expect = Expect::sync().parse().describe_statement();
         let (part, message) = (Part::Statement, Message::Whole(&describe));
-        let outgoing = Outgoing { expect, joins: false, part, message };
+        let outgoing = Outgoing { expect, key: TextKey::UNTOLD, joins: false, part, message };
         Ok(Reply::of(self.submit(outgoing)?))
     }
 
@@ -652,7 +698,7 @@ impl Executor {
             Query { sql }.encode(&mut out).map_err(params::unencodable)?;
             let expect = Expect::simple().of_traits(traits);
             let (part, message) = (Part::Statement, Message::Whole(&out));
-            self.submit(Outgoing { expect, joins: false, part, message })
+            self.submit(Outgoing { expect, key: TextKey::of(sql), joins: false, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }
@@ -664,7 +710,7 @@ impl Executor {
             bytes.extend_from_slice(&SYNC);
             let expect = Expect::sync().parse().bind().execute().leaves_nothing();
             let message = Message::Whole(&bytes);
-            self.submit(Outgoing { expect, joins: false, part, message })
+            self.submit(Outgoing { expect, key: TextKey::UNTOLD, joins: false, part, message })
         };
         submit().map_or_else(Reply::refused, Reply::of)
     }

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use onetrip_engine::Time;
+use onetrip_engine::pool::TextKey;
 use onetrip_postgres::Expect;
 use onetrip_postgres::message::tag::backend;
 use onetrip_postgres::message::{
@@ -65,6 +66,11 @@ impl FirstUse {
             deadline: Time::NEVER,
             lacks_binary_form: false,
         })
+    }
+
+    /// The statement as the pool knows it.
+    pub(crate) fn key(&self) -> TextKey {
+        self.metadata.key
     }
 
     /// The Describe without its Sync: what types has this statement?

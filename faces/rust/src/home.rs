@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use bytes::Bytes;
+use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Time, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::{Limits, PipelineId, PipelineStatus, Refusal, Why};
@@ -61,7 +62,7 @@ impl Home {
             Target::One(connection) => {
                 Home::At(connection.clone(), connection.with(|core, _| open(core)))
             }
-            Target::Any(pool) => match pool.try_run(|core, _| open(core)) {
+            Target::Any(pool) => match pool.try_run(TextKey::UNTOLD, |core, _| open(core)) {
                 Some((connection, id)) => Home::At(connection, id),
                 None => Home::Later(Line::join(pool, executor.deadline(pool.now()), open)),
             },
@@ -241,7 +242,7 @@ impl Line {
             Ok(Token::DISCARD)
         };
         let fail = move |error: &Error| joined.fail(error.clone());
-        let queue_entry = pool.run_later(Work::new(run).or(fail), deadline);
+        let queue_entry = pool.run_later(TextKey::UNTOLD, Work::new(run).or(fail), deadline);
         *line.queue_entry.lock().unwrap_or_else(PoisonError::into_inner) = Some(queue_entry);
         line
     }

@@ -112,7 +112,7 @@ pub use client::{Client, Pending};
 pub use config::Config;
 pub use error::{Error, Kind};
 pub use listener::Listener;
-pub use metrics::{ConnectionMetrics, Counts, Histogram, Metrics};
+pub use metrics::{ConnectionMetrics, Counts, Histogram, Metrics, SlowNeighbour};
 pub use notice::{Notice, Notices};
 pub use notification::{Event, Notification, Notifications};
 pub use onetrip_engine::Outcome;
@@ -131,7 +131,7 @@ pub use run::{Committed, RunOptions};
 pub use savepoint::{Release, Savepoint};
 pub use session::Session;
 pub use simple::SimpleResult;
-pub use statement::{Statement, ToStatement, Unprepared, unprepared};
+pub use statement::{Alone, Statement, ToStatement, Unprepared, alone, unprepared};
 pub use streams::{
     BinaryCopyIn, BinaryCopyOut, CopyIn, CopyOut, Progress, RowPieces, RowStream, ValuePieces,
 };

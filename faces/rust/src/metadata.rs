@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use onetrip_engine::pool::TextKey;
 use onetrip_postgres::client::texts::TEXT_LEN_MAX;
 use onetrip_postgres::message::{Format, Formats};
 use onetrip_postgres::sql::Traits;
@@ -21,6 +22,8 @@ pub(crate) struct Metadata {
     pub(crate) sql: Arc<str>,
     pub(crate) types: Vec<Type>,
     pub(crate) traits: Traits,
+    /// The text as the pool knows it.
+    pub(crate) key: TextKey,
     results: Results,
     uses: AtomicU32,
 }
@@ -47,6 +50,7 @@ impl Metadata {
         let any_text = AtomicBool::new(!results.is_empty());
         Arc::new(Metadata {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
+            key: TextKey::of(&sql),
             sql,
             types,
             traits,

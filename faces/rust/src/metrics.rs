@@ -5,6 +5,7 @@
 
 pub(crate) mod counts;
 mod histogram;
+pub(crate) mod neighbours;
 #[cfg(feature = "metrics")]
 pub(crate) mod publish;
 pub(crate) mod snapshot;
@@ -14,6 +15,7 @@ mod unpublished;
 
 pub use counts::Counts;
 pub use histogram::Histogram;
+pub use neighbours::SlowNeighbour;
 #[cfg(feature = "metrics")]
 pub(crate) use publish::Publisher;
 #[cfg(not(feature = "metrics"))]
@@ -48,6 +50,9 @@ pub struct Metrics {
     pub counts: Counts,
     /// How long callers waited for a connection: those that had to, also where none came.
     pub waits: Histogram,
+    /// The texts behind which other statements waited on a shared connection, those that held up most
+    /// first; up to 32.
+    pub slow_neighbours: Vec<SlowNeighbour>,
     /// The connections that are open.
     pub connections: Vec<ConnectionMetrics>,
 }

@@ -253,7 +253,7 @@ impl Pipeline {
         with_scratch(|out| {
             let limits = executor.limits();
             let reply = match executor.encode(source, params, out) {
-                Ok(Encoded { expect, traits, bound, text }) => {
+                Ok(Encoded { expect, traits, bound, text, .. }) => {
                     self.check_neighbours(traits)?;
                     let statement = Statement { expect, bound };
                     let sent = self.home.push(statement, out, limits)?;

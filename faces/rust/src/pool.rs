@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output};
+use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output, TextKey};
 use onetrip_engine::{Outcome, Time, Token};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -84,14 +84,16 @@ impl Pool {
         let mut seed = [0; 8];
         getrandom::fill(&mut seed)
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
+        let policy = policy::Pool::new(limits.clone(), u64::from_le_bytes(seed));
         let pool = Arc::new(Pool {
             config: Arc::new(config),
             context: Context::new(
                 options(&settings, trace::Options::new(&resolved)),
                 Cancels::new(&settings),
+                policy.timings().clone(),
             ),
             state: Mutex::new(State {
-                policy: policy::Pool::new(limits.clone(), u64::from_le_bytes(seed)),
+                policy,
                 connections: HashMap::new(),
                 opening: HashMap::new(),
                 to_open: Vec::new(),
@@ -158,7 +160,7 @@ impl Pool {
             let shared = state.connections.values().filter(|it| it.lock().duty == Duty::Shared);
             self.exchange.cells.set_shared(shared.cloned().collect());
         }
-        self.hints().set_waiting(state.policy.waiting());
+        self.hints().set_waiting(state.policy.waiting(), state.policy.waiting_in_order());
         self.hints().set_growth(state.policy.can_grow(), state.policy.patience());
         let deadline = state.policy.poll_deadline().unwrap_or(Time::NEVER);
         if deadline < state.armed || state.policy.is_closed() {
@@ -481,7 +483,7 @@ impl Owner for Pool {
     }
 
     fn another(self: Arc<Self>) -> Option<(Arc<Connection>, u32)> {
-        self.try_run(|core, _| core.replies.owner_epoch())
+        self.try_run(TextKey::UNTOLD, |core, _| core.replies.owner_epoch())
     }
 }
 
@@ -556,6 +558,6 @@ fn limits(settings: &Settings) -> policy::Limits {
 fn load_of(connections: &HashMap<ConnectionId, Arc<Connection>>, id: ConnectionId) -> Load {
     match connections.get(&id) {
         Some(connection) => connection.load.get(),
-        None => Load { unanswered: 1, unanswered_bytes: 0, since: Time::ZERO, room: 0 },
+        None => Load { unanswered: 1, ..Load::default() },
     }
 }

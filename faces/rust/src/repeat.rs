@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::Repeats;
+use onetrip_engine::pool::{Repeats, TextKey};
 
 use crate::core::Connection;
 use crate::error::CONNECTION_LOST;
@@ -26,6 +26,15 @@ pub(crate) enum Again {
     Encoded(Kept),
     /// With a Describe in front.
     Asking(Box<FirstUse>),
+}
+
+impl Again {
+    fn key(&self) -> TextKey {
+        match self {
+            Again::Encoded(kept) => kept.key,
+            Again::Asking(first_use) => first_use.key(),
+        }
+    }
 }
 
 impl Repeat {
@@ -144,6 +153,7 @@ impl Resubmission {
             && let Some(pool) = repeat.pool().cloned()
             && !self.queue_entry.is_given_up()
         {
+            let key = repeat.again.key();
             let work = Work::new(move |_, core, now| {
                 repeat.executor.submit_again(core, now, &repeat.again, deadline)
             });
@@ -151,7 +161,7 @@ impl Resubmission {
                 Time::NEVER => pool.now().after(self.waits_max),
                 deadline => deadline,
             };
-            pool.run_for(&self.queue_entry, work, in_line_until);
+            pool.run_for(&self.queue_entry, key, work, in_line_until);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 
 use bytes::{Bytes, BytesMut};
+use onetrip_engine::pool::Task;
 use onetrip_engine::{End, Request, Ticket, Token};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::pipeline::Member;
@@ -48,6 +49,8 @@ pub(crate) struct Entry {
     pub(crate) member: Option<Member>,
     /// The prepared statement that it uses, which must not be closed before it has ended.
     pub(crate) statement: Option<Use>,
+    /// What it is to those that share its connection.
+    pub(crate) task: Option<Task>,
     /// What its end says about its transaction.
     pub(crate) note: Option<Note>,
     /// It ends a transaction, so it is not cancelled where nobody waits for it any more.

@@ -92,6 +92,45 @@ pub struct Unprepared<'a>(&'a str);
 pub trait ToStatement: sealed::Sealed {
     #[doc(hidden)]
     fn to_statement(&self) -> Source<'_>;
+
+    /// Whether nothing is to share its connection while it runs.
+    #[doc(hidden)]
+    fn is_alone(&self) -> bool {
+        false
+    }
+}
+
+/// Has a statement run alone: while it does, the client puts no other statement on its connection,
+/// as long as there is another connection or may be one. It waits for a connection on which nothing
+/// is unanswered, opens one where [`connections_max`](crate::Config::connections_max) allows it, and
+/// counts as a caller that waits (`wait_timeout`).
+///
+/// The client learns by itself which texts take long, and treats them like this; a text that it has
+/// never seen too. Say it of one of which you know that it is quick as a rule and not always. On a
+/// session or in a transaction it changes nothing: they have a connection to themselves.
+///
+/// ```no_run
+/// # async fn f(client: onetrip::Client) -> Result<(), onetrip::Error> {
+/// let report = "select count(*) from event where kind = $1";
+/// let rows = client.query(&onetrip::alone(report), &[&"rare"]).await?;
+/// # Ok(()) }
+/// ```
+pub fn alone<S: ToStatement + ?Sized>(statement: &S) -> Alone<'_, S> {
+    Alone(statement)
+}
+
+/// A statement that runs alone; made by [`alone`].
+#[derive(Debug)]
+pub struct Alone<'a, S: ?Sized>(&'a S);
+
+impl<S: ToStatement + ?Sized> ToStatement for Alone<'_, S> {
+    fn to_statement(&self) -> Source<'_> {
+        self.0.to_statement()
+    }
+
+    fn is_alone(&self) -> bool {
+        true
+    }
 }
 
 #[doc(hidden)]
@@ -132,4 +171,5 @@ mod sealed {
     impl Sealed for String {}
     impl Sealed for super::Unprepared<'_> {}
     impl Sealed for super::Statement {}
+    impl<S: super::ToStatement + ?Sized> Sealed for super::Alone<'_, S> {}
 }

@@ -2,31 +2,36 @@
 
 use super::connections::State;
 use super::waiters::{Kind, Ticket};
-use super::{Cause, Condition, ConnectionId, Life, Load, Pool, choose};
+use super::{Cause, Condition, ConnectionId, Life, Load, Pool, TextKey, choose};
 use crate::{Time, Token};
 
 impl Pool {
     /// Where to put one shared statement: see [`choose`]. From then on the host counts it in the
-    /// load of that connection; nothing is given back. If no connection is idle, one more is opened
+    /// load of that connection; nothing is given back. If one more connection would help, it is opened
     /// in the background, one at a time.
     ///
-    /// `None` if no connection can take it, or only a slow one while another may come, or others wait
-    /// already: then it waits with
-    /// [`wait_shared`](Self::wait_shared).
+    /// `None` if no connection can take it, if it is better to [wait](super::Patience) for another, or
+    /// if others wait already: then it waits with [`wait_shared`](Self::wait_shared).
     pub fn place(
         &mut self,
         now: Time,
+        key: TextKey,
         mut load_of: impl FnMut(ConnectionId) -> Load,
     ) -> Option<ConnectionId> {
         self.decide(now, &mut load_of);
-        if self.life != Life::Open || self.waiters.count(Kind::Shared) > 0 {
+        let of = self.timings.expected(key);
+        let overtakes = match of.is_unsure() {
+            true => self.waiters.count(Kind::Shared),
+            false => self.waiters.count(Kind::Shared).saturating_sub(self.wait_alone),
+        };
+        if self.life != Life::Open || overtakes > 0 {
             return None;
         }
-        let choice = choose(now, &self.limits, self.shared_loads(&mut load_of));
+        let choice = choose(now, &self.limits, of, self.shared_loads(&mut load_of));
         if choice.helps {
             self.grow();
         }
-        if self.waits_for_another(choice.head_age) {
+        if self.patience().waits(&choice) {
             return None;
         }
         let slot = self.connections.slot_mut(choice.on?);
@@ -41,14 +46,20 @@ impl Pool {
     /// `None` for [`Limits::wait_timeout`](super::Limits::wait_timeout) from now. With `now` it
     /// gets one at once or never.
     pub fn checkout(&mut self, now: Time, token: Token, deadline: Option<Time>) -> Ticket {
-        self.wait(Kind::Exclusive, now, token, deadline)
+        self.wait(Kind::Exclusive, TextKey::UNTOLD, now, token, deadline)
     }
 
     /// Keeps the place in line of a shared statement for which [`place`](Self::place) found no
     /// connection; [`Output::Placed`](super::Output::Placed) says where it goes. `deadline` as in
     /// [`checkout`](Self::checkout).
-    pub fn wait_shared(&mut self, now: Time, token: Token, deadline: Option<Time>) -> Ticket {
-        self.wait(Kind::Shared, now, token, deadline)
+    pub fn wait_shared(
+        &mut self,
+        now: Time,
+        token: Token,
+        key: TextKey,
+        deadline: Option<Time>,
+    ) -> Ticket {
+        self.wait(Kind::Shared, key, now, token, deadline)
     }
 
     /// A caller no longer waits. True if it still did: no output follows for it. False if its
@@ -122,10 +133,17 @@ impl Pool {
         }
     }
 
-    fn wait(&mut self, kind: Kind, now: Time, token: Token, deadline: Option<Time>) -> Ticket {
+    fn wait(
+        &mut self,
+        kind: Kind,
+        key: TextKey,
+        now: Time,
+        token: Token,
+        deadline: Option<Time>,
+    ) -> Ticket {
         self.undecided = true;
         let deadline = deadline.unwrap_or(now.after(self.limits.wait_timeout));
-        let ticket = self.waiters.push(kind, now, token, deadline);
+        let ticket = self.waiters.push(kind, key, now, token, deadline);
         if self.life != Life::Open {
             self.fail_all(Cause::Closed);
         }

@@ -1,6 +1,9 @@
 //! The connections of a pool by state.
 
+use std::time::Duration;
+
 use super::output::Output;
+use super::{Expected, Load};
 use crate::Time;
 
 /// The name of one connection.
@@ -53,14 +56,54 @@ pub(super) struct Slot {
     pub(super) expires: Time,
     /// A reset is owed that others may be waiting for.
     pub(super) holding: bool,
-    /// Statements that were placed on it by outputs that the host has not taken yet.
-    pub(super) promised: usize,
-    /// When the last of them was.
-    pub(super) promised_at: Time,
+    /// What was placed on it by outputs that the host has not taken yet.
+    pub(super) promised: Promised,
     /// The host was told that it takes shared statements.
     pub(super) announced: bool,
     /// The host said that it has drained, and nothing was decided about it since.
     pub(super) drained: bool,
+}
+
+/// Statements that the host does not count in the load of a connection yet.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Promised {
+    pub(super) statements: usize,
+    unsure: usize,
+    expected: Duration,
+    /// When the last of them was placed.
+    at: Time,
+}
+
+impl Promised {
+    pub(super) fn add(&mut self, now: Time, of: Expected) {
+        self.statements += 1;
+        self.unsure += usize::from(of.is_unsure());
+        self.expected += of.takes();
+        self.at = now;
+    }
+
+    /// The host counts one of them from here on. Which one it was is not kept: until the last is taken,
+    /// which is in the same loop, what it was expected to take counts twice.
+    pub(super) fn keep(&mut self) {
+        self.statements -= 1;
+        if self.statements == 0 {
+            *self = Promised::default();
+        }
+    }
+
+    pub(super) fn on(&self, load: Load) -> Load {
+        if self.statements == 0 {
+            return load;
+        }
+        Load {
+            unanswered: load.unanswered.saturating_add(self.statements),
+            room: load.room.saturating_sub(self.statements),
+            since: if load.is_idle() { self.at } else { load.since },
+            unsure: load.unsure + self.unsure,
+            expected: load.expected + self.expected,
+            ..load
+        }
+    }
 }
 
 impl Slot {
@@ -73,8 +116,7 @@ impl Slot {
             opened: Time::ZERO,
             expires: Time::NEVER,
             holding: false,
-            promised: 0,
-            promised_at: Time::ZERO,
+            promised: Promised::default(),
             announced: false,
             drained: false,
         }

@@ -2,7 +2,7 @@
 
 use super::connections::State;
 use super::waiters::{Kind, Waiter};
-use super::{Cause, ConnectionId, Life, Load, LoadOf, Output, Pool};
+use super::{Cause, ConnectionId, Expected, Life, Load, LoadOf, Output, Pool};
 use crate::Time;
 
 impl Pool {
@@ -22,45 +22,60 @@ impl Pool {
         self.open_for(self.waiters.count(Kind::Exclusive), now);
         self.refuse_newest();
         self.claim(now, load_of);
-        self.serve_shared(now, load_of);
+        self.serve_shared(None, now, load_of);
         self.open_for(self.callers(), now);
         self.announce_freed();
     }
 
     /// Serves the line from the front, as far as that goes.
     fn serve_line(&mut self, now: Time, load_of: LoadOf<'_>) {
-        while let Some(kind) = self.waiters.first() {
-            let Some(index) = self.best_for(kind, now, load_of) else { return };
-            match kind {
-                Kind::Exclusive => self.grant(now, index),
-                Kind::Shared => {
-                    let room = self.load(index, load_of).room.max(1);
-                    self.place_while(now, index, room, |pool| {
-                        pool.waiters.first() == Some(Kind::Shared)
-                    });
+        loop {
+            let exclusive = self.waiters.first_exclusive();
+            self.serve_shared(exclusive, now, load_of);
+            if self.waiters.first() != Some(Kind::Exclusive) {
+                return;
+            }
+            let Some(index) = self.first_idle(now, load_of) else { return };
+            self.grant(now, index);
+        }
+    }
+
+    /// Serves the shared callers in front of this place in the line. Those that want to be alone and
+    /// find no idle connection are overtaken by those that don't.
+    fn serve_shared(&mut self, before: Option<u64>, now: Time, load_of: LoadOf<'_>) {
+        self.wait_alone = 0;
+        if self.waiters.count(Kind::Shared) == 0 || self.shared() == 0 {
+            return;
+        }
+        let (mut alone_stuck, mut others_stuck) = (false, false);
+        for at in 0..self.waiters.shared_places() {
+            let Some((key, order)) = self.waiters.shared_at(at) else { continue };
+            if before.is_some_and(|before| order > before) || (alone_stuck && others_stuck) {
+                break;
+            }
+            let of = self.timings.expected(key);
+            let stuck = if of.is_unsure() { &mut alone_stuck } else { &mut others_stuck };
+            if !*stuck {
+                match self.best_for(of, now, load_of) {
+                    Some(index) => self.place_from(at, index, of, now),
+                    None => *stuck = true,
                 }
             }
+            self.wait_alone += usize::from(of.is_unsure() && alone_stuck);
         }
+        self.waiters.close_gaps();
     }
 
-    /// Serves the shared callers behind exclusive ones, if a connection takes shared work that none
-    /// of those needs.
-    fn serve_shared(&mut self, now: Time, load_of: LoadOf<'_>) {
-        while self.waiters.count(Kind::Shared) > 0 {
-            let Some(index) = self.best_for(Kind::Shared, now, load_of) else { return };
-            let room = self.load(index, load_of).room.max(1);
-            self.place_while(now, index, room, |_| true);
-        }
+    /// The connection that a shared statement can have now.
+    fn best_for(&self, of: Expected, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
+        let choice = super::choose(now, &self.limits, of, self.shared_loads(load_of));
+        if self.patience().waits(&choice) { None } else { choice.on }
     }
 
-    /// The connection that a caller of this kind can have now.
-    fn best_for(&self, kind: Kind, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
-        let choice = super::choose(now, &self.limits, self.shared_loads(load_of));
-        match kind {
-            Kind::Exclusive if choice.helps => None,
-            Kind::Shared if self.waits_for_another(choice.head_age) => None,
-            _ => choice.on,
-        }
+    /// The connection that an exclusive caller can have now.
+    fn first_idle(&self, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
+        let idle = self.shared_loads(load_of).filter(|(_, load)| load.is_idle());
+        super::choose(now, &self.limits, Expected::Untold, idle).on
     }
 
     fn grant(&mut self, now: Time, index: usize) {
@@ -72,27 +87,15 @@ impl Pool {
         self.outputs.push_back(Output::Granted { token, id: slot.id, waited });
     }
 
-    /// Places up to `room` shared callers on one connection, while `next` allows it.
-    fn place_while(
-        &mut self,
-        now: Time,
-        index: usize,
-        room: usize,
-        next: impl Fn(&mut Pool) -> bool,
-    ) {
+    /// Places the shared caller who stands there.
+    fn place_from(&mut self, at: usize, index: usize, of: Expected, now: Time) {
+        let Some(Waiter { token, since, .. }) = self.waiters.take_shared(at) else { return };
         self.announce(index);
-        let id = self.connections.slot(index).id;
-        for _ in 0..room {
-            if !next(self) {
-                return;
-            }
-            let Some(Waiter { token, since, .. }) = self.waiters.pop(Kind::Shared) else { return };
-            let slot = self.connections.slot_mut(index);
-            slot.promised += 1;
-            slot.promised_at = now;
-            slot.holding = false;
-            self.outputs.push_back(Output::Placed { token, id, waited: now.since(since) });
-        }
+        let slot = self.connections.slot_mut(index);
+        slot.promised.add(now, of);
+        slot.holding = false;
+        let id = slot.id;
+        self.outputs.push_back(Output::Placed { token, id, waited: now.since(since) });
     }
 
     /// Asks for connections for so many callers, as far as they may be opened now.
@@ -113,10 +116,10 @@ impl Pool {
         }
     }
 
-    /// Callers in line, the shared ones counted as one: they can share a connection.
+    /// Callers in line, the shared ones that can share a connection counted as one.
     fn callers(&self) -> usize {
-        let shared = usize::from(self.waiters.count(Kind::Shared) > 0);
-        self.waiters.count(Kind::Exclusive) + shared
+        let together = usize::from(self.waiters.count(Kind::Shared) > self.wait_alone);
+        self.waiters.count(Kind::Exclusive) + self.wait_alone + together
     }
 
     /// Whether more connections are needed than are being opened, for so many callers, for the
@@ -132,15 +135,21 @@ impl Pool {
         self.connections.len() < self.limits.connections_max && self.opening() < opening_max
     }
 
-    /// Claims shared connections for exclusive callers that no opening will serve, and lifts claims
-    /// that nobody needs any more. Between the two numbers they stand, so that a connection does
-    /// not go back and forth.
+    /// Claims shared connections for callers that want one for themselves, for a session or for a
+    /// statement, and that no opening will serve; and lifts claims that nobody needs any more. Between
+    /// the two numbers they stand, so that a connection does not go back and forth.
     fn claim(&mut self, now: Time, load_of: LoadOf<'_>) {
-        let waiting = self.waiters.count(Kind::Exclusive);
+        let sessions = self.waiters.count(Kind::Exclusive);
+        let waiting = sessions + self.wait_alone;
         // An attempt is not counted on while the last one failed.
         let coming = if self.backoff.failing() { 0 } else { self.opening() };
         while self.claimed() + coming < waiting {
-            let Some(index) = self.lightest(State::Shared, now, load_of) else { break };
+            let for_session = self.claimed() + coming < sessions;
+            let index = match for_session {
+                true => self.lightest(State::Shared, now, load_of),
+                false => self.spare(now, load_of),
+            };
+            let Some(index) = index else { break };
             self.drain(index, State::Claimed);
         }
         while self.claimed() > waiting {
@@ -149,14 +158,33 @@ impl Pool {
         }
     }
 
+    /// The connection with the least work on which nothing is slow, if there is another such one: that
+    /// is left to the statements that are quick.
+    fn spare(&self, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
+        let mut quick: usize = 0;
+        let mut best = None;
+        for (index, load) in self.shared_loads(load_of) {
+            if !load.is_slow(now, &self.limits) {
+                quick += 1;
+                let rank = load.rank(now, &self.limits, Expected::Untold);
+                best = best.filter(|(least, _)| *least <= rank).or(Some((rank, index)));
+            }
+        }
+        best.filter(|_| quick > 1).map(|(_, index)| index)
+    }
+
     fn lightest(&self, state: State, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
         let list = self.connections.list(state).iter().copied();
-        list.min_by_key(|index| self.load(*index, load_of).rank(now, &self.limits))
+        list.min_by_key(|index| self.rank(*index, now, load_of))
     }
 
     fn heaviest(&self, state: State, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
         let list = self.connections.list(state).iter().copied();
-        list.max_by_key(|index| self.load(*index, load_of).rank(now, &self.limits))
+        list.max_by_key(|index| self.rank(*index, now, load_of))
+    }
+
+    fn rank(&self, index: usize, now: Time, load_of: LoadOf<'_>) -> super::load::Rank {
+        self.load(index, load_of).rank(now, &self.limits, Expected::Untold)
     }
 
     fn refuse_newest(&mut self) {
@@ -243,13 +271,12 @@ impl Pool {
     pub(super) fn load(&self, index: usize, load_of: LoadOf<'_>) -> Load {
         let slot = self.connections.slot(index);
         let told = load_of(slot.id);
-        let unanswered = if slot.drained { 0 } else { told.unanswered };
-        let load = Load { unanswered, ..told }.with_promised(slot.promised);
-        match (unanswered, slot.promised) {
-            (0, 0) => Load { since: load.since.max(slot.since), ..load },
-            (0, _) => Load { since: slot.promised_at, ..load },
-            _ => load,
-        }
+        let load = match slot.drained {
+            true => Load { since: told.since, room: told.room, ..Load::default() },
+            false => told,
+        };
+        let since = if load.is_idle() { load.since.max(slot.since) } else { load.since };
+        slot.promised.on(Load { since, ..load })
     }
 
     pub(super) fn shared_loads(&self, load_of: LoadOf<'_>) -> impl Iterator<Item = (usize, Load)> {

@@ -34,9 +34,15 @@ pub struct Limits {
     /// connection in that time. Less than 1 s counts as that; [`Duration::MAX`] is never.
     pub lifetime: Duration,
     /// A connection whose oldest unanswered statement is older than this gets no shared statement
-    /// while another can take it: that would wait behind a slow one. Default 10 ms. Less avoids
-    /// more of that and opens connections sooner; set it well above the round trip.
+    /// while another can take it: that would wait behind a slow one. And a text whose statements took
+    /// longer than this, and than a round trip, runs alone. Default 10 ms. Less avoids more of that
+    /// and opens connections sooner; set it well above the round trip.
     pub slow_head: Duration,
+    /// Work on a busy connection, as far as it is known, up to which a statement that is known to be
+    /// quick goes there rather than to an idle connection. Default 1 ms. More saves trips, wakes and
+    /// connections, and costs the statement that much time; less spreads the work over the server's
+    /// processes.
+    pub share_wait: Duration,
     /// Connections that are being opened at the same time. Default 4; 0 counts as 1. Opening costs
     /// the server a new process and a check of the password, and when a server comes back all its
     /// clients ask for that at once. The price: a burst of ten callers waits for three rounds of
@@ -79,6 +85,7 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(10 * 60),
             lifetime: Duration::from_secs(30 * 60),
             slow_head: Duration::from_millis(10),
+            share_wait: Duration::from_millis(1),
             opening_max: 4,
             backoff_min: Duration::from_millis(100),
             backoff_max: Duration::from_secs(10),

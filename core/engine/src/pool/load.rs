@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{IdleOrder, Limits};
+use super::{Expected, IdleOrder, Limits};
 use crate::Time;
 
 /// What a host knows of the work on one connection.
@@ -10,7 +10,7 @@ use crate::Time;
 /// A statement counts from the moment in which the connection was chosen for it, before it is
 /// encoded and sent, until its reply is complete. A host that counts later lets two callers find
 /// the same connection idle.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Statements without a complete reply, sent or not. The connection is idle if there are none.
     pub unanswered: usize,
@@ -24,6 +24,11 @@ pub struct Load {
     /// How many more it takes before its window and queue are full; [`usize::MAX`] for a host that
     /// does not count them. At 0 the connection is left out, unless it is idle.
     pub room: usize,
+    /// How long the server is expected to work on them
+    /// ([`Workload::expected`](super::Workload::expected)).
+    pub expected: Duration,
+    /// Those behind which nothing is to be placed ([`Workload::unsure`](super::Workload::unsure)).
+    pub unsure: usize,
 }
 
 impl Load {
@@ -32,30 +37,29 @@ impl Load {
         self.unanswered == 0
     }
 
-    /// Counts `promised` more statements, which the host does not know of yet.
-    pub(super) fn with_promised(self, promised: usize) -> Load {
-        Load {
-            unanswered: self.unanswered.saturating_add(promised),
-            room: self.room.saturating_sub(promised),
-            ..self
-        }
-    }
-
     pub(super) fn takes_shared(&self) -> bool {
         self.room > 0 || self.is_idle()
     }
 
+    /// Whether a statement put here would wait behind a slow one, or what may be one.
+    pub(super) fn is_slow(&self, now: Time, limits: &Limits) -> bool {
+        !self.is_idle() && (self.unsure > 0 || now.since(self.since) > limits.slow_head)
+    }
+
     /// The lower the better.
-    pub(super) fn rank(&self, now: Time, limits: &Limits) -> Rank {
+    pub(super) fn rank(&self, now: Time, limits: &Limits, of: Expected) -> Rank {
         let statements = self.unanswered.saturating_mul(STATEMENT_WEIGHT);
         let weight = self.unanswered_bytes.saturating_add(statements);
         match limits.idle_order {
             IdleOrder::Lifo if self.is_idle() => Rank::Idle(u64::MAX - self.since.as_nanos()),
             IdleOrder::Fifo if self.is_idle() => Rank::Idle(self.since.as_nanos()),
-            _ => match now.since(self.since) {
-                age if age > limits.slow_head => Rank::Slow(age, weight),
-                _ => Rank::Busy(weight),
-            },
+            _ if self.is_slow(now, limits) => {
+                Rank::Slow(now.since(self.since), weight, self.unsure > 0)
+            }
+            _ if matches!(of, Expected::Untold) => Rank::Busy(Duration::ZERO, weight),
+            _ if self.expected > limits.share_wait => Rank::Busy(self.expected, weight),
+            _ if matches!(of, Expected::Quick(_)) => Rank::Shared(self.expected, weight),
+            _ => Rank::Joined(self.expected, weight),
         }
     }
 }
@@ -63,10 +67,14 @@ impl Load {
 /// How well a connection would do, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
+    /// What is in front takes no time worth mentioning, and so will what is placed.
+    Shared(Duration, usize),
     Idle(u64),
-    Busy(usize),
-    /// A statement put here would wait behind a slow one, of this age.
-    Slow(Duration, usize),
+    /// What is in front takes no time worth mentioning.
+    Joined(Duration, usize),
+    Busy(Duration, usize),
+    /// A statement put here would wait behind one of this age that takes long, or may do so.
+    Slow(Duration, usize, bool),
 }
 
 /// What a statement weighs beside its bytes: the server works for each, however short it is. A
@@ -79,17 +87,73 @@ const STATEMENT_WEIGHT: usize = 256;
 pub struct Choice<K> {
     /// The connection to put the statement on; `None` if none can take it.
     pub on: Option<K>,
-    /// Whether one more connection would help: none is idle. Then call
-    /// [`Pool::grow`](super::Pool::grow).
+    /// Whether one more connection would help. Then call [`Pool::grow`](super::Pool::grow).
     pub helps: bool,
-    /// How old the oldest statement on that connection is; zero if it is idle. If that is more than
-    /// [`Pool::patience`](super::Pool::patience), the statement waits in line for another connection.
-    pub head_age: Duration,
+    /// What it would be placed behind there: see [`Patience::waits`].
+    pub behind: Behind,
+    /// What was expected of the statement.
+    pub of: Expected,
 }
 
-/// Where to put one shared statement: on an idle connection; or else on the one with the least
-/// work, by bytes and number of statements, and only if there is no other on one whose oldest
-/// statement is older than [`Limits::slow_head`], the youngest of these. Among equals it is the first.
+/// What a statement is placed behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behind {
+    /// Nothing: the connection is idle.
+    Nothing,
+    /// Statements that are expected to be quick.
+    Quick,
+    /// A statement that has been running for so long that it is slow.
+    Slow(Duration),
+    /// A statement that may be slow.
+    Unsure,
+}
+
+impl<K> Choice<K> {
+    /// Whether it would be made again of a connection whose load is this by now. A host with many
+    /// threads asks when it has the connection's lock: what another put there meanwhile may be slow.
+    pub fn holds(&self, now: Time, limits: &Limits, load: Load) -> bool {
+        match self.behind {
+            Behind::Slow(_) | Behind::Unsure => true,
+            // Two who found it idle would go one behind the other.
+            Behind::Nothing if self.of.is_unsure() => load.is_idle(),
+            Behind::Nothing | Behind::Quick => !load.is_slow(now, limits),
+        }
+    }
+}
+
+/// When a statement waits in line rather than behind another; see [`Pool::patience`](super::Pool::patience).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// Another connection is being opened or may be: it is worth waiting for, rather than behind a
+    /// statement that has been running for longer than this.
+    pub coming: Option<Duration>,
+    /// There is another connection than the one that was chosen, or may be.
+    pub others: bool,
+}
+
+impl Patience {
+    /// Whether a statement for which this was the best choice waits in line.
+    pub fn waits<K>(&self, choice: &Choice<K>) -> bool {
+        match (choice.behind, choice.of) {
+            (Behind::Nothing, _) => false,
+            (_, Expected::Unsure) => self.others,
+            (Behind::Quick, _) => false,
+            (Behind::Slow(age), Expected::Untold) => self.coming.is_some_and(|max| age > max),
+            (Behind::Slow(_) | Behind::Unsure, _) => self.others,
+        }
+    }
+}
+
+/// Where to put one shared statement of which so much is expected:
+///
+/// 1. where it is known to be quick, on a busy connection whose work takes less than
+///    [`Limits::share_wait`] in all, so that connections are not woken or opened for nothing;
+/// 2. on an idle connection;
+/// 3. on the one whose work is expected to take least, and then by bytes and number of statements;
+/// 4. only if there is no other, on one with a statement that takes longer than
+///    [`Limits::slow_head`] or may do so, the youngest of these.
+///
+/// Among equals it is the first. Whether it goes there at all is for [`Patience::waits`] to say.
 ///
 /// It looks at nothing but its arguments, so a host with many threads can call it without a lock,
 /// with the connections that [`Output::Shared`](super::Output::Shared) opened to shared work. `K`
@@ -97,18 +161,26 @@ pub struct Choice<K> {
 pub fn choose<K>(
     now: Time,
     limits: &Limits,
+    of: Expected,
     loads: impl IntoIterator<Item = (K, Load)>,
 ) -> Choice<K> {
     let ranked = loads
         .into_iter()
         .filter(|(_, load)| load.takes_shared())
-        .map(|(key, load)| (load.rank(now, limits), key, load));
+        .map(|(key, load)| (load.rank(now, limits, of), key));
     // The first among equals.
-    let best = ranked.min_by_key(|(rank, ..)| *rank);
-    let helps = !matches!(best, Some((Rank::Idle(_), ..)));
-    match best {
-        None => Choice { on: None, helps, head_age: Duration::ZERO },
-        Some((Rank::Idle(_), key, _)) => Choice { on: Some(key), helps, head_age: Duration::ZERO },
-        Some((_, key, load)) => Choice { on: Some(key), helps, head_age: now.since(load.since) },
-    }
+    let (rank, on) = match ranked.min_by_key(|(rank, _)| *rank) {
+        Some((rank, key)) => (Some(rank), Some(key)),
+        None => (None, None),
+    };
+    let (behind, helps) = match rank {
+        None => (Behind::Nothing, true),
+        Some(Rank::Idle(_)) => (Behind::Nothing, false),
+        Some(Rank::Shared(..)) => (Behind::Quick, false),
+        Some(Rank::Joined(..)) => (Behind::Quick, of.is_unsure()),
+        Some(Rank::Busy(..)) => (Behind::Quick, true),
+        Some(Rank::Slow(age, _, false)) => (Behind::Slow(age), true),
+        Some(Rank::Slow(_, _, true)) => (Behind::Unsure, true),
+    };
+    Choice { on, helps, behind, of }
 }

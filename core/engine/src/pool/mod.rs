@@ -38,10 +38,23 @@
 //! claims it, since every exclusive caller has a claim or an opening already, shared callers are
 //! placed on it wherever they stand.
 //!
-//! A shared caller that would have to go behind a slow statement waits in line instead while one more
-//! connection is being opened, or may be. It has the [`patience`](Pool::patience) to go behind one for
-//! which others have waited about as long as opening a connection takes; the rest of it may take hours.
-//! If the attempt fails it goes there after all.
+//! # Slow neighbours
+//!
+//! A connection answers in order: what is placed behind a slow statement waits for it. The pool
+//! learns how long each text takes ([`Timings`]) and expects the same of the next call.
+//!
+//! * A statement that is expected to be quick goes behind other quick ones, up to
+//!   [`Limits::share_wait`] of work on one connection before another is used.
+//! * A statement of which nothing is known yet, that takes long or did so at times, goes to an idle
+//!   connection. It waits in line for one, and causes one to be opened, or claims one as an exclusive
+//!   caller would; but one connection is left to those that are quick, who overtake it in line.
+//! * Nothing goes behind such a statement, nor behind one that has been running for longer than
+//!   [`Limits::slow_head`], while there is another connection or may be one: it waits in line for
+//!   whichever is free first. [`Patience`] is the rule.
+//! * A statement of which the host says nothing ([`TextKey::UNTOLD`]) goes behind a slow one only when
+//!   waiting for a connection that is being opened would take longer.
+//! * With [`connections_max`](Limits::connections_max) of 1 there is no other way, and beyond 1,024
+//!   callers in line there is too little time to be choosy: statements go one behind the other.
 //!
 //! # A host's loop
 //!
@@ -52,7 +65,7 @@
 //! ```
 //! use std::collections::HashMap;
 //! use std::time::Duration;
-//! use onetrip_engine::pool::{Condition, ConnectionId, Limits, Load, Output, Pool};
+//! use onetrip_engine::pool::{Condition, ConnectionId, Limits, Load, Output, Pool, TextKey};
 //! use onetrip_engine::{Time, Token};
 //!
 //! /// A connection: its socket would be here too.
@@ -120,7 +133,7 @@
 //!
 //!     /// A connection that was asked for is there.
 //!     fn opened(&mut self, now: Time, id: ConnectionId) {
-//!         let load = Load { unanswered: 0, unanswered_bytes: 0, since: now, room: 1024 };
+//!         let load = Load { since: now, room: 1024, ..Load::default() };
 //!         self.conns.insert(id, Conn { load, drain: false });
 //!         self.pool.handle_opened(now, id);
 //!         self.drain(now);
@@ -140,8 +153,8 @@
 //! assert_eq!(host.ends[&1], Ok(id));
 //!
 //! // A statement finds no connection that takes it, and waits for the session to end.
-//! assert_eq!(host.pool.place(now, |id| host.conns[&id].load), None);
-//! host.pool.wait_shared(now, Token(2), None);
+//! assert_eq!(host.pool.place(now, TextKey::UNTOLD, |id| host.conns[&id].load), None);
+//! host.pool.wait_shared(now, Token(2), TextKey::UNTOLD, None);
 //! let deadline = host.drain(now).unwrap();
 //! assert!(deadline <= now.after(Duration::from_secs(30)));
 //!
@@ -151,7 +164,7 @@
 //! host.answered(now, id);
 //!
 //! // The next statement goes there at once, without a token.
-//! assert_eq!(host.pool.place(now, |id| host.conns[&id].load), Some(id));
+//! assert_eq!(host.pool.place(now, TextKey::UNTOLD, |id| host.conns[&id].load), Some(id));
 //! host.count(id);
 //! host.drain(now);
 //! ```
@@ -165,12 +178,14 @@
 //! reports the connection as drained if that was the last, and asks anew. A statement that slips in
 //! before an exclusive caller or before the goodbye does no harm: its reply comes first.
 //!
-//! The host asks the pool instead where `choose` finds nothing, or only a connection whose
-//! [head is older](Choice::head_age) than [`Pool::patience`], and while [`Pool::waiting`] is not zero, or statements would overtake those
-//! in line. It calls [`Pool::grow`] where [`Choice::helps`] says so and [`Pool::can_grow`] is true. All
-//! of them are worth a copy that can be read without the lock. That of `waiting` is written as soon as a caller was added, before the outputs
-//! are taken, and again afterwards: whoever makes a connection idle first takes the statement out
-//! of the load and then looks at the copy, so either the pool sees the one or the host the other.
+//! The host asks the pool instead where `choose` finds nothing, where [`Patience::waits`] says so,
+//! and while [`Pool::waiting_in_order`] is not zero, or statements would overtake those in line. With
+//! the connection's lock it asks whether the [choice still holds](Choice::holds). It calls
+//! [`Pool::grow`] where [`Choice::helps`] says so and [`Pool::can_grow`] is true. All of them are worth
+//! a copy that can be read without the lock. Those of `waiting` and `waiting_in_order` are written as
+//! soon as a caller was added, before the outputs are taken, and again afterwards: whoever makes a
+//! connection idle first takes the statement out of the load and then looks at the copy, so either the
+//! pool sees the one or the host the other.
 //!
 //! A host may also keep connections that came back for their next exclusive user on the same
 //! thread; to the pool they are still checked out. It hands them over when somebody waits or after
@@ -185,11 +200,13 @@ mod limits;
 mod load;
 mod output;
 mod repeats;
+mod timings;
 mod upkeep;
 mod waiters;
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::Time;
@@ -201,9 +218,10 @@ use waiters::Waiters;
 pub use backoff::Pauses;
 pub use connections::ConnectionId;
 pub use limits::{IdleOrder, Limits};
-pub use load::{Choice, Load, choose};
+pub use load::{Behind, Choice, Load, Patience, choose};
 pub use output::{Cause, Condition, Output};
 pub use repeats::Repeats;
+pub use timings::{Ended, Expected, Task, TextKey, Timings, Workload};
 pub use waiters::Ticket;
 
 /// The policy of one pool of connections to one server; see the [module](self).
@@ -240,6 +258,9 @@ pub struct Pool {
     open_failures: u64,
     /// How long it took to open the last connection.
     opening_time: Duration,
+    timings: Arc<Timings>,
+    /// Shared callers in line that wait to be alone: others don't wait behind them.
+    wait_alone: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,6 +269,9 @@ enum Life {
     Closing,
     Closed,
 }
+
+/// Callers in line, up to which a shared one waits for a better place than it could have.
+const CHOOSY_MAX: usize = 1024;
 
 /// How a pool asks its host for the load of a connection.
 type LoadOf<'a> = &'a mut dyn FnMut(ConnectionId) -> Load;
@@ -259,8 +283,10 @@ impl Pool {
     /// `seed` is for the jitter of lifetimes and pauses: clients of one server should have
     /// different ones.
     pub fn new(limits: Limits, seed: u64) -> Pool {
+        let limits = limits.sane();
+        let timings = Arc::new(Timings::new(&limits));
         Pool {
-            limits: limits.sane(),
+            limits,
             connections: Connections::new(),
             waiters: Waiters::new(),
             backoff: Backoff::new(),
@@ -274,6 +300,8 @@ impl Pool {
             opens: 0,
             open_failures: 0,
             opening_time: Duration::ZERO,
+            timings,
+            wait_alone: 0,
         }
     }
 
@@ -348,20 +376,31 @@ impl Pool {
         self.life == Life::Open && room && self.opening() == 0 && !self.wish
     }
 
-    /// A shared caller that finds only connections whose oldest statement is older than this waits
-    /// in line for another, which is being opened or may be: [`Limits::slow_head`], and as long again
-    /// as opening one took last. `None` where none can come: at [`Limits::connections_max`], and while
-    /// attempts fail.
-    pub fn patience(&self) -> Option<Duration> {
-        let room = self.connections.len() < self.limits.connections_max;
-        let comes = self.life == Life::Open && (room || self.opening() > 0);
-        let patience = self.limits.slow_head.saturating_add(self.opening_time);
-        (comes && !self.backoff.failing()).then_some(patience)
+    /// Callers in line behind which a shared statement waits that may share its connection. Those
+    /// who wait to be alone are not among them.
+    pub fn waiting_in_order(&self) -> usize {
+        self.waiting().saturating_sub(self.wait_alone)
     }
 
-    /// Whether a statement whose only place is behind one of this age waits for another.
-    fn waits_for_another(&self, head_age: Duration) -> bool {
-        self.patience().is_some_and(|patience| head_age > patience)
+    /// How long the texts of statements took, for the connections to add to.
+    pub fn timings(&self) -> &Arc<Timings> {
+        &self.timings
+    }
+
+    /// When a shared statement waits in line rather than behind a slow one.
+    ///
+    /// [`Patience::coming`] is [`Limits::slow_head`] and as long again as opening a connection took
+    /// last. `None` where none can come: at [`Limits::connections_max`], and while attempts fail.
+    pub fn patience(&self) -> Patience {
+        let room = self.connections.len() < self.limits.connections_max;
+        let comes = self.life == Life::Open && (room || self.opening() > 0);
+        let coming = (comes && !self.backoff.failing())
+            .then(|| self.limits.slow_head.saturating_add(self.opening_time));
+        // In a line this long nobody is choosy any more: what fills it is a flood.
+        let choosy = self.waiters.len() < CHOOSY_MAX;
+        // A connection that somebody has to himself is no other way.
+        let others = coming.is_some() || self.shared() + self.claimed() > 1;
+        Patience { coming, others: choosy && others }
     }
 
     /// Whether the pool is closed and every connection gone.
@@ -412,7 +451,7 @@ impl Pool {
     /// From here on the host counts a statement that was placed.
     fn keep_promise(&mut self, id: ConnectionId) {
         if let Some(index) = self.connections.find(id) {
-            self.connections.slot_mut(index).promised -= 1;
+            self.connections.slot_mut(index).promised.keep();
         }
     }
 }

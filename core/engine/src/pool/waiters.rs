@@ -1,5 +1,6 @@
 //! Callers that wait: one line for both kinds, first come, first served.
 
+use super::TextKey;
 use super::limits::RESOLUTION;
 use crate::line::Line;
 use crate::{Time, Token};
@@ -23,6 +24,8 @@ pub(super) enum Kind {
 pub(super) struct Waiter {
     pub(super) token: Token,
     pub(super) since: Time,
+    /// What a shared one puts on the connection.
+    pub(super) key: TextKey,
     deadline: Time,
     /// Its number in the line of both kinds.
     order: u64,
@@ -61,9 +64,16 @@ impl Waiters {
         }
     }
 
-    pub(super) fn push(&mut self, kind: Kind, now: Time, token: Token, deadline: Time) -> Ticket {
+    pub(super) fn push(
+        &mut self,
+        kind: Kind,
+        key: TextKey,
+        now: Time,
+        token: Token,
+        deadline: Time,
+    ) -> Ticket {
         self.earliest_deadline = self.earliest_deadline.min(deadline);
-        let waiter = Waiter { token, since: now, deadline, order: self.next_order };
+        let waiter = Waiter { token, since: now, key, deadline, order: self.next_order };
         self.next_order += 1;
         Ticket { kind, number: self.line(kind).push(waiter) }
     }
@@ -83,6 +93,33 @@ impl Waiters {
         let waiter = self.line(kind).pop();
         self.forget_deadlines();
         waiter
+    }
+
+    /// Places in the line of shared callers, counting gaps; they change when callers leave.
+    pub(super) fn shared_places(&self) -> usize {
+        self.shared.len()
+    }
+
+    /// Who stands at one of these places, and their number in the line of both kinds.
+    pub(super) fn shared_at(&self, index: usize) -> Option<(TextKey, u64)> {
+        self.shared.at(index).map(|waiter| (waiter.key, waiter.order))
+    }
+
+    /// Takes out who stands there, and leaves a gap.
+    pub(super) fn take_shared(&mut self, index: usize) -> Option<Waiter> {
+        self.shared.take(index)
+    }
+
+    /// Closes what gaps were left.
+    pub(super) fn close_gaps(&mut self) {
+        self.shared.close_gaps();
+        self.shared.skip_gaps();
+        self.forget_deadlines();
+    }
+
+    /// The number of the first exclusive caller in the line of both kinds.
+    pub(super) fn first_exclusive(&mut self) -> Option<u64> {
+        order(self.exclusive.first())
     }
 
     /// Takes the one who came last.

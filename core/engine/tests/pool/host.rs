@@ -1,9 +1,12 @@
 //! A host whose connections are made of numbers, named 0, 1, 2 … in the order in which the pool
 //! asked for them. It does what the outputs say, and remembers them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use onetrip_engine::pool::{Cause, Condition, ConnectionId, Limits, Load, Output, Pool, Ticket};
+use onetrip_engine::pool::{
+    Cause, Condition, ConnectionId, Limits, Load, Output, Pool, TextKey, Ticket,
+};
 use onetrip_engine::{Time, Token};
 
 /// An output with names in place of ids.
@@ -26,12 +29,20 @@ pub(crate) struct Host {
     /// By name: each connection that was ever asked for.
     pub(crate) ids: Vec<ConnectionId>,
     loads: Vec<Load>,
+    /// Of what text the statements in line are.
+    keys: HashMap<u64, TextKey>,
     /// How long the last caller that was served waited.
     pub(crate) waited: Duration,
 }
 
-pub(crate) const IDLE: Load =
-    Load { unanswered: 0, unanswered_bytes: 0, since: Time::ZERO, room: 100 };
+pub(crate) const IDLE: Load = Load {
+    unanswered: 0,
+    unanswered_bytes: 0,
+    since: Time::ZERO,
+    room: 100,
+    expected: Duration::ZERO,
+    unsure: 0,
+};
 
 pub(crate) fn max(connections_max: usize) -> Limits {
     Limits { connections_max, ..Limits::default() }
@@ -49,7 +60,7 @@ impl Host {
     pub(crate) fn new(limits: Limits) -> Host {
         let (ids, loads) = (Vec::new(), Vec::new());
         let pool = Pool::new(limits, 7);
-        Host { pool, now: Time::ZERO, ids, loads, waited: Duration::ZERO }
+        Host { pool, now: Time::ZERO, ids, loads, keys: HashMap::new(), waited: Duration::ZERO }
     }
 
     /// A host with so many idle connections.
@@ -104,7 +115,8 @@ impl Host {
             }
             Output::Placed { token, id, waited } => {
                 self.waited = waited;
-                self.busy(self.name(id));
+                let key = self.keys.remove(&token.0).unwrap_or_default();
+                self.busy_with(self.name(id), key);
                 Did::Placed(token.0, self.name(id))
             }
             Output::Failed { token, cause } => Did::Failed(token.0, cause),
@@ -164,16 +176,33 @@ impl Host {
     }
 
     pub(crate) fn wait_shared(&mut self, token: u64) -> Ticket {
-        self.pool.wait_shared(self.now, Token(token), None)
+        self.wait_for(token, TextKey::UNTOLD)
+    }
+
+    pub(crate) fn wait_for(&mut self, token: u64, key: TextKey) -> Ticket {
+        self.keys.insert(token, key);
+        self.pool.wait_shared(self.now, Token(token), key, None)
     }
 
     /// Places a statement, and says where.
     pub(crate) fn place(&mut self) -> Option<usize> {
+        self.place_text(TextKey::UNTOLD)
+    }
+
+    /// The same for one of this text.
+    pub(crate) fn place_text(&mut self, key: TextKey) -> Option<usize> {
         let (ids, loads) = (&self.ids, &self.loads);
-        let id = self.pool.place(self.now, |id| loads[name_of(ids, id)])?;
+        let id = self.pool.place(self.now, key, |id| loads[name_of(ids, id)])?;
         let name = self.name(id);
-        self.busy(name);
+        self.busy_with(name, key);
         Some(name)
+    }
+
+    /// So many statements of a text took this long.
+    pub(crate) fn took(&self, key: TextKey, calls: usize, took: Duration) {
+        for _ in 0..calls {
+            self.pool.timings().took(key, took, Duration::ZERO);
+        }
     }
 
     pub(crate) fn release(&mut self, name: usize) -> Vec<Did> {
@@ -201,6 +230,11 @@ impl Host {
 
     /// One more statement is on it.
     pub(crate) fn busy(&mut self, name: usize) {
+        self.busy_with(name, TextKey::UNTOLD);
+    }
+
+    fn busy_with(&mut self, name: usize, key: TextKey) {
+        let expected = self.pool.timings().expected(key);
         let load = &mut self.loads[name];
         if load.is_idle() {
             load.since = self.now;
@@ -208,6 +242,8 @@ impl Host {
         load.unanswered += 1;
         load.unanswered_bytes += 100;
         load.room = load.room.saturating_sub(1);
+        load.expected += expected.takes();
+        load.unsure += usize::from(expected.is_unsure());
     }
 
     /// All on it is answered, and the pool is told.

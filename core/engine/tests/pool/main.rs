@@ -10,6 +10,7 @@ mod expiry;
 mod host;
 mod line;
 mod losing;
+mod neighbours;
 mod opening;
 mod placing;
 mod resets;

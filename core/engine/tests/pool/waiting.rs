@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use onetrip_engine::Token;
-use onetrip_engine::pool::{Cause, Limits};
+use onetrip_engine::pool::{Cause, Limits, TextKey};
 
 use super::host::{Did, Host, max, millis, seconds};
 
@@ -24,7 +24,7 @@ fn its_own_deadline_goes_before_the_timeout_in_both_directions() {
     let mut host = Host::taken(1);
     let deadline = |host: &Host, n| Some(host.now.after(seconds(n)));
     host.pool.checkout(host.now, Token(1), deadline(&host, 1));
-    host.pool.wait_shared(host.now, Token(2), deadline(&host, 60));
+    host.pool.wait_shared(host.now, Token(2), TextKey::UNTOLD, deadline(&host, 60));
     host.take();
     assert_eq!(host.due(), [Did::Failed(1, Cause::Deadline)]);
     assert_eq!(host.later(seconds(58)), []);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use onetrip_engine::pool::{Cause, Condition, ConnectionId, choose};
+use onetrip_engine::pool::{Cause, Condition, ConnectionId, Expected, TextKey, choose};
 use onetrip_engine::{Time, Token};
 
 use super::callers::{Caller, Kind};
@@ -39,7 +39,7 @@ impl Sim {
         }
         let conns = &self.conns;
         let load_of = |id| conns.iter().find(|conn| conn.id == id).unwrap().load();
-        match self.pool.place(self.now, load_of) {
+        match self.pool.place(self.now, TextKey::UNTOLD, load_of) {
             Some(id) => {
                 self.put(id);
                 self.conn(id).holding = false;
@@ -52,7 +52,12 @@ impl Sim {
     /// As a host does that holds no lock.
     fn place_without_asking(&mut self) {
         let open = self.conns.iter().filter(|conn| conn.gate);
-        let choice = choose(self.now, &self.limits, open.map(|conn| (conn.id, conn.load())));
+        let choice = choose(
+            self.now,
+            &self.limits,
+            Expected::Untold,
+            open.map(|conn| (conn.id, conn.load())),
+        );
         if choice.helps && self.pool.can_grow() {
             self.pool.grow();
         }
@@ -75,7 +80,9 @@ impl Sim {
         };
         let ticket = match kind {
             Kind::Exclusive => self.pool.checkout(self.now, Token(token), deadline),
-            Kind::Shared => self.pool.wait_shared(self.now, Token(token), deadline),
+            Kind::Shared => {
+                self.pool.wait_shared(self.now, Token(token), TextKey::UNTOLD, deadline)
+            }
         };
         let deadline = deadline.unwrap_or(self.now.after(self.limits.wait_timeout));
         self.callers.came(Caller { token, kind, since: self.now, deadline }, ticket);

@@ -37,7 +37,7 @@ impl Sim {
             assert!(!idle || line.is_empty(), "{:?} is idle while {line:?}", conn.id);
             let load = conn.load();
             let age = self.now.since(load.since);
-            let slow = self.pool.patience().is_some_and(|patience| age > patience);
+            let slow = self.pool.patience().coming.is_some_and(|patience| age > patience);
             let room = load.room > 0 && !slow;
             let shared = self.callers.count(Kind::Shared);
             assert!(!room || shared == 0, "{:?} has room while {line:?}", conn.id);

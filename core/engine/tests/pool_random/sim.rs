@@ -37,6 +37,7 @@ impl Conn {
             unanswered_bytes: 100 * self.statements.len(),
             since: self.statements.front().copied().unwrap_or(self.answered),
             room: self.room_max.saturating_sub(self.statements.len()),
+            ..Load::default()
         }
     }
 
@@ -97,6 +98,7 @@ fn random_limits(rng: &mut Rng) -> Limits {
         idle_timeout: millis(rng.pick(&[100, 300, 10_000])),
         lifetime: millis(rng.pick(&[1000, 3000, 100_000])),
         slow_head: millis(2),
+        share_wait: millis(1),
         opening_max: rng.pick(&[1, 2, 4]),
         backoff_min: millis(rng.pick(&[1, 5, 20])),
         backoff_max: millis(rng.pick(&[5, 50])),

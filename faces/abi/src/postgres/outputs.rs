@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use onetrip_engine::memory::is_there;
+use onetrip_engine::pool::Task;
 use onetrip_engine::{Cause, CloseReason, End, Failure, Outcome, Output, Token};
 use onetrip_postgres::Event as Told;
 use onetrip_postgres::client::statements::shows_stale;
@@ -133,6 +134,7 @@ impl Postgres {
         }
         let end = self.flow_ended(token, end);
         let mut used = self.forget(token);
+        used.task.take().into_iter().for_each(|task| self.end_task(task, &end, to));
         let mut number = 0;
         if let Some(statement) = &used.statement {
             let failed = matches!(end, End::Failed(_));
@@ -154,6 +156,21 @@ impl Postgres {
                 let (how, block) = self.told(token, &used, end, block);
                 to.push(kind::END, token, (number, how), block);
             }
+        }
+    }
+}
+
+impl Postgres {
+    fn end_task(&mut self, task: Task, end: &End, to: &mut Completions) {
+        let Some(timings) = &self.timings else { return };
+        if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
+            return self.workload.leave(task);
+        }
+        let ended = self.workload.end(self.clock, task, timings);
+        if ended.slow && ended.behind > 0 {
+            let millis = u32::try_from(ended.took.as_millis()).unwrap_or(u32::MAX);
+            let figures = (ended.behind as u32, millis);
+            to.push(kind::HELD_UP, ended.key.number(), figures, Bytes::new());
         }
     }
 }

@@ -2,6 +2,7 @@
 //! guards it.
 
 use bytes::{BufMut, BytesMut};
+use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Connection, Request, SubmitError, SyncPoint, Ticket, Time, Token, memory};
 use onetrip_postgres::Expect;
 use onetrip_postgres::client::named::{NameTaken, Plan};
@@ -23,14 +24,16 @@ impl Postgres {
     pub(crate) fn submit(
         &mut self,
         now: Time,
-        token: u32,
+        (token, key): (u32, TextKey),
         submission: Submission<'_>,
         deadline: Time,
         to: &mut Completions,
     ) -> Result<Ticket, Refused> {
         self.check(token)?;
+        self.clock = now;
         if self.engine.in_flight() + self.engine.queued() == 0 {
-            self.since = now;
+            // A distant server is not a slow one.
+            self.since = now.after(self.workload.trip());
         }
         let level = self.level();
         let result = match self.lead_statement(now, token, &submission, to) {
@@ -39,6 +42,9 @@ impl Postgres {
         };
         if let (Ok(_), Some(used)) = (&result, self.uses.get_mut(token as usize)) {
             used.level = level;
+            if let Some(timings) = self.timings.as_ref().filter(|_| key != TextKey::UNTOLD) {
+                used.task = Some(self.workload.begin(now, key, timings));
+            }
         }
         self.settle(to);
         result

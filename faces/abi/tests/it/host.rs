@@ -141,6 +141,7 @@ impl Host {
                 lens.1,
                 lens.2,
                 timeout,
+                0,
             )
         };
         (self.tokens, place)

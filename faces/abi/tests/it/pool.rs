@@ -71,7 +71,7 @@ impl Pooled {
 
     fn place(&mut self) -> u32 {
         // SAFETY: the pool lives.
-        let number = unsafe { onetrip_pool_place(self.pool, self.now) };
+        let number = unsafe { onetrip_pool_place(self.pool, self.now, 0) };
         self.listen();
         number
     }
@@ -147,7 +147,7 @@ fn shared_requests_go_side_by_side_and_wait_for_nobody() {
     let mut pooled = Pooled::new("connections_max\x001\0");
     assert_eq!(pooled.place(), 0);
     // SAFETY: the pool lives.
-    assert!(unsafe { onetrip_pool_wait_shared(pooled.pool, 0.0, 1, -1.0) });
+    assert!(unsafe { onetrip_pool_wait_shared(pooled.pool, 0.0, 1, 0, -1.0) });
     assert_eq!(pooled.next(), Some((kind::POOL_PLACED, 1, 1)));
     let host = pooled.hosts.get_mut(&1).unwrap();
     let first = host.submit(0, "select 'a'", "", &[]);
@@ -164,7 +164,7 @@ fn one_who_wants_a_connection_alone_waits_for_what_was_placed_there_in_the_same_
     pooled.checkout(1);
     assert_eq!(pooled.next(), Some((kind::POOL_GRANTED, 1, 1)));
     // SAFETY: the pool lives.
-    assert!(unsafe { onetrip_pool_wait_shared(pooled.pool, 0.0, 2, -1.0) });
+    assert!(unsafe { onetrip_pool_wait_shared(pooled.pool, 0.0, 2, 0, -1.0) });
     pooled.checkout(3);
     pooled.release(1, condition::CLEAN);
     assert_eq!(pooled.next(), Some((kind::POOL_PLACED, 2, 1)));
@@ -184,7 +184,7 @@ fn what_was_placed_and_never_submitted_keeps_nobody_waiting() {
     pooled.checkout(1);
     assert_eq!(pooled.next(), Some((kind::POOL_GRANTED, 1, 1)));
     // SAFETY: the pool lives.
-    assert!(unsafe { onetrip_pool_wait_shared(pooled.pool, 0.0, 2, -1.0) });
+    assert!(unsafe { onetrip_pool_wait_shared(pooled.pool, 0.0, 2, 0, -1.0) });
     pooled.checkout(3);
     pooled.release(1, condition::CLEAN);
     assert_eq!(pooled.next(), Some((kind::POOL_PLACED, 2, 1)));

@@ -258,11 +258,11 @@ fn a_token_is_free_again_when_its_request_has_ended() {
     let (token, _) = host.try_submit(0, "select 1", "", &[], 0.0);
     let request = onetrip_abi::export::onetrip_postgres_submit;
     // SAFETY: the connection lives, and its room still holds the request.
-    let again = unsafe { request(host.connection, 0.0, token, 0, 8, 0, 8, 0.0) };
+    let again = unsafe { request(host.connection, 0.0, token, 0, 8, 0, 8, 0.0, 0) };
     assert_eq!(again, refused::MALFORMED);
     host.answer(token);
     // SAFETY: as above.
-    let again = unsafe { request(host.connection, 0.0, token, 0, 8, 0, 8, 0.0) };
+    let again = unsafe { request(host.connection, 0.0, token, 0, 8, 0, 8, 0.0, 0) };
     assert_eq!((again, host.answer(token).values()), (0.0, vec!["1".into()]));
 }
 

@@ -38,6 +38,7 @@ export interface Exports {
     nameLen: number,
     len: number,
     timeout: number,
+    key: number,
   ): number
   onetrip_postgres_classify(text: number, len: number): number
   onetrip_postgres_refusal(shown: number, place: number): number
@@ -97,8 +98,14 @@ export interface Exports {
   onetrip_pool_new(now: number, settings: number, len: number, seed: number): number
   onetrip_pool_free(pool: number): void
   onetrip_pool_checkout(pool: number, now: number, token: number, timeout: number): number
-  onetrip_pool_place(pool: number, now: number): number
-  onetrip_pool_wait_shared(pool: number, now: number, token: number, timeout: number): number
+  onetrip_pool_place(pool: number, now: number, key: number): number
+  onetrip_pool_wait_shared(
+    pool: number,
+    now: number,
+    token: number,
+    key: number,
+    timeout: number,
+  ): number
   onetrip_pool_give_up(pool: number, now: number, token: number): number
   onetrip_pool_release(pool: number, now: number, connection: number, condition: number): void
   onetrip_pool_opened(pool: number, now: number, connection: number, address: number): void
@@ -190,6 +197,7 @@ export const enum Kind {
   PASSWORD = 14,
   FEED = 15,
   READ = 16,
+  HELD_UP = 17,
   POOL_OPEN = 32,
   POOL_GRANTED = 33,
   POOL_PLACED = 34,

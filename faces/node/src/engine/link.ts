@@ -14,6 +14,7 @@ import {
   type Rest,
 } from './exports'
 import { memory } from './memory'
+import { UNTOLD } from './text-key'
 import { Wire } from './wire'
 
 /**
@@ -50,6 +51,8 @@ export interface Owner {
   /** A cancel is to be sent on a socket of its own: `beginCancel`, then `cancelEnded`. */
   cancel(): void
   astray(): void
+  /** So many requests waited for one whose text has this key, and which took so many milliseconds. */
+  heldUp?(key: number, requests: number, millis: number): void
   /** Nothing names this statement any more. */
   forgotten(statement: number): void
   /** The connection ended. `why` is one of `Close`. The ends of its requests follow. */
@@ -73,7 +76,7 @@ export class Link extends Wire<Receiver> {
     this.#owner = owner
   }
 
-  /** Submits a text with parameters. Returns its place in the queue, 0 if it was sent, or why it was refused. */
+  /** Submits a text with parameters, of this key (`text-key.ts`). Returns its place in the queue, 0 if it was sent, or why it was refused. */
   submit(
     receiver: Receiver,
     flags: number,
@@ -81,6 +84,7 @@ export class Link extends Wire<Receiver> {
     name: string,
     parameters: readonly Parameter[],
     timeout: number,
+    key: number,
   ): number {
     const size = sizeOf(text, name, parameters)
     if (size > SIZE_MAX) return Refused.TOO_LONG
@@ -102,6 +106,7 @@ export class Link extends Wire<Receiver> {
         nameLen,
         end - room,
         timeout,
+        key,
       )
     } catch (error) {
       memory.failed(error)
@@ -133,6 +138,7 @@ export class Link extends Wire<Receiver> {
         0,
         len,
         0,
+        UNTOLD,
       )
     } catch (error) {
       memory.failed(error)
@@ -352,6 +358,8 @@ export class Link extends Wire<Receiver> {
       receiver?.notCancelled?.()
     } else if (kind === Kind.FEED) {
       receiver?.feedable?.()
+    } else if (kind === Kind.HELD_UP) {
+      this.#owner.heldUp?.(token, a, words[at + 3] as number)
     } else {
       this.#tellOwner(kind, a, start, end)
     }

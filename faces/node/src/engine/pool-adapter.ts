@@ -112,12 +112,12 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return this.engine.onetrip_pool_repeat_pause(number, Math.random())
   }
 
-  /** The connection on which a shared request goes at once; 0 if it has to wait. */
-  place(): number {
+  /** The connection on which a shared request of this key goes at once; 0 if it has to wait. */
+  place(key: number): number {
     if (this.#over) return 0
     let connection = 0
     try {
-      connection = this.engine.onetrip_pool_place(this.#pool, performance.now())
+      connection = this.engine.onetrip_pool_place(this.#pool, performance.now(), key)
     } catch (error) {
       memory.failed(error)
     }
@@ -126,10 +126,10 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
   }
 
   /** Keeps the place in line of a shared request for which `place` found nothing. */
-  waitShared(borrower: B, timeout: number): number {
+  waitShared(borrower: B, key: number, timeout: number): number {
     const token = this.#next(borrower)
     if (this.#over) return this.#tooLate(token)
-    this.engine.onetrip_pool_wait_shared(this.#pool, performance.now(), token, timeout)
+    this.engine.onetrip_pool_wait_shared(this.#pool, performance.now(), token, key, timeout)
     this.#schedule()
     return token
   }

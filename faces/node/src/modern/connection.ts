@@ -1,5 +1,6 @@
 import { Act, Close, ConnectFault, type CopyPart, Holder, type Rest } from '../engine/exports'
 import { Link, type Owner, type Parameter, type Receiver } from '../engine/link'
+import { UNTOLD } from '../engine/text-key'
 import { reason } from '../engine/memory'
 import { sendCancel } from '../pg/cancel'
 import { ColumnsCache } from '../pg/columns'
@@ -69,11 +70,12 @@ export class Connection implements Owner, Reached {
     flags: number,
     text: string,
     parameters: readonly Parameter[],
+    key = UNTOLD,
   ): number {
     this.leaving()
     const link = this.#link
     if (link === undefined || this.#isOver) return CLOSED
-    const place = link.submit(receiver, flags, text, '', parameters, 0)
+    const place = link.submit(receiver, flags, text, '', parameters, 0, key)
     if (place >= 0) this.#began()
     return place
   }
@@ -330,6 +332,10 @@ export class Connection implements Owner, Reached {
   astray(): void {
     this.#host.changed(this)
     if (!this.isShared) this.#link?.terminate()
+  }
+
+  heldUp(key: number, requests: number, millis: number): void {
+    this.#host.heldUp?.(key, requests, millis)
   }
 
   forgotten(statement: number): void {

@@ -10,5 +10,7 @@ export interface Host {
   answered(connection: Connection): void
   /** What others share with its users was changed: it is to take no new ones. */
   changed(connection: Connection): void
+  /** Statements waited behind a slow one; see `Owner.heldUp`. */
+  heldUp?(key: number, requests: number, millis: number): void
   notified?(connection: Connection, message: NotificationMessage): void
 }

@@ -1,5 +1,6 @@
 import { End, Flag, OUTCOMES, StatementPlace, type Outcome } from '../engine/exports'
 import type { Receiver } from '../engine/link'
+import { UNTOLD } from '../engine/text-key'
 import type { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
 import { ended, refused, serverError } from './failure'
@@ -12,6 +13,7 @@ import { refusal } from './traits'
 /** Statements that share one sync point: all of them take effect, or none. */
 export class Pipeline implements Work, Keeper, Receiver, Scope {
   readonly watch = undefined
+  readonly key = UNTOLD
   isOver = false
   readonly #pool: Pool
   #statements: readonly Statement[] = []

@@ -8,6 +8,7 @@ import type { Host } from './host'
 import { Lease } from './lease'
 import type { Scope } from './scope'
 import type { Statement } from './statement'
+import { SlowNeighbours, type Stats } from './slow-neighbours'
 import { refusal } from './traits'
 import type { Watch } from './watch'
 
@@ -15,6 +16,8 @@ import type { Watch } from './watch'
 export interface Work {
   readonly isOver: boolean
   readonly watch: Watch | undefined
+  /** What the policy knows it by. */
+  readonly key: number
   _run(connection: Connection): void
   fail(error: PostgresError, outcome: Outcome): void
 }
@@ -28,13 +31,10 @@ export class Pool implements Opener, Host, Scope {
   readonly #inLine = new Map<Work, number>()
   readonly #pausing = new Map<Work, NodeJS.Timeout>()
   readonly #waitMs: number
-  readonly #nearMax: number
-  #current: Connection | undefined
-  /** Statements that may follow to the current connection. */
-  #credit = 0
   readonly #opened = new WeakSet<Connection>()
   /** They take nothing new, and are closed when all on them is answered. */
   readonly #retiring = new Set<number>()
+  readonly #slow = new SlowNeighbours()
   #lastError: PostgresError | undefined
   #isClosing = false
   #isOver = false
@@ -45,7 +45,6 @@ export class Pool implements Opener, Host, Scope {
     this.settings = settings
     this.#adapter = new PoolAdapter(settings.ofPool(), this)
     this.#waitMs = settings.number('wait_timeout_ms')
-    this.#nearMax = Math.min(NEAR_MAX, settings.number('queue_max'))
   }
 
   // --- shared statements ---
@@ -59,11 +58,8 @@ export class Pool implements Opener, Host, Scope {
   /** Puts work on a connection that others use as well, at once or when its turn comes. */
   place(work: Work): void {
     if (this.#isClosing) return work.fail(closed(), 'NotSent')
-    const connection = this.#near() ?? this.#members.get(this.#adapter.place())
-    if (connection !== undefined) {
-      if (this.#credit === 0) this.#stay(connection)
-      return work._run(connection)
-    }
+    const connection = this.#members.get(this.#adapter.place(work.key))
+    if (connection !== undefined) return work._run(connection)
     const borrower: Borrower = {
       served: (number) => {
         this.#inLine.delete(work)
@@ -80,34 +76,7 @@ export class Pool implements Opener, Host, Scope {
     const left = work.watch?.left ?? Infinity
     // Its own time is looked after by itself, and told as what it is.
     const patience = left <= this.#waitMs ? Infinity : this.#waitMs
-    this.#inLine.set(work, this.#adapter.waitShared(borrower, patience))
-  }
-
-  /**
-   * The connection of the statement before, of the same turn: to weigh all of them for each costs
-   * as much as the rest of it.
-   */
-  #near(): Connection | undefined {
-    if (this.#credit === 0) return undefined
-    this.#credit--
-    const connection = this.#current
-    const takes = connection !== undefined && connection.isShared && !connection.isOver
-    return takes && this.#adapter.waiting === 0 && !this.#retiring.has(connection.number)
-      ? connection
-      : undefined
-  }
-
-  #stay(connection: Connection): void {
-    // One with a queue may have no room for them.
-    if (connection.queued > 0) return
-    this.#current = connection
-    this.#credit = this.#nearMax
-    process.nextTick(this.#leave)
-  }
-
-  readonly #leave = (): void => {
-    this.#credit = 0
-    this.#current = undefined
+    this.#inLine.set(work, this.#adapter.waitShared(borrower, work.key, patience))
   }
 
   _takeBack(work: Work): void {
@@ -246,11 +215,16 @@ export class Pool implements Opener, Host, Scope {
     this.#adapter.retire(number)
   }
 
+  heldUp(key: number, requests: number, millis: number): void {
+    this.#slow.add(key, requests, millis)
+  }
+
   // --- its end ---
 
-  get stats(): { connections: number; idle: number; waiting: number } {
+  get stats(): Stats {
     const { connections, idle, waiting } = this.#adapter
-    return { connections, idle, waiting }
+    const { all, list } = this.#slow
+    return { connections, idle, waiting, waitedBehindSlow: all, slowNeighbours: list }
   }
 
   /** Takes nothing new, and is over when all is answered, or after this time. */
@@ -293,6 +267,3 @@ export class Pool implements Opener, Host, Scope {
 export function closed(): PostgresError {
   return misuse('closed', 'the client was ended')
 }
-
-/** Statements of one turn that follow another one to its connection. */
-const NEAR_MAX = 15

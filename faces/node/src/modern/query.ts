@@ -34,6 +34,11 @@ export interface Query<Row> extends PromiseLike<Rows<Row>>, AsyncIterable<Row>, 
    * connection is lost. Not for sessions, transactions and pipelines.
    */
   repeatable(): this
+  /**
+   * Nothing shares its connection while it runs, as long as there is another or may be one. For one that is known to take
+   * long: the client learns by itself which texts do, and treats a text that it has never seen like this.
+   */
+  alone(): this
   /** Its rows as they come, on a connection of their own: what `for await` does. */
   stream(): AsyncIterableIterator<Row, undefined> & AsyncDisposable
 }
@@ -109,6 +114,12 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
       )
     }
     this.isRepeatable = true
+    return this
+  }
+
+  alone(): this {
+    this.#isNew()
+    this.isAlone = true
     return this
   }
 

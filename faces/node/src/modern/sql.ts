@@ -13,6 +13,7 @@ import { Listener } from './listener'
 import { Pipeline } from './pipeline'
 import { Pool } from './pool'
 import type { Defaults, Query } from './query'
+import type { Stats } from './slow-neighbours'
 import type { Rows } from './rows'
 import { Statement } from './statement'
 import { tagOf, type Part, type Tag } from './tag'
@@ -100,7 +101,7 @@ export interface Sql extends Tag, Begins, Streams, AsyncDisposable {
    */
   end(options?: { readonly timeoutMs?: number }): Promise<void>
   /** Connections of any state, those that nobody uses, and callers that wait for one. */
-  readonly stats: { readonly connections: number; readonly idle: number; readonly waiting: number }
+  readonly stats: Stats
 }
 
 /**

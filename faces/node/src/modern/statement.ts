@@ -1,6 +1,7 @@
 import { End, Flag, OUTCOMES, type Outcome } from '../engine/exports'
 import type { Parameter, Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
+import { ALONE, keyOf, UNTOLD } from '../engine/text-key'
 import type { Columns, RowReader } from '../pg/columns'
 import { Misfit } from '../pg/readers'
 import type { Connection } from './connection'
@@ -20,11 +21,14 @@ export class Statement extends Fragment implements Receiver {
   /** How it was asked to run. */
   asArrays = false
   isRepeatable = false
+  isAlone = false
   watch: Watch | undefined = undefined
   /** As it is sent. */
   text = ''
   parameters: readonly Parameter[] = NO_PARAMETERS
   traits = 0
+  /** What the pool knows it by. */
+  key = UNTOLD
   isSent = false
   isOver = false
   /** An earlier attempt may have run. */
@@ -65,6 +69,7 @@ export class Statement extends Fragment implements Receiver {
     this.text = text
     this.parameters = parameters
     this.traits = traits
+    this.key = this.isAlone ? ALONE : keyOf(text)
   }
 
   /** Its promise; the statement is sent when it is first asked for. */
@@ -105,7 +110,7 @@ export class Statement extends Fragment implements Receiver {
   /** Whether it was taken; if not, its caller hears of it. */
   _sendOn(connection: Connection, flags: number): boolean {
     this.connection = connection
-    const place = connection.submit(this, flags, this.text, this.parameters)
+    const place = connection.submit(this, flags, this.text, this.parameters, this.key)
     this.place = place
     if (place < 0) this.fail(refused(place), 'NotSent')
     return place >= 0

@@ -42,8 +42,8 @@ export class Clients extends Members implements Opener {
   }
 
   /** Waits for a place next to others. */
-  waitShared(borrower: PoolBorrower): number {
-    return this.adapter.waitShared(borrower, this.#patience())
+  waitShared(borrower: PoolBorrower, key: number): number {
+    return this.adapter.waitShared(borrower, key, this.#patience())
   }
 
   /** As in pg's pool: who finds room for one more client waits for what comes of connecting it, and in no line. */
@@ -55,22 +55,18 @@ export class Clients extends Members implements Opener {
     return this.total < this.max ? Infinity : timeout
   }
 
-  /**
-   * While not all clients are connected, a query that finds none, or only one with much to do, has one connected as in pg:
-   * otherwise the first connection would have to do all of a burst alone.
-   */
+  /** While not all clients are connected, a query that finds none to go on has one connected as in pg. */
   get isGrowing(): boolean {
     return this.openCount < this.max && !this.#openings.isFailing
   }
 
   /** The client on which a query goes next to others at once; undefined if it has to wait. */
-  place(): PoolClient | undefined {
+  place(key: number): PoolClient | undefined {
     for (;;) {
-      const number = this.adapter.place()
+      const number = this.adapter.place(key)
       if (number === 0) return undefined
       const client = this.enter(number)
-      if (client === undefined) continue
-      return this.isGrowing && client.pendingQueryCount >= MUCH ? undefined : client
+      if (client !== undefined) return client
     }
   }
 
@@ -277,9 +273,6 @@ const REFUSALS: { readonly [cause: number]: string } = {
 
 /** So long may a server take to answer what nobody waits for. */
 const PATIENCE_MS = 500
-
-/** Queries before one on its connection that make it worth to connect another. */
-const MUCH = 8
 
 /** pg's pool has no limit; this is one that only a runaway program meets. */
 const WAITING_MAX = 1_000_000

@@ -23,7 +23,10 @@ export class Openings {
       members.set(number, member)
       client.once('end', () => this.#ended(member))
       client.on('drain', () => clients.drained(member))
-      if (clients.shares) client._session.onLate = () => clients.late(member)
+      if (clients.shares) {
+        client._session.onLate = () => clients.late(member)
+        client._session.isMeasured = true
+      }
       this.#connect(member)
     } catch (error) {
       const member = members.get(number)

@@ -1,4 +1,5 @@
 import { heed, heedNoMore } from '../engine/signal'
+import { keyOf } from '../engine/text-key'
 import { AbortError } from './abort'
 import type { Submittable } from './client'
 import { tellOutcome, tellUnsent } from './error'
@@ -23,6 +24,7 @@ export type Task = string | QueryConfig | Submittable
  */
 export class QueuedQuery implements PoolBorrower {
   readonly isShared: boolean
+  readonly #key: number
   readonly #clients: Clients
   readonly #task: Task
   readonly #values: unknown
@@ -39,6 +41,7 @@ export class QueuedQuery implements PoolBorrower {
     this.#values = values
     this.#callback = callback
     this.isShared = isShared
+    this.#key = isShared ? keyOf(textOf(task)) : 0
   }
 
   start(): void {
@@ -53,7 +56,7 @@ export class QueuedQuery implements PoolBorrower {
 
   #ask(): void {
     const clients = this.#clients
-    this.#token = this.isShared ? clients.waitShared(this) : clients.checkout(this)
+    this.#token = this.isShared ? clients.waitShared(this, this.#key) : clients.checkout(this)
   }
 
   served(number: number): void {
@@ -183,12 +186,17 @@ function startForeign(client: PoolClient, task: Submittable, done: Callback): vo
   client.query(task, undefined, over)
 }
 
+/** The text of a task; empty where it has none. */
+export function textOf(task: Task): string {
+  return typeof task === 'string' ? task : ((task as QueryConfig | null)?.text ?? '')
+}
+
 /**
  * After a query that failed: whether its client may be in another state than before, or still at work. pg's pool takes
  * that for granted, and connects anew after each error.
  */
 function isTainted(client: PoolClient, task: Task): boolean {
-  const text = typeof task === 'string' ? task : ((task as QueryConfig | null)?.text ?? '')
+  const text = textOf(task)
   const isClean = client._session.isIdle && client.getTransactionStatus() === 'I'
   return !isClean || !isShareable(text)
 }

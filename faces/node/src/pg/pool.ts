@@ -1,6 +1,7 @@
 import { EventEmitter } from 'node:events'
 
 import { Client, rethrow, type Submittable } from './client'
+import { keyOf } from '../engine/text-key'
 import { tellUnsent } from './error'
 import { Clients } from './pool-clients'
 import {
@@ -10,7 +11,7 @@ import {
   type PoolConfig,
   type PoolOptions,
 } from './pool-config'
-import { QueuedQuery, runOnLent, type QueryCallback, type Task } from './pool-queued-query'
+import { QueuedQuery, textOf, runOnLent, type QueryCallback, type Task } from './pool-queued-query'
 import { Checkout, noRelease, type ConnectCallback } from './pool-checkout'
 import { isShareable } from './pool-text'
 import type { QueryConfig } from './query'
@@ -103,7 +104,7 @@ export class Pool extends EventEmitter {
     const callback = isCallback ? (given as QueryCallback) : last
     let shares = this.#clients.shares && !this.ending && isShared(task)
     if (shares) {
-      const client = this.#clients.place()
+      const client = this.#clients.place(keyOf(textOf(task)))
       if (client !== undefined) return shared(client, task, values, callback)
       shares = !this.#clients.isGrowing
     }
@@ -197,8 +198,9 @@ const { connect } = Pool.prototype
 function isShared(task: Task): boolean {
   if (typeof task === 'string') return isShareable(task)
   if (typeof task !== 'object' || task === null) return false
-  const { text, callback, submit } = task as QueryConfig & Partial<Submittable>
-  return typeof text === 'string' && !callback && submit === undefined && isShareable(text)
+  const { text, callback, submit, alone } = task as QueryConfig & Partial<Submittable>
+  const isPlain = !callback && submit === undefined && !alone
+  return typeof text === 'string' && isPlain && isShareable(text)
 }
 
 function shared(

@@ -25,6 +25,11 @@ export interface QueryConfig {
   query_timeout?: number | undefined
   /** Ends the query early, without harm to others. */
   signal?: AbortSignal | undefined
+  /**
+   * In a pool with `pipeline`: nothing shares its client while it runs. For one that is known to take long; the pool
+   * learns by itself which do.
+   */
+  alone?: boolean | undefined
   /** Rows that pg fetches at once. Here all are fetched; the results are the same. */
   rows?: number | undefined
   /** Has no effect on results. */

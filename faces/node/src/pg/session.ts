@@ -1,5 +1,6 @@
 import { Close, End, Refused } from '../engine/exports'
 import { Link, type Owner, type Parameter } from '../engine/link'
+import { keyOf, UNTOLD } from '../engine/text-key'
 import { reason } from '../engine/memory'
 import { Opening } from './begin'
 import { channelBinding } from './binding'
@@ -53,6 +54,8 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
   #isLate = false
   /** Hears of a request whose time was over before it was answered. */
   onLate: (() => void) | undefined
+  /** Its pool wants to know how long which text takes. */
+  isMeasured = false
 
   constructor(client: Life, connection: Connection) {
     super(client, connection)
@@ -133,7 +136,8 @@ export class Session extends Emitter<Life> implements Owner, Opener, Home, LentS
       this.waiting.push(new Waiting(this, { request, flags, text, name, parameters, timeout }))
       return
     }
-    const place = link.submit(request, flags, text, name, parameters, timeout)
+    const key = this.isMeasured ? keyOf(text) : UNTOLD
+    const place = link.submit(request, flags, text, name, parameters, timeout, key)
     if (place < 0) return this.refuse(request, refusal(this.client, place, name))
     request.place = place
     this.#pending++

@@ -96,7 +96,7 @@ export class Asker {
     return new Promise((resolve, reject) => {
       const answer = new Answer(all, resolve, reject)
       const flags = all.flags ?? Flag.UNPREPARED
-      assert.ok(this.#link.submit(answer, flags, all.text, '', all.values ?? [], 0) >= 0)
+      assert.ok(this.#link.submit(answer, flags, all.text, '', all.values ?? [], 0, 0) >= 0)
     })
   }
 

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
+use onetrip_engine::pool::TextKey;
 use onetrip_engine::{Outcome, Request, Time, Token};
 use onetrip_postgres::message::SYNC;
 use onetrip_postgres::message::tag::backend;
@@ -361,11 +362,11 @@ async fn connection(executor: &Executor) -> Result<Arc<Connection>, Error> {
         Target::One(connection) => return Ok(connection.clone()),
         Target::Any(pool) => pool,
     };
-    if let Some((connection, ())) = pool.try_run(|_, _| ()) {
+    if let Some((connection, ())) = pool.try_run(TextKey::UNTOLD, |_, _| ()) {
         return Ok(connection);
     }
     let work = Work::new(|_, _, _| Ok(Token::DISCARD));
-    let queue_entry = pool.run_later(work, executor.deadline_now());
+    let queue_entry = pool.run_later(TextKey::UNTOLD, work, executor.deadline_now());
     let waits = Waits(queue_entry);
     let (connection, _) = std::future::poll_fn(|cx| waits.0.poll(cx)).await?;
     Ok(connection)

@@ -35,6 +35,9 @@ pub struct Counts {
     pub prepared_misses: u64,
     /// Requests that were sent again by themselves, since the server said that they never started.
     pub healed: u64,
+    /// Statements that were on a shared connection behind one that took long: longer than
+    /// `slow_head` and than a round trip. [`Metrics::slow_neighbours`](crate::Metrics) says which.
+    pub waited_behind_slow: u64,
     /// Notifications that reached a connection whose session did not ask for
     /// [`notifications`](crate::Session::notifications), and were dropped.
     pub notifications_dropped: u64,
@@ -82,6 +85,7 @@ impl AddAssign for Counts {
         self.prepared_hits += other.prepared_hits;
         self.prepared_misses += other.prepared_misses;
         self.healed += other.healed;
+        self.waited_behind_slow += other.waited_behind_slow;
         self.notifications_dropped += other.notifications_dropped;
     }
 }

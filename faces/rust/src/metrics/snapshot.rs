@@ -22,6 +22,7 @@ pub(super) fn snapshot(state: &State, pool: &Pool) -> Metrics {
         counts: state.past,
         waits: state.waits,
         waiting: pool.waiting(),
+        slow_neighbours: pool.context.neighbours.list(),
         ..Metrics::default()
     };
     for connection in state.live.iter().filter_map(Weak::upgrade) {

@@ -3,30 +3,46 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use onetrip_engine::pool::{Expected, Patience};
+
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize};
 
 #[derive(Debug)]
 pub(crate) struct Hints {
     waiting: AtomicUsize,
+    /// Those of them behind which a statement waits that can share a connection.
+    waiting_in_order: AtomicUsize,
     closed: AtomicBool,
     can_grow: AtomicBool,
     /// In nanoseconds.
     patience: AtomicU64,
+    has_others: AtomicBool,
 }
 
 impl Hints {
     pub(super) fn new() -> Hints {
         Hints {
             waiting: AtomicUsize::new(0),
+            waiting_in_order: AtomicUsize::new(0),
             closed: AtomicBool::new(false),
             can_grow: AtomicBool::new(false),
             patience: AtomicU64::new(u64::MAX),
+            has_others: AtomicBool::new(false),
         }
     }
 
-    /// Takes note of how many callers wait for a connection.
-    pub(super) fn set_waiting(&self, callers: usize) {
+    /// Takes note of how many callers wait for a connection, and how many of those in order.
+    pub(super) fn set_waiting(&self, callers: usize, in_order: usize) {
+        self.waiting_in_order.store(in_order, Ordering::SeqCst);
         self.waiting.store(callers, Ordering::SeqCst);
+    }
+
+    /// Callers whom such a statement would overtake.
+    pub(super) fn waiting_before(&self, of: Expected) -> usize {
+        match of.is_unsure() {
+            true => self.waiting(),
+            false => self.waiting_in_order.load(Ordering::SeqCst),
+        }
     }
 
     /// Callers that wait for a connection.
@@ -49,11 +65,12 @@ impl Hints {
         self.waiting() > 0 || self.is_closed()
     }
 
-    /// Takes note of whether one more connection may be opened now, and of how old a statement may be
-    /// behind which others go.
-    pub(super) fn set_growth(&self, can_grow: bool, patience: Option<Duration>) {
+    /// Takes note of whether one more connection may be opened now, and of when a statement waits in
+    /// line rather than behind another.
+    pub(super) fn set_growth(&self, can_grow: bool, patience: Patience) {
         self.can_grow.store(can_grow, Ordering::Relaxed);
-        let nanos = patience.and_then(|patience| u64::try_from(patience.as_nanos()).ok());
+        self.has_others.store(patience.others, Ordering::Relaxed);
+        let nanos = patience.coming.and_then(|age| u64::try_from(age.as_nanos()).ok());
         self.patience.store(nanos.unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
@@ -61,7 +78,9 @@ impl Hints {
         self.can_grow.load(Ordering::Relaxed)
     }
 
-    pub(super) fn patience(&self) -> Duration {
-        Duration::from_nanos(self.patience.load(Ordering::Relaxed))
+    pub(super) fn patience(&self) -> Patience {
+        let nanos = self.patience.load(Ordering::Relaxed);
+        let coming = (nanos != u64::MAX).then(|| Duration::from_nanos(nanos));
+        Patience { coming, others: self.has_others.load(Ordering::Relaxed) }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use onetrip_engine::Time;
-use onetrip_engine::pool::Load;
+use onetrip_engine::pool::{Load, Workload};
 
 use super::hints::Hints;
 
@@ -16,6 +16,10 @@ pub(crate) struct LoadCell {
     unanswered: AtomicUsize,
     unanswered_bytes: AtomicUsize,
     since: AtomicU64,
+    /// What the server is expected to take for them, in nanoseconds.
+    expected: AtomicU64,
+    /// Those behind which nothing is to be placed.
+    unsure: AtomicUsize,
     /// About how long a round trip takes, in nanoseconds.
     trip: AtomicU64,
     hints: Arc<Hints>,
@@ -27,6 +31,8 @@ impl LoadCell {
             unanswered: AtomicUsize::new(0),
             unanswered_bytes: AtomicUsize::new(0),
             since: AtomicU64::new(now.as_nanos()),
+            expected: AtomicU64::new(0),
+            unsure: AtomicUsize::new(0),
             trip: AtomicU64::new(u64::try_from(trip.as_nanos()).unwrap_or(0)),
             hints,
         })
@@ -42,6 +48,13 @@ impl LoadCell {
             let trip = if unanswered == 0 { Duration::ZERO } else { self.trip() };
             self.since.store(now.after(trip).as_nanos(), Ordering::Relaxed);
         }
+    }
+
+    /// Takes note of what is expected of that work.
+    pub(crate) fn expect(&self, workload: &Workload) {
+        let expected = u64::try_from(workload.expected().as_nanos()).unwrap_or(u64::MAX);
+        self.expected.store(expected, Ordering::Relaxed);
+        self.unsure.store(workload.unsure(), Ordering::Relaxed);
     }
 
     /// The first request since it was idle was submitted.
@@ -67,6 +80,8 @@ impl LoadCell {
             since: Time::from_nanos(self.since.load(Ordering::Relaxed)),
             // What is beyond the window waits in the queue of its connection.
             room: usize::MAX,
+            expected: Duration::from_nanos(self.expected.load(Ordering::Relaxed)),
+            unsure: self.unsure.load(Ordering::Relaxed),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onetrip_engine::pool::{Ticket, choose};
+use onetrip_engine::pool::{Choice, Expected, TextKey, Ticket, choose};
 use onetrip_engine::{Time, Token};
 
 use super::queue::{Line, QueueEntry, Work};
@@ -12,26 +12,21 @@ use crate::core::{Connection, Core, Duty};
 
 impl Pool {
     /// A connection for one shared statement, without waiting: the choice alone, nothing is kept.
-    fn place(self: &Arc<Self>) -> Option<Arc<Connection>> {
-        if self.hints().waiting() > 0 {
+    fn place(self: &Arc<Self>, of: Expected, now: Time) -> Option<Choice<Arc<Connection>>> {
+        if self.hints().waiting_before(of) > 0 {
             return None;
         }
         let list = self.exchange.cells.shared();
-        if let [only] = &*list
-            && only.load.get().is_idle()
-        {
-            return Some(only.clone());
-        }
         let loads = list.iter().map(|connection| (connection, connection.load.get()));
-        let choice = choose(self.now(), &self.limits, loads);
-        if choice.head_age > self.hints().patience() {
+        let choice = choose(now, &self.limits, of, loads);
+        if self.hints().patience().waits(&choice) {
             return None;
         }
-        let on = choice.on.cloned();
         if choice.helps && self.may_grow() {
             self.grow();
         }
-        on
+        let Choice { on, helps, behind, of } = choice;
+        Some(Choice { on: on.cloned(), helps, behind, of })
     }
 
     fn may_grow(&self) -> bool {
@@ -52,14 +47,19 @@ impl Pool {
     /// Does `work` on a shared connection, if one takes it at once.
     pub(crate) fn try_run<R>(
         self: &Arc<Self>,
+        key: TextKey,
         mut work: impl FnMut(&mut Core, Time) -> R,
     ) -> Option<(Arc<Connection>, R)> {
-        // Each time round a connection was given to somebody else in between.
+        let of = self.context.timings.expected(key);
+        // Each time round a connection was given to somebody else in between, or something slow to it.
         for _ in 0..4 {
-            let connection = self.place()?;
+            let looked = self.now();
+            let choice = self.place(of, looked)?;
+            let connection = choice.on.clone()?;
             let done = connection.with(|core, now| {
                 let takes = core.duty == Duty::Shared && core.engine.is_open();
-                takes.then(|| work(core, now))
+                let holds = choice.holds(looked, &self.limits, connection.load.get());
+                (takes && holds).then(|| work(core, now))
             });
             if let Some(done) = done {
                 return Some((connection, done));
@@ -69,9 +69,14 @@ impl Pool {
     }
 
     /// Does `work` as soon as a shared connection takes it.
-    pub(crate) fn run_later(self: &Arc<Self>, work: Work, deadline: Time) -> Arc<QueueEntry> {
+    pub(crate) fn run_later(
+        self: &Arc<Self>,
+        key: TextKey,
+        work: Work,
+        deadline: Time,
+    ) -> Arc<QueueEntry> {
         let queue_entry = QueueEntry::new(self.clone());
-        self.run_for(&queue_entry, work, deadline);
+        self.run_for(&queue_entry, key, work, deadline);
         queue_entry
     }
 
@@ -79,6 +84,7 @@ impl Pool {
     pub(crate) fn run_for(
         self: &Arc<Self>,
         queue_entry: &Arc<QueueEntry>,
+        key: TextKey,
         work: Work,
         deadline: Time,
     ) {
@@ -88,7 +94,7 @@ impl Pool {
             let deadline = (deadline != Time::NEVER).then_some(deadline);
             let placing = queue_entry.clone();
             let token = state.callers.add_statement(work, placing, deadline.is_some());
-            let ticket = state.policy.wait_shared(now, token, deadline);
+            let ticket = state.policy.wait_shared(now, token, key, deadline);
             if !queue_entry.enter(token, ticket) {
                 state.policy.give_up(ticket);
                 return state.callers.remove(token);

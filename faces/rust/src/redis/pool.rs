@@ -16,6 +16,7 @@ use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::task::Waker;
+use std::time::Duration;
 
 use onetrip_engine::Time;
 use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output};
@@ -252,7 +253,14 @@ impl std::fmt::Debug for Pool {
 }
 
 /// Any number of commands fit: what is too much waits at the connection.
-const IDLE: Load = Load { unanswered: 0, unanswered_bytes: 0, since: Time::ZERO, room: usize::MAX };
+const IDLE: Load = Load {
+    unanswered: 0,
+    unanswered_bytes: 0,
+    since: Time::ZERO,
+    room: usize::MAX,
+    expected: Duration::ZERO,
+    unsure: 0,
+};
 
 /// Connections that are lent come back at rest, and the shared one always takes more.
 fn load_of(_: &HashMap<ConnectionId, Arc<Link>>, _: ConnectionId) -> Load {

@@ -343,7 +343,8 @@ fn a_deadline_covers_the_wait_for_a_connection_and_in_the_queue() {
 #[test]
 fn a_deadline_of_a_call_goes_before_that_of_all() {
     run(async {
-        let (client, gate) = (client_with("request_timeout_ms=30").await, Gate::closed().await);
+        let one = "request_timeout_ms=30&connections_max=1";
+        let (client, gate) = (client_with(one).await, Gate::closed().await);
         let patient = client.timeout(Duration::MAX);
         let reply = patient.query(&gate.statement(), &[]);
         failed(client.query(&gate.statement(), &[]).await, Outcome::Unknown, "timeout");

@@ -48,7 +48,9 @@ fn the_types_of_a_result_are_looked_up_within_the_deadline_of_its_statement() {
                 _ => pipeline.query(&sql, &[]),
             };
             pipeline.finish().await.unwrap();
-            until(async || all.pending().in_flight + each.pending().in_flight == 0).await;
+            let open =
+                |client: &onetrip::Client| client.pending().in_flight + client.pending().waiting;
+            until(async || open(&all) + open(&each) == 0).await;
             stall(&proxy, true);
             let rows = in_time(reply).await.unwrap();
             assert_eq!((rows.len(), rows.is_provisional()), (1, false));

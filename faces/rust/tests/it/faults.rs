@@ -83,7 +83,9 @@ fn a_peer_that_breaks_the_protocol_is_closed_and_all_in_flight_is_unknown() {
             b"1\0\0\0\x042\0\0\0\x04T\0\0\0\x06\0\x01", // A column that isn't there.
         ] {
             let url = hostile_server(garbage).await;
-            let client = Client::connect(&format!("{url}&wait_timeout_ms=300")).await.unwrap();
+            let client = Client::connect(&format!("{url}&wait_timeout_ms=300&connections_max=1"))
+                .await
+                .unwrap();
             let replies = [client.query("select 1", &[]), client.query("select 2", &[])];
             for reply in replies {
                 let error = failed(reply.await, Outcome::Unknown, "connection_lost");

@@ -24,6 +24,7 @@ mod left_behind;
 mod limits;
 mod listening;
 mod metrics;
+mod neighbours;
 mod notices;
 mod outcomes;
 mod parameters;

@@ -93,7 +93,8 @@ fn what_is_healed_is_counted() {
 #[test]
 fn what_is_under_way_is_shown_as_it_is() {
     run(async {
-        let (gate, client) = (Gate::closed().await, client_with("in_flight_max=2").await);
+        let (gate, client) =
+            (Gate::closed().await, client_with("in_flight_max=2&connections_max=1").await);
         let replies: Vec<_> = (0..5).map(|_| client.query_one(&gate.statement(), &[])).collect();
         gate.waiting_pid().await;
         let metrics = client.metrics();

@@ -474,7 +474,7 @@ fn statements_are_spread_while_a_slow_one_runs() {
         let (gate, client) = (Gate::closed().await, client_with("connections_max=3").await);
         let slow = client.query(&gate.statement(), &[]);
         gate.waiting_pid().await;
-        // It goes behind the slow one, for want of another connection, and has one opened.
+        // It waits for another connection, and has one opened.
         let behind = client.query("select 1", &[]);
         until(async || client.connections() == 2).await;
         for i in 0..50 {

@@ -154,9 +154,9 @@ fn a_reply_dropped_before_it_was_polled_lets_its_statement_run() {
 }
 
 #[test]
-fn statements_of_one_client_run_in_the_order_of_the_calls() {
+fn statements_on_one_connection_run_in_the_order_of_the_calls() {
     run(async {
-        let client = client_with("in_flight_max=7").await;
+        let client = client_with("in_flight_max=7&connections_max=1").await;
         let t = table("place serial, id int").await;
         let insert = format!("insert into {t} (id) values ($1)");
         let replies: Vec<_> = (0..500).map(|id| client.execute(&insert, &[&id])).collect();

@@ -329,7 +329,9 @@ fn a_lost_connection_is_survived_by_what_is_repeatable_alone() {
 fn a_server_that_is_killed_and_comes_back_answers_all_of_them() {
     let mut server = PrivatePostgres::start(Options::default()).unwrap();
     run(async {
-        let client = Client::connect(&server.url()).await.unwrap();
+        // One for who holds the gate, and one.
+        let url = format!("{}?connections_max=2", server.url());
+        let client = Client::connect(&url).await.unwrap();
         let holder = closed_gate(&client).await;
         let gate = "select count(*)::int from gate";
         let mut reads: Vec<Reply<Row>> =

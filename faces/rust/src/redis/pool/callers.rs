@@ -50,7 +50,9 @@ impl Pool {
         let (cell, deadline) = (caller.cell.clone(), Some(caller.deadline));
         state.callers.insert(token, caller);
         let ticket = match self.purpose {
-            Purpose::Shared => state.policy.wait_shared(now, Token(token), deadline),
+            Purpose::Shared => {
+                state.policy.wait_shared(now, Token(token), policy::TextKey::UNTOLD, deadline)
+            }
             Purpose::Own => state.policy.checkout(now, Token(token), deadline),
         };
         cell.stands_at(self.clone(), ticket, token);

@@ -1,0 +1,63 @@
+import { ALONE, textOf } from '../engine/text-key'
+
+/** A text behind which other statements waited on a shared connection. */
+export interface SlowNeighbour {
+  /** Its first 200 characters. Texts that differ only in numbers and quoted strings count as one. */
+  readonly text: string
+  /** Statements that waited behind it, each time that it took long. */
+  readonly statements: number
+  /** The longest that it took at the server, in milliseconds. */
+  readonly longestMs: number
+}
+
+/** The numbers of a client at one moment. */
+export interface Stats {
+  /** Connections of any state. */
+  readonly connections: number
+  /** Those that nobody uses. */
+  readonly idle: number
+  /** Callers that wait for a connection. */
+  readonly waiting: number
+  /** Statements that were behind one that took longer than 10 ms and than a round trip. */
+  readonly waitedBehindSlow: number
+  /** The texts of those, who held up most first; up to 32. */
+  readonly slowNeighbours: readonly SlowNeighbour[]
+}
+
+/** Who waited behind whom. */
+export class SlowNeighbours {
+  all = 0
+  readonly #byKey = new Map<number, SlowNeighbour>()
+
+  add(key: number, requests: number, millis: number): void {
+    this.all += requests
+    const known = this.#byKey.get(key)
+    const statements = (known?.statements ?? 0) + requests
+    const longestMs = Math.max(known?.longestMs ?? 0, millis)
+    this.#byKey.set(key, { text: known?.text ?? shown(key), statements, longestMs })
+    if (this.#byKey.size > KEPT_MAX) this.#forgetLeast(key)
+  }
+
+  get list(): SlowNeighbour[] {
+    return [...this.#byKey.values()].sort((a, b) => b.statements - a.statements)
+  }
+
+  #forgetLeast(but: number): void {
+    let least: number | undefined
+    let count = Infinity
+    for (const [key, { statements }] of this.#byKey) {
+      if (key === but || statements >= count) continue
+      least = key
+      count = statements
+    }
+    if (least !== undefined) this.#byKey.delete(least)
+  }
+}
+
+function shown(key: number): string {
+  if (key === ALONE) return '(a statement that wanted to be alone)'
+  return (textOf(key) ?? '(its text was forgotten)').slice(0, TEXT_LENGTH)
+}
+
+const KEPT_MAX = 32
+const TEXT_LENGTH = 200

@@ -1,0 +1,115 @@
+// Quick statements don't wait for slow ones that share their pool, and those that are known to be quick share a
+// connection.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { Pool } from '../src/pg'
+import { keyOf } from '../src/engine/text-key'
+import { client, url } from './modern/client'
+
+const limits = { timeout: 60_000 }
+
+/** A lock that holds statements up. */
+const LOCK = 'select pg_advisory_lock($1)'
+const WAIT = 'select pg_advisory_xact_lock($1)'
+
+test('texts that differ in numbers and strings only have one key', () => {
+  assert.equal(keyOf("select 1, 'a''b'"), keyOf("select 22, 'c'"))
+  assert.notEqual(keyOf('select a from t'), keyOf('select b from t'))
+  for (const text of ['', '1', "''"]) assert.ok(keyOf(text) > 1)
+})
+
+test('ten quick statements of one tick do not wait for a slow one', limits, async () => {
+  const sql = client({ connectionsMax: 10 })
+  const holder = await sql.session()
+  await holder`select pg_advisory_lock(4601)`
+  let isOver = false
+  const slow = sql`select pg_advisory_xact_lock(4601)`.then(() => (isOver = true))
+  const quick = Array.from({ length: 10 }, (_, i) => sql<{ i: number }>`select ${i}::int as i`)
+  const rows = await Promise.all(quick)
+  assert.deepEqual(rows.map(([row]) => row?.i), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+  assert.equal(isOver, false)
+  await holder`select pg_advisory_unlock(4601)`
+  await slow
+  assert.equal(sql.stats.waitedBehindSlow, 0)
+  holder.release()
+  await sql.end()
+})
+
+test('twenty quick statements go on one connection once they are known', limits, async () => {
+  const sql = client({ connectionsMax: 5 })
+  const quick = (i: number): PromiseLike<unknown> => sql`select ${i}::int as i, pg_backend_pid() as pid`
+  for (let i = 0; i < 60; i++) await quick(i)
+  const sessions = await Promise.all(Array.from({ length: 5 }, () => sql.session()))
+  for (const session of sessions) session.release()
+  await sql`select 1`
+  const rows = (await Promise.all(Array.from({ length: 20 }, (_, i) => quick(i)))) as { pid: number }[][]
+  assert.equal(new Set(rows.map(([row]) => row?.pid)).size, 1)
+  await sql.end()
+})
+
+test('nothing shares the connection of a statement that runs alone', limits, async () => {
+  const sql = client({ connectionsMax: 2 })
+  const holder = await client({ connectionsMax: 1 }).session()
+  const quick = (i: number): PromiseLike<unknown> => sql`select ${i}::int as i`
+  for (let i = 0; i < 60; i++) await quick(i)
+  await holder`select pg_advisory_lock(4602)`
+  const text = (n: number): PromiseLike<unknown> & { alone(): PromiseLike<unknown> } =>
+    sql`select pg_advisory_xact_lock_shared(${n}::bigint)`
+  for (let i = 0; i < 60; i++) await text(1)
+  const slow = text(4602).alone().then(() => 'over')
+  for (let i = 0; i < 20; i++) await Promise.all([quick(i), quick(i)])
+  await holder`select pg_advisory_unlock(4602)`
+  assert.equal(await slow, 'over')
+  assert.equal(sql.stats.waitedBehindSlow, 0)
+  holder.release()
+  await sql.end()
+})
+
+test('who waited behind whom is told', limits, async () => {
+  const sql = client({ connectionsMax: 1 })
+  const quick = (i: number): PromiseLike<unknown> => sql`select ${i}::int as i`
+  for (let i = 0; i < 60; i++) await quick(i)
+  await Promise.all([sql`select pg_sleep(0.05), 'report'`, quick(1), quick(2), quick(3)])
+  const { waitedBehindSlow, slowNeighbours } = sql.stats
+  assert.equal(waitedBehindSlow, 3)
+  assert.equal(slowNeighbours.length, 1)
+  assert.equal(slowNeighbours[0]?.text, "select pg_sleep(0.05), 'report'")
+  assert.equal(slowNeighbours[0]?.statements, 3)
+  assert.ok((slowNeighbours[0]?.longestMs ?? 0) >= 49)
+  await sql.end()
+})
+
+test('in the drop-in with pipelining quick queries do not wait for a slow one either', limits, async () => {
+  const pool = new Pool({ connectionString: url, pipeline: true, max: 10 })
+  const holder = await pool.connect()
+  await holder.query(LOCK, [4603])
+  let isOver = false
+  const slow = pool.query(WAIT, [4603]).then(() => (isOver = true))
+  const quick = Array.from({ length: 10 }, (_, i) => pool.query('select $1::int as i', [i]))
+  const results = await Promise.all(quick)
+  for (const [i, result] of results.entries()) assert.deepEqual((result as { rows: unknown[] }).rows, [{ i }])
+  assert.equal(isOver, false)
+  await holder.query('select pg_advisory_unlock($1)', [4603])
+  await slow
+  holder.release()
+  await pool.end()
+})
+
+test('a query of the drop-in that runs alone has its client for itself', limits, async () => {
+  const pool = new Pool({ connectionString: url, pipeline: true, max: 2 })
+  for (let i = 0; i < 60; i++) await pool.query('select $1::int as i', [i])
+  const holder = await pool.connect()
+  await holder.query(LOCK, [4604])
+  holder.release()
+  const text = 'select pg_advisory_xact_lock_shared($1)'
+  for (let i = 0; i < 60; i++) await pool.query(text, [1])
+  const other = new Pool({ connectionString: url, max: 1 })
+  await other.query(LOCK, [4605])
+  const slow = pool.query({ text, values: [4605], alone: true })
+  for (let i = 0; i < 20; i++) await Promise.all([1, 2, 3].map((i) => pool.query('select $1::int as i', [i])))
+  await other.query('select pg_advisory_unlock($1)', [4605])
+  await slow
+  await Promise.all([pool.end(), other.end()])
+})

@@ -1,0 +1,143 @@
+//! Statements that share connections: a quick one does not wait for a slow one while there is another
+//! way, and those that are known to be quick share a trip.
+
+use std::time::Duration;
+
+use onetrip::{Client, alone};
+use onetrip_lab::proxy::{Direction, Fault, Scope};
+
+use crate::support::*;
+
+const QUICK: &str = "select $1::int";
+
+/// Has the client see often enough that it is quick.
+async fn learn(client: &Client) {
+    for i in 0..60 {
+        assert_eq!(client.query_one(QUICK, &[&i]).await.unwrap().get::<i32>(0), i);
+    }
+}
+
+#[test]
+fn ten_quick_statements_do_not_wait_for_a_slow_one_of_the_same_tick() {
+    run(async {
+        let (gate, client) = (Gate::closed().await, client_with("").await);
+        let slow = client.query(&gate.statement(), &[]);
+        let quick: Vec<_> = (0..10).map(|i| client.query_one(QUICK, &[&i])).collect();
+        for (i, reply) in (0..10).zip(quick) {
+            assert_eq!(reply.await.unwrap().get::<i32>(0), i);
+        }
+        assert_eq!(client.metrics().counts.waited_behind_slow, 0);
+        gate.open().await;
+        slow.await.unwrap();
+    });
+}
+
+#[test]
+fn twenty_quick_statements_of_one_tick_make_one_trip_on_one_connection() {
+    run(async {
+        let proxy = proxy();
+        let client = client_through(&proxy, "connections_max=5").await;
+        learn(&client).await;
+        let twenty = async || {
+            proxy.reset_stats();
+            proxy.fault(Fault::Stall { direction: Direction::Down }, Scope::All);
+            let all: Vec<_> = (0..20).map(|i| client.query_one(QUICK, &[&i])).collect();
+            let resume = async {
+                proxy.fault(Fault::Resume { direction: Direction::Down }, Scope::All);
+            };
+            let replies = async {
+                for reply in all {
+                    reply.await.unwrap();
+                }
+            };
+            tokio::join!(biased; replies, resume);
+            proxy.stats().trips
+        };
+        assert_eq!((twenty().await, client.connections()), (1, 1));
+        let mut sessions = Vec::new();
+        for _ in 0..5 {
+            sessions.push(client.session().await.unwrap());
+        }
+        drop(sessions);
+        until(async || client.metrics().idle == 5).await;
+        assert_eq!((twenty().await, client.connections()), (1, 5), "though others are idle");
+    });
+}
+
+#[test]
+fn nothing_goes_behind_a_statement_that_wants_to_be_alone() {
+    run(async {
+        let (gate, client) = (Gate::closed().await, client_with("connections_max=2").await);
+        learn(&client).await;
+        let slow = client.query(&alone(&gate.statement()), &[]);
+        learn(&client).await;
+        let prepared = client.prepare(QUICK).await.unwrap();
+        assert_eq!(client.query_one(&alone(&prepared), &[&7]).await.unwrap().get::<i32>(0), 7);
+        gate.open().await;
+        slow.await.unwrap();
+    });
+}
+
+#[test]
+fn while_all_connections_are_slow_the_first_that_is_free_takes_what_waits() {
+    run(async {
+        let (one, other) = (Gate::closed().await, Gate::closed().await);
+        let client = client_with("connections_max=2").await;
+        learn(&client).await;
+        let slow = [client.query(&one.statement(), &[]), client.query(&other.statement(), &[])];
+        one.waiting_pid().await;
+        other.waiting_pid().await;
+        let quick: Vec<_> = (0..10).map(|i| client.query_one(QUICK, &[&i])).collect();
+        assert_eq!(client.pending().waiting, 10);
+        let [first, second] = slow;
+        other.open().await;
+        second.await.unwrap();
+        for (i, reply) in (0..10).zip(quick) {
+            assert_eq!(reply.await.unwrap().get::<i32>(0), i);
+        }
+        one.open().await;
+        first.await.unwrap();
+    });
+}
+
+#[test]
+fn who_waited_behind_whom_is_counted() {
+    run(async {
+        let client = client_with("connections_max=1").await;
+        learn(&client).await;
+        let slow = client.query("select pg_sleep(0.05), 'a report'", &[]);
+        let quick: Vec<_> = (0..3).map(|i| client.query_one(QUICK, &[&i])).collect();
+        slow.await.unwrap();
+        for reply in quick {
+            reply.await.unwrap();
+        }
+        let metrics = client.metrics();
+        assert_eq!(metrics.counts.waited_behind_slow, 3);
+        let [one] = &metrics.slow_neighbours[..] else { panic!("{metrics:?}") };
+        assert_eq!((&*one.text, one.statements), ("select pg_sleep(0.05), 'a report'", 3));
+        assert!(one.longest >= Duration::from_millis(49), "{one:?}");
+    });
+}
+
+/// A statement that is taken back, or whose connection is lost, is no longer in anybody's way.
+#[test]
+fn what_was_dropped_holds_nobody_up() {
+    run(async {
+        let (gate, client) = (Gate::closed().await, client_with("connections_max=2").await);
+        learn(&client).await;
+        for _ in 0..5 {
+            let mut slow = client.query(&gate.statement(), &[]);
+            assert!(!poll_once(&mut slow).await);
+            terminate(gate.waiting_pid().await).await;
+            failed(slow.await, onetrip::Outcome::Unknown, "connection_lost");
+            let mut waits: Vec<_> = (0..4).map(|_| client.query(&gate.statement(), &[])).collect();
+            for one in &mut waits {
+                assert!(!poll_once(one).await);
+            }
+            drop(waits);
+            learn(&client).await;
+            until(async || client.metrics().idle == client.connections()).await;
+        }
+        gate.open().await;
+    });
+}

@@ -98,14 +98,17 @@ struct Entry {
     typical: u32,
     /// The share of its calls that took long, of [`WHOLE`].
     slow: u32,
+    /// How long those took: a power of two of microseconds; 0 if there was none.
+    slow_log: u32,
 }
 
 const SETS: usize = 1024;
 const WAYS: usize = 4;
 
 const TAG_BITS: u32 = 22;
-const TYPICAL_BITS: u32 = 26;
+const TYPICAL_BITS: u32 = 20;
 const SLOW_BITS: u32 = 16;
+const SLOW_LOG_BITS: u32 = 6;
 const TYPICAL_MAX: u32 = (1 << TYPICAL_BITS) - 1;
 
 /// A share of one.
@@ -141,9 +144,10 @@ impl Timings {
             _ => {}
         }
         let Some((_, entry)) = self.find(key) else { return Expected::Unsure };
-        let takes = Duration::from_micros(entry.typical.into());
+        let typical = Duration::from_micros(entry.typical.into());
+        let takes = typical + entry.risk();
         match entry.slow {
-            slow if slow > UNSURE_ABOVE || takes > self.slow_head => Expected::Unsure,
+            slow if slow > UNSURE_ABOVE || typical > self.slow_head => Expected::Unsure,
             slow if slow > LIKELY_ABOVE => Expected::Likely(takes),
             _ => Expected::Quick(takes),
         }
@@ -156,11 +160,11 @@ impl Timings {
         if !key.is_measured() {
             return slow;
         }
-        let micros = u32::try_from(took.as_micros()).unwrap_or(TYPICAL_MAX).min(TYPICAL_MAX);
+        let micros = u32::try_from(took.as_micros()).unwrap_or(TYPICAL_MAX).clamp(1, TYPICAL_MAX);
         let (at, old) = match self.find(key) {
             Some(found) => found,
             None => {
-                let new = Entry { tag: tag(key), typical: micros, slow: CALL };
+                let new = Entry { tag: tag(key), typical: micros, slow: CALL, slow_log: 0 };
                 (self.place_for(key), new)
             }
         };
@@ -171,6 +175,7 @@ impl Timings {
         let entry = Entry {
             typical: u32::try_from(typical + step).unwrap_or(0),
             slow: share.min(WHOLE),
+            slow_log: if slow { micros.ilog2().max(old.slow_log) } else { old.slow_log },
             ..old
         };
         self.entries[at].store(entry.packed(), Ordering::Relaxed);
@@ -203,19 +208,29 @@ fn tag(key: TextKey) -> u32 {
 }
 
 impl Entry {
+    /// What its slow calls add to the time of each, on average: how long others will wait behind it is
+    /// as sure as that.
+    fn risk(self) -> Duration {
+        match self.slow_log {
+            0 => Duration::ZERO,
+            log => Duration::from_micros((u64::from(self.slow) << log) / u64::from(WHOLE)),
+        }
+    }
+
     fn packed(self) -> u64 {
-        let Entry { tag, typical, slow } = self;
-        u64::from(tag) << (TYPICAL_BITS + SLOW_BITS)
-            | u64::from(typical) << SLOW_BITS
-            | u64::from(slow)
+        let Entry { tag, typical, slow, slow_log } = self;
+        let fields = [(typical, TYPICAL_BITS), (slow, SLOW_BITS), (slow_log, SLOW_LOG_BITS)];
+        fields.iter().fold(u64::from(tag), |word, (value, bits)| word << bits | u64::from(*value))
     }
 
     fn unpacked(word: u64) -> Option<Entry> {
         let field = |word: u64, bits: u32| (word & ((1 << bits) - 1)) as u32;
+        let above = |bits: u32| word >> bits;
         (word != 0).then(|| Entry {
-            tag: field(word >> (TYPICAL_BITS + SLOW_BITS), TAG_BITS),
-            typical: field(word >> SLOW_BITS, TYPICAL_BITS),
-            slow: field(word, SLOW_BITS),
+            tag: field(above(TYPICAL_BITS + SLOW_BITS + SLOW_LOG_BITS), TAG_BITS),
+            typical: field(above(SLOW_BITS + SLOW_LOG_BITS), TYPICAL_BITS),
+            slow: field(above(SLOW_LOG_BITS), SLOW_BITS),
+            slow_log: field(word, SLOW_LOG_BITS),
         })
     }
 }

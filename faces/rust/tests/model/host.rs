@@ -131,7 +131,8 @@ impl Host {
         while let Some(output) = state.policy.poll_output(NOW, |_| IDLE) {
             self.obey(&mut state, output);
         }
-        self.exchange.hints.set_waiting(state.policy.waiting());
+        let policy = &state.policy;
+        self.exchange.hints.set_waiting(policy.waiting(), policy.waiting_in_order());
     }
 
     fn obey(&self, state: &mut State, output: Output) {
@@ -164,4 +165,11 @@ impl Host {
 
 const NOW: Time = Time::ZERO;
 const HOURS: Duration = Duration::from_secs(100 * 3600);
-const IDLE: Load = Load { unanswered: 0, unanswered_bytes: 0, since: NOW, room: usize::MAX };
+const IDLE: Load = Load {
+    unanswered: 0,
+    unanswered_bytes: 0,
+    since: NOW,
+    room: usize::MAX,
+    expected: Duration::ZERO,
+    unsure: 0,
+};

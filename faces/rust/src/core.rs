@@ -612,8 +612,11 @@ impl Core {
         };
     }
 
-    /// A statement shares the connection from now on.
+    /// A statement is put on the connection: where others share it they want to know.
     pub(crate) fn begin_task(&mut self, now: Time, token: Token, key: TextKey) {
+        if !matches!(self.duty, Duty::Shared | Duty::Draining) {
+            return;
+        }
         let timings = &self.context.timings;
         if let Some(entry) = self.replies.entry(token) {
             entry.task = Some(self.workload.begin(now, key, timings));
@@ -621,11 +624,14 @@ impl Core {
     }
 
     fn end_task(&mut self, token: Token, end: &End) {
-        let Some(task) = self.replies.entry(token).and_then(|entry| entry.task.take()) else {
-            return;
-        };
+        let Some(entry) = self.replies.entry(token) else { return };
+        let is_member = entry.member.is_some();
+        let Some(task) = entry.task.take() else { return };
         if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
             return self.workload.leave(task);
+        }
+        if is_member {
+            return self.workload.pass(self.clock, task);
         }
         let ended = self.workload.end(self.clock, task, &self.context.timings);
         if ended.slow && ended.behind > 0 {

@@ -331,7 +331,7 @@ impl Executor {
                 first_use.deadline = deadline;
                 let key = first_use.key();
                 let token = core.submit_asking(now, first_use, None)?;
-                self.begin_task(core, now, token, key);
+                core.begin_task(now, token, key);
                 Ok(token)
             }
         }
@@ -349,11 +349,10 @@ impl Executor {
         let mut first_use = Some(first_use);
         let lead = self.lead.clone();
         // It is submitted once: here, or later.
-        let executor = self.clone();
         let mut ask = move |core: &mut Core, now: Time| match first_use.take() {
             Some(first_use) => {
                 let token = core.submit_asking(now, first_use, lead.clone())?;
-                executor.begin_task(core, now, token, key);
+                core.begin_task(now, token, key);
                 Ok(token)
             }
             None => Err(Error::misuse("submitted", "the statement was submitted already")),
@@ -412,7 +411,7 @@ impl Executor {
         deadline: Time,
     ) -> Result<Token, Error> {
         let token = self.submit_request(core, now, outgoing, deadline)?;
-        self.begin_task(core, now, token, outgoing.key);
+        core.begin_task(now, token, outgoing.key);
         Ok(token)
     }
 
@@ -475,13 +474,6 @@ impl Executor {
         };
         submitted.inspect_err(|_| core.replies.remove(token))?;
         Ok(token)
-    }
-
-    /// Counts a statement among those that share its connection.
-    fn begin_task(&self, core: &mut Core, now: Time, token: Token, key: TextKey) {
-        if self.place == Place::Shared {
-            core.begin_task(now, token, key);
-        }
     }
 
     /// Encodes a statement without its Sync.

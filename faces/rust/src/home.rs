@@ -50,6 +50,8 @@ type Run = dyn FnOnce(&mut Core, Time, PipelineId) -> Result<Token, Error> + Sen
 /// A statement that is to be added; the bytes are beside it.
 pub(crate) struct Statement {
     pub(crate) expect: Expect,
+    /// The statement as the pool knows it.
+    pub(crate) key: TextKey,
     pub(crate) bound: Option<Bound>,
 }
 
@@ -216,14 +218,16 @@ fn add(
     bytes: &[u8],
     limits: Limits,
 ) -> Result<Token, Error> {
-    let Some(bound) = &statement.bound else {
-        return core.pipeline_push(now, id, (statement.expect, None), bytes, limits);
+    let token = match &statement.bound {
+        None => core.pipeline_push(now, id, (statement.expect, None), bytes, limits)?,
+        Some(bound) => core.with_scratch(|core, out| {
+            let scope = core.pipelines.scope(id);
+            let request = core.assemble(statement.expect, bound, bytes, scope, out)?;
+            core.pipeline_push(now, id, request, out, limits)
+        })?,
     };
-    core.with_scratch(|core, out| {
-        let scope = core.pipelines.scope(id);
-        let request = core.assemble(statement.expect, bound, bytes, scope, out)?;
-        core.pipeline_push(now, id, request, out, limits)
-    })
+    core.begin_task(now, token, statement.key);
+    Ok(token)
 }
 
 impl Line {

@@ -253,9 +253,9 @@ impl Pipeline {
         with_scratch(|out| {
             let limits = executor.limits();
             let reply = match executor.encode(source, params, out) {
-                Ok(Encoded { expect, traits, bound, text, .. }) => {
+                Ok(Encoded { expect, traits, bound, text, key }) => {
                     self.check_neighbours(traits)?;
-                    let statement = Statement { expect, bound };
+                    let statement = Statement { expect, key, bound };
                     let sent = self.home.push(statement, out, limits)?;
                     Reply::of(sent.until(executor.deadline_now())).reading(text, traits.commit())
                 }

@@ -25,7 +25,7 @@ async function main() {
     const sample = await measured(work, client, { ...task, operations, first })
     first += operations
     const checksum = work.validate ? await work.validate(client) : sample.sum
-    say({ wall: sample.wall, cpu: sample.cpu, operations, checksum })
+    say({ wall: sample.wall, cpu: sample.cpu, operations, checksum, figures: work.figures?.() })
   }
   await client.close()
 }

@@ -5,6 +5,7 @@ function over({ postgres }, version) {
   async function open(url, { connections }) {
     const sql = postgres({ url, connectionsMax: connections })
     await sql`select 1`
+    const templates = new Map()
     return {
       async value(number) {
         const rows = await sql`select ${number}::int as value`
@@ -13,6 +14,12 @@ function over({ postgres }, version) {
       async item(id) {
         const rows = await sql`select id, big, name, at, ok, price from node_item where id = ${id}`
         return rows[0]
+      },
+      /** A text whose every `$1` is this. */
+      text(text, value) {
+        const strings = templates.get(text) ?? Object.assign(text.split('$1'), { raw: [] })
+        templates.set(text, strings)
+        return sql(strings, ...Array(strings.length - 1).fill(value))
       },
       items: (count) => sql`select id, big, name, at, ok, price from node_item limit ${count}`,
       /** All of them in one pipeline, with one Sync. */

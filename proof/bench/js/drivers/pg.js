@@ -37,6 +37,7 @@ function client(on, named) {
       )
       return results.map((it) => it.rows[0].value)
     },
+    text: (text, sleep) => query(text, text, [sleep]),
     query: (config) => on.query(config),
     close: () => on.end(),
   }

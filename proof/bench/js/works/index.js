@@ -94,6 +94,7 @@ module.exports = {
   transaction,
   get,
   ...require('./proposal'),
+  ...require('./neighbours'),
   value,
   item,
   items_1000: items(1_000),

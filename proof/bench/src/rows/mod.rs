@@ -15,6 +15,7 @@ mod inserts;
 mod kill;
 pub mod long_pipeline;
 pub mod memory;
+mod neighbours;
 mod node;
 mod one_sync;
 pub mod overload;
@@ -61,7 +62,7 @@ pub fn all() -> impl Iterator<Item = &'static Group> {
     ALL.iter().chain(&node::GROUPS)
 }
 
-const ALL: [Group; 38] = [
+const ALL: [Group; 39] = [
     Group {
         names: &[
             "transfer_one_by_one",
@@ -87,6 +88,7 @@ const ALL: [Group; 38] = [
     Group { names: &["copy_in_binary"], run: copy::copy_in },
     Group { names: &["copy_out_binary"], run: copy::copy_out },
     Group { names: &["pool_select_100_tasks"], run: pool_select::run },
+    Group { names: &[neighbours::NAME], run: neighbours::run },
     Group { names: &["checkout_return"], run: checkout::run },
     Group { names: &["checkout_waiters"], run: checkout_waiters::run },
     Group { names: &[session_reset::NAME], run: session_reset::run },

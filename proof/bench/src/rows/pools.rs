@@ -17,15 +17,24 @@ pub const CONNECTIONS: usize = 10;
 pub type Bb8 = bb8::Pool<PostgresConnectionManager<NoTls>>;
 
 pub async fn ours(stage: &Stage) -> Result<Client> {
+    ours_of(stage, CONNECTIONS).await
+}
+
+/// A pool of so many connections.
+pub async fn ours_of(stage: &Stage, connections: usize) -> Result<Client> {
     let config: Config = stage.server.url().parse()?;
-    let client = Client::connect_with(&config.connections_max(CONNECTIONS)).await;
+    let client = Client::connect_with(&config.connections_max(connections)).await;
     client.context("onetrip cannot connect")
 }
 
 pub fn deadpool(stage: &Stage) -> Result<deadpool_postgres::Pool> {
+    deadpool_of(stage, CONNECTIONS)
+}
+
+pub fn deadpool_of(stage: &Stage, connections: usize) -> Result<deadpool_postgres::Pool> {
     let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_config(stage.server.url().parse()?, NoTls, config);
-    let pool = deadpool_postgres::Pool::builder(manager).max_size(CONNECTIONS).build();
+    let pool = deadpool_postgres::Pool::builder(manager).max_size(connections).build();
     pool.context("deadpool cannot be built")
 }
 
@@ -36,8 +45,12 @@ pub async fn bb8(stage: &Stage) -> Result<Bb8> {
 }
 
 pub async fn sqlx(stage: &Stage) -> Result<sqlx::PgPool> {
+    sqlx_of(stage, CONNECTIONS).await
+}
+
+pub async fn sqlx_of(stage: &Stage, connections: usize) -> Result<sqlx::PgPool> {
     let options: PgConnectOptions = stage.server.url().parse()?;
-    let pool = PgPoolOptions::new().max_connections(CONNECTIONS as u32).test_before_acquire(false);
+    let pool = PgPoolOptions::new().max_connections(connections as u32).test_before_acquire(false);
     let pool = pool.connect_with(options.ssl_mode(PgSslMode::Disable)).await;
     pool.context("sqlx cannot connect")
 }

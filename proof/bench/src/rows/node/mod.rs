@@ -5,6 +5,7 @@ pub mod setup;
 mod turns;
 
 mod in_flight;
+mod neighbours;
 mod one_sync;
 mod orm;
 mod package;
@@ -20,10 +21,11 @@ use super::Group;
 use crate::report::Row;
 use crate::stage::{Stage, one_thread};
 
-pub const GROUPS: [Group; 11] = [
+pub const GROUPS: [Group; 12] = [
     Group { names: &[in_flight::HUNDRED], run: in_flight::hundred },
     Group { names: &[in_flight::THOUSAND], run: in_flight::thousand },
     Group { names: &[in_flight::POOL], run: in_flight::pool },
+    Group { names: &[neighbours::NAME], run: neighbours::run },
     Group { names: &[select::SEQUENTIAL], run: select::sequential },
     Group { names: &[select::ROWS_1000], run: select::rows_1000 },
     Group { names: &[select::ROWS_100000], run: select::rows_100000 },

@@ -73,6 +73,14 @@ impl Node {
         })
     }
 
+    /// Runs a work that measures itself, for as long as it takes; says what it found.
+    pub fn figures(&mut self) -> Result<Vec<f64>> {
+        let commands = self.commands.as_mut().context("the node process has ended")?;
+        writeln!(commands, "{{\"operations\":1}}")?;
+        let cost: Cost = self.answer()?;
+        cost.figures.context("the node process found nothing")
+    }
+
     fn answer<T: for<'a> Deserialize<'a>>(&mut self) -> Result<T> {
         let mut line = String::new();
         self.answers.read_line(&mut line).context("cannot hear the node process")?;
@@ -116,6 +124,7 @@ struct Cost {
     /// Microseconds.
     cpu: u64,
     checksum: Option<u64>,
+    figures: Option<Vec<f64>>,
 }
 
 /// Options for Node, such as those of its profiler.

@@ -1,0 +1,68 @@
+// Quick statements beside slow ones in one pool: what they wait, at the 99th percentile and the 99.9th.
+'use strict'
+
+const TASKS = 200
+
+/** Statements of all tasks in a second, for each connection: of a hundred one takes half a second. */
+const RATE = 80
+
+const SLOW = 0.5
+const ROUND_MS = 3_000
+
+/** Fifty texts that differ in more than a number. */
+const TEXTS = Array.from({ length: 50 }, (_, at) => {
+  const letter = (digit) => String.fromCharCode(97 + digit)
+  return `select $1::float8 as t${letter(Math.floor(at / 10))}${letter(at % 10)}, pg_sleep($1)::text`
+})
+
+/** `texts`: five of fifty texts are slow in a tenth of their calls. `slow`: whether any is. */
+function mixture({ texts, slow }) {
+  let waits = []
+  return {
+    async run(client, { connections }) {
+      waits = []
+      const period = (1_000 * TASKS) / (RATE * connections)
+      const room = { left: connections - 1 }
+      const start = performance.now()
+      const tasks = Array.from({ length: TASKS }, async () => {
+        let next = start + period * Math.random()
+        while (next < start + ROUND_MS) {
+          await until(next)
+          next += period * (0.5 + Math.random())
+          await once(client, room)
+        }
+      })
+      await Promise.all(tasks)
+      return 0
+    },
+    /** Milliseconds. */
+    figures() {
+      const sorted = waits.slice().sort((a, b) => a - b)
+      return [0.99, 0.999].map((share) => sorted[Math.floor(share * (sorted.length - 1))])
+    },
+  }
+
+  async function once(client, room) {
+    const which = Math.floor(Math.random() * 50)
+    const wantsSlow = texts ? which < 5 && Math.random() < 0.1 : Math.random() < 0.01
+    const isSlow = slow && wantsSlow && room.left > 0
+    if (isSlow) room.left--
+    const before = performance.now()
+    if (texts) await client.text(TEXTS[which], isSlow ? SLOW : 0)
+    else if (isSlow) await client.text('select $1::float8, pg_sleep($1)::text', SLOW)
+    else await client.item(which + 1)
+    if (isSlow) room.left++
+    else waits.push(performance.now() - before)
+  }
+}
+
+function until(time) {
+  return new Promise((resolve) => setTimeout(resolve, Math.max(0, time - performance.now())))
+}
+
+module.exports = {
+  neighbours_mixed: mixture({ texts: false, slow: true }),
+  neighbours_mixed_alone: mixture({ texts: false, slow: false }),
+  neighbours_texts: mixture({ texts: true, slow: true }),
+  neighbours_texts_alone: mixture({ texts: true, slow: false }),
+}

@@ -11,7 +11,8 @@ test('rows are iterated in their order, however many', { timeout: 30_000 }, asyn
   for await (const { n } of sql<{ n: number }>`select n from generate_series(1, ${100_000}::int) n`)
     sum += n
   assert.equal(sum, 5_000_050_000)
-  assert.deepEqual(sql.stats, { connections: 1, idle: 1, waiting: 0 })
+  const { connections, idle, waiting } = sql.stats
+  assert.deepEqual({ connections, idle, waiting }, { connections: 1, idle: 1, waiting: 0 })
 })
 
 test(

@@ -2,7 +2,7 @@
 
 use super::connections::State;
 use super::waiters::{Kind, Waiter};
-use super::{Cause, ConnectionId, Expected, Life, Load, LoadOf, Output, Pool};
+use super::{CHOOSY_MAX, Cause, ConnectionId, Expected, Life, Load, LoadOf, Output, Pool};
 use crate::Time;
 
 impl Pool {
@@ -44,13 +44,14 @@ impl Pool {
     /// find no idle connection are overtaken by those that don't.
     fn serve_shared(&mut self, before: Option<u64>, now: Time, load_of: LoadOf<'_>) {
         self.wait_alone = 0;
-        if self.waiters.count(Kind::Shared) == 0 || self.shared() == 0 {
-            return;
-        }
-        let (mut alone_stuck, mut others_stuck) = (false, false);
+        let none = self.shared() == 0;
+        let (mut alone_stuck, mut others_stuck) = (none, none);
         for at in 0..self.waiters.shared_places() {
             let Some((key, order)) = self.waiters.shared_at(at) else { continue };
-            if before.is_some_and(|before| order > before) || (alone_stuck && others_stuck) {
+            // More who want to be alone than there are connections need not be counted.
+            let counted = self.wait_alone >= self.limits.connections_max || at > CHOOSY_MAX;
+            let all_stuck = alone_stuck && others_stuck && counted;
+            if all_stuck || before.is_some_and(|before| order > before) {
                 break;
             }
             let of = self.timings.expected(key);

@@ -55,11 +55,6 @@ export class Clients extends Members implements Opener {
     return this.total < this.max ? Infinity : timeout
   }
 
-  /** While not all clients are connected, a query that finds none to go on has one connected as in pg. */
-  get isGrowing(): boolean {
-    return this.openCount < this.max && !this.#openings.isFailing
-  }
-
   /** The client on which a query goes next to others at once; undefined if it has to wait. */
   place(key: number): PoolClient | undefined {
     for (;;) {

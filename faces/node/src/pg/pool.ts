@@ -102,11 +102,10 @@ export class Pool extends EventEmitter {
     const isCallback = typeof given === 'function'
     const values = isCallback ? undefined : given
     const callback = isCallback ? (given as QueryCallback) : last
-    let shares = this.#clients.shares && !this.ending && isShared(task)
+    const shares = this.#clients.shares && !this.ending && isShared(task)
     if (shares) {
       const client = this.#clients.place(keyOf(textOf(task)))
       if (client !== undefined) return shared(client, task, values, callback)
-      shares = !this.#clients.isGrowing
     }
     if (callback) return this.#run(task, values, callback, shares)
     return new this.Promise<Results>((resolve, reject) => {

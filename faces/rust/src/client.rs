@@ -167,7 +167,8 @@ impl Client {
 
     /// Finds out what is between this client and its server, and what it may rely on there: a pooler and
     /// its mode, pipelining, prepared statements, notifications, cancels. The result says which settings
-    /// to use.
+    /// to use. It also names the texts behind which statements of this client waited, and those that
+    /// `pg_stat_statements` shows to be slow at times.
     ///
     /// It opens some ten connections for that, beside the pool and mostly one at a time, as the
     /// configuration says, and closes them. Nothing is made on the server, and nothing is left there. It
@@ -179,7 +180,7 @@ impl Client {
     ///
     /// Dropping the future gives it up.
     pub async fn doctor(&self) -> Result<Diagnosis, Error> {
-        crate::doctor::diagnose(&self.pool().config()).await
+        crate::doctor::diagnose(self).await
     }
 
     /// What this client knows of the types that are not built in. It learns them by itself when a result
@@ -294,7 +295,7 @@ impl Client {
         &self.executor
     }
 
-    fn pool(&self) -> &Arc<Pool> {
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
         &self.handle.0
     }
 }

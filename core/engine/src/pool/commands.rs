@@ -2,11 +2,11 @@
 
 use super::connections::State;
 use super::waiters::{Kind, Ticket};
-use super::{Cause, Condition, ConnectionId, Life, Load, Pool, TextKey, choose};
+use super::{Cause, Condition, ConnectionId, Life, Load, Pool, TextKey};
 use crate::{Time, Token};
 
 impl Pool {
-    /// Where to put one shared statement: see [`choose`]. From then on the host counts it in the
+    /// Where to put one shared statement: see [`choose`](super::choose). From then on the host counts it in the
     /// load of that connection; nothing is given back. If one more connection would help, it is opened
     /// in the background, one at a time.
     ///
@@ -27,7 +27,7 @@ impl Pool {
         if self.life != Life::Open || overtakes > 0 {
             return None;
         }
-        let choice = choose(now, &self.limits, of, self.shared_loads(&mut load_of));
+        let choice = self.choice(of, now, &mut load_of);
         if choice.helps {
             self.grow();
         }

@@ -2,7 +2,9 @@
 
 use super::connections::State;
 use super::waiters::{Kind, Waiter};
-use super::{CHOOSY_MAX, Cause, ConnectionId, Expected, Life, Load, LoadOf, Output, Pool};
+use super::{
+    Behind, CHOOSY_MAX, Cause, Choice, ConnectionId, Expected, Life, Load, LoadOf, Output, Pool,
+};
 use crate::Time;
 
 impl Pool {
@@ -69,14 +71,18 @@ impl Pool {
 
     /// The connection that a shared statement can have now.
     fn best_for(&self, of: Expected, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
-        let choice = super::choose(now, &self.limits, of, self.shared_loads(load_of));
+        let choice = self.choice(of, now, load_of);
         if self.patience().waits(&choice) { None } else { choice.on }
+    }
+
+    pub(super) fn choice(&self, of: Expected, now: Time, load_of: LoadOf<'_>) -> Choice<usize> {
+        super::choose(now, &self.limits, of, self.shared_loads(load_of))
     }
 
     /// The connection that an exclusive caller can have now.
     fn first_idle(&self, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
-        let idle = self.shared_loads(load_of).filter(|(_, load)| load.is_idle());
-        super::choose(now, &self.limits, Expected::Untold, idle).on
+        let choice = self.choice(Expected::Unsure, now, load_of);
+        choice.on.filter(|_| choice.behind == Behind::Nothing)
     }
 
     fn grant(&mut self, now: Time, index: usize) {

@@ -160,7 +160,7 @@ impl Timings {
         if !key.is_measured() {
             return slow;
         }
-        let micros = u32::try_from(took.as_micros()).unwrap_or(TYPICAL_MAX).clamp(1, TYPICAL_MAX);
+        let micros = u32::try_from(micros_of(took)).unwrap_or(TYPICAL_MAX).clamp(1, TYPICAL_MAX);
         let (at, old) = match self.find(key) {
             Some(found) => found,
             None => {
@@ -196,6 +196,11 @@ impl Timings {
         let free = (first..first + WAYS).find(|at| self.entries[*at].load(Ordering::Relaxed) == 0);
         free.unwrap_or(first + tag(key) as usize % WAYS)
     }
+}
+
+/// Without the 128 bits of `as_micros`.
+fn micros_of(time: Duration) -> u64 {
+    time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into())
 }
 
 fn set(key: TextKey) -> usize {

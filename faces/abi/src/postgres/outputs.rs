@@ -168,7 +168,7 @@ impl Postgres {
         }
         let ended = self.workload.end(self.clock, task, timings);
         if ended.slow && ended.behind > 0 {
-            let millis = u32::try_from(ended.took.as_millis()).unwrap_or(u32::MAX);
+            let millis = ended.took.as_secs() as u32 * 1000 + ended.took.subsec_millis();
             let figures = (ended.behind as u32, millis);
             to.push(kind::HELD_UP, ended.key.number(), figures, Bytes::new());
         }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::metrics::SlowNeighbour;
+
 /// What a client may rely on where it connects to: see [`Client::doctor`](crate::Client::doctor).
 ///
 /// `Display` has a line for each finding, and one for each setting that should be other than it is,
@@ -33,11 +35,33 @@ pub struct Diagnosis {
     pub cancel: Finding,
     /// A statement and its answer, one at a time: the median of [`ROUND_TRIPS`].
     pub round_trip: Duration,
+    /// Texts behind which statements of this very client waited ([`Metrics::slow_neighbours`]).
+    ///
+    /// [`Metrics::slow_neighbours`]: crate::Metrics::slow_neighbours
+    pub slow_neighbours: Vec<SlowNeighbour>,
+    /// Texts of this database that are slow at times, as `pg_stat_statements` has them: those whose
+    /// longest call took more than 10 ms and ten times as long as their usual one. Up to five, those
+    /// with the longest first; none where the view is not there, or is not to be read.
+    pub slow_at_times: Vec<SlowAtTimes>,
     /// Whether the client prepares statements by itself (`prepare_threshold` is not 0).
     pub(super) prepares: bool,
     /// Whether anything is sent behind a sync point that was not answered (`in_flight_max` is not 1, and
     /// `one_segment` is off).
     pub(super) sends_ahead: bool,
+}
+
+/// A text that is quick as a rule, and not always.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SlowAtTimes {
+    /// Its first 200 characters.
+    pub text: String,
+    /// Calls since the view was reset.
+    pub calls: i64,
+    /// How long a call took on average.
+    pub usual: Duration,
+    /// The longest.
+    pub longest: Duration,
 }
 
 /// How many trips [`Diagnosis::round_trip`] is the median of.

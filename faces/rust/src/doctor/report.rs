@@ -141,8 +141,29 @@ impl fmt::Display for Diagnosis {
         for Advice { place, setting, why } in self.advice() {
             write!(f, "\n{place:<17} {setting}: {why}")?;
         }
+        for one in &self.slow_neighbours {
+            let (text, longest) = (one_line(&one.text), one.longest.as_millis());
+            write!(
+                f,
+                "\nslow neighbour    {} statements waited for up to {longest} ms behind: {text}",
+                one.statements
+            )?;
+        }
+        for one in &self.slow_at_times {
+            let (text, longest) = (one_line(&one.text), one.longest.as_millis());
+            let usual = one.usual.as_secs_f64() * 1e3;
+            write!(
+                f,
+                "\nslow at times     {usual:.1} ms as a rule, {longest} ms at worst: run it alone \
+                 (docs/slow-neighbours.md): {text}"
+            )?;
+        }
         Ok(())
     }
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// What a trip for each of many statements costs.

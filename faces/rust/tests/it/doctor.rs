@@ -10,7 +10,7 @@ use onetrip_lab::postgres::shared;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::support::{run_long, skipped};
+use crate::support::{client_with, run_long, skipped};
 use std::time::Duration;
 
 /// Each answer that does not come takes 5 s.
@@ -315,5 +315,19 @@ fn the_example_in_the_documentation_is_what_is_printed() {
         let found = diagnosis(&pooler.url()).await.to_string();
         let lines = |text: &str| text.lines().map(general).collect::<Vec<_>>();
         assert_eq!(lines(&found), lines(example), "{found}");
+    });
+}
+
+#[test]
+fn the_texts_behind_which_others_waited_are_named() {
+    run_long(PATIENCE, async {
+        let client = client_with("connections_max=1").await;
+        let slow = client.query("select pg_sleep(0.03), 'the report'", &[]);
+        let quick = client.query("select 1", &[]);
+        (slow.await.unwrap(), quick.await.unwrap());
+        let found = client.doctor().await.unwrap();
+        assert_eq!(found.slow_neighbours.len(), 1, "{found}");
+        let line = "1 statements waited for up to";
+        assert!(found.to_string().contains(line) && found.to_string().contains("'the report'"));
     });
 }

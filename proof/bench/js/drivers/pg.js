@@ -4,7 +4,8 @@
 /** `named`: statements have names, so that they are prepared; without, the drop-in prepares by itself. */
 function over(pg, version) {
   async function open(connectionString, { connections, pipeline, named }) {
-    const config = { connectionString, pipeline }
+    // Longer than others have their turns: what idle clients cost to connect anew is not measured.
+    const config = { connectionString, pipeline, idleTimeoutMillis: 60_000 }
     const on =
       connections > 1 ? new pg.Pool({ ...config, max: connections }) : new pg.Client(config)
     if (connections === 1) await on.connect()

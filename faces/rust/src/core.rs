@@ -589,6 +589,9 @@ impl Core {
         let unanswered = engine.in_flight() + engine.queued() + engine.waiting();
         let idle = unanswered == 0 && !self.pipelines.any_work();
         let unanswered = if idle { 0 } else { unanswered.max(1) };
+        if idle {
+            self.workload.clear();
+        }
         if !idle && self.load.get().is_idle() {
             self.load.begin(self.clock);
             self.busy_since = Some(self.clock);

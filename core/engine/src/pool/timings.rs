@@ -4,6 +4,7 @@
 //! it. The pool can't look into a statement, but it can remember: a text that was quick so far will
 //! be quick, but for a small share of its calls, and that share is what is measured.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -84,8 +85,8 @@ impl Expected {
 ///
 /// It keeps 4,096 texts in 32 KiB; one more takes the place of another, which is then new again.
 pub struct Timings {
-    /// Sets of [`WAYS`] entries; a text is in one of those of its set.
-    entries: Box<[AtomicU64]>,
+    /// Sets of [`WAYS`] entries; a text is in one of those of its set. Made for the first text.
+    entries: OnceLock<Box<[AtomicU64]>>,
     slow_head: Duration,
 }
 
@@ -132,8 +133,7 @@ const MORE_WEIGHT: i64 = 32;
 impl Timings {
     /// Without any.
     pub fn new(limits: &Limits) -> Timings {
-        let entries = (0..SETS * WAYS).map(|_| AtomicU64::new(0)).collect();
-        Timings { entries, slow_head: limits.slow_head }
+        Timings { entries: OnceLock::new(), slow_head: limits.slow_head }
     }
 
     /// What the next statement of this text will be like.
@@ -165,7 +165,7 @@ impl Timings {
             Some(found) => found,
             None => {
                 let new = Entry { tag: tag(key), typical: micros, slow: CALL, slow_log: 0 };
-                (self.place_for(key), new)
+                (place_for(self.entries(), key), new)
             }
         };
         let typical = i64::from(old.typical);
@@ -178,24 +178,29 @@ impl Timings {
             slow_log: if slow { micros.ilog2().max(old.slow_log) } else { old.slow_log },
             ..old
         };
-        self.entries[at].store(entry.packed(), Ordering::Relaxed);
+        self.entries()[at].store(entry.packed(), Ordering::Relaxed);
         slow
     }
 
+    fn entries(&self) -> &[AtomicU64] {
+        self.entries.get_or_init(|| (0..SETS * WAYS).map(|_| AtomicU64::new(0)).collect())
+    }
+
     fn find(&self, key: TextKey) -> Option<(usize, Entry)> {
+        let entries = self.entries.get()?;
         let first = set(key);
         (first..first + WAYS).find_map(|at| {
-            let entry = Entry::unpacked(self.entries[at].load(Ordering::Relaxed))?;
+            let entry = Entry::unpacked(entries[at].load(Ordering::Relaxed))?;
             (entry.tag == tag(key)).then_some((at, entry))
         })
     }
+}
 
-    /// Where a new text goes: to a free place of its set, or else to one that its key says.
-    fn place_for(&self, key: TextKey) -> usize {
-        let first = set(key);
-        let free = (first..first + WAYS).find(|at| self.entries[*at].load(Ordering::Relaxed) == 0);
-        free.unwrap_or(first + tag(key) as usize % WAYS)
-    }
+/// Where a new text goes: to a free place of its set, or else to one that its key says.
+fn place_for(entries: &[AtomicU64], key: TextKey) -> usize {
+    let first = set(key);
+    let free = (first..first + WAYS).find(|at| entries[*at].load(Ordering::Relaxed) == 0);
+    free.unwrap_or(first + tag(key) as usize % WAYS)
 }
 
 /// Without the 128 bits of `as_micros`.
@@ -316,9 +321,15 @@ impl Workload {
 
     /// A statement left the connection without running: it was taken back, or the connection ended.
     pub fn leave(&mut self, task: Task) {
-        self.statements -= 1;
-        self.unsure -= usize::from(task.expected.is_unsure());
+        self.statements = self.statements.saturating_sub(1);
+        self.unsure = self.unsure.saturating_sub(usize::from(task.expected.is_unsure()));
         self.expected = self.expected.saturating_sub(task.expected.takes());
+    }
+
+    /// Nothing is unanswered, so nothing is expected: a statement whose end was never told holds up
+    /// nobody for longer than this.
+    pub fn clear(&mut self) {
+        (self.statements, self.unsure, self.expected) = (0, 0, Duration::ZERO);
     }
 
     /// Its reply is complete, and says nothing of how long it took: it was not sent when it was put there.

@@ -32,6 +32,7 @@ impl Postgres {
         self.check(token)?;
         self.clock = now;
         if self.engine.in_flight() + self.engine.queued() == 0 {
+            self.workload.clear();
             // A distant server is not a slow one.
             self.since = now.after(self.workload.trip());
         }

@@ -324,7 +324,8 @@ fn the_texts_behind_which_others_waited_are_named() {
         let client = client_with("connections_max=1").await;
         let slow = client.query("select pg_sleep(0.03), 'the report'", &[]);
         let quick = client.query("select 1", &[]);
-        (slow.await.unwrap(), quick.await.unwrap());
+        slow.await.unwrap();
+        quick.await.unwrap();
         let found = client.doctor().await.unwrap();
         assert_eq!(found.slow_neighbours.len(), 1, "{found}");
         let line = "1 statements waited for up to";

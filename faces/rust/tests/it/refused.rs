@@ -200,6 +200,10 @@ pub(crate) const BEFORE_NAMES: &Refusals = &[
         ],
     ),
     (
+        "PgBouncer before 1.21: one segment leaves at a time",
+        &["neighbours::twenty_quick_statements_of_one_tick_make_one_trip_on_one_connection"],
+    ),
+    (
         "PgBouncer 1.18 ends itself when the connection of a cancel is closed early, so none is sent",
         &[
             "cancel_storm::",

@@ -38,10 +38,10 @@ pub struct Limits {
     /// longer than this, and than a round trip, runs alone. Default 10 ms. Less avoids more of that
     /// and opens connections sooner; set it well above the round trip.
     pub slow_head: Duration,
-    /// Work on a busy connection, as far as it is known, up to which a statement that is known to be
-    /// quick goes there rather than to an idle connection. Default 1 ms. More saves trips, wakes and
-    /// connections, and costs the statement that much time; less spreads the work over the server's
-    /// processes.
+    /// Work on all connections together, as far as it is known, up to which a statement that is known
+    /// to be quick goes to a busy connection rather than to an idle one. Default 1 ms. More saves trips,
+    /// wakes and connections, and costs the statement that much time; less spreads the work over the
+    /// server's processes.
     pub share_wait: Duration,
     /// Connections that are being opened at the same time. Default 4; 0 counts as 1. Opening costs
     /// the server a new process and a check of the password, and when a server comes back all its

@@ -58,7 +58,6 @@ impl Load {
             }
             _ if matches!(of, Expected::Untold) => Rank::Busy(Duration::ZERO, weight),
             _ if self.expected > limits.share_wait => Rank::Busy(self.expected, weight),
-            _ if matches!(of, Expected::Quick(_)) => Rank::Shared(self.expected, weight),
             _ => Rank::Joined(self.expected, weight),
         }
     }
@@ -67,8 +66,6 @@ impl Load {
 /// How well a connection would do, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// What is in front takes no time worth mentioning, and so will what is placed.
-    Shared(Duration, usize),
     Idle(u64),
     /// What is in front takes no time worth mentioning.
     Joined(Duration, usize),
@@ -76,6 +73,10 @@ pub(super) enum Rank {
     /// A statement put here would wait behind one of this age that takes long, or may do so.
     Slow(Duration, usize, bool),
 }
+
+/// Statements under way, up to which they go on one connection. More are worth the wakes: the server
+/// works on several connections at once, and so do threads here.
+const SHARED_MAX: usize = 32;
 
 /// What a statement weighs beside its bytes: the server works for each, however short it is. A
 /// judgement, about the size of a small statement; it makes count decide among small ones and
@@ -146,8 +147,9 @@ impl Patience {
 
 /// Where to put one shared statement of which so much is expected:
 ///
-/// 1. where it is known to be quick, on a busy connection whose work takes less than
-///    [`Limits::share_wait`] in all, so that connections are not woken or opened for nothing;
+/// 1. where it is known to be quick, on the busy connection with the least work, as long as all
+///    connections together have less than [`Limits::share_wait`] of it, and less than 32 statements:
+///    so few need no other connection to be woken or opened;
 /// 2. on an idle connection;
 /// 3. on the one whose work is expected to take least, and then by bytes and number of statements;
 /// 4. only if there is no other, on one with a statement that takes longer than
@@ -164,23 +166,37 @@ pub fn choose<K>(
     of: Expected,
     loads: impl IntoIterator<Item = (K, Load)>,
 ) -> Choice<K> {
-    let ranked = loads
-        .into_iter()
-        .filter(|(_, load)| load.takes_shared())
-        .map(|(key, load)| (load.rank(now, limits, of), key));
-    // The first among equals.
-    let (rank, on) = match ranked.min_by_key(|(rank, _)| *rank) {
-        Some((rank, key)) => (Some(rank), Some(key)),
-        None => (None, None),
+    let (mut best, mut joined) = (None, None);
+    let (mut work, mut statements) = (Duration::ZERO, 0_usize);
+    for (key, load) in loads {
+        if !load.takes_shared() {
+            continue;
+        }
+        let rank = load.rank(now, limits, of);
+        work += load.expected;
+        statements = statements.saturating_add(load.unanswered);
+        // The first among equals.
+        let least = match rank {
+            Rank::Joined(..) => &mut joined,
+            _ => &mut best,
+        };
+        if least.as_ref().is_none_or(|(least, _)| rank < *least) {
+            *least = Some((rank, key));
+        }
+    }
+    let few = work <= limits.share_wait && statements < SHARED_MAX;
+    let joins = few && matches!(of, Expected::Quick(_));
+    let chosen = match (best, joined) {
+        (Some(best), Some(joined)) if best.0 < joined.0 && !joins => Some(best),
+        (best, joined) => joined.or(best),
     };
-    let (behind, helps) = match rank {
+    let (behind, helps) = match chosen.as_ref().map(|(rank, _)| *rank) {
         None => (Behind::Nothing, true),
         Some(Rank::Idle(_)) => (Behind::Nothing, false),
-        Some(Rank::Shared(..)) => (Behind::Quick, false),
         Some(Rank::Joined(..)) => (Behind::Quick, of.is_unsure()),
         Some(Rank::Busy(..)) => (Behind::Quick, true),
         Some(Rank::Slow(age, _, false)) => (Behind::Slow(age), true),
         Some(Rank::Slow(_, _, true)) => (Behind::Unsure, true),
     };
-    Choice { on, helps, behind, of }
+    Choice { on: chosen.map(|(_, key)| key), helps, behind, of }
 }

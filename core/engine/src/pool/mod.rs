@@ -44,7 +44,7 @@
 //! learns how long each text takes ([`Timings`]) and expects the same of the next call.
 //!
 //! * A statement that is expected to be quick goes behind other quick ones, up to
-//!   [`Limits::share_wait`] of work on one connection before another is used.
+//!   [`Limits::share_wait`] of work before another connection is used.
 //! * A statement of which nothing is known yet, that takes long or did so at times, goes to an idle
 //!   connection. It waits in line for one, and causes one to be opened, or claims one as an exclusive
 //!   caller would; but one connection is left to those that are quick, who overtake it in line.

@@ -12,7 +12,7 @@ use crate::core::{Connection, Core, Duty};
 
 impl Pool {
     /// A connection for one shared statement, without waiting: the choice alone, nothing is kept.
-    fn place(self: &Arc<Self>, of: Expected, now: Time) -> Option<Choice<Arc<Connection>>> {
+    fn place(self: &Arc<Self>, of: Expected, now: Time) -> Option<(Arc<Connection>, Choice<()>)> {
         if self.hints().waiting_before(of) > 0 {
             return None;
         }
@@ -26,7 +26,7 @@ impl Pool {
             self.grow();
         }
         let Choice { on, helps, behind, of } = choice;
-        Some(Choice { on: on.cloned(), helps, behind, of })
+        Some((on?.clone(), Choice { on: None, helps, behind, of }))
     }
 
     fn may_grow(&self) -> bool {
@@ -54,8 +54,7 @@ impl Pool {
         // Each time round a connection was given to somebody else in between, or something slow to it.
         for _ in 0..4 {
             let looked = self.now();
-            let choice = self.place(of, looked)?;
-            let connection = choice.on.clone()?;
+            let (connection, choice) = self.place(of, looked)?;
             let done = connection.with(|core, now| {
                 let takes = core.duty == Duty::Shared && core.engine.is_open();
                 let holds = choice.holds(looked, &self.limits, connection.load.get());

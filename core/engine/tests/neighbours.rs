@@ -411,6 +411,7 @@ fn next(random: &mut u64) -> u64 {
     random.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
 }
 
+/// P34.
 #[test]
 fn nothing_waits_behind_a_slow_statement_that_another_connection_could_have_taken() {
     let number = |name| std::env::var(name).ok().map(|n| n.parse::<u64>().unwrap());

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use onetrip_engine::Time;
 
 use crate::config::Config;
-use crate::doctor::Diagnosis;
+use crate::doctor::{Diagnosis, neighbours};
 use crate::executor::Executor;
 use crate::listener::Listener;
 use crate::methods::statement_methods;
@@ -180,7 +180,16 @@ impl Client {
     ///
     /// Dropping the future gives it up.
     pub async fn doctor(&self) -> Result<Diagnosis, Error> {
-        crate::doctor::diagnose(self).await
+        let mut found = crate::doctor::diagnose(&self.pool().config()).await?;
+        found.slow_neighbours = self.metrics().slow_neighbours;
+        // The view may not be there, or not be this user's to read.
+        let is_there = self.query_one(&unprepared(neighbours::IS_THERE), &[]).await;
+        if is_there.is_ok_and(|row| row.get(0))
+            && let Ok(rows) = self.query(&unprepared(neighbours::SLOW_AT_TIMES), &[]).await
+        {
+            found.slow_at_times = neighbours::read(&rows);
+        }
+        Ok(found)
     }
 
     /// What this client knows of the types that are not built in. It learns them by itself when a result
@@ -295,7 +304,7 @@ impl Client {
         &self.executor
     }
 
-    pub(crate) fn pool(&self) -> &Arc<Pool> {
+    fn pool(&self) -> &Arc<Pool> {
         &self.handle.0
     }
 }

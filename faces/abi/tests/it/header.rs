@@ -76,6 +76,7 @@ fn each_number_of_the_header_is_the_one_in_the_source() {
         ("PASSWORD", kind::PASSWORD),
         ("FEED", kind::FEED),
         ("READ", kind::READ),
+        ("HELD_UP", kind::HELD_UP),
         ("POOL_OPEN", kind::POOL_OPEN),
         ("POOL_GRANTED", kind::POOL_GRANTED),
         ("POOL_PLACED", kind::POOL_PLACED),

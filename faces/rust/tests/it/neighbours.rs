@@ -17,6 +17,7 @@ async fn learn(client: &Client) {
     }
 }
 
+/// P34.
 #[test]
 fn ten_quick_statements_do_not_wait_for_a_slow_one_of_the_same_tick() {
     run(async {

@@ -1,5 +1,5 @@
 //! Types that are not built in: what the server is asked, what its answer says, how long it is
-//! remembered, and who waits for it. As docs/types.md promises it.
+//! remembered, and who waits for it. As docs/reference/types.md promises it.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;

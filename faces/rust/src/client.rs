@@ -193,7 +193,7 @@ impl Client {
     }
 
     /// What this client knows of the types that are not built in. It learns them by itself when a result
-    /// or a prepared statement has them; see docs/types.md.
+    /// or a prepared statement has them; see docs/reference/types.md.
     pub fn types(&self) -> &TypeCache {
         &self.executor.context.types
     }

@@ -1,5 +1,5 @@
 //! What a client may rely on where it connects to: what [`Client::doctor`](crate::Client::doctor) finds
-//! out. docs/poolers.md has the meaning of each finding and what to do.
+//! out. docs/operations/poolers.md has the meaning of each finding and what to do.
 //!
 //! Each finding comes from a probe on connections of
 //! its own, which are closed afterwards. No probe makes anything that outlives its connection, and

@@ -139,7 +139,7 @@ pub use timed::Timed;
 pub use transaction::Transaction;
 pub use transaction_options::{Isolation, TransactionOptions};
 
-/// Compiles the examples of docs/observing.md.
+/// Compiles the examples of docs/operations/observing.md.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/observing.md")]
+#[doc = include_str!("../../../docs/operations/observing.md")]
 struct Observing;

@@ -1,7 +1,7 @@
 //! Values: `postgres-types`, whose traits, types and features are all here, and what it lacks.
 //!
 //! A value of any type that implements [`ToSql`] is a parameter, and of any type that implements
-//! [`FromSql`] can be read from a column. docs/types.md lists which Rust type goes with which type of
+//! [`FromSql`] can be read from a column. docs/reference/types.md lists which Rust type goes with which type of
 //! PostgreSQL.
 //!
 //! Here without a feature: [`Numeric`], [`Interval`], [`Range`] and [`Multirange`] of anything,

@@ -1,4 +1,4 @@
-//! Each pitfall has a number, a row in docs/pitfalls.md, and tests that bear the number.
+//! Each pitfall has a number, a row in docs/reference/pitfalls.md, and tests that bear the number.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,17 +15,20 @@ const NUMBERS: std::ops::RangeInclusive<u32> = 1..=49;
 fn every_pitfall_has_a_row_and_every_test_in_it_bears_its_number() {
     let (rows, marks) = (rows(), marks());
     for number in NUMBERS {
-        assert!(rows.iter().any(|(row, _)| *row == number), "docs/pitfalls.md has no P{number}");
+        assert!(
+            rows.iter().any(|(row, _)| *row == number),
+            "docs/reference/pitfalls.md has no P{number}"
+        );
     }
     let missing: Vec<_> = rows.difference(&marks).collect();
     assert!(missing.is_empty(), "no test of that name is marked with that number: {missing:?}");
     let unnamed: Vec<_> = marks.difference(&rows).collect();
-    assert!(unnamed.is_empty(), "docs/pitfalls.md does not name {unnamed:?}");
+    assert!(unnamed.is_empty(), "docs/reference/pitfalls.md does not name {unnamed:?}");
 }
 
 /// What the table says: `| P12 | … | … | `a_test`, `another` |`.
 fn rows() -> BTreeSet<Shown> {
-    let text = std::fs::read_to_string(root().join("docs/pitfalls.md")).unwrap();
+    let text = std::fs::read_to_string(root().join("docs/reference/pitfalls.md")).unwrap();
     let rows = text.lines().filter_map(|line| {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let number = cells.get(1)?.strip_prefix('P')?.parse::<u32>().ok()?;

@@ -1,4 +1,4 @@
-//! What a run found, as it stands in `results.json`: [docs/bench.md](../../../docs/bench.md) explains
+//! What a run found, as it stands in `results.json`: [docs/operations/bench.md](../../../docs/operations/bench.md) explains
 //! the fields to those who read the file.
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-// The modern face in the hands of its user: what docs/modern.md allows, in a mixture.
+// The modern face in the hands of its user: what docs/guide/node-modern.md allows, in a mixture.
 
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'

@@ -155,7 +155,7 @@ impl fmt::Display for Diagnosis {
             write!(
                 f,
                 "\nslow at times     {usual:.1} ms as a rule, {longest} ms at worst: run it alone \
-                 (docs/slow-neighbours.md): {text}"
+                 (docs/concepts/slow-neighbours.md): {text}"
             )?;
         }
         Ok(())

@@ -303,7 +303,7 @@ fn general(line: &str) -> String {
 
 #[test]
 fn the_example_in_the_documentation_is_what_is_printed() {
-    let text = include_str!("../../../../docs/poolers.md");
+    let text = include_str!("../../../../docs/operations/poolers.md");
     let example = text.split("```text\n").nth(1).unwrap().split("\n```").next().unwrap();
     run_long(PATIENCE, async {
         let program = programs().pop().filter(|program| !program.knows_prepared_statements());

@@ -1,5 +1,5 @@
 //! Troubles that other drivers ran into and that belong to no single feature here: who blocks whom,
-//! who hears of a failure, how a connection is let go. docs/pitfalls.md lists them all.
+//! who hears of a failure, how a connection is let go. docs/reference/pitfalls.md lists them all.
 
 use std::io::ErrorKind;
 use std::time::Duration;

@@ -13,7 +13,7 @@ use crate::refused;
 /// The version of the PgBouncer that tests go through.
 const VARIABLE: &str = "ONETRIP_THROUGH_PGBOUNCER";
 
-/// What docs/poolers.md says to set in a client behind PgBouncer before 1.21.
+/// What docs/operations/poolers.md says to set in a client behind PgBouncer before 1.21.
 const SETTINGS_BEFORE_NAMES: &str = "prepare_threshold=0&one_segment=1&cancels_max=0";
 
 /// What DISCARD ALL does, but for prepared statements, which the pooler keeps track of. After each

@@ -1,4 +1,4 @@
-//! Which Rust type reads and writes which type of PostgreSQL: the table of docs/types.md, row by row.
+//! Which Rust type reads and writes which type of PostgreSQL: the table of docs/reference/types.md, row by row.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -85,7 +85,7 @@ fn every_pair_of_the_table_reads_and_writes() {
 
 /// The pairs of the table: each Rust type of a row with each type of PostgreSQL beside it.
 fn documented() -> BTreeSet<(String, String)> {
-    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/types.md");
+    const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/types.md");
     let page = std::fs::read_to_string(PAGE).unwrap();
     let mut rows = page.lines().skip_while(|line| !line.starts_with("| Rust |"));
     let mut pairs = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The examples of README.md and docs/redis.md, run.
+//! The examples of README.md and docs/guide/redis.md, run.
 
 use onetrip::redis::{Client, Command, Script, commands::*};
 

@@ -97,7 +97,7 @@ impl Setting {
         !self.is_shared() || self.pooler.as_ref().is_none_or(knows)
     }
 
-    /// As docs/poolers.md has it.
+    /// As docs/operations/poolers.md has it.
     fn tune(&self, config: Config) -> Config {
         let config = config.connections_max(self.connections).wait_timeout(WAIT);
         let is_old = |(program, _): &(Program, _)| !program.knows_prepared_statements();

@@ -626,6 +626,11 @@ impl Core {
         }
     }
 
+    /// A read was sent a second time.
+    pub(crate) fn count_hedge(&mut self, sent: bool) {
+        self.transport.counts.hedged += u64::from(sent);
+    }
+
     fn end_task(&mut self, token: Token, end: &End) {
         let Some(entry) = self.replies.entry(token) else { return };
         let is_member = entry.member.is_some();

@@ -66,6 +66,7 @@ mod driver;
 mod error;
 mod executor;
 mod first_use;
+mod hedge;
 mod home;
 mod lead;
 mod listener;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use onetrip::{Client, alone};
+use onetrip::{Client, Session, alone};
 use onetrip_lab::proxy::{Direction, Fault, Scope};
 
 use crate::support::*;
@@ -158,5 +158,63 @@ fn what_was_dropped_holds_nobody_up() {
         }
         one.open().await;
         other.open().await;
+    });
+}
+
+/// A text that is quick as a rule, and waits for a lock this time.
+const LOCK: &str = "select pg_advisory_xact_lock_shared($1::bigint)";
+
+/// A client with two connections, of which a session has one. No noise of the machine is slow to it.
+async fn with_lock_learned() -> (Client, Session) {
+    let client = client_with("connections_max=2&slow_head_ms=300").await;
+    let other = client.session().await.unwrap();
+    learn(&client).await;
+    for _ in 0..60 {
+        client.execute(LOCK, &[&1_i64]).await.unwrap();
+    }
+    (client, other)
+}
+
+#[test]
+fn a_hedged_read_behind_a_late_head_is_answered_by_another_connection() {
+    const KEY: i64 = 77_001;
+    run(async {
+        let (client, other) = with_lock_learned().await;
+        let holder = session().await;
+        holder.execute("select pg_advisory_lock($1)", &[&KEY]).await.unwrap();
+
+        let late = client.execute(LOCK, &[&KEY]);
+        let reads = client.repeatable();
+        let plain = reads.query_one(QUICK, &[&1]);
+        let hedged = reads.hedged().query_one(QUICK, &[&2]);
+        drop(other);
+        assert_eq!(hedged.await.unwrap().get::<i32>(0), 2);
+        assert_eq!(client.metrics().counts.hedged, 1);
+
+        holder.execute("select pg_advisory_unlock($1)", &[&KEY]).await.unwrap();
+        late.await.unwrap();
+        assert_eq!(plain.await.unwrap().get::<i32>(0), 1);
+        // The answer that nobody waited for was read.
+        until(async || client.metrics().idle == 2).await;
+        assert_eq!(client.query_one(QUICK, &[&3]).await.unwrap().get::<i32>(0), 3);
+    });
+}
+
+#[test]
+fn a_hedged_read_whose_reply_is_dropped_leaves_both_connections_in_order() {
+    const KEY: i64 = 77_002;
+    run(async {
+        let (client, other) = with_lock_learned().await;
+        let holder = session().await;
+        holder.execute("select pg_advisory_lock($1)", &[&KEY]).await.unwrap();
+        let late = client.execute(LOCK, &[&KEY]);
+        let mut hedged = client.repeatable().hedged().query_one(QUICK, &[&2]);
+        drop(other);
+        until(async || poll_once(&mut hedged).await || client.metrics().counts.hedged == 1).await;
+        drop(hedged);
+        holder.execute("select pg_advisory_unlock($1)", &[&KEY]).await.unwrap();
+        late.await.unwrap();
+        until(async || client.metrics().idle == 2).await;
+        learn(&client).await;
     });
 }

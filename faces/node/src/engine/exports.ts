@@ -106,6 +106,8 @@ export interface Exports {
     key: number,
     timeout: number,
   ): number
+  onetrip_pool_may_hedge(pool: number): void
+  onetrip_pool_hedge(pool: number, now: number, connection: number, key: number): number
   onetrip_pool_give_up(pool: number, now: number, token: number): number
   onetrip_pool_release(pool: number, now: number, connection: number, condition: number): void
   onetrip_pool_opened(pool: number, now: number, connection: number, address: number): void

@@ -207,6 +207,7 @@ const OF_POOL = [
   'wait_timeout_ms',
   'idle_timeout_ms',
   'lifetime_ms',
+  'slow_head_ms',
 ] as const
 
 function textsOf(config: Config): Texts {

@@ -340,13 +340,7 @@ impl<T: FromReply> Reply<T> {
                     Err(error) => return Poll::Ready(Err(error)),
                 },
             };
-            let (connection, taken) = match this.poll_answer(connection, token, cx) {
-                Ok(answered) => answered,
-                Err(connection) => {
-                    this.stage = Stage::At(At::Here(connection, token));
-                    return Poll::Pending;
-                }
-            };
+            let (connection, taken) = ready!(this.poll_answer(connection, token, cx));
             this.span.on(&connection);
             let Taken { blocks, columns, result, too_large, same_owner, owner_epoch, .. } = taken;
             if let Err(error) = &result
@@ -389,31 +383,27 @@ impl<T: FromReply> Reply<T> {
 }
 
 impl<T> Reply<T> {
-    /// Takes the answer, and says which connection it came from; otherwise gives the connection back.
+    /// Takes the answer, and says which connection it came from. Until it comes, the stage is where
+    /// it is awaited.
     fn poll_answer(
         &mut self,
         connection: Arc<Connection>,
         token: Token,
         cx: &mut Context<'_>,
-    ) -> Result<(Arc<Connection>, Taken), Arc<Connection>> {
+    ) -> Poll<(Arc<Connection>, Taken)> {
         let first = connection.poll_reply(token, self.lead.as_deref(), cx);
-        let Some(repeating) = &mut self.repeating else {
-            return match first {
-                Poll::Ready(taken) => Ok((connection, taken)),
-                Poll::Pending => Err(connection),
-            };
-        };
+        let repeating = self.repeating.as_mut();
         if let Poll::Ready(taken) = first {
-            repeating.end_hedge();
-            return Ok((connection, taken));
+            repeating.into_iter().for_each(Repeating::end_hedge);
+            return Poll::Ready((connection, taken));
         }
-        match repeating.poll_hedge(&connection, cx) {
-            Poll::Ready(second) => {
-                connection.with(|core, now| core.drop_reply(now, token));
-                Ok(second)
-            }
-            Poll::Pending => Err(connection),
+        let second = repeating.map(|repeating| repeating.poll_hedge(&connection, cx));
+        if let Some(Poll::Ready(second)) = second {
+            connection.with(|core, now| core.drop_reply(now, token));
+            return Poll::Ready(second);
         }
+        self.stage = Stage::At(At::Here(connection, token));
+        Poll::Pending
     }
 }
 

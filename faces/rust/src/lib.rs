@@ -144,3 +144,8 @@ pub use transaction_options::{Isolation, TransactionOptions};
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/operations/observing.md")]
 struct Observing;
+
+/// Compiles the examples of docs/concepts/slow-neighbours.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/slow-neighbours.md")]
+struct SlowNeighbours;

@@ -13,7 +13,13 @@ import { type Server, startRedis } from './redis-server'
  * The examples of what users read, run as they stand: each is a module in a project that has the
  * packages. One that asks for nothing itself goes on with the client of its page.
  */
-const FILES = ['README.md', '../../docs/guide/node.md', '../../docs/guide/node-modern.md', '../../docs/guide/node-redis.md']
+const FILES = [
+  'README.md',
+  '../../docs/guide/node.md',
+  '../../docs/guide/node-modern.md',
+  '../../docs/guide/node-redis.md',
+  '../../docs/concepts/outcomes.md',
+]
 
 const LIMIT = { timeout: 120_000 }
 const url = process.env['ONETRIP_TEST_POSTGRES'] ?? ''

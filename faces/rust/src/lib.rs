@@ -149,3 +149,8 @@ struct Observing;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/concepts/slow-neighbours.md")]
 struct SlowNeighbours;
+
+/// Compiles the examples of docs/concepts/outcomes.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/outcomes.md")]
+struct Outcomes;

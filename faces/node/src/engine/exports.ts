@@ -389,7 +389,10 @@ export const enum Refused {
   TOO_LONG = -6,
 }
 
-/** What is known of the effect of a request that failed; the same four words in every language. */
+/**
+ * What is known of the effect of a request that failed: the same four words in every language. The
+ * list is complete, so a `switch` needs no default.
+ */
 export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
 
 /** By the number of the interface; the first is none. */

@@ -69,7 +69,7 @@ function oneTick() {
       for (let i = 0; i < 20; i++) trips.push(await timed(() => client.value(i)))
       trips.sort((a, b) => a - b)
       const bound = trips[10] + first
-      const slow = client.text('select $1::float8, pg_sleep($1)::text', 1.5)
+      const slow = sent(client.text('select $1::float8, pg_sleep($1)::text', 1.5))
       const quick = Array.from({ length: 10 }, (_, i) => timed(() => client.value(i)))
       const longest = Math.max(...(await Promise.all(quick)))
       await slow
@@ -88,7 +88,7 @@ function busy({ slow }) {
     async run(client, { connections }) {
       const count = slow ? connections - 1 : 0
       const reports = Array.from({ length: count }, () =>
-        client.text('select $1::float8, pg_sleep($1)::text', 2),
+        sent(client.text('select $1::float8, pg_sleep($1)::text', 2)),
       )
       // The slow ones are on their way by then.
       await until(performance.now() + 100)
@@ -104,6 +104,9 @@ function busy({ slow }) {
     figures: () => found.figures,
   }
 }
+
+/** A template is sent when it is first awaited. */
+const sent = (query) => query.then((rows) => rows)
 
 async function timed(call) {
   const start = performance.now()

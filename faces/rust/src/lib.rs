@@ -140,6 +140,16 @@ pub use timed::Timed;
 pub use transaction::Transaction;
 pub use transaction_options::{Isolation, TransactionOptions};
 
+/// Compiles the examples of docs/guide/rust.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/rust.md")]
+struct Guide;
+
+/// Compiles the examples of docs/guide/redis.md; tests/redis/documented.rs runs them.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/redis.md")]
+struct RedisGuide;
+
 /// Compiles the examples of docs/operations/observing.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/operations/observing.md")]

@@ -15,6 +15,7 @@ import { type Server, startRedis } from './redis-server'
  */
 const FILES = [
   'README.md',
+  '../../README.md',
   ...['node', 'node-pg', 'node-modern', 'node-redis'].map((page) => `../../docs/guide/${page}.md`),
   '../../docs/concepts/outcomes.md',
 ]

@@ -140,6 +140,11 @@ pub use timed::Timed;
 pub use transaction::Transaction;
 pub use transaction_options::{Isolation, TransactionOptions};
 
+/// Compiles the examples of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// Compiles the examples of docs/guide/rust.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/rust.md")]

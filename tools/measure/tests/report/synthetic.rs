@@ -194,6 +194,7 @@ impl Synthetic {
             retries: BTreeMap::new(),
             errors: BTreeMap::new(),
             expected_errors: BTreeMap::new(),
+            awaited: Vec::new(),
             waits: empty(),
         }
     }

@@ -280,7 +280,7 @@ fn a_script_of_which_every_operation_failed_is_a_failure() {
 fn script_cells(arguments: &[&str]) -> (Vec<(String, String, f64)>, String) {
     let (url, out) = (database(), tempdir().unwrap());
     let path = out.path().to_str().unwrap();
-    let short = ["--seconds", "0.1", "--url", &url, "--out", path];
+    let short = ["--operations", "20", "--url", &url, "--out", path];
     let output = onetrip(&[&["bench"], arguments, &short].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = fs::read_to_string(out.path().join("results.json")).unwrap();
@@ -301,7 +301,13 @@ fn a_script_is_measured_as_it_is_written_and_pipelined_as_far_as_its_values_allo
         "begin;\nselect 1 as balance, 2 as other \\gset\nselect :balance + 1;\nselect 3;\nend;";
     fs::write(&script, text).unwrap();
     let arguments = ["--script", script.to_str().unwrap(), "--rtt", "2"];
-    let (cells, _) = script_cells(&arguments);
+    let (cells, printed) = script_cells(&arguments);
+    let printed = printed.replace(['\n', '\u{a0}'], " ");
+    assert!(
+        printed.contains(" × 5 trips = ") && printed.contains("; pipelined, in 2 trips, "),
+        "{printed}"
+    );
+    assert!(printed.contains("Statement 3 waits for :balance of statement 2."), "{printed}");
     let cell = |mode: &str, trips| ("checkout".to_owned(), mode.to_owned(), trips);
     assert_eq!(cells, [cell("each awaited", 5.0), cell("pipelined", 2.0)]);
     // What can be measured in one way only is, and says so.

@@ -280,7 +280,7 @@ fn a_script_of_which_every_operation_failed_is_a_failure() {
 fn script_cells(arguments: &[&str]) -> (Vec<(String, String, f64)>, String) {
     let (url, out) = (database(), tempdir().unwrap());
     let path = out.path().to_str().unwrap();
-    let short = ["--operations", "20", "--url", &url, "--out", path];
+    let short = ["--operations", "10", "--repetitions=1", "--url", &url, "--out", path];
     let output = onetrip(&[&["bench"], arguments, &short].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = fs::read_to_string(out.path().join("results.json")).unwrap();

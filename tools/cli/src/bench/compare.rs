@@ -7,10 +7,10 @@ use onetrip_measure::report;
 
 use crate::output::{End, print};
 
-/// Hold the results of two runs against each other: the time per operation of B in multiples of A's,
-/// with the spread, and whether the difference is more than noise.
+/// Hold the results of two runs against each other.
 ///
-/// Cells that differ in the name of their workload alone, such as two scripts, are held against each other,
+/// For each cell it shows the time per operation of B in multiples of A's, with the spread, and whether the
+/// difference is more than noise. Cells that differ in the name of their workload alone, such as two scripts, are held against each other,
 /// too. The exit status is 1 if something is slower than --fail-above allows, and 2 if the runs have nothing in
 /// common.
 #[derive(Args, Debug)]

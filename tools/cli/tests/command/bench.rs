@@ -235,6 +235,15 @@ fn manual_pages_and_completions_know_every_command() {
     assert!(onetrip(&["man", path]).status.success());
     let page = fs::read_to_string(out.path().join("onetrip-bench.1")).unwrap();
     assert!(page.contains("repetitions") && page.contains("isolation"), "{page}");
+    // Also what is said of a whole command.
+    for (name, part) in [
+        ("bench", "Ctrl\\-C ends it with what was measured so far"),
+        ("bench-compare", "2 if the runs have nothing in"),
+        ("proxy", "SIGUSR1, tell the counts and begin anew"),
+    ] {
+        let page = fs::read_to_string(out.path().join(format!("onetrip-{name}.1"))).unwrap();
+        assert!(page.contains(part), "{part}: {page}");
+    }
     for shell in ["bash", "zsh", "fish"] {
         let script = String::from_utf8(onetrip(&["completions", shell]).stdout).unwrap();
         for command in ["demo", "bench", "doctor", "proxy", "compare"] {

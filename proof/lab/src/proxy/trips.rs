@@ -54,11 +54,11 @@ impl TripCounter {
 
 /// Counts the trips of all connections that were not waited for one after the other.
 ///
-/// A trip is **under way** from its first client bytes until server bytes are delivered on its connection.
-/// It is **side by side** with others if, while it was under way, a trip of another connection was, too;
-/// or if it began while bytes of its own connection were on the line, sent and not delivered, in
-/// either direction: what was asked before was not answered yet. All others were waited for one
-/// after the other.
+/// A trip is **under way** from its first client bytes until server bytes are delivered on its
+/// connection. It is **side by side** with others if, while it was under way, a trip of another
+/// connection was, too; or if it began while bytes of its own connection were on the line, sent and
+/// not delivered, in either direction: what was asked before was not answered yet. All others were
+/// waited for one after the other.
 #[derive(Default)]
 pub(super) struct SideBySide {
     trips: u64,
@@ -132,8 +132,8 @@ mod tests {
         }
     }
 
-    /// Plays the client bytes of connections `a` to `c`, `+` behind one that has bytes on the line, and the
-    /// server bytes `A` to `C`; returns all trips and those side by side.
+    /// Plays the client bytes of connections `a` to `c`, `+` behind one that has bytes on the line,
+    /// and the server bytes `A` to `C`; returns all trips and those side by side.
     fn play_several(events: &str) -> (u64, u64) {
         let mut counters = [(); 3].map(|()| TripCounter::new());
         let mut beside = SideBySide::default();

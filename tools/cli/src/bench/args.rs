@@ -20,9 +20,9 @@ pub(super) struct RunArgs {
     #[arg(long, value_enum, value_delimiter = ',', required_unless_present_any = ["script", "builtin"])]
     pub(super) preset: Vec<PresetArg>,
 
-    /// A script of pgbench's language to run, each statement awaited and as far pipelined as its values
-    /// allow; several with one option each, chosen at random by their weights (FILE@WEIGHT), or with
-    /// --compare each by itself.
+    /// A script of pgbench's language to run, each statement awaited and as far pipelined as its
+    /// values allow; several with one option each, chosen at random by their weights (FILE@WEIGHT),
+    /// or with --compare each by itself.
     #[arg(long, short = 'f', value_name = "FILE[@W]")]
     pub(super) script: Vec<String>,
 

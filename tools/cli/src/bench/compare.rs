@@ -9,10 +9,10 @@ use crate::output::{End, print};
 
 /// Hold the results of two runs against each other.
 ///
-/// For each cell it shows the time per operation of B in multiples of A's, with the spread, and whether the
-/// difference is more than noise. Cells that differ in the name of their workload alone, such as two scripts, are held against each other,
-/// too. The exit status is 1 if something is slower than --fail-above allows, and 2 if the runs have nothing in
-/// common.
+/// For each cell it shows the time per operation of B in multiples of A's, with the spread, and
+/// whether the difference is more than noise. Cells that differ in the name of their workload
+/// alone, such as two scripts, are held against each other, too. The exit status is 1 if something
+/// is slower than --fail-above allows, and 2 if the runs have nothing in common.
 #[derive(Args, Debug)]
 pub(super) struct CompareArgs {
     /// The results.json of the run to compare with.
@@ -30,8 +30,8 @@ pub(super) struct CompareArgs {
 /// Prints the comparison.
 ///
 /// # Errors
-/// One line: a file that can't be read, or runs that have nothing in common. Or something is slower than
-/// allowed.
+/// One line: a file that can't be read, or runs that have nothing in common. Or something is slower
+/// than allowed.
 pub(super) fn run(args: &CompareArgs) -> Result<(), End> {
     let read = |path| report::read(path).map_err(|error| format!("bench compare: {error}"));
     let comparison = report::compare(&read(&args.a)?, &read(&args.b)?);

@@ -21,8 +21,8 @@ impl Counts {
         Counts { since: now, open_before: open as u64, last: now, before: Stats::default() }
     }
 
-    /// The line of the interval that ends now, and whether anything happened in it. What can be missed stands at
-    /// its end, where a terminal cuts it.
+    /// The line of the interval that ends now, and whether anything happened in it. What can be
+    /// missed stands at its end, where a terminal cuts it.
     pub(super) fn interval(&mut self, stats: Stats, now: Instant) -> (String, bool) {
         let elapsed = now - self.last;
         let trips = stats.trips.saturating_sub(self.before.trips);

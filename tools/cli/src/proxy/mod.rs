@@ -22,9 +22,9 @@ use onetrip_measure::server::answering;
 
 /// Put a network's round trip in front of a server, and count the trips that clients make.
 ///
-/// While it runs it shows the trips per second and by connection, and how many were waited for one after the
-/// other: on a terminal in a line that changes, otherwise in a line for each interval in which there were any.
-/// r and Enter, or SIGUSR1, tell the counts and begin anew.
+/// While it runs it shows the trips per second and by connection, and how many were waited for one
+/// after the other: on a terminal in a line that changes, otherwise in a line for each interval in
+/// which there were any. r and Enter, or SIGUSR1, tell the counts and begin anew.
 #[derive(Args, Debug)]
 pub(crate) struct ProxyArgs {
     /// Address to listen on; loopback only. Port 0 takes a free one.

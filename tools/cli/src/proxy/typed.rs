@@ -22,8 +22,8 @@ pub(super) fn resets() -> Arc<Notify> {
     typed
 }
 
-/// Until there is no more to read. A program in the background that reads from its terminal is stopped by the
-/// system, so what is typed then, which is for others, is left alone.
+/// Until there is no more to read. A program in the background that reads from its terminal is
+/// stopped by the system, so what is typed then, which is for others, is left alone.
 fn read(typed: &Notify) {
     let terminal = stdin();
     let mut line = String::new();

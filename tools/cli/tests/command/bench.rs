@@ -285,8 +285,8 @@ fn a_script_of_which_every_operation_failed_is_a_failure() {
     assert!(status.success(), "some failed, and others were measured: {said}");
 }
 
-/// The cells of a run on scripts: their workloads, modes and trips, which the reset of a session that was lent
-/// before may add a part of one to.
+/// The cells of a run on scripts: their workloads, modes and trips, which the reset of a session
+/// that was lent before may add a part of one to.
 fn script_cells(arguments: &[&str]) -> (Vec<(String, String, f64)>, String) {
     let (url, out) = (database(), tempdir().unwrap());
     let path = out.path().to_str().unwrap();

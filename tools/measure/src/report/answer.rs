@@ -1,4 +1,5 @@
-//! What a script would gain: each statement awaited, beside its pipelined form, at the longest round trip.
+//! What a script would gain: each statement awaited, beside its pipelined form, at the longest
+//! round trip.
 
 use super::format::{self, duration_ms, times};
 use super::grid::{self, Column, Dimension, Grid, Row, needed, row_label, varying};
@@ -30,8 +31,8 @@ pub(super) fn views(results: &Results) -> Vec<View> {
     answers(results).iter().filter_map(Answer::view).collect()
 }
 
-/// One for each script that was measured as it is written: at the longest round trip, which has the least
-/// noise, and with the fewest tasks, which wait least for each other.
+/// One for each script that was measured as it is written: at the longest round trip, which has the
+/// least noise, and with the fewest tasks, which wait least for each other.
 fn answers(results: &Results) -> Vec<Answer<'_>> {
     let cells = cells_of(results, Preset::Script);
     let written = || cells.iter().copied().filter(|it| !is_pipelined(it));
@@ -81,8 +82,8 @@ fn name(cells: &[&Cell], cell: &Cell) -> String {
 }
 
 impl Answer<'_> {
-    /// `checkout: 5.2 ms × 4 trips = 20.8 ms on the way, 21.4 ms measured; as one pipeline 5.5 ms, 3.9 × as
-    /// fast`. None where nothing ended well.
+    /// `checkout: 5.2 ms × 4 trips = 20.8 ms on the way, 21.4 ms measured; as one pipeline 5.5 ms`
+    /// and how much faster that is. None where nothing ended well.
     fn sentence(&self) -> Option<String> {
         let took = ms(self.written)?;
         let mut text = match trips(self.written) {
@@ -164,8 +165,8 @@ impl Answer<'_> {
 /// More of them are a list, and no sentence.
 const WAITS_SHOWN: usize = 4;
 
-const UNREAD: &str = "Each block is one round trip. A result that the script does not read by \\gset is \
-                      not waited for.";
+const UNREAD: &str = "Each block is one round trip. A result that the script does not read by \
+                      \\gset is not waited for.";
 
 fn ms(cell: &Cell) -> Option<f64> {
     Some(Measure::Latency.of(cell)?.spread.median)

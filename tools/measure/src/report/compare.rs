@@ -65,8 +65,9 @@ impl Comparison {
     }
 }
 
-/// Holds run B against run A. Cells are the same if their keys are. Of those that are left, two are held
-/// against each other that differ in the name of their workload alone, if there is no other such.
+/// Holds run B against run A. Cells are the same if their keys are. Of those that are left, two are
+/// held against each other that differ in the name of their workload alone, if there is no other
+/// such.
 pub fn compare(a: &Results, b: &Results) -> Comparison {
     let mut pairs = Vec::new();
     let (mut only_a, mut only_b) = (Vec::new(), Vec::new());

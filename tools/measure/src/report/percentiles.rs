@@ -23,7 +23,8 @@ fn highest(count: u64) -> f64 {
     (1.0 - 1.0 / count.max(2) as f64).min(0.9999)
 }
 
-/// Of fewer operations the slowest percent is less than one, and a curve would be the chance of a few.
+/// Of fewer operations the slowest percent is less than one, and a curve would be the chance of a
+/// few.
 const COUNT_MIN: u64 = 100;
 
 /// Whether no curve rises enough to be worth a look; so it is where there is none.
@@ -95,8 +96,8 @@ fn figure(curve: &Curve, part: f64) -> Option<Figure> {
     Some(Figure { spread: Spread::of([*ms])?, values: vec![*ms] })
 }
 
-/// The longest tail, in multiples of its median; `subject` stands in front, `place` says where it is. None
-/// without a curve.
+/// The longest tail, in multiples of its median; `subject` stands in front, `place` says where it
+/// is. None without a curve.
 pub(super) fn headline(curves: &[Curve], subject: &str, place: &str) -> Option<String> {
     let at = |curve: &Curve, part: f64| figure(curve, part).map(|it| it.spread.median);
     let tail = |curve: &Curve| Some((curve.name.clone(), at(curve, 0.99)?, at(curve, 0.5)?));

@@ -60,18 +60,18 @@
 //!
 //! # The pipelined form
 //!
-//! With [`Form::Pipelined`] a script runs as a program could that pipelines: a statement leaves when its
-//! turn comes, and its reply is awaited where something needs it. Each keeps its own sync point, so it is in
-//! the same transaction as before. What waits:
+//! With [`Form::Pipelined`] a script runs as a program could that pipelines: a statement leaves
+//! when its turn comes, and its reply is awaited where something needs it. Each keeps its own sync
+//! point, so it is in the same transaction as before. What waits:
 //!
-//! * A statement, a `\set` or an `\if` waits for the variables of a `\gset` or `\aset` that it uses or sets,
-//!   and so for all statements up to that one. [`Plan::waits`] names them.
+//! * A statement, a `\set` or an `\if` waits for the variables of a `\gset` or `\aset` that it uses
+//!   or sets, and so for all statements up to that one. [`Plan::waits`] names them.
 //! * `\sleep`, and a statement that `\;` joins, wait for all that was sent before.
 //! * The end of a run waits for all. At most 1,024 replies are outstanding.
 //!
-//! The statements behind one that fails have left already. In a transaction the server skips them; outside of one
-//! they run. The failure that came first is that of the run. [`Mix::why_not_pipelined`] says which scripts
-//! have no such form.
+//! The statements behind one that fails have left already. In a transaction the server skips them;
+//! outside of one they run. The failure that came first is that of the run.
+//! [`Mix::why_not_pipelined`] says which scripts have no such form.
 //!
 //! # Failures
 //!

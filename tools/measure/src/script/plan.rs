@@ -33,8 +33,8 @@ pub enum Form {
     /// Where the script says so: each behind its statement, unless it stands in a pipeline.
     #[default]
     AsWritten,
-    /// Where a later step needs a value of it, and at the end of the run: see [`Mix::why_not_pipelined`]
-    /// for those that have no such form.
+    /// Where a later step needs a value of it, and at the end of the run: see
+    /// [`Mix::why_not_pipelined`] for those that have no such form.
     Pipelined,
 }
 

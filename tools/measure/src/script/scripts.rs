@@ -143,7 +143,8 @@ impl Mix {
         Ok(Mix { scripts })
     }
 
-    /// Why there is no pipelined form of it, where there is none: how the line goes on that names it.
+    /// Why there is no pipelined form of it, where there is none: how the line goes on that names
+    /// it.
     pub fn why_not_pipelined(&self, protocol: Protocol) -> Option<&'static str> {
         match protocol {
             Protocol::Simple => Some("goes by the simple protocol, which has no pipelines"),

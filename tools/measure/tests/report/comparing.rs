@@ -165,7 +165,8 @@ fn runs_that_have_nothing_in_common_say_so_in_one_line() {
     a.cells.truncate(1);
     let comparison = compare(&a, &b);
     let line = comparison.nothing_in_common().unwrap();
-    let said = "the runs have no cell in common: A has simple_insert, read committed, 100 tasks, 10 connections; \
+    let said = "the runs have no cell in common: \
+                A has simple_insert, read committed, 100 tasks, 10 connections; \
                 B has tpcb-like, each awaited, 1 task, 1 connection, +5 ms and 4 more";
     assert_eq!(line, said);
     assert_eq!(comparison.to_string(), line);

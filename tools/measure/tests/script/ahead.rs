@@ -61,7 +61,7 @@ fn a_statement_waits_for_the_values_that_it_needs_and_is_named() {
             "\\set on line 6 waits for :item_other of statement 3",
         ];
         assert_eq!(waits, named);
-        // Both selects; the first insert, in front of which the second select has come, too; the rest.
+        // Both selects; the first insert, unless the second select has come with the first; the rest.
         assert!((2.0..=3.0).contains(&trips), "{trips}");
         let sold =
             lab.value("select distinct sum(price) || ' ' || sum(n) || ' ' || sum(twice) from sold");

@@ -44,8 +44,8 @@ impl Axis {
         Axis { label: with_scale(label), scale: Scale::Logarithmic, range, ticks }
     }
 
-    /// Logarithmic, with these values marked and none else. Where the marks are `names`, their places are no
-    /// values, and the axis is no scale.
+    /// Logarithmic, with these values marked and none else. Where the marks are `names`, their
+    /// places are no values, and the axis is no scale.
     pub(in crate::report) fn at(label: &str, marks: &[(f64, String)], names: bool) -> Axis {
         let places = || marks.iter().map(|(value, _)| *value);
         let low = places().fold(f64::INFINITY, f64::min);

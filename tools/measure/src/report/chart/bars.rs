@@ -1,4 +1,5 @@
-//! Bars from zero, each under its name and with its value beside it: for the comparison of few values.
+//! Bars from zero, each under its name and with its value beside it: for the comparison of few
+//! values.
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::HPos;

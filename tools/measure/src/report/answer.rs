@@ -165,8 +165,7 @@ impl Answer<'_> {
 /// More of them are a list, and no sentence.
 const WAITS_SHOWN: usize = 4;
 
-const UNREAD: &str = "Each block is one round trip. A result that the script does not read by \
-                      \\gset is not waited for.";
+const UNREAD: &str = "A result that the script does not read by \\gset is not waited for.";
 
 fn ms(cell: &Cell) -> Option<f64> {
     Some(Measure::Latency.of(cell)?.spread.median)

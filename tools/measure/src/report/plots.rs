@@ -59,7 +59,10 @@ impl View {
                 bar.cuts = ends.clone().filter(|end| *end < bar.value).collect();
             }
         }
-        View { headline, notes: Vec::new(), grid, drawing: Drawing::Bars(bars) }
+        let has_blocks = bars.bars.iter().any(|it| !it.cuts.is_empty());
+        let notes = has_blocks.then(|| "Each block is one round trip.".to_owned());
+        let notes = notes.into_iter().collect();
+        View { headline, notes, grid, drawing: Drawing::Bars(bars) }
     }
 
     /// Whether there is more in it than one value, which its table says as well.

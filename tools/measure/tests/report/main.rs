@@ -9,5 +9,6 @@ mod odd;
 mod page;
 mod redis;
 mod scratch;
+mod scripts;
 mod synthetic;
 mod words;

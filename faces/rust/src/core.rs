@@ -283,7 +283,7 @@ impl Connection {
             reports: false,
             told: false,
             notifications: None,
-            untold: trace::Untold::default(),
+            untold: Default::default(),
         };
         Arc::new(Connection { core: Mutex::new(core), context, pool_slot, load })
     }

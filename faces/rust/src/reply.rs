@@ -180,7 +180,7 @@ impl<T> Reply<T> {
             lead: None,
             commits: false,
             cancel_target: OnceLock::new(),
-            span: Span::default(),
+            span: Default::default(),
             deadline: Time::NEVER,
             repeating: None,
             result: PhantomData,

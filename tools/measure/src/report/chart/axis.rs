@@ -98,7 +98,7 @@ impl Axis {
     }
 
     /// Where a value stands: from 0 to 1.
-    fn part(&self, value: f64) -> f64 {
+    pub(super) fn part(&self, value: f64) -> f64 {
         let (low, high) = (self.on_scale(self.range.start), self.on_scale(self.range.end));
         (self.on_scale(value) - low) / (high - low)
     }

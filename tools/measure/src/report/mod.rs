@@ -4,11 +4,8 @@
 //! A *grid* lays cells out in two dimensions, and is what tables, sheets and charts have in common. A
 //! *view* is a chart with the sentence that says what it shows.
 
-<<<<<<< HEAD
 mod answer;
-=======
 pub mod benchmarks;
->>>>>>> 572baf0cb0f23af806c6d7003044b52e0a7eeae0
 mod chart;
 mod charts;
 mod compare;

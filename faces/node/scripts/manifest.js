@@ -26,7 +26,7 @@ const both = {
   main: './lib/index.js',
   types: './lib/index.d.ts',
   engines: own.engines,
-  files: ['lib', 'esm'],
+  files: ['lib', 'esm', 'THIRD-PARTY-LICENSES.txt'],
 }
 
 function onetrip(dependencies) {

@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim fuzz mutants bench bench-against fmt lint clean
+.PHONY: help setup demo test sim fuzz mutants bench bench-against package fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ bench: ## compare with other clients; ONLY=name for one benchmark
 bench-against: ## compare with another revision: CPU may not rise; REV=…, ONLY=name for one benchmark, ROUNDS=25
 	@scripts/setup build server redis
 	@scripts/bench-against "$(REV)" $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+package: ## make what is published, into target/package, and use it as others will; nothing is uploaded
+	@scripts/package
 
 fmt: ## format the code
 	@scripts/setup checks

@@ -1,10 +1,11 @@
-//! The shape of the house: which crate may depend on which.
+//! The shape of the house: which crate may depend on which, and what is published.
 
 #![allow(clippy::unwrap_used)]
 
 mod circles;
 mod functions;
 mod lines;
+mod published;
 mod source;
 
 use std::path::{Path, PathBuf};

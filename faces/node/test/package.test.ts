@@ -9,6 +9,7 @@ import { instrumented } from './package-hooks'
 import { loading } from './package-loading'
 import { Project, pack, root } from './package-project'
 import { stacks } from './package-stacks'
+import { surfaces } from './package-surface'
 import { typed } from './package-types'
 
 /** What a program in the project may know. */
@@ -260,4 +261,5 @@ test(
 instrumented(project)
 loading(project)
 stacks(project, installed)
+surfaces(installed)
 typed(project)

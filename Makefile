@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs sim fuzz mutants bench bench-page bench-against fmt lint clean
+.PHONY: help setup demo test docs sim fuzz mutants bench bench-page bench-against package fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,8 @@ bench-against: ## compare with another revision: CPU may not rise; REV=…, ONLY
 bench-page: ## a page with charts of what bench found, in docs/benchmarks; FILES="a.json b.json" of several runs, DATE=2026-11-24
 	@scripts/setup build
 	@cargo run --quiet -p onetrip-measure --bin onetrip-bench-page -- $(if $(DATE),--date $(DATE)) --out docs/benchmarks $(or $(FILES),target/bench.json)
+package: ## make what is published, into target/package, and use it as others will; nothing is uploaded
+	@scripts/package
 
 fmt: ## format the code
 	@scripts/setup checks

@@ -1,14 +1,12 @@
 'use strict'
-// The sources as a few files (`chunks.js` says which): what a program loads is one read. They are
-// minified, and maps lead to the sources. In the drop-in functions and classes keep their names, since
-// others look at these and stack traces read well; of the other faces, for which there is no room with
-// all, what is exported.
+// The sources as a few files (`chunks.js` says which): what a program loads is one read. They are not
+// minified: a stack trace names functions and lines, and an uncaught error prints one line of them.
 
 const { brotliCompressSync, constants } = require('node:zlib')
 const { readFileSync } = require('node:fs')
 const { join, relative, resolve, sep } = require('node:path')
 const { build } = require('esbuild')
-const { CHUNKS, Crossings, chunkOf, isOfAll, moduleAt, source } = require('./chunks')
+const { Crossings, chunkOf, isOfAll, moduleAt, namedClasses, source } = require('./chunks')
 
 const root = resolve(__dirname, '..')
 
@@ -33,24 +31,20 @@ const common = {
   legalComments: 'none',
   logLevel: 'warning',
   metafile: true,
-  minify: true,
   packages: 'external',
   platform: 'node',
-  sourcemap: 'external',
   target: 'node20',
   write: false,
 }
 
-/** The text of files, the map of each and what packages it loads; by the names of `chunks.js`. */
+/** The text of files and what packages each loads; by the names of `chunks.js`. */
 async function bundle(chunks) {
   const crossings = new Crossings(chunks)
   const files = new Map()
   for (const chunk of chunks) {
-    const keepNames = CHUNKS[chunk].keepNames ?? false
     const built = await build({
       ...common,
-      keepNames,
-      footer: { js: keepNames ? '' : NAMES_OF_EXPORTS },
+      footer: { js: namesOf(namedClasses(chunk)) },
       stdin: {
         contents: crossings.entry(chunk),
         resolveDir: source,
@@ -64,9 +58,16 @@ async function bundle(chunks) {
   return files
 }
 
-/** Run at the end of a bundle. Errors and objects are printed with the names of their classes. */
-const NAMES_OF_EXPORTS =
-  "for(const[name,value]of Object.entries(module.exports))Object.defineProperty(value,'name',{value:name,configurable:true});"
+/**
+ * The end of a file. Errors and objects are printed with the names of their classes, and a bundler
+ * renames a class that uses itself, or of whose name there is another one.
+ */
+function namesOf(classes) {
+  if (classes.length === 0) return ''
+  return `for (const name of ${JSON.stringify(classes)})
+  Object.defineProperty(module.exports[name], 'name', { value: name, configurable: true })
+`
+}
 
 /** The module of the engine, as small as it gets, for a file beside the others. */
 function compressedModule() {
@@ -92,8 +93,12 @@ function moduleInside(compressed) {
 // The engine, compiled to WebAssembly and compressed; built of the sources in core/ and faces/abi/.
 exports.moduleBytes = () =>
   require('node:zlib').brotliDecompressSync(Buffer.from(compressed, 'base64'))
-const compressed =
-  '${compressed.toString('base64')}'
+const compressed = \`
+${compressed
+  .toString('base64')
+  .match(/.{1,100}/g)
+  .join('\n')}
+\`
 `
 }
 
@@ -122,10 +127,7 @@ function output({ outputFiles, metafile }) {
   for (const { path } of entry.imports) {
     if (!path.startsWith('node:') && !path.startsWith('.')) packages.add(path.split('/')[0])
   }
-  const [text, map] = ['.js', '.js.map'].map(
-    (end) => outputFiles.find((it) => it.path.endsWith(end)).text,
-  )
-  return { text, map, packages }
+  return { text: outputFiles[0].text, packages }
 }
 
 const moduleElsewhere = {

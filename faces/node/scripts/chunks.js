@@ -47,19 +47,16 @@ const CHUNKS = {
       utils: 'pg/module',
     },
     loads: [],
-    keepNames: true,
   },
   engine: {
     has: ['engine/', 'pg/'],
     exports: { ConnectionParameters: 'pg/parameters' },
     loads: ['core'],
-    keepNames: true,
   },
   errors: {
     has: ['modern/error', 'redis/error'],
     exports: { PostgresError: 'modern/error', RedisError: 'redis/error' },
     loads: [],
-    keepNames: true,
   },
   modern: {
     has: ['modern/'],
@@ -147,9 +144,9 @@ class Crossings {
     for (const [name, what] of this.#given.get(chunk)) {
       const [module, theirs] = what.split('.')
       imports.push(`import { ${theirs} as it${imports.length} } from './${module}'`)
-      fields.push(`${name}: it${fields.length}`)
+      fields.push(`  ${name}: it${fields.length},`)
     }
-    return [...imports, `module.exports = { ${fields.join(', ')} }`].join('\n')
+    return [...imports, 'module.exports = {', ...fields, '}'].join('\n')
   }
 
   /** The text of what stands in a file for a source of another one. */
@@ -171,6 +168,13 @@ class Crossings {
     })
     return lines.join('\n')
   }
+}
+
+/** The classes that a file exports for packages, by the names that it gives them. */
+function namedClasses(chunk) {
+  return Object.entries(CHUNKS[chunk].exports)
+    .filter(([name, it]) => isClass(...(it.includes('.') ? it.split('.') : [it, name])))
+    .map(([name]) => name)
 }
 
 function isLoaded(chunk, by) {
@@ -230,4 +234,4 @@ function facade(module) {
   return { names: names.map(([name]) => name), text: `'use strict'\n${lines.join('\n')}\n` }
 }
 
-module.exports = { CHUNKS, Crossings, chunkOf, facade, isOfAll, moduleAt, source }
+module.exports = { Crossings, chunkOf, facade, isOfAll, moduleAt, namedClasses, source }

@@ -1,6 +1,7 @@
 'use strict'
 // What the two packages say of themselves.
 
+const { readFileSync } = require('node:fs')
 const { resolve } = require('node:path')
 const own = require(resolve(__dirname, '../package.json'))
 
@@ -20,13 +21,19 @@ function versionOn(base) {
   return `${base}.${major * 10_000 + minor * 100 + patch}`
 }
 
+/** Where all of it is, as the crates say it. */
+const [, repository] = readFileSync(resolve(__dirname, '../../../Cargo.toml'), 'utf8').match(
+  /^repository = "(.*)"$/m,
+)
+
 const both = {
+  repository: { type: 'git', url: `git+${repository}.git`, directory: 'faces/node' },
   license: own.license,
   type: 'commonjs',
   main: './lib/index.js',
   types: './lib/index.d.ts',
   engines: own.engines,
-  files: ['lib', 'esm'],
+  files: ['lib', 'esm', 'THIRD-PARTY-LICENSES.txt'],
 }
 
 function onetrip(dependencies) {

@@ -55,7 +55,13 @@ pub use error::ValueError;
 pub use interval::Interval;
 pub use money::Money;
 pub use numeric::Numeric;
-pub use postgres_types::*;
+#[cfg(feature = "with-serde_json-1")]
+pub use postgres_types::Json;
+// By name: what a later version of it adds is no part of this crate until it stands here.
+pub use postgres_types::{
+    BorrowToSql, Date, Field, Format, FromSql, FromSqlOwned, IsNull, Kind, Oid, PgLsn, Timestamp,
+    ToSql, Type, WasNull, WrongType, accepts, to_sql_checked,
+};
 pub use range::{Multirange, Range};
 pub use time_tz::TimeTz;
 

@@ -1,4 +1,4 @@
-//! The shape of the house: which crate may depend on which.
+//! The shape of the house: which crate may depend on which, and what is published.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,6 +7,7 @@ mod documents;
 mod examples;
 mod functions;
 mod lines;
+mod published;
 mod source;
 
 use std::path::{Path, PathBuf};

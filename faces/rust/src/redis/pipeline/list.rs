@@ -47,8 +47,7 @@ impl List {
         let spec = Spec::of(&command);
         let name = name_of(spec, &command);
         let place = spec.map_or(Place::Shared, |spec| spec.place(&command));
-        let fault = match place {
-            _ if let Err(error) = check(&command, config) => Some(error),
+        let fault = check(&command, config).err().or_else(|| match place {
             Place::Shared => None,
             // Within MULTI what blocks does not; but the user may not be allowed to send that.
             Place::Own if atomic => {
@@ -61,7 +60,7 @@ impl List {
                  own",
             )),
             Place::Session(advice) | Place::Refused(advice) => Some(misplaced(&name, advice)),
-        };
+        });
         if let Some(error) = fault {
             self.refuse(error);
         }

@@ -25,8 +25,8 @@ pub struct Passage {
 /// Bytes of a passage that are kept: 4 KiB.
 pub const HEAD_MAX: usize = 4 << 10;
 
-/// Passages that are kept, of each connection and direction: the last 256. Those on their way are as many at most;
-/// what leaves behind them counts with the last one.
+/// Passages that are kept, of each connection and direction: the last 256. Those on their way are
+/// as many at most; what leaves behind them counts with the last one.
 pub const PASSAGES_MAX: usize = 256;
 
 /// One direction of one connection. Pure: time comes in as nanoseconds.

@@ -353,6 +353,7 @@ pub(super) mod tests {
             errors: Default::default(),
             expected_errors: Default::default(),
             waits: Default::default(),
+            timeline: None,
         }
     }
 

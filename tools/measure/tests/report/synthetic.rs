@@ -195,6 +195,7 @@ impl Synthetic {
             errors: BTreeMap::new(),
             expected_errors: BTreeMap::new(),
             waits: empty(),
+            timeline: None,
         }
     }
 }

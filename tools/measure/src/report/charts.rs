@@ -105,12 +105,9 @@ const ROWS: &str = "The latency is that of a call, which may carry many rows.";
 fn percentiles(cells: &[&Cell], subject: &str, place: &str) -> Option<View> {
     let names = grid::row_names(cells);
     let curves = percentiles::curves(names.into_iter().zip(cells.iter().copied()));
-    let is_enough = curves.iter().any(|it| it.points.len() > 1);
-    is_enough.then(|| {
-        let headline = percentiles::headline(&curves, subject, place);
-        let has_rows = cells.iter().any(|it| it.unit == Unit::Row);
-        View::percentiles(headline, curves).with_note(has_rows.then_some(ROWS))
-    })
+    let headline = percentiles::headline(&curves, subject, place)?;
+    let has_rows = cells.iter().any(|it| it.unit == Unit::Row);
+    Some(View::percentiles(headline, curves).with_note(has_rows.then_some(ROWS)))
 }
 
 /// A group for each round trip that was added.

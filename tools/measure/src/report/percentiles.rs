@@ -83,8 +83,9 @@ fn figure(curve: &Curve, part: f64) -> Option<Figure> {
     Some(Figure { spread: Spread::of([*ms])?, values: vec![*ms] })
 }
 
-/// The longest tail, in multiples of its median; `subject` stands in front, `place` says where it is.
-pub(super) fn headline(curves: &[Curve], subject: &str, place: &str) -> String {
+/// The longest tail, in multiples of its median; `subject` stands in front, `place` says where it
+/// is. None where there are too few operations for a tail.
+pub(super) fn headline(curves: &[Curve], subject: &str, place: &str) -> Option<String> {
     let at = |curve: &Curve, part: f64| figure(curve, part).map(|it| it.spread.median);
     let tail = |curve: &Curve| {
         let (part, name) = match at(curve, 0.99) {
@@ -95,14 +96,12 @@ pub(super) fn headline(curves: &[Curve], subject: &str, place: &str) -> String {
     };
     let tails = curves.iter().filter_map(tail);
     let the = if subject.is_empty() { "The" } else { "the" };
-    match tails.max_by(|a, b| (a.2 / a.3).total_cmp(&(b.2 / b.3))) {
-        Some((name, rare, tail, median)) => format!(
-            "{subject}{the} slowest {rare} of {name} take {} or more{place}, {} the median",
-            duration_ms(tail),
-            times(tail / median)
-        ),
-        None => format!("{subject}too few operations{place} for percentiles"),
-    }
+    let (name, rare, tail, median) = tails.max_by(|a, b| (a.2 / a.3).total_cmp(&(b.2 / b.3)))?;
+    Some(format!(
+        "{subject}{the} slowest {rare} of {name} take {} or more{place}, {} the median",
+        duration_ms(tail),
+        times(tail / median)
+    ))
 }
 
 #[cfg(test)]

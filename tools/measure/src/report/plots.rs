@@ -1,6 +1,6 @@
-//! Tables as charts: lines over the columns, or dots where there is one column only.
+//! Tables as charts: lines over the columns, or bars where there is one column only.
 
-use super::chart::{Axis, Dot, Dots, Line, Lines, Point, Words};
+use super::chart::{Axis, Bar, Bars, Line, Lines, Point, Words};
 use super::format;
 use super::grid::{Figure, Grid, Row};
 use super::headlines;
@@ -18,7 +18,7 @@ pub(super) struct View {
 
 enum Drawing {
     Lines(Lines),
-    Dots(Dots),
+    Bars(Bars),
 }
 
 /// What a chart has beside its own lines.
@@ -38,7 +38,7 @@ impl View {
     pub(super) fn new(headline: String, grid: Grid, around: &Around<'_>) -> View {
         let columns = (0..grid.columns.len()).filter(|it| has_figures(&grid, *it)).count();
         let (drawing, note) = match columns {
-            0 | 1 => (Drawing::Dots(dots(&grid)), None),
+            0 | 1 => (Drawing::Bars(bars(&grid)), None),
             _ => {
                 let (lines, note) = lines(&grid, around);
                 (Drawing::Lines(lines), note)
@@ -56,7 +56,7 @@ impl View {
         let (names, note) = headlines::short(&grid);
         let lines = Lines {
             x: Axis::percentiles(percentiles::reach(&curves)),
-            y: Axis::logarithmic(&grid.what, &values_of(&curves)),
+            y: Axis::logarithmic(&format!("{}{LOG_SCALE}", grid.what), &values_of(&curves)),
             lines: curves.iter().zip(names).map(|(curve, name)| curve_line(curve, name)).collect(),
             others: Vec::new(),
             bound: None,
@@ -81,7 +81,7 @@ impl View {
         let words = Words { id, title: &self.headline, description: &description };
         match self.drawing {
             Drawing::Lines(lines) => lines.svg(&words),
-            Drawing::Dots(dots) => dots.svg(&words),
+            Drawing::Bars(bars) => bars.svg(&words),
         }
     }
 }
@@ -120,7 +120,7 @@ fn lines(grid: &Grid, around: &Around<'_>) -> (Lines, Option<String>) {
     let line = |row: &Row, name: String| Line { name, points: points(row, &places) };
     let lines = Lines {
         x: Axis::at(&axis_label(grid, around), &marks(grid, &places, around)),
-        y: Axis::logarithmic(&grid.what, &reach),
+        y: Axis::logarithmic(&format!("{}{LOG_SCALE}", grid.what), &reach),
         lines: grid.rows.iter().zip(names).map(|(row, name)| line(row, name)).collect(),
         others: around.others.iter().map(|row| line(row, String::new())).collect(),
         bound,
@@ -129,18 +129,25 @@ fn lines(grid: &Grid, around: &Around<'_>) -> (Lines, Option<String>) {
 }
 
 fn axis_label(grid: &Grid, around: &Around<'_>) -> String {
+    // Columns without numbers stand side by side.
+    let scale = if has_numbers(grid) { LOG_SCALE } else { "" };
     match around.is_over_rtt {
-        true => format!("{}, ms (as measured)", grid.across),
-        false => grid.across.to_owned(),
+        true => format!("{}, ms (as measured){scale}", grid.across),
+        false => format!("{}{scale}", grid.across),
     }
+}
+
+const LOG_SCALE: &str = ", log scale";
+
+fn has_numbers(grid: &Grid) -> bool {
+    grid.columns.iter().all(|it| it.at > 0.0)
 }
 
 /// Where the columns stand: at their numbers, or side by side where they have none.
 fn places(grid: &Grid) -> Vec<f64> {
-    let numbers: Vec<f64> = grid.columns.iter().map(|it| it.at).collect();
-    match numbers.iter().all(|at| *at > 0.0) {
-        true => numbers,
-        false => (0..numbers.len()).map(|i| 2f64.powi(i as i32)).collect(),
+    match has_numbers(grid) {
+        true => grid.columns.iter().map(|it| it.at).collect(),
+        false => (0..grid.columns.len()).map(|i| 2f64.powi(i as i32)).collect(),
     }
 }
 
@@ -179,16 +186,16 @@ pub(super) fn values(rows: &[Row]) -> Vec<f64> {
 }
 
 /// The largest on top.
-fn dots(grid: &Grid) -> Dots {
-    let dot = |row: &Row| {
+fn bars(grid: &Grid) -> Bars {
+    let bar = |row: &Row| {
         let (_, figure) = row.known().next()?;
         let (name, value) = (row.label.clone(), figure.spread.median);
-        Some(Dot { name, value, range: range(figure), text: format::number(value) })
+        Some(Bar { name, value, range: range(figure), text: format::number(value) })
     };
-    let mut dots: Vec<Dot> = grid.rows.iter().filter_map(dot).collect();
-    dots.sort_by(|a, b| b.value.total_cmp(&a.value));
+    let mut bars: Vec<Bar> = grid.rows.iter().filter_map(bar).collect();
+    bars.sort_by(|a, b| b.value.total_cmp(&a.value));
     let column = grid.columns.first().map_or("", |it| it.label.as_str());
-    Dots { label: format!("{} ({column})", grid.what), dots }
+    Bars { label: format!("{} ({column})", grid.what), bars }
 }
 
 fn values_of(curves: &[Curve]) -> Vec<f64> {

@@ -2,14 +2,14 @@
 //! a colour to, for light and for dark; without it they are those of the light theme.
 
 mod axis;
+mod bars;
 mod canvas;
-mod dots;
 mod labels;
 mod lines;
 mod palette;
 
 pub(super) use axis::Axis;
-pub(super) use dots::{Dot, Dots};
+pub(super) use bars::{Bar, Bars};
 pub(super) use lines::{Line, Lines, Point};
 pub(super) use palette::LINES_MAX;
 

@@ -10,7 +10,7 @@ use crate::report::summary;
 use crate::report::tables::{self, presets};
 use crate::results::{Preset, Results, Server};
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = concat!(include_str!("cards.css"), include_str!("style.css"));
 
 pub(super) fn page(results: &Results) -> Markup {
     let servers: Vec<String> = setting::servers(results).into_iter().map(name).collect();

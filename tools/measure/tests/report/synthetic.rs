@@ -164,7 +164,14 @@ impl Synthetic {
     }
 
     /// One whose operations take this long, over all tasks.
-    fn cell(&mut self, key: Key, unit: Unit, us: f64, operations: u64, trips: f64) -> Cell {
+    pub(crate) fn cell(
+        &mut self,
+        key: Key,
+        unit: Unit,
+        us: f64,
+        operations: u64,
+        trips: f64,
+    ) -> Cell {
         let repetitions = (0..self.repetitions).map(|_| {
             let noise = 1.0 + self.noise * (self.random.random::<f64>() - 0.5) * 2.0;
             Repetition {
@@ -214,7 +221,7 @@ pub(crate) fn rich() -> &'static Results {
     &RICH
 }
 
-fn key(preset: Preset, workload: &str) -> Key {
+pub(crate) fn key(preset: Preset, workload: &str) -> Key {
     Key {
         preset,
         workload: workload.to_owned(),

@@ -40,7 +40,7 @@ pub(super) fn figure(view: View, id: &str) -> Markup {
 }
 
 /// A wide table moves within its own frame, never the page.
-fn scrolled(label: &str, table: &Markup) -> Markup {
+pub(super) fn scrolled(label: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
 

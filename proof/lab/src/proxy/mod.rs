@@ -150,14 +150,15 @@ impl Proxy {
         }
     }
 
-    /// Records what leaves either end of the connections that are open now, until [`recorded`](Self::recorded): of
-    /// each connection and direction the last [`PASSAGES_MAX`] passages.
+    /// Records what leaves either end of the connections that are open now, until
+    /// [`recorded`](Self::recorded): of each connection and direction the last [`PASSAGES_MAX`]
+    /// passages.
     pub fn record(&self) {
         self.call(Command::Record);
     }
 
-    /// What has arrived since [`record`](Self::record) on connections that are still open, in the order in which it
-    /// left. This ends the recording.
+    /// What has arrived since [`record`](Self::record) on connections that are still open, in the
+    /// order in which it left. This ends the recording.
     pub fn recorded(&self) -> Vec<Passage> {
         match self.call(Command::Recorded) {
             Answer::Recorded(passages) => passages,

@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim fuzz mutants bench bench-against fmt lint clean
+.PHONY: help setup demo test sim fuzz mutants bench bench-against bench-page fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -40,6 +40,10 @@ bench: ## compare with other clients; ONLY=name for one benchmark
 bench-against: ## compare with another revision: CPU may not rise; REV=…, ONLY=name for one benchmark, ROUNDS=25
 	@scripts/setup build server redis
 	@scripts/bench-against "$(REV)" $(if $(ONLY),--only $(ONLY)) $(if $(ROUNDS),--rounds $(ROUNDS))
+
+bench-page: ## a page with charts of what bench found, in docs/benchmarks; FILES="a.json b.json" of several runs, DATE=2026-11-24
+	@scripts/setup build
+	@cargo run --quiet -p onetrip-measure --bin onetrip-bench-page -- $(if $(DATE),--date $(DATE)) --out docs/benchmarks $(or $(FILES),target/bench.json)
 
 fmt: ## format the code
 	@scripts/setup checks

@@ -7,13 +7,29 @@ use bytes::Bytes;
 use crate::Violation;
 
 /// What is known of the effect of a request that failed. The same four words in every language.
+///
+/// The list is complete: a fifth would be a breaking change, and none is planned. So a `match` needs
+/// no wildcard, and one that leaves an outcome out does not compile:
+///
+/// ```
+/// # use onetrip_engine::Outcome;
+/// fn may_have_taken_effect(outcome: Outcome) -> bool {
+///     match outcome {
+///         Outcome::NotSent | Outcome::Rejected => false,
+///         Outcome::Applied | Outcome::Unknown => true,
+///     }
+/// }
+/// # assert!(may_have_taken_effect(Outcome::Unknown));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// No byte of it was handed to TLS or the operating system: it can't have run.
+    /// No byte of it was handed to TLS or the operating system: it can't have run. It is safe to send
+    /// it again.
     NotSent,
-    /// The server answered that it did not take effect, or never started.
+    /// The server answered that it did not take effect, or never started. What a sequence gave stays
+    /// given.
     Rejected,
-    /// The server confirmed it; only reading the answer failed.
+    /// The server confirmed it; only reading the answer failed. Sent again it would take effect twice.
     Applied,
     /// It was sent and there is no final answer: it may have run.
     Unknown,

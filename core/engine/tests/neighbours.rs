@@ -274,6 +274,12 @@ impl Sim {
         self.check_place(id, expected);
         let (now, trip) = (self.now, self.trip);
         let takes = self.statements[&token].takes;
+        // An eighth of the trips take longer, by up to a tenth.
+        let jitter = if self.below(8) == 0 {
+            micros(self.below(1 + trip.as_micros() as u64 / 10))
+        } else {
+            micros(0)
+        };
         let timings = self.pool.timings().clone();
         let statements = &self.statements;
         let at = self.conns.iter().position(|conn| conn.id == id).unwrap();
@@ -296,7 +302,8 @@ impl Sim {
         }
         let task = conn.workload.begin(now, text.key, &timings);
         conn.busy_until = conn.busy_until.max(now.after(trip / 2)).after(takes);
-        let answer = conn.busy_until.after(trip / 2);
+        let answer = conn.busy_until.after(trip / 2 + jitter);
+        let answer = conn.statements.back().map_or(answer, |(.., last)| answer.max(*last));
         conn.statements.push_back((token, task, answer));
         self.plan(answer, Event::Answers(id));
     }
@@ -400,6 +407,7 @@ fn load(conns: &[Conn], id: ConnectionId) -> Load {
         since: conn.since,
         room: usize::MAX,
         expected: conn.workload.expected(),
+        trip: conn.workload.trip(),
         unsure: conn.workload.unsure(),
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use onetrip_postgres::client::connect::keywords::{Form, KEYWORDS, Keyword, Node};
+use onetrip_postgres::client::connect::keywords::{Form, KEYWORDS, Keyword, Node, UNSUPPORTED};
 
 #[path = "../examples/keywords.rs"]
 mod keywords;
@@ -43,4 +43,43 @@ fn what_holds_by_default_is_what_the_keyword_takes() {
             assert!(takes(form) && form != row.form, "{}", row.name);
         }
     }
+}
+
+/// The page of all settings has each keyword with its variable, its name in Node and its default, and
+/// no other keyword; and it names what is refused.
+#[test]
+fn the_page_of_settings_says_what_the_table_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let rows = |header: &str| -> Vec<Vec<String>> {
+        let table = page.lines().skip_while(|line| !line.starts_with(header)).skip(2);
+        let rows = table.take_while(|line| line.starts_with('|'));
+        rows.map(|row| row.split('|').map(|cell| cell.trim().to_owned()).collect()).collect()
+    };
+    let code = |cell: &str| cell.split('`').nth(1).unwrap_or_default().to_owned();
+
+    let mut settings = rows("| keyword |");
+    settings.retain(|cells| cells[1].starts_with('`'));
+    let names: Vec<String> = settings.iter().map(|cells| code(&cells[1])).collect();
+    let known: Vec<&str> = KEYWORDS.iter().map(|row| row.name).collect();
+    assert_eq!(names, known);
+    for (row, cells) in KEYWORDS.iter().zip(&settings) {
+        assert_eq!(code(&cells[2]), row.variable, "{}", row.name);
+        let in_node = if row.node == Node::No { String::new() } else { camel(row.name) };
+        assert_eq!(code(&cells[4]), in_node, "{}", row.name);
+        assert!(row.default.is_empty() || code(&cells[7]) == row.default, "{}", row.name);
+    }
+
+    let refused = rows("| keywords |").into_iter().flat_map(|cells| {
+        cells[1].split(", ").map(|name| (code(name), cells[2].clone())).collect::<Vec<_>>()
+    });
+    let unsupported = UNSUPPORTED.iter().map(|(name, what)| ((*name).into(), (*what).into()));
+    assert_eq!(refused.collect::<BTreeSet<_>>(), unsupported.collect::<BTreeSet<_>>());
+}
+
+/// As the Node packages write a name.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }

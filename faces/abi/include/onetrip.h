@@ -395,7 +395,7 @@ uint32_t onetrip_redis_outcome(const uint8_t *error, size_t len, bool leaves);
 
 /* seed: any number, another one for each pool. settings, as above: connections_max (10), connections_min (0),
  * waiting_max (16384 callers), opening_max (4 at a time), wait_timeout_ms (30000), idle_timeout_ms (600000; 0: never),
- * lifetime_ms (1800000; 0: for ever), backoff_min_ms (100), backoff_max_ms (10000), oldest_first (0 or 1: which of several
+ * lifetime_ms (1800000; 0: for ever), slow_head_ms (10), backoff_min_ms (100), backoff_max_ms (10000), oldest_first (0 or 1: which of several
  * idle connections). A wrong one comes out as ONETRIP_CLOSED. */
 onetrip_pool *onetrip_pool_new(double now, const uint8_t *settings, size_t len, double seed);
 void onetrip_pool_free(onetrip_pool *pool);
@@ -406,6 +406,11 @@ bool onetrip_pool_checkout(onetrip_pool *pool, double now, uint32_t token, doubl
  * onetrip_postgres_submit. */
 uint32_t onetrip_pool_place(onetrip_pool *pool, double now, uint32_t key);
 bool onetrip_pool_wait_shared(onetrip_pool *pool, double now, uint32_t token, uint32_t key, double timeout);
+/* A request that may be sent a second time was made. */
+void onetrip_pool_may_hedge(onetrip_pool *pool);
+/* Whether a request that may run twice, and is unanswered on this connection, is sent a second time since its
+ * answer is late. Positive: the connection for that. Negative: ask again after as many milliseconds. key: as above. */
+double onetrip_pool_hedge(onetrip_pool *pool, double now, uint32_t number, uint32_t key);
 /* False if what it waited for is on its way. */
 bool onetrip_pool_give_up(onetrip_pool *pool, double now, uint32_t token);
 

@@ -110,6 +110,33 @@ pub unsafe extern "C" fn onetrip_pool_wait_shared(
     unsafe { of(pool) }.wait_shared(now, token, key, patience(now, timeout))
 }
 
+/// A request that may be sent a second time was made: see [`onetrip_pool_hedge`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_pool_may_hedge(pool: *mut Pool) {
+    // SAFETY: the host's promise at the top.
+    unsafe { of(pool) }.may_hedge();
+}
+
+/// Whether a request that may run twice, and is unanswered on the connection `number`, is sent a second time since
+/// its answer is late. Positive: the number of the connection for that. Negative: ask again after as many
+/// milliseconds, infinity for never. `key`: as above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onetrip_pool_hedge(
+    pool: *mut Pool,
+    now: f64,
+    number: u32,
+    key: u32,
+) -> f64 {
+    let now = time(now);
+    // SAFETY: the host's promise at the top.
+    match unsafe { of(pool) }.hedge(now, number, TextKey::from_number(key)) {
+        Ok(number) => number.into(),
+        Err(Time::NEVER) => f64::NEG_INFINITY,
+        // The resolution of a host's timers.
+        Err(at) => -(at.since(now).as_secs_f64() * 1e3).max(1.0),
+    }
+}
+
 /// A caller no longer waits. False if what it waited for is on its way: a connection that it is granted then has
 /// to be released.
 #[unsafe(no_mangle)]

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 use onetrip_engine::pool::{
-    Cause, Condition, ConnectionId, IdleOrder, Limits, Load, Output, Pool as Policy, TextKey,
-    Ticket,
+    Cause, Condition, ConnectionId, Hedge, IdleOrder, Limits, Load, Output, Pool as Policy,
+    TextKey, Ticket,
 };
 use onetrip_engine::{Time, Token};
 
@@ -120,6 +120,24 @@ impl Pool {
         let number = placed.and_then(|id| self.numbers.get(&id).copied());
         self.settle(now);
         number.unwrap_or(0)
+    }
+
+    /// Whether a request that is unanswered on this connection is sent a second time: the number of the
+    /// connection for that, or when to ask again.
+    pub(crate) fn hedge(&mut self, now: Time, number: u32, key: TextKey) -> Result<u32, Time> {
+        let Pool { policy, members, numbers, .. } = self;
+        let first = members.get(&number).map(|member| member.id).ok_or(Time::NEVER)?;
+        let hedge = policy.hedge(now, key, first, |id| load_of(members, numbers, id));
+        self.settle(now);
+        match hedge {
+            Hedge::On(id) => self.number(id).ok_or(Time::NEVER),
+            Hedge::At(at) => Err(at),
+        }
+    }
+
+    /// A request was made that may be sent a second time.
+    pub(crate) fn may_hedge(&self) {
+        self.policy.hedges().earn();
     }
 
     /// A caller no longer waits. False if what it waited for is on its way: what it is granted then has to
@@ -403,6 +421,7 @@ fn limits(settings: &[u8]) -> Result<Limits, Invalid> {
             "wait_timeout_ms" => limits.wait_timeout = millis(name, value)?,
             "idle_timeout_ms" => limits.idle_timeout = millis(name, value)?,
             "lifetime_ms" => limits.lifetime = millis(name, value)?,
+            "slow_head_ms" => limits.slow_head = millis(name, value)?,
             "backoff_min_ms" => limits.backoff_min = millis(name, value)?,
             "backoff_max_ms" => limits.backoff_max = millis(name, value)?,
             "oldest_first" => {

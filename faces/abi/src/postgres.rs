@@ -391,6 +391,7 @@ impl Postgres {
             since: self.since,
             room: self.room.saturating_sub(unanswered),
             expected: self.workload.expected(),
+            trip: self.workload.trip(),
             unsure: self.workload.unsure(),
         }
     }

@@ -88,6 +88,7 @@ const WAYS: readonly [string, () => Config, Place, string | RegExp][] = [
   ['verify-full', () => ({ sslmode: 'verify-full', sslrootcert: root }), {}, SECURE],
   ['verify-full, another host', () => ({ sslmode: 'verify-full', sslrootcert: root }), { host: ELSEWHERE }, WRONG_NAME],
   ['verify-full with the authorities of the system', () => ({ sslmode: 'verify-full' }), {}, UNKNOWN],
+  ['the authorities of the system, without a mode', () => ({ sslrootcert: 'system' }), {}, UNKNOWN],
   ['verify-full, without TLS there', () => ({ sslmode: 'verify-full' }), { hasTls: false }, NO_TLS],
   ['options of tls.connect', () => ({ tls: { ca: cert } }), {}, SECURE],
   ['options of tls.connect, another host', () => ({ tls: { ca: cert } }), { host: ELSEWHERE }, WRONG_NAME],
@@ -114,6 +115,7 @@ test('settings of TLS that are none, and files that are not there, are said at o
   assert.throws(() => postgres({ sslmode: 'maybe' }), /sslmode takes one of disable, allow, prefer/)
   assert.throws(() => postgres({ channelBinding: 'require' }), /channel_binding takes one of/)
   assert.throws(() => postgres({ sslmode: 'require', sslrootcert: join(folder, 'x') }), /ENOENT/)
+  assert.throws(() => postgres({ sslmode: 'require', sslrootcert: 'system' }), /set sslmode=verify-full/)
 })
 
 // --- passwords ---

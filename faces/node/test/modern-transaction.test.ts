@@ -43,7 +43,7 @@ test('a pipeline that fails has no effect, and says which statement it was', asy
     sql`insert into ${name} values (2)`,
   ]
   const error = await failure(sql.pipeline(statements))
-  assert.equal(error.message, 'statement 1 of the pipeline: division by zero (22012)')
+  assert.equal(error.message, 'statement 2 of the pipeline: division by zero (22012)')
   assert.deepEqual([error.code, error.statement, error.outcome], ['22012', 1, 'Rejected'])
   const each = await Promise.all(statements.map(failure))
   assert.deepEqual(

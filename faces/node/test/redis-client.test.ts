@@ -23,6 +23,19 @@ test('calls of one turn are answered each with its own reply', async () => {
   assert.deepEqual(replies, ['OK', 2, '2', null, 'int', 'int'])
 })
 
+test('what its caller wants alone goes to a connection of its own', async () => {
+  await using client = redis(server.url)
+  const id = (of: typeof client): Promise<number> => of.command<number>('CLIENT ID')
+  const shared = await id(client)
+  assert.notEqual(await id(client.alone()), shared)
+  assert.equal(await id(client), shared)
+  await client.set('alone', 'x')
+  const get = client.script<string>("return redis.call('GET', KEYS[1])")
+  for (let i = 0; i < 3; i++) assert.equal(await client.alone().call(get, ['alone']), 'x')
+  const piped = await client.alone().pipeline().command('CLIENT ID').run()
+  assert.deepEqual(piped, [shared], 'a pipeline goes as before')
+})
+
 test('an error belongs to its command and says that nothing happened', async () => {
   await using client = redis(server.url)
   const [, wrong, right] = await Promise.allSettled([

@@ -147,7 +147,7 @@ test('what a user unblocks is told so', limits, async () => {
   assert.equal(await told, 'UNBLOCKED client unblocked via CLIENT UNBLOCK')
 })
 
-const HOW = { bytes: false, repeatable: false, timeout: 0, signal: undefined }
+const HOW = { bytes: false, repeatable: false, alone: false, timeout: 0, signal: undefined }
 const ignore = (): void => undefined
 
 test('who waits for a connection to a node that is dropped hears that, and not that all is over', limits, async () => {

@@ -37,7 +37,7 @@ pub use result::{Affected, BatchError, BatchReport};
 /// // A transaction each: a row that fails leaves the others alone.
 /// let report = client.batch(sql, readings).isolated().await;
 /// for failed in report.errors() {
-///     eprintln!("row {:?}: {}", failed.index(), failed.error());
+///     eprintln!("{failed}"); // row 7 of the batch: …
 /// }
 /// # Ok(()) }
 /// ```

@@ -283,7 +283,7 @@ impl Connection {
             reports: false,
             told: false,
             notifications: None,
-            untold: trace::Untold::default(),
+            untold: Default::default(),
         };
         Arc::new(Connection { core: Mutex::new(core), context, pool_slot, load })
     }
@@ -624,6 +624,11 @@ impl Core {
         if let Some(entry) = self.replies.entry(token) {
             entry.task = Some(self.workload.begin(now, key, timings));
         }
+    }
+
+    /// A read was sent a second time.
+    pub(crate) fn count_hedge(&mut self, sent: bool) {
+        self.transport.counts.hedged += u64::from(sent);
     }
 
     fn end_task(&mut self, token: Token, end: &End) {

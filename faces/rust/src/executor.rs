@@ -145,6 +145,23 @@ impl Sent {
     }
 }
 
+/// How often a statement may run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Runs {
+    Once,
+    /// Twice does no harm. `hedged`: it is sent a second time where the first answer is late.
+    Repeatably {
+        hedged: bool,
+    },
+}
+
+impl Runs {
+    /// What it takes to send it again, if it may be.
+    fn repeatably<R>(self, kept: impl FnOnce() -> R) -> Option<R> {
+        (self != Runs::Once).then(kept)
+    }
+}
+
 enum Message<'a> {
     /// All of it, with its Sync.
     Whole(&'a [u8]),
@@ -249,21 +266,22 @@ impl Executor {
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<T> {
-        self.run_as(false, statement, params)
+        self.run_as(Runs::Once, statement, params)
     }
 
     /// Submits a statement of which the caller says that it may run twice.
     pub(crate) fn run_repeatable<T: FromReply>(
         &self,
+        hedged: bool,
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<T> {
-        self.run_as(true, statement, params)
+        self.run_as(Runs::Repeatably { hedged }, statement, params)
     }
 
     fn run_as<T: FromReply>(
         &self,
-        repeatable: bool,
+        runs: Runs,
         statement: &(impl ToStatement + ?Sized),
         params: Params<'_>,
     ) -> Reply<T> {
@@ -271,14 +289,14 @@ impl Executor {
         let span = Span::of(&self.context, source);
         let alone = statement.is_alone();
         with_scratch(|out| {
-            let submitted = self.try_run((repeatable, alone), source, params, out);
+            let submitted = self.try_run((runs, alone), source, params, out);
             submitted.unwrap_or_else(Reply::refused).traced(span)
         })
     }
 
     fn try_run<T: FromReply>(
         &self,
-        (repeatable, alone): (bool, bool),
+        (runs, alone): (Runs, bool),
         source: Source<'_>,
         params: Params<'_>,
         out: &mut BytesMut,
@@ -286,9 +304,11 @@ impl Executor {
         let key = |own: TextKey| if alone { TextKey::ALONE } else { own };
         let encoded = match self.encode(source, params, out) {
             Err(Unready::Ask(first_use)) => {
-                let kept = repeatable.then(|| Again::Asking(first_use.clone()));
+                let kept = runs.repeatably(|| Again::Asking(first_use.clone()));
                 let key = key(first_use.key());
-                return Ok(self.ask(key, first_use)?.repeating(kept.map(|it| self.repeat(it))));
+                return Ok(self
+                    .ask(key, first_use)?
+                    .repeating(kept.map(|it| self.repeat(it, runs))));
             }
             Err(Unready::Error(error)) => return Err(error),
             Ok(encoded) => encoded,
@@ -300,10 +320,12 @@ impl Executor {
                 Message::Whole(out)
             }
         };
+        let repeatable = runs != Runs::Once;
         let (part, joins) = (Part::Statement, repeatable && encoded.traits.read_only_select());
         let key = key(encoded.key);
         let outgoing = Outgoing { expect: encoded.expect, key, joins, part, message };
-        let repeat = repeatable.then(|| self.repeat(Again::Encoded(outgoing.to_owned())));
+        let kept = runs.repeatably(|| Again::Encoded(outgoing.to_owned()));
+        let repeat = kept.map(|it| self.repeat(it, runs));
         let sent = self.submit(outgoing)?;
         let mut text = encoded.text;
         if let Text::New(first_use) = &mut text {
@@ -312,8 +334,8 @@ impl Executor {
         Ok(Reply::of(sent).reading(text, encoded.traits.commit()).repeating(repeat))
     }
 
-    fn repeat(&self, again: Again) -> Repeat {
-        Repeat::new(self.clone(), again)
+    fn repeat(&self, again: Again, runs: Runs) -> Repeat {
+        Repeat::new(self.clone(), again, runs == Runs::Repeatably { hedged: true })
     }
 
     /// Submits what was submitted before on another connection.

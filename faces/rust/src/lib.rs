@@ -66,6 +66,7 @@ mod driver;
 mod error;
 mod executor;
 mod first_use;
+mod hedge;
 mod home;
 mod lead;
 mod listener;
@@ -139,7 +140,32 @@ pub use timed::Timed;
 pub use transaction::Transaction;
 pub use transaction_options::{Isolation, TransactionOptions};
 
+/// Compiles the examples of README.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
+/// Compiles the examples of docs/guide/rust.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/rust.md")]
+struct Guide;
+
+/// Compiles the examples of docs/guide/redis.md; tests/redis/documented.rs runs them.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/redis.md")]
+struct RedisGuide;
+
 /// Compiles the examples of docs/operations/observing.md.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/operations/observing.md")]
 struct Observing;
+
+/// Compiles the examples of docs/concepts/slow-neighbours.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/slow-neighbours.md")]
+struct SlowNeighbours;
+
+/// Compiles the examples of docs/concepts/outcomes.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/outcomes.md")]
+struct Outcomes;

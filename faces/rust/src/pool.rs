@@ -26,7 +26,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use onetrip_engine::pool::{self as policy, Cause, Condition, ConnectionId, Load, Output, TextKey};
+use onetrip_engine::pool::{
+    self as policy, Cause, Condition, ConnectionId, Hedges, Load, Output, TextKey,
+};
 use onetrip_engine::{Outcome, Time, Token};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -49,6 +51,7 @@ pub(crate) struct Pool {
     config: Arc<Config>,
     pub(crate) context: Arc<Context>,
     limits: policy::Limits,
+    hedges: Arc<Hedges>,
     state: Mutex<State>,
     exchange: Exchange<Arc<Connection>>,
     /// The timer's deadline may have changed.
@@ -86,6 +89,7 @@ impl Pool {
             .map_err(|error| Error::misuse("random", format!("no random numbers: {error}")))?;
         let policy = policy::Pool::new(limits.clone(), u64::from_le_bytes(seed));
         let pool = Arc::new(Pool {
+            hedges: policy.hedges().clone(),
             config: Arc::new(config),
             context: Context::new(
                 options(&settings, trace::Options::new(&resolved)),
@@ -116,6 +120,10 @@ impl Pool {
 
     pub(crate) fn now(&self) -> Time {
         self.context.now()
+    }
+
+    pub(crate) fn hedges(&self) -> &Hedges {
+        &self.hedges
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -1,16 +1,19 @@
 //! What is sent again when its connection is lost.
 
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use onetrip_engine::Time;
-use onetrip_engine::pool::{Repeats, TextKey};
+use onetrip_engine::pool::{Hedge, Repeats, TextKey};
+use onetrip_engine::{Time, Token};
 
-use crate::core::Connection;
+use crate::core::{Connection, Core};
 use crate::error::CONNECTION_LOST;
 use crate::executor::{Executor, Kept, Target};
 use crate::first_use::FirstUse;
+use crate::hedge::Hedging;
 use crate::pool::{Pool, QueueEntry, Work, runtime_gone};
+use crate::replies::Taken;
 use crate::{Error, Kind, Outcome};
 
 /// What it takes to send a statement again.
@@ -18,6 +21,8 @@ use crate::{Error, Kind, Outcome};
 pub(crate) struct Repeat {
     executor: Executor,
     again: Again,
+    /// It may be sent a second time while the first answer may still come.
+    hedged: bool,
 }
 
 #[derive(Debug)]
@@ -38,8 +43,27 @@ impl Again {
 }
 
 impl Repeat {
-    pub(crate) fn new(executor: Executor, again: Again) -> Repeat {
-        Repeat { executor, again }
+    pub(crate) fn new(executor: Executor, again: Again, hedged: bool) -> Repeat {
+        let repeat = Repeat { executor, again, hedged };
+        if let Some(pool) = repeat.pool().filter(|_| hedged) {
+            pool.hedges().earn();
+        }
+        repeat
+    }
+
+    /// Sends it a second time, if its answer on the connection `first` is late.
+    pub(crate) fn hedge(
+        &self,
+        first: &Arc<Connection>,
+        deadline: Time,
+    ) -> Hedge<(Arc<Connection>, Token)> {
+        let Some(pool) = self.pool() else { return Hedge::At(Time::NEVER) };
+        let submit = |core: &mut Core, now| {
+            let token = self.executor.submit_again(core, now, &self.again, deadline);
+            core.count_hedge(token.is_ok());
+            token
+        };
+        pool.try_hedge(self.again.key(), first, submit)
     }
 
     fn pool(&self) -> Option<&Arc<Pool>> {
@@ -59,13 +83,30 @@ pub(crate) struct Repeating {
     may_have_run: bool,
     /// How long it may still wait for a connection, where it has no deadline.
     waits_max: Duration,
+    hedging: Hedging,
 }
 
 impl Repeating {
     pub(crate) fn new(repeat: Repeat, deadline: Time) -> Repeating {
+        let hedging = if repeat.hedged { Hedging::Waits(None) } else { Hedging::Over };
         let waits_max = repeat.pool().map_or(Duration::ZERO, |pool| pool.wait_timeout());
         let repeat = Arc::new(repeat);
-        Repeating { repeat, deadline, repeats: 0, may_have_run: false, waits_max }
+        Repeating { repeat, deadline, repeats: 0, may_have_run: false, waits_max, hedging }
+    }
+
+    /// The answer of a second one that was sent since the first is late, if that comes first.
+    pub(crate) fn poll_hedge(
+        &mut self,
+        first: &Arc<Connection>,
+        cx: &mut Context<'_>,
+    ) -> Poll<(Arc<Connection>, Taken)> {
+        let Repeating { repeat, deadline, hedging, .. } = self;
+        hedging.poll(|| repeat.hedge(first, *deadline), || first.now(), cx)
+    }
+
+    /// No second answer is waited for any more.
+    pub(crate) fn end_hedge(&mut self) {
+        self.hedging.end();
     }
 
     /// It is asked about from now on, since the server refused the format of a column.
@@ -73,7 +114,8 @@ impl Repeating {
         let mut first_use = Box::new(first_use.clone());
         first_use.lacks_binary_form = true;
         let executor = self.repeat.executor.clone();
-        self.repeat = Arc::new(Repeat::new(executor, Again::Asking(first_use)));
+        self.repeat = Arc::new(Repeat { executor, again: Again::Asking(first_use), hedged: false });
+        self.hedging = Hedging::Over;
     }
 
     /// It has waited for a connection.

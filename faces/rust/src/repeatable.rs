@@ -39,17 +39,20 @@ use crate::{Client, Row, Rows, ToStatement};
 /// * A reply is complete when the last of them has been answered: a fast read may wait for a slow
 ///   one.
 ///
+/// With [`hedged`](Repeatable::hedged), a read is also sent a second time when its answer is late.
+///
 /// There is no `repeatable` on a [`Session`](crate::Session), a transaction or a pipeline: their
 /// connection, and the order of what is on it, is part of what a statement means there.
 #[derive(Clone, Copy, Debug)]
 pub struct Repeatable<'a> {
     client: &'a Client,
     timeout: Option<Duration>,
+    hedged: bool,
 }
 
 impl<'a> Repeatable<'a> {
     pub(crate) fn new(client: &'a Client) -> Repeatable<'a> {
-        Repeatable { client, timeout: None }
+        Repeatable { client, timeout: None, hedged: false }
     }
 
     /// The same with a deadline of its own for each statement, in place of the client's
@@ -60,6 +63,18 @@ impl<'a> Repeatable<'a> {
         Repeatable { timeout: Some(timeout), ..*self }
     }
 
+    /// The same, and each statement is sent a second time where its answer is late: when the
+    /// statement at the head of its connection has been running for longer than `slow_head`, and
+    /// another connection that is open has nothing slow on it. The first answer wins, and the other is
+    /// read and dropped.
+    ///
+    /// Late answers are looked for while the [`Reply`] is awaited. At most one in 20 of these
+    /// statements is sent twice, and at most once more; one whose text is slow itself, or was never
+    /// seen, is not. [`Counts::hedged`](crate::Counts) counts them.
+    pub fn hedged(&self) -> Repeatable<'a> {
+        Repeatable { hedged: true, ..*self }
+    }
+
     fn run<T: FromReply>(
         &self,
         statement: &(impl ToStatement + ?Sized),
@@ -67,8 +82,10 @@ impl<'a> Repeatable<'a> {
     ) -> Reply<T> {
         let executor = self.client.executor();
         match self.timeout {
-            Some(timeout) => executor.within(timeout).run_repeatable(statement, params),
-            None => executor.run_repeatable(statement, params),
+            Some(timeout) => {
+                executor.within(timeout).run_repeatable(self.hedged, statement, params)
+            }
+            None => executor.run_repeatable(self.hedged, statement, params),
         }
     }
 

@@ -180,7 +180,7 @@ impl<T> Reply<T> {
             lead: None,
             commits: false,
             cancel_target: OnceLock::new(),
-            span: Span::default(),
+            span: Default::default(),
             deadline: Time::NEVER,
             repeating: None,
             result: PhantomData,
@@ -340,10 +340,7 @@ impl<T: FromReply> Reply<T> {
                     Err(error) => return Poll::Ready(Err(error)),
                 },
             };
-            let Poll::Ready(taken) = connection.poll_reply(token, this.lead.as_deref(), cx) else {
-                this.stage = Stage::At(At::Here(connection, token));
-                return Poll::Pending;
-            };
+            let (connection, taken) = ready!(this.poll_answer(connection, token, cx));
             this.span.on(&connection);
             let Taken { blocks, columns, result, too_large, same_owner, owner_epoch, .. } = taken;
             if let Err(error) = &result
@@ -385,6 +382,31 @@ impl<T: FromReply> Reply<T> {
     }
 }
 
+impl<T> Reply<T> {
+    /// Takes the answer, and says which connection it came from. Until it comes, the stage is where
+    /// it is awaited.
+    fn poll_answer(
+        &mut self,
+        connection: Arc<Connection>,
+        token: Token,
+        cx: &mut Context<'_>,
+    ) -> Poll<(Arc<Connection>, Taken)> {
+        let first = connection.poll_reply(token, self.lead.as_deref(), cx);
+        let repeating = self.repeating.as_mut();
+        if let Poll::Ready(taken) = first {
+            repeating.into_iter().for_each(Repeating::end_hedge);
+            return Poll::Ready((connection, taken));
+        }
+        let second = repeating.map(|repeating| repeating.poll_hedge(&connection, cx));
+        if let Some(Poll::Ready(second)) = second {
+            connection.with(|core, now| core.drop_reply(now, token));
+            return Poll::Ready(second);
+        }
+        self.stage = Stage::At(At::Here(connection, token));
+        Poll::Pending
+    }
+}
+
 /// The command tag of the last statement of a reply.
 pub(crate) fn command_tag(blocks: &Blocks) -> Option<&str> {
     let complete = blocks.messages().filter(|(tag, _)| *tag == backend::COMMAND_COMPLETE).last();
@@ -404,6 +426,9 @@ fn result_too_large(options: &Options) -> Error {
 
 impl<T> Drop for Reply<T> {
     fn drop(&mut self) {
+        if let Some(repeating) = &mut self.repeating {
+            repeating.end_hedge();
+        }
         let (connection, token) = match std::mem::replace(&mut self.stage, Stage::Taken) {
             Stage::At(At::Here(connection, token)) => (connection, token),
             Stage::At(At::Later(queue_entry)) => match queue_entry.give_up() {
@@ -442,7 +467,12 @@ impl Connection {
 
     /// Takes a reply that has ended. If it hasn't, what is unwritten leaves now, and the task is
     /// woken when it has.
-    fn poll_reply(&self, token: Token, lead: Option<&Lead>, cx: &mut Context<'_>) -> Poll<Taken> {
+    pub(crate) fn poll_reply(
+        &self,
+        token: Token,
+        lead: Option<&Lead>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Taken> {
         let mut core = self.lock();
         if !core.replies.poll_ended(token, cx) {
             let member = core.replies.entry(token).and_then(|entry| entry.member);

@@ -16,13 +16,14 @@ async function main() {
   const { open, version } = driver(task.driver)
   const work = works[task.work]
   const client = await open(url, task)
+  const reopen = (connections) => open(url, { ...task, connections })
   if (work.prepare) await work.prepare(client)
-  if (task.warm !== false) await warm(work, client, task)
+  if (task.warm !== false) await warm(work, client, task, reopen)
   say({ version })
   let first = 0
   for await (const line of createInterface({ input: process.stdin })) {
     const { operations } = JSON.parse(line)
-    const sample = await measured(work, client, { ...task, operations, first })
+    const sample = await measured(work, client, { ...task, operations, first }, reopen)
     first += operations
     const checksum = work.validate ? await work.validate(client) : sample.sum
     say({ wall: sample.wall, cpu: sample.cpu, operations, checksum, figures: work.figures?.() })
@@ -30,20 +31,20 @@ async function main() {
   await client.close()
 }
 
-async function warm(work, client, task) {
+async function warm(work, client, task, reopen) {
   const end = Date.now() + WARM_MS
   let first = 0
   do {
-    await work.run(client, { ...task, operations: task.warmth, first })
+    await work.run(client, { ...task, operations: task.warmth, first }, reopen)
     first += task.warmth
   } while (Date.now() < end)
 }
 
 /** Wall time in ns and the whole process's CPU time in µs. */
-async function measured(work, client, round) {
+async function measured(work, client, round, reopen) {
   const cpuBefore = process.cpuUsage()
   const before = process.hrtime.bigint()
-  const sum = await work.run(client, round)
+  const sum = await work.run(client, round, reopen)
   const wall = Number(process.hrtime.bigint() - before)
   const { user, system } = process.cpuUsage(cpuBefore)
   return { wall, cpu: user + system, sum }

@@ -41,7 +41,7 @@ pub fn run(
     let this = std::env::current_exe().context("cannot find this program")?;
     let builds =
         Builds { programs: [&this, program], server: &stage.server, plan, progress: &progress };
-    let mut report = Report::new(environment::describe(&stage), revision, plan.rounds);
+    let mut report = Report::new(environment::describe(&stage, plan.rounds), revision, plan.rounds);
     for group in groups.iter().filter(|it| !LEFT_OUT.contains(&it.names[0])) {
         match rows(&builds, group, only) {
             Ok(rows) => report.rows.extend(rows),

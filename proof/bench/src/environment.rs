@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::process::Command;
 
 use onetrip_lab::redis::Installation;
 use serde::Serialize;
@@ -11,6 +12,11 @@ use crate::stage::Stage;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Environment {
+    measured_at: String,
+    /// Of the repository, with `-dirty` where the working tree is another; none where git is silent.
+    commit: Option<String>,
+    /// Alternations of a row, at most.
+    rounds: usize,
     cpu: String,
     cores: usize,
     kernel: String,
@@ -34,9 +40,12 @@ pub const SQLX: &str = concat!("sqlx ", env!("SQLX_VERSION"));
 pub const REDIS_RS: &str = concat!("redis-rs ", env!("REDIS_VERSION"));
 pub const FRED: &str = concat!("fred ", env!("FRED_VERSION"));
 
-pub fn describe(stage: &Stage) -> Environment {
+pub fn describe(stage: &Stage, rounds: usize) -> Environment {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     Environment {
+        measured_at: format!("{:.0}", jiff::Timestamp::now()),
+        commit: commit(),
+        rounds,
         cpu: cpu_model().unwrap_or_else(|| "unknown".to_owned()),
         cores,
         kernel: read("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),
@@ -65,6 +74,16 @@ impl fmt::Display for Environment {
         )?;
         write!(f, "onetrip {}, {}, {libpq}, {}", self.onetrip, self.tokio_postgres, self.profile)
     }
+}
+
+fn commit() -> Option<String> {
+    let git = Command::new("git")
+        .args(["describe", "--always", "--dirty", "--abbrev=12"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .ok()
+        .filter(|it| it.status.success())?;
+    Some(String::from_utf8(git.stdout).ok()?.trim().to_owned())
 }
 
 fn redis() -> Option<String> {

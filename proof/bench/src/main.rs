@@ -130,7 +130,7 @@ fn run(arguments: Arguments) -> Result<()> {
     let progress = Progress::start();
     progress.say("starting a private PostgreSQL server");
     let stage = Stage::set()?;
-    let mut report = Report::new(environment::describe(&stage));
+    let mut report = Report::new(environment::describe(&stage, plan.rounds));
     for group in chosen {
         progress.begin(group.names.join(", "));
         let rows = (group.run)(&stage, plan, &progress);

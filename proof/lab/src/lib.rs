@@ -1,4 +1,4 @@
-//! See ARCHITECTURE.md.
+//! Private servers, model servers and simulations: docs/architecture/proof.md says what each is for.
 pub mod model;
 pub mod postgres;
 mod private;

@@ -423,6 +423,53 @@ fn a_recording_has_what_left_and_when_it_arrived() {
 }
 
 #[test]
+fn trips_on_several_connections_at_once_are_told_from_those_that_were_waited_for() {
+    let proxy = proxy_to(echo_server());
+    let (mut one, mut other) = (connect(&proxy), connect(&proxy));
+    let counts = || (proxy.stats().trips, proxy.stats().side_by_side);
+    for _ in 0..3 {
+        round_trip(&mut one, 2);
+        round_trip(&mut other, 2);
+    }
+    assert_eq!(counts(), (6, 0));
+    proxy.fault(Fault::Stall { direction: Direction::Down }, Scope::All);
+    for client in [&mut one, &mut other] {
+        client.write_all(b"at once").unwrap();
+        // Asking for the counts lets the proxy read what was written.
+        proxy.stats();
+    }
+    assert_eq!(counts(), (8, 2));
+    proxy.clear_faults();
+    for client in [&mut one, &mut other] {
+        client.read_exact(&mut [0; 7]).unwrap();
+    }
+    round_trip(&mut one, 2);
+    assert_eq!(counts(), (9, 2));
+    proxy.reset_stats();
+    assert_eq!(counts(), (0, 0));
+}
+
+#[test]
+fn a_trip_that_begins_while_bytes_of_its_connection_are_on_the_line_is_side_by_side() {
+    let (addr, server) = serve(1, |stream| stream);
+    let proxy = proxy_to(addr);
+    let mut client = connect(&proxy);
+    client.write_all(b"1").unwrap();
+    let mut server = server.join().unwrap().remove(0);
+    server.read_exact(&mut [0]).unwrap();
+    server.write_all(b"1").unwrap();
+    client.read_exact(&mut [0]).unwrap();
+    proxy.set_links(Link::delayed(Duration::from_secs(60)), Link::default()).unwrap();
+    client.write_all(b"2").unwrap();
+    assert_eq!((proxy.stats().trips, proxy.stats().side_by_side), (2, 0));
+    // Something that nobody asked for ends the trip, whose bytes are still on their way.
+    server.write_all(b"!").unwrap();
+    client.read_exact(&mut [0]).unwrap();
+    client.write_all(b"3").unwrap();
+    assert_eq!((proxy.stats().trips, proxy.stats().side_by_side), (3, 1));
+}
+
+#[test]
 fn bytes_written_before_a_mark_do_not_open_a_trip_after_it() {
     let proxy = Proxy::start(ProxyConfig::new(echo_server()).with_rtt(MS)).unwrap();
     let mut stream = connect(&proxy);

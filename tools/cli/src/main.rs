@@ -31,15 +31,12 @@ struct Arguments {
     command: Command,
 }
 
+/// What each does is said by its arguments: a comment here would take the place of all of it.
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// See on a real PostgreSQL what round trips cost, and what pipelining gives back.
     Demo(demo::DemoArgs),
-    /// Measure what latency, concurrency and isolation cost, and what one trip gives back.
     Bench(Box<bench::BenchArgs>),
-    /// Find out what is between a client and a server of yours, and which settings to use.
     Doctor(doctor::DoctorArgs),
-    /// Put a network's latency in front of a server of yours.
     Proxy(proxy::ProxyArgs),
     /// Print a completion script for a shell.
     Completions(pages::CompletionsArgs),

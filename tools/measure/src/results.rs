@@ -158,6 +158,9 @@ pub struct Cell {
     pub errors: BTreeMap<String, u64>,
     /// Operations that were meant to fail and did, by SQLSTATE. They count as operations.
     pub expected_errors: BTreeMap<String, u64>,
+    /// Of a script in its pipelined form: where a run had to wait for values.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub awaited: Vec<Awaited>,
     /// What the server's sessions did, looked at every so often: how many of them, in the mean, by
     /// `wait_event_type:wait_event` of pg_stat_activity, or `running`. Empty if it was not looked at.
     pub waits: BTreeMap<String, f64>,
@@ -188,6 +191,15 @@ pub struct Key {
     pub rate: Option<f64>,
     /// The round trip that was added on the way.
     pub rtt_added_ms: f64,
+}
+
+/// A place of a script that waits for a value before it can go on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Awaited {
+    /// Which waits: `statement 3`, or a command with its line.
+    pub place: String,
+    /// What for: `:balance of statement 1`.
+    pub value: String,
 }
 
 /// One time that a cell was measured.

@@ -2,7 +2,7 @@
 
 use super::connections::State;
 use super::waiters::{Kind, Ticket};
-use super::{Cause, Condition, ConnectionId, Life, Load, Pool, TextKey};
+use super::{Cause, Condition, ConnectionId, Hedge, Life, Load, Pool, TextKey};
 use crate::{Time, Token};
 
 impl Pool {
@@ -37,6 +37,29 @@ impl Pool {
         let slot = self.connections.slot_mut(choice.on?);
         slot.holding = false;
         Some(slot.id)
+    }
+
+    /// Whether a read of this text, which is unanswered on the connection `first`, is sent a second
+    /// time: see [`Hedges`](super::Hedges). The host counts it in the load of that connection, as one that was placed.
+    pub fn hedge(
+        &mut self,
+        now: Time,
+        key: TextKey,
+        first: ConnectionId,
+        mut load_of: impl FnMut(ConnectionId) -> Load,
+    ) -> Hedge<ConnectionId> {
+        self.decide(now, &mut load_of);
+        let Some(first) = self.find(first, State::Shared) else { return Hedge::At(Time::NEVER) };
+        if self.life != Life::Open || self.waiting_in_order() > 0 {
+            return Hedge::At(now.after(self.limits.slow_head));
+        }
+        let of = self.timings.expected(key);
+        let load = self.load(first, &mut load_of);
+        let others = self.shared_loads(&mut load_of).filter(|(index, _)| *index != first);
+        match self.hedges.judge(now, &self.limits, of, load, others) {
+            Hedge::On(index) => Hedge::On(self.connections.slot(index).id),
+            Hedge::At(at) => Hedge::At(at),
+        }
     }
 
     /// Asks for a connection of one's own, which [`Output::Granted`](super::Output::Granted)

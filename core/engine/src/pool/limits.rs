@@ -39,7 +39,8 @@ pub struct Limits {
     /// and opens connections sooner; set it well above the round trip.
     pub slow_head: Duration,
     /// Work on all connections together, as far as it is known, up to which a statement that is known
-    /// to be quick goes to a busy connection rather than to an idle one. Default 1 ms. More saves trips,
+    /// to be quick goes to a busy connection rather than to an idle one. Default 1 ms; a quarter of a
+    /// round trip where that is more. More saves trips,
     /// wakes and connections, and costs the statement that much time; less spreads the work over the
     /// server's processes.
     pub share_wait: Duration,

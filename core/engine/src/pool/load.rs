@@ -29,6 +29,8 @@ pub struct Load {
     pub expected: Duration,
     /// Those behind which nothing is to be placed ([`Workload::unsure`](super::Workload::unsure)).
     pub unsure: usize,
+    /// About how long a round trip takes ([`Workload::trip`](super::Workload::trip)).
+    pub trip: Duration,
 }
 
 impl Load {
@@ -46,6 +48,12 @@ impl Load {
         !self.is_idle() && (self.unsure > 0 || now.since(self.since) > limits.slow_head)
     }
 
+    /// Work up to which a quick statement goes here rather than to an idle connection. A quarter of a
+    /// round trip is not noticed: what differs by less is jitter.
+    fn share_wait(&self, limits: &Limits) -> Duration {
+        limits.share_wait.max(self.trip / 4)
+    }
+
     /// The lower the better.
     pub(super) fn rank(&self, now: Time, limits: &Limits, of: Expected) -> Rank {
         let statements = self.unanswered.saturating_mul(STATEMENT_WEIGHT);
@@ -57,7 +65,7 @@ impl Load {
                 Rank::Slow(now.since(self.since), weight, self.unsure > 0)
             }
             _ if matches!(of, Expected::Untold) => Rank::Busy(Duration::ZERO, weight),
-            _ if self.expected > limits.share_wait => Rank::Busy(self.expected, weight),
+            _ if self.expected > self.share_wait(limits) => Rank::Busy(self.expected, weight),
             _ => Rank::Joined(self.expected, weight),
         }
     }
@@ -148,8 +156,9 @@ impl Patience {
 /// Where to put one shared statement of which so much is expected:
 ///
 /// 1. where it is known to be quick, on the busy connection with the least work, as long as all
-///    connections together have less than [`Limits::share_wait`] of it, and less than 32 statements:
-///    so few need no other connection to be woken or opened;
+///    connections together have less than [`Limits::share_wait`] of it (or a quarter of a round trip,
+///    if that is more), and less than 32 statements: so few need no other connection to be woken or
+///    opened;
 /// 2. on an idle connection;
 /// 3. on the one whose work is expected to take least, and then by bytes and number of statements;
 /// 4. only if there is no other, on one with a statement that takes longer than
@@ -167,13 +176,14 @@ pub fn choose<K>(
     loads: impl IntoIterator<Item = (K, Load)>,
 ) -> Choice<K> {
     let (mut best, mut joined) = (None, None);
-    let (mut work, mut statements) = (Duration::ZERO, 0_usize);
+    let (mut work, mut share_wait, mut statements) = (Duration::ZERO, limits.share_wait, 0_usize);
     for (key, load) in loads {
         if !load.takes_shared() {
             continue;
         }
         let rank = load.rank(now, limits, of);
         work += load.expected;
+        share_wait = share_wait.max(load.share_wait(limits));
         statements = statements.saturating_add(load.unanswered);
         // The first among equals.
         let least = match rank {
@@ -184,7 +194,7 @@ pub fn choose<K>(
             *least = Some((rank, key));
         }
     }
-    let few = work <= limits.share_wait && statements < SHARED_MAX;
+    let few = work <= share_wait && statements < SHARED_MAX;
     let joins = few && matches!(of, Expected::Quick(_));
     let chosen = match (best, joined) {
         (Some(best), Some(joined)) if best.0 < joined.0 && !joins => Some(best),

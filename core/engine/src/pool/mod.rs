@@ -53,6 +53,8 @@
 //!   whichever is free first. [`Patience`] is the rule.
 //! * A statement of which the host says nothing ([`TextKey::UNTOLD`]) goes behind a slow one only when
 //!   waiting for a connection that is being opened would take longer.
+//! * A read that may run twice is sent again elsewhere when what is in front of it takes long, where its
+//!   caller asked for that: [`Hedges`] is the rule.
 //! * With [`connections_max`](Limits::connections_max) of 1 there is no other way, and beyond 1,024
 //!   callers in line there is too little time to be choosy: statements go one behind the other.
 //!
@@ -196,6 +198,7 @@ mod commands;
 mod connections;
 mod decide;
 mod events;
+mod hedges;
 mod limits;
 mod load;
 mod output;
@@ -217,6 +220,7 @@ use waiters::Waiters;
 
 pub use backoff::Pauses;
 pub use connections::ConnectionId;
+pub use hedges::{Hedge, Hedges};
 pub use limits::{IdleOrder, Limits};
 pub use load::{Behind, Choice, Load, Patience, choose};
 pub use output::{Cause, Condition, Output};
@@ -259,6 +263,7 @@ pub struct Pool {
     /// How long it took to open the last connection.
     opening_time: Duration,
     timings: Arc<Timings>,
+    hedges: Arc<Hedges>,
     /// Shared callers in line that wait to be alone: others don't wait behind them.
     wait_alone: usize,
 }
@@ -301,6 +306,7 @@ impl Pool {
             open_failures: 0,
             opening_time: Duration::ZERO,
             timings,
+            hedges: Arc::default(),
             wait_alone: 0,
         }
     }
@@ -385,6 +391,11 @@ impl Pool {
     /// How long the texts of statements took, for the connections to add to.
     pub fn timings(&self) -> &Arc<Timings> {
         &self.timings
+    }
+
+    /// How many reads may be sent a second time, for hosts that ask without the pool's lock.
+    pub fn hedges(&self) -> &Arc<Hedges> {
+        &self.hedges
     }
 
     /// When a shared statement waits in line rather than behind a slow one.

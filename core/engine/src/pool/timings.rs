@@ -251,6 +251,10 @@ impl std::fmt::Debug for Timings {
     }
 }
 
+/// A round trip that is longer than the shortest by less than this part of it shows no work of the
+/// server.
+const JITTER: u32 = 8;
+
 /// The statements on one shared connection of which the pool expects something, and when the last of
 /// them ended. Replies come in order, so what a statement took is counted from the end of the one in
 /// front of it.
@@ -345,12 +349,18 @@ impl Workload {
         let since = now.since(task.began.max(self.last_end));
         self.last_end = now;
         // What came behind another one was under way while that ran.
-        let took = if first { since.saturating_sub(self.trip) } else { since };
+        let took = if first { self.beyond_trip(since) } else { since };
         if first {
             self.see_trip(since);
         }
         let slow = timings.took(task.key, took, self.trip);
         Ended { took, behind: self.statements, key: task.key, slow }
+    }
+
+    /// What of this time was not spent on the way.
+    fn beyond_trip(&self, since: Duration) -> Duration {
+        let beyond = since.saturating_sub(self.trip);
+        if beyond > self.trip / JITTER { beyond } else { Duration::ZERO }
     }
 
     /// Statements after which nothing is to be placed.

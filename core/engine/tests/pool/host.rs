@@ -42,6 +42,7 @@ pub(crate) const IDLE: Load = Load {
     room: 100,
     expected: Duration::ZERO,
     unsure: 0,
+    trip: Duration::ZERO,
 };
 
 pub(crate) fn max(connections_max: usize) -> Limits {

@@ -7,6 +7,7 @@ mod choice;
 mod claims;
 mod closing;
 mod expiry;
+mod hedges;
 mod host;
 mod line;
 mod losing;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use onetrip_engine::pool::{Expected, Limits, Load, TextKey, Timings, Workload};
+use onetrip_engine::pool::{Expected, Limits, Load, TextKey, Timings, Workload, choose};
 use onetrip_engine::{Time, Token};
 
 use super::host::{Did, Host, IDLE, max, millis};
@@ -247,4 +247,33 @@ fn a_choice_no_longer_holds_where_another_put_something_slow() {
     let alone = onetrip_engine::pool::choose(Time::ZERO, &limits, Expected::Unsure, [(0, IDLE)]);
     assert!(alone.holds(Time::ZERO, &limits, IDLE));
     assert!(!alone.holds(Time::ZERO, &limits, Load { unanswered: 1, ..IDLE }));
+}
+
+#[test]
+fn twenty_quick_statements_share_a_connection_to_a_distant_server_whose_round_trips_differ() {
+    let (trip, jitter) = (millis(5), Duration::from_micros(600));
+    let mut workload = Workload::new(trip);
+    let timings = Timings::new(&Limits::default());
+    let mut now = Time::ZERO.after(millis(1));
+    for call in 0..100 {
+        let task = workload.begin(now, lookup(), &timings);
+        now = now.after(trip + jitter * (call % 10) / 10);
+        workload.end(now, task, &timings);
+        now = now.after(millis(1));
+    }
+    let mut on = [0; 3];
+    for _ in 0..20 {
+        let load = |which: usize| Load {
+            unanswered: on[which],
+            expected: if which == 0 { workload.expected() } else { Duration::ZERO },
+            since: now,
+            trip,
+            ..IDLE
+        };
+        let loads = [0, 1, 2].map(|which| (which, load(which)));
+        let choice = choose(now, &Limits::default(), timings.expected(lookup()), loads);
+        on[choice.on.unwrap()] += 1;
+        workload.begin(now, lookup(), &timings);
+    }
+    assert_eq!(on, [20, 0, 0]);
 }

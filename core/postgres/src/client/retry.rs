@@ -1,6 +1,6 @@
 //! What the engine may send a second time by itself.
 //!
-//! ARCHITECTURE.md has the table of all that is sent twice, with what causes it and how often.
+//! docs/architecture/postgres.md has the table of all that is sent twice, why, and how often.
 
 use onetrip_engine::Request;
 

@@ -106,6 +106,8 @@ export interface Exports {
     key: number,
     timeout: number,
   ): number
+  onetrip_pool_may_hedge(pool: number): void
+  onetrip_pool_hedge(pool: number, now: number, connection: number, key: number): number
   onetrip_pool_give_up(pool: number, now: number, token: number): number
   onetrip_pool_release(pool: number, now: number, connection: number, condition: number): void
   onetrip_pool_opened(pool: number, now: number, connection: number, address: number): void
@@ -387,7 +389,10 @@ export const enum Refused {
   TOO_LONG = -6,
 }
 
-/** What is known of the effect of a request that failed; the same four words in every language. */
+/**
+ * What is known of the effect of a request that failed: the same four words in every language. The
+ * list is complete, so a `switch` needs no default.
+ */
 export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
 
 /** By the number of the interface; the first is none. */

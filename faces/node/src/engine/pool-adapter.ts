@@ -134,6 +134,23 @@ export class PoolAdapter<B extends Borrower = Borrower> implements Handle {
     return token
   }
 
+  /** A request was made that may be sent a second time. */
+  mayHedge(): void {
+    if (!this.#over) this.engine.onetrip_pool_may_hedge(this.#pool)
+  }
+
+  /**
+   * Whether a request that is unanswered on this connection is sent a second time: on the connection of this number,
+   * if it is positive; otherwise it is asked about again after as many milliseconds.
+   */
+  hedge(connection: number, key: number): number {
+    if (this.#over || this.#isStale(connection)) return -Infinity
+    const number = connection - this.#base
+    const on = this.engine.onetrip_pool_hedge(this.#pool, performance.now(), number, key)
+    this.#schedule()
+    return on > 0 ? on + this.#base : on
+  }
+
   /** A caller no longer waits. False if it has been served already: then it has to release what it got. */
   giveUp(token: number): boolean {
     if (this.#over) return this.#borrowers.delete(token)

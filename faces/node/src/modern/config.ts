@@ -74,6 +74,8 @@ export class Settings {
     this.endpoints = endpointsOf(this.text('host') ?? 'localhost', this.said('port'))
     this.user = this.text('user') ?? userInfo().username
     this.dbname = this.text('dbname') ?? this.user
+    if (this.text('sslrootcert') === 'system' && this.#sslmode !== 'verify-full')
+      throw new TypeError(OF_ANYBODY)
     this.tlsOf('localhost')
   }
 
@@ -124,9 +126,13 @@ export class Settings {
     return { ...options, ...this.tls }
   }
 
-  /** Who gives options of TLS wants TLS, and so does who has it begin at once. */
+  /**
+   * Who gives options of TLS wants TLS, and so does who has it begin at once. Anybody can get a
+   * certificate from an authority of the system, so with these the name counts too, as in libpq.
+   */
   get #sslmode(): string {
-    const mode = this.tls === undefined ? this.said('sslmode') : (this.text('sslmode') ?? 'verify-full')
+    const isStrict = this.tls !== undefined || this.text('sslrootcert') === 'system'
+    const mode = this.text('sslmode') ?? (isStrict ? 'verify-full' : otherwise('sslmode'))
     const isSure = this.tls !== undefined || this.said('sslnegotiation') === 'direct'
     return isSure && /^(?:allow|prefer)$/.test(mode) ? 'require' : mode
   }
@@ -186,6 +192,9 @@ export class Settings {
   }
 }
 
+const OF_ANYBODY =
+  'postgres: sslrootcert=system trusts whoever has a certificate of a public authority: set sslmode=verify-full, or leave sslmode out'
+
 const LOOPBACK = /^(?:(?:::ffff:)?127\.\d+\.\d+\.\d+|::1)$/
 
 const OF_PLAN = ['sslnegotiation', 'target_session_attrs', 'load_balance_hosts'] as const
@@ -207,6 +216,7 @@ const OF_POOL = [
   'wait_timeout_ms',
   'idle_timeout_ms',
   'lifetime_ms',
+  'slow_head_ms',
 ] as const
 
 function textsOf(config: Config): Texts {

@@ -42,7 +42,10 @@ export class PostgresError extends Error {
   declare column?: string
   declare dataType?: string
   declare constraint?: string
-  /** Which statement of a pipeline failed, from 0. */
+  /**
+   * Which statement of a pipeline failed: its index in the list, zero-based. The message counts
+   * statements from 1.
+   */
   declare statement?: number
   /**
    * The text of the statement, without its values. Not enumerable: it may hold what logs should

@@ -112,6 +112,8 @@ export const KEYWORDS = {
   idle_timeout_ms: { form: 1, otherwise: '600000' },
   /** Milliseconds after which a connection is replaced. */
   lifetime_ms: { form: 1, otherwise: '1800000' },
+  /** Milliseconds after which a connection's oldest statement is slow. */
+  slow_head_ms: { form: 1, otherwise: '10' },
   /** Which of several idle connections is taken first. */
   idle_order: { form: ['lifo', 'fifo', 'newest', 'oldest'], otherwise: 'lifo' },
   /** Milliseconds for a request. */

@@ -164,7 +164,9 @@ export class Pipeline implements Work, Keeper, Receiver, Scope {
     }
     if (failure === undefined) return this.#reject?.(cause)
     const error = again(failure, last === undefined ? failure.outcome : last.outcome)
-    error.message = `statement ${first} of the pipeline: ${failure.message}`
+    // A statement that makes up the whole of a pipeline is not called its first, as in Rust.
+    if (statements.length > 1)
+      error.message = `statement ${first + 1} of the pipeline: ${failure.message}`
     error.statement = first
     this.#reject?.(error.about(statements[first]?.text ?? ''))
   }

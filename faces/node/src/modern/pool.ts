@@ -4,6 +4,7 @@ import { ENGINE_LOST } from '../engine/memory'
 import type { Settings } from './config'
 import { Connection } from './connection'
 import { again, misuse, PostgresError } from './error'
+import { Hedge } from './hedge'
 import type { Host } from './host'
 import { Lease } from './lease'
 import type { Scope } from './scope'
@@ -35,6 +36,7 @@ export class Pool implements Opener, Host, Scope {
   /** They take nothing new, and are closed when all on them is answered. */
   readonly #retiring = new Set<number>()
   readonly #slow = new SlowNeighbours()
+  #hedged = 0
   #lastError: PostgresError | undefined
   #isClosing = false
   #isOver = false
@@ -110,6 +112,24 @@ export class Pool implements Opener, Host, Scope {
       }, pause),
     )
     return true
+  }
+
+  _hedge(statement: Statement): void {
+    if (statement.attempts === 0) this.#adapter.mayHedge()
+    this.#hedgeLater(statement)
+  }
+
+  #hedgeLater(statement: Statement): void {
+    const { connection } = statement
+    if (statement.isOver || statement.second !== undefined || connection === undefined) return
+    const number = this.#adapter.hedge(connection.number, statement.key)
+    const other = this.#members.get(number)
+    if (other !== undefined) {
+      this.#hedged++
+      new Hedge(statement)._run(other)
+    } else if (number < 0 && number > -Infinity) {
+      setTimeout(() => this.#hedgeLater(statement), -number).unref()
+    }
   }
 
   // --- connections of one's own ---
@@ -224,7 +244,8 @@ export class Pool implements Opener, Host, Scope {
   get stats(): Stats {
     const { connections, idle, waiting } = this.#adapter
     const { all, list } = this.#slow
-    return { connections, idle, waiting, waitedBehindSlow: all, slowNeighbours: list }
+    const hedged = this.#hedged
+    return { connections, idle, waiting, waitedBehindSlow: all, slowNeighbours: list, hedged }
   }
 
   /** Takes nothing new, and is over when all is answered, or after this time. */

@@ -35,6 +35,13 @@ export interface Query<Row> extends PromiseLike<Rows<Row>>, AsyncIterable<Row>, 
    */
   repeatable(): this
   /**
+   * Says so too, and that it is sent a second time on another connection where its answer is late: when the statement
+   * at the head of its connection has been running for longer than `slowHeadMs`, and another that is open has nothing slow on
+   * it. The first answer wins. At most one in 20 of these statements is sent twice, and none whose text is slow
+   * itself or was never seen.
+   */
+  hedged(): this
+  /**
    * Nothing shares its connection while it runs, as long as there is another or may be one. For one that is known to take
    * long: the client learns by itself which texts do, and treats a text that it has never seen like this.
    */
@@ -114,6 +121,12 @@ export class TaggedStatement<Row> extends Statement implements Query<Row> {
       )
     }
     this.isRepeatable = true
+    return this
+  }
+
+  hedged(): this {
+    this.repeatable()
+    this.isHedged = true
     return this
   }
 

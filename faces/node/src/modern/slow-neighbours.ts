@@ -18,10 +18,12 @@ export interface Stats {
   readonly idle: number
   /** Callers that wait for a connection. */
   readonly waiting: number
-  /** Statements that were behind one that took longer than 10 ms and than a round trip. */
+  /** Statements that were behind one that took longer than `slowHeadMs` and than a round trip. */
   readonly waitedBehindSlow: number
   /** The texts of those, who held up most first; up to 32. */
   readonly slowNeighbours: readonly SlowNeighbour[]
+  /** Reads that were sent a second time, since their first answer was late. */
+  readonly hedged: number
 }
 
 /** Who waited behind whom. */

@@ -9,7 +9,7 @@ import { misuse, PostgresError } from './error'
 import { endError, refused } from './failure'
 import { LOST } from './loss'
 import { Rows } from './rows'
-import type { Keeper, Scope } from './scope'
+import type { Keeper, Scope, Second } from './scope'
 import { Fragment, type Draft, type Template } from './template'
 import type { Watch } from './watch'
 
@@ -21,6 +21,7 @@ export class Statement extends Fragment implements Receiver {
   /** How it was asked to run. */
   asArrays = false
   isRepeatable = false
+  isHedged = false
   isAlone = false
   watch: Watch | undefined = undefined
   /** As it is sent. */
@@ -34,6 +35,8 @@ export class Statement extends Fragment implements Receiver {
   /** An earlier attempt may have run. */
   mayHaveRun = false
   attempts = 0
+  /** It was sent a second time. */
+  second: Second | undefined = undefined
   /** Its place in the queue of its connection; 0 once it was sent. */
   place = 0
   connection: Connection | undefined = undefined
@@ -104,7 +107,8 @@ export class Statement extends Fragment implements Receiver {
 
   /** On a connection that others use as well. */
   _run(connection: Connection): void {
-    this._sendOn(connection, this.isRepeatable ? Flag.REPEATABLE : 0)
+    const isSent = this._sendOn(connection, this.isRepeatable ? Flag.REPEATABLE : 0)
+    if (isSent && this.isHedged) this.scope._hedge?.(this)
   }
 
   /** Whether it was taken; if not, its caller hears of it. */
@@ -188,8 +192,7 @@ export class Statement extends Fragment implements Receiver {
   /** Tells the caller of the rows. */
   finish(): void {
     if (this.isOver) return
-    this.isOver = true
-    this.watch?.stop()
+    this.end()
     this.tell()
   }
 
@@ -207,11 +210,16 @@ export class Statement extends Fragment implements Receiver {
   /** Tells the caller of an error. */
   finishWith(error: unknown): void {
     if (this.isOver) return
-    this.isOver = true
-    this.watch?.stop()
+    this.end()
     this.failure = error
     this.rows = NO_ROWS
     this.tell()
+  }
+
+  private end(): void {
+    this.isOver = true
+    this.watch?.stop()
+    if (this.second !== undefined) this.second.isOver = true
   }
 
   private tell(): void {

@@ -152,6 +152,11 @@ export interface QueryConfig<I = any[]> {
   /** Ends it early, without harm to others. */
   signal?: AbortSignal | undefined
   rowMode?: string | undefined
+  /**
+   * With `pipeline: true`: nothing shares its connection while it runs, as long as the pool has another or may open one.
+   * For a query that is known to take long.
+   */
+  alone?: boolean | undefined
 }
 
 /** A query whose rows are arrays. */

@@ -2,7 +2,8 @@ import type { CustomTypesConfig } from './face-config'
 
 /**
  * What is known of the effect of a request that failed: no byte of it was sent; the server answered
- * that it had none; it had its effect and only the answer could not be read; or nobody knows.
+ * that it had none; it had its effect and only the answer could not be read; or nobody knows. The
+ * list is complete, so a `switch` needs no default.
  */
 export type Outcome = 'NotSent' | 'Rejected' | 'Applied' | 'Unknown'
 

@@ -14,6 +14,8 @@ export interface How {
   readonly bytes: boolean
   /** Running it twice does no harm. */
   readonly repeatable: boolean
+  /** It goes to a connection of its own. */
+  readonly alone: boolean
   /** In milliseconds, from when it is made; 0 for none. */
   readonly timeout: number
   readonly signal: AbortSignal | undefined

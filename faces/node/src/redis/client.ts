@@ -38,7 +38,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
   constructor(core: Core, how: How) {
     this.#core = core
     this.#how = how
-    this.#sendCall = (call) => core.send(call)
+    this.#sendCall = how.alone ? (call) => core.sendOwn(call) : (call) => core.send(call)
   }
 
   /** The same client, whose replies are bytes where they would be strings; maps are `Map`. */
@@ -52,6 +52,15 @@ export class Client<B extends boolean = false> implements Sender, Runner {
    */
   repeatable(): Client<B> {
     return new Client<B>(this.#core, { ...this.#how, repeatable: true })
+  }
+
+  /**
+   * The same client, for commands that take long or whose replies are large: each goes to a connection of
+   * its own, as one that blocks does, so no other waits until its reply has arrived. They have no order
+   * among the others, and are not sent again. Pipelines go as before.
+   */
+  alone(): Client<B> {
+    return new Client<B>(this.#core, { ...this.#how, alone: true })
   }
 
   /** The same client, whose calls end with a deadline or a signal. */
@@ -199,7 +208,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
 
   #place(call: Call, known: Known): void {
     call.leaves = known.leaves
-    if (known.place === Place.SHARED) this.#core.send(call)
+    if (known.place === Place.SHARED) this.#sendCall(call)
     else if (known.place === Place.OWN) this.#core.sendOwn(call)
     else call.reject(misplaced(call.spec.name, known))
   }
@@ -214,7 +223,7 @@ export class Client<B extends boolean = false> implements Sender, Runner {
         return call.reject(error as RedisError)
       }
       // A script is taken for what it is: its keys are known, its text is sent as is fit.
-      if (call.script !== undefined) this.#core.send(call)
+      if (call.script !== undefined || known.place === Place.SHARED) this.#core.send(call)
       else this.#place(call, known)
     })
   }

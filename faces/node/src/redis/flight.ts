@@ -151,5 +151,5 @@ export function answer(call: Call): void {
 
 const NONE: Buffer[] = []
 const GOOD = Buffer.from('+OK\r\n')
-const HOW = { bytes: false, repeatable: false, timeout: 0, signal: undefined }
+const HOW = { bytes: false, repeatable: false, alone: false, timeout: 0, signal: undefined }
 const nothing = (): void => {}

@@ -38,6 +38,7 @@ export { Subscription } from './subscription'
 export function redis(options?: string | RedisOptions): Client {
   const config = configOf(options)
   const core = config.cluster ? new Cluster(config) : new Node(config, config.servers)
-  const how = { bytes: false, repeatable: false, timeout: config.requestTimeout, signal: undefined }
+  const { requestTimeout: timeout } = config
+  const how = { bytes: false, repeatable: false, alone: false, timeout, signal: undefined }
   return new Client<false>(core, how)
 }

@@ -29,4 +29,4 @@ export class Question extends Call {
 }
 
 /** How long a node may take to say it, in milliseconds. */
-const HOW = { bytes: false, repeatable: true, timeout: 3_000, signal: undefined }
+const HOW = { bytes: false, repeatable: true, alone: false, timeout: 3_000, signal: undefined }

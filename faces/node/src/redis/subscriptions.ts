@@ -17,7 +17,7 @@ export interface Reader {
   end(): void
 }
 
-const HOW: How = { bytes: false, repeatable: false, timeout: 0, signal: undefined }
+const HOW: How = { bytes: false, repeatable: false, alone: false, timeout: 0, signal: undefined }
 
 const VERBS = {
   channel: ['SUBSCRIBE', 'UNSUBSCRIBE'],

@@ -10,6 +10,8 @@ export interface ExpectedError {
   readonly code?: string
   readonly sqlstate?: string
   readonly message?: string
+  /** The beginning of its message. */
+  readonly says?: string
   readonly outcome: string
 }
 
@@ -116,12 +118,13 @@ export function checkError(
   error: Error & { code?: string; sqlstate?: string; outcome?: string },
   expected: ExpectedError,
 ): boolean {
-  const { code, sqlstate, message, outcome } = expected
+  const { code, sqlstate, message, says, outcome } = expected
   if (outcome === 'any') assert.match(String(error.outcome), /^(NotSent|Rejected|Applied|Unknown)$/)
   else assert.equal(error.outcome, outcome, error.message)
   if (code !== undefined) assert.equal(error.code, code, error.message)
   if (sqlstate !== undefined) assert.equal(error.sqlstate ?? error.code, sqlstate, error.message)
   if (message !== undefined) assert.ok(error.message.includes(message), error.message)
+  if (says !== undefined) assert.ok(error.message.startsWith(says), error.message)
   return true
 }
 

@@ -101,6 +101,8 @@ pub(super) fn error_of(body: &[u8], outcome: Outcome) -> Error {
 }
 
 /// Why a batch, or a row of it, failed. Converts into an [`Error`] whose message names the row.
+///
+/// Messages count rows from 1, for people; [`index`](Self::index) counts them from 0, for programs.
 #[derive(Clone, Debug)]
 pub struct BatchError {
     index: Option<u64>,
@@ -112,8 +114,9 @@ impl BatchError {
         BatchError { index: Some(index), error }
     }
 
-    /// The number of the row that failed, from 0; none where it was not a row that failed but the
-    /// statement, the commit or the connection.
+    /// The place of the row that failed, zero-based: rows that were made from a slice are found
+    /// there by it. None where it was not a row that failed but the statement, the commit or the
+    /// connection.
     pub fn index(&self) -> Option<u64> {
         self.index
     }
@@ -138,7 +141,7 @@ impl From<Error> for BatchError {
 impl From<BatchError> for Error {
     fn from(error: BatchError) -> Error {
         match error.index {
-            Some(index) => error.error.about(format_args!("row {index} of the batch")),
+            Some(index) => error.error.about(format_args!("row {} of the batch", index + 1)),
             None => error.error,
         }
     }
@@ -147,7 +150,7 @@ impl From<BatchError> for Error {
 impl fmt::Display for BatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.index {
-            Some(index) => write!(f, "row {index} of the batch: {}", self.error),
+            Some(index) => write!(f, "row {} of the batch: {}", index + 1, self.error),
             None => self.error.fmt(f),
         }
     }

@@ -38,6 +38,9 @@ pub struct Counts {
     /// Statements that were on a shared connection behind one that took long: longer than
     /// `slow_head` and than a round trip. [`Metrics::slow_neighbours`](crate::Metrics) says which.
     pub waited_behind_slow: u64,
+    /// Reads that were sent a second time since their first answer was late
+    /// ([`Repeatable::hedged`](crate::Repeatable::hedged)). Each is a request of its own in the other numbers.
+    pub hedged: u64,
     /// Notifications that reached a connection whose session did not ask for
     /// [`notifications`](crate::Session::notifications), and were dropped.
     pub notifications_dropped: u64,
@@ -86,6 +89,7 @@ impl AddAssign for Counts {
         self.prepared_misses += other.prepared_misses;
         self.healed += other.healed;
         self.waited_behind_slow += other.waited_behind_slow;
+        self.hedged += other.hedged;
         self.notifications_dropped += other.notifications_dropped;
     }
 }

@@ -102,6 +102,7 @@ fn counts(new: &Counts, old: &Counts) {
     count("onetrip_prepared_hits_total", new.prepared_hits, old.prepared_hits);
     count("onetrip_prepared_misses_total", new.prepared_misses, old.prepared_misses);
     count("onetrip_requests_healed_total", new.healed, old.healed);
+    count("onetrip_requests_hedged_total", new.hedged, old.hedged);
     let name = "onetrip_waited_behind_slow_total";
     count(name, new.waited_behind_slow, old.waited_behind_slow);
     let name = "onetrip_notifications_dropped_total";
@@ -147,7 +148,7 @@ const GAUGES: [(&str, Unit, &str); 5] = [
     ("onetrip_connections_idle", Unit::Count, "Connections on which nothing is unanswered"),
 ];
 
-const COUNTERS: [(&str, Unit, &str); 14] = [
+const COUNTERS: [(&str, Unit, &str); 15] = [
     ("onetrip_connections_opened_total", Unit::Count, "Connections opened"),
     ("onetrip_connections_open_failed_total", Unit::Count, "Attempts to connect that failed"),
     ("onetrip_connections_closed_total", Unit::Count, "Connections closed from this side"),
@@ -160,6 +161,7 @@ const COUNTERS: [(&str, Unit, &str); 14] = [
     ("onetrip_prepared_hits_total", Unit::Count, "Uses of statements that were prepared already"),
     ("onetrip_prepared_misses_total", Unit::Count, "Uses that prepared their statement"),
     ("onetrip_requests_healed_total", Unit::Count, "Requests sent again by themselves"),
+    ("onetrip_requests_hedged_total", Unit::Count, "Reads sent a second time since they were late"),
     ("onetrip_waited_behind_slow_total", Unit::Count, "Statements behind a slow one"),
     ("onetrip_notifications_dropped_total", Unit::Count, "Notifications that nobody asked for"),
 ];

@@ -82,6 +82,7 @@ impl LoadCell {
             room: usize::MAX,
             expected: Duration::from_nanos(self.expected.load(Ordering::Relaxed)),
             unsure: self.unsure.load(Ordering::Relaxed),
+            trip: self.trip(),
         }
     }
 

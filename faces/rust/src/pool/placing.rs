@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use onetrip_engine::pool::{Choice, Expected, TextKey, Ticket, choose};
+use onetrip_engine::pool::{Choice, Expected, Hedge, TextKey, Ticket, choose};
 use onetrip_engine::{Time, Token};
 
 use super::queue::{Line, QueueEntry, Work};
 use super::{Pool, State};
+use crate::Error;
 use crate::core::{Connection, Core, Duty};
 
 impl Pool {
@@ -65,6 +66,36 @@ impl Pool {
             }
         }
         None
+    }
+
+    /// Submits what is unanswered on the connection `first` on another one too, if it is time for that.
+    pub(crate) fn try_hedge(
+        self: &Arc<Self>,
+        key: TextKey,
+        first: &Arc<Connection>,
+        submit: impl FnOnce(&mut Core, Time) -> Result<Token, Error>,
+    ) -> Hedge<(Arc<Connection>, Token)> {
+        let (now, of) = (self.now(), self.context.timings.expected(key));
+        let later = Hedge::At(now.after(self.limits.slow_head));
+        if self.hints().waiting_before(of) > 0 {
+            return later;
+        }
+        let load = first.load.get();
+        if now > load.since.after(self.limits.slow_head) && self.exchange.cells.any_parked() {
+            self.hand_over_parked();
+        }
+        let list = self.exchange.cells.shared();
+        let others = list.iter().filter(|other| !Arc::ptr_eq(other, first));
+        let others = others.map(|other| (other, other.load.get()));
+        let on = match self.hedges.judge(now, &self.limits, of, load, others) {
+            Hedge::On(on) => on,
+            Hedge::At(at) => return Hedge::At(at),
+        };
+        let submitted = on.with(|core, now| {
+            let takes = core.duty == Duty::Shared && core.engine.is_open();
+            takes.then(|| submit(core, now).ok()).flatten()
+        });
+        submitted.map_or(later, |token| Hedge::On((on.clone(), token)))
     }
 
     /// Does `work` as soon as a shared connection takes it.

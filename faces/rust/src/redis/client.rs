@@ -57,6 +57,7 @@ pub struct Client {
     pub(crate) inner: Arc<Inner>,
     timeout: Option<Duration>,
     repeats: bool,
+    alone: bool,
 }
 
 impl Client {
@@ -96,8 +97,7 @@ impl Client {
         #[cfg(feature = "metrics")]
         tokio::spawn(publish_now_and_then(Arc::downgrade(&inner)));
         let timeout = inner.config.limits.request_timeout;
-        let repeats = false;
-        Ok(Client { inner, timeout, repeats })
+        Ok(Client { inner, timeout, repeats: false, alone: false })
     }
 
     /// Any command, by its name: `client.cmd("OBJECT ENCODING").arg("key").send::<String>()`.
@@ -119,6 +119,16 @@ impl Client {
     #[must_use]
     pub fn repeatable(&self) -> Client {
         Client { repeats: true, ..self.clone() }
+    }
+
+    /// The same client for commands that take long or whose replies are large: each goes to a connection
+    /// of its own, as one that blocks does, so no other waits until its reply has arrived. While a server
+    /// runs one command it runs no other, whichever connection that came by; a reply of many megabytes
+    /// is what this keeps out of the way. They have no order among the others, and are not sent again. Pipelines go
+    /// as before.
+    #[must_use]
+    pub fn alone(&self) -> Client {
+        Client { alone: true, ..self.clone() }
     }
 
     /// A list of commands that are sent together; see [`Pipeline`].
@@ -278,7 +288,7 @@ impl Client {
 
     /// What a pipeline is sent with: the connection of a session, where there is one.
     pub(crate) fn on<'a>(&self, lease: Option<&'a Lease>) -> On<'a> {
-        let Client { inner, timeout, repeats } = self.clone();
+        let Client { inner, timeout, repeats, .. } = self.clone();
         On { inner, timeout, repeats, lease }
     }
 
@@ -290,6 +300,7 @@ impl Client {
     /// Calls a [`Script`](super::Script).
     pub fn script<T: FromReply>(&self, call: ScriptCall) -> Reply<T> {
         match call.into_item(&self.inner.config) {
+            Ok(item) if self.alone => self.send_own(item, Cow::Borrowed("EVAL")),
             Ok(item) => self.send_item(item, Cow::Borrowed("EVAL"), false),
             Err(error) => Reply::refused(error, Cow::Borrowed("EVAL")),
         }
@@ -311,6 +322,19 @@ impl Client {
         let again = repeats.then(|| Again::new(&self.inner, &call, config.limits.attempts_max));
         Reply::new(self.inner.send(call), name, leaves, again)
     }
+
+    /// On a connection of its own.
+    fn send_own<T: FromReply>(&self, item: Item, name: Cow<'static, str>) -> Reply<T> {
+        let deadline = self.deadline();
+        let Some(cluster) = &self.inner.cluster else {
+            let call = Call::one(item, deadline);
+            return Reply::borrowing(self.inner.node.send_own(call), name, None);
+        };
+        match cluster.send_own(item, deadline) {
+            Ok((cell, roaming)) => Reply::borrowing(cell, name, Some(roaming)),
+            Err(error) => Reply::refused(error, name),
+        }
+    }
 }
 
 impl Sends for Client {
@@ -326,17 +350,8 @@ impl Sends for Client {
         let is_read = spec.is_some_and(Spec::is_readonly);
         let item = Item::new(command, spec);
         match place {
-            Place::Shared => self.send_item(item, name, is_read),
-            Place::Own => match &self.inner.cluster {
-                None => {
-                    let call = Call::one(item, self.deadline());
-                    Reply::borrowing(self.inner.node.send_own(call), name, None)
-                }
-                Some(cluster) => match cluster.send_own(item, self.deadline()) {
-                    Ok((cell, roaming)) => Reply::borrowing(cell, name, Some(roaming)),
-                    Err(error) => Reply::refused(error, name),
-                },
-            },
+            Place::Shared if !self.alone => self.send_item(item, name, is_read),
+            Place::Shared | Place::Own => self.send_own(item, name),
             Place::Session(advice) | Place::Refused(advice) => {
                 Reply::refused(misplaced(&name, advice), name)
             }

@@ -260,6 +260,7 @@ const IDLE: Load = Load {
     room: usize::MAX,
     expected: Duration::ZERO,
     unsure: 0,
+    trip: Duration::ZERO,
 };
 
 /// Connections that are lent come back at rest, and the shared one always takes more.

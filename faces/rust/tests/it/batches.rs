@@ -102,7 +102,9 @@ fn a_failed_row_of_an_atomic_batch_undoes_all_and_is_named() {
             let rows = (0..size).map(|id| (if id == twice { 0 } else { id },));
             let error = client.batch(&insert, rows).atomic().await.unwrap_err();
             row_failed(&error, twice as u64, Outcome::Rejected, Some("23505"));
-            assert!(error.to_string().starts_with(&format!("row {twice} of the batch: ")));
+            // Messages count from 1.
+            let row = twice + 1;
+            assert!(error.to_string().starts_with(&format!("row {row} of the batch: ")), "{error}");
             assert!(ids(&t).await.is_empty());
             assert_usable(&client).await;
         }

@@ -52,7 +52,7 @@ fn cases(file: &str) -> Vec<Case> {
 /// The words of the cases. One that is misspelt would make its case weaker, and nobody would notice.
 const WORDS: &str = "attempts attempts_max batch begin cancelled code columns commit count differs direct drop \
      early end error faces failed flush how index isolation killed message name on outcome \
-     parameters pipeline read_only reads release repeatable rows run savepoint session sets \
+     parameters pipeline read_only reads release repeatable rows run savepoint says session sets \
      settings setup since sqlstate statements steps sync text texts then timeout_ms times \
      together total transaction trips type with";
 
@@ -145,6 +145,9 @@ fn check_error(error: &Error, expected: &Json, name: &str) {
     }
     if let Some(message) = expected["message"].as_str() {
         assert_eq!(error.server().unwrap().message, message, "{name}");
+    }
+    if let Some(says) = expected["says"].as_str() {
+        assert!(error.to_string().starts_with(says), "{name}: {error}");
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use onetrip::{Client, alone};
+use onetrip::{Client, Session, alone};
 use onetrip_lab::proxy::{Direction, Fault, Scope};
 
 use crate::support::*;
@@ -27,17 +27,24 @@ fn ten_quick_statements_do_not_wait_for_a_slow_one_of_the_same_tick() {
         for (i, reply) in (0..10).zip(quick) {
             assert_eq!(reply.await.unwrap().get::<i32>(0), i);
         }
-        assert_eq!(client.metrics().counts.waited_behind_slow, 0);
+        held_up_nobody(&client, &gate.statement());
         gate.open().await;
         slow.await.unwrap();
     });
+}
+
+/// On a machine that has others to serve too, a quick statement may look slow to those behind it.
+fn held_up_nobody(client: &Client, text: &str) {
+    let slow = client.metrics().slow_neighbours;
+    assert!(slow.iter().all(|one| &*one.text != text), "{slow:?}");
 }
 
 #[test]
 fn twenty_quick_statements_of_one_tick_make_one_trip_on_one_connection() {
     run(async {
         let proxy = proxy();
-        let client = client_through(&proxy, "connections_max=5").await;
+        // No statement is slow here, however busy the machine is.
+        let client = client_through(&proxy, "connections_max=5&slow_head_ms=60000").await;
         learn(&client).await;
         let twenty = async || {
             proxy.reset_stats();
@@ -54,7 +61,7 @@ fn twenty_quick_statements_of_one_tick_make_one_trip_on_one_connection() {
             tokio::join!(biased; replies, resume);
             proxy.stats().trips
         };
-        // On a machine that has others to serve too, they may seem slower than they are for a while.
+        // On a busy machine the first few may seem to take long enough to be spread.
         until(async || twenty().await == 1).await;
         let mut sessions = Vec::new();
         for _ in 0..5 {
@@ -115,9 +122,10 @@ fn who_waited_behind_whom_is_counted() {
             reply.await.unwrap();
         }
         let metrics = client.metrics();
-        assert_eq!(metrics.counts.waited_behind_slow, 3);
-        let [one] = &metrics.slow_neighbours[..] else { panic!("{metrics:?}") };
-        assert_eq!((&*one.text, one.statements), ("select pg_sleep(0.05), 'a report'", 3));
+        assert!(metrics.counts.waited_behind_slow >= 3, "{metrics:?}");
+        let text = "select pg_sleep(0.05), 'a report'";
+        let one = metrics.slow_neighbours.iter().find(|one| &*one.text == text).unwrap();
+        assert_eq!(one.statements, 3);
         assert!(one.longest >= Duration::from_millis(49), "{one:?}");
     });
 }
@@ -126,21 +134,87 @@ fn who_waited_behind_whom_is_counted() {
 #[test]
 fn what_was_dropped_holds_nobody_up() {
     run(async {
-        let (gate, client) = (Gate::closed().await, client_with("connections_max=2").await);
+        let (one, other) = (Gate::closed().await, Gate::closed().await);
+        let client = client_with("connections_max=2").await;
         learn(&client).await;
         for _ in 0..5 {
-            let mut slow = client.query(&gate.statement(), &[]);
-            assert!(!poll_once(&mut slow).await);
-            terminate(gate.waiting_pid().await).await;
-            failed(slow.await, onetrip::Outcome::Unknown, "connection_lost");
-            let mut waits: Vec<_> = (0..4).map(|_| client.query(&gate.statement(), &[])).collect();
-            for one in &mut waits {
-                assert!(!poll_once(one).await);
+            let slow = [client.query(&one.statement(), &[]), client.query(&other.statement(), &[])];
+            let pids = [one.waiting_pid().await, other.waiting_pid().await];
+            let mut waits: Vec<_> = (0..4).map(|_| client.query(&one.statement(), &[])).collect();
+            for reply in &mut waits {
+                assert!(!poll_once(reply).await);
             }
+            assert_eq!(client.pending().waiting, 4);
             drop(waits);
+            assert_eq!(client.pending().waiting, 0);
+            for pid in pids {
+                terminate(pid).await;
+            }
+            for reply in slow {
+                failed(reply.await, onetrip::Outcome::Unknown, "connection_lost");
+            }
             learn(&client).await;
             until(async || client.metrics().idle == client.connections()).await;
         }
-        gate.open().await;
+        one.open().await;
+        other.open().await;
+    });
+}
+
+/// A text that is quick as a rule, and waits for a lock this time.
+const LOCK: &str = "select pg_advisory_xact_lock_shared($1::bigint)";
+
+/// A client with two connections, of which a session has one. No noise of the machine is slow to it.
+async fn with_lock_learned() -> (Client, Session) {
+    let client = client_with("connections_max=2&slow_head_ms=300").await;
+    let other = client.session().await.unwrap();
+    learn(&client).await;
+    for _ in 0..60 {
+        client.execute(LOCK, &[&1_i64]).await.unwrap();
+    }
+    (client, other)
+}
+
+#[test]
+fn a_hedged_read_behind_a_late_head_is_answered_by_another_connection() {
+    const KEY: i64 = 77_001;
+    run(async {
+        let (client, other) = with_lock_learned().await;
+        let holder = session().await;
+        holder.execute("select pg_advisory_lock($1)", &[&KEY]).await.unwrap();
+
+        let late = client.execute(LOCK, &[&KEY]);
+        let reads = client.repeatable();
+        let plain = reads.query_one(QUICK, &[&1]);
+        let hedged = reads.hedged().query_one(QUICK, &[&2]);
+        drop(other);
+        assert_eq!(hedged.await.unwrap().get::<i32>(0), 2);
+        assert_eq!(client.metrics().counts.hedged, 1);
+
+        holder.execute("select pg_advisory_unlock($1)", &[&KEY]).await.unwrap();
+        late.await.unwrap();
+        assert_eq!(plain.await.unwrap().get::<i32>(0), 1);
+        // The answer that nobody waited for was read.
+        until(async || client.metrics().idle == 2).await;
+        assert_eq!(client.query_one(QUICK, &[&3]).await.unwrap().get::<i32>(0), 3);
+    });
+}
+
+#[test]
+fn a_hedged_read_whose_reply_is_dropped_leaves_both_connections_in_order() {
+    const KEY: i64 = 77_002;
+    run(async {
+        let (client, other) = with_lock_learned().await;
+        let holder = session().await;
+        holder.execute("select pg_advisory_lock($1)", &[&KEY]).await.unwrap();
+        let late = client.execute(LOCK, &[&KEY]);
+        let mut hedged = client.repeatable().hedged().query_one(QUICK, &[&2]);
+        drop(other);
+        until(async || poll_once(&mut hedged).await || client.metrics().counts.hedged == 1).await;
+        drop(hedged);
+        holder.execute("select pg_advisory_unlock($1)", &[&KEY]).await.unwrap();
+        late.await.unwrap();
+        until(async || client.metrics().idle == 2).await;
+        learn(&client).await;
     });
 }

@@ -172,4 +172,5 @@ const IDLE: Load = Load {
     room: usize::MAX,
     expected: Duration::ZERO,
     unsure: 0,
+    trip: Duration::ZERO,
 };

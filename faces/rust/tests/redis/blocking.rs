@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{client, config, key};
-use onetrip::redis::Client;
+use onetrip::redis::{Client, Script};
 
 #[tokio::test]
 async fn a_command_that_blocks_stalls_nobody() {
@@ -101,4 +101,24 @@ async fn one_that_was_answered_and_not_taken_leaves_a_connection_at_rest() {
     drop(session);
     let session = client.session().await.unwrap();
     assert_eq!(id(&session).await.unwrap(), first, "the connection was lent again");
+}
+
+#[tokio::test]
+async fn what_its_caller_wants_alone_goes_to_a_connection_of_its_own() {
+    let Some(client) = client().await else { return };
+    let id = async |client: &Client| client.cmd("CLIENT ID").send::<i64>().await.unwrap();
+    let shared = id(&client).await;
+    assert_ne!(id(&client.alone()).await, shared);
+    assert_eq!(id(&client).await, shared);
+    let script = Script::new("return redis.call('GET', KEYS[1])");
+    let key = key("script");
+    client.cmd("SET").arg(&key).arg("x").send::<()>().await.unwrap();
+    for _ in 0..3 {
+        let value = client.alone().script::<String>(script.call([&key], [0; 0])).await.unwrap();
+        assert_eq!(value, "x");
+    }
+    let pipeline = client.alone().pipeline();
+    let piped = pipeline.cmd("CLIENT ID").send::<i64>();
+    let replies = pipeline.run().await.unwrap();
+    assert_eq!(replies.get(piped).unwrap(), shared, "a pipeline goes as before");
 }

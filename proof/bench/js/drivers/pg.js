@@ -3,12 +3,13 @@
 
 /** `named`: statements have names, so that they are prepared; without, the drop-in prepares by itself. */
 function over(pg, version) {
-  async function open(connectionString, { connections, pipeline, named }) {
+  async function open(connectionString, { connections, pipeline, named, work }) {
     // Longer than others have their turns: what idle clients cost to connect anew is not measured.
     const config = { connectionString, pipeline, idleTimeoutMillis: 60_000 }
-    const on =
-      connections > 1 ? new pg.Pool({ ...config, max: connections }) : new pg.Client(config)
-    if (connections === 1) await on.connect()
+    // The rate beside slow neighbours is compared with that of a pool of one.
+    const isPool = connections > 1 || work === 'neighbours_busy_alone'
+    const on = isPool ? new pg.Pool({ ...config, max: connections }) : new pg.Client(config)
+    if (!isPool) await on.connect()
     return client(on, named)
   }
   return { open, version }

@@ -56,6 +56,64 @@ function mixture({ texts, slow }) {
   }
 }
 
+/** The longest of ten quick ones issued right behind one of 1.5 s, on a client with one connection. */
+function oneTick() {
+  const found = {}
+  return {
+    async run(_, { connections }, reopen) {
+      const start = performance.now()
+      const client = await reopen(connections)
+      await client.value(0)
+      const first = performance.now() - start
+      const trips = []
+      for (let i = 0; i < 20; i++) trips.push(await timed(() => client.value(i)))
+      trips.sort((a, b) => a - b)
+      const bound = trips[10] + first
+      const slow = sent(client.text('select $1::float8, pg_sleep($1)::text', 1.5))
+      const quick = Array.from({ length: 10 }, (_, i) => timed(() => client.value(i)))
+      const longest = Math.max(...(await Promise.all(quick)))
+      await slow
+      await client.close()
+      found.figures = [longest / bound, longest, bound]
+      return 0
+    },
+    figures: () => found.figures,
+  }
+}
+
+/** How many quick ones of twenty loops are answered in a second: beside slow ones on all connections but one. */
+function busy({ slow }) {
+  const found = {}
+  return {
+    async run(client, { connections }) {
+      const count = slow ? connections - 1 : 0
+      const reports = Array.from({ length: count }, () =>
+        sent(client.text('select $1::float8, pg_sleep($1)::text', 2)),
+      )
+      // The slow ones are on their way by then.
+      await until(performance.now() + 100)
+      const start = performance.now()
+      const loops = Array.from({ length: 20 }, async (_, loop) => {
+        for (let i = 0; i < 250; i++) await client.item(1 + ((loop * 250 + i) % 50))
+      })
+      await Promise.all(loops)
+      found.figures = [5_000 / ((performance.now() - start) / 1_000)]
+      await Promise.all(reports)
+      return 0
+    },
+    figures: () => found.figures,
+  }
+}
+
+/** A template is sent when it is first awaited. */
+const sent = (query) => query.then((rows) => rows)
+
+async function timed(call) {
+  const start = performance.now()
+  await call()
+  return performance.now() - start
+}
+
 function until(time) {
   return new Promise((resolve) => setTimeout(resolve, Math.max(0, time - performance.now())))
 }
@@ -65,4 +123,7 @@ module.exports = {
   neighbours_mixed_alone: mixture({ texts: false, slow: false }),
   neighbours_texts: mixture({ texts: true, slow: true }),
   neighbours_texts_alone: mixture({ texts: true, slow: false }),
+  neighbours_one_tick: oneTick(),
+  neighbours_busy: busy({ slow: true }),
+  neighbours_busy_alone: busy({ slow: false }),
 }

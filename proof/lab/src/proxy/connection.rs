@@ -9,7 +9,7 @@ use super::recording::{Passage, Recording};
 use super::rope::Pool;
 use super::socket::Socket;
 use super::stats::ConnectionStats;
-use super::trips::TripCounter;
+use super::trips::{SideBySide, TripCounter};
 
 /// One of the two sockets of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +109,7 @@ impl Connection {
     }
 
     /// Moves what can be moved at `now_ns`.
-    pub(super) fn pump(&mut self, now_ns: u64, pool: &mut Pool) {
+    pub(super) fn pump(&mut self, now_ns: u64, pool: &mut Pool, side_by_side: &mut SideBySide) {
         match self.phase {
             Phase::Connecting { give_up_ns } if now_ns >= give_up_ns => self.dial_failed(now_ns),
             Phase::Cut => return self.drain_after_cut(pool),
@@ -121,20 +121,25 @@ impl Connection {
         // What the client wrote before it sees the bytes that are due belongs to the trip before:
         // read it first, even if epoll has not reported it yet.
         self.client.readable |= self.down.is_due(now_ns);
-        self.read_client(now_ns, pool);
+        self.read_client(now_ns, pool, side_by_side);
         if self.down.drain(&mut self.client, now_ns, pool) > 0 {
-            self.trips.server_delivered();
+            self.trips.ended(side_by_side);
         }
         self.up.drain(&mut self.server, now_ns, pool);
         self.end_what_ended(now_ns, pool);
     }
 
     /// Reads what the client has written so far, so that counts and faults that follow see it.
-    pub(super) fn catch_up(&mut self, now_ns: u64, pool: &mut Pool) {
+    pub(super) fn catch_up(&mut self, now_ns: u64, pool: &mut Pool, side_by_side: &mut SideBySide) {
         if matches!(self.phase, Phase::Connecting { .. } | Phase::Open) {
             self.client.readable = true;
-            self.read_client(now_ns, pool);
+            self.read_client(now_ns, pool, side_by_side);
         }
+    }
+
+    /// Nothing comes any more: a trip without an answer is none that others run beside.
+    pub(super) fn over(&mut self, side_by_side: &mut SideBySide) {
+        self.trips.ended(side_by_side);
     }
 
     pub(super) fn apply(&mut self, fault: Fault) {
@@ -213,9 +218,10 @@ impl Connection {
         }
     }
 
-    fn read_client(&mut self, now_ns: u64, pool: &mut Pool) {
+    fn read_client(&mut self, now_ns: u64, pool: &mut Pool, side_by_side: &mut SideBySide) {
+        let on_the_line = self.up.is_carrying() || self.down.is_carrying();
         if self.up.fill(&mut self.client, now_ns, pool) > 0 {
-            self.trips.client_wrote();
+            self.trips.client_wrote(on_the_line, side_by_side);
         }
     }
 

@@ -25,6 +25,7 @@ use super::recording::Passage;
 use super::rope::Pool;
 use super::socket::Socket;
 use super::stats::Stats;
+use super::trips::SideBySide;
 
 /// What the handle asks of the thread. Each is answered once it is in effect.
 pub(super) enum Command {
@@ -63,6 +64,7 @@ pub(super) struct EventLoop {
     future_faults: (Faults, Faults),
     /// Counts of connections that are closed.
     closed: Stats,
+    side_by_side: SideBySide,
     pool: Pool,
     commands: Receiver<Command>,
     answers: SyncSender<Answer>,
@@ -99,6 +101,7 @@ impl EventLoop {
             accept_again_ns: None,
             future_faults: Default::default(),
             closed: Stats::default(),
+            side_by_side: SideBySide::default(),
             pool: Pool::default(),
             commands,
             answers,
@@ -191,9 +194,10 @@ impl EventLoop {
 
     fn pump(&mut self, id: u64, now_ns: u64) {
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        connection.pump(now_ns, &mut self.pool);
+        connection.pump(now_ns, &mut self.pool, &mut self.side_by_side);
         let wake_ns = connection.next_wake_ns();
         if connection.is_closed() {
+            connection.over(&mut self.side_by_side);
             self.closed.add(&connection.stats());
             self.connections.remove(&id);
         }
@@ -283,7 +287,7 @@ impl EventLoop {
         while let Ok(command) = self.commands.try_recv() {
             // What clients wrote before the call counts as before it.
             for connection in self.connections.values_mut() {
-                connection.catch_up(now_ns, &mut self.pool);
+                connection.catch_up(now_ns, &mut self.pool, &mut self.side_by_side);
             }
             let answer = self.handle_command(command, now_ns);
             let ids: Vec<u64> = self.connections.keys().copied().collect();
@@ -311,6 +315,7 @@ impl EventLoop {
             Command::Stats => return Answer::Stats(self.stats()),
             Command::ResetStats => {
                 self.closed = Stats::default();
+                self.side_by_side = SideBySide::default();
                 self.connections.values_mut().for_each(Connection::mark);
             }
             Command::Record => self.connections.values_mut().for_each(|it| it.record(now_ns)),
@@ -344,6 +349,7 @@ impl EventLoop {
 
     fn stats(&self) -> Stats {
         let mut stats = self.closed.clone();
+        stats.side_by_side = self.side_by_side.trips();
         stats.open = self.connections.values().map(Connection::stats).collect();
         for connection in stats.open.clone() {
             stats.add(&connection);

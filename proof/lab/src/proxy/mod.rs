@@ -25,6 +25,12 @@
 //! next client bytes do. Client bytes that come in several writes without server bytes delivered in
 //! between are one trip; the proxy reads the client's socket right before it delivers, so that a
 //! write issued before the delivery counts as before it.
+//!
+//! A trip is under way from its first client bytes until server bytes are delivered on its
+//! connection. It ran side by side with others if a trip of another connection was under way at the
+//! same time, or if it began while bytes of its own connection were on the line: sent, and not
+//! delivered yet. Without a delay nothing is on the line, so the proxy then sees only what ran
+//! beside it on other connections. A trip that was not side by side was waited for before the next.
 
 mod config;
 mod connection;

@@ -150,6 +150,11 @@ impl Pipe {
         self.faults.allowed(self.queue.due(now_ns)) > 0
     }
 
+    /// Whether bytes were read and not delivered yet.
+    pub(super) fn is_carrying(&self) -> bool {
+        self.queue.queued() > 0
+    }
+
     /// Whether a read from the source would be of use now.
     pub(super) fn can_fill(&self, source: &Socket) -> bool {
         source.readable && !self.source_ended() && self.queue.queued() < self.buffer_max

@@ -12,6 +12,10 @@ pub struct Stats {
     /// Trips of all connections: client writes that came after server bytes were delivered since
     /// the last one. See [the module](super#trips).
     pub trips: u64,
+    /// Those of them that were under way together, or began while bytes of their own connection
+    /// were on the line; all others were waited for one after the other. See [the
+    /// module](super#trips).
+    pub side_by_side: u64,
     /// Those of the above that belong to connections open now, in the order in which they were
     /// accepted.
     pub open: Vec<ConnectionStats>,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod circles;
+mod documents;
 mod functions;
 mod lines;
 mod source;

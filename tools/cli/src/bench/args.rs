@@ -20,14 +20,19 @@ pub(super) struct RunArgs {
     #[arg(long, value_enum, value_delimiter = ',', required_unless_present_any = ["script", "builtin"])]
     pub(super) preset: Vec<PresetArg>,
 
-    /// A script of pgbench's language to run, as in FILE@WEIGHT; several with one option each, chosen
-    /// at random by their weights.
+    /// A script of pgbench's language to run, each statement awaited and as far pipelined as its
+    /// values allow; several with one option each, chosen at random by their weights (FILE@WEIGHT),
+    /// or with --compare each by itself.
     #[arg(long, short = 'f', value_name = "FILE[@W]")]
     pub(super) script: Vec<String>,
 
     /// A script of pgbench's own: tpcb-like, simple-update or select-only, or the beginning of a name.
     #[arg(long, short = 'b', value_name = "NAME[@W]")]
     pub(super) builtin: Vec<String>,
+
+    /// scripts: measure each by itself, beside the others, instead of a mix of them.
+    #[arg(long)]
+    pub(super) compare: bool,
 
     /// scripts: make pgbench's tables at this scale (100,000 accounts each) in the tool's schema
     /// [default: 1 with --builtin or on a private server, otherwise none].

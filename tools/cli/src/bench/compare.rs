@@ -7,10 +7,12 @@ use onetrip_measure::report;
 
 use crate::output::{End, print};
 
-/// Hold the results of two runs against each other: the time per operation of B in multiples of A's,
-/// with the spread, and whether the difference is more than noise.
+/// Hold the results of two runs against each other.
 ///
-/// The exit status is 1 if something is slower than --fail-above allows.
+/// For each cell it shows the time per operation of B in multiples of A's, with the spread, and
+/// whether the difference is more than noise. Cells that differ in the name of their workload
+/// alone, such as two scripts, are held against each other, too. The exit status is 1 if something
+/// is slower than --fail-above allows, and 2 if the runs have nothing in common.
 #[derive(Args, Debug)]
 pub(super) struct CompareArgs {
     /// The results.json of the run to compare with.
@@ -28,18 +30,17 @@ pub(super) struct CompareArgs {
 /// Prints the comparison.
 ///
 /// # Errors
-/// One line: a file that can't be read. Or something is slower than allowed.
+/// One line: a file that can't be read, or runs that have nothing in common. Or something is slower
+/// than allowed.
 pub(super) fn run(args: &CompareArgs) -> Result<(), End> {
     let read = |path| report::read(path).map_err(|error| format!("bench compare: {error}"));
     let comparison = report::compare(&read(&args.a)?, &read(&args.b)?);
+    if let Some(why) = comparison.nothing_in_common() {
+        // Otherwise a CI whose options have changed would be green for ever.
+        return Err(format!("bench compare: {why}").into());
+    }
     print(&comparison.to_string())?;
     let Some(limit) = args.fail_above else { return Ok(()) };
-    if comparison.pairs.is_empty() {
-        // Otherwise a CI whose options have changed would be green for ever.
-        return Err("bench compare: --fail-above has nothing to look at: no cell is in both runs"
-            .to_owned()
-            .into());
-    }
     let slower = comparison.fails_above(limit);
     if slower.is_empty() {
         return Ok(());

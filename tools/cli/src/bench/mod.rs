@@ -19,7 +19,7 @@ use compare::CompareArgs;
 /// On a private PostgreSQL that ends with it (with --preset redis: Redis or Valkey), or on any server by
 /// --url. There it works in a schema of its own, onetrip_bench, which it drops at the end, or with keys that
 /// begin with onetrip-bench: and a random part, which it removes, and changes nothing else (a --script does
-/// what it says). Ctrl-C ends it with what was measured so far.
+/// what it says, in both of its forms). Ctrl-C ends it with what was measured so far.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true, allow_negative_numbers = true)]
 pub(crate) struct BenchArgs {
@@ -31,7 +31,6 @@ pub(crate) struct BenchArgs {
 
 #[derive(Subcommand, Debug)]
 enum BenchCommand {
-    /// Hold the results of two runs against each other.
     Compare(CompareArgs),
 }
 

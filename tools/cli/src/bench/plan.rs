@@ -16,6 +16,7 @@ use onetrip_measure::trips::{self, Way};
 use super::args::{PresetArg, ProtocolArg, RunArgs};
 use super::choose::chosen;
 use crate::command_line::command_line;
+use crate::output::tell;
 
 impl RunArgs {
     /// What these options ask for.
@@ -26,9 +27,9 @@ impl RunArgs {
         self.check_options()?;
         let workloads = chosen("workload", &self.workload, &self.known())?;
         let mut cells = Vec::new();
-        if let Some(script) = self.scripts()? {
-            let rtts = if self.rtt.is_empty() { vec![0.0] } else { self.rtt.clone() };
-            rtts.iter().for_each(|rtt| self.add_script(&script, *rtt, &mut cells));
+        let rtts = if self.rtt.is_empty() { vec![0.0] } else { self.rtt.clone() };
+        for form in self.scripts()? {
+            rtts.iter().for_each(|rtt| self.add_script(&form, *rtt, &mut cells));
         }
         for rtt in self.rtts(PresetArg::Concurrency) {
             self.add_concurrency(&workloads, rtt, &mut cells);
@@ -81,7 +82,7 @@ impl RunArgs {
         let (concurrency, trips) = (self.has(PresetArg::Concurrency), self.has(PresetArg::Trips));
         let tasks = concurrency || self.has(PresetArg::Fortunes) || scripts;
         let levels = concurrency || scripts;
-        let given: [(&str, bool, bool, &str); 12] = [
+        let given: [(&str, bool, bool, &str); 13] = [
             ("--isolation", !self.isolation.is_empty(), levels, LEVEL_USERS),
             ("--tasks", !self.tasks.is_empty(), tasks, TASKS_USERS),
             ("--connections", self.connections.is_some(), tasks, TASKS_USERS),
@@ -91,6 +92,7 @@ impl RunArgs {
             ("--depth", !self.depth.is_empty(), trips || redis, "--preset trips and redis"),
             ("--force", self.force, !redis, "what is measured on a PostgreSQL"),
             ("--scale", self.scale.is_some(), scripts, SCRIPT_USERS),
+            ("--compare", self.compare, scripts, SCRIPT_USERS),
             ("--define", !self.define.is_empty(), scripts, SCRIPT_USERS),
             ("--protocol", self.protocol.is_some(), scripts, SCRIPT_USERS),
             ("--max-tries", self.max_tries.is_some(), scripts, SCRIPT_USERS),
@@ -201,11 +203,8 @@ impl RunArgs {
         }
     }
 
-    /// The scripts, ready to run; None if there are none.
-    fn scripts(&self) -> Result<Option<(String, Arc<script::Plan>)>, String> {
-        if !self.has_scripts() {
-            return Ok(None);
-        }
+    /// The scripts in their forms, ready to run; none without --script and --builtin.
+    fn scripts(&self) -> Result<Vec<Form>, String> {
         let mut scripts = Vec::new();
         for text in &self.script {
             let (path, weight) = script::parse_weighted(text).map_err(|it| it.to_string())?;
@@ -218,17 +217,60 @@ impl RunArgs {
             let (name, weight) = script::parse_weighted(text).map_err(|it| it.to_string())?;
             scripts.push((script::builtin(name).map_err(|it| it.to_string())?, weight));
         }
-        let name = name_of_mix(&scripts);
-        let settings = script::Settings {
-            protocol: self.protocol().into(),
-            scale: self.scale_of_tables().unwrap_or(1),
-            defines: self.define.clone(),
-            seed: self.seed,
-            max_tries: self.max_tries.unwrap_or(0),
+        let mut forms = Vec::new();
+        for (label, mix) in self.mixes(scripts)? {
+            self.add_forms(&label, &mix, &mut forms)?;
+        }
+        Ok(forms)
+    }
+
+    /// What is measured as one, with its name: all scripts together, or each by itself.
+    fn mixes(&self, scripts: Vec<(Script, u32)>) -> Result<Vec<(String, Mix)>, String> {
+        let labels = script::labels(scripts.iter().map(|(script, _)| script));
+        if self.compare {
+            if scripts.iter().any(|(_, weight)| *weight != 1) {
+                return Err(WEIGHTS.to_owned());
+            }
+            return Ok(labels.into_iter().zip(scripts.into_iter().map(|it| it.0.into())).collect());
+        }
+        let name = match (&labels[..], &scripts[..]) {
+            ([], _) => return Ok(Vec::new()),
+            ([only], _) => only.clone(),
+            (labels, scripts) => {
+                let weighted = labels.iter().zip(scripts);
+                let weighted = weighted.map(|(label, (_, weight))| format!("{label}@{weight}"));
+                weighted.collect::<Vec<_>>().join(" ")
+            }
         };
-        let mix = Mix::new(scripts).map_err(|it| it.to_string())?;
-        let plan = script::Plan::new(&mix, settings).map_err(|it| it.to_string())?;
-        Ok(Some((name, plan)))
+        Ok(vec![(name, Mix::new(scripts).map_err(|it| it.to_string())?)])
+    }
+
+    /// As it is written, and pipelined where it can be.
+    fn add_forms(&self, label: &str, mix: &Mix, forms: &mut Vec<Form>) -> Result<(), String> {
+        let protocol = self.protocol().into();
+        let obstacle = mix.why_not_pipelined(protocol);
+        if let Some(why) = obstacle {
+            tell(&format!("{label} {why}: it is measured as it is written only"));
+        }
+        let kinds = [script::Form::AsWritten, script::Form::Pipelined];
+        for form in kinds.into_iter().take(if obstacle.is_some() { 1 } else { 2 }) {
+            let settings = script::Settings {
+                form,
+                protocol,
+                scale: self.scale_of_tables().unwrap_or(1),
+                defines: self.define.clone(),
+                seed: self.seed,
+                max_tries: self.max_tries.unwrap_or(0),
+            };
+            let name = if mix.has_pipelines() { "as written" } else { form.name() };
+            let mode = match self.protocol() {
+                ProtocolArg::Prepared => name.to_owned(),
+                _ => format!("{}, {name}", self.protocol_name()),
+            };
+            let plan = script::Plan::new(mix, settings).map_err(|it| it.to_string())?;
+            forms.push(Form { label: label.to_owned(), mode, plan });
+        }
+        Ok(())
     }
 
     fn scale_of_tables(&self) -> Option<u32> {
@@ -236,19 +278,18 @@ impl RunArgs {
         self.scale.or(by_itself.then_some(1))
     }
 
-    fn add_script(&self, script: &(String, Arc<script::Plan>), rtt: f64, cells: &mut Vec<Planned>) {
+    fn add_script(&self, form: &Form, rtt: f64, cells: &mut Vec<Planned>) {
         let levels: Vec<Option<Isolation>> = match self.isolation.is_empty() {
             true => vec![None],
             false => self.isolation.iter().map(|level| Some((*level).into())).collect(),
         };
         let tasks = if self.tasks.is_empty() { &[1][..] } else { &self.tasks };
-        let (name, plan) = script;
         for isolation in levels {
             for tasks in tasks.iter().copied() {
                 let key = Key {
                     preset: Preset::Script,
-                    workload: name.clone(),
-                    mode: Some(self.protocol_name()),
+                    workload: form.label.clone(),
+                    mode: Some(form.mode.clone()),
                     isolation,
                     tasks,
                     connections: self.connections_of(tasks, tasks),
@@ -257,7 +298,7 @@ impl RunArgs {
                     rtt_added_ms: rtt,
                 };
                 let load = self.load(Until::Elapsed(SCRIPT_TIME));
-                let work = Work::Script(plan.clone());
+                let work = Work::Script(form.plan.clone());
                 cells.push(Planned { key, unit: Unit::Transaction, work, load });
             }
         }
@@ -278,19 +319,14 @@ impl RunArgs {
     }
 }
 
-/// What the scripts of a mix are called together: `a.sql@2 select-only@1`, and without a weight if there
-/// is one alone.
-fn name_of_mix(scripts: &[(Script, u32)]) -> String {
-    match scripts {
-        [(only, _)] => only.name().to_owned(),
-        several => {
-            let names =
-                several.iter().map(|(script, weight)| format!("{}@{weight}", script.name()));
-            names.collect::<Vec<_>>().join(" ")
-        }
-    }
+/// Scripts in one of their forms, ready to run.
+struct Form {
+    label: String,
+    mode: String,
+    plan: Arc<script::Plan>,
 }
 
+const WEIGHTS: &str = "--compare runs each script by itself: leave out the weights";
 const ALONE: &str = "--preset redis measures another server than the others: let it run by itself";
 const ONLY_PINGS: &str =
     "the workload pings is measured without an added round trip: let --rtt have 0";

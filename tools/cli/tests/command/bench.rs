@@ -123,6 +123,7 @@ fn what_cannot_be_meant_is_one_line() {
         (&["--seconds", "1e300"], "give a number of seconds from"),
         (&["--protocol", "simple"], "--protocol is for --script and --builtin"),
         (&["--max-tries", "3"], "--max-tries is for --script and --builtin"),
+        (&["--compare"], "--compare is for --script and --builtin"),
         (&["postgres://u:secret@db/d"], "'postgres://db/d'"),
         (&["--rtt", "x"], "give milliseconds"),
         (&["--repetitions", "0"], "0 is not in 1.."),
@@ -136,6 +137,8 @@ fn what_cannot_be_meant_is_one_line() {
         assert!(said.contains(part), "{more:?}: {said}");
     }
     assert!(refusal(&["bench"]).contains("--preset"));
+    let weighted = ["bench", "-b", "tpcb-like@2", "-b", "select-only", "--compare"];
+    assert!(refusal(&weighted).contains("leave out the weights"));
     assert!(
         refusal(&["bench", "--script", "/nowhere.sql"])
             .contains("can't read the script /nowhere.sql")
@@ -210,9 +213,10 @@ fn a_comparison_fails_where_something_became_slower() {
         (output.status.code(), String::from_utf8(output.stdout).unwrap())
     };
     // Nothing in common: a limit that looks at nothing must not pass.
-    let (status, said) = compare(fast, slow);
-    assert_eq!(status, Some(2), "{said}");
-    assert!(said.contains("no cell in common"), "{said}");
+    for more in [&["--fail-above", "1.10"][..], &[]] {
+        let said = refusal(&[&["bench", "compare", fast, slow], more].concat());
+        assert!(said.contains("no cell in common: A has join, prepared, 1 task"), "{said}");
+    }
     // As if it were the same line.
     let text = fs::read_to_string(slow).unwrap();
     fs::write(slow, text.replace("\"rtt_added_ms\": 20.0", "\"rtt_added_ms\": 0.0")).unwrap();
@@ -231,6 +235,15 @@ fn manual_pages_and_completions_know_every_command() {
     assert!(onetrip(&["man", path]).status.success());
     let page = fs::read_to_string(out.path().join("onetrip-bench.1")).unwrap();
     assert!(page.contains("repetitions") && page.contains("isolation"), "{page}");
+    // Also what is said of a whole command.
+    for (name, part) in [
+        ("bench", "Ctrl\\-C ends it with what was measured so far"),
+        ("bench-compare", "2 if the runs have nothing in"),
+        ("proxy", "SIGUSR1, tell the counts and begin anew"),
+    ] {
+        let page = fs::read_to_string(out.path().join(format!("onetrip-{name}.1"))).unwrap();
+        assert!(page.contains(part), "{part}: {page}");
+    }
     for shell in ["bash", "zsh", "fish"] {
         let script = String::from_utf8(onetrip(&["completions", shell]).stdout).unwrap();
         for command in ["demo", "bench", "doctor", "proxy", "compare"] {
@@ -266,10 +279,73 @@ fn a_script_of_which_every_operation_failed_is_a_failure() {
     let (status, said) = run("select 1 / 0;");
     assert_eq!(status.code(), Some(2), "{said}");
     let last = said.lines().last().unwrap();
-    let said_of = format!("onetrip: bench: every operation of {} failed: ", script.display());
-    assert!(last.starts_with(&said_of) && last.contains("22012 ("), "{said}");
+    let said_of = "onetrip: bench: every operation of none failed: ";
+    assert!(last.starts_with(said_of) && last.contains("22012 ("), "{said}");
     let (status, said) = run("\\set n random(0, 1)\nselect 1 / :n;");
     assert!(status.success(), "some failed, and others were measured: {said}");
+}
+
+/// The cells of a run on scripts: their workloads, modes and trips, which the reset of a session
+/// that was lent before may add a part of one to.
+fn script_cells(arguments: &[&str]) -> (Vec<(String, String, f64)>, String) {
+    let (url, out) = (database(), tempdir().unwrap());
+    let path = out.path().to_str().unwrap();
+    let short = ["--operations", "10", "--repetitions=1", "--url", &url, "--out", path];
+    let output = onetrip(&[&["bench"], arguments, &short].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results = fs::read_to_string(out.path().join("results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_str(&results).unwrap();
+    let cells = results["cells"].as_array().unwrap().iter().map(|cell| {
+        let text = |name: &str| cell[name].as_str().unwrap().to_owned();
+        let number = |name: &str| cell["repetitions"][0][name].as_f64().unwrap();
+        (text("workload"), text("mode"), (number("trips") / number("operations")).round())
+    });
+    (cells.collect(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn a_script_is_measured_as_it_is_written_and_pipelined_as_far_as_its_values_allow() {
+    let out = tempdir().unwrap();
+    let script = out.path().join("checkout.sql");
+    let text =
+        "begin;\nselect 1 as balance, 2 as other \\gset\nselect :balance + 1;\nselect 3;\nend;";
+    fs::write(&script, text).unwrap();
+    let arguments = ["--script", script.to_str().unwrap(), "--rtt", "2"];
+    let (cells, printed) = script_cells(&arguments);
+    let printed = printed.replace(['\n', '\u{a0}'], " ");
+    assert!(
+        printed.contains(" × 5 trips = ") && printed.contains("; pipelined, in 2 trips, "),
+        "{printed}"
+    );
+    assert!(printed.contains("Statement 3 waits for :balance of statement 2."), "{printed}");
+    let cell = |mode: &str, trips| ("checkout".to_owned(), mode.to_owned(), trips);
+    assert_eq!(cells, [cell("each awaited", 5.0), cell("pipelined", 2.0)]);
+    // What can be measured in one way only is, and says so.
+    let (cells, _) = script_cells(&[&arguments[..], &["-M", "simple"]].concat());
+    assert_eq!(cells, [cell("simple, each awaited", 5.0)]);
+    let piped = format!(
+        "\\startpipeline\n{}\n\\endpipeline",
+        text.replace(" \\gset\nselect :balance", ";\nselect 1")
+    );
+    fs::write(&script, piped).unwrap();
+    assert_eq!(script_cells(&arguments).0, [cell("as written", 1.0)]);
+}
+
+#[test]
+fn several_scripts_are_compared_by_names_without_folders() {
+    let out = tempdir().unwrap();
+    let paths = ["a/same.sql", "b/same.sql", "b/other.txt"].map(|it| out.path().join(it));
+    for path in &paths {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "select 1;").unwrap();
+    }
+    let scripts = paths.each_ref().map(|it| it.to_str().unwrap());
+    let given: Vec<&str> = scripts.iter().flat_map(|it| ["-f", it]).collect();
+    let (cells, _) = script_cells(&[&given[..], &["--compare"]].concat());
+    let names: Vec<&str> = cells.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!(names, ["same", "same (2)", "other"]);
+    let (cells, _) = script_cells(&given);
+    assert_eq!(cells[0].0, "same@1 same (2)@1 other@1");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! The command as a process: started, heard, sent signals to, and seen to end.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::io::{BufRead, BufReader, Lines, Read};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -40,6 +40,11 @@ impl Onetrip {
         let mut line = String::new();
         BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         line
+    }
+
+    /// The lines of its standard output, which must be a pipe of which nothing was read yet.
+    pub(crate) fn lines(&mut self) -> Lines<BufReader<ChildStdout>> {
+        BufReader::new(self.child.stdout.take().unwrap()).lines()
     }
 
     /// Its status, and what it said since.

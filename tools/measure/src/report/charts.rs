@@ -1,5 +1,6 @@
 //! Which charts a report has.
 
+use super::answer;
 use super::chart::LINES_MAX;
 use super::grid::{self, Dimension, Grid, Layout, Row, grids, values};
 use super::headlines::{self, Place};
@@ -21,10 +22,15 @@ pub(super) fn groups(results: &Results, preset: Preset) -> Vec<Group> {
     let groups = match preset {
         Preset::Concurrency => concurrency(results),
         Preset::Trips => trips(results),
-        Preset::Fortunes | Preset::Script => throughput(results, preset),
+        Preset::Fortunes => fortunes(results),
+        Preset::Script => scripts(results),
         Preset::Redis => redis::groups(results),
     };
-    groups.into_iter().filter(|group| !group.views.is_empty()).collect()
+    let worth_it = |mut group: Group| {
+        group.views.retain(View::is_worth_it);
+        (!group.views.is_empty()).then_some(group)
+    };
+    groups.into_iter().filter_map(worth_it).collect()
 }
 
 fn concurrency(results: &Results) -> Vec<Group> {
@@ -105,6 +111,9 @@ const ROWS: &str = "The latency is that of a call, which may carry many rows.";
 fn percentiles(cells: &[&Cell], subject: &str, place: &str) -> Option<View> {
     let names = grid::row_names(cells);
     let curves = percentiles::curves(names.into_iter().zip(cells.iter().copied()));
+    if percentiles::are_flat(&curves) {
+        return None;
+    }
     let headline = percentiles::headline(&curves, subject, place)?;
     let has_rows = cells.iter().any(|it| it.unit == Unit::Row);
     Some(View::percentiles(headline, curves).with_note(has_rows.then_some(ROWS)))
@@ -198,20 +207,41 @@ pub(super) fn tails_by_workload(cells: &[&Cell]) -> Vec<View> {
     workloads.into_iter().filter_map(of).collect()
 }
 
-fn throughput(results: &Results, preset: Preset) -> Vec<Group> {
-    let cells = cells_of(results, preset);
+fn fortunes(results: &Results) -> Vec<Group> {
+    let cells = cells_of(results, Preset::Fortunes);
     let column = widest(&cells);
-    let layout = Layout { sheets: &[], column, measure: Measure::Rate };
-    let all = grids(&cells, &results.lines, &layout).into_iter();
-    let mut views: Vec<View> = all
-        .flat_map(|grid| grid.split(LINES_MAX))
-        .map(|grid| {
-            let headline = headlines::contrast(&grid, &Dimension::place);
-            View::new(headline, grid, &Around::default())
-        })
-        .collect();
+    let mut views = rates(results, &cells, column);
     views.extend(last_tails(&cells, column));
     vec![Group { title: "Throughput and percentiles".to_owned(), views }]
+}
+
+fn rates(results: &Results, cells: &[&Cell], column: Dimension) -> Vec<View> {
+    let layout = Layout { sheets: &[], column, measure: Measure::Rate };
+    let all = grids(cells, &results.lines, &layout).into_iter();
+    let view = |grid: Grid| {
+        let headline = headlines::contrast(&grid, &Dimension::place);
+        View::new(headline, grid, &Around::default())
+    };
+    all.flat_map(|grid| grid.split(LINES_MAX)).map(view).collect()
+}
+
+/// What pipelining gives back comes first.
+fn scripts(results: &Results) -> Vec<Group> {
+    let title = "Each statement awaited, and pipelined".to_owned();
+    let answers = Group { title, views: answer::views(results) };
+    let cells = cells_of(results, Preset::Script);
+    let column = widest(&cells);
+    let group = |title: &str, views| Group { title: title.to_owned(), views };
+    let rest = match column {
+        // Where nothing but the form was varied, it would say the same once more.
+        _ if grid::varying(&cells) == [Dimension::Mode] => Vec::new(),
+        Dimension::Rtt if values(&cells, column) > 1 => {
+            vec![group("Time by round trip", over_rtt(&results.lines, &cells))]
+        }
+        _ => vec![group("Throughput", rates(results, &cells, column))],
+    };
+    let tails = group("Percentiles", last_tails(&cells, column).into_iter().collect());
+    [answers].into_iter().chain(rest).chain([tails]).collect()
 }
 
 fn last_tails(cells: &[&Cell], column: Dimension) -> Option<View> {

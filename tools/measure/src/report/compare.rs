@@ -15,7 +15,7 @@ use crate::spread::{REPETITIONS_MIN, Ratio};
 pub struct Comparison {
     /// What else the runs differ in, a line each: a difference of figures may come from it.
     pub warnings: Vec<String>,
-    /// Cells that both have, in the order of A.
+    /// Cells that both have, in the order of A; and those that differ in name alone.
     pub pairs: Vec<Pair>,
     /// Cells that only A has.
     pub only_a: Vec<Key>,
@@ -26,8 +26,10 @@ pub struct Comparison {
 /// A cell of both runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pair {
-    /// Which it is.
+    /// Which it is, as A has it.
     pub key: Key,
+    /// What its workload is called in B, where that is all that differs.
+    pub name_in_b: Option<String>,
     /// Time per operation of B in multiples of A's; where operations came at a rate, the median of their
     /// latencies. None if in either of them nothing ended well.
     pub time: Option<Ratio>,
@@ -49,20 +51,56 @@ impl Comparison {
     pub fn fails_above(&self, limit: f64) -> Vec<&Pair> {
         self.pairs.iter().filter(|it| it.is_above(limit)).collect()
     }
+
+    /// What there is instead, in a line, where the runs have nothing in common.
+    pub fn nothing_in_common(&self) -> Option<String> {
+        let has = |keys: &[Key]| match keys {
+            [] => "nothing".to_owned(),
+            [only] => key_in_words(only),
+            [first, rest @ ..] => format!("{} and {} more", key_in_words(first), rest.len()),
+        };
+        let (a, b) = (has(&self.only_a), has(&self.only_b));
+        let why = || format!("the runs have no cell in common: A has {a}; B has {b}");
+        self.pairs.is_empty().then(why)
+    }
 }
 
-/// Holds run B against run A. Cells are the same if their keys are.
+/// Holds run B against run A. Cells are the same if their keys are. Of those that are left, two are
+/// held against each other that differ in the name of their workload alone, if there is no other
+/// such.
 pub fn compare(a: &Results, b: &Results) -> Comparison {
-    let with = |cell: &&Cell, others: &Results| others.cells.iter().any(|it| it.key == cell.key);
-    let only = |own: &Results, other: &Results| {
-        own.cells.iter().filter(|it| !with(it, other)).map(|it| it.key.clone()).collect()
+    let mut pairs = Vec::new();
+    let (mut only_a, mut only_b) = (Vec::new(), Vec::new());
+    for cell in &a.cells {
+        match partner(cell, &a.cells, &b.cells) {
+            Some(other) => pairs.push(pair(cell, other)),
+            None => only_a.push(cell.key.clone()),
+        }
+    }
+    for cell in &b.cells {
+        if partner(cell, &b.cells, &a.cells).is_none() {
+            only_b.push(cell.key.clone());
+        }
+    }
+    Comparison { warnings: warnings(a, b), pairs, only_a, only_b }
+}
+
+/// The cell of the other run that a cell is held against.
+fn partner<'a>(cell: &Cell, own: &[Cell], others: &'a [Cell]) -> Option<&'a Cell> {
+    if let Some(same) = others.iter().find(|it| it.key == cell.key) {
+        return Some(same);
+    }
+    let alike = |it: &Cell| {
+        let renamed = Key { workload: cell.key.workload.clone(), ..it.key.clone() };
+        it.unit == cell.unit && renamed == cell.key
     };
-    let pairs = a.cells.iter().filter_map(|one| {
-        let other = b.cells.iter().find(|it| it.key == one.key)?;
-        Some(pair(one, other))
-    });
-    let warnings = warnings(a, b);
-    Comparison { warnings, pairs: pairs.collect(), only_a: only(a, b), only_b: only(b, a) }
+    let is_left = |it: &Cell, others: &[Cell]| others.iter().all(|other| other.key != it.key);
+    let mut theirs = others.iter().filter(|it| alike(it) && is_left(it, own));
+    let ours = own.iter().filter(|it| alike(it) && is_left(it, others));
+    match (theirs.next(), theirs.next(), ours.count()) {
+        (Some(only), None, 1) => Some(only),
+        _ => None,
+    }
 }
 
 fn pair(a: &Cell, b: &Cell) -> Pair {
@@ -71,7 +109,8 @@ fn pair(a: &Cell, b: &Cell) -> Pair {
     let p99 = |cell: &Cell| cell.latency.as_ref().map(|it| it.p99_us as f64).filter(|it| *it > 0.0);
     let time = Ratio::of(&times(b), &times(a));
     let p99 = p99(b).zip(p99(a)).map(|(b, a)| b / a);
-    Pair { key: a.key.clone(), time, p99 }
+    let name_in_b = (a.key.workload != b.key.workload).then(|| b.key.workload.clone());
+    Pair { key: a.key.clone(), name_in_b, time, p99 }
 }
 
 /// What a repetition took: per operation; where they came at a rate, which is the same in both, the median
@@ -160,10 +199,10 @@ impl fmt::Display for Comparison {
         for warning in &self.warnings {
             writeln!(f, "warning: {warning}")?;
         }
-        match self.pairs.is_empty() {
-            true => writeln!(f, "The runs have no cell in common.")?,
-            false => writeln!(f, "{}", table(&self.pairs))?,
+        if let Some(why) = self.nothing_in_common() {
+            return f.write_str(&why);
         }
+        writeln!(f, "{}", table(&self.pairs))?;
         for (name, keys) in [("A", &self.only_a), ("B", &self.only_b)] {
             for key in keys {
                 writeln!(f, "only in {name}: {}", key_in_words(key))?;
@@ -215,8 +254,12 @@ fn row(pair: &Pair, names: &[Dimension]) -> [String; 5] {
         Some(ratio) if ratio.median > 1.0 => "slower",
         Some(_) => "faster",
     };
+    let name = match &pair.name_in_b {
+        Some(name) => format!("{} → {name}", pair.key.workload),
+        None => pair.key.workload.clone(),
+    };
     [
-        row_label(names, &pair.key),
+        row_label(names, &Key { workload: name, ..pair.key.clone() }),
         ratio.map(|it| times(it.median)).unwrap_or_default(),
         ratio.map(|it| format!("{:.2}–{:.2}", it.low, it.high)).unwrap_or_default(),
         verdict.to_owned(),

@@ -352,6 +352,7 @@ pub(super) mod tests {
             retries: Default::default(),
             errors: Default::default(),
             expected_errors: Default::default(),
+            awaited: Vec::new(),
             waits: Default::default(),
             timeline: None,
         }

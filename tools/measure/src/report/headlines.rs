@@ -60,7 +60,7 @@ pub(super) fn against_first(grid: &Grid, place: Place<'_>) -> String {
     let (row, base) = (&row.label, &base.0.label);
     match ratio.is_noise() {
         true => noise(row, base, &ratio, &place),
-        false => format!("{} as long at {row} as at {base}{place}", times(ratio.median)),
+        false => format!("{row} takes {} as long as {base}{place}", times(ratio.median)),
     }
 }
 
@@ -80,14 +80,18 @@ fn compared(grid: &Grid, most: Found<'_>, least: Found<'_>, place: &str) -> Stri
 
 /// Two things that differ by what may be noise, and where.
 pub(super) fn noise(upper: &str, lower: &str, ratio: &Ratio, place: &str) -> String {
+    format!("{upper} and {lower} {}", differ(ratio, place))
+}
+
+/// How two things differ whose difference may be noise, and where.
+pub(super) fn differ(ratio: &Ratio, place: &str) -> String {
     let difference = times(ratio.median.max(1.0 / ratio.median));
-    let differ = format!("{upper} and {lower} differ");
     match ratio.repetitions {
         few if few < REPETITIONS_MIN => {
             let few = format::several(few, "repetition");
-            format!("{differ} by {difference}{place}, which {few} can't tell from noise")
+            format!("differ by {difference}{place}, which {few} can't tell from noise")
         }
-        _ => format!("{differ} within the noise ({difference}){place}"),
+        _ => format!("differ within the noise ({difference}){place}"),
     }
 }
 
@@ -103,11 +107,15 @@ fn alone(grid: &Grid) -> String {
     };
     let (from, to) = (&grid.columns[from].label, &grid.columns[to].label);
     match last.ratio(first) {
-        Some(ratio) if !ratio.is_noise() => {
-            format!("{}: {} as much with {to} as with {from}", row.label, times(ratio.median))
+        Some(ratio) if ratio.is_noise() => {
+            format!("{}: {}", row.label, noise(to, from, &ratio, ""))
         }
-        Some(ratio) => format!("{}: {}", row.label, noise(to, from, &ratio, "")),
-        None => row.label.clone(),
+        _ => {
+            let does = if grid.is_time { "takes" } else { "does" };
+            let (from, to) = (Dimension::place(from), Dimension::place(to));
+            let (first, last) = (median(first), median(last));
+            format!("{} {does} {first} {}{from}, {last}{to}", row.label, grid.what)
+        }
     }
 }
 

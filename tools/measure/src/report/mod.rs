@@ -4,6 +4,8 @@
 //! A *grid* lays cells out in two dimensions, and is what tables, sheets and charts have in common. A
 //! *view* is a chart with the sentence that says what it shows.
 
+mod answer;
+pub mod benchmarks;
 mod chart;
 mod charts;
 mod compare;

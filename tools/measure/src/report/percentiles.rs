@@ -23,10 +23,23 @@ fn highest(count: u64) -> f64 {
     (1.0 - 1.0 / count.max(2) as f64).min(0.9999)
 }
 
+/// Of fewer operations the slowest percent is less than one, and a curve would be the chance of a
+/// few.
+const COUNT_MIN: u64 = 100;
+
+/// Whether no curve rises enough to be worth a look; so it is where there is none.
+pub(super) fn are_flat(curves: &[Curve]) -> bool {
+    /// What the slowest of any measurement take longer.
+    const RISE_MIN: f64 = 1.5;
+    let rise = |curve: &Curve| Some(curve.points.last()?.1 / curve.points.first()?.1);
+    curves.iter().filter_map(rise).all(|it| it < RISE_MIN)
+}
+
 /// Of cells that have a distribution, by name.
 pub(super) fn curves<'a>(cells: impl Iterator<Item = (String, &'a Cell)>) -> Vec<Curve> {
     let of = |(name, cell): (String, &Cell)| {
-        Some(Curve { name, points: points(cell.latency.as_ref()?)? })
+        let latency = cell.latency.as_ref().filter(|it| it.count >= COUNT_MIN)?;
+        Some(Curve { name, points: points(latency)? })
     };
     cells.filter_map(of).collect()
 }
@@ -84,21 +97,15 @@ fn figure(curve: &Curve, part: f64) -> Option<Figure> {
 }
 
 /// The longest tail, in multiples of its median; `subject` stands in front, `place` says where it
-/// is. None where there are too few operations for a tail.
+/// is. None without a curve.
 pub(super) fn headline(curves: &[Curve], subject: &str, place: &str) -> Option<String> {
     let at = |curve: &Curve, part: f64| figure(curve, part).map(|it| it.spread.median);
-    let tail = |curve: &Curve| {
-        let (part, name) = match at(curve, 0.99) {
-            Some(_) => (0.99, "1 %"),
-            None => (0.9, "tenth"),
-        };
-        Some((curve.name.clone(), name, at(curve, part)?, at(curve, 0.5)?))
-    };
+    let tail = |curve: &Curve| Some((curve.name.clone(), at(curve, 0.99)?, at(curve, 0.5)?));
     let tails = curves.iter().filter_map(tail);
+    let (name, tail, median) = tails.max_by(|a, b| (a.1 / a.2).total_cmp(&(b.1 / b.2)))?;
     let the = if subject.is_empty() { "The" } else { "the" };
-    let (name, rare, tail, median) = tails.max_by(|a, b| (a.2 / a.3).total_cmp(&(b.2 / b.3)))?;
     Some(format!(
-        "{subject}{the} slowest {rare} of {name} take {} or more{place}, {} the median",
+        "{subject}{the} slowest 1 % of {name} take {} or more{place}, {} the median",
         duration_ms(tail),
         times(tail / median)
     ))

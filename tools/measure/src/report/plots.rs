@@ -1,4 +1,4 @@
-//! Tables as charts: lines over the columns, or bars where there is one column only.
+//! Tables as charts: lines over the columns, or bars where there are one or two columns only.
 
 use super::chart::{Axis, Bar, Bars, Line, Lines, Point, Words};
 use super::format;
@@ -37,18 +37,37 @@ pub(super) struct Around<'a> {
 impl View {
     pub(super) fn new(headline: String, grid: Grid, around: &Around<'_>) -> View {
         let columns = (0..grid.columns.len()).filter(|it| has_figures(&grid, *it)).count();
-        let (drawing, note) = match columns {
-            0 | 1 => (Drawing::Bars(bars(&grid)), None),
-            _ => {
-                let (lines, note) = lines(&grid, around);
-                (Drawing::Lines(lines), note)
-            }
-        };
+        if columns < COLUMNS_MIN {
+            let drawing = Drawing::Bars(bars(&grid));
+            return View { headline, notes: Vec::new(), grid, drawing };
+        }
+        let (lines, note) = lines(&grid, around);
         let mut notes: Vec<String> = note.into_iter().collect();
-        if !around.others.is_empty() && columns > 1 {
+        if !around.others.is_empty() {
             notes.push("Grey: the other operations.".to_owned());
         }
-        View { headline, notes, grid, drawing }
+        View { headline, notes, grid, drawing: Drawing::Lines(lines) }
+    }
+
+    /// Bars of which each is so many blocks of this size, in the order of the rows, and a rest.
+    pub(super) fn blocks(headline: String, grid: Grid, size: f64, counts: &[f64]) -> View {
+        let mut bars = bars(&grid);
+        for (row, count) in grid.rows.iter().zip(counts).filter(|it| *it.1 < BLOCKS_MAX) {
+            // A trip that a few of the runs have saved or made more is no block.
+            let ends = (1..=count.round() as u32).map(|number| f64::from(number) * size);
+            for bar in bars.bars.iter_mut().filter(|it| it.name == row.label) {
+                bar.cuts = ends.clone().filter(|end| *end < bar.value).collect();
+            }
+        }
+        let has_blocks = bars.bars.iter().any(|it| !it.cuts.is_empty());
+        let notes = has_blocks.then(|| "Each block is one round trip.".to_owned());
+        let notes = notes.into_iter().collect();
+        View { headline, notes, grid, drawing: Drawing::Bars(bars) }
+    }
+
+    /// Whether there is more in it than one value, which its table says as well.
+    pub(super) fn is_worth_it(&self) -> bool {
+        self.grid.rows.iter().flat_map(Row::known).count() > 1
     }
 
     pub(super) fn percentiles(headline: String, curves: Vec<Curve>) -> View {
@@ -56,7 +75,7 @@ impl View {
         let (names, note) = headlines::short(&grid);
         let lines = Lines {
             x: Axis::percentiles(percentiles::reach(&curves)),
-            y: Axis::logarithmic(&format!("{}{LOG_SCALE}", grid.what), &values_of(&curves)),
+            y: Axis::logarithmic(&grid.what, &values_of(&curves)),
             lines: curves.iter().zip(names).map(|(curve, name)| curve_line(curve, name)).collect(),
             others: Vec::new(),
             bound: None,
@@ -119,8 +138,8 @@ fn lines(grid: &Grid, around: &Around<'_>) -> (Lines, Option<String>) {
     let reach: Vec<f64> = around.reach.iter().copied().chain(own).chain(bounds).collect();
     let line = |row: &Row, name: String| Line { name, points: points(row, &places) };
     let lines = Lines {
-        x: Axis::at(&axis_label(grid, around), &marks(grid, &places, around)),
-        y: Axis::logarithmic(&format!("{}{LOG_SCALE}", grid.what), &reach),
+        x: Axis::at(&axis_label(grid, around), &marks(grid, &places, around), !has_numbers(grid)),
+        y: Axis::logarithmic(&grid.what, &reach),
         lines: grid.rows.iter().zip(names).map(|(row, name)| line(row, name)).collect(),
         others: around.others.iter().map(|row| line(row, String::new())).collect(),
         bound,
@@ -129,16 +148,13 @@ fn lines(grid: &Grid, around: &Around<'_>) -> (Lines, Option<String>) {
 }
 
 fn axis_label(grid: &Grid, around: &Around<'_>) -> String {
-    // Columns without numbers stand side by side.
-    let scale = if has_numbers(grid) { LOG_SCALE } else { "" };
     match around.is_over_rtt {
-        true => format!("{}, ms (as measured){scale}", grid.across),
-        false => format!("{}{scale}", grid.across),
+        true => format!("{}, ms (as measured)", grid.across),
+        false => grid.across.to_owned(),
     }
 }
 
-const LOG_SCALE: &str = ", log scale";
-
+/// Whether the columns stand at numbers.
 fn has_numbers(grid: &Grid) -> bool {
     grid.columns.iter().all(|it| it.at > 0.0)
 }
@@ -185,18 +201,40 @@ pub(super) fn values(rows: &[Row]) -> Vec<f64> {
     figures.flat_map(|(_, it)| [it.spread.low, it.spread.median, it.spread.high]).collect()
 }
 
-/// The largest on top.
+/// Those of a row side by side; of one column the largest on top.
 fn bars(grid: &Grid) -> Bars {
-    let bar = |row: &Row| {
-        let (_, figure) = row.known().next()?;
-        let (name, value) = (row.label.clone(), figure.spread.median);
-        Some(Bar { name, value, range: range(figure), text: format::number(value) })
-    };
-    let mut bars: Vec<Bar> = grid.rows.iter().filter_map(bar).collect();
-    bars.sort_by(|a, b| b.value.total_cmp(&a.value));
-    let column = grid.columns.first().map_or("", |it| it.label.as_str());
-    Bars { label: format!("{} ({column})", grid.what), bars }
+    let known = |it: &usize| has_figures(grid, *it);
+    let columns: Vec<usize> = (0..grid.columns.len()).filter(known).collect();
+    let mut bars: Vec<Bar> =
+        grid.rows.iter().flat_map(|row| bars_of(row, grid, &columns)).collect();
+    match columns[..] {
+        [only] => {
+            bars.sort_by(|a, b| b.value.total_cmp(&a.value));
+            Bars { label: format!("{} ({})", grid.what, grid.columns[only].label), bars }
+        }
+        _ => Bars { label: grid.what.clone(), bars },
+    }
 }
+
+fn bars_of(row: &Row, grid: &Grid, columns: &[usize]) -> Vec<Bar> {
+    let bar = |(at, figure): (usize, &Figure)| {
+        let kind = columns.iter().position(|it| *it == at).unwrap_or_default();
+        let name = match columns.len() {
+            1 => row.label.clone(),
+            _ => format!("{}, {}", row.label, grid.columns[at].label),
+        };
+        let value = figure.spread.median;
+        let (range, text) = (range(figure), format::number(value));
+        Bar { name, value, range, text, kind, cuts: Vec::new() }
+    };
+    row.known().map(bar).collect()
+}
+
+/// Fewer are bars: a line through two points says no more than these.
+const COLUMNS_MIN: usize = 3;
+
+/// More of them would be thinner than the lines between them.
+const BLOCKS_MAX: f64 = 40.0;
 
 fn values_of(curves: &[Curve]) -> Vec<f64> {
     curves.iter().flat_map(|curve| curve.points.iter().map(|it| it.1)).collect()

@@ -1,5 +1,6 @@
 //! What was measured and what came out, in a few sentences.
 
+use super::answer;
 use super::format::{self, duration_ms, times};
 use super::headlines;
 use super::measure::Measure;
@@ -60,7 +61,7 @@ pub(super) fn found(results: &Results) -> Vec<String> {
         redis::told(results),
         behind(results),
     ];
-    told.into_iter().flatten().collect()
+    answer::told(results).into_iter().chain(told.into_iter().flatten()).collect()
 }
 
 /// Of open loops: where the server did less than what came.

@@ -1,6 +1,6 @@
 //! What a cell came to, repetition by repetition.
 
-use super::plan::Planned;
+use super::plan::{Planned, Work};
 use crate::load::{Ran, Recorder};
 use crate::meter::Seen;
 use crate::results::{Cell, Repetition};
@@ -33,6 +33,10 @@ impl Found {
             return None;
         }
         let waits = self.waits.mean();
+        let awaited = match &planned.work {
+            Work::Script(plan) => plan.waits(),
+            _ => Vec::new(),
+        };
         let Recorder { latency, lag, retries, errors, expected_errors, .. } = self.recorder;
         let mut cell = Cell {
             key: planned.key.clone(),
@@ -43,6 +47,7 @@ impl Found {
             retries,
             errors,
             expected_errors,
+            awaited,
             waits,
             timeline: None,
         };

@@ -61,7 +61,7 @@ impl<'a> Maker<'a> {
             let action = self.action(action, numbers).map_err(failed)?;
             steps.push(Step { line, action });
         }
-        Ok(Ready { name: script.name.clone(), steps })
+        Ok(Ready::new(script, steps))
     }
 
     fn action(

@@ -12,7 +12,7 @@ use super::failure::Failure;
 use super::forms::Statement;
 use super::parse::{ALREADY_IN_PIPELINE, Action, NOT_IN_PIPELINE, OPEN_PIPELINE, Step};
 use super::pipe::{Pipe, Replies};
-use super::plan::{Plan, Protocol, Ready};
+use super::plan::{Form, Plan, Protocol, Ready};
 use super::random::Random;
 use super::value::{Scalar, Value};
 use crate::error::{Error, Result};
@@ -63,10 +63,10 @@ pub(super) struct Machine {
 }
 
 /// How far a run is.
-struct Progress {
+pub(super) struct Progress {
     /// The next step.
-    at: usize,
-    pipe: Option<Pipe>,
+    pub(super) at: usize,
+    pub(super) pipe: Option<Pipe>,
 }
 
 /// What became of a step or of a run.
@@ -126,7 +126,11 @@ impl Machine {
         }
         let mut tries = 1;
         loop {
-            let Err(failure) = self.attempt(session, script).await else { return Ok(()) };
+            let ended = match plan.settings.form {
+                Form::AsWritten => self.attempt(session, script).await,
+                Form::Pipelined => self.attempt_pipelined(session, script).await,
+            };
+            let Err(failure) = ended else { return Ok(()) };
             match &failure {
                 Failure::Fatal(_) => {}
                 _ => roll_back(session, script).await?,
@@ -155,13 +159,10 @@ impl Machine {
         if progress.pipe.is_some() {
             return Err(place.fatal(OPEN_PIPELINE));
         }
-        match session.status() {
-            TransactionStatus::Idle => Ok(()),
-            _ => Err(place.fatal("the script ends inside of a transaction: it has to end it")),
-        }
+        check_end(session, place)
     }
 
-    async fn step(
+    pub(super) async fn step(
         &mut self,
         session: &Session,
         action: &Action<Statement>,
@@ -284,6 +285,14 @@ impl Machine {
             }
         }
         Ok(())
+    }
+}
+
+/// A run leaves no transaction open; `place` is its last step.
+pub(super) fn check_end(session: &Session, place: Place<'_>) -> Outcome {
+    match session.status() {
+        TransactionStatus::Idle => Ok(()),
+        _ => Err(place.fatal("the script ends inside of a transaction: it has to end it")),
     }
 }
 

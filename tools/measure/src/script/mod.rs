@@ -58,6 +58,21 @@
 //! A statement is prepared in front of its first use, those of a pipeline when that begins, and each
 //! costs a trip then; [`ScriptOperation::prepare`] does it before. Equal statements are prepared once.
 //!
+//! # The pipelined form
+//!
+//! With [`Form::Pipelined`] a script runs as a program could that pipelines: a statement leaves
+//! when its turn comes, and its reply is awaited where something needs it. Each keeps its own sync
+//! point, so it is in the same transaction as before. What waits:
+//!
+//! * A statement, a `\set` or an `\if` waits for the variables of a `\gset` or `\aset` that it uses
+//!   or sets, and so for all statements up to that one. [`Plan::waits`] names them.
+//! * `\sleep`, and a statement that `\;` joins, wait for all that was sent before.
+//! * The end of a run waits for all. At most 1,024 replies are outstanding.
+//!
+//! The statements behind one that fails have left already. In a transaction the server skips them;
+//! outside of one they run. The failure that came first is that of the run.
+//! [`Mix::why_not_pipelined`] says which scripts have no such form.
+//!
 //! # Failures
 //!
 //! * **Conflicts**, serialization failures (40001) and deadlocks (40P01): the run is rolled back and
@@ -103,6 +118,7 @@
 //!   it is set.
 //! * `\sleep` is as precise as tokio's timer: about a millisecond.
 
+mod ahead;
 mod command;
 mod expr;
 mod failure;
@@ -123,5 +139,5 @@ pub mod tables;
 mod value;
 
 pub use operation::ScriptOperation;
-pub use plan::{Plan, Protocol, Settings};
-pub use scripts::{BUILTINS, Mix, Script, builtin, parse_weighted};
+pub use plan::{Form, Plan, Protocol, Settings};
+pub use scripts::{BUILTINS, Mix, Script, builtin, labels, parse_weighted};

@@ -35,7 +35,7 @@ impl Sent {
 
 /// Beyond so many, the oldest replies are awaited before more is sent: a pipeline of any length
 /// needs the memory of these.
-const REPLIES_MAX: usize = 1024;
+pub(super) const REPLIES_MAX: usize = 1024;
 
 /// A pipeline that was begun.
 pub(super) enum Pipe {

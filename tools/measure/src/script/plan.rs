@@ -1,9 +1,10 @@
 //! Scripts made ready to run: variables by number over all of them, and statements in the form in
 //! which they are sent.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use std::collections::{BTreeSet, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::ahead::Wait;
 use super::command::check_name;
 use super::forms::{Maker, Statement};
 use super::names::{DEFAULT_SEED, Names};
@@ -12,6 +13,7 @@ use super::random::Random;
 use super::scripts::{Mix, Script};
 use super::value::{Scalar, Value};
 use crate::error::{Error, Result};
+use crate::results::Awaited;
 
 /// How statements are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -25,10 +27,33 @@ pub enum Protocol {
     Prepared,
 }
 
-/// How scripts are run. The default is the protocol [`Prepared`](Protocol::Prepared), scale 1, no
-/// definition, seed 0, and tries without a limit.
+/// When replies are awaited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// Where the script says so: each behind its statement, unless it stands in a pipeline.
+    #[default]
+    AsWritten,
+    /// Where a later step needs a value of it, and at the end of the run: see
+    /// [`Mix::why_not_pipelined`] for those that have no such form.
+    Pipelined,
+}
+
+impl Form {
+    /// What it is called as the mode of a cell.
+    pub fn name(self) -> &'static str {
+        match self {
+            Form::AsWritten => "each awaited",
+            Form::Pipelined => "pipelined",
+        }
+    }
+}
+
+/// How scripts are run. The default is the form [`AsWritten`](Form::AsWritten), the protocol
+/// [`Prepared`](Protocol::Prepared), scale 1, no definition, seed 0, and tries without a limit.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// When replies are awaited.
+    pub form: Form,
     /// How statements are sent.
     pub protocol: Protocol,
     /// The variable `scale`: how large pgbench's tables are, in units of 100,000 accounts.
@@ -43,8 +68,8 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        let protocol = Protocol::default();
-        Settings { protocol, scale: 1, defines: Vec::new(), seed: 0, max_tries: 0 }
+        let (form, protocol) = (Form::default(), Protocol::default());
+        Settings { form, protocol, scale: 1, defines: Vec::new(), seed: 0, max_tries: 0 }
     }
 }
 
@@ -66,7 +91,53 @@ pub struct Plan {
 #[derive(Debug)]
 pub(super) struct Ready {
     pub(super) name: Arc<str>,
+    label: String,
     pub(super) steps: Vec<Step<Statement>>,
+    /// Where runs in the pipelined form had to wait.
+    waits: Mutex<BTreeSet<Wait>>,
+}
+
+impl Ready {
+    pub(super) fn new(script: &Script, steps: Vec<Step<Statement>>) -> Ready {
+        let (name, label) = (script.name.clone(), script.label().to_owned());
+        Ready { name, label, steps, waits: Mutex::default() }
+    }
+
+    /// A run in the pipelined form had to wait.
+    pub(super) fn note(&self, wait: Wait) {
+        self.waits.lock().unwrap_or_else(PoisonError::into_inner).insert(wait);
+    }
+
+    fn waits(&self, names: &Names) -> Vec<Awaited> {
+        let waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        let awaited = |(at, what): &Wait| Awaited {
+            place: self.place(*at),
+            value: match what {
+                Some((variable, from)) => {
+                    format!(":{} of {}", names.list()[*variable], self.place(*from))
+                }
+                None => "what was sent before".to_owned(),
+            },
+        };
+        waits.iter().map(awaited).collect()
+    }
+
+    /// A step as people find it in their script: a statement by its number, a command by its line.
+    fn place(&self, at: usize) -> String {
+        let Step { line, action } = &self.steps[at];
+        let command = match action {
+            Action::Statement(_) => {
+                let is_statement =
+                    |step: &&Step<Statement>| matches!(step.action, Action::Statement(_));
+                let number = self.steps[..=at].iter().filter(is_statement).count();
+                return format!("statement {number}");
+            }
+            Action::Set { .. } => "set",
+            Action::Sleep { .. } => "sleep",
+            _ => "if",
+        };
+        format!("\\{command} on line {line}")
+    }
 }
 
 impl Plan {
@@ -103,6 +174,17 @@ impl Plan {
     /// is chosen.
     pub fn statements_per_run(&self) -> Option<u32> {
         self.statements_per_run
+    }
+
+    /// Where runs in the pipelined form had to wait so far, by their scripts.
+    pub fn waits(&self) -> Vec<Awaited> {
+        let is_one = self.scripts.len() == 1;
+        let named = |script: &Ready, awaited: Awaited| match is_one {
+            true => awaited,
+            false => Awaited { place: format!("{}: {}", script.label, awaited.place), ..awaited },
+        };
+        let of = |script| Ready::waits(script, &self.names).into_iter().map(|it| named(script, it));
+        self.scripts.iter().flat_map(of).collect()
     }
 
     /// The script of the next run.

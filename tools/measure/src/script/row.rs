@@ -68,12 +68,16 @@ fn set(
     names: &Names,
     variables: &mut [Option<Value>],
 ) {
-    let number = match store.prefix.as_str() {
+    if let Some(number) = variable(store, column, names) {
+        variables[number] = Some(Value::Text(value.unwrap_or_default().into()));
+    }
+}
+
+/// The variable that a column is stored under, if a script looks at it.
+pub(super) fn variable(store: &Store, column: &str, names: &Names) -> Option<usize> {
+    match store.prefix.as_str() {
         "" => names.get(column),
         prefix => names.get(&format!("{prefix}{column}")),
-    };
-    if let Some(number) = number {
-        variables[number] = Some(Value::Text(value.unwrap_or_default().into()));
     }
 }
 

@@ -1,10 +1,13 @@
 //! Scripts: one by itself, the built-in ones, and several with weights.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::expr::shortened;
 use super::names::Names;
 use super::parse::{Action, Step, parse};
+use super::plan::Protocol;
 use crate::error::{Error, Result};
 
 /// A script that was parsed.
@@ -35,6 +38,12 @@ impl Script {
     /// As it was given.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What it is called in a report: its name without folders and extension.
+    pub fn label(&self) -> &str {
+        let stem = Path::new(&*self.name).file_stem().and_then(OsStr::to_str);
+        stem.unwrap_or(&self.name)
     }
 
     /// How many statements each run sends; None if that depends on an `\if`. What `\;` joins is one.
@@ -86,6 +95,18 @@ pub fn builtin(name: &str) -> Result<Script> {
     Script::parse(known[0], text)
 }
 
+/// What these are called beside each other: equal labels get a number from the second on.
+pub fn labels<'a>(scripts: impl Iterator<Item = &'a Script>) -> Vec<String> {
+    let mut labels: Vec<String> = Vec::new();
+    for script in scripts {
+        let label = script.label();
+        let numbered = (2..).map(|number| format!("{label} ({number})"));
+        let mut free = [label.to_owned()].into_iter().chain(numbered);
+        labels.extend(free.find(|it| !labels.contains(it)));
+    }
+    labels
+}
+
 /// Takes a weight off the end of a file or built-in script: `FILE@3` is `FILE` and 3. Without `@`
 /// the weight is 1.
 ///
@@ -120,6 +141,23 @@ impl Mix {
             return Err(Error::new("there is no script to run: the sum of the weights is 0"));
         }
         Ok(Mix { scripts })
+    }
+
+    /// Why there is no pipelined form of it, where there is none: how the line goes on that names
+    /// it.
+    pub fn why_not_pipelined(&self, protocol: Protocol) -> Option<&'static str> {
+        match protocol {
+            Protocol::Simple => Some("goes by the simple protocol, which has no pipelines"),
+            _ if self.has_pipelines() => Some("has pipelines of its own"),
+            _ if self.statements_per_run() == Some(1) => Some("has one statement"),
+            _ => None,
+        }
+    }
+
+    /// Whether one of its scripts says itself what is pipelined.
+    pub fn has_pipelines(&self) -> bool {
+        let mut steps = self.scripts.iter().flat_map(|(script, _)| &script.steps);
+        steps.any(|step| step.action == Action::StartPipeline)
     }
 
     /// How many statements each run sends, whichever script it takes; None if that depends.

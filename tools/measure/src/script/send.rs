@@ -93,6 +93,16 @@ impl Machine {
         place: Place<'_>,
         write: fn(&Value, &mut String),
     ) -> Outcome {
+        self.write_text(statement, write);
+        let sent = session.script(&self.text).await;
+        let results = sent.map_err(|error| place.failed(&error))?;
+        let Some(store) = &statement.store else { return Ok(()) };
+        let stored = row::store_results(&results, store, &self.plan.names, &mut self.variables);
+        stored.map_err(|what| place.fatal(what))
+    }
+
+    /// A statement with the values in its text, for the simple protocol.
+    pub(super) fn write_text(&mut self, statement: &Statement, write: fn(&Value, &mut String)) {
         self.text.clear();
         for part in &statement.pieces {
             match part {
@@ -103,10 +113,5 @@ impl Machine {
                 },
             }
         }
-        let sent = session.script(&self.text).await;
-        let results = sent.map_err(|error| place.failed(&error))?;
-        let Some(store) = &statement.store else { return Ok(()) };
-        let stored = row::store_results(&results, store, &self.plan.names, &mut self.variables);
-        stored.map_err(|what| place.fatal(what))
     }
 }

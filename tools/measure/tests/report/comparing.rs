@@ -65,6 +65,7 @@ fn two_repetitions_are_too_few_to_fail() {
 fn cells_that_only_one_of_them_has_are_listed() {
     let (a, mut b) = (run(1), run(2));
     b.cells[0].key.workload = "another".to_owned();
+    b.cells[0].key.connections = 3;
     let comparison = compare(&a, &b);
     assert_eq!(comparison.pairs.len(), 21);
     let text = comparison.to_string();
@@ -123,4 +124,51 @@ fn operations_that_came_at_a_rate_are_compared_by_their_latency() {
     let comparison = compare(&fast, &slow);
     assert_eq!(comparison.fails_above(10.0).len(), fast.cells.len());
     assert!(compare(&slow, &fast).fails_above(1.1).is_empty());
+}
+
+#[test]
+fn cells_that_differ_in_name_alone_are_held_against_each_other() {
+    let script = |name: &str, seed| {
+        let mut run = results(Synthetic::new(seed).scripts(&[5.0]));
+        run.cells.retain(|it| it.key.workload == "tpcb-like");
+        run.cells.iter_mut().for_each(|it| it.key.workload = name.to_owned());
+        run
+    };
+    let (a, b) = (script("checkout", 1), slower(script("cart", 2), "cart", 2.0));
+    let comparison = compare(&a, &b);
+    let text = comparison.to_string();
+    assert!(text.contains("checkout → cart, each awaited"), "{text}");
+    assert!(text.contains("checkout → cart, pipelined"), "{text}");
+    assert!(!text.contains("only in"), "{text}");
+    assert_eq!(comparison.fails_above(1.5).len(), 2);
+}
+
+#[test]
+fn where_names_could_go_together_in_several_ways_none_is_guessed() {
+    let mut a = results(Synthetic::new(1).scripts(&[5.0]));
+    let mut b = a.clone();
+    // One that both have is held against itself, and is no partner for another.
+    a.cells.retain(|it| it.key.workload != "simple-update");
+    assert!(compare(&a, &b).pairs.iter().all(|it| it.name_in_b.is_none()));
+    a.cells.retain(|it| it.key.workload == "tpcb-like");
+    b.cells.retain(|it| it.key.workload != "tpcb-like");
+    let comparison = compare(&a, &b);
+    // Two scripts of B have the form "each awaited", and one has the other.
+    assert_eq!(comparison.pairs.len(), 1);
+    assert_eq!(comparison.pairs[0].name_in_b.as_deref(), Some("simple-update"));
+    assert_eq!((comparison.only_a.len(), comparison.only_b.len()), (1, 2));
+}
+
+#[test]
+fn runs_that_have_nothing_in_common_say_so_in_one_line() {
+    let (mut a, b) = (run(1), results(Synthetic::new(1).scripts(&[5.0])));
+    a.cells.truncate(1);
+    let comparison = compare(&a, &b);
+    let line = comparison.nothing_in_common().unwrap();
+    let said = "the runs have no cell in common: \
+                A has simple_insert, read committed, 100 tasks, 10 connections; \
+                B has tpcb-like, each awaited, 1 task, 1 connection, +5 ms and 4 more";
+    assert_eq!(line, said);
+    assert_eq!(comparison.to_string(), line);
+    assert_eq!(compare(&a, &a).nothing_in_common(), None);
 }

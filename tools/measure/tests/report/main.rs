@@ -11,5 +11,6 @@ mod picture;
 mod recorded;
 mod redis;
 mod scratch;
+mod scripts;
 mod synthetic;
 mod words;

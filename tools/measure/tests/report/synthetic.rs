@@ -120,13 +120,26 @@ impl Synthetic {
         cells
     }
 
-    fn scripts(&mut self) -> Vec<Cell> {
-        let scripts = [("tpcb-like", 600.0), ("simple-update", 420.0), ("select-only", 60.0)];
-        let cells = scripts.map(|(name, us)| {
-            let key = Key { tasks: 10, connections: 10, ..key(Preset::Script, name) };
-            self.cell(key, Unit::Transaction, us, 1000, 5.0)
-        });
-        cells.into()
+    /// Each statement awaited, and pipelined where there are several.
+    pub(crate) fn scripts(&mut self, rtts: &[f64]) -> Vec<Cell> {
+        let scripts =
+            [("tpcb-like", 600.0, 7), ("simple-update", 420.0, 5), ("select-only", 60.0, 1)];
+        let mut cells = Vec::new();
+        for ((name, us, trips), rtt_added_ms) in
+            scripts.into_iter().flat_map(|it| rtts.iter().map(move |rtt| (it, *rtt)))
+        {
+            for (mode, trips) in [("each awaited", trips), ("pipelined", 1)] {
+                if mode == "pipelined" && name == "select-only" {
+                    continue;
+                }
+                let key =
+                    Key { mode: Some(mode.to_owned()), rtt_added_ms, ..key(Preset::Script, name) };
+                let trips = f64::from(trips);
+                let us = us + trips * (rtt_added_ms + 0.06) * 1e3;
+                cells.push(self.cell(key, Unit::Transaction, us, 1000, trips));
+            }
+        }
+        cells
     }
 
     pub(crate) fn redis(&mut self, rtts: &[f64]) -> Vec<Cell> {
@@ -201,6 +214,7 @@ impl Synthetic {
             retries: BTreeMap::new(),
             errors: BTreeMap::new(),
             expected_errors: BTreeMap::new(),
+            awaited: Vec::new(),
             waits: empty(),
             timeline: None,
         }
@@ -215,7 +229,7 @@ pub(crate) fn rich() -> &'static Results {
         cells.extend(synthetic.trips(&RTTS));
         cells.extend(synthetic.depths(&RTTS));
         cells.extend(synthetic.fortunes());
-        cells.extend(synthetic.scripts());
+        cells.extend(synthetic.scripts(&[0.0, 5.0]));
         results(cells)
     });
     &RICH

@@ -43,7 +43,7 @@ fn a_rate_that_was_not_kept_up_with_is_told_and_its_lag_shown() {
     cell.key.rate = Some(10.0 * cell.rate().unwrap().median);
     cell.lag = cell.latency.clone();
     let text = terminal(&results);
-    assert!(text.contains("tpcb-like did not keep up with its rate"), "{text}");
+    assert!(text.contains("tpcb-like, each awaited did not keep up with its rate"), "{text}");
     assert!(text.contains("lag p99"), "{text}");
 }
 

@@ -195,7 +195,7 @@ keywords! {
     /// Milliseconds after which a connection is replaced.
     LifetimeMs = "lifetime_ms", "", From(1), "1800000", Yes;
     /// Milliseconds after which a connection's oldest statement is slow.
-    SlowHeadMs = "slow_head_ms", "", From(1), "10", No;
+    SlowHeadMs = "slow_head_ms", "", From(1), "10", Yes;
     /// Which of several idle connections is taken first.
     IdleOrder = "idle_order", "", Words(&["lifo", "fifo", "newest", "oldest"]), "lifo", Yes;
     /// Milliseconds for a request.

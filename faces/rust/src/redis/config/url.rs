@@ -229,6 +229,9 @@ pub(super) fn redacted(config: &Config) -> String {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::collections::BTreeSet;
+
+    use super::super::Limits;
     use super::*;
 
     #[test]
@@ -289,6 +292,40 @@ mod tests {
             let error = parse(text).unwrap_err().to_string();
             assert!(!error.contains("secret") && !error.contains("ret@"), "{text}: {error}");
             assert!(!error.contains('\n'), "{error}");
+        }
+    }
+
+    /// docs/reference/configuration.md has each key with its default, each limit, and no other key.
+    #[test]
+    fn the_page_of_settings_says_what_a_url_can_say() {
+        const PAGE: &str =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/configuration.md");
+        let page = std::fs::read_to_string(PAGE).unwrap();
+        let code = |cell: &str| cell.split('`').nth(1).map(str::to_owned);
+        let rows = page.lines().skip_while(|line| !line.starts_with("| key in a URL |")).skip(2);
+        let rows = rows.take_while(|line| line.starts_with('|')).map(|row| {
+            let cells: Vec<&str> = row.split('|').collect();
+            (code(cells[1]), code(cells[2]), code(cells[5]))
+        });
+        let rows: Vec<_> = rows.collect();
+
+        let keys: BTreeSet<&str> = rows.iter().filter_map(|row| row.0.as_deref()).collect();
+        let source = include_str!("url.rs").split_once("fn set(").unwrap().1;
+        let arms = source.lines().take_while(|line| *line != "}");
+        let arms = arms.filter_map(|line| line.strip_prefix("        \"")?.split('"').next());
+        assert_eq!(keys, arms.collect());
+
+        for (key, _, default) in &rows {
+            if let (Some(key), Some(default)) = (key, default) {
+                let url = format!("redis://h?{key}={default}");
+                assert_eq!(parse(&url).unwrap(), parse("redis://h").unwrap(), "{url}");
+            }
+        }
+
+        let limits = format!("{:#?}", Limits::default());
+        let limits = limits.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(": "));
+        for (limit, _) in limits {
+            assert!(rows.iter().any(|row| row.1.as_deref() == Some(limit)), "{limit}");
         }
     }
 

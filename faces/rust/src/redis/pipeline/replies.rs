@@ -40,7 +40,7 @@ impl Replies {
         self.at(position.at)
     }
 
-    /// The reply of the command at this place in the list, from 0.
+    /// The reply of the command at this place in the list, zero-based.
     ///
     /// # Errors
     /// As [`get`](Self::get); or there is no such command.
@@ -52,7 +52,7 @@ impl Replies {
             Some(Err(error)) => Err(error.clone()),
             None => Err(Error::misuse(
                 "no_such_reply",
-                format!("there is no command {at} in the pipeline"),
+                format!("there is no reply at index {at}: the list has {} commands", self.len()),
             )),
         }
     }

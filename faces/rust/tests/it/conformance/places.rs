@@ -198,12 +198,12 @@ pub(super) fn of_atomic(
 ) -> (Option<u64>, Failures) {
     match came {
         Ok(affected) => (Some(affected.total()), Vec::new()),
-        Err(error) => (None, vec![(error.index(), error.error().clone())]),
+        Err(error) => (None, vec![(error.index(), error.into())]),
     }
 }
 
 pub(super) fn of_report(report: &onetrip::BatchReport) -> (Option<u64>, Failures) {
-    let failures = report.errors().iter().map(|it| (it.index(), it.error().clone())).collect();
+    let failures = report.errors().iter().map(|it| (it.index(), it.clone().into())).collect();
     (Some(report.affected().total()), failures)
 }
 

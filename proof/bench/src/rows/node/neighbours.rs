@@ -4,6 +4,7 @@ use anyhow::Result;
 
 use super::process::{Node, Task};
 use super::{setup, with_items, with_node};
+use crate::measure::Spread;
 use crate::progress::Progress;
 use crate::report::{Row, beside};
 use crate::stage::Stage;
@@ -30,11 +31,70 @@ pub fn run(stage: &Stage, plan: Plan, progress: &Progress) -> Result<Vec<Row>> {
         for (number, connections) in SIZES.into_iter().enumerate() {
             for (at, load) in LOADS.into_iter().enumerate() {
                 rows.extend(mixture(stage, plan, connections, load)?);
-                progress.tick(2 * number + at + 1, 4);
+                progress.tick(4 * number + at + 1, 8);
             }
+            rows.extend(one_tick(stage, plan, connections)?);
+            progress.tick(4 * number + 3, 8);
+            rows.extend(busy_but_one(stage, plan, connections)?);
+            progress.tick(4 * number + 4, 8);
         }
         Ok(rows)
     })
+}
+
+/// Our clients, and what a row calls them.
+const OURS: [(&str, &str); 2] = [("onetrip_pg", "drop_in"), ("onetrip", "modern")];
+
+fn ours() -> impl Iterator<Item = (&'static str, &'static str)> {
+    OURS.into_iter().filter(|(_, name)| *name == "drop_in" || setup::has(name))
+}
+
+/// The longest of ten quick ones behind a slow one of the same tick, in what it may take.
+fn one_tick(stage: &Stage, plan: Plan, connections: u32) -> Result<Vec<Row>> {
+    let url = stage.server.url();
+    let mut rows = Vec::new();
+    for (driver, name) in ours() {
+        let task = Task { warmth: 0, ..task(driver, "neighbours_one_tick", connections) };
+        let mut node = Node::start(&task, &url)?;
+        let mut found: [Vec<f64>; 3] = Default::default();
+        for _ in 0..plan.rounds.min(ROUNDS_MAX) {
+            for (kept, figure) in found.iter_mut().zip(node.figures()?) {
+                kept.push(figure);
+            }
+        }
+        let [multiples, longest, bounds] = found.map(Spread::of);
+        let note = format!(
+            "the longest of ten quick queries issued right behind one of 1.5 s, in two round trips and \
+             the time to open a pool with its first connection: {:.2} of {:.2} ms",
+            longest.median, bounds.median
+        );
+        let row_name = format!("{NAME}.one_tick_{connections}.{name}");
+        rows.push(Row::alone(&row_name, "× bound", multiples, Some(1.0)).note(&note));
+    }
+    Ok(rows)
+}
+
+/// The rate of quick ones beside slow ones on all connections but one, and that of one connection.
+fn busy_but_one(stage: &Stage, plan: Plan, connections: u32) -> Result<Vec<Row>> {
+    let url = stage.server.url();
+    let mut rows = Vec::new();
+    for (driver, name) in ours() {
+        let mut pool = Node::start(&task(driver, "neighbours_busy", connections), &url)?;
+        let mut one = Node::start(&task(driver, "neighbours_busy_alone", 1), &url)?;
+        let (mut beside_slow, mut alone) = (Vec::new(), Vec::new());
+        for _ in 0..plan.rounds.min(ROUNDS_MAX) {
+            beside_slow.extend(pool.figures()?);
+            alone.extend(one.figures()?);
+        }
+        let row_name = format!("{NAME}.busy_but_one_{connections}.{name}");
+        let row = beside(&row_name, "1/s", "one connection", (&beside_slow, &alone)).at_least(0.8);
+        let note = format!(
+            "queries of 20 loops while {} of {connections} connections run slow ones",
+            connections - 1
+        );
+        rows.push(row.note(&note));
+    }
+    Ok(rows)
 }
 
 /// The percentiles of each client, round by round.
@@ -47,11 +107,8 @@ fn mixture(
     (load, slow, alone, bar): (&str, &'static str, &'static str, f64),
 ) -> Result<Vec<Row>> {
     let url = stage.server.url();
-    let ours = [("onetrip_pg", "drop_in"), ("onetrip", "modern")];
     let mut sides = Vec::new();
-    for (driver, name) in
-        ours.into_iter().filter(|(_, name)| *name == "drop_in" || setup::has(name))
-    {
+    for (driver, name) in ours() {
         sides.push((name, "", task(driver, slow, connections)));
         sides.push((name, "alone", task(driver, alone, connections)));
     }
@@ -81,7 +138,7 @@ fn mixture(
         setup::note()
     );
     for (at, percentile) in ["p99", "p999"].into_iter().enumerate() {
-        for (_, name) in ours {
+        for (_, name) in OURS {
             let (Some(mixed), Some(without)) = (of(name, ""), of(name, "alone")) else { continue };
             let row_name = format!("{NAME}.{load}_{connections}.{name}.{percentile}");
             let figures = (&waits[mixed][at][..], &waits[without][at][..]);

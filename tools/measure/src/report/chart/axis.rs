@@ -39,17 +39,18 @@ impl Axis {
         let every = if high - low > 7 { 3 } else { 1 };
         let steps = (low..=high).filter(|step| step.rem_euclid(every) == 0);
         let ticks = steps.map(step).map(|value| (value, format::tick(value))).collect();
-        let label = label.to_owned();
-        Axis { label, scale: Scale::Logarithmic, range: step(low)..step(high), ticks }
+        let range = step(low)..step(high);
+        Axis { label: with_scale(label), scale: Scale::Logarithmic, range, ticks }
     }
 
-    /// Logarithmic, with these values marked and none else.
-    pub(in crate::report) fn at(label: &str, marks: &[(f64, String)]) -> Axis {
+    /// Logarithmic, with these values marked and none else. Where the marks are `names`, their
+    /// places are no values, and the axis is no scale.
+    pub(in crate::report) fn at(label: &str, marks: &[(f64, String)], names: bool) -> Axis {
         let places = || marks.iter().map(|(value, _)| *value);
         let low = places().fold(f64::INFINITY, f64::min);
         let high = places().fold(0.0, f64::max).max(low * 1.01);
         let axis = Axis {
-            label: label.to_owned(),
+            label: if names { label.to_owned() } else { with_scale(label) },
             scale: Scale::Logarithmic,
             range: low..high,
             ticks: Vec::new(),
@@ -63,7 +64,7 @@ impl Axis {
         let marks = [(0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99")];
         let shown = marks.iter().filter(|(part, _)| *part <= highest + 1e-9);
         Axis {
-            label: "percentile of operations".to_owned(),
+            label: with_scale("percentile of operations, %"),
             scale: Scale::Nines,
             range: 0.5..highest.max(0.9),
             ticks: shown.map(|(part, label)| (*part, (*label).to_owned())).collect(),
@@ -78,9 +79,17 @@ impl Axis {
     }
 
     /// Where a value stands: from 0 to 1.
-    fn part(&self, value: f64) -> f64 {
+    pub(super) fn part(&self, value: f64) -> f64 {
         let (low, high) = (self.on_scale(self.range.start), self.on_scale(self.range.end));
         (self.on_scale(value) - low) / (high - low)
+    }
+}
+
+/// Who reads a logarithmic axis as a linear one is misled, so it says what it is.
+fn with_scale(label: &str) -> String {
+    match label.strip_suffix(')') {
+        Some(label) => format!("{label}, log scale)"),
+        None => format!("{label} (log scale)"),
     }
 }
 
@@ -164,7 +173,7 @@ mod tests {
     fn marks_that_would_touch_are_left_out() {
         let marks: Vec<_> =
             (0..11).map(|i| 2f64.powi(i)).map(|it| (it, format::tick(it))).collect();
-        let axis = Axis::at("", &marks);
+        let axis = Axis::at("", &marks, false);
         assert!(axis.ticks.len() < 11, "{:?}", labels(&axis));
         assert_eq!(labels(&axis).last(), Some(&"1,024"));
     }
@@ -177,5 +186,13 @@ mod tests {
         let steps: Vec<i32> = places.windows(2).map(|it| it[1] - it[0]).collect();
         assert!(steps.iter().all(|it| (it - steps[0]).abs() <= 1), "{places:?}");
         assert_eq!(labels(&Axis::percentiles(0.99)), ["50", "90", "99"]);
+    }
+
+    #[test]
+    fn a_logarithmic_axis_says_so() {
+        let marks = [(1.0, "a".to_owned()), (2.0, "b".to_owned())];
+        assert_eq!(Axis::logarithmic("latency, ms", &[1.0]).label, "latency, ms (log scale)");
+        assert_eq!(Axis::at("at once (depth)", &marks, false).label, "at once (depth, log scale)");
+        assert_eq!(Axis::at("level", &marks, true).label, "level");
     }
 }

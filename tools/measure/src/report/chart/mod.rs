@@ -7,11 +7,13 @@ mod canvas;
 mod labels;
 mod lines;
 mod palette;
+mod ratios;
 
 pub(super) use axis::Axis;
 pub(super) use bars::{Bar, Bars};
 pub(super) use lines::{Line, Lines, Point};
 pub(super) use palette::LINES_MAX;
+pub(super) use ratios::{Block, Ratio, Ratios, height};
 
 /// What stands in a chart's SVG for those who can't see it.
 pub(super) struct Words<'a> {

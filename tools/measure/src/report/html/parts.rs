@@ -155,9 +155,10 @@ pub(super) fn reading() -> Markup {
         section aria-labelledby="reading" {
             h2 id="reading" { "How to read this" }
             @for sentence in setting::READING { p { (sentence) } }
-            p { "Bars at a mark reach from the first to the third quartile; where there is none, they are \
-                 shorter than the mark, or there is one value only. Lines that are told apart by colour \
-                 have marks and dashes of their own too." }
+            p { "A thin line with ends, at a mark or at the end of a bar, reaches from the first to \
+                 the third quartile; where there is none, it is shorter than the mark, or there is \
+                 one value only. Lines that are told apart by colour have marks and dashes of their \
+                 own too." }
         }
     }
 }

@@ -49,6 +49,14 @@ impl Expression {
         parse::parse(text, names).map(Expression)
     }
 
+    /// The variables that it may look at.
+    pub(super) fn variables(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().filter_map(|op| match op {
+            Op::Variable(number) => Some(*number),
+            _ => None,
+        })
+    }
+
     /// The same with other numbers for its variables.
     pub(super) fn renumbered(mut self, numbers: &[usize]) -> Expression {
         for op in &mut self.0 {

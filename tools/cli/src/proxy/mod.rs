@@ -1,17 +1,30 @@
 //! `onetrip proxy`: the lab's latency proxy in front of a server of yours, until it is stopped.
 
+mod counts;
+mod typed;
+
+use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use onetrip_lab::proxy::{Link, Proxy, ProxyConfig, SelfCheckConfig, Stats, Upstream, self_check};
+use indicatif::{ProgressBar, ProgressStyle};
+use onetrip_lab::proxy::{Link, Proxy, ProxyConfig, SelfCheckConfig, Upstream, self_check};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::{MissedTickBehavior, interval_at};
 
 use crate::output::{End, print};
+use crate::runtime::runtime;
 use crate::stop::Stop;
+use counts::Counts;
 use onetrip_measure::server::answering;
 
 /// Put a network's round trip in front of a server, and count the trips that clients make.
+///
+/// While it runs it shows the trips per second and by connection, and how many were waited for one
+/// after the other: on a terminal in a line that changes, otherwise in a line for each interval in
+/// which there were any. r and Enter, or SIGUSR1, tell the counts and begin anew.
 #[derive(Args, Debug)]
 pub(crate) struct ProxyArgs {
     /// Address to listen on; loopback only. Port 0 takes a free one.
@@ -47,8 +60,12 @@ pub(crate) struct ProxyArgs {
     #[arg(long, default_value_t = 0)]
     seed: u64,
 
+    /// How often the counts are shown, in seconds.
+    #[arg(long, value_name = "S", default_value = "1", value_parser = interval)]
+    interval: Duration,
+
     /// Measure how exact the proxy is on this machine (about ten seconds), print it and exit.
-    #[arg(long, conflicts_with_all = ["upstream", "delay_up", "delay_down", "jitter", "bandwidth", "seed", "listen"])]
+    #[arg(long, conflicts_with_all = ["upstream", "delay_up", "delay_down", "jitter", "bandwidth", "seed", "listen", "interval"])]
     self_check: bool,
 }
 
@@ -63,7 +80,9 @@ pub(crate) fn run(args: ProxyArgs) -> Result<(), End> {
     let name = args.upstream.as_deref().ok_or_else(|| {
         "proxy: --upstream is missing; give HOST:PORT or a unix socket's path".to_owned()
     })?;
-    let stop = Stop::catch(|| ())?;
+    let shown = Shown::new();
+    let line = shown.clone();
+    let stop = Stop::catch(move || line.clear())?;
     let (up, down) = links(&args);
     let config = ProxyConfig {
         listen: args.listen,
@@ -72,21 +91,100 @@ pub(crate) fn run(args: ProxyArgs) -> Result<(), End> {
         seed: args.seed,
         ..ProxyConfig::new(upstream(name)?)
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .build()
-        .map_err(|error| format!("proxy: can't wait for Ctrl-C: {error}; try again"))?;
+    let runtime = runtime(1).map_err(|error| format!("proxy: {error}"))?;
     // Before it listens, so that a signal from then on ends it with its counts.
     stop.tidy_first("");
     let proxy = Proxy::start(config).map_err(|error| start_failed(args.listen, &error))?;
-    print(&format!(
-        "{} -> {name}: {} up, {} down; Ctrl-C stops it and prints the counts",
+    let head = format!(
+        "{} -> {name}: {} up, {} down; Ctrl-C prints the counts and ends it, r and Enter resets them",
         proxy.addr(),
         describe(&up),
         describe(&down)
-    ))?;
-    runtime.block_on(stop.requested());
+    );
+    let told = runtime.block_on(tell(&proxy, &stop, args.interval, &shown, &head));
     stop.tidied();
-    print(&summary(&proxy.stats()))
+    shown.clear();
+    let counts = told?;
+    print(&counts.summary(&proxy.stats(), Instant::now()))
+}
+
+/// Shows the counts until it is to stop, and returns those since the last reset.
+async fn tell(
+    proxy: &Proxy,
+    stop: &Stop,
+    interval: Duration,
+    shown: &Shown,
+    head: &str,
+) -> Result<Counts, End> {
+    let failed = |error| format!("proxy: can't wait for signals ({error}): try again");
+    let mut signals = signal(SignalKind::user_defined1()).map_err(failed)?;
+    // Where the signal is caught it may be sent.
+    print(head)?;
+    let typed = typed::resets();
+    let mut ticks = interval_at(tokio::time::Instant::now() + interval, interval);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut counts = Counts::begin(Instant::now(), 0);
+    loop {
+        tokio::select! {
+            _ = stop.requested() => return Ok(counts),
+            _ = ticks.tick() => {
+                let (line, happened) = counts.interval(proxy.stats(), Instant::now());
+                shown.interval(line, happened)?;
+                continue;
+            }
+            _ = signals.recv() => {}
+            () = typed.notified() => {}
+        }
+        let (stats, now) = (proxy.stats(), Instant::now());
+        // Who reads that they are reset may count on it.
+        proxy.reset_stats();
+        shown.print(&format!("reset: {}", counts.summary(&stats, now)))?;
+        counts = Counts::begin(now, stats.open.len());
+    }
+}
+
+/// Where the counts are shown: in a line of the terminal, or line by line on standard output.
+#[derive(Clone)]
+struct Shown(Option<ProgressBar>);
+
+impl Shown {
+    fn new() -> Shown {
+        let bar = || {
+            let bar = ProgressBar::new_spinner();
+            let style = ProgressStyle::with_template("{wide_msg}");
+            if let Ok(style) = style { bar.with_style(style) } else { bar }
+        };
+        Shown(std::io::stderr().is_terminal().then(bar))
+    }
+
+    fn interval(&self, line: String, happened: bool) -> Result<(), End> {
+        match &self.0 {
+            Some(bar) => {
+                bar.set_message(line);
+                bar.tick();
+                Ok(())
+            }
+            None if happened => print(&line),
+            None => Ok(()),
+        }
+    }
+
+    /// A line that stays.
+    fn print(&self, line: &str) -> Result<(), End> {
+        match &self.0 {
+            Some(bar) => {
+                bar.set_message("");
+                bar.suspend(|| print(line))
+            }
+            None => print(line),
+        }
+    }
+
+    fn clear(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 fn check(rtt: Option<Duration>) -> Result<(), End> {
@@ -168,18 +266,18 @@ fn describe(link: &Link) -> String {
     text
 }
 
-fn summary(stats: &Stats) -> String {
-    format!(
-        "{} connections, {} trips, {} bytes up, {} bytes down",
-        stats.connections, stats.trips, stats.bytes_up, stats.bytes_down
-    )
-}
-
 fn milliseconds(text: &str) -> Result<Duration, String> {
     text.parse()
         .ok()
         .and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok())
         .ok_or_else(|| "expected milliseconds, such as 0.5 or 20".into())
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected seconds from 0.1 to 3600".into()),
+    }
 }
 
 fn bytes_per_second(text: &str) -> Result<u64, String> {

@@ -1,0 +1,81 @@
+//! When a read is sent a second time while its first answer may still come.
+//!
+//! A text that is quick as a rule is slow at times: it waits for a lock, or reads from a cold disk. The
+//! statements behind it on its connection wait as long. Those of which the caller says that they may
+//! run twice can be sent again on another connection, and the first answer wins ("hedged requests":
+//! Dean and Barroso, The Tail at Scale, 2013).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Behind, Expected, Limits, Load, choose};
+use crate::Time;
+
+/// What to do about a read that is not answered yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hedge<K> {
+    /// It is sent once more, on this connection.
+    On(K),
+    /// The first answer is not late yet, or no other connection is free: ask again then.
+    /// [`Time::NEVER`] where it is not sent again.
+    At(Time),
+}
+
+/// How many reads of a pool may be sent a second time: one in 20 of those that were made, and up to
+/// ten of these at once. That bounds the load that is added where everything is slow.
+#[derive(Debug)]
+pub struct Hedges {
+    /// 20 for each read that may be sent a second time.
+    credit: AtomicU32,
+}
+
+/// What sending one a second time costs. Making one earns 1.
+const COST: u32 = 20;
+
+const CREDIT_MAX: u32 = 10 * COST;
+
+impl Default for Hedges {
+    /// One may be sent a second time before any was made.
+    fn default() -> Hedges {
+        Hedges { credit: AtomicU32::new(COST) }
+    }
+}
+
+impl Hedges {
+    /// A read was made that may be sent a second time.
+    pub fn earn(&self) {
+        self.change(|credit| (credit < CREDIT_MAX).then_some(credit + 1));
+    }
+
+    /// Whether a read of which so much is expected is sent a second time, since the statement at the
+    /// head of its connection, which may be this one, runs for longer than [`Limits::slow_head`].
+    ///
+    /// `first` is the load of the connection on which it is, `others` are those of all others that
+    /// take shared work. It goes only where it would wait for nothing slow. A text that is slow
+    /// itself is not sent again: the second one would take as long.
+    pub fn judge<K>(
+        &self,
+        now: Time,
+        limits: &Limits,
+        of: Expected,
+        first: Load,
+        others: impl IntoIterator<Item = (K, Load)>,
+    ) -> Hedge<K> {
+        if !matches!(of, Expected::Likely(_) | Expected::Quick(_)) {
+            return Hedge::At(Time::NEVER);
+        }
+        let late = first.since.after(limits.slow_head);
+        if now < late {
+            return Hedge::At(late);
+        }
+        let choice = choose(now, limits, of, others);
+        let on = choice.on.filter(|_| matches!(choice.behind, Behind::Nothing | Behind::Quick));
+        match on {
+            Some(on) if self.change(|credit| credit.checked_sub(COST)) => Hedge::On(on),
+            _ => Hedge::At(now.after(limits.slow_head)),
+        }
+    }
+
+    fn change(&self, to: impl FnMut(u32) -> Option<u32>) -> bool {
+        self.credit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, to).is_ok()
+    }
+}

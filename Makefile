@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test sim fuzz mutants bench bench-against bench-page fmt lint clean
+.PHONY: help setup demo test docs sim fuzz mutants bench bench-page bench-against fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ demo: ## see the round trips disappear, in tables and in target/demo/report.html
 
 test: ## every check and test; the last line says how many passed
 	@scripts/test
+
+docs: ## the documentation as a site with search, target/site/index.html; its links are checked
+	@scripts/setup docs
+	@scripts/docs
 
 sim: ## simulated networks and faults; SEEDS=2000 says how many, SEED=n traces one, REDIS=1 of Redis, CLUSTER=1 of a cluster
 	@scripts/setup build

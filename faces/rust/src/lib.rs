@@ -169,3 +169,28 @@ struct SlowNeighbours;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/concepts/outcomes.md")]
 struct Outcomes;
+
+/// Compiles the examples of docs/concepts/pipelining.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/pipelining.md")]
+struct Pipelining;
+
+/// Compiles the examples of docs/concepts/transactions.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/transactions.md")]
+struct Transactions;
+
+/// Compiles the examples of docs/concepts/streams.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/streams.md")]
+struct Streams;
+
+/// Compiles the examples of docs/concepts/cancelling.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/cancelling.md")]
+struct Cancelling;
+
+/// Compiles the examples of docs/reference/types.md.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reference/types.md")]
+struct Types;

@@ -37,7 +37,7 @@ fn every_relative_link_in_a_document_leads_to_a_tracked_file_and_a_heading_of_it
 }
 
 /// The files that git knows, from the root of the repository.
-fn tracked() -> Option<BTreeSet<String>> {
+pub(crate) fn tracked() -> Option<BTreeSet<String>> {
     let output = Command::new("git").arg("-C").arg(root()).args(["ls-files", "-z"]).output();
     let Some(output) = output.ok().filter(|it| it.status.success()) else {
         println!("skipped: git does not tell which documents there are");
@@ -49,15 +49,15 @@ fn tracked() -> Option<BTreeSet<String>> {
     Some(names.filter(|it| root().join(it).exists()).map(str::to_owned).collect())
 }
 
-fn documents(tracked: &BTreeSet<String>) -> impl Iterator<Item = &str> {
+pub(crate) fn documents(tracked: &BTreeSet<String>) -> impl Iterator<Item = &str> {
     tracked.iter().map(String::as_str).filter(|path| path.ends_with(".md"))
 }
 
-fn read(path: &str) -> String {
+pub(crate) fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
-fn events(text: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
+pub(crate) fn events(text: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
     Parser::new_ext(text, Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS).into_offset_iter()
 }
 
@@ -123,7 +123,7 @@ fn leads_somewhere(
 }
 
 /// The path from the root that a relative link in a document means; none where it leads out.
-fn joined(from: &str, link: &str) -> Option<String> {
+pub(crate) fn joined(from: &str, link: &str) -> Option<String> {
     let directory = Path::new(from).parent().and_then(Path::to_str).unwrap_or_default();
     let mut parts: Vec<&str> = directory.split('/').filter(|it| !it.is_empty()).collect();
     for part in link.trim_end_matches('/').split('/') {

@@ -4,6 +4,7 @@
 
 mod circles;
 mod documents;
+mod examples;
 mod functions;
 mod lines;
 mod source;

@@ -399,6 +399,30 @@ fn trips_of_sequential_and_pipelined_conversations_are_counted() {
 }
 
 #[test]
+fn a_recording_has_what_left_and_when_it_arrived() {
+    let proxy = Proxy::start(ProxyConfig::new(echo_server()).with_rtt(4 * MS)).unwrap();
+    let mut stream = connect(&proxy);
+    round_trip(&mut stream, 5);
+    proxy.record();
+    for bytes in [10, 20] {
+        round_trip(&mut stream, bytes);
+    }
+    let passages = proxy.recorded();
+    let ways: Vec<(Direction, usize)> =
+        passages.iter().map(|it| (it.direction, it.bytes)).collect();
+    let (up, down) = (Direction::Up, Direction::Down);
+    assert_eq!(ways, [(up, 10), (down, 10), (up, 20), (down, 20)]);
+    for passage in &passages {
+        assert!(passage.arrived >= passage.left + 2 * MS, "{passage:?}");
+        assert_eq!(passage.head.len(), passage.bytes);
+    }
+    // Nothing leaves before what it answers has arrived.
+    assert!(passages.windows(2).all(|pair| pair[0].arrived <= pair[1].left), "{passages:?}");
+    round_trip(&mut stream, 5);
+    assert_eq!(proxy.recorded(), []);
+}
+
+#[test]
 fn trips_on_several_connections_at_once_are_told_from_those_that_were_waited_for() {
     let proxy = proxy_to(echo_server());
     let (mut one, mut other) = (connect(&proxy), connect(&proxy));

@@ -22,6 +22,7 @@ pub mod server;
 pub mod spread;
 mod sqlstate;
 pub mod target;
+pub mod timeline;
 pub mod trips;
 
 pub use error::{Error, Result};

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::spread::Spread;
+use crate::timeline::Timeline;
 
 /// What `schema` says in every file.
 pub const SCHEMA: &str = "onetrip-bench";
@@ -163,6 +164,10 @@ pub struct Cell {
     /// What the server's sessions did, looked at every so often: how many of them, in the mean, by
     /// `wait_event_type:wait_event` of pg_stat_activity, or `running`. Empty if it was not looked at.
     pub waits: BTreeMap<String, f64>,
+    /// One operation as it went over the line: of those that end a repetition the one that took most
+    /// nearly as long as the median. Only transfers through the latency proxy are recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Timeline>,
 }
 
 /// What tells a cell from all others of its run.

@@ -105,6 +105,11 @@ impl Line {
         self.rtt.as_secs_f64() * 1e3
     }
 
+    /// What adds it; None where nothing is added.
+    pub(crate) fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
+    }
+
     /// The proxy's own port says nothing to whoever gave a URL.
     pub fn explained(&self, error: Error, target: &Target) -> Error {
         let Some(proxy) = &self.proxy else { return error };

@@ -5,6 +5,7 @@ use super::config::{Direction, Link};
 use super::faults::Fault;
 use super::pipe::Pipe;
 use super::queue::End;
+use super::recording::{Passage, Recording};
 use super::rope::Pool;
 use super::socket::Socket;
 use super::stats::ConnectionStats;
@@ -160,6 +161,19 @@ impl Connection {
         self.trips.mark();
         self.up.delivered = 0;
         self.down.delivered = 0;
+    }
+
+    /// Records both directions from now on.
+    pub(super) fn record(&mut self, now_ns: u64) {
+        for direction in [Direction::Up, Direction::Down] {
+            let recording = Recording::new(self.id, direction, now_ns);
+            self.pipe(direction).record(recording);
+        }
+    }
+
+    /// What was recorded. Nothing more is.
+    pub(super) fn recorded(&mut self) -> impl Iterator<Item = Passage> + use<> {
+        self.up.recorded().chain(self.down.recorded())
     }
 
     pub(super) fn stats(&self) -> ConnectionStats {

@@ -21,6 +21,7 @@ use super::connection::{Connection, Readiness, Side};
 use super::faults::{Fault, Faults, Scope};
 use super::pipe::Pipe;
 use super::queue::SplitMix;
+use super::recording::Passage;
 use super::rope::Pool;
 use super::socket::Socket;
 use super::stats::Stats;
@@ -33,13 +34,16 @@ pub(super) enum Command {
     ClearFaults,
     Stats,
     ResetStats,
+    Record,
+    Recorded,
     Stop,
 }
 
-/// Answers a [`Command`]: counts if it asked for them.
+/// Answers a [`Command`]: with what it asked for.
 pub(super) enum Answer {
     Done,
     Stats(Stats),
+    Recorded(Vec<Passage>),
 }
 
 pub(super) struct EventLoop {
@@ -285,7 +289,7 @@ impl EventLoop {
             for connection in self.connections.values_mut() {
                 connection.catch_up(now_ns, &mut self.pool, &mut self.side_by_side);
             }
-            let answer = self.handle_command(command);
+            let answer = self.handle_command(command, now_ns);
             let ids: Vec<u64> = self.connections.keys().copied().collect();
             for id in ids {
                 self.pump(id, now_ns);
@@ -295,7 +299,7 @@ impl EventLoop {
         }
     }
 
-    fn handle_command(&mut self, command: Command) -> Answer {
+    fn handle_command(&mut self, command: Command, now_ns: u64) -> Answer {
         match command {
             Command::SetLinks(up, down) => {
                 (self.config.up, self.config.down) = (up, down);
@@ -314,6 +318,8 @@ impl EventLoop {
                 self.side_by_side = SideBySide::default();
                 self.connections.values_mut().for_each(Connection::mark);
             }
+            Command::Record => self.connections.values_mut().for_each(|it| it.record(now_ns)),
+            Command::Recorded => return Answer::Recorded(self.recorded()),
             Command::Stop => self.stopping = true,
         }
         Answer::Done
@@ -331,6 +337,14 @@ impl EventLoop {
                 connection.apply(fault);
             }
         }
+    }
+
+    /// Of all connections, in the order in which it left.
+    fn recorded(&mut self) -> Vec<Passage> {
+        let mut passages: Vec<Passage> =
+            self.connections.values_mut().flat_map(Connection::recorded).collect();
+        passages.sort_by_key(|it| it.left);
+        passages
     }
 
     fn stats(&self) -> Stats {

@@ -38,6 +38,7 @@ mod event_loop;
 mod faults;
 mod pipe;
 mod queue;
+mod recording;
 mod rope;
 mod self_check;
 mod socket;
@@ -55,6 +56,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 pub use config::{BUFFER_DEFAULT, DELAY_MAX, Direction, Link, ProxyConfig, Upstream};
 pub use faults::{Fault, Scope};
+pub use recording::{HEAD_MAX, PASSAGES_MAX, Passage};
 pub use self_check::{SelfCheck, SelfCheckConfig, self_check};
 pub use stats::{ConnectionStats, Stats};
 
@@ -150,7 +152,23 @@ impl Proxy {
     pub fn stats(&self) -> Stats {
         match self.call(Command::Stats) {
             Answer::Stats(stats) => stats,
-            Answer::Done => unreachable!("a question for counts is answered by counts"),
+            _ => unreachable!("a question for counts is answered by counts"),
+        }
+    }
+
+    /// Records what leaves either end of the connections that are open now, until
+    /// [`recorded`](Self::recorded): of each connection and direction the last [`PASSAGES_MAX`]
+    /// passages.
+    pub fn record(&self) {
+        self.call(Command::Record);
+    }
+
+    /// What has arrived since [`record`](Self::record) on connections that are still open, in the
+    /// order in which it left. This ends the recording.
+    pub fn recorded(&self) -> Vec<Passage> {
+        match self.call(Command::Recorded) {
+            Answer::Recorded(passages) => passages,
+            _ => unreachable!("a question for passages is answered by passages"),
         }
     }
 

@@ -6,6 +6,7 @@ use std::io::IoSlice;
 use super::config::{self, Link};
 use super::faults::Faults;
 use super::queue::{End, ReleaseQueue};
+use super::recording::{Passage, Recording};
 use super::rope::{Pool, Rope};
 use super::socket::{ReadOutcome, Socket};
 
@@ -19,6 +20,7 @@ pub(super) struct Pipe {
     source_end: Option<End>,
     /// The destination is gone: what comes is read and dropped.
     discarding: bool,
+    recording: Option<Recording>,
     /// Bytes delivered since the connection began, or since the last mark.
     pub(super) delivered: u64,
 }
@@ -32,6 +34,7 @@ impl Pipe {
             buffer_max: config::buffer_max(buffer_max, link),
             source_end: None,
             discarding: false,
+            recording: None,
             delivered: 0,
         }
     }
@@ -47,10 +50,14 @@ impl Pipe {
         let mut total = 0;
         while self.can_fill(source) && total < READ_MAX {
             let room = self.buffer_max.saturating_sub(self.queue.queued()).min(READ_MAX - total);
-            match source.read(self.rope.spare(pool, room)) {
+            let spare = self.rope.spare(pool, room);
+            match source.read(spare) {
                 ReadOutcome::Bytes(bytes) => {
                     total += bytes;
                     if !self.discarding {
+                        if let Some(recording) = &mut self.recording {
+                            recording.left(now_ns, &spare[..bytes]);
+                        }
                         self.rope.commit(bytes);
                         self.queue.push(now_ns, bytes);
                     }
@@ -90,7 +97,20 @@ impl Pipe {
             total += written;
         }
         self.delivered += total as u64;
+        if let Some(recording) = &mut self.recording {
+            recording.arrived(now_ns, total);
+        }
         total
+    }
+
+    /// Records what leaves from now on.
+    pub(super) fn record(&mut self, recording: Recording) {
+        self.recording = Some(recording.behind(self.queue.queued()));
+    }
+
+    /// What has arrived of what was recorded. Nothing more is.
+    pub(super) fn recorded(&mut self) -> impl Iterator<Item = Passage> + use<> {
+        self.recording.take().into_iter().flat_map(Recording::end)
     }
 
     /// The end of this direction, once its time has come and all bytes before it are delivered.

@@ -19,7 +19,8 @@ use crate::values::milliseconds;
 /// See on a real PostgreSQL what round trips cost, and what pipelining gives back; on a Redis, too, where one
 /// is installed.
 ///
-/// The files of the report are written at the end; report.html has the charts.
+/// The files of the report are written at the end; report.html has the charts, and transfer.svg the
+/// picture of the transfers.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true)]
 pub(crate) struct DemoArgs {

@@ -1,12 +1,14 @@
 //! `onetrip demo`: what it leaves on a user's server and on the disk.
 
 use std::fs;
+use std::path::Path;
 use std::process::Stdio;
 
 use crate::database::{database, has_schema};
 use crate::process::{Onetrip, closed, full};
 use onetrip_lab::redis::{REDIS_SERVER_VARIABLE, found_or_skipped};
 use rustix::process::Signal;
+use serde_json::Value;
 use tempfile::tempdir;
 
 #[test]
@@ -38,7 +40,7 @@ fn a_whole_one_tells_the_trips_and_names_its_report() {
     let out = tempdir().unwrap();
     let printed = fs::File::create(out.path().join("printed")).unwrap();
     let path = out.path().to_str().unwrap();
-    let arguments = ["demo", "--repetitions", "1", "--rtt", "2", "--out", path];
+    let arguments = ["demo", "--repetitions", "2", "--rtt", "2", "--out", path];
     let (status, said) = Onetrip::start(&arguments, printed).end();
     assert!(status.success(), "{said}");
     let printed = fs::read_to_string(out.path().join("printed")).unwrap();
@@ -66,7 +68,36 @@ fn a_whole_one_tells_the_trips_and_names_its_report() {
         }
     }
     assert!(printed.ends_with(&format!("The charts are in {path}/report.html\n")), "{printed}");
-    assert!(fs::read_to_string(out.path().join("report.html")).unwrap().contains("<svg"));
+    the_transfers_are_drawn_as_they_were_counted(out.path());
+}
+
+/// In the figures, on the page, and in the file that is the picture alone.
+fn the_transfers_are_drawn_as_they_were_counted(out: &Path) {
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    let results: Value = serde_json::from_str(&read("results.json")).unwrap();
+    let cells = results["cells"].as_array().unwrap();
+    let recorded: Vec<&Value> =
+        cells.iter().map(|it| &it["timeline"]).filter(|it| !it.is_null()).collect();
+    let trips: Vec<u64> = recorded.iter().map(|it| it["trips"].as_u64().unwrap()).collect();
+    assert_eq!(trips, [4, 3, 1, 1]);
+    let messages = recorded.iter().map(|it| it["messages"].as_array().unwrap());
+    let done: Vec<Vec<&str>> = messages
+        .clone()
+        .map(|all| all.iter().flat_map(|it| it["done"].as_array().unwrap()))
+        .map(|all| all.map(|it| it.as_str().unwrap()).collect())
+        .collect();
+    let each = ["BEGIN", "UPDATE", "UPDATE", "COMMIT"];
+    assert_eq!(done, [&each[..], &each[..], &each[1..3], &["CALL"]]);
+    let messages: usize = messages.map(Vec::len).sum();
+    // The key has an arrow of each kind, too.
+    for (name, times) in [("report.html", 2), ("transfer.svg", 1)] {
+        let text = read(name);
+        let arrows =
+            ["go", "come"].map(|it| text.matches(&format!("<path class=\"{it}\"")).count());
+        assert_eq!(arrows.iter().sum::<usize>(), times * (messages + 2), "{name}");
+        let drawn = text.matches("<g class=\"trip\">").count();
+        assert_eq!(drawn as u64, times as u64 * trips.iter().sum::<u64>(), "{name}");
+    }
 }
 
 #[test]

@@ -354,6 +354,7 @@ pub(super) mod tests {
             expected_errors: Default::default(),
             awaited: Vec::new(),
             waits: Default::default(),
+            timeline: None,
         }
     }
 

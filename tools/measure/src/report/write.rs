@@ -4,13 +4,15 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use super::picture::Picture;
 use super::{csv, html, json, sheets};
 use crate::error::{Error, Result};
 use crate::results::Results;
 
 /// Writes `results.json`, `results.csv`, `results.xlsx` and `report.html` into a directory, which is
-/// made if need be, and returns their paths. Each is written beside its place, put on the disk and
-/// then moved there, all of them at the end: until then files of an earlier report stay as they are.
+/// made if need be, and returns their paths. Where transfers were recorded their picture comes with
+/// them, as `transfer.svg`. Each is written beside its place, put on the disk and then moved there,
+/// all of them at the end: until then files of an earlier report stay as they are.
 ///
 /// # Errors
 /// The directory can't be made or is a file, or a file can't be written: one line that names the path
@@ -57,12 +59,14 @@ fn write_with<W: Durable>(
     dir: &Path,
     create: Create<W>,
 ) -> Result<Vec<PathBuf>> {
-    let files = [
+    let mut files = vec![
         ("results.json", json::bytes(results)?),
         ("results.csv", csv::bytes(results)?),
         ("results.xlsx", sheets::bytes(results)?),
         ("report.html", html::html(results).into_bytes()),
     ];
+    let picture = Picture::of(results);
+    files.extend(picture.map(|it| ("transfer.svg", it.file().into_bytes())));
     make(dir)?;
     let mut written = Written::default();
     for (name, bytes) in &files {

@@ -4,6 +4,7 @@ use super::plan::{Planned, Work};
 use crate::load::{Ran, Recorder};
 use crate::meter::Seen;
 use crate::results::{Cell, Repetition};
+use crate::timeline::Timeline;
 
 /// What a cell came to so far.
 #[derive(Clone, Debug, Default)]
@@ -11,6 +12,7 @@ pub(super) struct Found {
     repetitions: Vec<Repetition>,
     recorder: Recorder,
     waits: Seen,
+    timelines: Vec<Timeline>,
 }
 
 impl Found {
@@ -18,6 +20,11 @@ impl Found {
         self.repetitions.push(ran.repetition);
         self.recorder.add(&ran.recorder);
         self.waits.add(waits);
+    }
+
+    /// What one of its operations looked like on the line.
+    pub(super) fn add_timeline(&mut self, timeline: Option<Timeline>) {
+        self.timelines.extend(timeline);
     }
 
     /// As it stands in the results; None if it was not measured.
@@ -31,7 +38,7 @@ impl Found {
             _ => Vec::new(),
         };
         let Recorder { latency, lag, retries, errors, expected_errors, .. } = self.recorder;
-        Some(Cell {
+        let mut cell = Cell {
             key: planned.key.clone(),
             unit: planned.unit,
             repetitions: self.repetitions,
@@ -42,6 +49,16 @@ impl Found {
             expected_errors,
             awaited,
             waits,
-        })
+            timeline: None,
+        };
+        let median = cell.us_per_operation().map(|it| it.median / 1e3);
+        cell.timeline = median.and_then(|ms| nearest(self.timelines, ms));
+        Some(cell)
     }
+}
+
+/// The one that took most nearly this long.
+fn nearest(timelines: Vec<Timeline>, ms: f64) -> Option<Timeline> {
+    let off = |it: &Timeline| (it.ends_ms() - ms).abs();
+    timelines.into_iter().min_by(|a, b| off(a).total_cmp(&off(b)))
 }

@@ -4,6 +4,7 @@ mod found;
 mod meters;
 mod plan;
 mod progress;
+mod recording;
 mod redis;
 mod runner;
 mod stage;

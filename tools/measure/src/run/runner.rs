@@ -9,8 +9,9 @@ use super::found::Found;
 use super::meters::{self, Meters};
 use super::plan::{Plan, Planned, Work};
 use super::progress::{Estimate, Progress, Watch};
+use super::recording;
 use super::stage::Stage;
-use super::turn::Turn;
+use super::turn::{Taken, Turn};
 use crate::descriptors::make_room;
 use crate::error::{Error, Result};
 use crate::load::Snapshot;
@@ -158,11 +159,13 @@ impl Runner<'_> {
             client,
             config: &config,
             seed,
+            proxy: recording::proxy(planned, &self.lines[self.line_of(planned)].0),
             watch: &watch,
         };
-        let (ran, seen) = turn.take().await?;
+        let Taken { ran, seen, timeline } = turn.take().await?;
         self.watch.measured(&progress(Snapshot::default()), &ran.repetition);
         self.found[cell].add(ran, &seen);
+        self.found[cell].add_timeline(timeline);
         Ok(())
     }
 }
@@ -187,10 +190,15 @@ impl Wanted {
 
 /// Connections.
 impl Runner<'_> {
+    /// The number of the way that this cell takes.
+    fn line_of(&self, planned: &Planned) -> usize {
+        let rtt = planned.rtt();
+        self.lines.iter().position(|(line, _)| line.rtt == rtt).unwrap_or(0)
+    }
+
     /// The client that this cell needs, and its configuration: that of the cell before, if it will do.
     async fn client_of(&mut self, planned: &Planned) -> Result<(Client, Config)> {
-        let rtt = planned.rtt();
-        let line = self.lines.iter().position(|(line, _)| line.rtt == rtt).unwrap_or(0);
+        let line = self.line_of(planned);
         let wanted = Wanted::by(planned, line);
         let (way, found) = &mut self.lines[line];
         let explained = |error| way.explained(error, self.target);

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use onetrip::{Client, Config, Session};
+use onetrip_lab::proxy::Proxy;
 
 use super::meters::Meters;
 use super::plan::{Plan, Planned, Work};
+use super::recording::Recording;
 use crate::error::{Error, Result};
 use crate::fortunes::{self, Page};
 use crate::load::{self, Load, Operation, Ran, Snapshot, Until};
@@ -14,6 +16,7 @@ use crate::meter::Seen;
 use crate::results::Key;
 use crate::schema::SCHEMA;
 use crate::script::{self, ScriptOperation};
+use crate::timeline::Timeline;
 use crate::{concurrency, trips};
 
 /// A cell's turn.
@@ -28,7 +31,18 @@ pub(super) struct Turn<'a> {
     pub(super) config: &'a Config,
     /// Of all random choices of this repetition.
     pub(super) seed: u64,
+    /// Records what goes over the line, where that is wanted.
+    pub(super) proxy: Option<&'a Proxy>,
     pub(super) watch: &'a (dyn Fn(Snapshot) + Sync),
+}
+
+/// What a turn came to.
+pub(super) struct Taken {
+    pub(super) ran: Ran,
+    /// What the server's sessions did meanwhile.
+    pub(super) seen: Seen,
+    /// The last operation as it went over the line, where that was recorded.
+    pub(super) timeline: Option<Timeline>,
 }
 
 /// Transactions of each connection, and calls of each task, that come before a repetition. A statement is
@@ -37,8 +51,7 @@ const WARM_UP_TRANSACTIONS: u64 = 6;
 const WARM_UP_CALLS: u64 = 2;
 
 impl Turn<'_> {
-    /// What the load came to, and what the server's sessions did meanwhile.
-    pub(super) async fn take(self) -> Result<(Ran, Seen)> {
+    pub(super) async fn take(self) -> Result<Taken> {
         match &self.planned.work {
             Work::Concurrency(workload) => self.transactions(*workload).await,
             Work::Trips(way) => self.trips(*way).await,
@@ -48,7 +61,7 @@ impl Turn<'_> {
         }
     }
 
-    async fn transactions(&self, workload: concurrency::Workload) -> Result<(Ran, Seen)> {
+    async fn transactions(&self, workload: concurrency::Workload) -> Result<Taken> {
         let key = &self.planned.key;
         let isolation = key.isolation.map_or(onetrip::Isolation::ReadCommitted, Into::into);
         let Plan { rows, one_trip, .. } = *self.plan;
@@ -61,16 +74,16 @@ impl Turn<'_> {
         self.run(tasks(key.tasks)).await
     }
 
-    async fn trips(&self, way: trips::Way) -> Result<(Ran, Seen)> {
+    async fn trips(&self, way: trips::Way) -> Result<Taken> {
         warm_up(trips::Task::all(way, &self.client, self.seed).await?, WARM_UP_CALLS).await?;
-        let ran = self.run(trips::Task::all(way, &self.client, self.seed).await?).await?;
+        let taken = self.run(trips::Task::all(way, &self.client, self.seed).await?).await?;
         if way.fills() {
             trips::empty_tables(self.admin).await?;
         }
-        Ok(ran)
+        Ok(taken)
     }
 
-    async fn scripts(&self, plan: &Arc<script::Plan>) -> Result<(Ran, Seen)> {
+    async fn scripts(&self, plan: &Arc<script::Plan>) -> Result<Taken> {
         warm_up(self.clients(plan).await?, WARM_UP_CALLS).await?;
         self.run(self.clients(plan).await?).await
     }
@@ -89,7 +102,7 @@ impl Turn<'_> {
     }
 
     /// The page has connections of its own, in place of the client's.
-    async fn page(self, mode: fortunes::Mode) -> Result<(Ran, Seen)> {
+    async fn page(self, mode: fortunes::Mode) -> Result<Taken> {
         let Turn { planned, meters, client, config, seed, watch, .. } = self;
         drop(client);
         let Key { tasks, connections, .. } = planned.key;
@@ -100,16 +113,19 @@ impl Turn<'_> {
         let mut ran = page.load(tasks as usize, load, watch).await?;
         let seen = meters.end(before, page.trips(), &mut ran.repetition);
         page.stop().await;
-        Ok((ran, seen))
+        Ok(Taken { ran, seen, timeline: None })
     }
 
-    async fn run<O: Operation>(&self, tasks: Vec<O>) -> Result<(Ran, Seen)> {
+    async fn run<O: Operation>(&self, tasks: Vec<O>) -> Result<Taken> {
         let trips = || self.client.metrics().counts.trips;
+        let recording = self.proxy.map(Recording::begin);
         let before = self.meters.begin(trips());
         let load = Load { seed: self.seed, ..self.planned.load };
         let mut ran = load::run(tasks, load, self.watch).await?;
+        let recorded = recording.map(Recording::end);
         let seen = self.meters.end(before, trips(), &mut ran.repetition);
-        Ok((ran, seen))
+        let timeline = recorded.and_then(|it| it.timeline(&ran.repetition));
+        Ok(Taken { ran, seen, timeline })
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use onetrip_measure::report::write_all;
 use onetrip_measure::results::Results;
 use serde_json::Value;
 
@@ -32,6 +33,33 @@ fn reports_that_lack_something_can_be_read_in_a_browser() {
     }
 }
 
+/// A telephone and a large screen.
+#[test]
+fn the_picture_of_transfers_can_be_read_in_a_browser_and_has_all_its_arrows() {
+    let frames = [(390, "light"), (390, "dark"), (800, "light"), (1280, "light"), (1280, "dark")];
+    for it in look_at("recorded", odd::named("recorded"), &frames, 1) {
+        let arrows = &it["arrows"];
+        assert_eq!(*arrows, serde_json::json!([[2, 2, 2, 2], [3, 2, 2], [3], [2]]), "{it}");
+    }
+}
+
+/// As a page shows it that has it as an image; there it is as wide as a file on GitHub's pages.
+#[test]
+fn the_picture_as_a_file_can_be_read_in_a_browser() {
+    let Some(browser) = browser() else { return skipped("no Chromium") };
+    for name in ["recorded", "recorded_quick", "recorded_encrypted", "recorded_once"] {
+        let scratch = Scratch::new();
+        write_all(odd::named(name), scratch.path()).unwrap();
+        let svg = fs::read_to_string(scratch.path().join("transfer.svg")).unwrap();
+        let page = include_str!("file.html").replace("TEXTS", include_str!("texts.js"));
+        let path = scratch.path().join("file.html");
+        fs::write(&path, page.replace("PICTURE", &svg)).unwrap();
+        let seen = found(&run(&browser, scratch.path(), &path));
+        let faults = seen[0]["faults"].as_array().unwrap();
+        assert!(faults.is_empty(), "{name}: {faults:#?}");
+    }
+}
+
 /// Else the tests above would show nothing.
 #[test]
 fn what_is_wrong_with_a_page_is_found() {
@@ -46,18 +74,23 @@ fn what_is_wrong_with_a_page_is_found() {
     }
 }
 
-fn look_at(name: &str, results: &Results, frames: &[Frame], charts_min: usize) {
-    let Some(browser) = browser() else { return skipped("no Chromium") };
+/// What was seen in each frame; nothing without a browser.
+fn look_at(name: &str, results: &Results, frames: &[Frame], charts_min: usize) -> Vec<Value> {
+    let Some(browser) = browser() else {
+        skipped("no Chromium");
+        return Vec::new();
+    };
     let scratch = Scratch::new();
     let dump = dump(&browser, scratch.path(), &page(results), frames);
     let seen = found(&dump);
     assert_eq!(seen.len(), frames.len(), "{name}: {dump}");
-    for it in seen {
+    for it in &seen {
         let faults = it["faults"].as_array().unwrap();
         let (width, scheme) = (&it["width"], &it["scheme"]);
         assert!(faults.is_empty(), "{name} at {width}, {scheme}: {faults:#?}");
         assert!(it["charts"].as_u64().unwrap() >= charts_min as u64, "{name}: {it}");
     }
+    seen
 }
 
 /// The browser that is there. Without one these tests have nothing to say.
@@ -88,7 +121,8 @@ fn dump(browser: &Path, dir: &Path, page: &str, frames: &[Frame]) -> String {
     let policy = page.find("<meta http-equiv=\"Content-Security-Policy\"").unwrap();
     let end = policy + page[policy..].find('>').unwrap() + 1;
     let open = format!("{}{}", &page[..policy], &page[end..]);
-    let inspect = format!("<script>{}</script></body>", include_str!("inspect.js"));
+    let scripts = concat!(include_str!("texts.js"), include_str!("inspect.js"));
+    let inspect = format!("<script>{scripts}</script></body>");
     fs::write(dir.join("copy.html"), open.replace("</body>", &inspect)).unwrap();
     let frames: String = frames.iter().copied().map(frame).collect();
     let outer = include_str!("frames.html").replace("FRAMES", &frames);

@@ -47,28 +47,15 @@ addEventListener("load", () => {
     if (ratio < 4.5) say(`contrast ${ratio.toFixed(2)}: ${it.outerHTML.slice(0, 200)}`);
   }
 
-  const charts = [...document.querySelectorAll("svg")];
+  // Of the picture the page shows the one that fits.
+  const pictures = [...document.querySelectorAll("svg.transfer")].filter((it) => it.getClientRects().length);
+  if (pictures.length !== Math.min(1, document.querySelectorAll("svg.transfer").length)) say("not one picture");
+  pictures.forEach((it) => textFaults(it, say));
+  const charts = [...document.querySelectorAll("svg:not(.transfer)")];
   for (const svg of charts) {
     const frame = svg.getBoundingClientRect();
-    const texts = [...svg.querySelectorAll("text")];
-    const boxes = texts.map((it) => ({ text: it.textContent, box: it.getBoundingClientRect() }));
-    for (const { text, box } of boxes) {
-      if (box.left < frame.left - 0.5 || box.right > frame.right + 0.5 ||
-          box.top < frame.top - 0.5 || box.bottom > frame.bottom + 0.5) {
-        say(`outside of its chart: ${text} (${svg.querySelector("title").textContent})`);
-      }
-    }
-    // The box of a text is higher than its letters.
-    const meet = (a, b) => {
-      const slack = Math.min(a.height, b.height) * 0.15;
-      return a.left < b.right - 0.5 && b.left < a.right - 0.5 &&
-        a.top + slack < b.bottom - slack && b.top + slack < a.bottom - slack;
-    };
-    boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
-      if (meet(a.box, b.box)) {
-        say(`${a.text} and ${b.text} overlap (${svg.querySelector("title").textContent})`);
-      }
-    }));
+    const boxes = textsOf(svg);
+    textFaults(svg, say);
     const title = svg.querySelector("title");
     if (!title || !title.textContent.trim()) say("a chart has no title");
     const caption = svg.closest("figure").querySelector("figcaption").textContent;
@@ -97,5 +84,6 @@ addEventListener("load", () => {
   }
   const loaded = performance.getEntriesByType("resource").map((it) => it.name);
   if (loaded.length) say(`loaded: ${loaded}`);
-  parent.postMessage({ width: Number(width), scheme, charts: charts.length, faults }, "*");
+  const arrows = pictures.flatMap(arrowsOf);
+  parent.postMessage({ width: Number(width), scheme, charts: charts.length, arrows, faults }, "*");
 });

@@ -7,6 +7,8 @@ mod comparing;
 mod files;
 mod odd;
 mod page;
+mod picture;
+mod recorded;
 mod redis;
 mod scratch;
 mod scripts;

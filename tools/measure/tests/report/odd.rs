@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use onetrip_measure::results::{Isolation, Results};
 
+use crate::recorded::{self, Line};
 use crate::synthetic::{RTTS, Synthetic, TASKS, redis_results, results, rich};
 
 /// All of them, by name.
@@ -34,6 +35,13 @@ fn made() -> Vec<(&'static str, Results)> {
         ("concurrency_over_rtt", concurrency_over_rtt()),
         ("redis", redis_results(Synthetic::new(12).redis(&RTTS))),
         ("two_servers", two_servers()),
+        ("recorded", recorded(Line { latency_ms: 50.0, work_ms: 1.0, is_encrypted: false })),
+        ("recorded_quick", recorded(Line { latency_ms: 0.1, work_ms: 3.0, is_encrypted: false })),
+        (
+            "recorded_encrypted",
+            recorded(Line { latency_ms: 9e3, work_ms: 0.5, is_encrypted: true }),
+        ),
+        ("recorded_once", recorded_once()),
     ]
 }
 
@@ -44,6 +52,18 @@ fn two_servers() -> Results {
         line.rtt_ms.median *= 2.0;
     }
     results(Synthetic::new(14).trips(&[0.0, 5.0])).with(redis)
+}
+
+fn recorded(line: Line) -> Results {
+    results(recorded::cells(line))
+}
+
+/// Stopped before the second way.
+fn recorded_once() -> Results {
+    let mut all = recorded(Line { latency_ms: 5.0, work_ms: 0.3, is_encrypted: false });
+    all.cells.truncate(1);
+    all.stopped = Some("interrupted".to_owned());
+    all
 }
 
 fn one_task_count() -> Results {

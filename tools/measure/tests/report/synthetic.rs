@@ -177,7 +177,14 @@ impl Synthetic {
     }
 
     /// One whose operations take this long, over all tasks.
-    fn cell(&mut self, key: Key, unit: Unit, us: f64, operations: u64, trips: f64) -> Cell {
+    pub(crate) fn cell(
+        &mut self,
+        key: Key,
+        unit: Unit,
+        us: f64,
+        operations: u64,
+        trips: f64,
+    ) -> Cell {
         let repetitions = (0..self.repetitions).map(|_| {
             let noise = 1.0 + self.noise * (self.random.random::<f64>() - 0.5) * 2.0;
             Repetition {
@@ -209,6 +216,7 @@ impl Synthetic {
             expected_errors: BTreeMap::new(),
             awaited: Vec::new(),
             waits: empty(),
+            timeline: None,
         }
     }
 }
@@ -227,7 +235,7 @@ pub(crate) fn rich() -> &'static Results {
     &RICH
 }
 
-fn key(preset: Preset, workload: &str) -> Key {
+pub(crate) fn key(preset: Preset, workload: &str) -> Key {
     Key {
         preset,
         workload: workload.to_owned(),

@@ -19,7 +19,6 @@ pub(in crate::report) struct Axis {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scale {
-    Linear,
     Logarithmic,
     /// Of parts of a whole: as much room for 90 to 99 % as for 99 to 99.9 %.
     Nines,
@@ -60,23 +59,6 @@ impl Axis {
         Axis { ticks, ..axis }
     }
 
-    /// From zero.
-    pub(in crate::report) fn linear(label: &str, largest: f64) -> Axis {
-        let largest = if largest > 0.0 { largest } else { 1.0 };
-        let rough = steps_below(largest / 4.0);
-        let each = (rough..).map(step).find(|each| largest / each <= 4.0).unwrap_or(largest);
-        let ticks = (0..=4).map(|i| f64::from(i) * each).filter(|it| *it <= largest * 1.02);
-        let ticks = ticks.map(|value| (value, format::tick_or_zero(value))).collect();
-        let label = label.to_owned();
-        Axis { label, scale: Scale::Linear, range: 0.0..largest * 1.02, ticks }
-    }
-
-    /// Places for this many things, the first on top; without marks.
-    pub(in crate::report) fn places(count: usize) -> Axis {
-        let range = count as f64 - 0.5..-0.5;
-        Axis { label: String::new(), scale: Scale::Linear, range, ticks: Vec::new() }
-    }
-
     /// Parts from a half up to this one, as percentiles.
     pub(in crate::report) fn percentiles(highest: f64) -> Axis {
         let marks = [(0.5, "50"), (0.9, "90"), (0.99, "99"), (0.999, "99.9"), (0.9999, "99.99")];
@@ -91,7 +73,6 @@ impl Axis {
 
     fn on_scale(&self, value: f64) -> f64 {
         match self.scale {
-            Scale::Linear => value,
             Scale::Logarithmic => value.max(f64::MIN_POSITIVE).log10(),
             Scale::Nines => -(1.0 - value).max(1e-9).log10(),
         }
@@ -213,12 +194,5 @@ mod tests {
         assert_eq!(Axis::logarithmic("latency, ms", &[1.0]).label, "latency, ms (log scale)");
         assert_eq!(Axis::at("at once (depth)", &marks, false).label, "at once (depth, log scale)");
         assert_eq!(Axis::at("level", &marks, true).label, "level");
-        assert_eq!(Axis::linear("ms", 1.0).label, "ms");
-    }
-
-    #[test]
-    fn a_linear_axis_begins_at_zero() {
-        assert_eq!(labels(&Axis::linear("", 37.0)), ["0", "10", "20", "30"]);
-        assert_eq!(labels(&Axis::linear("", 0.0)).first(), Some(&"0"));
     }
 }

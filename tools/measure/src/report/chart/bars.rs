@@ -1,12 +1,9 @@
 //! Bars from zero, each under its name and with its value beside it: for the comparison of few
-//! values.
+//! values. They are as wide as there is room, and their texts stay as large as those of the page.
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::HPos;
+use maud::{Markup, html};
 
-use super::canvas::{self, BOTTOM, Drawn, FIRST, Plot, Root, SIZE, WIDTH, px};
-use super::palette::{PAPER, QUIET, look};
-use super::{Axis, Words, labels};
+use super::{LINES_MAX, Words, labels};
 
 /// A chart of bars, the first one on top.
 pub(in crate::report) struct Bars {
@@ -29,51 +26,68 @@ pub(in crate::report) struct Bar {
     pub(in crate::report) cuts: Vec<f64>,
 }
 
-/// Of one bar, with its name.
-const ROW: i32 = px(38);
-const THICKNESS: i32 = px(14);
-const LEFT: i32 = px(8);
-const NAME_WIDTH_MAX: i32 = WIDTH - px(70);
+/// Pixels of a bar with its name above it: higher where there are few.
+const ROW: usize = 48;
+const ROW_MAX: usize = 72;
+const HEIGHT_MIN: usize = 200;
+
+/// Pixels of a name, and of the line below all bars.
+const NAME: usize = 22;
+const LABEL: usize = 28;
+
+/// Of the width, in percent, for the longest bar; its value needs the rest. A value that is small
+/// beside the others is seen all the same.
+const LONGEST: f64 = 78.0;
+const SHORTEST: f64 = 0.3;
+
+/// What is wider loses its middle: the narrowest card has as much room.
+const NAME_WIDTH_MAX: i32 = 290;
 
 impl Bars {
     /// As an element of a page.
     pub(in crate::report) fn svg(self, words: &Words<'_>) -> String {
-        let height = px(6) + ROW * self.bars.len().max(1) as i32 + BOTTOM;
-        canvas::svg(words, height, |root| self.paint(root))
-    }
-
-    /// Each name stands above its bar, so that a long one takes no room from the plot.
-    fn paint(&self, root: &Root<'_>) -> Drawn {
-        let largest = self.bars.iter().map(|it| it.range.map_or(it.value, |range| range.1));
-        let x = Axis::linear(&self.label, largest.fold(0.0, f64::max));
-        let widest = self.bars.iter().map(|it| labels::width(&it.text, SIZE)).max();
-        let right = widest.unwrap_or_default() + px(14);
-        let plot = canvas::plot(root, (LEFT, right), x, Axis::places(self.bars.len()))?;
-        for (i, bar) in self.bars.iter().enumerate() {
-            bar.paint(root, &plot, i as f64 + 0.2)?;
-        }
-        Ok(())
+        let Words { id, title, description } = words;
+        let count = self.bars.len().max(1);
+        let row = (HEIGHT_MIN / count).clamp(ROW, ROW_MAX);
+        let height = row * count + LABEL;
+        let largest = self.bars.iter().map(Bar::end).fold(f64::MIN_POSITIVE, f64::max);
+        let all = html! {
+            svg.bars style={ "height:" (height) "px" } role="img"
+                aria-labelledby={ (id) "-t " (id) "-d" } {
+                title id={ (id) "-t" } { (title) }
+                desc id={ (id) "-d" } { (description) }
+                @for (i, bar) in self.bars.iter().enumerate() { (bar.drawn(i * row, row, largest)) }
+                text.quiet x="0" y=(height - 6) { (self.label) }
+            }
+        };
+        all.into_string()
     }
 }
 
 impl Bar {
-    fn paint(&self, root: &Root<'_>, plot: &Plot<'_>, row: f64) -> Drawn {
-        let place = |x: f64| plot.plotting_area().map_coordinate(&(x, row));
-        let ((start, y), (end, _)) = (place(0.0), place(self.value));
-        let (top, bottom) = (y - THICKNESS / 2, y + THICKNESS / 2);
-        let name = labels::fit(&self.name, SIZE, NAME_WIDTH_MAX);
-        canvas::text(root, &name, (LEFT + px(4), top - px(9)), FIRST, HPos::Left)?;
-        // A value that is small beside the others is seen all the same.
-        let corners = [(start, top), (end.max(start + px(1)), bottom)];
-        root.draw(&Rectangle::new(corners, ShapeStyle::from(look(self.kind).color).filled()))?;
-        for cut in &self.cuts {
-            let x = place(*cut).0;
-            canvas::stroke(root, (x, top), (x, bottom), PAPER, px(3) / 2)?;
+    /// How far it reaches, with its range.
+    fn end(&self) -> f64 {
+        self.range.map_or(self.value, |(_, high)| high.max(self.value))
+    }
+
+    fn drawn(&self, top: usize, row: usize, largest: f64) -> Markup {
+        let part = |value: f64| format!("{:.2}%", (value / largest * LONGEST).max(SHORTEST));
+        let (above, high) = (top + NAME, row - NAME - 10);
+        let middle = above + high / 2;
+        let color = format!("fill:var(--c{})", self.kind % LINES_MAX);
+        html! {
+            text x="0" y=(top + 16) { (labels::fit(&self.name, 13, NAME_WIDTH_MAX)) }
+            rect x="0" y=(above) width=(part(self.value)) height=(high) rx="2" style=(color) {}
+            @for cut in &self.cuts {
+                line.cut x1=(part(*cut)) y1=(above) x2=(part(*cut)) y2=(above + high) {}
+            }
+            @if let Some((low, high)) = self.range {
+                line x1=(part(low)) y1=(middle) x2=(part(high)) y2=(middle) {}
+                @for at in [low, high] {
+                    line x1=(part(at)) y1=(middle - 4) x2=(part(at)) y2=(middle + 4) {}
+                }
+            }
+            text.value x=(part(self.end())) y=(middle + 5) dx="8" { (self.text) }
         }
-        if let Some((low, high)) = self.range {
-            canvas::bar(root, place(low), place(high), FIRST)?;
-        }
-        let right = place(self.range.map_or(self.value, |range| range.1)).0;
-        canvas::text(root, &self.text, (right.max(end) + px(9), y), QUIET, HPos::Left)
     }
 }

@@ -8,7 +8,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::Words;
 use super::axis::Axis;
 use super::labels;
-use super::palette::{AXIS, GRID, Look, Mark, PAPER, QUIET, TEXT};
+use super::palette::{AXIS, GRID, Look, Mark, PAPER, QUIET};
 
 pub(super) type Root<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(super) type Plot<'a> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
@@ -84,10 +84,8 @@ pub(super) fn plot<'a>(
     y: Axis,
 ) -> Drawn<Plot<'a>> {
     name_axes(root, &x, &y, right)?;
-    // Without a name the vertical axis needs no room for one.
-    let top = if y.label.is_empty() { px(6) } else { TOP };
     let mut plot = ChartBuilder::on(root)
-        .margin_top(top)
+        .margin_top(TOP)
         .margin_right(right)
         .margin_bottom(BOTTOM - MARKS)
         .x_label_area_size(MARKS)
@@ -189,6 +187,3 @@ fn outline(root: &Root<'_>, (x, y): (i32, i32), r: i32, mark: Mark, color: RGBCo
         Mark::Circle | Mark::Cross => root.draw(&Circle::new((x, y), r, filled)),
     }
 }
-
-/// The color of texts that are to be read first.
-pub(super) const FIRST: RGBColor = TEXT;

@@ -18,7 +18,6 @@ const LINES: [RGBColor; 8] = [
 /// So many lines can be told apart in one chart.
 pub(in crate::report) const LINES_MAX: usize = LINES.len();
 
-pub(super) const TEXT: RGBColor = RGBColor(0x1B, 0x1F, 0x24);
 pub(super) const QUIET: RGBColor = RGBColor(0x57, 0x60, 0x6A);
 pub(super) const AXIS: RGBColor = RGBColor(0x8C, 0x95, 0x9F);
 pub(super) const GRID: RGBColor = RGBColor(0xE1, 0xE4, 0xE8);

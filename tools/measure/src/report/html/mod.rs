@@ -1,5 +1,6 @@
 //! `report.html`: one file that needs no other, no script and no network.
 
+mod opening;
 mod page;
 mod parts;
 

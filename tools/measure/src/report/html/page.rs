@@ -2,15 +2,17 @@
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use super::parts;
+use super::{opening, parts};
 use crate::report::charts;
 use crate::report::format;
+use crate::report::picture;
 use crate::report::setting;
 use crate::report::summary;
 use crate::report::tables::{self, presets};
 use crate::results::{Preset, Results, Server};
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str =
+    concat!(include_str!("cards.css"), include_str!("style.css"), include_str!("opening.css"));
 
 pub(super) fn page(results: &Results) -> Markup {
     let servers: Vec<String> = setting::servers(results).into_iter().map(name).collect();
@@ -24,7 +26,7 @@ pub(super) fn page(results: &Results) -> Markup {
                 meta name="color-scheme" content="light dark";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 title { (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(picture::STYLE)) }
             }
             body {
                 (header(results, &title))
@@ -52,8 +54,11 @@ fn header(results: &Results, title: &str) -> Markup {
             @if let Some(why) = &results.stopped {
                 p.notice role="note" { strong { "Not all was measured. " } (why) }
             }
-            @for found in summary::found(results) { p.headline { (found) } }
-            p { (summary::measured(results)) " " (summary::repeated(results)) }
+            (opening::opening(results))
+            div.found {
+                @for found in summary::found(results) { p.headline { (found) } }
+                p { (summary::measured(results)) " " (summary::repeated(results)) }
+            }
         }
     }
 }

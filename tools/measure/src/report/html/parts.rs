@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use crate::report::details::{self, Details};
 use crate::report::format::{self, number};
-use crate::report::grid::Grid;
+use crate::report::grid::{Figure, Grid, Row};
 use crate::report::plots::View;
 use crate::report::setting;
 use crate::results::{Line, Preset, Results};
@@ -40,30 +40,48 @@ pub(super) fn figure(view: View, id: &str) -> Markup {
 }
 
 /// A wide table moves within its own frame, never the page.
-fn scrolled(label: &str, table: &Markup) -> Markup {
+pub(super) fn scrolled(label: &str, table: &Markup) -> Markup {
     html! { div.scroll role="region" aria-label=(label) tabindex="0" { (table) } }
 }
 
 fn table(grid: &Grid, headline: &str) -> Markup {
+    let caption = html! {
+        caption {
+            (format::capital(&grid.what)) ": median, and quartiles where there are several values"
+            span.hidden { ". " (headline) }
+        }
+    };
+    if let [row] = grid.rows.as_slice() {
+        return html! { table { (caption) (downwards(grid, row)) } };
+    }
     html! {
         table {
-            caption { (format::capital(&grid.what)) ": median, and quartiles where there are several values"
-                span.hidden { ". " (headline) } }
+            (caption)
             thead { tr {
                 th scope="col" { (grid.corner) }
                 @for column in &grid.columns { th scope="col" { (column.label) } }
             } }
             tbody { @for row in &grid.rows { tr {
                 th scope="row" { (row.label) }
-                @for figure in &row.figures {
-                    td { @match figure {
-                        Some(figure) => (format::spread(&figure.spread)),
-                        None => "–",
-                    } }
-                }
+                @for figure in &row.figures { td { (figure_text(figure.as_ref())) } }
             } } }
         }
     }
+}
+
+/// What has one row only: a line for each column.
+fn downwards(grid: &Grid, row: &Row) -> Markup {
+    html! {
+        thead { tr { th scope="col" { (grid.across) } th scope="col" { (row.label) } } }
+        tbody { @for (column, figure) in grid.columns.iter().zip(&row.figures) { tr {
+            th scope="row" { (column.label) }
+            td { (figure_text(figure.as_ref())) }
+        } } }
+    }
+}
+
+fn figure_text(figure: Option<&Figure>) -> String {
+    figure.map_or_else(|| "–".to_owned(), |it| format::spread(&it.spread))
 }
 
 /// Every cell with all that is known of it.

@@ -1,0 +1,16 @@
+//! The pool's policy, rule by rule, with a host that does what it is told.
+
+mod backoff;
+mod checkout;
+mod choice;
+mod claims;
+mod closing;
+mod expiry;
+mod host;
+mod line;
+mod losing;
+mod neighbours;
+mod opening;
+mod placing;
+mod resets;
+mod waiting;

@@ -1,14 +1,14 @@
 //! The policy of a pool: the engine's own random host, which takes its choices from the input.
 
-#[path = "../../../../core/engine/tests/pool_random/actions.rs"]
+#[path = "../../../../core/engine/tests/it/pool_random/actions.rs"]
 mod actions;
-#[path = "../../../../core/engine/tests/pool_random/callers.rs"]
+#[path = "../../../../core/engine/tests/it/pool_random/callers.rs"]
 mod callers;
-#[path = "../../../../core/engine/tests/pool_random/invariants.rs"]
+#[path = "../../../../core/engine/tests/it/pool_random/invariants.rs"]
 mod invariants;
-#[path = "../../../../core/engine/tests/pool_random/rng.rs"]
+#[path = "../../../../core/engine/tests/it/pool_random/rng.rs"]
 mod rng;
-#[path = "../../../../core/engine/tests/pool_random/sim.rs"]
+#[path = "../../../../core/engine/tests/it/pool_random/sim.rs"]
 mod sim;
 
 use rng::Rng;

@@ -1,0 +1,17 @@
+//! The pool's policy, rule by rule, with a host that does what it is told.
+
+mod backoff;
+mod checkout;
+mod choice;
+mod claims;
+mod closing;
+mod expiry;
+mod hedges;
+mod host;
+mod line;
+mod losing;
+mod neighbours;
+mod opening;
+mod placing;
+mod resets;
+mod waiting;

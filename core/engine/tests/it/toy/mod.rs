@@ -1,0 +1,190 @@
+//! A toy protocol, a server that speaks it, and the two joined in memory.
+//!
+//! Every message is `tag, length (u16, of the whole), id (u32), rest`. A request's rest is its flags
+//! and its script, which says what the server does with it:
+//!
+//! | script | the server |
+//! |---|---|
+//! | `o` | answers with a Complete; `p` before it: a Part each |
+//! | `e`, `u` | fails it, rejected or unknown |
+//! | `n` | says that it never started, until it comes with a heal message |
+//! | `E` | completes it and fails its sync point |
+//!
+//! Like PostgreSQL's, the server keeps its replies to itself until a sync point or a Flush.
+#![allow(unreachable_pub)]
+
+pub mod pair;
+pub mod server;
+
+use bytes::{BufMut, BytesMut};
+use onetrip_engine::{Outcome, Protocol, Step, SyncPoint, Violation};
+
+pub const HEADER: usize = 7;
+/// A sync point of a request that joins others.
+pub const SYNC: &[u8] = b"S\0\x07\0\0\0\0";
+pub const FLAG_SYNC: u8 = 1;
+pub const FLAG_ONLY: u8 = 2;
+
+/// One end's message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    pub tag: u8,
+    pub id: u32,
+    pub rest: &'a [u8],
+    pub len: usize,
+}
+
+/// The message at the front, or how many bytes it needs.
+pub fn parse(input: &[u8]) -> Result<Message<'_>, usize> {
+    if input.len() < HEADER {
+        return Err(HEADER);
+    }
+    let len = usize::from(u16::from_be_bytes([input[1], input[2]]));
+    if input.len() < len {
+        return Err(len);
+    }
+    let id = u32::from_be_bytes([input[3], input[4], input[5], input[6]]);
+    Ok(Message { tag: input[0], id, rest: &input[HEADER..len], len })
+}
+
+pub fn put(out: &mut BytesMut, tag: u8, id: u32, rest: &[u8]) {
+    out.put_u8(tag);
+    out.put_u16((HEADER + rest.len()) as u16);
+    out.put_u32(id);
+    out.put_slice(rest);
+}
+
+pub fn message(tag: u8, id: u32, rest: &[u8]) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    put(&mut out, tag, id, rest);
+    out.to_vec()
+}
+
+/// The bytes of a request.
+pub fn put_request(out: &mut BytesMut, id: u32, sync: SyncPoint, script: &[u8]) {
+    let flags = match sync {
+        SyncPoint::Member => 0,
+        SyncPoint::Own => FLAG_SYNC,
+        SyncPoint::Only => FLAG_SYNC | FLAG_ONLY,
+    };
+    out.put_u8(b'Q');
+    out.put_u16((HEADER + 1 + script.len()) as u16);
+    out.put_u32(id);
+    out.put_u8(flags);
+    out.put_slice(script);
+}
+
+/// The bytes of a request whose sync point is a message of its own, which can be taken off.
+pub fn put_joining(out: &mut BytesMut, id: u32, script: &[u8]) {
+    put_request(out, id, SyncPoint::Member, script);
+    out.put_slice(SYNC);
+}
+
+pub fn part(id: u32) -> Vec<u8> {
+    message(b'p', id, b"part")
+}
+
+pub fn complete(id: u32) -> Vec<u8> {
+    message(b'c', id, b"")
+}
+
+pub fn settled(id: u32) -> Vec<u8> {
+    message(b's', id, b"")
+}
+
+pub fn failed(id: u32, outcome: Outcome, never_started: bool) -> Vec<u8> {
+    message(b'e', id, &[u8::from(outcome == Outcome::Unknown), u8::from(never_started)])
+}
+
+pub fn cancelled(id: u32) -> Vec<u8> {
+    message(b'e', id, &[0, 0, 1])
+}
+
+pub fn notice(id: u32) -> Vec<u8> {
+    message(b'n', id, b"")
+}
+
+pub fn fatal() -> Vec<u8> {
+    message(b'f', 0, b"bye")
+}
+
+/// The toy protocol.
+#[derive(Default)]
+pub struct Toy {
+    /// How many requests were sent again.
+    pub heals: usize,
+}
+
+/// What the toy protocol knows of a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Expect {
+    pub id: u32,
+    /// Nothing but the answer to its sync point is still to come.
+    done: bool,
+    skipped: bool,
+}
+
+impl Expect {
+    pub fn new(id: u32, sync: SyncPoint) -> Expect {
+        Expect { id, done: sync == SyncPoint::Only, skipped: false }
+    }
+}
+
+impl Protocol for Toy {
+    type Expect = Expect;
+    type Event = u32;
+    const SYNC: &'static [u8] = SYNC;
+    const FLUSH: &'static [u8] = b"F\0\x07\0\0\0\0";
+    const TERMINATE: &'static [u8] = b"X\0\x07\0\0\0\0";
+
+    fn step(&mut self, input: &[u8], head: Option<&mut Expect>) -> Result<Step<u32>, Violation> {
+        let message = match parse(input) {
+            Ok(message) => message,
+            Err(need) => return Ok(Step::Need(need)),
+        };
+        let len = message.len;
+        match message.tag {
+            b'n' => return Ok(Step::Event(len, message.id)),
+            b'f' => return Ok(Step::Fatal(len)),
+            _ => {}
+        }
+        let Some(head) = head else { return Err(Violation("a reply that answers nothing")) };
+        if message.id != head.id {
+            return Err(Violation("another request's reply"));
+        }
+        match message.tag {
+            b's' if head.done || head.skipped => Ok(Step::Settled(len)),
+            b's' => Err(Violation("a sync point answered before its request")),
+            _ if head.skipped => Err(Violation("a reply to a request that was skipped")),
+            b'p' => Ok(Step::Part(len)),
+            b'c' => {
+                head.done = true;
+                Ok(Step::Complete(len))
+            }
+            b'e' => {
+                head.done = true;
+                let outcome = match message.rest[0] {
+                    0 => Outcome::Rejected,
+                    _ => Outcome::Unknown,
+                };
+                let (never_started, cancelled) = (message.rest[1] != 0, message.rest.len() > 2);
+                Ok(Step::Failed { len, outcome, never_started, cancelled })
+            }
+            _ => Err(Violation("an unknown message")),
+        }
+    }
+
+    fn skip(&mut self, expect: &mut Expect) {
+        expect.skipped = true;
+    }
+
+    fn heal(&mut self, expect: &mut Expect, out: &mut BytesMut) {
+        self.heals += 1;
+        expect.done = false;
+        put(out, b'H', expect.id, b"");
+    }
+
+    fn restart(&mut self, expect: &mut Expect) {
+        (expect.done, expect.skipped) = (false, false);
+    }
+}

@@ -1,0 +1,416 @@
+//! How a client comes to a server, by what PostgreSQL's documentation says of libpq ("Database
+//! Connection Control Functions"). Names of tests quote its sentences in other words.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use onetrip_engine::Time;
+use onetrip_postgres::client::connect::{
+    Action, Fault, Host, LoadBalanceHosts, Plan, Refusal, Session, Settings, SslMode,
+    SslNegotiation, TargetSessionAttrs,
+};
+use onetrip_postgres::message::ssl_request::Answer;
+
+const PRIMARY: Session = Session { is_standby: Some(false), is_read_only: Some(false) };
+const LOCKED_PRIMARY: Session = Session { is_standby: Some(false), is_read_only: Some(true) };
+const STANDBY: Session = Session { is_standby: Some(true), is_read_only: Some(false) };
+const OLD: Session = Session { is_standby: None, is_read_only: None };
+
+fn settings(hosts: &[Host]) -> Settings {
+    Settings {
+        hosts: hosts.to_vec(),
+        sslmode: SslMode::Disable,
+        sslnegotiation: SslNegotiation::Postgres,
+        target_session_attrs: TargetSessionAttrs::Any,
+        load_balance_hosts: LoadBalanceHosts::Disable,
+        connect_timeout: None,
+        seed: 1,
+    }
+}
+
+fn plan(settings: Settings) -> Plan {
+    Plan::new(Time::ZERO, settings)
+}
+
+fn over_tls(sslmode: SslMode) -> Plan {
+    plan(Settings { sslmode, ..settings(&[Host::Address]) })
+}
+
+fn dial(host: usize, address: usize) -> Action {
+    Action::Dial { host, address }
+}
+
+fn fail(plan: &mut Plan, fault: Fault<'_>, text: &str) {
+    plan.handle_failed(Time::ZERO, fault, text.to_owned());
+}
+
+fn verdict(plan: &Plan) -> (usize, String, bool) {
+    let verdict = plan.verdict().unwrap();
+    (verdict.error, verdict.text, verdict.is_of_many)
+}
+
+/// Whether TLS is tried, as far as the server's answer.
+fn asks(plan: &mut Plan) -> bool {
+    assert_eq!(plan.action(), dial(0, 0));
+    plan.handle_connected();
+    plan.action() == Action::AskForTls
+}
+
+fn at(seconds: u64) -> Time {
+    Time::ZERO.after(Duration::from_secs(seconds))
+}
+
+#[test]
+fn hosts_are_tried_in_their_order_until_one_answers() {
+    let mut plan = plan(settings(&[Host::Address, Host::Socket, Host::Address]));
+    assert_eq!(plan.action(), dial(0, 0));
+    fail(&mut plan, Fault::Unreachable, "a");
+    assert_eq!(plan.action(), dial(1, 0));
+    plan.handle_connected();
+    assert_eq!(plan.action(), Action::LogIn);
+    plan.handle_logged_in(OLD).unwrap();
+    assert_eq!(plan.action(), Action::Done);
+    assert_eq!(plan.verdict(), None);
+}
+
+#[test]
+fn all_addresses_of_a_name_are_tried_in_the_order_of_its_lookup() {
+    let mut plan = plan(settings(&[Host::Name, Host::Name]));
+    assert_eq!(plan.action(), Action::Resolve(0));
+    plan.handle_resolved(Time::ZERO, 2);
+    assert_eq!(plan.action(), dial(0, 0));
+    fail(&mut plan, Fault::Unreachable, "a at 1");
+    assert_eq!(plan.action(), dial(0, 1));
+    fail(&mut plan, Fault::Unreachable, "a at 2");
+    assert_eq!(plan.action(), Action::Resolve(1));
+}
+
+#[test]
+fn the_last_error_tells_of_each_host() {
+    let mut plan = plan(settings(&[Host::Name, Host::Address]));
+    plan.handle_resolved(Time::ZERO, 2);
+    fail(&mut plan, Fault::Unreachable, "a at 1");
+    fail(&mut plan, Fault::Unreachable, "a at 2");
+    fail(&mut plan, Fault::Server, "b is none");
+    assert_eq!(plan.action(), Action::Failed);
+    assert_eq!(verdict(&plan), (2, "a at 2; b is none".to_owned(), true));
+    fail(&mut plan, Fault::Server, "too late");
+    assert_eq!(verdict(&plan), (2, "a at 2; b is none".to_owned(), true));
+}
+
+#[test]
+fn a_name_that_is_unknown_is_left_for_the_next_host() {
+    let mut plan = plan(settings(&[Host::Name, Host::Address]));
+    fail(&mut plan, Fault::Unreachable, "a is unknown");
+    assert_eq!(plan.action(), dial(1, 0));
+}
+
+#[test]
+fn hosts_behind_one_where_the_login_fails_are_not_tried() {
+    for (code, ends) in [
+        ("28P01", true),
+        ("28000", true),
+        ("3D000", true),
+        // It is starting, or has no slot free: another one may do better.
+        ("57P03", false),
+        ("53300", false),
+    ] {
+        let mut plan = plan(settings(&[Host::Address, Host::Address, Host::Address]));
+        fail(&mut plan, Fault::Unreachable, "a");
+        plan.handle_connected();
+        fail(&mut plan, Fault::LogIn(code), "b");
+        match ends {
+            true => assert_eq!(verdict(&plan), (1, "b".to_owned(), false), "{code}"),
+            false => assert_eq!(plan.action(), dial(2, 0), "{code}"),
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_on_this_side_is_wrong_for_all_hosts() {
+    let mut plan = plan(settings(&[Host::Address, Host::Address]));
+    fail(&mut plan, Fault::Ours, "no such file");
+    assert_eq!(verdict(&plan), (0, "no such file".to_owned(), false));
+}
+
+#[test]
+fn disable_never_asks_for_tls_and_the_modes_from_require_on_take_nothing_less() {
+    assert!(!asks(&mut over_tls(SslMode::Disable)));
+    for mode in [SslMode::Require, SslMode::VerifyCa, SslMode::VerifyFull] {
+        let mut plan = over_tls(mode);
+        assert!(asks(&mut plan));
+        assert_eq!(plan.handle_answer(Some(Answer::Refused), false), Err(Refusal::NoTls));
+        fail(&mut plan, Fault::Server, "no TLS");
+        assert_eq!(plan.action(), Action::Failed);
+        for fault in [Fault::Handshake, Fault::LogIn("28000")] {
+            let mut plan = over_tls(mode);
+            assert!(asks(&mut plan));
+            plan.handle_answer(Some(Answer::Accepted), false).unwrap();
+            assert_eq!(plan.action(), Action::BeginTls);
+            fail(&mut plan, fault, "no");
+            assert_eq!(plan.action(), Action::Failed, "{mode:?}");
+        }
+    }
+}
+
+#[test]
+fn allow_begins_without_tls_and_goes_on_with_it_where_it_is_not_let_in() {
+    let mut plan = over_tls(SslMode::Allow);
+    assert!(!asks(&mut plan));
+    fail(&mut plan, Fault::LogIn("28000"), "no encryption");
+    assert!(asks(&mut plan));
+    plan.handle_answer(Some(Answer::Accepted), false).unwrap();
+    plan.handle_secured();
+    plan.handle_logged_in(PRIMARY).unwrap();
+    assert_eq!(plan.action(), Action::Done);
+}
+
+#[test]
+fn allow_says_why_neither_way_did_it() {
+    let mut plan = over_tls(SslMode::Allow);
+    assert!(!asks(&mut plan));
+    fail(&mut plan, Fault::LogIn("28000"), "no encryption");
+    assert!(asks(&mut plan));
+    assert_eq!(plan.handle_answer(Some(Answer::Refused), false), Err(Refusal::NoTls));
+    fail(&mut plan, Fault::Server, "it has none");
+    assert_eq!(verdict(&plan), (0, "no encryption; with TLS: it has none".to_owned(), false));
+}
+
+#[test]
+fn prefer_goes_on_without_tls_on_the_same_connection_where_the_server_has_none() {
+    let mut plan = over_tls(SslMode::Prefer);
+    assert!(asks(&mut plan));
+    plan.handle_answer(Some(Answer::Refused), false).unwrap();
+    assert_eq!(plan.action(), Action::LogIn);
+    // There is no second way then.
+    fail(&mut plan, Fault::LogIn("28000"), "no");
+    assert_eq!(verdict(&plan), (0, "no".to_owned(), false));
+}
+
+#[test]
+fn prefer_goes_on_without_tls_on_another_connection_where_tls_or_the_login_fails() {
+    for fault in [Fault::Handshake, Fault::LogIn("28000")] {
+        let mut plan = over_tls(SslMode::Prefer);
+        assert!(asks(&mut plan));
+        plan.handle_answer(Some(Answer::Accepted), false).unwrap();
+        fail(&mut plan, fault, "not by TLS");
+        assert!(!asks(&mut plan));
+        plan.handle_logged_in(PRIMARY).unwrap();
+        assert_eq!(plan.action(), Action::Done);
+    }
+}
+
+#[test]
+fn a_wrong_password_is_the_last_word_of_two_ways() {
+    for (first, second, said) in [
+        ("28000", "28P01", (1, "second; with TLS: first".to_owned(), false)),
+        ("28P01", "28000", (0, "first; without TLS: second".to_owned(), false)),
+    ] {
+        let mut plan = over_tls(SslMode::Prefer);
+        assert!(asks(&mut plan));
+        plan.handle_answer(Some(Answer::Accepted), false).unwrap();
+        plan.handle_secured();
+        fail(&mut plan, Fault::LogIn(first), "first");
+        assert!(!asks(&mut plan));
+        fail(&mut plan, Fault::LogIn(second), "second");
+        assert_eq!(verdict(&plan), said);
+    }
+}
+
+#[test]
+fn what_fails_alike_both_ways_is_said_once() {
+    let mut plan = over_tls(SslMode::Allow);
+    assert!(!asks(&mut plan));
+    fail(&mut plan, Fault::LogIn("28P01"), "wrong password");
+    assert!(asks(&mut plan));
+    fail(&mut plan, Fault::LogIn("28P01"), "wrong password");
+    assert_eq!(verdict(&plan), (0, "wrong password".to_owned(), false));
+}
+
+#[test]
+fn a_unix_socket_is_never_encrypted_whatever_the_mode() {
+    let mut plan = plan(Settings { sslmode: SslMode::VerifyFull, ..settings(&[Host::Socket]) });
+    assert!(!asks(&mut plan));
+    assert_eq!(plan.action(), Action::LogIn);
+}
+
+#[test]
+fn tls_that_begins_at_once_is_not_asked_for() {
+    let sslnegotiation = SslNegotiation::Direct;
+    let given = Settings { sslnegotiation, ..settings(&[Host::Address]) };
+    let mut plan = plan(Settings { sslmode: SslMode::Require, ..given });
+    plan.handle_connected();
+    assert_eq!(plan.action(), Action::BeginTls);
+    plan.handle_secured();
+    assert_eq!(plan.action(), Action::LogIn);
+}
+
+#[test]
+fn whatever_else_answers_the_question_for_tls_is_refused() {
+    for (answer, early, refusal) in [
+        (Some(Answer::Accepted), true, Refusal::EarlyBytes),
+        (Some(Answer::Error), false, Refusal::ErrorForTls),
+        (None, false, Refusal::NotPostgres),
+    ] {
+        let mut plan = over_tls(SslMode::Prefer);
+        assert!(asks(&mut plan));
+        assert_eq!(plan.handle_answer(answer, early), Err(refusal));
+        fail(&mut plan, Fault::Server, "refused");
+        assert_eq!(plan.action(), Action::Failed, "nothing weaker is tried: {refusal:?}");
+    }
+}
+
+#[test]
+fn a_server_is_accepted_by_what_its_sessions_are() {
+    use TargetSessionAttrs::{Any, PreferStandby, Primary, ReadOnly, ReadWrite, Standby};
+    for (wanted, fits) in [
+        (Any, [true, true, true]),
+        (ReadWrite, [true, false, false]),
+        (ReadOnly, [false, true, true]),
+        (Primary, [true, true, false]),
+        (Standby, [false, false, true]),
+        (PreferStandby, [false, false, true]),
+    ] {
+        for (session, fits) in [PRIMARY, LOCKED_PRIMARY, STANDBY].into_iter().zip(fits) {
+            let mut plan =
+                plan(Settings { target_session_attrs: wanted, ..settings(&[Host::Address]) });
+            plan.handle_connected();
+            let answer = plan.handle_logged_in(session);
+            let expected = if fits { Ok(()) } else { Err(Refusal::Target) };
+            assert_eq!(answer, expected, "{wanted:?} {session:?}");
+        }
+    }
+}
+
+#[test]
+fn a_server_that_does_not_say_what_it_is_will_do_for_any_alone() {
+    let target_session_attrs = TargetSessionAttrs::Primary;
+    let mut plan = plan(Settings { target_session_attrs, ..settings(&[Host::Address]) });
+    plan.handle_connected();
+    assert_eq!(plan.handle_logged_in(OLD), Err(Refusal::TargetUnknown));
+}
+
+#[test]
+fn a_server_that_will_not_do_is_left_for_the_next_host_and_not_for_its_next_address() {
+    let target_session_attrs = TargetSessionAttrs::ReadWrite;
+    let mut plan = plan(Settings { target_session_attrs, ..settings(&[Host::Name, Host::Socket]) });
+    plan.handle_resolved(Time::ZERO, 2);
+    plan.handle_connected();
+    assert_eq!(plan.handle_logged_in(STANDBY), Err(Refusal::Target));
+    fail(&mut plan, Fault::Server, "a standby");
+    assert_eq!(plan.action(), dial(1, 0));
+}
+
+#[test]
+fn where_no_standby_is_found_any_server_will_do_in_a_second_round() {
+    let target_session_attrs = TargetSessionAttrs::PreferStandby;
+    let hosts = [Host::Address, Host::Address];
+    let mut plan = plan(Settings { target_session_attrs, ..settings(&hosts) });
+    plan.handle_connected();
+    assert_eq!(plan.handle_logged_in(PRIMARY), Err(Refusal::Target));
+    fail(&mut plan, Fault::Server, "no standby");
+    fail(&mut plan, Fault::Unreachable, "nobody");
+    assert_eq!(plan.action(), dial(0, 0));
+    plan.handle_connected();
+    plan.handle_logged_in(PRIMARY).unwrap();
+    assert_eq!(plan.action(), Action::Done);
+}
+
+#[test]
+fn two_rounds_are_not_three() {
+    let target_session_attrs = TargetSessionAttrs::PreferStandby;
+    let mut plan = plan(Settings { target_session_attrs, ..settings(&[Host::Address]) });
+    fail(&mut plan, Fault::Unreachable, "first");
+    fail(&mut plan, Fault::Unreachable, "second");
+    assert_eq!(verdict(&plan), (1, "first; second".to_owned(), true));
+}
+
+#[test]
+fn the_timeout_is_that_of_each_address_by_itself() {
+    let connect_timeout = Some(Duration::from_secs(5));
+    let mut plan = plan(Settings { connect_timeout, ..settings(&[Host::Name, Host::Address]) });
+    assert_eq!(plan.deadline(), at(5));
+    plan.handle_resolved(at(1), 2);
+    assert_eq!(plan.deadline(), at(6));
+    plan.handle_connected();
+    assert_eq!(plan.deadline(), at(6), "the login counts");
+    plan.handle_failed(at(6), Fault::Unreachable, "late".to_owned());
+    assert_eq!((plan.action(), plan.deadline()), (dial(0, 1), at(11)));
+    plan.handle_failed(at(7), Fault::Unreachable, "refused".to_owned());
+    assert_eq!((plan.action(), plan.deadline()), (dial(1, 0), at(12)));
+    plan.handle_failed(at(12), Fault::Unreachable, "late".to_owned());
+    assert_eq!((plan.action(), plan.deadline()), (Action::Failed, Time::NEVER));
+}
+
+#[test]
+fn both_ways_to_an_address_share_its_time_and_no_limit_is_none() {
+    let given = Settings { sslmode: SslMode::Allow, ..settings(&[Host::Address]) };
+    let limited = Settings { connect_timeout: Some(Duration::from_secs(5)), ..given.clone() };
+    for (settings, deadline) in [(limited, at(5)), (given, Time::NEVER)] {
+        let mut plan = plan(settings);
+        plan.handle_connected();
+        plan.handle_failed(at(2), Fault::LogIn("28000"), "no".to_owned());
+        assert_eq!((plan.action(), plan.deadline()), (dial(0, 0), deadline));
+    }
+}
+
+/// Hosts, and behind each its addresses, in the order in which they are tried.
+fn tried(seed: u64) -> Vec<(usize, Vec<usize>)> {
+    let load_balance_hosts = LoadBalanceHosts::Random;
+    let mut plan = plan(Settings { load_balance_hosts, seed, ..settings(&[Host::Name; 3]) });
+    let mut tried = Vec::new();
+    while let Action::Resolve(host) = plan.action() {
+        let mut addresses = Vec::new();
+        plan.handle_resolved(Time::ZERO, 3);
+        while let Action::Dial { address, .. } = plan.action() {
+            addresses.push(address);
+            fail(&mut plan, Fault::Unreachable, "nobody");
+        }
+        tried.push((host, addresses));
+    }
+    tried
+}
+
+#[test]
+fn hosts_and_addresses_are_tried_at_random_where_that_is_wanted_and_each_once() {
+    let (mut hosts, mut addresses) = (BTreeSet::new(), BTreeSet::new());
+    for seed in 0..200 {
+        let tried = tried(seed);
+        assert_eq!(tried, self::tried(seed), "it follows from the seed");
+        for mut each in tried.iter().map(|(_, addresses)| addresses.clone()) {
+            addresses.insert(each.clone());
+            each.sort_unstable();
+            assert_eq!(each, [0, 1, 2]);
+        }
+        hosts.insert(tried.iter().map(|(host, _)| *host).collect::<Vec<_>>());
+    }
+    assert_eq!((hosts.len(), addresses.len()), (6, 6), "all orders come");
+}
+
+#[test]
+fn what_comes_at_the_wrong_time_changes_nothing() {
+    let mut plan = over_tls(SslMode::Require);
+    plan.handle_secured();
+    plan.handle_resolved(Time::ZERO, 7);
+    assert_eq!(plan.handle_answer(None, true), Ok(()));
+    assert_eq!(plan.handle_logged_in(OLD), Ok(()));
+    assert_eq!(plan.action(), dial(0, 0));
+    let empty = self::plan(settings(&[]));
+    assert_eq!((empty.action(), empty.verdict()), (Action::Failed, None));
+}
+
+#[test]
+fn each_refusal_names_its_code_and_says_what_it_is_about() {
+    for (refusal, code, word) in [
+        (Refusal::NoTls, "tls_missing", "ssl=on"),
+        (Refusal::ErrorForTls, "tls_failed", "log"),
+        (Refusal::EarlyBytes, "tls_failed", "tampered"),
+        (Refusal::NotPostgres, "connect_failed", "protocol"),
+        (Refusal::NoAlpn, "tls_failed", "ALPN"),
+        (Refusal::Target, "target_session_attrs", "target_session_attrs"),
+        (Refusal::TargetUnknown, "target_session_attrs", "too old"),
+    ] {
+        assert_eq!(refusal.code(), code);
+        assert!(refusal.text().contains(word), "{refusal:?}");
+    }
+}

@@ -1,0 +1,215 @@
+//! Which texts run by which name, and what is closed.
+
+use std::cell::Cell;
+
+use bytes::BytesMut;
+use onetrip_engine::{Connection as Engine, Limits, Time};
+use onetrip_postgres::client::named::{NameTaken, Named};
+use onetrip_postgres::client::statements::{Scope, Seen, Statements, Use, Wanted, Way};
+use onetrip_postgres::client::texts::{TEXT_LEN_MAX, Texts};
+use onetrip_postgres::message::{EncodeError, TransactionStatus, parse};
+use onetrip_postgres::{Names, Postgres};
+
+const PARSE_COMPLETE: &[u8] = b"1\0\0\0\x04";
+const CLOSE_COMPLETE: &[u8] = b"3\0\0\0\x04";
+const PARAMETERS: &[u8] = b"t\0\0\0\x06\0\0";
+const NO_DATA: &[u8] = b"n\0\0\0\x04";
+const COLUMNS: &[u8] = b"T\0\0\0\x06\0\0";
+const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
+
+/// The answer of process 1, which knows a statement by the name that it was given.
+const ITSELF: &[u8] = b"1\0\0\0\x042\0\0\0\x04D\0\0\0\x15\0\x03\0\0\0\x011\0\0\0\x01t\0\0\0\x01f\
+    C\0\0\0\x0dSELECT 1\x003\0\0\0\x04Z\0\0\0\x05I";
+
+/// A connection on which names are known to last.
+struct Connection {
+    engine: Engine<Postgres>,
+    statements: Statements<u64>,
+    named: Named<u64>,
+    numbers: Cell<u64>,
+}
+
+impl Connection {
+    fn new(max: usize) -> Connection {
+        let mut protocol = Postgres::new(TransactionStatus::Idle);
+        protocol.identify(1, 2);
+        protocol.lend();
+        let mut engine = Engine::new(Time::ZERO, protocol, Limits::default());
+        // It asks who is on the other end: the server itself.
+        engine.settle_debts(Time::ZERO);
+        engine.handle_written(Time::ZERO, engine.transmit().len());
+        engine.handle_bytes(Time::ZERO, &mut BytesMut::from(ITSELF));
+        assert_eq!(engine.protocol_mut().names(), Names::Kept);
+        Connection {
+            engine,
+            statements: Statements::new(max, 0xabc),
+            named: Named::default(),
+            numbers: Cell::new(0),
+        }
+    }
+
+    fn with<R>(
+        &mut self,
+        key: u64,
+        text: &str,
+        find: impl FnOnce(&mut Statements<u64>, &mut Named<u64>, &mut Postgres, &Wanted<'_, u64>) -> R,
+    ) -> R {
+        let parse = |out: &mut BytesMut, name: &str| parse::write(out, name, text, &[]);
+        let numbers = &self.numbers;
+        let data = || {
+            numbers.set(numbers.get() + 1);
+            numbers.get()
+        };
+        let wanted = Wanted { key, parse: &parse, data: &data, is_explicit: false };
+        find(&mut self.statements, &mut self.named, self.engine.protocol_mut(), &wanted)
+    }
+
+    fn way(&mut self, key: u64, scope: Scope) -> Way<u64> {
+        let way =
+            self.with(key, "select 1", |it, _, protocol, wanted| it.way(protocol, wanted, scope));
+        way.unwrap()
+    }
+
+    fn used(&mut self, key: u64, scope: Scope) -> Use<u64> {
+        self.way(key, scope).used().unwrap()
+    }
+
+    fn named(&mut self, name: &str, text: &str) -> Result<(Way<u64>, bool), NameTaken> {
+        let plan = self.with(0, text, |statements, named, protocol, wanted| {
+            named.way(statements, protocol, (name, text), wanted)
+        });
+        plan.unwrap().map(|plan| (plan.way, plan.closes))
+    }
+
+    fn closed(&mut self) -> Vec<BytesMut> {
+        let mut closed = Vec::new();
+        while let Some(closing) = self.statements.take_close(self.engine.protocol_mut()) {
+            let mut bytes = BytesMut::new();
+            closing.write(&mut bytes).unwrap();
+            closed.push(bytes);
+        }
+        closed
+    }
+}
+
+fn seen(parts: &[&[u8]]) -> Seen {
+    let mut seen = Seen::default();
+    parts.iter().for_each(|part| seen.look(part));
+    seen
+}
+
+fn prepared() -> Seen {
+    seen(&[PARSE_COMPLETE, PARAMETERS, COLUMNS, BIND_COMPLETE])
+}
+
+#[test]
+fn a_reply_shows_a_statement_wherever_it_is_cut() {
+    let whole = [CLOSE_COMPLETE, PARSE_COMPLETE, PARAMETERS, COLUMNS, BIND_COMPLETE].concat();
+    let shown = seen(&[&whole]);
+    assert!(shown.closed && shown.parsed && shown.described);
+    let cut = seen(&[CLOSE_COMPLETE, PARSE_COMPLETE, PARAMETERS, NO_DATA]);
+    assert!(cut.closed && cut.parsed && cut.described);
+    let guarded = seen(&[NO_DATA, PARSE_COMPLETE]);
+    assert!(guarded.parsed && !guarded.described);
+    let bound = seen(&[BIND_COMPLETE, COLUMNS, PARSE_COMPLETE]);
+    assert!(!bound.parsed && !bound.described, "what comes behind Bind is of something else");
+}
+
+#[test]
+fn a_statement_is_named_once_it_was_described() {
+    let mut connection = Connection::new(10);
+    let first = connection.used(1, Scope::Fixed);
+    assert!(first.parses());
+    assert!(matches!(connection.way(1, Scope::Fixed), Way::Unnamed), "it may still fail");
+    first.ended(seen(&[PARSE_COMPLETE]), Some(false));
+    let second = connection.used(1, Scope::Fixed);
+    assert!(second.parses(), "nobody knows its columns");
+    assert_eq!(connection.numbers.get(), 2);
+    second.ended(prepared(), None);
+    assert!(!connection.used(1, Scope::Fixed).parses());
+}
+
+#[test]
+fn what_can_be_sent_again_names_a_statement_while_it_is_parsed_and_describes_it_for_itself() {
+    let mut connection = Connection::new(10);
+    let first = connection.used(1, Scope::Heals);
+    let second = connection.used(1, Scope::Heals);
+    assert!(first.parses() && !second.parses() && second.describes());
+    let segment = Scope::Segment { segment: (1, 1), timed: false };
+    assert!(matches!(connection.way(1, segment), Way::Unnamed));
+}
+
+#[test]
+fn a_request_that_was_not_sent_has_prepared_nothing() {
+    let mut connection = Connection::new(10);
+    drop(connection.used(1, Scope::Fixed));
+    assert!(connection.used(1, Scope::Fixed).parses());
+}
+
+#[test]
+fn the_least_recently_used_is_closed_when_nobody_names_it_any_more() {
+    let mut connection = Connection::new(2);
+    let held = connection.used(1, Scope::Fixed);
+    held.ended(prepared(), None);
+    for key in 2..4 {
+        connection.used(key, Scope::Fixed).ended(prepared(), None);
+    }
+    assert!(connection.closed().is_empty(), "it is still named");
+    drop(held);
+    assert_eq!(connection.closed().len(), 1);
+    assert!(!connection.statements.any_to_close());
+}
+
+#[test]
+fn what_the_server_lost_is_prepared_anew() {
+    let mut connection = Connection::new(10);
+    connection.used(1, Scope::Fixed).ended(prepared(), None);
+    connection.statements.lost();
+    assert!(connection.used(1, Scope::Fixed).parses());
+}
+
+#[test]
+fn a_name_of_the_users_stands_for_one_text_unless_its_parse_failed() {
+    let mut connection = Connection::new(10);
+    let (way, closes) = connection.named("mine", "select 1").unwrap();
+    assert!(!closes);
+    assert_eq!(connection.named("mine", "select 2").unwrap_err(), NameTaken);
+    way.used().unwrap().ended(Seen::default(), Some(false));
+    let (way, closes) = connection.named("mine", "select 2").unwrap();
+    assert!(!closes, "the server never had it");
+    way.used().unwrap().ended(prepared(), None);
+    connection.named.lost();
+    let (_, closes) = connection.named("mine", "select 2").unwrap();
+    assert!(closes, "the server may have one of that name");
+    assert!(connection.closed().is_empty(), "a Close of the old would close the new");
+}
+
+#[test]
+fn a_text_is_worth_a_name_when_it_came_often_and_is_not_long() {
+    let mut texts = Texts::new(3, 10);
+    let long = format!("select '{}'", "x".repeat(TEXT_LEN_MAX));
+    let keys = |texts: &mut Texts, text: &str| [(); 4].map(|()| texts.count(text).key.is_some());
+    assert_eq!(keys(&mut texts, "select 1"), [false, false, true, true]);
+    assert_eq!(keys(&mut texts, &long), [false; 4]);
+    assert_eq!(keys(&mut Texts::new(0, 10), "select 1"), [false; 4]);
+}
+
+#[test]
+fn texts_are_forgotten_that_came_seldom_and_then_those_that_came_long_ago() {
+    let mut texts = Texts::new(1, 2);
+    let often = texts.count("select 'often'").key;
+    for number in 0..100 {
+        texts.count(&format!("select {number}"));
+        assert_eq!(texts.count("select 'often'").key, often);
+    }
+}
+
+#[test]
+fn a_text_that_can_not_be_sent_is_an_error_and_nothing_is_kept() {
+    let mut connection = Connection::new(10);
+    let way = connection.with(1, "select '\0'", |it, _, protocol, wanted| {
+        it.way(protocol, wanted, Scope::Fixed).map(drop)
+    });
+    assert_eq!(way, Err(EncodeError::Nul));
+    assert!(connection.used(1, Scope::Fixed).parses());
+}

@@ -5,7 +5,7 @@ SEEDS ?= 2000
 export PATH := $(PATH):$(or $(CARGO_HOME),$(HOME)/.cargo)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test docs sim fuzz mutants bench bench-page bench-against package fmt lint clean
+.PHONY: help setup demo test quick client node docs sim fuzz mutants bench bench-page bench-against package fmt lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,20 @@ demo: ## see the round trips disappear, in tables and in target/demo/report.html
 
 test: ## every check and test; the last line says how many passed
 	@scripts/test
+
+quick: ## format, lints, the tests of the core and 200 seeds, without a server: for whoever changes a line
+	@scripts/setup build checks
+	@scripts/quick
+
+client: ## the tests of the Rust client whose name contains T, on a private server
+	@scripts/setup build server redis
+	@cargo test --quiet -p onetrip --test it --test redis -- $(T)
+
+node: ## one file of tests of Node's packages: T=neighbours for faces/node/test/neighbours.test.ts
+	@scripts/setup build server redis js
+	@npm --silent --prefix faces/node run pretest
+	@cargo run --quiet -p onetrip-lab --bin onetrip-private -- \
+		sh -c 'cd faces/node && node --test --test-reporter=spec build/test/$(or $(T),*).test.js'
 
 docs: ## the documentation as a site with search, target/site/index.html; its links are checked
 	@scripts/setup docs

@@ -46,12 +46,15 @@ test('queries in flight share the connections of a pool, and each has its own an
   for (const keys of [{ pipeline: true }, { pipeline: false, pipelineMode: true }]) {
     const pool = shared({ max: 3, ...keys })
     await numbered(pool, 10)
-    const running = numbered(pool, 300)
-    await turn()
-    const inFlight = pool._clients.map((it) => it.pendingQueryCount)
-    assert.ok(Math.max(...inFlight) > 1, `in flight: ${inFlight}`)
-    const pids = new Set(await running)
-    assert.ok(pids.size <= 3)
+    // On a machine that has others to serve too, they may seem slow for a while, and then none goes behind
+    // another.
+    for (let together = false; !together; ) {
+      const running = numbered(pool, 300)
+      await turn()
+      together = pool._clients.some((it) => it.pendingQueryCount > 1)
+      const pids = new Set(await running)
+      assert.ok(pids.size <= 3)
+    }
     assert.equal(pool.waitingCount, 0)
     assert.ok(pool.idleCount > 0 && pool.idleCount <= pool.totalCount)
   }

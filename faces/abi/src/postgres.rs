@@ -107,6 +107,8 @@ struct Use {
     metered: bool,
     /// What it is to those that share its connection.
     task: Option<Task>,
+    /// It shares its sync point with the others of its pipeline.
+    is_member: bool,
     /// The level of the transaction that it is a statement of.
     level: Option<LevelId>,
     is_live: bool,

@@ -117,6 +117,41 @@ test('a hedged read behind a late head is answered by another connection', limit
   await sql.end()
 })
 
+test('what is no read is not hedged', limits, async () => {
+  const sql = client({ connectionsMax: 2, slowHeadMs: 300 })
+  await sql`create table if not exists hedged_once (n int)`
+  await sql`truncate hedged_once`
+  const other = await sql.session()
+  const lock = (key: number): PromiseLike<unknown> => sql`select pg_advisory_xact_lock_shared(${key}::bigint)`
+  const insert = (n: number) => sql`insert into hedged_once values (${n})`
+  for (let i = 0; i < 60; i++) await Promise.all([lock(1), insert(0)])
+  const holder = await client({ connectionsMax: 1 }).session()
+  await holder`select pg_advisory_lock(4607)`
+  const late = lock(4607).then(() => 'over')
+  const inserted = insert(1).hedged().send()
+  other.release()
+  // A read behind the same head is hedged, and would be later than the other.
+  await sql`select pg_advisory_xact_lock_shared(${1}::bigint)`.hedged()
+  await holder`select pg_advisory_unlock(4607)`
+  assert.equal(await late, 'over')
+  await inserted
+  assert.equal((await sql`select from hedged_once where n = 1`).length, 1)
+  await sql`drop table hedged_once`
+  holder.release()
+  await sql.end()
+})
+
+test('a client that is ended lets go of its connections once what is under way is answered', limits, async () => {
+  const sql = client({ connectionsMax: 2 })
+  await sql`select 1`
+  const reply = sql<{ n: number }>`select 2 as n`.send()
+  // It waits for a connection, and so it is refused.
+  const waits = assert.rejects(sql.pipeline([sql`select 3 as n`]), { code: 'closed', outcome: 'NotSent' })
+  const ended = sql.end()
+  assert.deepEqual([...(await reply)], [{ n: 2 }])
+  await Promise.all([waits, ended])
+})
+
 test('in the drop-in with pipelining quick queries do not wait for a slow one either', limits, async () => {
   const pool = new Pool({ connectionString: url, pipeline: true, max: 10 })
   const holder = await pool.connect()

@@ -277,8 +277,8 @@ impl Client {
         }
     }
 
-    /// Ends the client, and its clones with it: what was submitted is still answered, and calls that come
-    /// later fail with `NotSent`. Resolves when every connection is closed, and the server was told. Dropping
+    /// Ends the client, and its clones with it. Statements that have a connection are still answered;
+    /// those that wait in line for one, and calls that come later, fail with `NotSent`. Resolves when every connection is closed, and the server was told. Dropping
     /// the last clone does the same without waiting; a [`Listener`] ends by itself.
     ///
     /// # Errors

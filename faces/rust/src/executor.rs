@@ -308,7 +308,7 @@ impl Executor {
                 let key = key(first_use.key());
                 return Ok(self
                     .ask(key, first_use)?
-                    .repeating(kept.map(|it| self.repeat(it, runs))));
+                    .repeating(kept.map(|it| self.repeat(it, false))));
             }
             Err(Unready::Error(error)) => return Err(error),
             Ok(encoded) => encoded,
@@ -320,12 +320,13 @@ impl Executor {
                 Message::Whole(out)
             }
         };
-        let repeatable = runs != Runs::Once;
-        let (part, joins) = (Part::Statement, repeatable && encoded.traits.read_only_select());
+        let is_read = encoded.traits.read_only_select();
+        let (part, joins) = (Part::Statement, runs != Runs::Once && is_read);
+        let hedged = is_read && runs == Runs::Repeatably { hedged: true };
         let key = key(encoded.key);
         let outgoing = Outgoing { expect: encoded.expect, key, joins, part, message };
         let kept = runs.repeatably(|| Again::Encoded(outgoing.to_owned()));
-        let repeat = kept.map(|it| self.repeat(it, runs));
+        let repeat = kept.map(|it| self.repeat(it, hedged));
         let sent = self.submit(outgoing)?;
         let mut text = encoded.text;
         if let Text::New(first_use) = &mut text {
@@ -334,8 +335,8 @@ impl Executor {
         Ok(Reply::of(sent).reading(text, encoded.traits.commit()).repeating(repeat))
     }
 
-    fn repeat(&self, again: Again, runs: Runs) -> Repeat {
-        Repeat::new(self.clone(), again, runs == Runs::Repeatably { hedged: true })
+    fn repeat(&self, again: Again, hedged: bool) -> Repeat {
+        Repeat::new(self.clone(), again, hedged)
     }
 
     /// Submits what was submitted before on another connection.

@@ -70,7 +70,7 @@ impl<'a> Repeatable<'a> {
     ///
     /// Late answers are looked for while the [`Reply`] is awaited. At most one in 20 of these
     /// statements is sent twice, and at most once more; one whose text is slow itself, or was never
-    /// seen, is not. [`Counts::hedged`](crate::Counts) counts them.
+    /// seen, is not, and neither is one that is no read. [`Counts::hedged`](crate::Counts) counts them.
     pub fn hedged(&self) -> Repeatable<'a> {
         Repeatable { hedged: true, ..*self }
     }

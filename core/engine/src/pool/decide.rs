@@ -42,10 +42,27 @@ impl Pool {
         }
     }
 
-    /// Serves the shared callers in front of this place in the line. Those that want to be alone and
-    /// find no idle connection are overtaken by those that don't.
+    /// Serves the shared callers in front of this place in the line. Those that are quick overtake those
+    /// that want to be alone, unless so many wait that nobody is choosy.
     fn serve_shared(&mut self, before: Option<u64>, now: Time, load_of: LoadOf<'_>) {
         self.wait_alone = 0;
+        if self.waiters.len() < CHOOSY_MAX {
+            self.serve_those(|of| !of.is_unsure(), before, now, load_of);
+            self.serve_those(Expected::is_unsure, before, now, load_of);
+        } else {
+            self.serve_those(|_| true, before, now, load_of);
+        }
+        self.waiters.close_gaps();
+    }
+
+    /// The same for some of them.
+    fn serve_those(
+        &mut self,
+        are_meant: fn(Expected) -> bool,
+        before: Option<u64>,
+        now: Time,
+        load_of: LoadOf<'_>,
+    ) {
         let none = self.shared() == 0;
         let (mut alone_stuck, mut others_stuck) = (none, none);
         for at in 0..self.waiters.shared_places() {
@@ -57,6 +74,9 @@ impl Pool {
                 break;
             }
             let of = self.timings.expected(key);
+            if !are_meant(of) {
+                continue;
+            }
             let stuck = if of.is_unsure() { &mut alone_stuck } else { &mut others_stuck };
             if !*stuck {
                 match self.best_for(of, now, load_of) {
@@ -66,7 +86,6 @@ impl Pool {
             }
             self.wait_alone += usize::from(of.is_unsure() && alone_stuck);
         }
-        self.waiters.close_gaps();
     }
 
     /// The connection that a shared statement can have now.

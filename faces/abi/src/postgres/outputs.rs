@@ -134,7 +134,8 @@ impl Postgres {
         }
         let end = self.flow_ended(token, end);
         let mut used = self.forget(token);
-        used.task.take().into_iter().for_each(|task| self.end_task(task, &end, to));
+        let is_member = used.is_member;
+        used.task.take().into_iter().for_each(|task| self.end_task(task, is_member, &end, to));
         let mut number = 0;
         if let Some(statement) = &used.statement {
             let failed = matches!(end, End::Failed(_));
@@ -161,10 +162,14 @@ impl Postgres {
 }
 
 impl Postgres {
-    fn end_task(&mut self, task: Task, end: &End, to: &mut Completions) {
+    fn end_task(&mut self, task: Task, is_member: bool, end: &End, to: &mut Completions) {
         let Some(timings) = &self.timings else { return };
         if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
             return self.workload.leave(task);
+        }
+        // The replies of a pipeline come when the server sends them, so none tells how long it took.
+        if is_member {
+            return self.workload.pass(self.clock, task);
         }
         let ended = self.workload.end(self.clock, task, timings);
         if ended.slow && ended.behind > 0 {

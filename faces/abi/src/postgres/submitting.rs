@@ -36,13 +36,13 @@ impl Postgres {
             // A distant server is not a slow one.
             self.since = now.after(self.workload.trip());
         }
-        let level = self.level();
+        let (level, is_member) = (self.level(), submission.has(flag::MEMBER));
         let result = match self.lead_statement(now, token, &submission, to) {
             Ok(true) => self.take_request(now, token, submission, deadline, to),
             ended => ended.map(|_| Ticket::Sent),
         };
         if let (Ok(_), Some(used)) = (&result, self.uses.get_mut(token as usize)) {
-            used.level = level;
+            (used.level, used.is_member) = (level, is_member);
             if let Some(timings) = self.timings.as_ref().filter(|_| key != TextKey::UNTOLD) {
                 used.task = Some(self.workload.begin(now, key, timings));
             }

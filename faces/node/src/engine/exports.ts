@@ -354,6 +354,7 @@ export const enum Trait {
   COPY = 16,
   CALL = 32,
   SEVERAL = 64,
+  READ = 128,
   COPY_IN = 1024,
   SHAREABLE = 0x10000,
 }

@@ -13,7 +13,10 @@ import { refusal } from './traits'
 /** Statements that share one sync point: all of them take effect, or none. */
 export class Pipeline implements Work, Keeper, Receiver, Scope {
   readonly watch = undefined
-  readonly key = UNTOLD
+  /** Of the first of its statements: what is known to be slow goes alone. */
+  get key(): number {
+    return this.#statements[0]?.key ?? UNTOLD
+  }
   isOver = false
   readonly #pool: Pool
   #statements: readonly Statement[] = []

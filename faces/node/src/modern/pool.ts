@@ -224,7 +224,8 @@ export class Pool implements Opener, Host, Scope {
 
   answered(connection: Connection): void {
     const { number } = connection
-    const matters = this.#adapter.waiting > 0 || this.#retiring.has(number)
+    // Also when the pool is ending: it lets go of a connection when that has answered all.
+    const matters = this.#isClosing || this.#adapter.waiting > 0 || this.#retiring.has(number)
     if (matters && this.#members.get(number) === connection) this.#adapter.answered(number)
   }
 

@@ -37,8 +37,8 @@ export interface Query<Row> extends PromiseLike<Rows<Row>>, AsyncIterable<Row>, 
   /**
    * Says so too, and that it is sent a second time on another connection where its answer is late: when the statement
    * at the head of its connection has been running for longer than `slowHeadMs`, and another that is open has nothing slow on
-   * it. The first answer wins. At most one in 20 of these statements is sent twice, and none whose text is slow
-   * itself or was never seen.
+   * it. The first answer wins. At most one in 20 of these statements is sent twice, and none that is no read, or whose
+   * text is slow itself or was never seen.
    */
   hedged(): this
   /**

@@ -1,4 +1,4 @@
-import { End, Flag, OUTCOMES, type Outcome } from '../engine/exports'
+import { End, Flag, OUTCOMES, Trait, type Outcome } from '../engine/exports'
 import type { Parameter, Receiver } from '../engine/link'
 import { memory } from '../engine/memory'
 import { ALONE, keyOf, UNTOLD } from '../engine/text-key'
@@ -108,7 +108,8 @@ export class Statement extends Fragment implements Receiver {
   /** On a connection that others use as well. */
   _run(connection: Connection): void {
     const isSent = this._sendOn(connection, this.isRepeatable ? Flag.REPEATABLE : 0)
-    if (isSent && this.isHedged) this.scope._hedge?.(this)
+    const isRead = (this.traits & Trait.READ) !== 0
+    if (isSent && this.isHedged && isRead) this.scope._hedge?.(this)
   }
 
   /** Whether it was taken; if not, its caller hears of it. */

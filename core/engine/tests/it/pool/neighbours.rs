@@ -200,6 +200,21 @@ fn when_all_connections_are_slow_the_first_that_is_free_takes_what_waits() {
 }
 
 #[test]
+fn those_that_are_quick_overtake_the_slow_ones_that_wait_in_front_of_them() {
+    let mut host = with(2, 2);
+    assert_eq!(host.place_text(report()), Some(0));
+    assert_eq!(host.place_text(report()), Some(1));
+    for token in 1..=3 {
+        host.wait_for(token, report());
+    }
+    assert_eq!(host.place_text(lookup()), None, "both connections run something slow");
+    host.wait_for(4, lookup());
+    assert_eq!(host.take(), []);
+    assert_eq!(host.drained(1), [Did::Placed(4, 1)]);
+    assert_eq!(host.drained(1), [Did::Placed(1, 1)]);
+}
+
+#[test]
 fn a_flood_is_not_choosy() {
     let mut host = with(2, 2);
     assert_eq!(host.place_text(report()), Some(0));

@@ -52,11 +52,11 @@
 //!
 //! | crate | what of it | where |
 //! |---|---|---|
-//! | `postgres-types` 0.2 | what [`types`] exports of it, by name | parameters, values and their types |
-//! | `bytes` 1 | `Bytes`, `BytesMut` | pieces of COPY and of large values, values of Redis, `ToSql` and [`redis::FromReply`] |
-//! | `tokio` 1 | `AsyncRead`, `ReadBuf` | what [`Client::execute_large`] reads; [`CopyOut`] and [`ValuePieces`] are such readers |
-//! | `futures-core` 0.3 | `Stream` | rows, notifications, notices and messages are streams; [`redis::Client::stream_of`] takes one |
-//! | `bigdecimal` 0.4, `rust_decimal` 1 | `BigDecimal`, `Decimal` | with their features, to and from [`types::Numeric`] and in [`types::AsNumeric`] |
+//! | postgres-types 0.2 | what [`types`] exports of it, by name | parameters, values and their types |
+//! | bytes 1 | `Bytes`, `BytesMut` | pieces of COPY and of large values, values of Redis, `ToSql` and [`redis::FromReply`] |
+//! | tokio 1 | `AsyncRead`, `ReadBuf` | what [`Client::execute_large`] reads; [`CopyOut`] and [`ValuePieces`] are such readers |
+//! | futures-core 0.3 | `Stream` | rows, notifications, notices and messages are streams; [`redis::Client::stream_of`] takes one |
+//! | bigdecimal 0.4, `rust_decimal` 1 | `BigDecimal`, `Decimal` | with their features, to and from [`types::Numeric`] and in [`types::AsNumeric`] |
 //!
 //! Implementations of traits that belong to `onetrip-engine`, `onetrip-postgres` or `onetrip-redis`
 //! are for those crates, and may change with any version. All that can be named is listed in

@@ -181,7 +181,8 @@ fn a_hedged_read_behind_a_late_head_is_answered_by_another_connection() {
     run(async {
         let (client, other) = with_lock_learned().await;
         let holder = session().await;
-        holder.execute("select pg_advisory_lock($1)", &[&KEY]).await.unwrap();
+        holder.execute("begin", &[]).await.unwrap();
+        holder.execute("select pg_advisory_xact_lock($1)", &[&KEY]).await.unwrap();
 
         let late = client.execute(LOCK, &[&KEY]);
         let reads = client.repeatable();
@@ -191,7 +192,7 @@ fn a_hedged_read_behind_a_late_head_is_answered_by_another_connection() {
         assert_eq!(hedged.await.unwrap().get::<i32>(0), 2);
         assert_eq!(client.metrics().counts.hedged, 1);
 
-        holder.execute("select pg_advisory_unlock($1)", &[&KEY]).await.unwrap();
+        holder.execute("rollback", &[]).await.unwrap();
         late.await.unwrap();
         assert_eq!(plain.await.unwrap().get::<i32>(0), 1);
         // The answer that nobody waited for was read.
@@ -206,13 +207,14 @@ fn a_hedged_read_whose_reply_is_dropped_leaves_both_connections_in_order() {
     run(async {
         let (client, other) = with_lock_learned().await;
         let holder = session().await;
-        holder.execute("select pg_advisory_lock($1)", &[&KEY]).await.unwrap();
+        holder.execute("begin", &[]).await.unwrap();
+        holder.execute("select pg_advisory_xact_lock($1)", &[&KEY]).await.unwrap();
         let late = client.execute(LOCK, &[&KEY]);
         let mut hedged = client.repeatable().hedged().query_one(QUICK, &[&2]);
         drop(other);
         until(async || poll_once(&mut hedged).await || client.metrics().counts.hedged == 1).await;
         drop(hedged);
-        holder.execute("select pg_advisory_unlock($1)", &[&KEY]).await.unwrap();
+        holder.execute("rollback", &[]).await.unwrap();
         late.await.unwrap();
         until(async || client.metrics().idle == 2).await;
         learn(&client).await;

@@ -57,10 +57,10 @@ impl Postgres {
                 to.push(kind::PIECE, token, (statement, left as u32), block);
             }
             Output::Piece { token, block, left } => self.gather(token, block, left, to),
-            Output::Ended { token, block, end } if let Some(role) = role_of(token) => {
-                self.own_ended(role, &block, end);
-            }
-            Output::Ended { token, block, end } => self.ended(token.0 as u32, block, end, to),
+            Output::Ended { token, block, end } => match role_of(token) {
+                Some(role) => self.own_ended(role, &block, end),
+                None => self.ended(token.0 as u32, block, end, to),
+            },
             Output::Restarted { token } => {
                 self.gathered = None;
                 to.push(kind::RESTARTED, token.0 as u32, (0, 0), Bytes::new());

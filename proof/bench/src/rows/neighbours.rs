@@ -135,10 +135,13 @@ async fn mixture(
     load: Load,
 ) -> Result<Vec<Row>> {
     let ours = pools::ours_of(stage, size).await?;
+    // A client of its own, or each would unlearn in its rounds what the other has learned.
+    let calm = pools::ours_of(stage, size).await?;
     let deadpool = pools::deadpool_of(stage, size)?;
     let sqlx = pools::sqlx_of(stage, size).await?;
     // Learned, prepared, connected: once each, not counted.
-    round(&ours, load, size, false).await?;
+    round(&ours, load, size, true).await?;
+    round(&calm, load, size, false).await?;
     if side == Side::Both {
         round(&deadpool, load, size, false).await?;
         round(&sqlx, load, size, false).await?;
@@ -150,7 +153,7 @@ async fn mixture(
         for who in turn {
             let mixed = match who {
                 0 => round(&ours, load, size, true).await?,
-                1 => round(&ours, load, size, false).await?,
+                1 => round(&calm, load, size, false).await?,
                 _ if side != Side::Both => continue,
                 2 => round(&deadpool, load, size, true).await?,
                 _ => round(&sqlx, load, size, true).await?,

@@ -27,7 +27,7 @@ quick: ## format, lints, the tests of the core and 200 seeds, without a server: 
 
 client: ## the tests of the Rust client whose name contains T, on a private server
 	@scripts/setup build server redis
-	@cargo test --quiet -p onetrip --test it --test redis -- $(T)
+	@cargo test --quiet -p onetrip --lib --tests -- $(T)
 
 node: ## one file of tests of Node's packages: T=neighbours for faces/node/test/neighbours.test.ts
 	@scripts/setup build server redis js

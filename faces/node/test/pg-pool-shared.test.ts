@@ -262,7 +262,8 @@ test('a client that comes back at work is lent to one when it has answered', lim
 test('a burst is spread over as many clients as there may be', limits, async () => {
   const pool = shared({ max: 4 })
   for (let round = 0; round < 2; round++) {
-    const asked = Array.from({ length: 40 }, () => pool.query('select pg_sleep(0.01), pg_backend_pid() as pid'))
+    // Long enough for none to be taken for a quick one, many of which share a client.
+    const asked = Array.from({ length: 40 }, () => pool.query('select pg_sleep(0.03), pg_backend_pid() as pid'))
     const pids = (await Promise.all(asked)).map((it) => (rows(it)[0] as { pid: number }).pid)
     assert.equal(new Set(pids).size, 4)
   }

@@ -4,6 +4,7 @@ use super::connections::State;
 use super::waiters::{Kind, Waiter};
 use super::{
     Behind, CHOOSY_MAX, Cause, Choice, ConnectionId, Expected, Life, Load, LoadOf, Output, Pool,
+    TextKey,
 };
 use crate::Time;
 
@@ -45,7 +46,8 @@ impl Pool {
     /// Serves the shared callers in front of this place in the line. Those that are quick overtake those
     /// that want to be alone, unless so many wait that nobody is choosy.
     fn serve_shared(&mut self, before: Option<u64>, now: Time, load_of: LoadOf<'_>) {
-        self.wait_alone = 0;
+        (self.wait_alone, self.wanted_alone) = (0, 0);
+        self.new_texts.clear();
         if self.waiters.len() < CHOOSY_MAX {
             self.serve_those(|of| !of.is_unsure(), before, now, load_of);
             self.serve_those(Expected::is_unsure, before, now, load_of);
@@ -68,7 +70,7 @@ impl Pool {
         for at in 0..self.waiters.shared_places() {
             let Some((key, order)) = self.waiters.shared_at(at) else { continue };
             // More who want to be alone than there are connections need not be counted.
-            let counted = self.wait_alone >= self.limits.connections_max || at > CHOOSY_MAX;
+            let counted = self.wanted_alone >= self.limits.connections_max || at > CHOOSY_MAX;
             let all_stuck = alone_stuck && others_stuck && counted;
             if all_stuck || before.is_some_and(|before| order > before) {
                 break;
@@ -84,8 +86,24 @@ impl Pool {
                     None => *stuck = true,
                 }
             }
-            self.wait_alone += usize::from(of.is_unsure() && alone_stuck);
+            if of.is_unsure() && alone_stuck {
+                self.wait_alone += 1;
+                self.wanted_alone += usize::from(self.is_worth_its_own(key));
+            }
         }
+    }
+
+    /// Whether a statement that waits to be alone is worth a connection. Of those whose text was never
+    /// seen only the first is: it shows what the others are.
+    fn is_worth_its_own(&mut self, key: TextKey) -> bool {
+        if !self.timings.is_new(key) {
+            return true;
+        }
+        let first = !self.new_texts.contains(&key);
+        if first {
+            self.new_texts.push(key);
+        }
+        first
     }
 
     /// The connection that a shared statement can have now.
@@ -100,7 +118,7 @@ impl Pool {
 
     /// The connection that an exclusive caller can have now.
     fn first_idle(&self, now: Time, load_of: LoadOf<'_>) -> Option<usize> {
-        let choice = self.choice(Expected::Unsure, now, load_of);
+        let choice = self.choice(Expected::Untold, now, load_of);
         choice.on.filter(|_| choice.behind == Behind::Nothing)
     }
 
@@ -145,7 +163,7 @@ impl Pool {
     /// Callers in line, the shared ones that can share a connection counted as one.
     fn callers(&self) -> usize {
         let together = usize::from(self.waiters.count(Kind::Shared) > self.wait_alone);
-        self.waiters.count(Kind::Exclusive) + self.wait_alone + together
+        self.waiters.count(Kind::Exclusive) + self.wanted_alone + together
     }
 
     /// Whether more connections are needed than are being opened, for so many callers, for the
@@ -166,7 +184,7 @@ impl Pool {
     /// the two numbers they stand, so that a connection does not go back and forth.
     fn claim(&mut self, now: Time, load_of: LoadOf<'_>) {
         let sessions = self.waiters.count(Kind::Exclusive);
-        let waiting = sessions + self.wait_alone;
+        let waiting = sessions + self.wanted_alone;
         // An attempt is not counted on while the last one failed.
         let coming = if self.backoff.failing() { 0 } else { self.opening() };
         while self.claimed() + coming < waiting {

@@ -59,8 +59,12 @@ impl Load {
         let statements = self.unanswered.saturating_mul(STATEMENT_WEIGHT);
         let weight = self.unanswered_bytes.saturating_add(statements);
         match limits.idle_order {
-            IdleOrder::Lifo if self.is_idle() => Rank::Idle(u64::MAX - self.since.as_nanos()),
-            IdleOrder::Fifo if self.is_idle() => Rank::Idle(self.since.as_nanos()),
+            // One that may be slow leaves the connection that was used last to those that are quick:
+            // their statements are prepared there.
+            IdleOrder::Lifo if self.is_idle() && !of.is_unsure() => {
+                Rank::Idle(u64::MAX - self.since.as_nanos())
+            }
+            _ if self.is_idle() => Rank::Idle(self.since.as_nanos()),
             _ if self.is_slow(now, limits) => {
                 Rank::Slow(now.since(self.since), weight, self.unsure > 0)
             }
@@ -159,7 +163,8 @@ impl Patience {
 ///    connections together have less than [`Limits::share_wait`] of it (or a quarter of a round trip,
 ///    if that is more), and less than 32 statements: so few need no other connection to be woken or
 ///    opened;
-/// 2. on an idle connection;
+/// 2. on an idle connection: by [`Limits::idle_order`], but where it may be slow, on the one that has
+///    been idle for longest;
 /// 3. on the one whose work is expected to take least, and then by bytes and number of statements;
 /// 4. only if there is no other, on one with a statement that takes longer than
 ///    [`Limits::slow_head`] or may do so, the youngest of these.

@@ -266,6 +266,10 @@ pub struct Pool {
     hedges: Arc<Hedges>,
     /// Shared callers in line that wait to be alone: others don't wait behind them.
     wait_alone: usize,
+    /// The connections that those are worth.
+    wanted_alone: usize,
+    /// Texts among them that were never seen: used while the line is served, kept for its memory.
+    new_texts: Vec<TextKey>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -308,6 +312,8 @@ impl Pool {
             timings,
             hedges: Arc::default(),
             wait_alone: 0,
+            wanted_alone: 0,
+            new_texts: Vec::new(),
         }
     }
 

@@ -153,6 +153,11 @@ impl Timings {
         }
     }
 
+    /// Whether no statement of this text has ended yet.
+    pub(super) fn is_new(&self, key: TextKey) -> bool {
+        key.is_measured() && self.find(key).is_none()
+    }
+
     /// A statement took this long at the server, on a connection whose round trip takes `trip`.
     /// Whether that is long: longer than [`Limits::slow_head`] and than a trip.
     pub fn took(&self, key: TextKey, took: Duration, trip: Duration) -> bool {

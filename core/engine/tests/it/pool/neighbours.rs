@@ -241,6 +241,31 @@ fn the_texts_of_a_flood_go_on_together_as_soon_as_one_was_answered() {
 }
 
 #[test]
+fn a_flood_of_one_new_text_opens_one_connection_at_a_time_and_one_of_different_texts_more() {
+    let mut host = with(10, 1);
+    assert_eq!(host.place_text(report()), Some(0));
+    for token in 1..=10 {
+        host.wait_for(token, TextKey::of("select new()"));
+    }
+    assert_eq!(host.take(), [Did::Open(1)]);
+    // The first shows nothing as long as it runs, so the next gets a connection of its own.
+    assert_eq!(host.opened(1), [Did::Shared(1), Did::Placed(1, 1), Did::Open(2)]);
+    host.wait_for(11, TextKey::of("select another()"));
+    assert_eq!(host.take(), [Did::Open(3)]);
+}
+
+#[test]
+fn a_statement_that_may_be_slow_takes_the_connection_that_was_idle_for_longest() {
+    let idle = |nanos| Load { since: Time::from_nanos(nanos), ..IDLE };
+    let now = Time::from_nanos(10);
+    let loads = [("middle", idle(2)), ("warm", idle(3)), ("cold", idle(1))];
+    let on = |of| choose(now, &Limits::default(), of, loads).on;
+    assert_eq!(on(Expected::Unsure), Some("cold"));
+    assert_eq!(on(Expected::Quick(MICROS_50)), Some("warm"));
+    assert_eq!(on(Expected::Untold), Some("warm"));
+}
+
+#[test]
 fn a_caller_that_wants_to_be_alone_is_never_put_behind_nor_in_front_of_others() {
     let mut host = with(2, 2);
     let alone = host.place_text(TextKey::ALONE).unwrap();

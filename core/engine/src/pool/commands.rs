@@ -36,7 +36,9 @@ impl Pool {
         }
         let slot = self.connections.slot_mut(choice.on?);
         slot.holding = false;
-        Some(slot.id)
+        let id = slot.id;
+        self.try_new(key, now);
+        Some(id)
     }
 
     /// Whether a read of this text, which is unanswered on the connection `first`, is sent a second

@@ -47,7 +47,7 @@ impl Pool {
     /// that want to be alone, unless so many wait that nobody is choosy.
     fn serve_shared(&mut self, before: Option<u64>, now: Time, load_of: LoadOf<'_>) {
         (self.wait_alone, self.wanted_alone) = (0, 0);
-        self.new_texts.clear();
+        self.new_texts.begin(&self.timings);
         if self.waiters.len() < CHOOSY_MAX {
             self.serve_those(|of| !of.is_unsure(), before, now, load_of);
             self.serve_those(Expected::is_unsure, before, now, load_of);
@@ -55,6 +55,10 @@ impl Pool {
             self.serve_those(|_| true, before, now, load_of);
         }
         self.waiters.close_gaps();
+        self.next_late = match self.wait_alone {
+            0 => Time::NEVER,
+            _ => self.new_texts.next_late(now),
+        };
     }
 
     /// The same for some of them.
@@ -88,22 +92,10 @@ impl Pool {
             }
             if of.is_unsure() && alone_stuck {
                 self.wait_alone += 1;
-                self.wanted_alone += usize::from(self.is_worth_its_own(key));
+                let worth = self.new_texts.is_worth_one(key, now, &self.timings);
+                self.wanted_alone += usize::from(worth);
             }
         }
-    }
-
-    /// Whether a statement that waits to be alone is worth a connection. Of those whose text was never
-    /// seen only the first is: it shows what the others are.
-    fn is_worth_its_own(&mut self, key: TextKey) -> bool {
-        if !self.timings.is_new(key) {
-            return true;
-        }
-        let first = !self.new_texts.contains(&key);
-        if first {
-            self.new_texts.push(key);
-        }
-        first
     }
 
     /// The connection that a shared statement can have now.
@@ -133,13 +125,20 @@ impl Pool {
 
     /// Places the shared caller who stands there.
     fn place_from(&mut self, at: usize, index: usize, of: Expected, now: Time) {
-        let Some(Waiter { token, since, .. }) = self.waiters.take_shared(at) else { return };
+        let Some(Waiter { token, since, key, .. }) = self.waiters.take_shared(at) else { return };
+        self.try_new(key, now);
         self.announce(index);
         let slot = self.connections.slot_mut(index);
         slot.promised.add(now, of);
         slot.holding = false;
         let id = slot.id;
         self.outputs.push_back(Output::Placed { token, id, waited: now.since(since) });
+    }
+
+    /// Takes note of a statement that was placed, if its text was never seen.
+    pub(super) fn try_new(&mut self, key: TextKey, now: Time) {
+        let late = now.after(self.limits.slow_head.saturating_add(self.opening_time));
+        self.new_texts.placed(key, late, &self.timings);
     }
 
     /// Asks for connections for so many callers, as far as they may be opened now.

@@ -201,6 +201,7 @@ mod events;
 mod hedges;
 mod limits;
 mod load;
+mod new_texts;
 mod output;
 mod repeats;
 mod timings;
@@ -216,6 +217,7 @@ use crate::Time;
 use crate::jitter::Jitter;
 use backoff::Backoff;
 use connections::{Connections, State};
+use new_texts::NewTexts;
 use waiters::Waiters;
 
 pub use backoff::Pauses;
@@ -268,8 +270,9 @@ pub struct Pool {
     wait_alone: usize,
     /// The connections that those are worth.
     wanted_alone: usize,
-    /// Texts among them that were never seen: used while the line is served, kept for its memory.
-    new_texts: Vec<TextKey>,
+    new_texts: NewTexts,
+    /// When those have to be looked at again.
+    next_late: Time,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,7 +316,8 @@ impl Pool {
             hedges: Arc::default(),
             wait_alone: 0,
             wanted_alone: 0,
-            new_texts: Vec::new(),
+            new_texts: NewTexts::default(),
+            next_late: Time::NEVER,
         }
     }
 
@@ -459,7 +463,8 @@ impl Pool {
         if self.life != Life::Open {
             return None;
         }
-        let next = self.waiters.next_deadline().min(self.next_look).min(self.next_attempt());
+        let looks = self.next_look.min(self.next_late);
+        let next = self.waiters.next_deadline().min(looks).min(self.next_attempt());
         (next != Time::NEVER).then_some(next)
     }
 

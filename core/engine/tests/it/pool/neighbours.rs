@@ -241,17 +241,38 @@ fn the_texts_of_a_flood_go_on_together_as_soon_as_one_was_answered() {
 }
 
 #[test]
-fn a_flood_of_one_new_text_opens_one_connection_at_a_time_and_one_of_different_texts_more() {
+fn of_many_statements_of_one_new_text_one_is_tried_first() {
     let mut host = with(10, 1);
     assert_eq!(host.place_text(report()), Some(0));
-    for token in 1..=10 {
+    host.wait_for(1, TextKey::of("select another()"));
+    for token in 2..=10 {
         host.wait_for(token, TextKey::of("select new()"));
     }
+    assert_eq!(host.take(), [Did::Open(1), Did::Open(2)], "one for each text");
+    assert_eq!(host.opened(1), [Did::Shared(1), Did::Placed(1, 1)]);
+    assert_eq!(host.opened(2), [Did::Shared(2), Did::Placed(2, 2)]);
+    // The first is late, so the text is slow: each of the others is worth a connection.
+    let late = host.pool.poll_deadline().unwrap();
+    assert!(late <= host.now.after(Limits::default().slow_head + millis(1)), "{late:?}");
+    host.now = late;
+    host.pool.handle_time(late);
+    let all = [Did::Open(3), Did::Open(4), Did::Open(5), Did::Open(6)];
+    assert_eq!(host.take(), all, "as many as may be opened at once");
+}
+
+#[test]
+fn a_new_text_that_turns_out_quick_opens_no_more_connections() {
+    let mut host = with(10, 1);
+    assert_eq!(host.place_text(report()), Some(0));
+    let new = TextKey::of("select new()");
+    for token in 1..=10 {
+        host.wait_for(token, new);
+    }
     assert_eq!(host.take(), [Did::Open(1)]);
-    // The first shows nothing as long as it runs, so the next gets a connection of its own.
-    assert_eq!(host.opened(1), [Did::Shared(1), Did::Placed(1, 1), Did::Open(2)]);
-    host.wait_for(11, TextKey::of("select another()"));
-    assert_eq!(host.take(), [Did::Open(3)]);
+    assert_eq!(host.opened(1), [Did::Shared(1), Did::Placed(1, 1)]);
+    host.took(new, 1, MICROS_50);
+    let placed: Vec<_> = (2..=10).map(|token| Did::Placed(token, 1)).collect();
+    assert_eq!(host.drained(1), placed);
 }
 
 #[test]

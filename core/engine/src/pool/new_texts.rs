@@ -1,0 +1,73 @@
+//! Texts that were never seen, of which statements wait in line.
+//!
+//! One statement of each is tried first: it shows what the others are. If they are quick, they share
+//! its connection, and others that had been opened for them would only have delayed it.
+
+use super::{TextKey, Timings};
+use crate::Time;
+
+#[derive(Default)]
+pub(super) struct NewTexts {
+    texts: Vec<(TextKey, Tried)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tried {
+    /// Not yet: the first of this pass through the line is worth a connection.
+    Wanted,
+    /// One was placed, and will have shown by then what the text is like.
+    Until(Time),
+}
+
+/// Texts that are remembered. Statements of others are worth a connection each.
+const TEXTS_MAX: usize = 64;
+
+impl NewTexts {
+    /// A pass through the line begins.
+    pub(super) fn begin(&mut self, timings: &Timings) {
+        self.texts.retain(|(key, tried)| *tried != Tried::Wanted && timings.is_new(*key));
+    }
+
+    /// Whether a statement that waits to be alone is worth a connection of its own.
+    pub(super) fn is_worth_one(&mut self, key: TextKey, now: Time, timings: &Timings) -> bool {
+        if !timings.is_new(key) {
+            return true;
+        }
+        match self.texts.iter().find(|(of, _)| *of == key) {
+            Some((_, Tried::Wanted)) => false,
+            // The one that was tried is late, so the text is slow.
+            Some((_, Tried::Until(until))) => *until <= now,
+            None => {
+                self.remember(key, Tried::Wanted);
+                true
+            }
+        }
+    }
+
+    /// A statement was placed, and its reply is late after `until`.
+    pub(super) fn placed(&mut self, key: TextKey, until: Time, timings: &Timings) {
+        if !timings.is_new(key) {
+            return;
+        }
+        match self.texts.iter_mut().find(|(of, _)| *of == key) {
+            Some((_, tried @ Tried::Wanted)) => *tried = Tried::Until(until),
+            Some((_, Tried::Until(_))) => {}
+            None => self.remember(key, Tried::Until(until)),
+        }
+    }
+
+    fn remember(&mut self, key: TextKey, tried: Tried) {
+        if self.texts.len() < TEXTS_MAX {
+            self.texts.push((key, tried));
+        }
+    }
+
+    /// When the next one is late.
+    pub(super) fn next_late(&self, now: Time) -> Time {
+        let late = self.texts.iter().filter_map(|(_, tried)| match tried {
+            Tried::Until(until) if *until > now => Some(*until),
+            Tried::Until(_) | Tried::Wanted => None,
+        });
+        late.min().unwrap_or(Time::NEVER)
+    }
+}

@@ -1,4 +1,4 @@
-//! Randomness that the host's seed repeats.
+//! Pseudo-random times that follow from the host's seed.
 
 use std::time::Duration;
 

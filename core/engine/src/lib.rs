@@ -1,5 +1,5 @@
-//! The pipeline engine of onetrip: what is sent when, which reply belongs to whom, and how every
-//! request ends. It does no I/O.
+//! The pipeline engine of onetrip, without I/O. It decides when each request is sent, which request
+//! each reply belongs to, and how every request ends.
 //!
 //! A [`Connection`] is one connection's state machine. The host (a tokio task, an asyncio
 //! protocol, a Node socket, a simulation) owns the socket and the clock and drives it:
@@ -10,24 +10,26 @@
 //!         time     ─►└──────────────┘─► next deadline   poll_deadline
 //! ```
 //!
-//! What the engine knows of a protocol is the trait [`Protocol`]: how to look at the next bytes
-//! and say whose they are. Everything else is here, once for every protocol and language:
+//! The engine sees a protocol through the trait [`Protocol`], which looks at the next bytes and
+//! says which request they belong to. Everything else is here, once for every protocol and
+//! language:
 //!
 //! * **Order.** Requests are answered in the order in which their bytes were committed. A request
 //!   is encoded completely before its bytes and its slot enter the connection together.
-//! * **Sync points.** Requests that share one form a segment: after a failure the rest of the
-//!   segment is skipped, and what came before it is undone.
-//! * **Window.** At most so many requests and bytes are unanswered; more wait in a bounded queue;
-//!   beyond it a caller is refused, or waits for its turn.
+//! * **Sync points.** Requests that share a sync point form a segment. When one of them fails, the
+//!   server skips the rest of the segment and undoes the requests before it.
+//! * **Window.** The number of unanswered requests and their bytes are limited. Further requests
+//!   wait in a bounded queue. When the queue is full, a caller is refused or waits for its turn.
 //! * **Outcome.** Every request ends exactly once, and a failure says whether it may have run
 //!   ([`Outcome`]).
 //!
-//! Which of several connections a request goes to is decided by a state machine of its own, the
-//! [`pool`]; it knows of connections no more than their load.
+//! The [`pool`] is a state machine of its own. It chooses the connection for each request and knows
+//! only the load of each connection.
 //!
-//! When work that failed is tried again is for [`Retry`] to say.
+//! [`Retry`] says when failed work is tried again.
 //!
-//! Deliberately absent: sockets, clocks, threads, randomness, and any word of PostgreSQL or Redis.
+//! Deliberately absent: sockets, clocks, threads, randomness that was not passed in, and any
+//! knowledge of PostgreSQL or Redis.
 
 mod connection;
 mod jitter;

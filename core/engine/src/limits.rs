@@ -4,16 +4,20 @@ use std::time::Duration;
 
 /// How much one connection may hold at once.
 ///
-/// Memory of a connection at worst: `in_flight_bytes_max` for requests on their way,
-/// `queue_bytes_max` for requests that wait and the same again for those of an open group, about
-/// 100 bytes for each of `in_flight_max + 2 * queue_max` requests, and the replies that callers
-/// have not taken yet. For an open group those close the window at `in_flight_bytes_max`, so that
-/// no more come than the replies to what was on its way then. Buffers keep up to twice
-/// of what they held, but none keeps more than 4 MiB when it is empty. Where there is no memory for
-/// a buffer to grow, the connection ends ([`CloseReason::NoMemory`](crate::CloseReason::NoMemory)).
-/// A single request or reply may be larger than a byte limit; it then travels alone. What one
-/// caller submits as
-/// [`reserved`](crate::Request::reserved), or as the rest of a segment, may exceed the queue once.
+/// The memory of a connection at worst is the sum of:
+///
+/// * `in_flight_bytes_max` for requests in flight;
+/// * `queue_bytes_max` for requests that wait, and the same again for those of an open group;
+/// * about 100 bytes for each of `in_flight_max + 2 * queue_max` requests;
+/// * the replies that callers have not taken yet. Those of an open group close the window at
+///   `in_flight_bytes_max`, so that after that only the replies to requests in flight still come.
+///
+/// Buffers keep up to twice what they held, but an empty one keeps no more than 4 MiB. If there is
+/// no memory for a buffer to grow, the connection ends
+/// ([`CloseReason::NoMemory`](crate::CloseReason::NoMemory)). A single request or reply may be
+/// larger than a byte limit; it then travels alone. Requests that one caller submits as
+/// [`reserved`](crate::Request::reserved), or as the rest of a segment, may exceed the queue's
+/// limits once.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Requests sent and unanswered. Default 1,024: enough for 10,000 requests a second over a
@@ -22,46 +26,46 @@ pub struct Limits {
     /// Bytes of requests sent and unanswered, and for an open group also bytes of replies that
     /// its reader has not taken. Default 1 MiB.
     pub in_flight_bytes_max: usize,
-    /// Whether a segment is sent only when all before it was answered, so that there is never more
-    /// than one sync point on its way. For what takes the answer to one for the end of all that was
-    /// sent. Requests of one segment still leave together. Default false.
+    /// Whether a segment is sent only when everything before it was answered, so that at most one
+    /// sync point is in flight. It is for poolers that take the answer to one sync point for the
+    /// end of all that was sent. Requests of one segment still leave together. Default false.
     pub one_segment: bool,
-    /// Requests that wait for the window, and as many more of an open group. Default 16,384. At 0
-    /// nothing outside a group waits: a request is sent at once or refused.
+    /// Requests that wait for the window, and as many again for an open group. Default 16,384. At 0
+    /// a request outside a group is sent at once or refused.
     pub queue_max: usize,
-    /// Bytes of requests that wait for the window, and as many more of an open group. Default
-    /// 16 MiB.
+    /// Bytes of requests that wait for the window, and as many again for an open group. Default 16
+    /// MiB.
     pub queue_bytes_max: usize,
-    /// Callers that wait for room in the queue, each with a request in hand; 40 bytes each here.
+    /// Callers that wait for room in the queue, each holding its request. Each takes 40 bytes here.
     /// Default 65,536.
     pub waiting_max: usize,
-    /// Bytes of a request that is [fed](crate::Feed) that may lie unwritten before it takes no
-    /// more, up to one feed beyond that. Default 256 KiB: what a socket takes at once is mostly
-    /// less.
+    /// Unwritten bytes of a request that is [fed](crate::Feed) at which it takes no more; the last
+    /// feed may exceed them. Default 256 KiB: a socket mostly takes less at once.
     pub fed_bytes_max: usize,
-    /// Bytes of a [metered](crate::Request::metered) reply that its reader has not taken, at which
-    /// reading stops, up to one read beyond that. It goes on at half. Default 1 MiB: enough to keep
-    /// a server busy while a task waits for its turn.
+    /// Bytes of a [metered](crate::Request::metered) reply not yet taken by its reader, at which
+    /// reading stops; the last read may exceed them. Reading goes on at half. Default 1 MiB: enough
+    /// to keep a server busy while a task waits for its turn.
     pub untaken_bytes_max: usize,
     /// Requests that may share a sync point because each [`joins`](crate::Request::joins) others.
-    /// Default 64: the server's gain is nearly all there, and if one fails no more than so many are
-    /// sent again. At 0 or 1 each keeps its own.
+    /// Default 64: more gain the server little, and if one fails no more than so many are sent
+    /// again. At 0 or 1 each request keeps its own.
     pub shared_sync_max: usize,
-    /// Bytes of requests that may share one so. Default 16 KiB.
+    /// Bytes of requests that may share a sync point in this way. Default 16 KiB.
     pub shared_sync_bytes_max: usize,
-    /// How long bytes may lie unsent while the peer neither takes nor sends any, before it is
-    /// declared dead. Default 30 s. A peer that took everything and computes in silence is alive;
-    /// noticing that it vanished is TCP's work (keepalive, `TCP_USER_TIMEOUT`). So is one that
-    /// takes its time over a request that is [fed](crate::Feed), and one that is
-    /// [not read from](crate::Connection::wants_bytes).
+    /// How long bytes may lie unsent while the peer neither takes nor sends any. After that the
+    /// peer is declared dead. Default 30 s. A peer that took everything and computes in silence is
+    /// alive; TCP notices when it has vanished (keepalive, `TCP_USER_TIMEOUT`). The limit does not
+    /// apply either while a request is [fed](crate::Feed), or while the host [does not
+    /// read](crate::Connection::wants_bytes).
     pub stall_timeout: Duration,
-    /// How long new requests wait for the end of a cancel that was sent. Default 5 s. Past it the
-    /// connection goes on, as one that is to be closed soon
+    /// How long new requests wait for the end of a cancel that was sent. Default 5 s. After that
+    /// the connection goes on, but should be closed soon
     /// ([`Output::Astray`](crate::Output::Astray)).
     pub cancel_wait_max: Duration,
-    /// How long after a cancel has ended a request that the server says was cancelled is still
-    /// taken for hit by it, and sent again. Default 1 s. A PostgreSQL server needs none: its signal
-    /// is delivered when it closes the cancel's connection. A pooler may pass it on later.
+    /// For how long after the end of a cancel a request that the server reports as cancelled counts
+    /// as hit by that cancel, and is sent again. Default 1 s. A PostgreSQL server needs no such
+    /// time: it has delivered the signal when it closes the cancel's connection. A pooler may pass
+    /// the cancel on later.
     pub cancel_grace: Duration,
 }
 

@@ -1,10 +1,10 @@
-//! A line in which everyone has a number: first come, first served, and anyone may leave.
+//! A first-come, first-served line with a number for each entry. Any entry may leave.
 
 use std::collections::VecDeque;
 
-/// Whoever leaves from the middle leaves a gap, which is stepped over when its turn comes. When
-/// there are more gaps than anything else they are closed, so that a line that does not move holds
-/// no more than those who stand in it.
+/// An entry that leaves from the middle leaves a gap, which is skipped when its turn comes. When
+/// gaps are more than half of the line they are removed, so that a line that does not move stays
+/// small.
 pub(crate) struct Line<T> {
     /// Numbers ascend.
     places: VecDeque<(u64, Option<T>)>,
@@ -13,7 +13,7 @@ pub(crate) struct Line<T> {
     live: usize,
 }
 
-/// So many gaps are never worth closing.
+/// Up to so many gaps more than entries are kept: removing them is not worth it.
 const GAPS_MIN: usize = 32;
 
 impl<T> Line<T> {
@@ -26,7 +26,7 @@ impl<T> Line<T> {
         self.live
     }
 
-    /// The number that the next one gets; none is given twice, and none is zero.
+    /// The number of the next entry. No number is given twice, and none is zero.
     pub(crate) fn next_number(&self) -> u64 {
         self.next
     }
@@ -64,12 +64,12 @@ impl<T> Line<T> {
         item
     }
 
-    /// The last place's, unless it is a gap.
+    /// The last place's entry, unless the place is a gap.
     pub(crate) fn last_mut(&mut self) -> Option<&mut T> {
         self.places.back_mut()?.1.as_mut()
     }
 
-    /// Where the one with this number stands, counting gaps.
+    /// The index of the entry with this number, counting gaps.
     pub(crate) fn position(&self, number: u64) -> Option<usize> {
         self.places.binary_search_by_key(&number, |(number, _)| *number).ok()
     }
@@ -87,14 +87,14 @@ impl<T> Line<T> {
         self.places.get_mut(index)?.1.as_mut()
     }
 
-    /// Takes out who stands at `index` and leaves a gap.
+    /// Takes out the entry at `index` and leaves a gap.
     pub(crate) fn take(&mut self, index: usize) -> Option<T> {
         let item = self.places.get_mut(index)?.1.take()?;
         self.live -= 1;
         Some(item)
     }
 
-    /// Closes the gaps if there are many; positions change then. Returns whether it did.
+    /// Removes the gaps if there are many, which changes positions. Returns whether it did.
     pub(crate) fn close_gaps(&mut self) -> bool {
         let many = self.places.len() - self.live > self.live + GAPS_MIN;
         if many {
@@ -107,7 +107,7 @@ impl<T> Line<T> {
         self.places.iter_mut().filter_map(|(_, item)| item.as_mut())
     }
 
-    /// Steps over the gaps at the front; positions change then.
+    /// Removes the gaps at the front, which changes positions.
     #[inline]
     pub(crate) fn skip_gaps(&mut self) {
         while let Some((_, None)) = self.places.front() {
@@ -115,7 +115,7 @@ impl<T> Line<T> {
         }
     }
 
-    /// Gives up the gaps at the end; their numbers are not given again.
+    /// Removes the gaps at the end. Their numbers are not given again.
     fn drop_last_gaps(&mut self) {
         while let Some((_, None)) = self.places.back() {
             self.places.pop_back();

@@ -1,20 +1,21 @@
-//! Memory that may not be there.
+//! Checks before large allocations, so that running out of memory fails one request or connection
+//! and not the process.
 //!
-//! Whoever chooses the size of something, a caller or a peer, must not be able to end the process by it: WebAssembly
-//! has 4 GiB for all connections, and an allocation that fails ends the program. What may be large asks here first, and
-//! where the answer is no its own connection or request fails.
+//! Allocations whose size a caller or a peer controls are checked here before they are made.
+//! WebAssembly has 4 GiB for all connections, and an allocation that fails there ends the program.
 
 use bytes::{Bytes, BytesMut};
 
-/// What stays free for all that is small, and for telling that there was no more.
+/// Bytes that stay free for small allocations, and for reporting that memory ran out.
 #[cfg(target_family = "wasm")]
 const SPARE: usize = 1 << 20;
 
-/// Less than this is not asked for where memory is the system's: no program lives on that can't get it.
+/// Smaller allocations are not checked on a native system: a program that can't get so little can't
+/// go on anyway.
 #[cfg(not(target_family = "wasm"))]
 const SMALL: usize = 1 << 20;
 
-/// Whether so many bytes can be had in one piece.
+/// Whether so many bytes can be allocated in one piece.
 #[must_use]
 #[inline(never)]
 pub fn is_there(len: usize) -> bool {
@@ -29,19 +30,20 @@ pub fn is_there(len: usize) -> bool {
     }
 }
 
-/// Sees that so many more bytes fit into a buffer. False if there is no memory for them: then it is as it was.
+/// Makes room for `len` more bytes in a buffer. Returns false and leaves the buffer as it was if
+/// there is no memory for them.
 #[must_use]
 pub fn make_room(buffer: &mut BytesMut, len: usize) -> bool {
     buffer.capacity() - buffer.len() >= len || grow(buffer, len)
 }
 
-/// These bytes once more, if there is memory for them.
+/// A copy of these bytes, if there is memory for it.
 #[must_use]
 pub fn copy(bytes: &[u8]) -> Option<Bytes> {
     is_there(bytes.len()).then(|| Bytes::copy_from_slice(bytes))
 }
 
-/// To twice its length if that can be had, so that it is rarely done.
+/// Grows the buffer to twice its length if memory allows, so that growing stays rare.
 #[cold]
 #[inline(never)]
 fn grow(buffer: &mut BytesMut, len: usize) -> bool {
@@ -58,16 +60,16 @@ fn grow(buffer: &mut BytesMut, len: usize) -> bool {
     true
 }
 
-/// By asking for it, which on one thread shows what the next one who asks will get.
+/// Tries the allocation and frees it. On one thread, the next one who asks then gets the memory.
 fn can_be_had(len: usize) -> bool {
     let mut bytes = Vec::<u8>::new();
     let had = bytes.try_reserve_exact(len).is_ok();
-    // What nobody looks at would not be asked for.
+    // Without this the compiler removes an allocation that nobody uses.
     std::hint::black_box(&mut bytes);
     had
 }
 
-/// Bytes by which the memory of the module can still grow: as many are there for certain.
+/// Bytes by which the module's memory can still grow. At least so many are free.
 #[cfg(target_family = "wasm")]
 fn ungrown() -> usize {
     const PAGE: usize = 64 << 10;
@@ -91,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_had_changes_nothing() {
+    fn an_allocation_that_is_too_large_changes_nothing() {
         let mut buffer = BytesMut::from(&b"some"[..]);
         for len in [usize::MAX, isize::MAX as usize, 1 << 62] {
             assert!(!make_room(&mut buffer, len), "{len}");

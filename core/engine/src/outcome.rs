@@ -8,8 +8,8 @@ use crate::Violation;
 
 /// What is known of the effect of a request that failed. The same four words in every language.
 ///
-/// The list is complete: a fifth would be a breaking change, and none is planned. So a `match` needs
-/// no wildcard, and one that leaves an outcome out does not compile:
+/// The list is complete; a fifth outcome would be a breaking change, and none is planned. A `match`
+/// needs no wildcard, and one that leaves an outcome out does not compile:
 ///
 /// ```
 /// # use onetrip_engine::Outcome;
@@ -23,13 +23,14 @@ use crate::Violation;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {
-    /// No byte of it was handed to TLS or the operating system: it can't have run. It is safe to send
-    /// it again.
+    /// No byte of it was handed to TLS or the operating system, so it can't have run. It is safe to
+    /// send it again.
     NotSent,
-    /// The server answered that it did not take effect, or never started. What a sequence gave stays
-    /// given.
+    /// The server answered that it did not take effect, or that it never started. Values that were
+    /// taken from a sequence are not given back.
     Rejected,
-    /// The server confirmed it; only reading the answer failed. Sent again it would take effect twice.
+    /// The server confirmed it; only reading the answer failed. If it is sent again, it takes
+    /// effect twice.
     Applied,
     /// It was sent and there is no final answer: it may have run.
     Unknown,
@@ -58,13 +59,14 @@ pub struct Failure {
 /// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The server answered with an error; the block that came with the end is its message.
+    /// The server answered with an error. The block of [`Output::Ended`](crate::Output::Ended)
+    /// holds its message.
     Server,
-    /// A request before it in its segment failed, so the server skipped it.
+    /// An earlier request of its segment failed, so the server skipped it.
     Aborted,
     /// Its deadline passed.
     Deadline,
-    /// The host took it back: before it was sent, or before it was sent again.
+    /// The host took it back before it was sent, or before it was sent again.
     Cancelled,
     /// The connection ended; [`Output::Closed`](crate::Output::Closed) says how.
     Closed,
@@ -73,18 +75,18 @@ pub enum Cause {
 /// Why a connection ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CloseReason {
-    /// The host closed it, or reported that the peer or the transport did.
+    /// The host closed it, or reported that the peer closed it or the transport failed.
     Host,
-    /// The server said that it ends the session; the block is its message.
+    /// The server said that it ends the session. Holds its message.
     Server(Bytes),
-    /// A message came that the state can't explain, or its reader can't, so that nothing after it can
-    /// be trusted; or the host closed a group within a segment.
+    /// A message came that the state, or the reader of the reply, can't explain, so nothing after
+    /// it can be trusted. Or the host closed a group within a segment.
     Violation(Violation),
-    /// Nobody may go on with the session: see [`Step::Unusable`](crate::Step::Unusable).
+    /// The session must not be used any further: see [`Step::Unusable`](crate::Step::Unusable).
     Unusable(&'static str),
-    /// Bytes lay unsent for [`Limits::stall_timeout`](crate::Limits::stall_timeout) and the peer
-    /// neither took nor sent any.
+    /// Bytes lay unsent for [`Limits::stall_timeout`](crate::Limits::stall_timeout), and in that
+    /// time the peer neither took nor sent any.
     Stalled,
-    /// There is no memory to send on what waited for the window.
+    /// There was no memory to send requests that had waited for the window.
     NoMemory,
 }

@@ -1,4 +1,4 @@
-//! What a host takes out of a connection.
+//! What a host takes out of a connection: replies, ends and events.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::{CloseReason, Failure, Token};
 
-/// Something that happened, in the order in which it did.
+/// Something that happened. Outputs come in the order in which they happened.
 ///
 /// For each request there is any number of `Data` and `Piece`, then exactly one `Ended`; none for
 /// requests that were submitted with [`Token::DISCARD`]. A `Restarted` takes back the `Data` and
@@ -19,9 +19,8 @@ pub enum Output<E> {
         /// Whole messages, in order.
         block: Bytes,
     },
-    /// A piece of one message of a reply, which is too long to be handed over whole. The first
-    /// piece begins with the message, and its other pieces follow before anything else of the
-    /// reply.
+    /// A piece of one message that is too long to be handed over whole. The first piece begins with
+    /// the start of the message. The other pieces follow before anything else of the reply.
     Piece {
         /// Whose reply it is.
         token: Token,
@@ -46,53 +45,55 @@ pub enum Output<E> {
         /// The message.
         block: Bytes,
     },
-    /// A group that asked for the exclusive right to send has it, and may submit; unless the host
-    /// closed it since.
+    /// A group has the exclusive right to send that it asked for. It may submit now, unless the
+    /// host has closed it since.
     Granted {
         /// The token given with [`Connection::open_group`](crate::Connection::open_group).
         token: Token,
     },
-    /// There is room in the queue for the caller that waited under this token: submit what it had
-    /// now, as [`reserved`](crate::Request::reserved), and call
-    /// [`end_turn`](crate::Connection::end_turn) in any case, or nobody else gets a turn.
+    /// There is room in the queue for the caller that waited under this token. The host submits its
+    /// request now, as [`reserved`](crate::Request::reserved). In any case it then calls
+    /// [`end_turn`](crate::Connection::end_turn), or nobody else gets a turn.
     Room {
         /// The token given with [`Connection::wait`](crate::Connection::wait).
         token: Token,
     },
-    /// A request had to wait in the queue, or was refused since that is full. Once, until
-    /// `Drained`.
+    /// A request had to wait in the queue, or was refused because the queue is full. Announced
+    /// once, until `Drained`.
     Full,
-    /// Nothing waits and the window is below three quarters. Once per `Full`.
+    /// Nothing waits and the window is below three quarters. Announced once per `Full`.
     Drained,
-    /// What came of this reply so far is void, and it is sent again: a cancel that was meant for
-    /// another request hit it, or another one of its shared-Sync group failed, which happens once
-    /// at most, and only where
-    /// [`resend`](crate::Request::resend) or [`joins`](crate::Request::joins) allows it; or what
-    /// healed it was answered, and it had not started all the same
-    /// ([`again`](crate::Request::again)).
+    /// The reply so far is void, because the request is sent again. There are two reasons:
+    ///
+    /// * A cancel that was meant for another request hit this one, or another request of its
+    ///   shared-Sync group failed. This happens at most once, and only if
+    ///   [`resend`](crate::Request::resend) or [`joins`](crate::Request::joins) allows it.
+    /// * The request was sent again with a repair in front of it, the repair was answered, and yet
+    ///   the request had not started ([`again`](crate::Request::again)).
     Restarted {
         /// Whose reply it is.
         token: Token,
     },
-    /// The server is to be asked to cancel what it runs: prepare that (open a socket), then call
-    /// [`begin_cancel`](crate::Connection::begin_cancel), and whatever becomes of it
-    /// [`handle_cancel_end`](crate::Connection::handle_cancel_end). Not again before that; but
-    /// again 100 ms later, and 1 s after that, where what was cancelled still runs.
+    /// The server shall be asked to cancel what it runs. The host prepares that (it opens a
+    /// socket), then calls [`begin_cancel`](crate::Connection::begin_cancel), and in any case
+    /// [`handle_cancel_end`](crate::Connection::handle_cancel_end). No further `Cancel` comes
+    /// before that. If the request still runs, `Cancel` comes again 100 ms later, and once more 1 s
+    /// after that.
     Cancel,
-    /// A cancel that was wanted is not made. The request goes on.
+    /// A cancel that was wanted is not sent. The request goes on.
     NotCancelled {
-        /// Which request; [`Token::DISCARD`] where its caller has gone.
+        /// Which request; [`Token::DISCARD`] if its caller has gone.
         token: Token,
     },
-    /// A cancel was sent, and nobody knows whether it may still arrive: use the connection for what
-    /// it has, and then close it.
+    /// A cancel was sent, and it may still arrive at any time. The connection finishes what it has
+    /// and must then be closed.
     Astray,
-    /// The connection ended. It comes before the ends of the requests that it takes along; no
-    /// request that was submitted is left without one.
+    /// The connection ended. This comes before the ends of the requests in it; every submitted
+    /// request still gets one.
     Closed(CloseReason),
 }
 
-/// Lengths in place of bytes: those may hold what nobody should read.
+/// Shows lengths in place of bytes, which may hold secrets.
 impl<E: fmt::Debug> fmt::Debug for Output<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -134,10 +135,10 @@ impl<E: fmt::Debug> fmt::Debug for Output<E> {
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The server confirmed it, and it stands.
+    /// The server confirmed it, and its effect stands.
     Complete,
-    /// The server completed it, but its segment is still open: it stands if the request that
-    /// carries the segment's sync point ends as [`End::Complete`].
+    /// The server completed it, but its segment is still open. Its effect stands if the request
+    /// that carries the segment's sync point ends as [`End::Complete`].
     Provisional,
     /// It failed.
     Failed(Failure),

@@ -1,4 +1,4 @@
-//! What the engine has to know of a protocol: whose bytes are these?
+//! The trait through which the engine knows a protocol: which request do these bytes belong to?
 
 use std::fmt;
 
@@ -9,106 +9,111 @@ use crate::Outcome;
 /// A protocol on which requests are answered in the order in which they were sent.
 ///
 /// The engine calls [`step`](Protocol::step) with the bytes that arrived and the request whose
-/// reply is due, and does the rest. An implementation keeps what spans requests (the transaction
-/// status, the statement cache) and recognises every message that the state can't explain.
+/// reply is due, and does the rest. An implementation keeps the state that spans requests (the
+/// transaction status, the statement cache) and recognises every message that this state can't
+/// explain.
 pub trait Protocol {
-    /// What has to be known of a request to recognise its reply. It changes as the reply arrives.
+    /// What the protocol must remember of a request to recognise its reply. It changes as the reply
+    /// arrives.
     type Expect;
     /// Something that belongs to no request: a notice, a changed parameter, a push message.
     type Event;
 
-    /// What a sync point is when it stands at the end of a request's bytes and can be taken off;
-    /// empty where it can't.
+    /// The bytes of a sync point, where one that ends a request's bytes can be taken off. Empty if
+    /// it can't.
     const SYNC: &'static [u8];
-    /// Asks the server for the replies so far; empty where it never holds any back.
+    /// The message that asks the server for the replies so far. Empty if the server never holds any
+    /// back.
     const FLUSH: &'static [u8];
-    /// Says goodbye; empty where there is no such message.
+    /// The message that says goodbye. Empty if the protocol has none.
     const TERMINATE: &'static [u8];
 
     /// Looks at the front of `input`, which begins at a message, and says what it is.
     ///
-    /// `head` is the request whose reply is due, if one is: one of which nothing was written yet
-    /// can't have an answer. A run of whole messages that belong to
-    /// it may be taken in one step.
+    /// `head` is the request whose reply is due. It is `None` unless some of that request was
+    /// written, since an unwritten request can't have an answer. One step may take a run of whole
+    /// messages that belong to the head.
     fn step(
         &mut self,
         input: &[u8],
         head: Option<&mut Self::Expect>,
     ) -> Result<Step<Self::Event>, Violation>;
 
-    /// The server skips this request, since one before it in its segment failed; of its reply
-    /// only the sync point will come, if it carries one.
+    /// An earlier request of the segment failed, so the server skips this one. Only the sync point
+    /// of its reply will come, if it carries one.
     fn skip(&mut self, expect: &mut Self::Expect);
 
-    /// The server said that this request never started and it is about to be sent again: writes
-    /// what has to go before it, and says anew what to expect.
+    /// The server said that this request never started, and the request is about to be sent again.
+    /// Writes what must go in front of it, and sets `expect` anew.
     fn heal(&mut self, expect: &mut Self::Expect, out: &mut BytesMut);
 
-    /// So many bytes does [`heal`](Self::heal) write at most: there has to be memory for them.
+    /// The most bytes that [`heal`](Self::heal) writes, for which memory is reserved beforehand.
     fn heal_len(&self, _: &Self::Expect) -> usize {
         0
     }
 
-    /// This request was undone with another one's, or instead of it, and is about to be sent again as
-    /// it was, whatever came of its reply: says anew what to expect.
+    /// This request was undone together with another, or a cancel hit it instead of another. It is
+    /// about to be sent again unchanged, however far its reply got. Sets `expect` anew.
     fn restart(&mut self, expect: &mut Self::Expect);
 
-    /// Whether this side has something to say by itself in front of the next segment. `idle`: nothing
-    /// is on its way.
+    /// Whether the protocol has a request of its own to send in front of the next segment. `idle`
+    /// says that nothing is in flight.
     fn owes(&self, _idle: bool) -> bool {
         false
     }
 
-    /// Writes what [`owes`](Self::owes) told of, with its sync point, and says what to expect. It gets a
-    /// slot of its own, and no caller hears of it.
+    /// Writes the request that [`owes`](Self::owes) announced, with its sync point, and returns
+    /// what to expect. It gets a slot of its own, and no caller hears of it.
     fn write_owed(&mut self, _out: &mut BytesMut) -> Option<Self::Expect> {
         None
     }
 
-    /// Whether a segment may only be sent once the one in front was answered: what is on the other end may
-    /// lose or mix up what comes ahead.
+    /// Whether a segment may only be sent once the one before it was answered, because the other
+    /// end may lose or mix up what is sent ahead.
     fn one_segment(&self) -> bool {
         false
     }
 
-    /// Whether a segment that begins with this request may be sent now. Where it may not, the request
-    /// and all behind it wait until something was answered.
+    /// Whether a segment that begins with this request may be sent now. If not, this request and
+    /// all behind it wait until something was answered.
     fn may_begin(&self, _expect: &Self::Expect) -> bool {
         true
     }
 
-    /// A request goes onto the wire; `begins`: as the first of its segment. Writes what has to go in
-    /// front of it at this moment, and takes note of what it may leave behind.
+    /// A request goes onto the wire; `begins` says that it is the first of its segment. Writes what
+    /// must go in front of it at this moment, and notes what session state it may leave behind.
     fn begin(&mut self, _expect: &mut Self::Expect, _begins: bool, _out: &mut BytesMut) {}
 
-    /// So many bytes do [`begin`](Self::begin) and [`write_owed`](Self::write_owed) write at most.
+    /// The most bytes that [`begin`](Self::begin) or [`write_owed`](Self::write_owed) writes.
     fn begin_len(&self) -> usize {
         0
     }
 
-    /// Whether the server is certain to skip this request, though it has not said so yet: the
-    /// connection may end first.
+    /// Whether the server is certain to skip this request although it has not said so yet. It
+    /// decides the outcome if the connection ends first.
     fn is_skipped(&self, _expect: &Self::Expect) -> bool {
         false
     }
 }
 
-/// What stands at the front of the input. Lengths are in bytes and, but for a piece, cover whole
-/// messages.
+/// What is at the front of the input. Lengths are in bytes and cover whole messages, except for
+/// [`Step::Piece`].
 #[derive(Debug)]
 pub enum Step<E> {
-    /// Nothing whole yet: this many bytes are needed, counted from the front.
+    /// No whole message yet: this many bytes are needed, counted from the front.
     Need(usize),
     /// A part of the head's reply.
     Part(usize),
-    /// A piece of a message of the head's reply, which is too long to be kept until it is whole.
+    /// A piece of a message of the head's reply. The message is too long to be kept until it is
+    /// whole.
     Piece {
-        /// Bytes of it at the front of the input.
+        /// Bytes of the piece, at the front of the input.
         len: usize,
-        /// Bytes of the message behind them; until they have come, each step is a piece.
+        /// Bytes of the message that follow the piece. Until they have come, each step is a piece.
         left: usize,
     },
-    /// The last part of the head's reply; a sync point that it carries is answered separately.
+    /// The last part of the head's reply. The answer to a sync point that the head carries comes
+    /// separately.
     Complete(usize),
     /// An error in place of the rest of the head's reply. What follows in its segment is skipped.
     Failed {
@@ -121,10 +126,11 @@ pub enum Step<E> {
         /// Whether the server says that it was cancelled.
         cancelled: bool,
     },
-    /// A part of the head's reply that answers what the protocol wrote in front of it: it is nobody's.
+    /// A part of the reply to what the protocol itself wrote in front of the head. It belongs to no
+    /// caller.
     Own(usize),
-    /// An error by which the server says that it skipped the head, since what the protocol wrote in
-    /// front of it failed: nothing of its segment has run. Its length.
+    /// An error (of this length) by which the server says that it skipped the head, because what
+    /// the protocol wrote in front of it failed. Nothing of its segment has run.
     Skipped(usize),
     /// The answer to the head's sync point.
     Settled(usize),
@@ -132,8 +138,8 @@ pub enum Step<E> {
     Event(usize, E),
     /// The server ends the session with this message.
     Fatal(usize),
-    /// What came before shows that nobody may go on with the session, though the server kept to the
-    /// protocol. Nothing of the input is taken.
+    /// What came before shows that the session must not be used any further, although the server
+    /// kept to the protocol. Nothing of the input is taken.
     Unusable(&'static str),
 }
 

@@ -1,6 +1,6 @@
-//! When work that failed is tried again: a bounded number of times, after pauses that double.
+//! When failed work is tried again: a bounded number of times, after pauses that double.
 //!
-//! What failed and whether it may be tried again is for the host to say; so is the clock.
+//! The host says what failed and whether it may be tried again, and it owns the clock.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use crate::jitter::Jitter;
 /// How often work is tried, and how long the pauses are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryLimits {
-    /// Attempts in all, the first one included: 10 by default. 1 never tries again.
+    /// Attempts in all, including the first. Default 10; 1 never tries again.
     pub attempts_max: u32,
-    /// The pause after the first failure: 5 ms by default, some trips within a datacenter, since who
-    /// was in the way has to commit meanwhile. It doubles with each failure. Each pause is cut down
-    /// by up to half, so that those who were in each other's way don't meet again.
+    /// The pause after the first failure. Default 5 ms: a few round trips within a datacenter, in
+    /// which a conflicting transaction can commit. The pause doubles with each failure. Each is
+    /// shortened at random by up to half, so that two clients in conflict don't meet again.
     pub pause_min: Duration,
-    /// The longest pause: 1 s by default.
+    /// The longest pause. Default 1 s.
     pub pause_max: Duration,
 }
 
 impl Default for RetryLimits {
-    /// With these the pauses of ten attempts add up to less than 2.3 s.
+    /// With these values the pauses of ten attempts add up to less than 2.3 s.
     fn default() -> RetryLimits {
         RetryLimits {
             attempts_max: 10,
@@ -30,7 +30,7 @@ impl Default for RetryLimits {
     }
 }
 
-/// The attempts at one piece of work.
+/// Counts the attempts at one piece of work.
 pub struct Retry {
     limits: RetryLimits,
     jitter: Jitter,
@@ -38,13 +38,13 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// No attempt was made yet. `seed` is for the jitter: clients of one server should have
-    /// different ones.
+    /// A piece of work that was not tried yet. `seed` is for the random part of the pauses: clients
+    /// of one server should have different seeds.
     pub fn new(limits: RetryLimits, seed: u64) -> Retry {
         Retry { limits, jitter: Jitter::new(seed), failures: 0 }
     }
 
-    /// An attempt failed. Returns the pause before the next one; `None` when there is none.
+    /// An attempt failed. Returns the pause before the next one, or `None` if there is none.
     pub fn failed(&mut self) -> Option<Duration> {
         self.failures = self.failures.saturating_add(1);
         if self.failures >= self.limits.attempts_max {

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Nanoseconds since a moment that the host chose and keeps: its start, for instance.
+/// Nanoseconds since a moment that the host chose and keeps, such as its start.
 ///
-/// The engine never asks for the time; each call that needs it takes it. `std::time::Instant`
-/// can't serve, because a WebAssembly host and a simulation have no way to make one.
+/// The engine never reads a clock; each call that needs the time takes it as an argument.
+/// `std::time::Instant` can't serve, because a WebAssembly host and a simulation can't make one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -25,7 +25,7 @@ impl Time {
         self.0
     }
 
-    /// The moment `wait` later; [`Time::NEVER`] where that can't be told apart from it.
+    /// The moment `wait` later; [`Time::NEVER`] if that is too far ahead to be represented.
     pub fn after(self, wait: Duration) -> Time {
         let nanos = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
         Time(self.0.saturating_add(nanos))

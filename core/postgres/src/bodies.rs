@@ -1,14 +1,15 @@
-//! Whether the body of a message has the fields that its type says, as far as their lengths go.
+//! Checks that the body of a message has the fields that its type prescribes, as far as their
+//! lengths go.
 //!
-//! Texts may be in another encoding, which is no violation: a session may set one of its own. Rows and
-//! copy data are left to their readers, since there are many of them.
+//! Texts may be in another encoding, since a session may set one; that is no violation. Rows and
+//! copy data are left to their readers, because there are many of them.
 
 use std::ffi::CStr;
 
 use crate::message::tag::backend;
 use crate::message::{CopyResponse, NoticeResponse};
 
-/// Whether the fields of a server's message are there, and nothing else.
+/// Whether the body of a server's message holds exactly the fields of its type.
 pub(crate) fn is_well_formed(tag: u8, body: &[u8]) -> bool {
     match tag {
         backend::COMMAND_COMPLETE => CStr::from_bytes_with_nul(body).is_ok(),
@@ -24,7 +25,7 @@ pub(crate) fn is_well_formed(tag: u8, body: &[u8]) -> bool {
     }
 }
 
-/// The number of a process stands in front of a notification.
+/// Bytes of the process number at the start of a notification.
 const PROCESS_LEN: usize = 4;
 
 fn is_two_texts(body: &[u8]) -> bool {
@@ -38,7 +39,8 @@ fn are_types(body: &[u8]) -> bool {
 }
 
 fn are_columns(body: &[u8]) -> bool {
-    // Behind a name: two numbers of the table's, type, its size, its modifier, and the format.
+    // Behind the column's name: table, column number, type, size of the type, its modifier, and the
+    // format.
     const NUMBERS_LEN: usize = 4 + 2 + 4 + 2 + 4 + 2;
     let Some((count, mut rest)) = body.split_first_chunk() else { return false };
     for _ in 0..u16::from_be_bytes(*count) {

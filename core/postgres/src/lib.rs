@@ -1,14 +1,14 @@
 //! PostgreSQL's protocol 3 for the onetrip engine, without I/O.
 //!
 //! * [`message`]: every message, in both directions, one place for each.
-//! * [`client`]: what a client decides: names of statements.
+//! * [`client`]: everything that a client decides: statement names, transactions, pipelines, types.
 //! * [`auth`]: SCRAM-SHA-256 and -PLUS, MD5, cleartext.
 //! * [`startup`]: from the first byte to the first ReadyForQuery.
-//! * [`session`]: whose message is this; the engine's `Protocol`.
-//! * [`sql`]: what the text of a statement shows of what it does.
+//! * [`session`]: which request each server message answers; the engine's `Protocol`.
+//! * [`sql`]: what the text of a statement shows about its effects.
 //!
-//! Deliberately absent: sockets, clocks, randomness (nonces are arguments), and values: a row is
-//! framed here and decoded by whoever asked for it.
+//! Deliberately absent: sockets, clocks, randomness (nonces are arguments) and values. A row is
+//! framed here and decoded by its reader.
 
 pub mod auth;
 mod bodies;

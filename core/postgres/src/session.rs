@@ -1,21 +1,21 @@
-//! Whose message is this: the order in which a server answers, as a table.
+//! Which request each server message answers, as a table.
 //!
 //! The rules (PostgreSQL documentation, "Message Flow"; exec_*_message in src/backend/tcop/postgres.c):
 //!
-//! 1. Each message of a request is answered in the order in which it was sent, by the messages in
-//!    `Expect::take`; a row is any number of messages before the end of an Execute.
-//! 2. An ErrorResponse stands in place of the rest. The server then skips everything up to the next
-//!    Sync, which it answers with ReadyForQuery.
+//! 1. The messages of a request are answered in the order in which they were sent, by the messages
+//!    in `Expect::take`. Any number of rows may come before the end of an Execute.
+//! 2. An ErrorResponse takes the place of the rest of the reply. The server then skips everything
+//!    up to the next Sync, which it answers with ReadyForQuery.
 //! 3. A simple query is answered by any number of results and errors, and one ReadyForQuery.
-//! 4. NoticeResponse, NotificationResponse and ParameterStatus can come between any two messages
+//! 4. NoticeResponse, NotificationResponse and ParameterStatus can come between any two messages,
 //!    and belong to no request.
-//! 5. Copy data comes between CopyOutResponse and CopyDone, any number of messages. What a client sends
-//!    of a COPY is answered by CopyInResponse alone; where the COPY has failed, the server ignores what
-//!    still comes of it.
-//! 6. An ErrorResponse of severity FATAL or PANIC is the last thing that the session says.
+//! 5. Between CopyOutResponse and CopyDone any number of copy data messages come. A COPY whose data
+//!    the client sends is answered by CopyInResponse only. If the COPY has failed, the server
+//!    ignores the rest of its data.
+//! 6. An ErrorResponse of severity FATAL or PANIC is the last message of the session.
 //!
-//! Whatever else comes is a violation. So is a body whose lengths don't fit; rows and copy data are
-//! left to the caller of the request, who tells of it by `handle_violation`.
+//! Any other message is a violation. So is a body whose lengths don't fit. Rows and copy data are
+//! checked by their reader, which reports a violation by `handle_violation`.
 
 mod ownership;
 
@@ -38,28 +38,30 @@ pub struct Postgres {
     status: TransactionStatus,
     session_changed: bool,
     statements_lost: bool,
-    /// Bytes that are still to come of a message which is handed over in pieces.
+    /// Bytes still to come of a message that is handed over in pieces.
     piece_left: usize,
-    /// Prepared statements by number: what prepares each anew, if the server lost it.
+    /// Prepared statements by number, each with the bytes that prepare it anew if the server lost
+    /// it.
     statements: Vec<Option<Bytes>>,
     ownership: Ownership,
-    /// The names of the settings that the server has reported: few, so that they are just looked through.
+    /// The names of the settings that the server has reported. There are so few that a linear
+    /// search will do.
     parameters: Vec<Box<[u8]>>,
 }
 
-/// The number of a prepared statement that was registered.
+/// The number of a registered prepared statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatementId(u32);
 
-/// What becomes of a statement that is prepared under a name.
+/// Whether a statement that is prepared under a name stays prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
-    /// The server finds it whenever it is used.
+    /// It does: the server finds it whenever it is used.
     Kept,
-    /// It is there for the segment that prepares it. More is not known yet.
+    /// It stays for the segment that prepares it. More is not known yet.
     Unknown,
-    /// The same, and behind it the statement may be unknown, or another client's: a pooler changes
-    /// servers under us, or may.
+    /// It stays for the segment that prepares it. After that the name may be unknown, or another
+    /// client's statement: a pooler changes servers under the session, or may do so.
     Lost,
 }
 
@@ -70,15 +72,16 @@ pub enum Event {
     Notice,
     /// NotificationResponse
     Notification,
-    /// NotificationResponse to the session's user before, as it came ahead of the end of the reset. The
-    /// protocol tells, since a caller sees both only after the read that brought them together.
+    /// A NotificationResponse to the session's previous user, because it came before the reset was
+    /// complete. The protocol has to say so, since the caller sees both only after the read that
+    /// brought them.
     StaleNotification,
     /// ParameterStatus
     ParameterStatus,
 }
 
 impl Postgres {
-    /// A session in the state that its first ReadyForQuery told.
+    /// A session with the status of its first ReadyForQuery.
     pub fn new(status: TransactionStatus) -> Postgres {
         Postgres {
             status,
@@ -91,23 +94,24 @@ impl Postgres {
         }
     }
 
-    /// What the login said of the server process (0 for nothing), and a random number
-    /// that makes the names of this connection unlike all others'. Without it no name is taken to mean
-    /// the same to both sides.
+    /// Sets the server's process number from the login (0 if none came), and a random number that
+    /// makes this connection's statement names unique. Without a process number, no name is relied
+    /// on beyond its segment.
     pub fn identify(&mut self, process_id: i32, unique: u64) {
         self.ownership.identify(process_id, unique);
     }
 
-    /// Requests will be sent ahead of the answers to others, on a connection that is neither shared nor lent
-    /// by its host: who is on the other end is asked with the first of them. (Where it is shared, that is asked
-    /// when the first goes ahead.) Behind a pooler that is not known to keep apart what is sent ahead, one
-    /// segment leaves at a time from then on.
+    /// The host will send requests ahead of the answers to others, on a connection that is neither
+    /// shared nor lent by the host. A probe of what is on the other end is sent with the first of
+    /// them. (On a shared connection, the probe is sent when the first request goes ahead.) If that
+    /// is a pooler not known to keep such requests apart, from then on one segment is sent at a
+    /// time.
     pub fn send_ahead(&mut self) {
         self.ownership.send_ahead();
     }
 
-    /// From now on all callers share the session. Once a tag or the transaction status shows that one of
-    /// them changed it, the connection ends: see [`Step::Unusable`].
+    /// From now on all callers share the session. If a tag or the transaction status shows that one
+    /// of them changed it, the connection ends: see [`Step::Unusable`].
     pub fn share(&mut self) {
         self.ownership.share();
     }
@@ -117,31 +121,32 @@ impl Postgres {
         self.ownership.lend();
     }
 
-    /// Who had the session to itself has gone, and nothing is on its way. Whether a reset is owed: it
-    /// leaves in front of the next request, and nothing that is sent behind it runs unless it succeeded.
+    /// The caller that had the session to itself has gone, and nothing is in flight. Returns
+    /// whether a reset is owed. If so, it is sent in front of the next request, and nothing sent
+    /// behind it runs unless the reset succeeded.
     pub fn take_back(&mut self) -> bool {
         let changed = std::mem::take(&mut self.session_changed);
         self.ownership.take_back(self.status, changed)
     }
 
-    /// Something was run past the engine.
+    /// Something ran on the session that the engine has not seen.
     pub fn touch(&mut self) {
         self.ownership.touch();
     }
 
-    /// Whether a reset is to be sent.
+    /// Whether a reset must still be sent.
     pub fn is_reset_owed(&self) -> bool {
         self.ownership.is_reset_owed()
     }
 
-    /// Whether a reset is to be sent or answered: what comes without being asked for is still the user's
-    /// before.
+    /// Whether a reset must still be sent or answered. Notifications that come until then belong to
+    /// the previous user.
     pub fn is_resetting(&self) -> bool {
         self.ownership.is_resetting()
     }
 
-    /// What becomes of a statement that is prepared under a name. Where that is not known yet, it is
-    /// found out with the next flight.
+    /// Whether a statement that is prepared under a name stays prepared. If that is not known yet,
+    /// the next flight finds it out.
     pub fn names(&mut self) -> Names {
         self.ownership.names()
     }
@@ -152,20 +157,21 @@ impl Postgres {
     }
 
     /// Whether a command tag showed that the state of the session was changed: a SET, a LISTEN, a
-    /// PREPARE and so on. On a connection that callers share that must not happen.
+    /// PREPARE and so on. On a shared connection that must not happen.
     pub fn session_changed(&self) -> bool {
         self.session_changed
     }
 
-    /// Whether a command tag showed since the last call that the session lost all its prepared
+    /// Whether a command tag has shown since the last call that the session lost all its prepared
     /// statements. A tag comes only if the command succeeded.
     pub fn take_statements_lost(&mut self) -> bool {
         std::mem::take(&mut self.statements_lost)
     }
 
     /// Registers a prepared statement, so that it can be prepared again if the server lost it
-    /// (DISCARD ALL) or its plan went stale. `heal` is what prepares it anew: Close, since its name
-    /// may still be taken; Parse; and Describe, since its columns may be others now.
+    /// (DISCARD ALL) or its plan became stale. `heal` holds the messages that prepare it anew:
+    /// Close, since its name may still be taken; Parse; and Describe, since its columns may have
+    /// changed.
     pub fn register(&mut self, heal: Bytes) -> StatementId {
         let free = self.statements.iter().position(Option::is_none);
         let index = free.unwrap_or_else(|| {
@@ -222,7 +228,7 @@ impl Postgres {
         Ok(Step::Failed { len, outcome, never_started, cancelled })
     }
 
-    /// The server reports a setting. Hosts keep them by name, so their number has a limit.
+    /// The server reports a setting. Hosts keep them by name, so their number is limited.
     fn parameter(&mut self, body: &[u8], len: usize) -> Result<Step<Event>, Violation> {
         let name = body.split(|byte| *byte == 0).next().unwrap_or_default();
         if !self.parameters.iter().any(|known| **known == *name) {
@@ -234,8 +240,8 @@ impl Postgres {
         Ok(Step::Event(len, Event::ParameterStatus))
     }
 
-    /// A message that is not all there. A long one is handed over as it comes, and refused before it
-    /// comes where nobody asked for it.
+    /// An incomplete message. A long one is handed over in pieces, and refused at once if no
+    /// request expects it.
     fn incomplete(
         &mut self,
         tag: u8,
@@ -279,7 +285,8 @@ impl Postgres {
         }
         self.status = ready.status;
         if head.own != Own::No {
-            // An error behind the last answer is none of it: that stands.
+            // An error behind the last answer belongs to none of the answers, so the answered
+            // result stands.
             self.ownership.answered(head.own, head.failed && head.pending != 0);
         }
         self.ownership.check_shared(self.status, self.session_changed);
@@ -287,9 +294,9 @@ impl Postgres {
     }
 }
 
-/// A row, or a piece of a COPY, that is longer than this is handed over in pieces, unless all of it was
-/// read in one go: nobody has to keep a row of 1 GiB to pass it on, or to drop it. It is what the client
-/// reads at most in one go.
+/// A row, or a piece of a COPY, that is longer than this is handed over in pieces, unless all of it
+/// was read at once. So no row of 1 GiB has to be kept in memory, whether it is passed on or
+/// dropped. It is the most that the client reads at once.
 pub const WHOLE_LEN_MAX: usize = 128 << 10;
 
 impl Protocol for Postgres {
@@ -419,58 +426,60 @@ impl Protocol for Postgres {
     }
 }
 
-/// What answers the Describe of a statement without parameters and columns: two messages.
+/// The Describe of a statement without parameters and columns is answered by two messages.
 const GUARD_ANSWERS: u8 = 2;
 
-/// The reset is the longest that is written without a caller.
+/// The longest request of the protocol's own is the reset.
 const OWED_LEN_MAX: usize = 1 << 10;
 
-/// What is still to come of the reply to one request.
+/// The part of the reply to one request that is still to come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expect {
-    /// What was sent and is unanswered. Answers come in the order of the bits, lowest first.
+    /// The messages that were sent and are unanswered, as bits. They are answered from the lowest
+    /// bit up.
     pending: u8,
-    /// What was pending when it was sent, for sending it again.
+    /// `pending` as it was when the request was sent, to send it again.
     sent: u8,
     failed: bool,
     partial_effects: bool,
     transaction_local: bool,
-    /// A Describe of a portal without rows stands in front of everything, and is unanswered.
+    /// A Describe of a portal without rows is in front of everything else, and unanswered.
     guarded: bool,
-    /// So many messages are to come that answer what [`Postgres`] itself put in front.
+    /// How many answers to what [`Postgres`] itself put in front are still to come.
     guard: u8,
     /// Each Execute of a run has a Sync of its own.
     isolated: bool,
-    /// It can leave nothing behind in its session.
+    /// The request can leave nothing behind in its session.
     leaves_nothing: bool,
-    /// It makes something temporary.
+    /// The request makes something temporary.
     temporary: bool,
-    /// It is no caller's.
+    /// Which request of the protocol's own this is, if any.
     own: Own,
-    /// What follows again as often as `more` says, and then once.
+    /// The messages that follow again as often as `more` says, and those that follow once at the
+    /// end.
     again: u8,
     last: u8,
     copy: Copying,
     statement: Option<StatementId>,
     /// How often `again` follows.
     more: u32,
-    /// And did when it was sent.
+    /// `more` as it was when the request was sent.
     more_sent: u32,
 }
 
-/// How far a COPY is.
+/// The progress of a COPY.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Copying {
-    /// It is none.
+    /// There is none.
     #[default]
     Not,
     /// The text asks for a COPY FROM STDIN.
     In,
     /// The text asks for a COPY TO STDOUT.
     Out,
-    /// The server sends.
+    /// The server sends copy data.
     OutData,
-    /// It has begun, and everything of it was sent; or the client sends.
+    /// The data of the client is being sent, or the server has sent all of its own.
     Begun,
 }
 
@@ -485,7 +494,7 @@ const EXECUTE: u8 = 1 << 6;
 const SIMPLE: u8 = 1 << 7;
 
 impl Expect {
-    /// Nothing but a Sync.
+    /// Only a Sync.
     pub const fn sync() -> Expect {
         Expect {
             pending: 0,
@@ -508,20 +517,20 @@ impl Expect {
         }
     }
 
-    /// A run: a Bind and an Execute, so many times, at least once. It is one request: the first
-    /// error ends it.
+    /// A run: a Bind and an Execute, this many times, at least once. It is one request, and the
+    /// first error ends it.
     pub const fn run(times: u32) -> Expect {
         let more = times.saturating_sub(1);
         Expect { more, more_sent: more, ..Expect::sync().bind().execute() }
     }
 
-    /// A request of the protocol's own: so many statements.
+    /// A request of the protocol's own with this many statements.
     const fn own(own: Own, statements: u32) -> Expect {
         let again = PARSE | BIND | EXECUTE;
         Expect { own, again, more: statements - 1, ..Expect::sync().parse().bind().execute() }
     }
 
-    /// Also a Parse, or a Close, behind everything.
+    /// Adds a Parse, or a Close, at the end.
     const fn then_parse(self) -> Expect {
         Expect { last: PARSE, ..self }
     }
@@ -530,23 +539,23 @@ impl Expect {
         Expect { last: CLOSE, ..self }
     }
 
-    /// Whether it is nothing but a Sync.
+    /// Whether it is only a Sync.
     fn is_sync(&self) -> bool {
         self.pending == 0 && !self.guarded
     }
 
-    /// Whether all that it sends can be skipped by the server behind a guard that fails.
+    /// Whether the server can skip all of it behind a guard that fails.
     fn can_be_guarded(&self) -> bool {
         self.pending & SIMPLE == 0 && self.copy == Copying::Not && !self.isolated
     }
 
-    /// The same with a Sync behind each Execute. An error is a part of the reply then, behind which
-    /// the next ReadyForQuery comes and the next Bind is answered.
+    /// A run with a Sync behind each Execute. An error is then a part of the reply: after it comes
+    /// the next ReadyForQuery, and the next Bind is answered.
     pub const fn isolated_run(times: u32) -> Expect {
         Expect { isolated: true, ..Expect::run(times) }
     }
 
-    /// The same with a Parse in front of each Bind.
+    /// An isolated run with a Parse in front of each Bind.
     pub const fn isolated_run_of_texts(times: u32) -> Expect {
         Expect { again: PARSE | BIND | EXECUTE, ..Expect::isolated_run(times).parse() }
     }
@@ -572,54 +581,54 @@ impl Expect {
         Expect { copy: Copying::Out, ..Expect::simple() }
     }
 
-    /// Also a Close, in front of everything.
+    /// Adds a Close in front of everything.
     pub const fn close(self) -> Expect {
         self.and(CLOSE)
     }
 
-    /// Also a Parse.
+    /// Adds a Parse.
     pub const fn parse(self) -> Expect {
         self.and(PARSE)
     }
 
-    /// Also a Describe of a statement.
+    /// Adds a Describe of a statement.
     pub const fn describe_statement(self) -> Expect {
         self.and(DESCRIBE_PARAMETERS | DESCRIBE_ROWS)
     }
 
-    /// Also a Describe of a portal that returns no rows, in front of everything: where there is no such
-    /// portal, all of the request is skipped. Not for one that may be sent again.
+    /// Adds a Describe of a portal that returns no rows, in front of everything. If there is no
+    /// such portal, the server skips the whole request. Not for a request that may be sent again.
     pub const fn guarded(mut self) -> Expect {
         self.guarded = true;
         self
     }
 
-    /// Also a Bind.
+    /// Adds a Bind.
     pub const fn bind(self) -> Expect {
         self.and(BIND)
     }
 
-    /// Also a Describe of the portal.
+    /// Adds a Describe of the portal.
     pub const fn describe_portal(self) -> Expect {
         self.and(DESCRIBE_PORTAL)
     }
 
-    /// Also an Execute.
+    /// Adds an Execute.
     pub const fn execute(self) -> Expect {
         self.and(EXECUTE)
     }
 
-    /// The registered statement that the Bind names.
+    /// Sets the registered statement that the Bind names.
     pub const fn of_statement(mut self, statement: StatementId) -> Expect {
         self.statement = Some(statement);
         self
     }
 
-    /// What the text of its statement shows that has to be known of the reply, and of what it may leave
-    /// behind.
+    /// Sets what the text of its statement shows, as far as it matters for the reply and for what
+    /// the request may leave behind.
     pub fn of_traits(self, traits: Traits) -> Expect {
         let expect = if traits.partial_effects() { self.partial_effects() } else { self };
-        // The status tells of an open transaction, so a tag needs not.
+        // ReadyForQuery reports an open transaction, so its tag need not.
         let local =
             traits.transaction_local() || traits.transaction_control() || traits.savepoint();
         let expect = if local { expect.transaction_local() } else { expect };
@@ -627,32 +636,33 @@ impl Expect {
         if traits.leaves_nothing() { expect.leaves_nothing() } else { expect }
     }
 
-    /// An error of it does not tell that it had no effect: CALL, several statements in one text,
-    /// a statement that can't run inside a transaction.
+    /// Marks a request whose error does not prove that it had no effect: CALL, several statements
+    /// in one text, a statement that can't run inside a transaction.
     pub const fn partial_effects(mut self) -> Expect {
         self.partial_effects = true;
         self
     }
 
-    /// Its tag may be that of a SET, but what it sets ends with its transaction: SET LOCAL.
+    /// Marks a request whose tag may be that of a SET although its effect ends with its
+    /// transaction: SET LOCAL.
     pub const fn transaction_local(mut self) -> Expect {
         self.transaction_local = true;
         self
     }
 
-    /// It can leave nothing behind in its session, whoever comes next: see
+    /// Marks a request that can leave nothing behind in its session: see
     /// [`Traits::leaves_nothing`](crate::sql::Traits::leaves_nothing).
     pub const fn leaves_nothing(mut self) -> Expect {
         self.leaves_nothing = true;
         self
     }
 
-    /// Whether an error of it does not tell that it had no effect.
+    /// Whether its error does not prove that it had no effect.
     pub const fn has_partial_effects(&self) -> bool {
         self.partial_effects
     }
 
-    /// What the next message of the reply has to answer.
+    /// The message that the next part of the reply must answer.
     fn first(&self) -> u8 {
         self.pending & self.pending.wrapping_neg()
     }
@@ -666,7 +676,7 @@ impl Expect {
             }
     }
 
-    /// The messages of a COPY.
+    /// Takes a message of a COPY.
     fn take_copy(&mut self, tag: u8, input: &[u8], len: usize) -> Result<Step<Event>, Violation> {
         self.copy = match (tag, self.copy) {
             (backend::COPY_IN_RESPONSE, Copying::In) | (backend::COPY_DONE, Copying::OutData) => {
@@ -681,7 +691,7 @@ impl Expect {
         Ok(Step::Part(len))
     }
 
-    /// The table: which message answers what, and what it leaves pending.
+    /// The table: which message answers what, and what is pending after it.
     #[inline]
     fn take(&mut self, tag: u8, input: &[u8], len: usize) -> Result<Step<Event>, Violation> {
         const OUT_OF_ORDER: Violation = Violation("a reply out of order");
@@ -747,7 +757,7 @@ impl Expect {
         Ok(if is_part { Step::Part(len) } else { Step::Complete(len) })
     }
 
-    /// Goes on to what follows again, if anything does.
+    /// Goes on to the messages that follow again, or once at the end. False if there are none.
     fn goes_on(&mut self) -> bool {
         if self.more == 0 {
             self.pending = std::mem::take(&mut self.last);
@@ -759,8 +769,8 @@ impl Expect {
         true
     }
 
-    /// Takes what most of a run is answered by: pairs of BindComplete and CommandComplete, whole ones
-    /// at the front of `input`, but for the last pair of the run. Returns their length.
+    /// Takes the usual answers of a run: whole pairs of BindComplete and CommandComplete at the
+    /// front of `input`, except for the last pair of the run. Returns their length.
     fn take_pairs(&mut self, input: &[u8]) -> usize {
         let mut end = 0;
         while self.pending == BIND | EXECUTE
@@ -774,24 +784,25 @@ impl Expect {
     }
 }
 
-/// The length of a BindComplete with the CommandComplete of an INSERT, UPDATE or other command that
-/// leaves the session as it is, where both are whole.
+/// The length of a BindComplete and the CommandComplete behind it, if both are whole and the
+/// command, such as an INSERT or UPDATE, leaves the session as it is.
 #[inline]
 fn pair_len(input: &[u8]) -> Option<usize> {
     const FRONT: [u8; 6] = [backend::BIND_COMPLETE, 0, 0, 0, 4, backend::COMMAND_COMPLETE];
     let rest = input.strip_prefix(&FRONT)?;
     let len = u32::from_be_bytes(*rest.first_chunk()?) as usize;
-    // A length that is out of bounds is left for the step of its own to refuse.
+    // A length out of bounds is left to the regular step, which refuses it.
     let is_usual = (4..TAG_LEN_MAX).contains(&len);
     let body = if is_usual { rest.get(4..len)? } else { return None };
     (!changes_session(body)).then_some(FRONT.len() + len)
 }
 
-/// Longer command tags than PostgreSQL has (src/include/tcop/cmdtaglist.h), with two numbers.
+/// More bytes than any command tag of PostgreSQL has, with two numbers
+/// (src/include/tcop/cmdtaglist.h).
 const TAG_LEN_MAX: usize = 128;
 
-/// The length of the run of whole messages of this type at the front of `input`, rows or copy data; the
-/// first is `len` long. Framing is all that happens to a row until its reader decodes it.
+/// The length of the run of whole messages of this type, rows or copy data, at the front of
+/// `input`. The first has the length `len`. A row is only framed until its reader decodes it.
 #[inline(always)]
 fn run_len(tag: u8, input: &[u8], len: usize) -> usize {
     let mut end = len;
@@ -800,7 +811,7 @@ fn run_len(tag: u8, input: &[u8], len: usize) -> usize {
             break;
         }
         let len = u32::from_be_bytes([a, b, c, d]) as usize;
-        // A length that is out of bounds is left for the next step to refuse.
+        // A length out of bounds is left to the next step, which refuses it.
         if !(4..=1 << 30).contains(&len) || input.len() - end <= len {
             break;
         }
@@ -809,8 +820,8 @@ fn run_len(tag: u8, input: &[u8], len: usize) -> usize {
     end
 }
 
-/// Errors by which the server says that a prepared statement did not even start: it doesn't know
-/// it (26000, FetchPreparedStatement and exec_bind_message), or its plan returns other columns now
+/// Whether the error says that a prepared statement did not even start: the server doesn't know it
+/// (26000, FetchPreparedStatement and exec_bind_message), or its plan now returns other columns
 /// (0A000 of RevalidateCachedQuery in src/backend/utils/cache/plancache.c).
 fn never_started(error: &ErrorResponse<'_>) -> bool {
     match error.fields.value(field::CODE) {
@@ -822,7 +833,7 @@ fn never_started(error: &ErrorResponse<'_>) -> bool {
     }
 }
 
-/// Command tags of statements that change the state of their session
+/// Whether this is the command tag of a statement that changes the state of its session
 /// (src/include/tcop/cmdtaglist.h).
 fn changes_session(body: &[u8]) -> bool {
     let tag = body.strip_suffix(&[0]).unwrap_or(body);

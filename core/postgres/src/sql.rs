@@ -1,15 +1,15 @@
-//! What the text of a statement shows about it, and where it may therefore not go.
+//! Classifies the text of a statement, and decides from that where the statement must not go.
 //!
-//! Here belong the rules that can be read off the text alone. What only the answer shows (the tag,
-//! the transaction status, ParameterStatus) is detected where answers are read; what nothing shows
-//! is listed in the documentation: `select set_config(…)`, temporary tables made inside functions,
-//! `currval()` and `lastval()`.
+//! Only rules that can be read off the text belong here. Effects that only the answer shows (by its
+//! tag, the transaction status or ParameterStatus) are detected where answers are read. Effects
+//! that nothing shows are listed in the documentation: `select set_config(…)`, temporary tables
+//! made inside functions, `currval()` and `lastval()`.
 //!
-//! The reading is a lexer after the server's `scan.l`, not a parser: it knows comments, quotes and
-//! parentheses, so quoted text is never taken for a statement. It allocates nothing and reads each
-//! byte once. Two limits: it reads `'…'` as `standard_conforming_strings = on` does (the default
-//! since 9.1), and text that the server would refuse as a syntax error may be classified as
-//! anything, which harms nobody since none of it runs.
+//! The text is read by a lexer after the server's `scan.l`, not by a parser. It knows comments,
+//! quotes and parentheses, so quoted text is never taken for a statement. It allocates nothing and
+//! reads each byte once. It has two limits: it reads `'…'` as `standard_conforming_strings = on`
+//! does (the default since 9.1), and it may classify text with a syntax error as anything, which
+//! does no harm since none of it runs.
 
 mod lexer;
 mod refusal;
@@ -20,7 +20,7 @@ use std::ops::{BitOr, BitOrAssign};
 use lexer::{Lexer, Token, is, lower, starts};
 pub use refusal::{Place, Refusal, refusal, refusal_of_one};
 
-/// What the text of a statement (or of several, then of any of them) shows.
+/// What the text of a statement shows. For a text of several statements: what any of them shows.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Traits(u16);
 
@@ -43,14 +43,14 @@ impl Traits {
 
     /// Begins, ends or divides a transaction: BEGIN, START TRANSACTION, COMMIT, END, ROLLBACK,
     /// ABORT, SAVEPOINT, RELEASE, PREPARE TRANSACTION, SET TRANSACTION. (COMMIT PREPARED and
-    /// ROLLBACK PREPARED end another transaction than their own: they are
+    /// ROLLBACK PREPARED end another transaction, not their own: they are
     /// [`stand_alone`](Self::stand_alone).)
     #[must_use]
     pub fn transaction_control(self) -> bool {
         self.has(Self::TRANSACTION_CONTROL)
     }
 
-    /// COMMIT or END: the server may answer it by rolling back.
+    /// COMMIT or END. The server may answer it by rolling back.
     #[must_use]
     pub fn commit(self) -> bool {
         self.has(Self::COMMIT)
@@ -63,8 +63,8 @@ impl Traits {
         self.has(Self::SAVEPOINT)
     }
 
-    /// Holds to the end of the current transaction and no longer: SET LOCAL, SET CONSTRAINTS. It
-    /// leaks nothing, and outside a transaction it has no effect.
+    /// Takes effect until the end of the current transaction only: SET LOCAL, SET CONSTRAINTS. It
+    /// leaves nothing behind, and has no effect outside a transaction.
     #[must_use]
     pub fn transaction_local(self) -> bool {
         self.has(Self::TRANSACTION_LOCAL)
@@ -79,95 +79,98 @@ impl Traits {
         self.has(Self::SESSION_STATE)
     }
 
-    /// Commits by itself and is refused by the server in a transaction block, as far as the text
-    /// shows: the callers of `PreventInTransactionBlock` in PostgreSQL 15 to 18, which are VACUUM;
+    /// Commits by itself, so that the server refuses it in a transaction block, as far as the text
+    /// shows. These are the callers of `PreventInTransactionBlock` in PostgreSQL 15 to 18: VACUUM;
     /// CREATE and DROP DATABASE or TABLESPACE; ALTER DATABASE … SET TABLESPACE; ALTER SYSTEM;
     /// CREATE and DROP INDEX CONCURRENTLY; REINDEX of a schema, a database, the system or
     /// CONCURRENTLY; CLUSTER without a table; ALTER TABLE … DETACH PARTITION … CONCURRENTLY; COMMIT
     /// and ROLLBACK PREPARED; DISCARD ALL; and CREATE, ALTER and DROP SUBSCRIPTION.
     ///
-    /// Some forms of the last three may run in a transaction after all and are counted here
-    /// nonetheless. Not visible, and so not counted: CLUSTER or REINDEX of a partitioned table.
+    /// Some forms of the SUBSCRIPTION statements may run in a transaction; they are included
+    /// nevertheless. CLUSTER or REINDEX of a partitioned table is not visible in the text, and so
+    /// not included.
     #[must_use]
     pub fn stand_alone(self) -> bool {
         self.has(Self::STAND_ALONE)
     }
 
-    /// Switches the connection to the copy protocol: COPY … FROM STDIN or TO STDOUT. COPY of a
-    /// server's file or program is an ordinary statement.
+    /// Switches the connection to the copy protocol: COPY … FROM STDIN or TO STDOUT. COPY of a file
+    /// or program on the server is an ordinary statement.
     #[must_use]
     pub fn copy(self) -> bool {
         self.has(Self::COPY)
     }
 
-    /// COPY … FROM STDIN. Of several statements, one of them.
+    /// COPY … FROM STDIN. For several statements: one of them is.
     #[must_use]
     pub fn copy_in(self) -> bool {
         self.has(Self::COPY_IN)
     }
 
-    /// CALL or DO: outside a transaction block it may commit part of its work, and with it what
-    /// came before in the same implicit transaction.
+    /// CALL or DO. Outside a transaction block it may commit part of its work, and with it the
+    /// earlier statements of the same implicit transaction.
     #[must_use]
     pub fn call(self) -> bool {
         self.has(Self::CALL)
     }
 
-    /// More than one statement. Empty ones don't count, nor do semicolons in quotes, comments,
-    /// parentheses (CREATE RULE) or behind BEGIN ATOMIC. What follows the END of such a body isn't
-    /// seen: a valid single statement is never called several, and the extended protocol refuses
-    /// several anyway.
+    /// More than one statement. Empty statements don't count, nor do semicolons in quotes,
+    /// comments, parentheses (CREATE RULE) or behind BEGIN ATOMIC. Text behind the END of such a
+    /// body isn't seen. So a valid single statement is never called several, and the extended
+    /// protocol refuses several anyway.
     #[must_use]
     pub fn several(self) -> bool {
         self.has(Self::SEVERAL)
     }
 
     /// A hint: one SELECT, VALUES, TABLE or WITH that shows no INTO, no row locks and no writing
-    /// WITH. The functions that it calls may write all the same, so this alone doesn't make a
-    /// statement repeatable. It errs to `false`: a column that is named `update` is enough.
+    /// WITH. The functions that it calls may still write, so this alone doesn't make a statement
+    /// repeatable. When in doubt it is `false`: a column named `update` is enough.
     #[must_use]
     pub fn read_only_select(self) -> bool {
         self.has(Self::READ_ONLY_SELECT)
     }
 
-    /// SELECT, VALUES, TABLE, WITH, INSERT, UPDATE, DELETE, MERGE, EXPLAIN of one of these, or SHOW. Of several
-    /// statements, one of them.
+    /// SELECT, VALUES, TABLE, WITH, INSERT, UPDATE, DELETE, MERGE, EXPLAIN of one of these, or
+    /// SHOW. For several statements: one of them is.
     #[must_use]
     pub fn query(self) -> bool {
         self.has(Self::QUERY)
     }
 
-    /// Whether it is on the short list of what can leave nothing behind in its session, whatever the
-    /// database holds: it begins, ends or divides a transaction, sets what ends with its transaction,
-    /// shows a setting, or selects constants. Of several statements, each of them.
+    /// Whether the statement can leave nothing behind in its session, whatever the database
+    /// contains. The list of such statements is short: those that begin, end or divide a
+    /// transaction, set what ends with the transaction, show a setting, or select constants. For
+    /// several statements: each of them is on the list.
     ///
-    /// A table is not on it, since it may be a view; nor is a function, an operator or a cast, since a
-    /// user's own may be meant, which can do anything: take a lock, make a temporary table, set the path.
+    /// Tables are not on it, since a table's name may be a view's. Neither are functions, operators
+    /// and casts, since a user's own may be meant. Those can do anything: take a lock, make a
+    /// temporary table, set the path.
     #[must_use]
     pub fn leaves_nothing(self) -> bool {
         !self.has(Self::MAY_LEAVE)
     }
 
-    /// Makes something temporary: CREATE TEMP, SELECT … INTO TEMP. It is [`session_state`](Self::session_state)
-    /// as well.
+    /// Makes something temporary: CREATE TEMP, SELECT … INTO TEMP. It is
+    /// [`session_state`](Self::session_state), too.
     #[must_use]
     pub fn temporary(self) -> bool {
         self.has(Self::TEMPORARY)
     }
 
-    /// As a number, for those that know the bits by the C ABI.
+    /// The traits as a number, for callers of the C ABI.
     #[must_use]
     pub fn bits(self) -> u16 {
         self.0
     }
 
-    /// The traits that these [`bits`](Self::bits) are.
+    /// The traits with these [`bits`](Self::bits).
     #[must_use]
     pub fn of_bits(bits: u16) -> Traits {
         Traits(bits)
     }
 
-    /// A failure of it can leave effects behind: [`call`](Self::call),
+    /// Its failure may leave effects behind: [`call`](Self::call),
     /// [`stand_alone`](Self::stand_alone) or [`several`](Self::several).
     #[must_use]
     pub fn partial_effects(self) -> bool {
@@ -221,7 +224,7 @@ impl fmt::Debug for Traits {
     }
 }
 
-/// Reads the traits off a statement's text. Of several statements it gives the union.
+/// Reads the traits off a text. For several statements it gives the union.
 #[must_use]
 pub fn classify(sql: &str) -> Traits {
     let mut lexer = Lexer::new(sql);
@@ -233,8 +236,8 @@ pub fn classify(sql: &str) -> Traits {
     traits
 }
 
-/// How many parameters a text has: the highest number behind a `$`. `None` where that depends on
-/// settings of the session: on `standard_conforming_strings`, where a string holds a backslash.
+/// How many parameters a text has: the highest number behind a `$`. `None` if that depends on the
+/// session's `standard_conforming_strings`, because a string holds a backslash.
 #[must_use]
 pub fn parameters(sql: &str) -> Option<usize> {
     let mut lexer = Lexer::new(sql);
@@ -252,9 +255,9 @@ pub fn parameters(sql: &str) -> Option<usize> {
     }
 }
 
-/// Whether a text may run next to others' without anybody having said that it may: it is one
-/// [`query`](Traits::query), shows nothing of the session, and nowhere in it, be it in a string, stands `set_config`.
-/// It errs to `false`.
+/// Whether a text may run on a shared connection although its caller has not asked for that: it is
+/// one [`query`](Traits::query), shows no session state, and contains `set_config` nowhere, not
+/// even in a string. When in doubt it is `false`.
 #[must_use]
 pub fn is_shareable(sql: &str, traits: Traits) -> bool {
     const SETS: &[u8] = b"set_config";
@@ -263,7 +266,7 @@ pub fn is_shareable(sql: &str, traits: Traits) -> bool {
     traits.query() && !traits.has(not) && !sets()
 }
 
-/// Reads one statement up to its semicolon, or the end; `None` where no further one stands.
+/// Reads one statement up to its semicolon, or to the end. `None` if there is no further statement.
 fn statement(lexer: &mut Lexer<'_>) -> Option<Traits> {
     let mut depth = 0;
     let mut explain = false;
@@ -272,7 +275,7 @@ fn statement(lexer: &mut Lexer<'_>) -> Option<Traits> {
             Token::End => return None,
             Token::Symbol(b';') => {}
             Token::Symbol(b'(') => depth += 1,
-            // What EXPLAIN stands before may run, and may name what the session keeps (EXECUTE).
+            // The statement behind EXPLAIN may run, and may use session state (EXECUTE).
             Token::Word(word) if is(word, b"explain") => {
                 explain = true;
                 lexer.skip_explain_options();
@@ -293,24 +296,24 @@ fn statement(lexer: &mut Lexer<'_>) -> Option<Traits> {
     Some(rest_of_statement(lexer, traits, rest, depth))
 }
 
-/// What to look for behind the first words of a statement.
+/// What to look for after the first words of a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rest {
-    /// SELECT and its kin: what would make it more than a read.
+    /// SELECT and its kin: look for words that make it more than a read.
     Query,
-    /// Nothing but what concerns every statement that runs something.
+    /// Look only for what matters in every statement.
     Plain,
-    /// A definition, which stores what it holds and doesn't run it: BEGIN ATOMIC.
+    /// A definition, which stores its statements and doesn't run them: look for BEGIN ATOMIC.
     Definition,
-    /// COPY: STDIN or STDOUT.
+    /// COPY: look for STDIN or STDOUT.
     Copy,
-    /// CONCURRENTLY makes it stand alone.
+    /// Look for CONCURRENTLY, which makes it stand alone.
     Concurrently,
-    /// SET TABLESPACE makes it stand alone.
+    /// Look for SET TABLESPACE, which makes it stand alone.
     SetTablespace,
 }
 
-/// Decides by the first word, and by the next ones where it has to: `ahead` is a copy of the lexer.
+/// Decides by the first word, and by the next ones if needed. `ahead` is a copy of the lexer.
 fn head(word: &[u8], ahead: Lexer<'_>) -> (Traits, Rest) {
     let mut buffer = [0; 12];
     match lower(word, &mut buffer) {
@@ -344,7 +347,8 @@ fn head(word: &[u8], ahead: Lexer<'_>) -> (Traits, Rest) {
     }
 }
 
-/// The short list of [`Traits::leaves_nothing`]. `ahead` stands behind the first word.
+/// Whether the statement is on the short list of [`Traits::leaves_nothing`]. `ahead` is behind the
+/// first word.
 fn leaves_nothing(word: &[u8], traits: Traits, ahead: Lexer<'_>) -> bool {
     let mut buffer = [0; 12];
     match lower(word, &mut buffer) {
@@ -357,13 +361,13 @@ fn leaves_nothing(word: &[u8], traits: Traits, ahead: Lexer<'_>) -> bool {
     }
 }
 
-/// Whether a SELECT names nothing but numbers and strings, and what it calls them.
+/// Whether a SELECT consists only of numbers and strings, and names for them.
 fn selects_constants(mut ahead: Lexer<'_>) -> bool {
     loop {
         match ahead.next() {
             Token::End | Token::Symbol(b';') => return true,
             Token::Literal | Token::Symbol(b',') => {}
-            // Where a string ends depends on `standard_conforming_strings` otherwise.
+            // With a backslash, the end of the string depends on `standard_conforming_strings`.
             Token::Text(text) if !text.contains(&b'\\') => {}
             Token::Word(word) if is(word, b"as") => match ahead.next() {
                 Token::Word(_) | Token::Quoted(_) => {}
@@ -404,7 +408,7 @@ fn set(mut ahead: Lexer<'_>) -> Traits {
     if local { Traits::TRANSACTION_LOCAL } else { Traits::SESSION_STATE }
 }
 
-/// CREATE: the kind of object behind its qualifiers.
+/// CREATE: finds the kind of object behind its qualifiers.
 fn create(mut ahead: Lexer<'_>) -> (Traits, Rest) {
     let mut traits = Traits::NONE;
     loop {
@@ -449,7 +453,7 @@ fn alter(ahead: Lexer<'_>) -> (Traits, Rest) {
     }
 }
 
-/// REINDEX [(options)] kind [CONCURRENTLY] name; CONCURRENTLY may also stand among the options.
+/// REINDEX [(options)] kind [CONCURRENTLY] name. CONCURRENTLY may also be among the options.
 fn reindex(mut ahead: Lexer<'_>) -> (Traits, Rest) {
     ahead.skip_parentheses();
     if ahead.is(b"schema") || ahead.is(b"database") || ahead.is(b"system") {
@@ -459,8 +463,8 @@ fn reindex(mut ahead: Lexer<'_>) -> (Traits, Rest) {
     }
 }
 
-/// CLUSTER [(options)] [VERBOSE] [table]: without a table it goes through all, one transaction
-/// each. PostgreSQL 19 calls it REPACK and knows REPACK (CONCURRENTLY).
+/// CLUSTER [(options)] [VERBOSE] [table]. Without a table it goes through all, each in a
+/// transaction of its own. PostgreSQL 19 calls it REPACK and knows REPACK (CONCURRENTLY).
 fn cluster(mut ahead: Lexer<'_>) -> (Traits, Rest) {
     ahead.skip_parentheses();
     if ahead.is(b"verbose") {
@@ -472,8 +476,8 @@ fn cluster(mut ahead: Lexer<'_>) -> (Traits, Rest) {
     }
 }
 
-/// Reads from behind the first word up to the statement's own semicolon. This is the loop that
-/// every unprepared statement goes through, so each word is judged by its first letter first.
+/// Reads from behind the first word up to the statement's own semicolon. Every unprepared statement
+/// goes through this loop, so each word is judged by its first letter first.
 fn rest_of_statement(
     lexer: &mut Lexer<'_>,
     mut traits: Traits,
@@ -531,7 +535,7 @@ fn rest_of_statement(
                     && (is(word, b"from") || is(word, b"to"))
                     && (lexer.is(b"stdin") || lexer.is(b"stdout")) =>
             {
-                // COPY … FROM STDOUT is the same as FROM STDIN for the server's grammar.
+                // To the server's grammar, COPY … FROM STDOUT is the same as FROM STDIN.
                 traits |= match word[0] | 0x20 {
                     b'f' => Traits::COPY | Traits::COPY_IN,
                     _ => Traits::COPY,
@@ -542,7 +546,7 @@ fn rest_of_statement(
     }
 }
 
-/// The words that make a query more than a read, and SELECT … INTO TEMP.
+/// Handles the words that make a query more than a read, and SELECT … INTO TEMP.
 fn query(word: &[u8], lexer: &mut Lexer<'_>, traits: &mut Traits) {
     if is(word, b"into") {
         traits.remove(Traits::READ_ONLY_SELECT);
@@ -552,7 +556,7 @@ fn query(word: &[u8], lexer: &mut Lexer<'_>, traits: &mut Traits) {
         }
     } else if is(word, b"insert") || is(word, b"merge") {
         traits.remove(Traits::READ_ONLY_SELECT);
-        // The INTO of INSERT INTO is not that of SELECT INTO.
+        // The INTO of INSERT INTO is not the one of SELECT INTO.
         if lexer.is(b"into") {
             lexer.next();
         }
@@ -568,7 +572,7 @@ fn query(word: &[u8], lexer: &mut Lexer<'_>, traits: &mut Traits) {
 }
 
 /// Whether a name calls a session's advisory lock, or is the schema of the session's temporary
-/// objects. `name` is folded as the server folds it; `ahead` stands behind it.
+/// objects. `name` is folded as the server folds it; `ahead` is behind it.
 #[inline]
 fn lasts_in_session(name: &[u8], mut ahead: Lexer<'_>, rest: Rest) -> bool {
     match name {

@@ -1,18 +1,18 @@
 //! From an open connection to the first ReadyForQuery: startup packet, authentication, session
 //! parameters.
 //!
-//! What does not belong here: SSLRequest and the TLS handshake, which the host does before, and all
-//! that comes after.
+//! Not part of it: SSLRequest and the TLS handshake, which the host does before, and everything
+//! after.
 //!
-//! The rules, all of them in this file:
-//! - Until AuthenticationOk the peer is a stranger: 64 KiB in all, and only the four messages that
-//!   may come.
+//! The rules:
+//! - Until AuthenticationOk the peer is not trusted: it may send 64 KiB in all, and only four kinds
+//!   of message.
 //! - A SCRAM exchange that has begun must be verified before AuthenticationOk counts.
-//! - A password goes out in clear text or as MD5 only on a channel that is secure, or where the
-//!   caller allowed it.
-//! - A way of authentication that the caller did not allow is refused before anything is sent, and
-//!   so is a server that does not ask where it must.
-//! - The session speaks UTF-8, or it does not begin.
+//! - A password is sent in clear text or as MD5 only on a secure channel, or if the caller allowed
+//!   it.
+//! - A method of authentication that the caller did not allow is refused before anything is sent. A
+//!   server that does not ask for authentication is refused if the caller requires it.
+//! - A session that does not use UTF-8 does not begin.
 
 mod config;
 mod error;
@@ -32,22 +32,23 @@ use crate::message::{
 pub use config::{AuthMethods, ProtocolVersion, StartupConfig};
 pub use error::{PlainMethod, StartupError};
 
-/// All bytes that a server may send before AuthenticationOk. Real ones send a few hundred; libpq's
-/// limit is 2,000 for authentication and 30,000 for an error (PQconnectPoll in fe-connect.c), and
-/// several notices have room.
+/// All bytes that a server may send before AuthenticationOk. Real servers send a few hundred.
+/// libpq's limit is 2,000 for authentication and 30,000 for an error (PQconnectPoll in
+/// fe-connect.c). This limit leaves room for several notices.
 pub const PRE_AUTH_LEN_MAX: usize = 64 << 10;
 
-/// All bytes that a server may send up to ReadyForQuery. PostgreSQL 18 sends below 1 KiB.
+/// All bytes that a server may send up to ReadyForQuery. PostgreSQL 18 sends less than 1 KiB.
 pub const RECEIVED_LEN_MAX: usize = 1 << 20;
 
-/// How many settings a server may report, by name: so many during the login, and so many after it.
-/// PostgreSQL 18 reports 15 (GUC_REPORT in guc_tables.c). A message of one has 30,000 bytes at most.
+/// How many settings, by name, a server may report during the login, and again how many after it.
+/// PostgreSQL 18 reports 15 (GUC_REPORT in guc_tables.c). A message that reports one has at most
+/// 30,000 bytes.
 pub const PARAMETERS_MAX: usize = 256;
 
-/// How many notices are kept; later ones are dropped.
+/// How many notices are kept; further ones are dropped.
 pub const NOTICES_MAX: usize = 16;
 
-/// The bytes of randomness that a startup needs: SCRAM_RAW_NONCE_LEN in
+/// Bytes of randomness that a startup needs: SCRAM_RAW_NONCE_LEN in
 /// src/include/common/scram-common.h.
 pub const NONCE_LEN: usize = 18;
 
@@ -61,24 +62,24 @@ pub struct Startup {
     config: StartupConfig,
     nonce: [u8; NONCE_LEN],
     phase: Phase,
-    /// What is to be sent.
+    /// Bytes to be sent.
     out: BytesMut,
-    /// The bytes of all messages so far.
+    /// Bytes of all messages received so far.
     received_len: usize,
     negotiated: bool,
-    /// What becomes the result. Its status is a placeholder until the end.
+    /// The result so far. Its status is a placeholder until the end.
     ready: Ready,
 }
 
-/// Where an exchange stands: what the server may say next.
+/// The state of the exchange, which says what the server may send next.
 enum Phase {
-    /// Nothing about authentication was said.
+    /// Nothing about authentication has come yet.
     Begun,
-    /// A password went out, plain or as MD5.
+    /// A password was sent, in clear text or as MD5.
     PasswordSent,
-    /// The first SCRAM message went out.
+    /// The first SCRAM message was sent.
     ScramBegun(ScramClient),
-    /// The proof went out; the server owes its own.
+    /// The proof was sent, and the server owes its own.
     ScramProved(ScramProof),
     /// The server has proved that it knows the password.
     ScramVerified,
@@ -88,21 +89,21 @@ enum Phase {
     Ended,
 }
 
-/// A session that can be used.
+/// A session that is ready for requests.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// For CancelRequest; 0 where the server sent none.
+    /// For CancelRequest; 0 if the server sent none.
     pub process_id: i32,
-    /// For CancelRequest; empty where the server sent none, then nothing can be cancelled.
+    /// For CancelRequest. Empty if the server sent none; nothing can be cancelled then.
     pub secret_key: SecretKey,
     /// The settings that the server reported, in the order of their first report, with their last
     /// value.
     pub parameters: Vec<(String, String)>,
-    /// Notices that came on the way, [`NOTICES_MAX`] at most.
+    /// Notices received during startup, [`NOTICES_MAX`] at most.
     pub notices: Vec<ServerError>,
-    /// The version that both sides speak.
+    /// The protocol version in use.
     pub protocol: ProtocolVersion,
-    /// Mostly idle.
+    /// The transaction status, mostly idle.
     pub status: TransactionStatus,
 }
 
@@ -111,12 +112,12 @@ pub struct Ready {
 pub struct SecretKey(Box<[u8]>);
 
 impl Startup {
-    /// Begins a startup; the startup packet can be transmitted at once. `nonce` is fresh randomness
+    /// Begins a startup. The startup packet can be transmitted at once. `nonce` is fresh randomness
     /// of good quality.
     ///
     /// # Errors
-    /// A NUL or an empty name in the configuration, a startup packet above 10,000 bytes, or a
-    /// `client_encoding` other than UTF8.
+    /// The configuration contains a NUL, an empty name, or a `client_encoding` other than UTF8; or
+    /// the startup packet exceeds 10,000 bytes.
     pub fn new(config: StartupConfig, nonce: [u8; NONCE_LEN]) -> Result<Self, StartupError> {
         let mut out = BytesMut::new();
         startup_message::write(&mut out, config.protocol.number(), config.wire_parameters()?)?;
@@ -132,11 +133,11 @@ impl Startup {
         Ok(Startup { config, nonce, phase, out, received_len: 0, negotiated: false, ready })
     }
 
-    /// Takes whole messages off the front of `input`; what is not complete stays. Bytes behind
-    /// ReadyForQuery stay, too: they belong to the session.
+    /// Takes whole messages off the front of `input`; an incomplete one stays. Bytes behind
+    /// ReadyForQuery stay, too, since they belong to the session.
     ///
-    /// Computes for as long as SCRAM demands in the call that brings the server's first SCRAM
-    /// message.
+    /// The call that brings the server's first SCRAM message computes for as long as its iteration
+    /// count demands.
     ///
     /// # Errors
     /// See [`StartupError`]. The connection must then be closed.
@@ -151,19 +152,19 @@ impl Startup {
         result
     }
 
-    /// What the password is, where that is looked up when the server asks: before the bytes by which it does are handed
-    /// over.
+    /// Sets the password, for a host that looks it up only when the server asks. To be called
+    /// before the bytes by which the server asks are handed over.
     pub fn set_password(&mut self, password: Option<Password>) {
         self.config.password = password;
     }
 
-    /// The server has closed the connection: says what that means.
+    /// The server has closed the connection. Returns the error that this means.
     pub fn handle_closed(&mut self) -> StartupError {
         self.phase = Phase::Ended;
         StartupError::Closed
     }
 
-    /// What is to be sent now, if anything. May hold a password.
+    /// The bytes to send now, if any. They may contain a password.
     pub fn transmit(&mut self) -> Option<Bytes> {
         (!self.out.is_empty()).then(|| self.out.split().freeze())
     }
@@ -195,11 +196,12 @@ impl Startup {
         }
     }
 
-    /// What bytes that are no message mean: at the very beginning, that the peer is something else.
+    /// What bytes that are no message mean. At the very beginning, the peer does not speak the
+    /// protocol.
     fn blame(&self, violation: Violation) -> StartupError {
         match violation {
             // A server that fails to start a process says so in the form of protocol 2: E, text,
-            // NUL (report_fork_failure_to_client in postmaster.c; libpq knows it as well).
+            // NUL (report_fork_failure_to_client in postmaster.c; libpq handles it, too).
             Violation::TooLong { tag: tag::ERROR_RESPONSE } if self.received_len == 0 => {
                 StartupError::RefusedEarly
             }
@@ -211,7 +213,7 @@ impl Startup {
         }
     }
 
-    /// Handles one message of those that `next_frame` lets pass; true at ReadyForQuery.
+    /// Handles one of the messages that `next_frame` lets pass; true at ReadyForQuery.
     fn handle_message(&mut self, frame: Frame<'_>) -> Result<bool, StartupError> {
         match BackendMessage::decode(frame)? {
             BackendMessage::Authentication(message) => self.handle_authentication(message)?,
@@ -222,7 +224,7 @@ impl Startup {
                 self.set_parameter(status.name, status.value)?
             }
             BackendMessage::BackendKeyData(data) => {
-                // Protocol 3.0 has no other length.
+                // In protocol 3.0 a key always has 4 bytes.
                 if self.ready.protocol == ProtocolVersion::V3_0 && data.secret_key.0.len() != 4 {
                     return Err(StartupError::KeyLength);
                 }
@@ -246,7 +248,7 @@ impl Startup {
         Ok(false)
     }
 
-    /// The transitions of authentication. Whatever is not listed is an error.
+    /// The transitions of authentication. Any that is not listed is an error.
     fn handle_authentication(&mut self, message: Authentication<'_>) -> Result<(), StartupError> {
         use Authentication as A;
         self.phase = match (std::mem::replace(&mut self.phase, Phase::Ended), message) {
@@ -295,7 +297,7 @@ impl Startup {
         if required { Err(StartupError::ChannelBindingMissing) } else { Ok(()) }
     }
 
-    /// The password, where it may go out in a form that others could use.
+    /// The password, if it may be sent in a form that an eavesdropper could use.
     fn plain_password(&self, method: PlainMethod) -> Result<Password, StartupError> {
         self.refuse_without_binding()?;
         if !self.config.secure_channel && !self.config.allow_cleartext {
@@ -315,7 +317,7 @@ impl Startup {
 
     fn begin_scram(&mut self, mechanisms: Mechanisms<'_>) -> Result<Phase, StartupError> {
         let binding = self.choose_binding(mechanisms)?;
-        // The server takes the user from the startup packet and ignores this one, as libpq does.
+        // The server takes the user from the startup packet and ignores this one, like with libpq.
         let client = ScramClient::new("", self.password()?, &self.nonce, binding);
         let first = client.message();
         let data = Some(Secret(first.as_bytes()));
@@ -323,7 +325,7 @@ impl Startup {
         Ok(Phase::ScramBegun(client))
     }
 
-    /// The strongest form that both sides can do.
+    /// The strongest mechanism that both sides support.
     fn choose_binding(&self, mechanisms: Mechanisms<'_>) -> Result<ChannelBinding, StartupError> {
         let offers = |name| { mechanisms }.any(|offered| offered == name);
         let binding = match &self.config.channel_binding {
@@ -347,8 +349,8 @@ impl Startup {
         Ok(Phase::ScramProved(proof))
     }
 
-    /// Comes once, before anything else, and only takes away (pqGetNegotiateProtocolVersion3 in
-    /// fe-protocol3.c).
+    /// NegotiateProtocolVersion comes at most once, before anything else, and can only lower what
+    /// was asked for (pqGetNegotiateProtocolVersion3 in fe-protocol3.c).
     fn handle_negotiation(
         &mut self,
         mut message: NegotiateProtocolVersion<'_>,
@@ -378,8 +380,8 @@ impl Startup {
         Ok(())
     }
 
-    /// The session may begin if it speaks UTF-8. A pooler that reports no encoding gets the benefit
-    /// of the doubt: each string is checked when it is decoded.
+    /// The session may begin if it uses UTF-8. A pooler that reports no encoding is accepted, since
+    /// each string is checked when it is decoded.
     fn finish(&mut self) -> Result<Ready, StartupError> {
         let mut parameters = self.ready.parameters.iter();
         if parameters.any(|(name, value)| name == "client_encoding" && !config::is_utf8(value)) {
@@ -395,7 +397,7 @@ impl SecretKey {
         &self.0
     }
 
-    /// Whether the server sent none.
+    /// Whether the server sent no key.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

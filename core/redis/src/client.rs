@@ -1,8 +1,8 @@
-//! What a client decides, whichever face it has: state machines without I/O that every face drives.
+//! What a client of Redis decides, in every language alike: state machines without I/O.
 //!
-//! * [`router`]: what goes where in a cluster, and what becomes of it.
-//! * [`scripts`]: which scripts go by their hashes.
-//! * [`topology`]: who has which hash slot.
+//! * [`router`]: routes commands to the nodes of a cluster, and handles redirects and failures.
+//! * [`scripts`]: which scripts are called by their hashes.
+//! * [`topology`]: which node has which hash slot.
 
 pub mod router;
 pub mod scripts;

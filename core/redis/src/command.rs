@@ -1,16 +1,16 @@
-//! Commands as they go onto the wire: an array of length-prefixed strings, so that no byte of an
-//! argument means anything to the protocol.
+//! Commands as they are sent: arrays of length-prefixed strings, so that no byte of an argument has
+//! a meaning for the protocol.
 
 use std::fmt;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// What a server takes of one argument unless it is told otherwise: 512 MiB (`proto-max-bulk-len` in
-/// redis.conf). It ends the connection of who sends more.
+/// The longest argument that a server accepts by default: 512 MiB (`proto-max-bulk-len` in
+/// redis.conf). It closes the connection if an argument is longer.
 pub const ARGUMENT_BYTES_MAX: usize = 512 << 20;
 
-/// How many arguments a command may have, its name included: 1,048,576. Servers before 7.0 end the
-/// connection of who sends more (`processMultibulkBuffer` in networking.c).
+/// How many arguments a command may have, its name included: 1,048,576. Servers before 7.0 close
+/// the connection if there are more (`processMultibulkBuffer` in networking.c).
 pub const ARGUMENTS_MAX: usize = 1 << 20;
 
 /// One command with its arguments.
@@ -24,7 +24,7 @@ pub const ARGUMENTS_MAX: usize = 1 << 20;
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Command {
-    /// The arguments as on the wire, without the length of the array.
+    /// The arguments as they are sent, without the length of the array.
     bytes: Vec<u8>,
     count: usize,
     /// The length of the longest argument.
@@ -32,7 +32,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command by its name. A subcommand stands behind a space: `CLIENT GETNAME`.
+    /// A command by its name. A subcommand follows after a space: `CLIENT GETNAME`.
     #[must_use]
     pub fn new(name: &str) -> Command {
         let mut command = Command { bytes: Vec::with_capacity(192), count: 0, longest: 0 };
@@ -42,8 +42,8 @@ impl Command {
         command
     }
 
-    /// Adds an argument. One that is longer than [`ARGUMENT_BYTES_MAX`] is noted and not kept: the
-    /// command can't be sent then.
+    /// Adds an argument. One that is longer than [`ARGUMENT_BYTES_MAX`] is not kept, only its
+    /// length; the command can't be sent then.
     #[must_use]
     pub fn arg(mut self, value: impl ToArg) -> Command {
         value.write_to(&mut self);
@@ -76,19 +76,19 @@ impl Command {
         self.bytes.extend_from_slice(b"\r\n");
     }
 
-    /// The first argument as it was written, so in any case; empty where there is none.
+    /// The first argument as it was given, in any case of letters; empty if there is none.
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.iter().next().unwrap_or_default()
     }
 
-    /// The arguments as they are, the name among them.
+    /// The arguments, including the name.
     #[must_use]
     pub fn iter(&self) -> Args<'_> {
         Args { rest: &self.bytes }
     }
 
-    /// How many arguments it has, its name included.
+    /// The number of arguments, including the name.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
@@ -100,13 +100,13 @@ impl Command {
         self.longest
     }
 
-    /// The most bytes that it takes on the wire.
+    /// The most bytes that it takes when it is sent.
     #[must_use]
     pub fn len_max(&self) -> usize {
         self.bytes.len() + LENGTH_MAX
     }
 
-    /// As it goes onto the wire, in two parts.
+    /// The command as it is sent, in two parts.
     #[must_use]
     pub fn parts(&self) -> (Head, &[u8]) {
         let mut head = Head { bytes: [0; LENGTH_MAX], len: 0 };
@@ -116,12 +116,12 @@ impl Command {
         (head, &self.bytes)
     }
 
-    /// Writes it as it goes onto the wire.
+    /// Appends the command as it is sent.
     pub fn encode(&self, out: &mut BytesMut) {
         self.encode_behind(&[], out);
     }
 
-    /// The same, with more arguments in front.
+    /// The same, with further arguments in front.
     pub fn encode_behind(&self, front: &[&[u8]], out: &mut BytesMut) {
         out.reserve(self.len_max());
         put_length(out, b'*', front.len() + self.count);
@@ -134,7 +134,7 @@ impl Command {
     }
 }
 
-/// Its name and how many arguments it has: those may hold what nobody should read.
+/// Shows the name and the number of arguments: arguments may hold secrets.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Command({}, {} arguments)", self.name().escape_ascii(), self.count)
@@ -175,7 +175,7 @@ impl std::ops::Deref for Head {
     }
 }
 
-/// A type byte, the digits of a length and the end of a line.
+/// A type byte, the digits of a length, and a line end.
 const LENGTH_MAX: usize = 23;
 
 pub(crate) fn put_length(out: &mut impl BufMut, kind: u8, len: usize) {
@@ -184,7 +184,7 @@ pub(crate) fn put_length(out: &mut impl BufMut, kind: u8, len: usize) {
     out.put_slice(b"\r\n");
 }
 
-/// Decimal digits without an allocation.
+/// Formats decimal digits without an allocation.
 pub(crate) struct Digits;
 
 impl Digits {
@@ -202,7 +202,7 @@ impl Digits {
     }
 }
 
-/// What can be one argument of a command: strings and bytes as they are, numbers in decimal.
+/// A value that can be an argument of a command: strings and bytes unchanged, numbers in decimal.
 pub trait ToArg {
     /// Adds it to a command, as exactly one argument.
     fn write_to(&self, command: &mut Command);
@@ -271,8 +271,8 @@ signed_to_arg!(i8, i16, i32, i64, isize);
 
 macro_rules! float_to_arg {
     ($($type:ty),*) => {$(
-        /// In the shortest decimal form that reads back as the same number; `inf`, `-inf` and `nan` as
-        /// Redis spells them.
+        /// In the shortest decimal form that reads back as the same number. Infinities and NaN are
+        /// `inf`, `-inf` and `nan`, as Redis spells them.
         impl ToArg for $type {
             fn write_to(&self, command: &mut Command) {
                 let text = if self.is_nan() { String::from("nan") } else { self.to_string() };

@@ -1,9 +1,9 @@
-//! What the server says of itself, in replies that have fields with names: maps on RESP3, lists of names
-//! and values on RESP2.
+//! Reads replies with named fields, which are maps on RESP3, and lists of names and values on
+//! RESP2.
 
 use crate::reply::{Items, Reply};
 
-/// The items of a list; of a map, names and values by turns.
+/// The items of a list. For a map, names and values alternate.
 pub(crate) fn items<'a>(reply: &Reply<'a>) -> Option<Items<'a>> {
     match reply {
         Reply::Array(items) | Reply::Set(items) => Some(items.clone()),

@@ -1,4 +1,4 @@
-//! What the line of a value says: the one place that knows the types of RESP2 and RESP3.
+//! The line of a value: this is the one place that knows the types of RESP2 and RESP3.
 
 use onetrip_engine::Violation;
 
@@ -7,29 +7,32 @@ use onetrip_engine::Violation;
 pub(crate) enum Head {
     /// The line is the value.
     Line,
-    /// The null of its type; the line is the value.
+    /// The null of its type; the line is the whole value.
     Nil,
-    /// A string of this many bytes, and the end of a line behind it.
+    /// A string of this many bytes, followed by a line end.
     String(u64),
     /// A string in chunks.
     Chunks,
-    /// An aggregate of this many items, or the attributes of what comes next; an entry is two items.
+    /// An aggregate of this many items, or attributes in front of a value. A map's entry is two
+    /// items.
     Items(u64),
-    /// An aggregate that goes on until its end is said.
+    /// An aggregate without a length, which goes on until its end is sent.
     Stream {
         /// Whether its items are entries.
         pairs: bool,
     },
 }
 
-/// Reads the line behind a type, without its end.
+/// Reads the line after a type, without its line end.
 pub(crate) fn head(kind: u8, line: &[u8]) -> Result<Head, Violation> {
     match (kind, line) {
         (b'+' | b'-', _) => Ok(Head::Line),
-        (b':', _) => checked(integer(line).is_some(), Head::Line, "an integer is none"),
-        (b',', _) => checked(is_double(line), Head::Line, "a double is no number"),
-        (b'(', _) => checked(is_integer(line), Head::Line, "a big number is none"),
-        (b'#', _) => checked(matches!(line, b"t" | b"f"), Head::Line, "a boolean is neither"),
+        (b':', _) => checked(integer(line).is_some(), Head::Line, "an integer is not a number"),
+        (b',', _) => checked(is_double(line), Head::Line, "a double is not a number"),
+        (b'(', _) => checked(is_integer(line), Head::Line, "a big number is not an integer"),
+        (b'#', _) => {
+            checked(matches!(line, b"t" | b"f"), Head::Line, "a boolean is neither true nor false")
+        }
         (b'_', _) => checked(line.is_empty(), Head::Nil, "a null has a value"),
         (b'$' | b'*', b"-1") => Ok(Head::Nil),
         (b'$', b"?") => Ok(Head::Chunks),
@@ -45,7 +48,7 @@ pub(crate) fn head(kind: u8, line: &[u8]) -> Result<Head, Violation> {
     }
 }
 
-/// Whether a value, or what comes in front of one, can begin like this.
+/// Whether a value, or attributes in front of one, can begin with this byte.
 pub(crate) fn is_kind(byte: u8) -> bool {
     matches!(
         byte,
@@ -66,19 +69,19 @@ pub(crate) fn is_kind(byte: u8) -> bool {
     )
 }
 
-/// What a type that nobody knows is answered with.
+/// The violation for a type that does not exist.
 pub(crate) const UNKNOWN: Violation = Violation("a reply has an unknown type");
 
-/// The format of a verbatim string and its colon: three bytes and one.
+/// The length of a verbatim string's format: three bytes and a colon.
 pub(crate) const FORMAT_LEN: usize = 4;
 
 fn checked(holds: bool, head: Head, or: &'static str) -> Result<Head, Violation> {
     if holds { Ok(head) } else { Err(Violation(or)) }
 }
 
-/// A length or a count: digits alone.
+/// A length or a count, which consists of digits only.
 pub(crate) fn length(line: &[u8]) -> Result<u64, Violation> {
-    const NONE: Violation = Violation("a length is no number");
+    const NONE: Violation = Violation("a length is not a number");
     if line.is_empty() {
         return Err(NONE);
     }
@@ -100,19 +103,19 @@ fn length_from(min: usize, line: &[u8]) -> Result<u64, Violation> {
     Ok(length)
 }
 
-/// An integer of 64 bits, which may have a sign.
+/// An integer of 64 bits, with or without a sign.
 pub(crate) fn integer(line: &[u8]) -> Option<i64> {
     std::str::from_utf8(line).ok()?.parse().ok()
 }
 
-/// A number with a fraction, or an infinity, or none at all (`nan`).
+/// A number with a fraction, an infinity, or NaN.
 #[cfg(any(test, feature = "doubles"))]
 pub(crate) fn double(line: &[u8]) -> Option<f64> {
     std::str::from_utf8(line).ok()?.parse().ok()
 }
 
-/// Whether `double` reads this, without doing so: a host that only looks for the end of a reply needs no tables of
-/// powers of five.
+/// Whether `double` can read this, without reading it: a host that only looks for the end of a
+/// reply then needs no tables of powers of five.
 fn is_double(line: &[u8]) -> bool {
     let line = unsigned(line);
     if [&b"inf"[..], b"infinity", b"nan"].iter().any(|word| line.eq_ignore_ascii_case(word)) {
@@ -137,7 +140,7 @@ fn unsigned(line: &[u8]) -> &[u8] {
     line.strip_prefix(b"-").or(line.strip_prefix(b"+")).unwrap_or(line)
 }
 
-/// Whether this is an integer of any length, which may have a sign.
+/// Whether this is an integer of any length, with or without a sign.
 fn is_integer(line: &[u8]) -> bool {
     let digits = unsigned(line);
     !digits.is_empty() && digits.iter().all(u8::is_ascii_digit)

@@ -1,15 +1,15 @@
 //! RESP2 and RESP3, the protocol of Redis and Valkey, for the onetrip engine, without I/O.
 //!
-//! * [`command`]: what a client sends, and the arguments of it.
-//! * [`scan`]: where a reply ends, found without looking at a byte twice.
-//! * [`reply`]: a view of what a whole reply holds; [`value`]: the same, owned.
-//! * [`protocol`]: whose reply is this; the engine's `Protocol`.
+//! * [`command`]: commands and their arguments.
+//! * [`scan`]: finds the end of a reply without looking at a byte twice.
+//! * [`reply`]: a view of a whole reply; [`value`]: the same, owned.
+//! * [`protocol`]: which request a reply belongs to; the engine's `Protocol`.
 //! * [`table`]: what is known of each command before it is sent.
-//! * [`slots`], [`redirect`]: a cluster, as its nodes speak of it.
-//! * [`client`]: what a client decides: what goes where in a cluster.
+//! * [`slots`], [`redirect`]: hash slots and redirects of a cluster.
+//! * [`client`]: what a client decides, such as routing in a cluster.
 //!
-//! Deliberately absent: sockets, clocks, randomness, and what values mean to a caller: a reply is framed
-//! and read here, and converted by whoever asked for it.
+//! Deliberately absent: sockets, clocks, randomness, and the meaning of values. A reply is framed
+//! and read here, and converted by its reader.
 
 pub mod client;
 pub mod command;

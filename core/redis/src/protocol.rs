@@ -1,11 +1,12 @@
-//! Whose reply is this: the engine's `Protocol` for RESP2 and RESP3.
+//! Which request a reply belongs to: the engine's `Protocol` for RESP2 and RESP3.
 //!
-//! Redis answers each command with one reply, in order. There are three exceptions, and all are here: a
-//! push belongs to no command; the confirmations of SUBSCRIBE and its like are pushes, one for each
-//! channel, and no reply comes; and on a subscribed RESP2 connection pushes look like arrays.
+//! Redis answers each command with one reply, in order. There are three exceptions, which are all
+//! handled here. A push belongs to no command. The confirmations of SUBSCRIBE and similar commands
+//! are pushes, one for each channel, and no reply comes. On a subscribed RESP2 connection pushes
+//! look like arrays.
 //!
-//! What a command that switches replies off would do to this (`CLIENT REPLY`, `MONITOR`) nothing here
-//! can mend: such commands are refused before they are sent.
+//! Commands that switch replies off (`CLIENT REPLY`, `MONITOR`) can't be handled here. They are
+//! refused before they are sent.
 
 use bytes::BytesMut;
 use onetrip_engine::{Outcome, Protocol, Step, Violation};
@@ -18,52 +19,52 @@ use crate::scan::{Scan, ScanLimits, Scanner};
 #[derive(Debug)]
 pub struct Redis {
     scanner: Scanner,
-    /// The head has failed, and its place in the order is to be given up.
+    /// Whether the head has failed, so that its place in the order must be given up.
     failed: bool,
-    /// On RESP2, arrays of certain kinds are pushes.
+    /// Whether arrays of certain kinds are pushes, as on RESP2.
     arrays_push: bool,
-    /// No reply is handed on in parts.
+    /// Whether every reply is handed on as a whole.
     whole_only: bool,
 }
 
-/// What has to be known of a request to recognise its replies.
+/// What the protocol remembers of a request to recognise its replies.
 #[derive(Debug)]
 pub struct Expect {
-    /// Replies, or confirmations, that are still to come.
+    /// How many replies, or confirmations, are still to come.
     left: u32,
     kind: Kind,
-    /// Which confirmations, if that was said.
+    /// The command whose confirmations are expected, if that was given.
     word: Option<&'static [u8]>,
-    /// Whether an error may have left something behind.
+    /// Whether it may have left something behind despite an error.
     leaves: bool,
-    /// The answer to what heals it comes first.
+    /// Whether the answer to its repair (`SCRIPT LOAD`) comes first.
     healing: bool,
-    /// The text of the script that it calls by its hash.
+    /// The text of the script that it calls by its hash, if any.
     script: Option<Arc<[u8]>>,
     multi: Multi,
-    /// Its error ends the connection.
+    /// Whether its error ends the connection.
     resets: bool,
 }
 
-/// Whether the connection is between MULTI and EXEC.
+/// Whether the requests so far are between MULTI and EXEC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Multi {
     Outside,
-    /// MULTI's reply is the one behind which so many are left.
+    /// MULTI was sent. This many replies follow its own.
     Begins {
         left: u32,
     },
-    /// MULTI was taken, and the last reply is that to EXEC.
+    /// The server accepted MULTI; the last reply is that to EXEC.
     Within,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// One command: an error in place of its reply is an error of the request.
+    /// One command. An error in place of its reply is an error of the request.
     Command,
-    /// Several: errors are replies.
+    /// Several commands. Errors are replies like others.
     Commands,
-    /// Confirmations, as pushes.
+    /// Confirmations, which come as pushes.
     Confirmations,
 }
 
@@ -72,19 +73,20 @@ enum Kind {
 pub enum Event {
     /// A push: a published message, an invalidation.
     Push,
-    /// A script was loaded, or not, to heal the request behind it.
+    /// The answer to a `SCRIPT LOAD` that was sent to repair the request behind it, successful or
+    /// not.
     ScriptLoaded,
 }
 
 const UNASKED: Violation = Violation("the server answered a request that was not sent");
 
-/// Replies are handed on in parts of at least so many bytes before they are whole: what is kept here is
-/// looked up again with each read.
+/// Parts of a reply are handed on when they have at least this many bytes. Bytes that are kept here
+/// are scanned again at each read.
 const PART_MIN: usize = 16 << 10;
 
 impl Expect {
-    /// The reply to one command. An error in its place ends the request as failed:
-    /// [`Outcome::Rejected`], since Redis refuses before it begins.
+    /// The reply to one command. An error in its place ends the request as [`Outcome::Rejected`],
+    /// since Redis refuses a command before it begins.
     #[must_use]
     pub fn reply() -> Expect {
         Expect {
@@ -99,15 +101,16 @@ impl Expect {
         }
     }
 
-    /// The replies to so many commands, at least one, which share a slot. Errors among them are replies
-    /// like others.
+    /// The replies to this many commands, at least one, which share a slot of the engine. Errors
+    /// among them are replies like others.
     #[must_use]
     pub fn replies(count: u32) -> Expect {
         Expect { left: count.max(1), kind: Kind::Commands, ..Expect::reply() }
     }
 
-    /// The replies to MULTI, so many commands, and EXEC. If the server takes MULTI and then refuses EXEC in a way that
-    /// leaves the connection between them, whatever came behind would be queued for ever: that ends the connection.
+    /// The replies to MULTI, this many commands, and EXEC. If the server accepts MULTI and then
+    /// refuses EXEC so that the connection stays between the two, later commands would be queued
+    /// for ever. That ends the connection.
     #[must_use]
     pub fn atomic(commands: u32) -> Expect {
         let multi = Multi::Begins { left: commands.saturating_add(1) };
@@ -120,37 +123,39 @@ impl Expect {
         Expect { left: self.left.saturating_add(1), kind: Kind::Commands, ..self }
     }
 
-    /// It ends what one user of the connection began, for the next one: if it is refused, nobody may use the
-    /// connection any more.
+    /// Marks a command that ends the session of one user before the next. If it is refused, the
+    /// connection must not be used any more.
     #[must_use]
     pub fn resetting(self) -> Expect {
         Expect { resets: true, ..self }
     }
 
-    /// The confirmations of a command that subscribes to so many channels, or unsubscribes from them.
+    /// The confirmations of a command that subscribes to this many channels, or unsubscribes from
+    /// them.
     #[must_use]
     pub fn confirmations(channels: u32) -> Expect {
         Expect { left: channels.max(1), kind: Kind::Confirmations, ..Expect::reply() }
     }
 
-    /// Of confirmations: that they are those of this command, by its name in any case. Others that come
-    /// between are pushes then, as when the server ends a subscription by itself since its hash slot
-    /// moves; that looks like the confirmation of SUNSUBSCRIBE, and counts as one where that is due.
+    /// Names the command whose confirmations are expected, in any case of letters. Other
+    /// confirmations in between are then pushes. For example, the server ends a subscription by
+    /// itself when its hash slot moves. That looks like a confirmation of SUNSUBSCRIBE, and counts
+    /// as one if one is due.
     #[must_use]
     pub fn of(self, command: &[u8]) -> Expect {
         let word = CONFIRMATIONS.into_iter().find(|word| word.eq_ignore_ascii_case(command));
         Expect { word, ..self }
     }
 
-    /// What it did before its error stands: it runs a script, or what nobody here knows. An error ends it as
-    /// [`Outcome::Unknown`] then, but for those that say that it did not begin.
+    /// Marks a command whose effects before an error stand: it runs a script, or is not in the
+    /// table. Its error means [`Outcome::Unknown`], unless the error says that it did not begin.
     #[must_use]
     pub fn leaving(self) -> Expect {
         Expect { leaves: true, ..self }
     }
 
-    /// It calls a script by its hash. If the server does not know it, `SCRIPT LOAD` with this text goes
-    /// in front when it is sent again.
+    /// Marks a call of a script by its hash. If the server does not know the script, the call is
+    /// sent again with a `SCRIPT LOAD` of this text in front.
     #[must_use]
     pub fn script(self, text: Arc<[u8]>) -> Expect {
         Expect { script: Some(text), leaves: true, ..self }
@@ -162,7 +167,7 @@ impl Expect {
         self.kind == Kind::Confirmations && self.word.is_none_or(|word| word == name)
     }
 
-    /// The next of several replies comes, with this error if it is one.
+    /// The next of several replies has come. `error` is its text if it is an error.
     fn follow_multi(&mut self, error: Option<&[u8]>) -> Result<(), Violation> {
         match self.multi {
             Multi::Begins { left } if left == self.left - 1 => {
@@ -171,7 +176,7 @@ impl Expect {
             Multi::Within
                 if self.left == 1 && error.is_some_and(|it| !refusal::ended_multi(it)) =>
             {
-                return Err(Violation("EXEC was refused, and MULTI goes on"));
+                return Err(Violation("EXEC was refused, but its MULTI is still open"));
             }
             Multi::Outside | Multi::Begins { .. } | Multi::Within => {}
         }
@@ -179,7 +184,7 @@ impl Expect {
     }
 }
 
-/// The names of pushes that confirm a command of the same name.
+/// The names of pushes that confirm a command. They are those of the commands.
 const CONFIRMATIONS: [&[u8]; 6] =
     [b"subscribe", b"unsubscribe", b"psubscribe", b"punsubscribe", b"ssubscribe", b"sunsubscribe"];
 
@@ -195,20 +200,22 @@ impl Redis {
         }
     }
 
-    /// The state of a RESP2 connection that is there for subscriptions only.
+    /// The state of a RESP2 connection that is used for subscriptions only.
     #[must_use]
     pub fn subscriber(limits: ScanLimits) -> Redis {
         Redis { arrays_push: true, ..Redis::new(limits) }
     }
 
-    /// Hands on no reply before it is whole, for a host that reads each in one go. Of each at most
-    /// [`push_bytes_max`](ScanLimits::push_bytes_max) are kept; a longer one ends the connection.
+    /// Hands on each reply only when it is whole, for a host that reads it in one go. At most
+    /// [`push_bytes_max`](ScanLimits::push_bytes_max) bytes of a reply are kept; a longer one ends
+    /// the connection.
     #[must_use]
     pub fn without_parts(self) -> Redis {
         Redis { whole_only: true, ..self }
     }
 
-    /// Whether the reply that comes may be handed on before it is whole: neither a push nor an error.
+    /// Whether the reply may be handed on before it is whole, since it is neither a push nor an
+    /// error.
     fn may_part(&self) -> bool {
         match self.scanner.kind() {
             None | Some(b'>' | b'-' | b'!') => false,
@@ -217,8 +224,8 @@ impl Redis {
         }
     }
 
-    /// A reply that is not whole is handed on in parts. What can't be is kept, up to a limit; of what nobody
-    /// asked for no more is read.
+    /// The reply is not whole. It is handed on in parts if possible. Otherwise it is kept, up to a
+    /// limit. A reply that no request asked for is refused at once.
     fn unfinished(
         &mut self,
         need: usize,
@@ -228,7 +235,7 @@ impl Redis {
         match head {
             None if may_part => return Err(UNASKED),
             Some(_) if self.whole_only => {
-                let too_long = |_| Violation("a reply is longer than is kept of one");
+                let too_long = |_| Violation("a reply exceeds push_bytes_max");
                 return self.scanner.check_held(need).map(|()| Step::Need(need)).map_err(too_long);
             }
             Some(expect) if may_part && !expect.healing => {}
@@ -269,7 +276,7 @@ impl Redis {
             return Ok(Step::Event(len, Event::ScriptLoaded));
         }
         if error.is_some() && expect.resets {
-            return Err(Violation("what ends a session was refused"));
+            return Err(Violation("the command that ends a session was refused"));
         }
         match (error, expect.kind) {
             (Some(error), Kind::Command | Kind::Confirmations) => {
@@ -282,7 +289,9 @@ impl Redis {
                     cancelled: false,
                 })
             }
-            (None, Kind::Confirmations) => Err(Violation("a reply came to a subscription")),
+            (None, Kind::Confirmations) => {
+                Err(Violation("a subscription was answered by a reply, not a confirmation"))
+            }
             _ => {
                 expect.follow_multi(error)?;
                 Ok(counted(expect, len))
@@ -291,13 +300,14 @@ impl Redis {
     }
 }
 
-/// One more of the replies that were expected.
+/// One of the expected replies has come.
 fn counted(expect: &mut Expect, len: usize) -> Step<Event> {
     expect.left -= 1;
     if expect.left == 0 { Step::Settled(len) } else { Step::Part(len) }
 }
 
-/// A push that the head may be waiting for, or, of those that look like replies, one that is known.
+/// Handles a push that the head may be waiting for. Among those that look like replies, only known
+/// ones are pushes.
 fn pushed(
     frame: &[u8],
     len: usize,
@@ -316,7 +326,7 @@ fn pushed(
     Ok((kind == b'>' || message).then_some(Step::Event(len, Event::Push)))
 }
 
-/// The first item of a push, without looking at the others.
+/// The first item of a push.
 fn push_name(frame: &[u8]) -> Option<&[u8]> {
     let first = behind_line(frame)?;
     let body = behind_line(first)?;
@@ -329,7 +339,7 @@ fn behind_line(bytes: &[u8]) -> Option<&[u8]> {
     bytes.get(end + 2..).filter(|rest| !rest.is_empty())
 }
 
-/// The text of an error: its code, a space, a message.
+/// The text of an error: a code, a space, and a message.
 fn error_text(frame: &[u8]) -> &[u8] {
     match frame {
         [b'!', ..] => behind_line(frame).unwrap_or_default(),
@@ -337,15 +347,16 @@ fn error_text(frame: &[u8]) -> &[u8] {
     }
 }
 
-/// What the error in this frame says of the effect of its command; see [`Expect::leaving`].
+/// The outcome of a command that was answered by the error in this frame; see [`Expect::leaving`].
 #[must_use]
 pub fn outcome_of_frame(frame: &[u8], leaves: bool) -> Outcome {
     outcome_of(error_text(frame), leaves)
 }
 
-/// What an error says of the effect of its command. Redis checks all it can before it begins
-/// (`processCommand` in server.c), so an error mostly means that nothing happened. What a script wrote
-/// before it failed stands, so of its errors only those mean that which come before it runs.
+/// The outcome of a command that was answered by this error. Redis makes its checks before it
+/// begins (`processCommand` in server.c), so an error mostly means that nothing happened. But what
+/// a script wrote before it failed stands. So for a script that holds only for errors that come
+/// before it runs.
 fn outcome_of(error: &[u8], leaves: bool) -> Outcome {
     let code = error.split(|&byte| byte == b' ' || byte == b'\r').next().unwrap_or_default();
     match leaves && !refusal::came_before(error) || code == b"IOERR" {
@@ -358,10 +369,10 @@ impl Protocol for Redis {
     type Expect = Expect;
     type Event = Event;
 
-    // Each command is answered by itself, and at once.
+    // Each command is answered on its own, and at once.
     const SYNC: &'static [u8] = b"";
     const FLUSH: &'static [u8] = b"";
-    // QUIT would be answered, and is deprecated since Redis 7.2: to close the connection says it all.
+    // QUIT would be answered, and is deprecated since Redis 7.2. Closing the connection is enough.
     const TERMINATE: &'static [u8] = b"";
 
     fn step(&mut self, input: &[u8], head: Option<&mut Expect>) -> Result<Step<Event>, Violation> {
@@ -374,12 +385,12 @@ impl Protocol for Redis {
         }
     }
 
-    // There are no segments: nothing is skipped.
+    // There are no segments, so nothing is skipped.
     fn skip(&mut self, _: &mut Expect) {}
 
     fn heal(&mut self, expect: &mut Expect, out: &mut BytesMut) {
         if let Some(text) = &expect.script {
-            // A command of its own would hold the text once more.
+            // A [`Command`](crate::Command) would copy the text once more.
             let head = format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n", text.len());
             for part in [head.as_bytes(), text, b"\r\n"] {
                 out.extend_from_slice(part);
@@ -389,7 +400,7 @@ impl Protocol for Redis {
     }
 
     fn heal_len(&self, expect: &Expect) -> usize {
-        /// What stands around the text.
+        /// The bytes around the text.
         const HEAD_MAX: usize = 64;
         expect.script.as_ref().map_or(0, |text| text.len() + HEAD_MAX)
     }

@@ -1,5 +1,5 @@
-//! One value in bytes that are there as a whole: its line, and where it ends. Nothing here allocates, but for
-//! streamed aggregates inside others, which servers don't send.
+//! One value in bytes that are complete: its line, and where it ends. Nothing here allocates,
+//! except for streamed aggregates inside others, which servers don't send.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use onetrip_engine::Violation;
 use crate::head::{Head, UNKNOWN, head, length};
 use crate::scan::{ScanLimits, quick};
 
-/// These bytes are not a whole reply.
+/// The bytes are not a whole reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub(crate) &'static str);
 
@@ -34,7 +34,7 @@ pub(crate) struct Raw<'a> {
     pub(crate) kind: u8,
     pub(crate) line: &'a [u8],
     pub(crate) head: Head,
-    /// What comes behind the line.
+    /// The bytes after the line.
     pub(crate) behind: &'a [u8],
 }
 
@@ -45,7 +45,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// A type, its line, and what comes behind.
+/// A type, its line, and the bytes after it.
 fn line(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Malformed> {
     let (&kind, rest) = bytes.split_first().ok_or(NOT_WHOLE)?;
     let mut from = 0;
@@ -58,18 +58,18 @@ fn line(bytes: &[u8]) -> Result<(u8, &[u8], &[u8]), Malformed> {
     Err(NOT_WHOLE)
 }
 
-/// A string of this length, and what comes behind its end.
+/// A string of this length, and the bytes after its end.
 pub(crate) fn string(bytes: &[u8], len: u64) -> Result<(&[u8], &[u8]), Malformed> {
     let len = usize::try_from(len).map_err(|_| NOT_WHOLE)?;
     let (string, behind) = bytes.split_at_checked(len).ok_or(NOT_WHOLE)?;
     match behind {
         [b'\r', b'\n', behind @ ..] => Ok((string, behind)),
         [] | [b'\r'] => Err(NOT_WHOLE),
-        _ => Err(Malformed("a string is longer than it said")),
+        _ => Err(Malformed("a string is longer than its length")),
     }
 }
 
-/// The next chunk of a string, which is empty at its end, and what comes behind.
+/// The next chunk of a string, which is empty at the string's end, and the bytes after it.
 pub(crate) fn chunk(bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let (kind, line, behind) = line(bytes)?;
     match (kind, length(line)) {
@@ -80,33 +80,33 @@ pub(crate) fn chunk(bytes: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     }
 }
 
-/// What comes behind so many values.
+/// The bytes after this many values.
 pub(crate) fn skip_items(bytes: &[u8], items: u64) -> Result<&[u8], Malformed> {
     Skip { bytes, due: items, stream: None, around: Vec::new() }.run()
 }
 
-/// What comes behind the items of an aggregate whose end is said; and the items.
+/// The items of a streamed aggregate, and the bytes after it.
 pub(crate) fn skip_stream(bytes: &[u8], pairs: bool) -> Result<(&[u8], &[u8]), Malformed> {
     let stream = Some(Stream { count: 0, pairs });
     let behind = Skip { bytes, due: 0, stream, around: Vec::new() }.run()?;
     Ok((&bytes[..bytes.len() - behind.len() - STREAM_END.len()], behind))
 }
 
-/// What ends a streamed aggregate.
+/// The end of a streamed aggregate.
 pub(crate) const STREAM_END: &[u8] = b".\r\n";
 
-/// Passes over values, however they are nested: those of all aggregates that said their length are one
-/// number.
+/// Skips values, however they are nested. The values that are due in all aggregates with a length
+/// are one number.
 struct Skip<'a> {
     bytes: &'a [u8],
-    /// Values that are due, inside the innermost stream if there is one.
+    /// Values that are due, inside the innermost streamed aggregate if there is one.
     due: u64,
     stream: Option<Stream>,
-    /// The same, around the innermost stream.
+    /// The same for the streamed aggregates around it.
     around: Vec<(u64, Option<Stream>)>,
 }
 
-/// An aggregate whose end is said.
+/// A streamed aggregate.
 #[derive(Clone, Copy)]
 struct Stream {
     count: u64,
@@ -128,7 +128,7 @@ impl<'a> Skip<'a> {
         Ok(self.bytes)
     }
 
-    /// A value begins: one that is due, or one more of the stream.
+    /// A value begins, which is either due or one more of the streamed aggregate.
     fn one_came(&mut self) {
         match &mut self.stream {
             Some(stream) if self.due == 0 => stream.count += 1,
@@ -145,7 +145,7 @@ impl<'a> Skip<'a> {
             (_, Head::Line | Head::Nil) => {}
             (kind, Head::String(len)) => self.bytes = verified_string(kind, raw.behind, len)?.1,
             (_, Head::Chunks) => self.skip_chunks()?,
-            // What they stand in front of is still due.
+            // The value behind the attributes is still due.
             (b'|', Head::Items(items)) => self.add(items.saturating_add(1))?,
             (_, Head::Items(items)) => self.add(items)?,
             (_, Head::Stream { pairs }) => {
@@ -156,7 +156,7 @@ impl<'a> Skip<'a> {
         Ok(())
     }
 
-    /// No bytes hold as many values as would not fit.
+    /// If the number overflows, the bytes can't hold that many values.
     fn add(&mut self, items: u64) -> Result<(), Malformed> {
         self.due = self.due.checked_add(items).ok_or(NOT_WHOLE)?;
         Ok(())
@@ -175,7 +175,7 @@ impl<'a> Skip<'a> {
     fn end_stream(&mut self) -> Result<(), Malformed> {
         let Some(Stream { count, pairs }) = self.stream else { return Err(UNKNOWN.into()) };
         if pairs && count % 2 == 1 {
-            return Err(Malformed("a map ends behind a key"));
+            return Err(Malformed("a map ends after a key"));
         }
         if !self.bytes.starts_with(STREAM_END) {
             return Err(Malformed("the end of an aggregate is cut off"));
@@ -186,7 +186,7 @@ impl<'a> Skip<'a> {
     }
 }
 
-/// A string, of which a verbatim one begins with its format.
+/// A string. A verbatim one must begin with its format.
 pub(crate) fn verified_string(
     kind: u8,
     bytes: &[u8],

@@ -1,26 +1,26 @@
-//! Where a cluster sends a command that came to the wrong node: `MOVED` and `ASK`.
+//! The redirects of a cluster for a command that came to the wrong node: `MOVED` and `ASK`.
 
 use std::fmt;
 
 use crate::slots::SLOTS;
 
-/// The redirect that an error of a node names.
+/// The redirect in an error of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
-    /// Which of both it is.
+    /// MOVED or ASK.
     pub kind: RedirectKind,
     /// The hash slot of the command's keys.
     pub slot: u16,
-    /// The node that has it.
+    /// The node that it names.
     pub address: Address,
 }
 
-/// What a redirect means.
+/// The kind of a redirect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedirectKind {
-    /// The slot belongs to another node, from now on.
+    /// The slot belongs to another node from now on.
     Moved,
-    /// The slot is on its way to another node: this command goes there, behind ASKING, and later ones
+    /// The slot is being moved to another node. This command goes there, behind ASKING; later ones
     /// still come here.
     Ask,
 }
@@ -38,8 +38,8 @@ pub struct Address {
 const HOST_LEN_MAX: usize = 253;
 
 impl Address {
-    /// `None` where this can't be one: an empty or overlong host, characters that neither names nor
-    /// addresses have, port 0.
+    /// `None` if this can't be an address: the host is empty or too long, has characters that
+    /// neither names nor addresses have, or the port is 0.
     #[must_use]
     pub fn new(host: &str, port: u16) -> Option<Address> {
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".-_:%".contains(&byte);
@@ -59,11 +59,11 @@ impl fmt::Display for Address {
 }
 
 impl Redirect {
-    /// Reads the text of an error, without the byte of its type and the end of its line, as
-    /// `from`, the node that sent it, meant it: a redirect without a host is to the same host.
+    /// Reads the text of an error, without its type and line end. `from` is the node that sent it:
+    /// a redirect without a host means the same host.
     ///
-    /// `None` for everything that is not exactly a redirect, with a slot that there is and an
-    /// [`Address`]. What a server says beyond that is never followed.
+    /// `None` unless the text is exactly a redirect with a valid slot and [`Address`]. Anything
+    /// else is not followed.
     #[must_use]
     pub fn parse(error: &[u8], from: &Address) -> Option<Redirect> {
         let mut words = std::str::from_utf8(error).ok()?.split(' ');
@@ -78,17 +78,17 @@ impl Redirect {
     }
 }
 
-/// An IPv6 address comes without brackets from a server (`clusterRedirectClient` in cluster.c), so
-/// the last colon is in front of the port.
+/// A server sends an IPv6 address without brackets (`clusterRedirectClient` in cluster.c), so the
+/// last colon is the one in front of the port.
 fn address(text: &str, from: &Address) -> Option<Address> {
     let (host, port) = text.rsplit_once(':')?;
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-    // `?` stands for a host that the node does not know itself.
+    // `?` means that the node does not know the host itself.
     let host = if matches!(bare, "" | "?") { &from.host } else { bare };
     Address::new(host, number(port)?)
 }
 
-/// Decimal digits and nothing else: a sign would do for `parse`.
+/// A number of digits only: `parse` alone would accept a sign.
 fn number(text: &str) -> Option<u16> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

@@ -1,11 +1,11 @@
-//! What a server answers before it has begun with a command. A script answers what it likes, so behind one it
-//! takes the whole text of the server, where of other commands the first word is enough.
+//! Errors with which a server refuses a command before it begins. A script can answer with any
+//! text, so for scripts the whole text is compared. For other commands the first word is enough.
 
 use crate::redirect::{Address, Redirect};
 
-/// Whether this error is one that a server answers before it begins, word for word.
+/// Whether this is, word for word, an error with which a server refuses a command before it begins.
 ///
-/// A script that answers with exactly such a text can't be told from its server.
+/// A script that answers with exactly the same text can't be told from the server.
 pub(crate) fn came_before(error: &[u8]) -> bool {
     !came_from_within(error)
         && (TEXTS.iter().any(|text| error.starts_with(text))
@@ -15,23 +15,24 @@ pub(crate) fn came_before(error: &[u8]) -> bool {
             || is_redirect(error))
 }
 
-/// Whether a server says with this error that it does not know a script, word for word.
+/// Whether the server says with this error, word for word, that it does not know a script.
 pub(crate) fn is_no_script(error: &[u8]) -> bool {
     error.starts_with(NO_SCRIPT) && !came_from_within(error)
 }
 
-/// Whether this error of EXEC says that the connection is not between MULTI and EXEC any more. What a server answers
-/// otherwise, as where EXEC has another name there, leaves it in between.
+/// Whether this error of EXEC says that the connection is no longer between MULTI and EXEC. Any
+/// other error leaves it there, for example if EXEC was renamed on the server.
 pub(crate) fn ended_multi(error: &[u8]) -> bool {
     let texts: [&[u8]; 5] =
         [b"EXECABORT ", b"ERR EXEC without MULTI", b"CLUSTERDOWN ", b"CROSSSLOT ", b"TRYAGAIN "];
     texts.iter().any(|text| error.starts_with(text))
         || is_redirect(error)
-        // Servers before 6.0, of a list that writes to a replica (`execCommand` in multi.c).
+        // Servers before 6.0, for a transaction that writes to a replica (`execCommand` in
+        // multi.c).
         || contains(error, b"EXEC aborted")
 }
 
-/// Whether it says that a command has to be sent elsewhere, or later.
+/// Whether the error says that a command must be sent elsewhere, or later.
 pub(crate) fn is_elsewhere(error: &[u8]) -> bool {
     let words: [&[u8]; 6] =
         [b"MOVED ", b"ASK ", b"TRYAGAIN", b"CLUSTERDOWN", b"LOADING", b"MASTERDOWN"];
@@ -40,8 +41,8 @@ pub(crate) fn is_elsewhere(error: &[u8]) -> bool {
 
 const NO_SCRIPT: &[u8] = b"NOSCRIPT No matching script";
 
-/// Beginnings of texts, as Redis 7.0.15 has them. Where a server has others, what it refuses is taken for the error of
-/// a script: it is not sent again, and its outcome is unknown.
+/// The beginnings of such texts, as in Redis 7.0.15. If a server has other texts, its refusal
+/// counts as an error of the script: the command is not sent again, and its outcome is unknown.
 const TEXTS: [&[u8]; 7] = [
     NO_SCRIPT,
     b"TRYAGAIN Multiple keys request during rehashing of slot",
@@ -52,13 +53,13 @@ const TEXTS: [&[u8]; 7] = [
     b"NOAUTH Authentication required",
 ];
 
-/// What the server says of an error that a command of a script had: where in the script, or whose
-/// permissions were missing.
+/// Whether the error was raised by a command inside a script: the server adds the place in the
+/// script, or whose permissions were missing.
 fn came_from_within(error: &[u8]) -> bool {
     contains(error, b" script: ") || contains(error, b"ACL failure in script")
 }
 
-/// Between the two stands the name of the server, which forks change.
+/// Between the code and the text comes the name of the server, which forks change.
 fn is_of_server(error: &[u8], code: &[u8], text: &[u8]) -> bool {
     let Some(rest) = error.strip_prefix(code) else { return false };
     let name = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric()).count();
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_servers_say_before_they_begin_is_known() {
+    fn refusals_before_a_command_begins_are_known() {
         for text in [
             "NOSCRIPT No matching script. Please use EVAL.",
             "LOADING Redis is loading the dataset in memory",
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_script_says_in_their_words_is_its_own() {
+    fn a_script_that_imitates_a_refusal_is_not_taken_for_the_server() {
         for text in [
             "NOSCRIPT is what I say",
             "LOADING the truck",

@@ -1,4 +1,4 @@
-//! A view of one whole reply: what it is, without a copy of what it holds.
+//! A view of one whole reply, without a copy of its content.
 
 mod error;
 mod items;
@@ -16,7 +16,7 @@ pub use kind::Kind;
 
 /// One whole reply, or an item of one, in bytes that stay where they are.
 ///
-/// Items are read when they are asked for. What is read again and again should be made into a
+/// Items are read when they are asked for. A reply that is read repeatedly should be made into a
 /// [`Value`](crate::Value).
 ///
 /// ```
@@ -31,15 +31,15 @@ pub use kind::Kind;
 /// ```
 #[derive(Clone, Debug)]
 pub enum Reply<'a> {
-    /// No value, of whichever type: `_`, and on RESP2 a string or an array of length -1.
+    /// No value. On RESP3 it is `_`; on RESP2 a string or an array of length -1.
     Nil,
     /// A short text, like `OK`.
     Simple(&'a [u8]),
-    /// An error, be it a line or a string.
+    /// An error, in either form: a line or a string.
     Error(ErrorReply<'a>),
     /// An integer of 64 bits.
     Int(i64),
-    /// A string of any bytes. Owned where it came in chunks, which servers don't do.
+    /// A string of any bytes. It is owned only if it came in chunks, which servers don't send.
     Bulk(Cow<'a, [u8]>),
     /// A number with a fraction, an infinity or NaN.
     Double(f64),
@@ -47,7 +47,7 @@ pub enum Reply<'a> {
     Bool(bool),
     /// The digits of an integer of any length, with its sign if it has one.
     BigNumber(&'a [u8]),
-    /// A text and what it is written in.
+    /// A text with its format.
     Verbatim {
         /// `txt`, `mkd` or the like.
         format: &'a [u8],
@@ -56,28 +56,30 @@ pub enum Reply<'a> {
     },
     /// Items in order.
     Array(Items<'a>),
-    /// Items in no order, which should be different.
+    /// Items without order, which should be distinct.
     Set(Items<'a>),
-    /// Something that nobody asked for.
+    /// A message that no command asked for.
     Push(Items<'a>),
     /// Keys with their values.
     Map(Pairs<'a>),
 }
 
 impl<'a> Reply<'a> {
-    /// Reads the reply at the front of these bytes, without its attributes, and what comes behind it.
-    /// Looks at all of the reply, so that its items can be read later whatever they are.
+    /// Reads the reply at the front of these bytes, without its attributes. Returns it with the
+    /// bytes after it. The whole reply is checked, so that its items can be read later without
+    /// errors.
     ///
     /// # Errors
-    /// If there is no whole reply. What [`Scanner`](crate::scan::Scanner) found to be whole is one.
+    /// The bytes do not begin with a whole reply. A reply that [`Scanner`](crate::scan::Scanner)
+    /// found to be whole is one.
     pub fn read(bytes: &'a [u8]) -> Result<(Reply<'a>, &'a [u8]), Malformed> {
         Reply::read_with_attributes(bytes).map(|(_, reply, rest)| (reply, rest))
     }
 
-    /// As [`read`](Reply::read), with the attributes in front of the reply.
+    /// Like [`read`](Reply::read), with the attributes in front of the reply.
     ///
     /// # Errors
-    /// If there is no whole reply.
+    /// The bytes do not begin with a whole reply.
     pub fn read_with_attributes(
         bytes: &'a [u8],
     ) -> Result<(Attributes<'a>, Reply<'a>, &'a [u8]), Malformed> {
@@ -109,14 +111,14 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// What it is, in words for people.
+    /// The type of the reply, in words.
     #[must_use]
     pub fn kind(&self) -> Kind {
         Kind::of(self)
     }
 }
 
-/// What attributes stand in front of.
+/// The bytes after any attributes.
 pub(crate) fn behind_attributes(mut bytes: &[u8]) -> Result<&[u8], Malformed> {
     while bytes.first() == Some(&b'|') {
         let Raw { head: Head::Items(items), behind, .. } = Raw::read(bytes)? else {

@@ -1,10 +1,11 @@
-//! Where a reply ends, found without looking at a byte twice.
+//! Finds the end of a reply without looking at a byte twice.
 //!
-//! A scanner keeps where it stands: what is open around the value that comes next, how much of a string
-//! is missing, how far a line was searched for its end. So a call begins where the last one stopped. The
-//! bytes of a string are never looked at; a line is searched once and, when it is whole, read once.
+//! A scanner keeps its position: the open aggregates around the next value, the missing bytes of a
+//! string, and how far a line was searched for its end. Each call goes on where the last one
+//! stopped. The bytes of a string are never looked at. A line is searched once and, when it is
+//! whole, read once.
 //!
-//! What it finds to be whole can be read: [`Reply::read`](crate::Reply::read) takes it.
+//! A reply that is found to be whole can be read with [`Reply::read`](crate::Reply::read).
 
 mod levels;
 mod limits;
@@ -18,21 +19,21 @@ use crate::head::{FORMAT_LEN, Head, UNKNOWN, head, is_kind, length};
 use levels::{Ended, Levels};
 pub use limits::ScanLimits;
 
-/// Finds the end of one reply after the other, of any RESP2 or RESP3 type.
+/// Finds the end of one reply after another, of any RESP2 or RESP3 type.
 ///
-/// It takes memory for the aggregates that are open, some bytes for each of at most
-/// [`depth_max`](ScanLimits::depth_max), and for nothing that a peer announces. After a violation it says
-/// the same again.
+/// It takes memory for open aggregates only: some bytes for each of at most
+/// [`depth_max`](ScanLimits::depth_max). It takes none for lengths that a peer announces. After a
+/// violation it reports the same violation again.
 #[derive(Debug)]
 pub struct Scanner {
     limits: ScanLimits,
-    /// A reply is being looked at.
+    /// Whether a reply was begun.
     begun: bool,
     state: State,
     levels: Levels,
-    /// Bytes at the front of the input that are done with.
+    /// Bytes at the front of the input that were scanned.
     at: usize,
-    /// Bytes behind those that were searched for the end of a line; 0 where it has not begun.
+    /// How far the present line was searched for its end, in bytes; 0 if the search has not begun.
     searched: usize,
     start: usize,
     kind: Option<u8>,
@@ -40,48 +41,50 @@ pub struct Scanner {
     looked: usize,
 }
 
-/// What comes next.
+/// The next thing in the input.
 #[derive(Clone, Copy, Debug)]
 enum State {
-    /// The line of a value; or, unless attributes stand in front of it, what ends an aggregate.
+    /// The line of a value, or the end of an aggregate, unless attributes are in front of it.
     Value { attributed: bool },
     /// The format of a verbatim string of this many bytes.
     Format(u64),
-    /// The rest of a string, its end among it.
+    /// The rest of a string, including its line end.
     Body(u64),
-    /// The line of a chunk, behind so many bytes of a string.
+    /// The line of a chunk; the number is the bytes of the string so far.
     ChunkLine(u64),
-    /// The rest of a chunk, its end among it, up to so many bytes of a string.
+    /// The rest of a chunk, including its line end. `total` is the bytes of the string up to its
+    /// end.
     Chunk { left: u64, total: u64 },
-    /// Nothing: what came was no reply.
+    /// Nothing: the input was not a reply.
     Refused(Violation),
 }
 
-/// What a step of the scanner came to.
+/// The result of a step of the scanner.
 enum Progress {
     Need(usize),
     More,
     Ended(Ended),
 }
 
-/// What a scanner found.
+/// The result of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scan {
-    /// The reply is not whole. This many bytes from the front of the input are needed at least before
-    /// another look can tell more. A peer chose the number: it is nothing to make room for.
+    /// The reply is not whole. At least this many bytes from the front of the input are needed
+    /// before another scan can make progress. A peer chooses the number, so no memory may be
+    /// allocated for it.
     Need(usize),
-    /// The reply is whole, and the next call looks for another one, behind it.
+    /// The reply is whole. The next call looks for the next reply, behind it.
     Whole {
-        /// Bytes of it at the front of the input, those of attributes before it included.
+        /// Its bytes at the front of the input, including any attributes.
         len: usize,
-        /// Where it begins behind its attributes; 0 where it has none.
+        /// Where it begins after its attributes; 0 if it has none.
         start: usize,
-        /// Its type: the first byte behind any attributes.
+        /// Its type: the first byte after any attributes.
         kind: u8,
     },
 }
 
-/// The shortest line: a type and an end.
+/// The shortest line: a type and a line end.
 const LINE_MIN: usize = 3;
 
 impl Scanner {
@@ -102,11 +105,13 @@ impl Scanner {
         }
     }
 
-    /// Looks at what has arrived. `input` begins where it began in the last call, or behind what was
-    /// [consumed](Self::consumed) since; the bytes that were there are not looked at again.
+    /// Scans the bytes that have arrived. `input` begins where it began in the last call, or after
+    /// the bytes [consumed](Self::consumed) since. Bytes that were there before are not looked at
+    /// again.
     ///
     /// # Errors
-    /// If this is no RESP, or more than the limits allow; wherever the input was cut.
+    /// The input is not RESP, or exceeds the limits. The result does not depend on how the input is
+    /// split.
     #[inline]
     pub fn scan(&mut self, input: &[u8]) -> Result<Scan, Violation> {
         if !self.begun {
@@ -119,25 +124,24 @@ impl Scanner {
         self.go_on(input).inspect_err(|violation| self.state = State::Refused(*violation))
     }
 
-    /// How many bytes at the front of the input belong to the reply and are done with. A line that is not
-    /// whole is not among them.
+    /// How many bytes at the front of the input belong to the reply and were scanned, excluding an
+    /// incomplete line.
     #[must_use]
     pub fn seen(&self) -> usize {
         self.at
     }
 
-    /// The type of the reply that is being looked at: its first byte behind any attributes, if it has
-    /// come.
+    /// The type of the reply being scanned: its first byte after any attributes, if it has come.
     #[must_use]
     pub fn kind(&self) -> Option<u8> {
         self.kind
     }
 
-    /// The host took this many of the bytes [seen](Self::seen) off the front of the input before the
-    /// reply was whole.
+    /// The host took this many of the [scanned](Self::seen) bytes off the front of the input before
+    /// the reply was whole.
     ///
     /// # Panics
-    /// If there were not so many.
+    /// If fewer bytes were scanned.
     pub fn consumed(&mut self, len: usize) {
         assert!(len <= self.at, "only what was seen can be consumed");
         self.at -= len;
@@ -184,10 +188,10 @@ impl Scanner {
         Ok(Scan::Whole { len, start, kind })
     }
 
-    /// Looks at how much a host would have to keep.
+    /// Checks how many bytes a host would have to keep.
     pub(crate) fn check_held(&self, bytes: usize) -> Result<(), Violation> {
         if bytes as u64 > self.limits.push_bytes_max {
-            return Err(Violation("a push, or what stands in front of a reply, is too long"));
+            return Err(Violation("a push, or the attributes of a reply, exceed push_bytes_max"));
         }
         Ok(())
     }
@@ -211,7 +215,7 @@ impl Scanner {
         self.read_line(kind, line)
     }
 
-    /// The first byte of a value has come, or of what may stand in its place.
+    /// The first byte of a value has come, or of attributes or of the end of an aggregate.
     #[inline]
     fn begin(&mut self, kind: u8, attributed: bool) -> Result<(), Violation> {
         match kind {
@@ -310,7 +314,8 @@ impl Scanner {
         Ok(self.turn_to(State::ChunkLine(total)))
     }
 
-    /// Passes over what has come of a string, and looks at nothing but its end. Returns what is left.
+    /// Skips the bytes of a string that have come, and checks only its line end. Returns how many
+    /// are left.
     fn skip(&mut self, input: &[u8], left: u64) -> Result<u64, Violation> {
         let here = (input.len() - self.at) as u64;
         let passed = left.saturating_sub(LINE_END.len() as u64).min(here);
@@ -324,13 +329,13 @@ impl Scanner {
         let come = due.len().min(end.len());
         self.count(come);
         if end[..come] != due[..come] {
-            return Err(Violation("a string is longer than it said"));
+            return Err(Violation("a string is longer than its length"));
         }
         self.at += come;
         Ok(left - come as u64)
     }
 
-    /// The line that comes next, without its type and its end, if it is whole.
+    /// The next line, without its type and its line end, if it is whole.
     fn line<'a>(&mut self, input: &'a [u8]) -> Result<Option<&'a [u8]>, Violation> {
         let line = &input[self.at..];
         let from = self.searched.max(1).min(line.len());
@@ -343,14 +348,14 @@ impl Scanner {
         Ok(whole.then(|| &line[1..searched]))
     }
 
-    /// Behind a line that was whole.
+    /// Goes on after a whole line.
     fn leave_line(&mut self, line: &[u8]) {
         self.count(line.len());
         self.at += 1 + line.len() + LINE_END.len();
         self.searched = 0;
     }
 
-    /// Notes how many bytes were looked at, for the tests.
+    /// Counts the bytes that were looked at, for the tests.
     #[inline]
     fn count(&mut self, bytes: usize) {
         #[cfg(test)]
@@ -363,7 +368,7 @@ impl Scanner {
 
 const LINE_END: &[u8; 2] = b"\r\n";
 
-/// How far a line was searched, and whether its end stands there.
+/// How far a line was searched, and whether its end is there.
 fn search(line: &[u8], mut from: usize) -> (usize, bool) {
     while let Some(at) = line[from..].iter().position(|&byte| byte == b'\r') {
         from += at;
@@ -388,7 +393,7 @@ fn need_body(at: usize, left: u64) -> Progress {
     Progress::Need(at.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)))
 }
 
-/// At least the rest of the line's end is missing.
+/// At least the rest of the line end is missing.
 fn unfinished_line(input: &[u8]) -> Progress {
     Progress::Need(input.len() + if input.ends_with(b"\r") { 1 } else { LINE_END.len() })
 }

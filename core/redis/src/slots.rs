@@ -1,10 +1,10 @@
-//! The hash slot of a key: which of the 16,384 parts of a cluster's data it lies in.
+//! The hash slot of a key: the part of a cluster's data, one of 16,384, that it belongs to.
 
 /// How many hash slots a cluster has (`CLUSTER_SLOTS` in cluster.h).
 pub const SLOTS: u16 = 16_384;
 
-/// The hash slot of a key: CRC16 of it, or, where it contains `{…}`, of what stands between the first
-/// `{` and the next `}`, unless that is empty.
+/// The hash slot of a key: the CRC16 of the key. If the key contains `{…}`, only the part between
+/// the first `{` and the next `}` counts, unless that is empty.
 ///
 /// ```
 /// use onetrip_redis::slots::slot_of;
@@ -17,7 +17,7 @@ pub fn slot_of(key: &[u8]) -> u16 {
     crc16(hashed(key)) % SLOTS
 }
 
-/// The part of a key that counts.
+/// The part of a key that is hashed.
 fn hashed(key: &[u8]) -> &[u8] {
     let find = |bytes: &[u8], wanted| bytes.iter().position(|&byte| byte == wanted);
     let Some(open) = find(key, b'{') else { return key };
@@ -27,12 +27,12 @@ fn hashed(key: &[u8]) -> &[u8] {
     }
 }
 
-/// CRC-16/XMODEM: polynomial 0x1021, from 0, nothing reflected.
+/// CRC-16/XMODEM: polynomial 0x1021, initial value 0, not reflected.
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc: u16, byte| (crc << 8) ^ STEPS[usize::from((crc >> 8) as u8 ^ byte)])
 }
 
-/// What one byte does to the checksum.
+/// The change of the checksum for each byte.
 static STEPS: [u16; 256] = {
     let mut steps = [0; 256];
     let mut byte = 0;

@@ -1,11 +1,10 @@
 //! What is known of each command before it is sent: whether it writes, which of its arguments are
-//! keys, which connection it needs, and where it goes in a cluster.
+//! keys, which connection it needs, and to which nodes of a cluster it goes.
 //!
-//! The table is generated from the command description of Redis 7.0 (`scripts/redis-commands`); a few
-//! commands of later versions stand beside it (`table/later.rs`). Of a command that is in neither, nothing is
-//! assumed: it may leave effects behind an error, its keys are not known, and it is taken for one that
-//! is answered by one reply. What a module adds can be asked of the
-//! server ([`Described`]).
+//! The table is generated from the command description of Redis 7.0 (`scripts/redis-commands`). A
+//! few commands of later versions are beside it (`table/later.rs`). For a command in neither, the
+//! worst is assumed: it may have effects despite an error, its keys are not known, and it is
+//! answered by one reply. For the commands of a module the server can be asked ([`Described`]).
 
 mod described;
 mod generated;
@@ -45,15 +44,15 @@ const READONLY: u8 = 2;
 const BLOCKING: u8 = 4;
 const NO_MULTI: u8 = 8;
 const CONTAINER: u8 = 16;
-/// What it did before an error stands.
+/// Its effects before an error stand.
 const LEAVES: u8 = 32;
 
 impl Spec {
-    /// What is known of this command: its name is looked up in any case, and that of a subcommand
-    /// where there are some. Takes tens of nanoseconds and allocates nothing.
+    /// The entry of this command. Names are matched in any case of letters, and subcommands by
+    /// their own names. Takes tens of nanoseconds and allocates nothing.
     ///
-    /// `None` where nothing is known. For an unknown subcommand it is what is known of all of them,
-    /// which is next to nothing.
+    /// `None` if nothing is known. For an unknown subcommand, the entry of the command itself is
+    /// returned, which says little.
     #[must_use]
     pub fn of(command: &Command) -> Option<&'static Spec> {
         let mut words = command.iter();
@@ -66,19 +65,19 @@ impl Spec {
         Some(spec)
     }
 
-    /// Everything in the table, subcommands included.
+    /// All entries of the table, including subcommands.
     pub fn all() -> impl Iterator<Item = &'static Spec> {
         generated::ROWS.iter().chain(later::ROWS)
     }
 
-    /// Its name in capitals; a subcommand's stands behind a space: `XGROUP CREATE`.
+    /// Its name in capitals. A subcommand follows after a space: `XGROUP CREATE`.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many arguments it takes, its name (and that of the subcommand) included; where it is
-    /// negative, at least so many.
+    /// The number of arguments, including its name (and that of the subcommand). If it is negative,
+    /// at least that many.
     #[must_use]
     pub fn arity(&self) -> i16 {
         self.arity
@@ -90,17 +89,18 @@ impl Spec {
         self.has(READONLY)
     }
 
-    /// Whether it may change data. Neither this nor [`is_readonly`](Self::is_readonly) holds for what
-    /// concerns no data (PING, CONFIG SET), nor for scripts, of which the server does not say.
+    /// Whether it may change data. Neither this nor [`is_readonly`](Self::is_readonly) is true for
+    /// commands that concern no data (PING, CONFIG SET), and for scripts, about which the server
+    /// does not say.
     #[must_use]
     pub fn is_write(&self) -> bool {
         self.has(WRITE)
     }
 
-    /// Whether it can fail halfway, so that an error does not say that nothing happened: scripts and
-    /// functions, EXEC, MIGRATE, and what changes the server itself in several steps.
+    /// Whether it can fail halfway, so that an error does not mean that nothing happened: scripts
+    /// and functions, EXEC, MIGRATE, and commands that change the server itself in several steps.
     ///
-    /// All others check what they need before they begin.
+    /// All other commands make their checks before they begin.
     #[must_use]
     pub fn may_leave_effects(&self) -> bool {
         self.has(LEAVES)
@@ -112,37 +112,37 @@ impl Spec {
         self.has(NO_MULTI)
     }
 
-    /// Whether [`keys`](Self::keys) finds all of them.
+    /// Whether [`keys`](Self::keys) finds all keys.
     #[must_use]
     pub fn keys_known(&self) -> bool {
         !self.has(CONTAINER) && !self.keys.contains(&KeySpec::Unknown)
     }
 
-    /// The arguments of the command that are keys, in the order of its description; the channels of
-    /// SPUBLISH and SSUBSCRIBE too, which lie in hash slots as keys do. Where the
-    /// arguments do not fit the description (a count that is no number) those in question are left
-    /// out: the server will refuse the command.
+    /// The arguments of the command that are keys, in the order of its description. The channels of
+    /// SPUBLISH and SSUBSCRIBE are included, since they belong to hash slots like keys. Arguments
+    /// that do not fit the description (such as a count that is not a number) are left out: the
+    /// server will refuse the command.
     #[must_use]
     pub fn keys<'a>(&'a self, command: &'a Command) -> Keys<'a> {
         Keys::new(&self.keys, command)
     }
 
-    /// Which connection it may go to.
+    /// The connection that it may be sent on.
     ///
-    /// A command that keeps the server itself busy (SAVE, KEYS, DEBUG SLEEP) is [`Place::Shared`]:
-    /// all wait for it, on whatever connection.
+    /// A command that keeps the server itself busy (SAVE, KEYS, DEBUG SLEEP) is [`Place::Shared`],
+    /// since every connection waits for it.
     #[must_use]
     pub fn place(&self, command: &Command) -> Place {
         self.rule.place(command)
     }
 
-    /// To which nodes of a cluster it goes.
+    /// The nodes of a cluster that it goes to.
     #[must_use]
     pub fn request_policy(&self) -> RequestPolicy {
         self.request
     }
 
-    /// What becomes of the replies where it goes to several nodes.
+    /// How the replies are combined if it goes to several nodes.
     #[must_use]
     pub fn response_policy(&self) -> ResponsePolicy {
         self.response
@@ -152,17 +152,17 @@ impl Spec {
         self.flags & flag != 0
     }
 
-    /// For the compiler, which knows no other way to look into one.
+    /// The name, in a form that a `const` function can read.
     const fn name_bytes(&self) -> &[u8] {
         match &self.name {
             Cow::Borrowed(name) => name.as_bytes(),
-            // Names of the table are literals; those of the server are not looked up there.
+            // The table has literals only; names from the server are not looked up there.
             Cow::Owned(_) => b"",
         }
     }
 }
 
-/// Whether its error may come after effects, by its name.
+/// Whether the command of this name may have effects despite an error.
 const fn leaves(name: &[u8]) -> bool {
     matches!(
         name,

@@ -10,7 +10,7 @@ use crate::head::Head;
 use crate::raw::{Raw, STREAM_END};
 use crate::reply::{ErrorReply, Items, Malformed, Reply, behind_attributes};
 
-/// One reply with all that it holds, but for attributes.
+/// One reply with all its content, except for attributes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// No value.
@@ -29,7 +29,7 @@ pub enum Value {
     Bool(bool),
     /// The digits of an integer of any length, with its sign if it has one.
     BigNumber(Bytes),
-    /// A text and what it is written in.
+    /// A text with its format.
     Verbatim {
         /// `txt`, `mkd` or the like.
         format: [u8; 3],
@@ -38,9 +38,9 @@ pub enum Value {
     },
     /// Items in order.
     Array(Vec<Value>),
-    /// Items in no order, which should be different.
+    /// Items without order, which should be distinct.
     Set(Vec<Value>),
-    /// Something that nobody asked for.
+    /// A message that no command asked for.
     Push(Vec<Value>),
     /// Keys with their values, in the order in which they came.
     Map(Vec<(Value, Value)>),
@@ -53,13 +53,13 @@ pub struct ErrorValue {
 }
 
 impl ErrorValue {
-    /// An error by its code, a space and its message.
+    /// An error from its code, a space and its message.
     #[must_use]
     pub fn new(text: impl Into<Bytes>) -> ErrorValue {
         ErrorValue { text: text.into() }
     }
 
-    /// A view of it, which knows its parts.
+    /// A view of it, which splits it into code and message.
     #[must_use]
     pub fn reply(&self) -> ErrorReply<'_> {
         ErrorReply::new(&self.text)
@@ -72,35 +72,35 @@ impl From<ErrorReply<'_>> for ErrorValue {
     }
 }
 
-/// Its code: the message may hold what nobody should read.
+/// Shows the code only: the message may hold secrets.
 impl fmt::Debug for ErrorValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ErrorValue({})", self.reply().code().escape_ascii())
     }
 }
 
-/// How deep a value may be nested: what is made of it, and its end, take stack for each level. Four times
-/// what a scanner lets pass by default.
+/// How deep a value may be nested, since building and dropping it take stack for each level. Four
+/// times the default limit of a scanner.
 pub const DEPTH_MAX: usize = 512;
 
-/// Strings of at least so many bytes are slices of their block; shorter ones are copied, so that they don't
-/// keep it.
+/// Strings of at least this many bytes are slices of their block. Shorter ones are copied, so that
+/// they don't keep the block in memory.
 pub const SLICE_MIN: usize = 512;
 
 impl Value {
-    /// Reads the reply at the front of a block, and how many bytes it takes.
+    /// Reads the reply at the front of a block. Returns it with the number of its bytes.
     ///
     /// # Errors
-    /// If there is no whole reply, or it is nested deeper than [`DEPTH_MAX`].
+    /// The block does not begin with a whole reply, or it is nested deeper than [`DEPTH_MAX`].
     pub fn read(block: &Bytes) -> Result<(Value, usize), Malformed> {
         let (reply, rest) = Reply::read(block)?;
         Ok((Value::new(reply, block)?, block.len() - rest.len()))
     }
 
-    /// Makes a value of a reply. Long strings are slices of the `block` that it lies in, if it does.
+    /// Makes a value from a reply. If the reply lies in `block`, long strings are slices of that.
     ///
     /// # Errors
-    /// If it is nested deeper than [`DEPTH_MAX`].
+    /// The reply is nested deeper than [`DEPTH_MAX`].
     pub fn new(reply: Reply<'_>, block: &Bytes) -> Result<Value, Malformed> {
         value(reply, block, DEPTH_MAX)
     }
@@ -139,8 +139,8 @@ enum Until {
     Empty,
 }
 
-/// Makes the values of a list, and returns what comes behind them. What is inside is made on the way, not
-/// passed over first: each byte is read once, however deep it lies.
+/// Makes the values of a list, and returns the bytes after them. Nested values are made on the way
+/// rather than skipped first, so each byte is read once, however deep it lies.
 fn list<'a>(
     mut bytes: &'a [u8],
     until: Until,
@@ -193,7 +193,7 @@ fn entries(items: Vec<Value>) -> Vec<(Value, Value)> {
     std::iter::from_fn(|| Some((items.next()?, items.next()?))).collect()
 }
 
-/// Bytes of a block, without a copy if they lie in it and are not [short](SLICE_MIN).
+/// Bytes of a block, as a slice of it unless they are [short](SLICE_MIN) or not in it.
 #[must_use]
 pub fn slice(block: &Bytes, part: &[u8]) -> Bytes {
     let within = block.as_ptr_range();

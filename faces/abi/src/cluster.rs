@@ -1,5 +1,6 @@
-//! A cluster of Redis as the host holds it: the policy of the client over nodes that the host opens and drives. What goes
-//! where, what is sent again, what is made of several replies: all of that is decided there.
+//! A Redis cluster as the host holds it: the client's routing policy, over nodes that the host
+//! opens and drives. The policy decides where a command goes, what is sent again, and how several
+//! replies are combined.
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token, memory};
@@ -14,18 +15,19 @@ use onetrip_redis::{Command, Reply};
 use crate::completion::{Completion, Completions, cluster_why, kind, outcome, outcome_code};
 use crate::redis::look;
 
-/// One cluster. A host has a pointer to it, from `onetrip_cluster_new` until `onetrip_cluster_free`.
+/// One cluster. The host has a pointer to it, from `onetrip_cluster_new` until
+/// `onetrip_cluster_free`.
 #[allow(missing_debug_implementations, reason = "it holds what nobody should read")]
 pub struct Cluster {
     router: Router,
-    /// What is with connections, by the numbers that the host has of it.
+    /// The flights that were sent, by the host's numbers.
     flights: Vec<Option<FlightId>>,
-    /// Numbers that are free.
+    /// Free numbers of flights.
     free: Vec<u32>,
     completions: Completions,
 }
 
-/// What a command is; bits that the host sets.
+/// Options of a command, as bits that the host sets.
 pub(crate) mod flag {
     pub(crate) const REPEATABLE: u32 = 1;
     pub(crate) const FROM_REPLICA: u32 = 1 << 1;
@@ -53,7 +55,7 @@ impl Cluster {
 
     // --- callers ---
 
-    /// Takes a command as it goes onto the wire, or what runs as a whole.
+    /// Takes an encoded command, or several that run as a whole.
     pub(crate) fn submit(
         &mut self,
         now: Time,
@@ -62,7 +64,7 @@ impl Cluster {
         commands: &[u8],
         deadline: Time,
     ) {
-        // Its arguments are copied, and once more where they are split.
+        // Its arguments are copied, and copied again if they are split.
         let taken = match memory::is_there(commands.len().saturating_mul(4)) {
             true => self.take_in(now, token, flags, commands, deadline),
             false => {
@@ -103,32 +105,33 @@ impl Cluster {
         self.completions.push(kind::CLUSTER_FAILED, token, (why, outcome::NOT_SENT), text);
     }
 
-    /// The caller of a command does not wait for it any more.
+    /// The caller of a command no longer waits for it.
     pub(crate) fn give_up(&mut self, now: Time, token: u32) {
         self.router.give_up(now, Token(token.into()));
         self.settle();
     }
 
-    /// Nothing is sent any more, at first or again.
+    /// Nothing is sent any more.
     pub(crate) fn close(&mut self) {
         self.router.close();
         self.settle();
     }
 
-    /// The node that has a hash slot, or without one any master; 0 for none.
+    /// The node that has a hash slot, or any master if `slot` is `None`; 0 for none.
     pub(crate) fn node_at(&mut self, slot: Option<u16>) -> u32 {
         self.router.node_at(slot).map_or(0, number_of)
     }
 
-    // --- what is with connections ---
+    // --- flights ---
 
-    /// The command of a flight as it goes onto the wire, in two parts.
+    /// The command of a flight as it is sent, in two parts.
     pub(crate) fn command(&self, flight: u32) -> Option<(Head, &[u8])> {
         let flight = self.flights.get(flight as usize).copied().flatten()?;
         self.router.command(flight).map(Command::parts)
     }
 
-    /// A reply came, or all that come to a list. Whether it is what the command is answered, as it lies there.
+    /// A reply came, or all replies to a list. Returns whether the command is answered with it, as
+    /// it is.
     pub(crate) fn replied(&mut self, now: Time, flight: u32, reply: &[u8], is_list: bool) -> bool {
         let Some(flight) = self.landed(flight) else { return false };
         let is_final = match is_list {
@@ -139,7 +142,7 @@ impl Cluster {
         is_final
     }
 
-    /// A flight comes back: its number is free.
+    /// A flight has ended, so its number is free.
     fn landed(&mut self, number: u32) -> Option<FlightId> {
         let flight = self.flights.get_mut(number as usize)?.take()?;
         self.free.push(number);
@@ -158,7 +161,7 @@ impl Cluster {
 
     // --- the topology ---
 
-    /// What a node answered to CLUSTER SLOTS. False where that is no topology.
+    /// A node's reply to CLUSTER SLOTS. False if that is no valid topology.
     pub(crate) fn topology(&mut self, now: Time, reply: &[u8], (host, port): (&str, u16)) -> bool {
         let reply = memory::is_there(reply.len().saturating_mul(4)).then(|| Reply::read(reply));
         let topology = Address::new(host, port)
@@ -246,12 +249,12 @@ impl Cluster {
     }
 }
 
-/// As the host knows it; 0 is none.
+/// The host's number of a node; 0 means none.
 fn number_of(node: NodeId) -> u32 {
     node.number().wrapping_add(1)
 }
 
-/// The first of these commands by its name alone: the rest is the host's.
+/// The first of these commands, with its name only: the host keeps the rest.
 fn named(commands: &[u8]) -> Command {
     let mut command = Command::new("");
     command.push(look::argument(commands, 0).unwrap_or_default());

@@ -1,31 +1,34 @@
-//! The numbers that hosts hand in and get back.
+//! The numbers that hosts pass in and get back.
 
-/// What a request is; bits that the host sets.
+/// Options of a request, as bits that the host sets.
 pub mod flag {
-    /// It is a text of any number of statements, by the simple protocol.
+    /// It is a text of any number of statements, for the simple protocol.
     pub const SIMPLE: u32 = 1;
-    /// Its results are to come in binary form.
+    /// Its results shall be in binary form.
     pub const BINARY: u32 = 1 << 1;
-    /// It shares a sync point with the next one: more of the same segment follows in the same turn.
+    /// It shares a sync point with the next request, which follows in the same turn of the host's
+    /// loop.
     pub const MEMBER: u32 = 1 << 2;
-    /// It is never prepared by counting.
+    /// It is never prepared because of its count of uses.
     pub const UNPREPARED: u32 = 1 << 3;
-    /// It is a COPY FROM STDIN. The first of its data stands in the place of parameters, and the rest is fed.
+    /// It is a COPY FROM STDIN. The first of its data takes the place of parameters, and the rest
+    /// is fed.
     pub const COPY_IN: u32 = 1 << 4;
-    /// Its reply is taken as it comes: `READ` tells when to stop reading, and `onetrip_postgres_taken` what was taken.
-    /// For a connection that one caller has to himself.
+    /// Its reply is taken as it comes: `READ` says when to stop reading, and the host reports with
+    /// `onetrip_postgres_taken` what was taken. For a connection that one caller has to itself.
     pub const STREAM: u32 = 1 << 5;
-    /// It may run twice: on a shared connection neighbouring reads of which that is said share a sync point.
+    /// It may run twice, so that on a shared connection it may share a sync point with neighbouring
+    /// reads that have this flag, too.
     pub const REPEATABLE: u32 = 1 << 6;
     pub(crate) const ALL: u32 =
         SIMPLE | BINARY | MEMBER | UNPREPARED | COPY_IN | STREAM | REPEATABLE;
 }
 
-/// What the text of a statement shows, as bits.
+/// What the text of a statement shows, as bits. See `onetrip_postgres::sql::Traits`.
 pub mod shows {
     /// It begins, ends or divides a transaction.
     pub const CONTROL: u32 = 1;
-    /// It ends with its transaction: SET LOCAL, SET CONSTRAINTS.
+    /// Its effect ends with its transaction: SET LOCAL, SET CONSTRAINTS.
     pub const LOCAL: u32 = 1 << 1;
     /// It makes, uses or drops something that lives in the session.
     pub const SESSION: u32 = 1 << 2;
@@ -33,50 +36,50 @@ pub mod shows {
     pub const ALONE: u32 = 1 << 3;
     /// COPY FROM STDIN or TO STDOUT.
     pub const COPY: u32 = 1 << 4;
-    /// CALL or DO: it may commit in between.
+    /// CALL or DO, which may commit in between.
     pub const CALL: u32 = 1 << 5;
     /// More than one statement.
     pub const SEVERAL: u32 = 1 << 6;
-    /// One read that shows no writing.
+    /// One read, without any sign of writing.
     pub const READ: u32 = 1 << 7;
-    /// Control that leaves the transaction open.
+    /// Transaction control that leaves the transaction open.
     pub const SAVEPOINT: u32 = 1 << 8;
     /// COMMIT or END.
     pub const COMMIT: u32 = 1 << 9;
     /// COPY FROM STDIN.
     pub const COPY_IN: u32 = 1 << 10;
-    /// It is a SELECT or its like, an INSERT, UPDATE, DELETE, MERGE or SHOW.
+    /// It is a SELECT or similar, an INSERT, UPDATE, DELETE, MERGE or SHOW.
     pub const QUERY: u32 = 1 << 11;
-    /// It is not on the short list of what can leave nothing behind in its session.
+    /// It is not on the short list of statements that can leave nothing behind in the session.
     pub const MAY_LEAVE: u32 = 1 << 12;
-    /// It may run next to others': one query that shows nothing of the session.
+    /// It may run on a shared connection: one query that shows no session state.
     pub const SHAREABLE: u32 = 1 << 16;
 }
 
-/// Where a statement is about to go.
+/// Where a statement is about to be sent.
 pub mod place {
-    /// A connection that others use too, with a sync point of its own.
+    /// A shared connection, with a sync point of its own.
     pub const SHARED: u32 = 0;
-    /// A pipeline on such a connection.
+    /// A pipeline on a shared connection.
     pub const PIPELINE: u32 = 1;
-    /// The same, between two sync points.
+    /// A pipeline on a shared connection, between two sync points.
     pub const ALONE: u32 = 2;
     /// A connection of the caller's own.
     pub const SESSION: u32 = 3;
-    /// The same, with a transaction open that sees each BEGIN, COMMIT and ROLLBACK.
+    /// The same, with a transaction open that must control each BEGIN, COMMIT and ROLLBACK.
     pub const TRANSACTION: u32 = 4;
 }
 
-/// Why a request was not taken. Nothing of it was sent, and nothing comes under its token.
+/// Why a request is refused. Nothing of it was sent, and nothing comes under its token.
 pub mod refused {
     /// The connection has ended, or takes no new requests.
     pub const CLOSED: f64 = -1.0;
     /// The queue is full.
     pub const FULL: f64 = -2.0;
-    /// It is no request: lengths that do not fit, a text that is not UTF-8 or holds a zero byte, unknown flags,
-    /// a token that is 0, too large or on its way already.
+    /// It is malformed: its lengths do not fit, a text is not UTF-8 or contains a zero byte, a flag
+    /// is unknown, or its token is 0, too large or already in use.
     pub const MALFORMED: f64 = -3.0;
-    /// The name stands for another text.
+    /// The name already stands for another text.
     pub const NAME_TAKEN: f64 = -4.0;
     /// There is no memory for it.
     pub const NO_MEMORY: f64 = -5.0;

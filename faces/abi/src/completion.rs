@@ -1,4 +1,4 @@
-//! What happened, as a table that the host walks: one record each, in the order in which it happened.
+//! What happened, as a table that the host walks: one record for each event, in order.
 
 use std::ptr;
 
@@ -6,16 +6,16 @@ use bytes::Bytes;
 use onetrip_engine::{Cause, CloseReason, End, Outcome};
 use onetrip_postgres::session::NOT_RESET;
 
-/// One record. What `a` and `b` are depends on the kind.
+/// One record. The meaning of `a` and `b` depends on the kind.
 ///
-/// The block lies in the memory of the module and is valid until the next
+/// The block is in the memory of the module, and valid until the next
 /// [`onetrip_take`](crate::export::onetrip_take).
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
     /// One of [`kind`].
     pub kind: u32,
-    /// The request that it is about, by the host's own number; 0 where it is about none.
+    /// The token of the request that it is about; 0 if it is about none.
     pub token: u32,
     /// See [`kind`].
     pub a: u32,
@@ -29,77 +29,89 @@ pub struct Completion {
 
 /// The kinds of records.
 pub mod kind {
-    /// The login is over. `a`: the server's process id; of Redis the protocol, 2 or 3. Block: the settings that it
-    /// reported, as pairs of name and value, each ended by a zero byte.
+    /// The login is complete. `a`: the server's process number; for Redis the protocol, 2 or 3.
+    /// Block: the settings that the server reported, as pairs of name and value, each ended by a
+    /// zero byte.
     pub const READY: u32 = 1;
-    /// A part of a reply: whole messages. `a`: the number of the statement whose columns its rows
-    /// have, unless it describes them itself; 0 for none.
+    /// A part of a reply: whole messages. `a`: the number of the statement that has the columns of
+    /// its rows, unless the reply describes them itself; 0 for none.
     pub const DATA: u32 = 2;
-    /// A piece of one message of a reply, which is too long to be handed over whole; only where the setting `pieces` is 1. `a`: as for `DATA`. `b`: how many
-    /// bytes of the message are still to come.
+    /// A piece of one message of a reply, which is too long to be handed over whole. Only if the
+    /// setting `pieces` is 1. `a`: as for `DATA`. `b`: how many bytes of the message are still to
+    /// come.
     pub const PIECE: u32 = 3;
-    /// A request ended; nothing follows for its token. `a`: as for `DATA`. `b`: one of [`end`](super::end),
-    /// and behind that, shifted by 8 bits, one of [`outcome`](super::outcome). Block: the last part of the
-    /// reply, or the server's error message.
+    /// A request ended; nothing follows for its token. `a`: as for `DATA`. `b`: one of
+    /// [`end`](super::end), plus one of [`outcome`](super::outcome) shifted left by 8 bits. Block:
+    /// the last part of the reply, or the server's error message.
     pub const END: u32 = 4;
-    /// What came of this reply so far is void: it is sent again.
+    /// The reply so far is void, because the request is sent again.
     pub const RESTARTED: u32 = 5;
     /// A message that belongs to no request. `a`: one of [`event`](super::event). Block: the message.
     pub const EVENT: u32 = 6;
-    /// A request had to wait in the queue. Once, until `DRAINED`.
+    /// A request had to wait in the queue. Announced once, until `DRAINED`.
     pub const FULL: u32 = 7;
-    /// Nothing waits and the window is below three quarters. Once per `FULL`.
+    /// Nothing waits and the window is below three quarters. Announced once per `FULL`.
     pub const DRAINED: u32 = 8;
-    /// The server is to be asked to cancel what it runs: open a socket, call `onetrip_begin_cancel`, send
-    /// the cancel message, and call `onetrip_cancel_ended` whatever becomes of it.
+    /// The server shall be asked to cancel what it runs. Open a socket, call
+    /// `onetrip_begin_cancel`, send the cancel message, and in any case call
+    /// `onetrip_cancel_ended`.
     pub const CANCEL: u32 = 9;
-    /// A cancel that was wanted is not made. The request goes on.
+    /// A cancel that was wanted is not sent. The request goes on.
     pub const NOT_CANCELLED: u32 = 10;
-    /// A cancel was sent, and nobody knows whether it may still arrive: close the connection once it has
-    /// answered what it has.
+    /// A cancel was sent, and it may still arrive at any time. Close the connection once it has
+    /// answered its requests.
     pub const ASTRAY: u32 = 11;
-    /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). `b`: of Redis, 1 where
-    /// time does not mend it, as a wrong password. Block: the server's message, or a text.
+    /// The connection ended, and takes no more requests. `a`: one of [`close`](super::close). `b`:
+    /// for Redis, 1 if time does not mend the reason, such as a wrong password. Block: the server's
+    /// message, or a text.
     pub const CLOSED: u32 = 12;
-    /// Nothing names this statement any more, nor will: what the host keeps of its columns can go. `a`: its number.
+    /// No reply will name this statement any more, so the host can drop what it keeps of its
+    /// columns. `a`: its number.
     pub const FORGOTTEN: u32 = 13;
-    /// The server asks for the password: `onetrip_postgres_password` says it. Only where the setting
-    /// `ask_password` is 1. `a`: how it asks: 3 in clear text, 5 by MD5, 10 by SASL.
+    /// The server asks for the password, which the host gives with `onetrip_postgres_password`.
+    /// Only if the setting `ask_password` is 1. `a`: how the server asks: 3 in clear text, 5 by
+    /// MD5, 10 by SASL.
     pub const PASSWORD: u32 = 14;
-    /// A COPY FROM STDIN takes more data than it did when it was fed last.
+    /// A COPY FROM STDIN, which took no more data, takes more again.
     pub const FEED: u32 = 15;
-    /// Whether the host is to read: `a` is 0 where nobody takes the stream that comes, and 1 once somebody has.
+    /// Whether the host shall read from the socket: `a` is 0 when too much of a stream is untaken,
+    /// and 1 when enough was taken again.
     pub const READ: u32 = 16;
-    /// Requests waited on a shared connection for one that took long. `token`: the key of its text; `a`: how many;
-    /// `b`: how long it took, in milliseconds.
+    /// Requests on a shared connection waited for one that took long. `token`: the key of its text.
+    /// `a`: how many waited. `b`: how long it took, in milliseconds.
     pub const HELD_UP: u32 = 17;
-    /// A pool wants a connection. `a`: its number from now on. What becomes of it is told by `onetrip_pool_opened` or
-    /// `onetrip_pool_open_failed`.
+    /// The pool wants a connection. `a`: its number from now on. The host reports the result with
+    /// `onetrip_pool_opened` or `onetrip_pool_open_failed`.
     pub const POOL_OPEN: u32 = 32;
-    /// A caller has this connection to itself until it is released. `a`: its number; 0 if it was lost since.
+    /// A caller has this connection to itself until it is released. `a`: its number; 0 if it was
+    /// lost meanwhile.
     pub const POOL_GRANTED: u32 = 33;
     /// A shared request goes on this connection. `a`: as above.
     pub const POOL_PLACED: u32 = 34;
     /// A caller gets no connection. `a`: one of [`pool_cause`](super::pool_cause).
     pub const POOL_FAILED: u32 = 35;
-    /// An idle connection is to be reset, unless it left with a request meanwhile. `a`: its number.
+    /// An idle connection must be reset, unless it has left with a request meanwhile. `a`: its
+    /// number.
     pub const POOL_RESET: u32 = 36;
-    /// The pool has forgotten this connection: say goodbye and free it, or give up opening it. `a`: its number.
+    /// The pool has forgotten this connection. Say goodbye and free it, or give up opening it. `a`:
+    /// its number.
     pub const POOL_CLOSE: u32 = 37;
-    /// A command of a cluster, or a part of one, is to be sent to a node, behind what was to be sent there before; of what blocks over a
-    /// connection of its own. Token: that of the command. `a`: the number of the flight, which comes back with its reply or
-    /// without. `b`: the number of the node.
+    /// A command of a cluster, or a part of one, must be sent to a node, behind everything that was
+    /// to be sent there before; one that may block, over a connection of its own. Token: that of
+    /// the command. `a`: the number of the flight, with which the host reports its end. `b`: the
+    /// number of the node.
     pub const CLUSTER_SEND: u32 = 48;
-    /// The same behind ASKING, with nothing between; the reply to that is nobody's.
+    /// The same with ASKING directly in front. The reply to ASKING is not reported.
     pub const CLUSTER_SEND_ASKING: u32 = 49;
     /// A command of a cluster is answered. Block: the reply, which may be an error of the server.
     pub const CLUSTER_REPLY: u32 = 50;
     /// A command of a cluster failed. `a`: one of [`cluster_why`](super::cluster_why). `b`: one of
-    /// [`outcome`](super::outcome). Block: the error of the server that was the last word.
+    /// [`outcome`](super::outcome). Block: the last error of a server.
     pub const CLUSTER_ERROR: u32 = 51;
-    /// The same where no server said it. Block: why, as text.
+    /// The same without an error of a server. Block: why, as text.
     pub const CLUSTER_FAILED: u32 = 52;
-    /// A node is to be asked for the topology, by CLUSTER SLOTS. `a`: which node; 0 for a server that is known otherwise.
+    /// A node must be asked for the topology with CLUSTER SLOTS. `a`: the node; 0 for a server that
+    /// the host knows otherwise.
     pub const CLUSTER_ASK: u32 = 53;
     /// A node is part of the cluster. `a`: its number from now on. `b`: its port. Block: its host.
     pub const CLUSTER_OPEN: u32 = 54;
@@ -113,7 +125,7 @@ pub mod cluster_why {
     pub const LOST: u32 = 1;
     /// It was redirected too often.
     pub const REDIRECTS: u32 = 2;
-    /// It was redirected to a node that is not part of the cluster.
+    /// It was redirected to a node that is not in the topology.
     pub const OUTSIDE: u32 = 3;
     /// No node took it in time.
     pub const UNSERVED: u32 = 4;
@@ -129,25 +141,25 @@ pub mod cluster_why {
     pub const NO_MEMORY: u32 = 9;
     /// The cluster was closed.
     pub const CLOSED: u32 = 10;
-    /// Its keys lie in several hash slots.
+    /// Its keys belong to several hash slots.
     pub const CROSS_SLOT: u32 = 11;
-    /// Which of its arguments are keys is not known.
+    /// It is not known which of its arguments are keys.
     pub const KEYS_UNKNOWN: u32 = 12;
-    /// It means something on one node only.
+    /// It makes sense only for a single node.
     pub const NODE_BY_NODE: u32 = 13;
-    /// Too many wait.
+    /// Too many commands wait already.
     pub const FULL: u32 = 14;
 }
 
 /// How a request ended.
 pub mod end {
-    /// It is done.
+    /// It succeeded.
     pub const COMPLETE: u32 = 0;
-    /// Done, if the end of its segment is.
+    /// It succeeded, provided that the end of its segment does.
     pub const PROVISIONAL: u32 = 1;
     /// The server answered with an error, which is the block.
     pub const SERVER: u32 = 2;
-    /// One before it in its segment failed, so the server skipped it.
+    /// An earlier request of its segment failed, so the server skipped it.
     pub const ABORTED: u32 = 3;
     /// Its deadline passed.
     pub const DEADLINE: u32 = 4;
@@ -155,16 +167,17 @@ pub mod end {
     pub const CANCELLED: u32 = 5;
     /// The connection ended.
     pub const CLOSED: u32 = 6;
-    /// It did not run, since the BEGIN that was held for its transaction failed. The block is the server's error to that.
+    /// It did not run, because the BEGIN that was held for its transaction failed. Block: the
+    /// server's error to BEGIN.
     pub const BEGIN: u32 = 7;
-    /// The same where the SAVEPOINT in front of it failed.
+    /// The same, for the SAVEPOINT in front of it.
     pub const SAVEPOINT: u32 = 8;
-    /// What was to stand was rolled back. Block: why, as text with a zero byte, and behind that the server's error to what made it
-    /// fail, if that is known.
+    /// Something that its caller wanted to stand was rolled back. Block: why, as text with a zero
+    /// byte, and then the server's error that caused it, if that is known.
     pub const ROLLED_BACK: u32 = 9;
 }
 
-/// What is known of the effect of a request that failed.
+/// The outcome of a request: what is known of the effect of one that failed.
 pub mod outcome {
     /// It did not fail.
     pub const NONE: u32 = 0;
@@ -184,9 +197,9 @@ pub mod event {
     pub const NOTICE: u32 = 1;
     /// A notification.
     pub const NOTIFICATION: u32 = 2;
-    /// A setting has another value.
+    /// A setting has a new value.
     pub const PARAMETER_STATUS: u32 = 3;
-    /// Of Redis: a push.
+    /// For Redis: a push.
     pub const PUSH: u32 = 4;
 }
 
@@ -194,36 +207,36 @@ pub mod event {
 pub mod close {
     /// The host closed it, or the peer did.
     pub const HOST: u32 = 1;
-    /// The server said so. Block: its error message.
+    /// The server ended the session. Block: its error message.
     pub const SERVER: u32 = 2;
     /// A message came that the state can't explain. Block: what is wrong, as text.
     pub const VIOLATION: u32 = 3;
-    /// The peer took no bytes for too long.
+    /// Bytes lay unsent for too long, and the peer neither took nor sent any.
     pub const STALLED: u32 = 4;
     /// The login failed on this side. Block: why, as text.
     pub const LOGIN: u32 = 5;
-    /// There is no memory for what is to be sent or was received, or it is longer than a setting allows. Block: which, and
-    /// what to do, as text.
+    /// There is no memory for bytes to send or bytes received, or a message is longer than a
+    /// setting allows. Block: which of these, and what to do, as text.
     pub const NO_MEMORY: u32 = 6;
-    /// Nobody may go on with the session. Block: why, as text.
+    /// The session must not be used any further. Block: why, as text.
     pub const UNUSABLE: u32 = 7;
-    /// The session of the user before could not be reset. (8 is left to hosts.)
+    /// The session could not be reset after its previous user. (8 is free for hosts.)
     pub const NOT_RESET: u32 = 9;
 }
 
 /// Why a caller got no connection.
 pub mod pool_cause {
-    /// Too many wait.
+    /// Too many callers wait.
     pub const LINE_FULL: u32 = 1;
-    /// Its deadline passed while others had the connections.
+    /// Its deadline passed while other callers had the connections.
     pub const DEADLINE: u32 = 2;
-    /// None could be opened.
+    /// No connection could be opened.
     pub const OPEN_FAILED: u32 = 3;
-    /// The pool closes.
+    /// The pool is closed.
     pub const CLOSED: u32 = 4;
 }
 
-/// Records of which the host walks some while others come.
+/// The records that the host walks, and those that come meanwhile.
 #[derive(Debug, Default)]
 pub(crate) struct Completions {
     coming: Records,
@@ -247,7 +260,7 @@ impl Completions {
         }
     }
 
-    /// Lets go of what was taken before, and takes what came since.
+    /// Frees the records that were taken before, and takes those that came since.
     pub(crate) fn take(&mut self) -> &[Completion] {
         self.taken.records.clear();
         self.taken.blocks.clear();
@@ -260,7 +273,7 @@ impl Completions {
     }
 }
 
-/// The second number of an end.
+/// The field `b` of an end.
 pub(crate) fn end_code(end: End) -> u32 {
     let failure = match end {
         End::Complete => return end::COMPLETE,
@@ -286,7 +299,7 @@ pub(crate) fn outcome_code(outcome: Outcome) -> u32 {
     }
 }
 
-/// What a host says of an effect. What is no number of one is unknown.
+/// The outcome that a host reports. Any other number means unknown.
 pub(crate) fn outcome_of(code: u32) -> Outcome {
     match code {
         outcome::NOT_SENT => Outcome::NotSent,
@@ -296,7 +309,7 @@ pub(crate) fn outcome_of(code: u32) -> Outcome {
     }
 }
 
-/// The number and the block of an end of a connection.
+/// The number and the block for the end of a connection.
 pub(crate) fn close_code(reason: CloseReason) -> (u32, Bytes) {
     match reason {
         CloseReason::Host => (close::HOST, Bytes::new()),
@@ -313,7 +326,8 @@ pub(crate) fn close_code(reason: CloseReason) -> (u32, Bytes) {
 
 const NO_MEMORY: &str = "there is no memory to send on what waits: let fewer large requests wait";
 
-/// The block of an end by a reply of which so many bytes have come, and for so many more there is no room.
+/// The block when a connection ends because of a reply that is too long: `come` bytes of it have
+/// come, and there is no room for `more`.
 pub(crate) fn too_long(come: usize, more: usize) -> Bytes {
     Bytes::from(format!(
         "there is no room for {more} more bytes of a reply, {come} of which have come: ask for less at once"
@@ -325,7 +339,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_walked_stays_while_more_comes() {
+    fn taken_records_stay_while_more_come() {
         let mut completions = Completions::default();
         completions.push(kind::DATA, 7, (1, 2), Bytes::from_static(b"first"));
         let first = completions.take()[0];

@@ -1,5 +1,4 @@
-//! The plan of how a client comes to a server, as the host holds it: numbers for actions and faults,
-//! texts for what it says.
+//! The connect plan as the host holds it: numbers for actions and faults, texts for messages.
 
 use std::time::Duration;
 
@@ -15,16 +14,16 @@ use onetrip_postgres::message::ssl_request::Answer;
 use crate::export_connect::{action, event, fault};
 use crate::settings::{number, pairs};
 
-/// One plan. A host has a pointer to it, from `onetrip_connect_new` until `onetrip_connect_free`.
+/// One plan. The host has a pointer to it, from `onetrip_connect_new` until `onetrip_connect_free`.
 #[derive(Debug)]
 pub struct Connect {
     pub(crate) plan: Plan,
-    /// What is said of the last refusal, or in the end.
+    /// The text of the last refusal, or of the error in the end.
     pub(crate) said: String,
 }
 
 impl Connect {
-    /// `None` where the settings are none, or there is no memory for what they come to.
+    /// `None` if the settings are invalid, or there is no memory for them.
     pub(crate) fn new(now: Time, settings: &[u8], seed: u64) -> Option<Connect> {
         if !is_there(PER_LETTER * settings.len()) {
             return None;
@@ -44,7 +43,7 @@ impl Connect {
         Some(Connect { plan: Plan::new(now, plan), said: String::new() })
     }
 
-    /// Its number, the host and the address.
+    /// The number of the action, the host and the address.
     pub(crate) fn action(&self) -> (u32, usize, usize) {
         match self.plan.action() {
             Action::Resolve(host) => (action::RESOLVE, host, 0),
@@ -57,8 +56,8 @@ impl Connect {
         }
     }
 
-    /// Returns whether the server is one to go on with; if not, what is said has the code, a zero
-    /// byte and the text.
+    /// Reports an event. Returns whether to go on with the server. If not, `said` has the error's
+    /// code, a zero byte and its text.
     pub(crate) fn happened(&mut self, now: Time, what: u32, a: u32) -> bool {
         let plan = &mut self.plan;
         let refused = match what {
@@ -94,10 +93,10 @@ impl Connect {
         refused.is_none()
     }
 
-    /// `text`: what the caller would be told of it; for a login's error behind the five letters of
-    /// its code.
+    /// Reports a fault. `text` is the error as the caller would get it. For a server's error at the
+    /// login, the five letters of its code come first.
     pub(crate) fn failed(&mut self, now: Time, what: u32, text: &[u8]) {
-        // The plan keeps a copy, and the last text has them all.
+        // The plan keeps a copy, and the final text includes all of them.
         let text = if is_there(4 * text.len()) { text } else { b"" };
         let text = String::from_utf8_lossy(text);
         let (code, behind) = text.split_at_checked(5).unwrap_or(("", &text));
@@ -111,8 +110,8 @@ impl Connect {
         self.plan.handle_failed(now, fault, text.to_owned());
     }
 
-    /// The place of the error that the caller is given, by its text or by the one that is said; and
-    /// whether that is of several hosts.
+    /// The index of the error that the caller gets, and whether several hosts failed. The text is
+    /// in `said`.
     pub(crate) fn verdict(&mut self) -> Option<(usize, bool)> {
         let verdict = self.plan.verdict()?;
         self.said = verdict.text;
@@ -120,10 +119,10 @@ impl Connect {
     }
 }
 
-/// More than a host takes for the letter that it is given by.
+/// More bytes than a host takes in memory per letter of the setting.
 const PER_LETTER: usize = 32;
 
-/// More than a name has.
+/// More addresses than a name has.
 const ADDRESSES_MAX: u32 = 1024;
 
 fn set(plan: &mut Settings, name: &str, value: &str) -> Option<()> {
@@ -152,7 +151,7 @@ fn word<T: Copy>(words: &[&str], values: &[T], word: &str) -> Option<T> {
     values.get(words.iter().position(|it| *it == word)?).copied()
 }
 
-/// How a host is given, by a letter for each.
+/// How a host is given: one letter for each.
 fn host(letter: u8) -> Option<Host> {
     match letter {
         b'n' => Some(Host::Name),

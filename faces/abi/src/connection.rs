@@ -1,4 +1,5 @@
-//! One connection as the host holds it: what is on the other end, what arrived, what happened.
+//! One connection as the host holds it: its peer, the bytes that arrived, and the records of what
+//! happened.
 
 use std::ptr;
 use std::sync::Arc;
@@ -20,12 +21,13 @@ use crate::postgres::{Holder, Refused, SharedTexts};
 #[cfg(feature = "redis")]
 use crate::redis::{self, Redis};
 
-/// One connection. A host has a pointer to it, from `onetrip_…_new` until `onetrip_free_connection`.
+/// One connection. The host has a pointer to it, from `onetrip_…_new` until
+/// `onetrip_connection_free`.
 #[derive(Debug)]
 pub struct Connection {
     peer: Peer,
     pub(crate) input: Input,
-    /// Room in which the host writes a request.
+    /// Memory into which the host writes a request.
     pub(crate) request: Vec<u8>,
     completions: Completions,
     cancel: BytesMut,
@@ -39,7 +41,7 @@ enum Peer {
     Redis(Box<Redis>),
 }
 
-/// Room that is kept for the next request. What was needed once for a long value is given back.
+/// The most room that is kept for the next request. More, needed once for a long value, is freed.
 const ROOM_KEPT_MAX: usize = 1 << 20;
 
 impl Connection {
@@ -70,19 +72,20 @@ impl Connection {
         }
     }
 
-    /// Room for a request of so many bytes. Null if there is no memory for it.
+    /// Room for a request of this many bytes; null if there is no memory for it.
     pub(crate) fn room(&mut self, len: usize) -> *mut u8 {
         if self.request.len() < len {
             if !memory::is_there(len) {
                 return ptr::null_mut();
             }
-            // What was written to it is another request's.
+            // The old content belongs to an earlier request.
             self.request = vec![0; len];
         }
         self.request.as_mut_ptr()
     }
 
-    /// Room for so many bytes that arrived. Null if there is no memory for them: then the connection has ended.
+    /// Room for this many bytes that arrive. Null if there is no memory for it; the connection has
+    /// then ended.
     pub(crate) fn input_room(&mut self, len: usize) -> *mut u8 {
         if let Some(room) = self.input.room(len) {
             return room;
@@ -105,7 +108,7 @@ impl Connection {
         }
     }
 
-    /// The input has grown.
+    /// Bytes were added to the input.
     pub(crate) fn received(&mut self, now: Time) {
         let (input, to) = (self.input.bytes(), &mut self.completions);
         match &mut self.peer {
@@ -200,7 +203,7 @@ impl Connection {
         result
     }
 
-    /// Hands over more of a COPY, which the host has written.
+    /// Hands over more of a COPY that the host has written.
     pub(crate) fn feed(
         &mut self,
         now: Time,
@@ -250,7 +253,7 @@ impl Connection {
         result
     }
 
-    /// From now on its scripts go as texts.
+    /// From now on its scripts are sent as text.
     pub(crate) fn send_scripts_as_texts(&mut self) {
         #[cfg(feature = "redis")]
         if let Peer::Redis(redis) = &mut self.peer {
@@ -258,7 +261,7 @@ impl Connection {
         }
     }
 
-    /// The answer to what the server has asked for. One that is not UTF-8 is none.
+    /// The answer to the server's request for a password. One that is not UTF-8 counts as none.
     pub(crate) fn password(&mut self, now: Time, password: Option<&[u8]>) {
         if let Peer::Postgres(postgres) = &mut self.peer {
             let password = password.and_then(|bytes| std::str::from_utf8(bytes).ok());
@@ -313,7 +316,7 @@ impl Connection {
             && postgres.begin_cancel(now, &mut self.completions)
         {
             postgres.cancel_message(&mut self.cancel);
-            // The server gave no key: nothing is sent, and nobody would say that it has ended.
+            // The server gave no key, so nothing is sent, and nobody else would report the end.
             if self.cancel.is_empty() {
                 postgres.cancel_ended(now, CancelEnd::NotSent, &mut self.completions);
             }
@@ -353,7 +356,7 @@ impl Connection {
         }
     }
 
-    /// What a pool has to know of the work on it.
+    /// The load of the connection, for a pool.
     pub(crate) fn load(&self) -> Load {
         match &self.peer {
             Peer::Echo(_) => Load { room: usize::MAX, ..Load::default() },

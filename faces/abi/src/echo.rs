@@ -1,5 +1,6 @@
-//! An engine without a server: what is submitted is to be sent, and ends at once with its own bytes; what
-//! arrives comes out as it came. With it a host tests how bytes cross, and what crossing costs.
+//! An engine without a server. Each request becomes bytes to send, and ends at once with its own
+//! bytes; bytes that arrive come out unchanged. A host tests with it how bytes cross the boundary,
+//! and what that costs.
 
 use bytes::{Buf, Bytes, BytesMut};
 

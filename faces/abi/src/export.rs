@@ -1,9 +1,9 @@
 //! The functions that a host calls, each declared in `include/onetrip.h`.
 //!
 //! # Safety
-//! Of all of them: a connection is one that `onetrip_…_new` returned and that was not freed, and is used by one
-//! thread at a time; other pointers are valid for the lengths beside them. Nothing else is trusted: lengths, texts
-//! and numbers are checked.
+//! For all of them: a connection is a pointer that `onetrip_…_new` returned and that was not freed,
+//! and one thread at a time uses it. Every other pointer is valid for the length passed with it.
+//! Nothing else is trusted: lengths, texts and numbers are checked.
 
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
@@ -25,7 +25,7 @@ use crate::postgres::blocks::Act;
 use crate::postgres::{Holder, Refused};
 use crate::time::{deadline, millis, time};
 
-/// The version of this interface. It changes with what a host would have to change for.
+/// The version of this interface. It is raised by each change that a host must follow.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_abi_version() -> u32 {
     1
@@ -33,14 +33,14 @@ pub extern "C" fn onetrip_abi_version() -> u32 {
 
 // --- memory ---
 
-/// Memory of the module for the host to write to: zeroed, and null for no bytes or where there is not so much. It is the
-/// host's until [`onetrip_free`].
+/// Memory of the module for the host to write to, filled with zeros. The host owns it until it
+/// calls [`onetrip_free`]. Null for a length of 0, or if there is not so much memory.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_alloc(len: usize) -> *mut u8 {
     memory::alloc(len)
 }
 
-/// Gives memory back, with the length with which it was asked for.
+/// Frees memory of [`onetrip_alloc`]. `len` is the length that was asked for.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_free(start: *mut u8, len: usize) {
     // SAFETY: the host's promise at the top.
@@ -49,17 +49,17 @@ pub unsafe extern "C" fn onetrip_free(start: *mut u8, len: usize) {
 
 // --- connections ---
 
-/// A connection without a server: what is submitted ends at once with its own bytes and is to be sent, and what
-/// arrives comes out as it came.
+/// A connection without a server. A submitted request ends at once with its own bytes, which are
+/// also sent. Bytes that arrive come out unchanged.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_echo_new() -> *mut Connection {
     made(Connection::echo)
 }
 
-/// A connection to PostgreSQL over a socket that is open, and through TLS if there is to be TLS. The login is to be
-/// sent at once; requests may be submitted at once, and follow it. `settings`: pairs of name and value, each ended by a
-/// zero byte. `nonce`: 18 fresh random bytes. Wrong settings come out as a `CLOSED` that says what is wrong.
-/// Null if there is no memory for another connection.
+/// A connection to PostgreSQL over a socket that is open, after the TLS handshake if there is TLS.
+/// The login is ready to be sent. Requests may be submitted at once; they follow it. `settings`:
+/// pairs of name and value, each ended by a zero byte. `nonce`: 18 fresh random bytes. If a setting
+/// is wrong, a `CLOSED` says what is wrong. Null if there is no memory for another connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_new(
     now: f64,
@@ -76,7 +76,7 @@ pub unsafe extern "C" fn onetrip_postgres_new(
     made(|| Connection::postgres(time(now), settings, fresh))
 }
 
-/// What a host is to have, unless there is no memory for it.
+/// Creates an object of the host, unless there is no memory for it.
 pub(crate) fn made<T>(make: impl FnOnce() -> T) -> *mut T {
     match is_there(MADE_BYTES) {
         true => Box::into_raw(Box::new(make())),
@@ -84,10 +84,10 @@ pub(crate) fn made<T>(make: impl FnOnce() -> T) -> *mut T {
     }
 }
 
-/// More than a connection has before anything is asked of it.
+/// More bytes than a new connection takes.
 const MADE_BYTES: usize = 64 << 10;
 
-/// Says the password that a `PASSWORD` has asked for; not `given`: there is none.
+/// Answers a `PASSWORD`. With `given` false there is no password.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_password(
     connection: *mut Connection,
@@ -101,7 +101,8 @@ pub unsafe extern "C" fn onetrip_postgres_password(
     connection.password(time(now), given.then_some(password));
 }
 
-/// Frees a connection and all that it holds. No goodbye is said, and nobody hears of what was on its way.
+/// Frees a connection and all that it holds. Nothing is sent to the server, and requests in flight
+/// are not reported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connection_free(connection: *mut Connection) {
     if !connection.is_null() {
@@ -121,15 +122,15 @@ unsafe fn of<'a>(connection: *mut Connection) -> &'a mut Connection {
 
 // --- bytes of the peer ---
 
-/// Room for so many bytes that arrived. Valid until [`onetrip_received`], or until it is asked for anew. Null if there is no
-/// memory for them: then the connection has ended.
+/// Room for `len` bytes that the peer sent. Valid until [`onetrip_received`], or until this is
+/// called again. Null if there is no memory for them: then the connection has ended.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_input(connection: *mut Connection, len: usize) -> *mut u8 {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.input_room(len)
 }
 
-/// The host has written so many bytes to the room; they are framed, and replies may end.
+/// The host has written `len` bytes to the room. They are parsed, and requests may end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_received(connection: *mut Connection, now: f64, len: usize) {
     // SAFETY: the host's promise at the top, and that it has written these bytes.
@@ -141,51 +142,52 @@ pub unsafe extern "C" fn onetrip_received(connection: *mut Connection, now: f64,
     connection.received(time(now));
 }
 
-/// Whether what was received ends with the end of a message, so that what comes next is the begin of another one. For
-/// before the bytes of a connection without requests are read by somebody else.
+/// Whether the bytes received so far end at the end of a message. Asked before other code reads the
+/// bytes of a connection that has no requests.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_is_between(connection: *mut Connection) -> bool {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.input.is_empty()
 }
 
-/// How many bytes are to be sent.
+/// How many bytes must be sent.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_transmit_len(connection: *mut Connection) -> usize {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.transmit().len()
 }
 
-/// What is to be sent. Valid until the next call that submits, takes bytes or says that some were written.
+/// The bytes to send. Valid until the next call that submits, that hands over received bytes or
+/// that reports written ones.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_transmit(connection: *mut Connection) -> *const u8 {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.transmit().as_ptr()
 }
 
-/// So many bytes of what is to be sent were handed to TLS or to the operating system.
+/// The first `len` of the bytes to send were handed to TLS or to the operating system.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_written(connection: *mut Connection, now: f64, len: usize) {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.written(time(now), len);
 }
 
-/// The peer has closed the connection, or it is lost: all that is on its way ends.
+/// The peer has closed the connection, or it is lost. All requests in flight end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_peer_closed(connection: *mut Connection) {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.peer_closed();
 }
 
-/// What came can't be explained by whoever read it, such as a row that does not fit its columns: the connection ends, and
-/// all that is on its way.
+/// The host found that a reply breaks the protocol, such as a row that does not fit its columns.
+/// The connection ends, and all requests in flight with it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_violated(connection: *mut Connection) {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.violated();
 }
 
-/// Takes no more requests, and says goodbye when all is answered.
+/// Takes no more requests, and says goodbye to the server when all are answered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_terminate(connection: *mut Connection, now: f64) {
     // SAFETY: the host's promise at the top.
@@ -194,14 +196,14 @@ pub unsafe extern "C" fn onetrip_terminate(connection: *mut Connection, now: f64
 
 // --- time ---
 
-/// When [`onetrip_time`] is to be called; infinity for never. It changes with each call.
+/// The time at which to call [`onetrip_time`]; infinity for never. Each call may change it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_deadline(connection: *mut Connection) -> f64 {
     // SAFETY: the host's promise at the top.
     millis(unsafe { of(connection) }.deadline())
 }
 
-/// It is so late. What has a deadline that has passed ends.
+/// The time is `now`. Requests whose deadline has passed end.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_time(connection: *mut Connection, now: f64) {
     // SAFETY: the host's promise at the top.
@@ -210,15 +212,15 @@ pub unsafe extern "C" fn onetrip_time(connection: *mut Connection, now: f64) {
 
 // --- requests ---
 
-/// Room in which a request is written. Valid until it is submitted, or until room is asked for anew. Null if there is no
-/// memory for it.
+/// Room to write a request in. Valid until the request is submitted, or until this is called again.
+/// Null if there is no memory for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_request(connection: *mut Connection, len: usize) -> *mut u8 {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.room(len)
 }
 
-/// Submits so many bytes of the room to an echo. Whether it is one.
+/// Submits `len` bytes of the room to an echo. False if the connection is not an echo.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_echo_submit(
     connection: *mut Connection,
@@ -229,7 +231,7 @@ pub unsafe extern "C" fn onetrip_echo_submit(
     unsafe { of(connection) }.submit_echo(token, len)
 }
 
-/// What a text shows: bits of [`shows`]. One that is not UTF-8 shows nothing.
+/// Classifies the text of a statement, as bits of [`shows`]. A text that is not UTF-8 has no bits.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_classify(text: *const u8, len: usize) -> u32 {
     // SAFETY: the host's promise at the top.
@@ -239,8 +241,8 @@ pub unsafe extern "C" fn onetrip_postgres_classify(text: *const u8, len: usize) 
     u32::from(traits.bits()) | shareable
 }
 
-/// Why a statement that shows this is not to go there, `place` being one of [`place`]: a name for programs and a sentence, each
-/// ended by a zero byte. Null if it may.
+/// Why a statement with the bits `shown` must not be sent to `place` (one of [`place`]): a code for
+/// programs and a sentence, each ended by a zero byte. Null if it may be sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_postgres_refusal(shown: u32, place: u32) -> *const u8 {
     let place = match place {
@@ -253,8 +255,8 @@ pub extern "C" fn onetrip_postgres_refusal(shown: u32, place: u32) -> *const u8 
     refusal.map_or(std::ptr::null(), |refusal| refusal.said().as_ptr())
 }
 
-/// Whether time may mend that a server refused a login by this ErrorResponse, of `len` bytes with its
-/// type. One that can't be read says nothing against it.
+/// Whether a later login may succeed after the server refused this one with an ErrorResponse of
+/// `len` bytes, including its type byte. True if the error can't be read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_may_mend(error: *const u8, len: usize) -> u32 {
     // SAFETY: the host's promise at the top.
@@ -266,11 +268,13 @@ pub unsafe extern "C" fn onetrip_postgres_may_mend(error: *const u8, len: usize)
     }))
 }
 
-/// Submits a statement: `len` bytes of the room, which are its text, its name if it has one, and its parameters as they
-/// stand in a Bind (formats, then values; nothing at all for none). `timeout` is in milliseconds and covers the
-/// queue; infinity or 0 for none. Returns 0 if it was sent, or its place in the queue, by which it can be
-/// taken back; or one of [`refused`]. `key`: a number from 2 that is the same for the same text, by which the pool
-/// knows how long it takes; 1 for one that wants to be alone on its connection; 0 where nothing is said.
+/// Submits a statement: the first `len` bytes of the room. They are the text, the name if the
+/// statement has one, and the parameters as in a Bind message (formats, then values; empty for
+/// none). `timeout` is in milliseconds and includes the time in the queue; infinity or 0 for none.
+/// `key` identifies the text to the pool, which measures how long it takes: a number from 2 that is
+/// the same for the same text; 1 for a request that should be alone on its connection; 0 if
+/// unknown. Returns 0 if it was sent; its place in the queue, by which it can be taken back; or one
+/// of [`refused`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_submit(
     connection: *mut Connection,
@@ -290,10 +294,10 @@ pub unsafe extern "C" fn onetrip_postgres_submit(
     place(connection.submit_postgres(now, request, lens, deadline(now, timeout)))
 }
 
-/// Hands over more of a COPY FROM STDIN, which lies in the room for requests. `part`: 0 data, 1 that it is over, 2 that the
-/// COPY is given up, for a reason. 1 if it was taken; 0 where it is not yet: `FEED` comes when it will be, unless the COPY ends
-/// before; or why it is refused, as in [`refused`].
-/// One that is given up before it was sent is taken back.
+/// Hands over more data of a COPY FROM STDIN, from the room for requests. `part`: 0 data; 1 the end
+/// of the data; 2 the caller gives up, and the room holds the reason. Returns 1 if it was taken; 0
+/// if it was not: `FEED` says when it will be, unless the COPY ends first; or one of [`refused`]. A
+/// COPY that is given up before it was sent is taken back.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_feed(
     connection: *mut Connection,
@@ -307,15 +311,17 @@ pub unsafe extern "C" fn onetrip_postgres_feed(
     fed.map_or_else(code, |taken| f64::from(u8::from(taken)))
 }
 
-/// So many bytes of a stream were taken, of those that came under its token.
+/// The host has consumed `bytes` bytes of the stream's reply.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_taken(connection: *mut Connection, bytes: usize) {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.taken_of_stream(bytes);
 }
 
-/// Nobody takes more of a stream: only its end comes. `rest`: 0 what is still to come is read, as in a transaction; 1 the server
-/// is asked to stop, where it is in none; 2 the same, and the connection ends if it is much, since nobody else has it.
+/// The caller takes no more of a stream: only its end is reported. `rest` says what happens to the
+/// rest of the reply. 0: it is read and dropped, as in a transaction. 1: the server is asked to
+/// stop, as outside a transaction. 2: the same, and the connection ends if the rest is long,
+/// because no other caller uses it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_leave(
     connection: *mut Connection,
@@ -332,24 +338,24 @@ pub unsafe extern "C" fn onetrip_postgres_leave(
     unsafe { of(connection) }.leave(time(now), token, rest);
 }
 
-/// Nobody goes on with a transaction: sends a BEGIN that is held, and forgets that one was refused. For before
-/// a connection is lent to somebody else.
+/// No caller goes on with the transaction: sends a BEGIN that is held, and forgets that one was
+/// refused. Called before another caller gets the connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_flush(connection: *mut Connection, now: f64) {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.flush(time(now));
 }
 
-/// Whether a BEGIN is held, unanswered or refused, and the transaction goes on: a sync point of the host's tells
-/// whether it has begun.
+/// Whether a BEGIN is held, unanswered or refused, and its transaction is still open. A sync point
+/// of the host's then tells whether the transaction has begun.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_is_opening(connection: *mut Connection) -> bool {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.is_opening()
 }
 
-/// Ends a segment of members: one sync point for all of them. Without members it sends a BEGIN that is held, and
-/// ends as that does.
+/// Ends a segment of members with one sync point for all of them. Without members it sends a BEGIN
+/// that is held, and ends as the BEGIN does.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_sync(
     connection: *mut Connection,
@@ -360,10 +366,12 @@ pub unsafe extern "C" fn onetrip_postgres_sync(
     place(unsafe { of(connection) }.sync(time(now), token))
 }
 
-/// Begins a transaction on a connection that one caller has to himself; nothing is sent yet. What is submitted from now on
-/// belongs to it, and members share a sync point that [`onetrip_postgres_act`] adds. `modes`: in the lowest 3 bits the isolation (0
-/// what the server has set, 1 read uncommitted, 2 read committed, 3 repeatable read, 4 serializable), in 2 bits each whether it is
-/// read only and deferrable (0 what the server has set, 1 yes, 2 no).
+/// Begins a transaction on a connection that one caller has alone; nothing is sent yet. Statements
+/// submitted from now on belong to it. Members share a sync point, which [`onetrip_postgres_act`]
+/// adds. `modes`: the lowest 3 bits are the isolation level (0 the server's default, 1 read
+/// uncommitted, 2 read committed, 3 repeatable read, 4 serializable), the next 2 bits say whether
+/// it is read only, and the 2 bits after them whether it is deferrable (0 the server's default, 1
+/// yes, 2 no).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_begin(connection: *mut Connection, modes: u32) {
     let isolation = match modes & 7 {
@@ -379,12 +387,20 @@ pub unsafe extern "C" fn onetrip_postgres_begin(connection: *mut Connection, mod
     unsafe { of(connection) }.open_block(modes);
 }
 
-/// Does something with the transaction that was begun. `act`: 0 sets a savepoint, behind which all goes from now on; 1 releases the
-/// innermost savepoint, or rolls back to it where a statement behind it has failed; 2 rolls back to it; 3 COMMIT; 4 ROLLBACK; 5 ends the segment
-/// of the members that were submitted; 6 says whether what begins it was answered: only then a COPY or a text of the simple protocol
-/// is taken; 7 whether it is run again, as things stand; 8 what is known of a statement that left with COMMIT and failed, both as
-/// [`outcome`](crate::completion::outcome), its own being `token`; 9 forgets the transaction. 1, 3 and 4 end under the token. Returns
-/// what it says, or one of [`refused`].
+/// Acts on the transaction that was begun. `act`:
+/// * 0 sets a savepoint; statements submitted from now on are behind it.
+/// * 1 releases the innermost savepoint, or rolls back to it if a statement behind it has failed.
+/// * 2 rolls back to the innermost savepoint.
+/// * 3 is COMMIT, and 4 is ROLLBACK.
+/// * 5 ends the segment of the members that were submitted.
+/// * 6 returns whether the start of the transaction was answered. A COPY or a text of the simple
+///   protocol is only taken after that.
+/// * 7 returns whether the transaction is to be run again as it stands.
+/// * 8 returns the outcome of a statement that was sent with COMMIT and failed. `token` is the
+///   outcome of the statement alone; both are [`outcome`](crate::completion::outcome)s.
+/// * 9 forgets the transaction.
+///
+/// 1, 3 and 4 end under the token. Returns the answer, or one of [`refused`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_act(
     connection: *mut Connection,
@@ -409,8 +425,9 @@ pub unsafe extern "C" fn onetrip_postgres_act(
     done.map_or_else(code, f64::from)
 }
 
-/// How many milliseconds pass before a transaction is run again that has failed so often. Negative where it is not: it was tried
-/// `attempts_max` times (0: as often as by default). `seed`: any number, another one for each transaction.
+/// The pause before a transaction is run again that has failed `failures` times, in milliseconds.
+/// Negative if it is not run again, after `attempts_max` attempts (0: the default). `seed`: any
+/// number, a different one for each transaction.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_retry_pause(failures: u32, attempts_max: u32, seed: f64) -> f64 {
     let mut limits = RetryLimits::default();
@@ -423,7 +440,8 @@ pub extern "C" fn onetrip_retry_pause(failures: u32, attempts_max: u32, seed: f6
     pause.map_or(-1.0, |pause| pause.as_secs_f64() * 1e3)
 }
 
-/// Takes a request back that has not been sent: it ends as cancelled. Whether that was so.
+/// Takes back a request that waits in the queue: it ends as cancelled. False if it no longer waits
+/// there.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cancel(connection: *mut Connection, now: f64, place: f64) -> bool {
     let queued = place > 0.0;
@@ -431,16 +449,16 @@ pub unsafe extern "C" fn onetrip_cancel(connection: *mut Connection, now: f64, p
     queued && unsafe { of(connection) }.cancel(time(now), Ticket::Queued(place as u64 - 1))
 }
 
-/// Asks for a request that was sent to be cancelled at the server, where that harms no other. What becomes
-/// of it comes as `CANCEL` or `NOT_CANCELLED`.
+/// Asks for a request that was sent to be cancelled at the server, if that can't hit another
+/// request. `CANCEL` or `NOT_CANCELLED` says what comes of it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_want_cancel(connection: *mut Connection, now: f64, token: u32) {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.want_cancel(time(now), token);
 }
 
-/// A socket to the server is open, and the cancel is about to be sent on it. Returns what to send, its length in front as
-/// the protocol has it; null if it is not to be sent after all. Valid until the next call.
+/// The bytes of a cancel, once a socket to the server is open; their length is the first four
+/// bytes, as in the protocol. Null if the cancel must no longer be sent. Valid until the next call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_begin_cancel(connection: *mut Connection, now: f64) -> *const u8 {
     // SAFETY: the host's promise at the top.
@@ -448,8 +466,7 @@ pub unsafe extern "C" fn onetrip_begin_cancel(connection: *mut Connection, now: 
     if message.is_empty() { std::ptr::null() } else { message.as_ptr() }
 }
 
-/// What became of a cancel: 0 if no byte of it was sent, 1 if the server closed its socket, 2 if nobody
-/// knows.
+/// What became of a cancel: 0 no byte of it was sent; 1 the server closed its socket; 2 unknown.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cancel_ended(connection: *mut Connection, now: f64, end: u32) {
     let end = match end {
@@ -461,9 +478,10 @@ pub unsafe extern "C" fn onetrip_cancel_ended(connection: *mut Connection, now: 
     unsafe { of(connection) }.cancel_ended(time(now), end);
 }
 
-/// Who has the session from now on: 0 all callers, 1 one for himself, 2 nobody any more (nothing is on its way), 3 one who
-/// has run something past this connection. Whether the session is to be reset, or is being reset: the reset leaves in front of
-/// the next request, and nothing behind it runs unless it succeeds.
+/// Sets who uses the session from now on: 0 all callers; 1 one caller alone; 2 no caller (nothing
+/// is in flight); 3 a caller that has run something that did not go through this connection.
+/// Returns whether a reset of the session is owed or in flight. The reset is sent in front of the
+/// next request, and nothing behind it runs unless it succeeds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_hold(connection: *mut Connection, holder: u32) -> bool {
     let holder = match holder {
@@ -476,7 +494,7 @@ pub unsafe extern "C" fn onetrip_postgres_hold(connection: *mut Connection, hold
     unsafe { of(connection) }.hold(holder)
 }
 
-/// Sends the reset now, if one is owed, and not with the next request.
+/// Sends a reset that is owed now, and not with the next request.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_reset(connection: *mut Connection, now: f64) {
     // SAFETY: the host's promise at the top.
@@ -503,23 +521,23 @@ fn code(refused: Refused) -> f64 {
 
 // --- what happened ---
 
-/// Lets go of the completions that were taken before, with their blocks, and takes those that came since. Returns how
-/// many.
+/// Frees the completions that were taken before, with their blocks, and takes the ones since.
+/// Returns how many.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_take(connection: *mut Connection) -> usize {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.take()
 }
 
-/// The completions that were taken last, one behind the other. They and their blocks are valid until the next
-/// [`onetrip_take`], whatever is called meanwhile.
+/// The completions that were taken last, as an array. They and their blocks are valid until the
+/// next [`onetrip_take`], whatever is called in between.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_completions(connection: *mut Connection) -> *const Completion {
     // SAFETY: the host's promise at the top.
     unsafe { of(connection) }.taken().as_ptr()
 }
 
-/// The transaction status that the server told last: the letter `I`, `T` or `E`.
+/// The transaction status of the last ReadyForQuery: the letter `I`, `T` or `E`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_postgres_status(connection: *mut Connection) -> u32 {
     // SAFETY: the host's promise at the top.
@@ -533,7 +551,7 @@ pub unsafe extern "C" fn onetrip_in_flight(connection: *mut Connection) -> usize
     unsafe { of(connection) }.pending().0
 }
 
-/// Requests that wait for the window.
+/// Requests that wait in the queue.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_queued(connection: *mut Connection) -> usize {
     // SAFETY: the host's promise at the top.

@@ -21,29 +21,31 @@ use crate::time::{deadline, millis, time};
 pub mod flag {
     use crate::cluster::flag;
 
-    /// Running it twice does no harm.
+    /// Running it twice is harmless.
     pub const REPEATABLE: u32 = flag::REPEATABLE;
-    /// A replica may answer, if it only reads.
+    /// A replica may answer it if it only reads.
     pub const FROM_REPLICA: u32 = flag::FROM_REPLICA;
-    /// It goes over a connection of its own, since it may block.
+    /// It may block, so it is sent on its own connection.
     pub const OWN: u32 = flag::OWN;
-    /// What stands there runs as a whole and goes as the host writes it: a script, or MULTI and a list.
+    /// It runs as a whole and is sent as the host wrote it: a script, or MULTI with a list of
+    /// commands.
     pub const WHOLE: u32 = flag::WHOLE;
 }
 
 /// Why a flight has no reply.
 pub mod unanswered {
-    /// Its connection was lost, or never was.
+    /// Its connection was lost, or could not be opened.
     pub const LOST: u32 = 0;
-    /// Its deadline passed there.
+    /// Its deadline passed on the connection.
     pub const EXPIRED: u32 = 1;
-    /// It was taken back before it was sent, since its caller gives it up.
+    /// It was taken back before it was sent, because its caller gave it up.
     pub const TAKEN_BACK: u32 = 2;
 }
 
-/// A cluster that knows no node yet. `redirects_max`: how many one command follows. `held_max`: how many commands may wait
-/// for a node, and `held_time_max` for how many milliseconds. `seed`: any number, another one for each cluster, for the
-/// pauses between attempts. Null if there is no memory for it.
+/// A cluster that knows no node yet. `redirects_max`: how many redirects one command follows.
+/// `held_max`: how many commands may wait for a node, for at most `held_time_max` milliseconds.
+/// `seed`: any number, a different one for each cluster; it sets the pauses between attempts. Null
+/// if there is no memory for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_new(
     redirects_max: u32,
@@ -63,10 +65,10 @@ pub unsafe extern "C" fn onetrip_cluster_new(
     }
 }
 
-/// What it has of hash slots before anything is asked of it.
+/// What a new cluster takes for its table of hash slots, in bytes.
 const MADE_BYTES: usize = 512 << 10;
 
-/// Frees a cluster. Its connections are the host's.
+/// Frees a cluster. Its connections remain, and belong to the host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_free(cluster: *mut Cluster) {
     if !cluster.is_null() {
@@ -84,8 +86,8 @@ unsafe fn of<'a>(cluster: *mut Cluster) -> &'a mut Cluster {
     unsafe { &mut *cluster }
 }
 
-/// Takes a command as it goes onto the wire, which `CLUSTER_REPLY`, `CLUSTER_ERROR` or `CLUSTER_FAILED` ends. `flags`:
-/// of [`flag`]. `timeout` in milliseconds; 0 for none.
+/// Takes a command in wire format. `CLUSTER_REPLY`, `CLUSTER_ERROR` or `CLUSTER_FAILED` ends it.
+/// `flags`: bits of [`flag`]. `timeout` is in milliseconds; 0 for none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_submit(
     cluster: *mut Cluster,
@@ -102,8 +104,8 @@ pub unsafe extern "C" fn onetrip_cluster_submit(
     cluster.submit(now, token, flags, commands, deadline(now, timeout));
 }
 
-/// How long the command of a flight is as it goes onto the wire; 0 if there is none. It is written to `to` unless that is
-/// null.
+/// The length of a flight's command in wire format; 0 if there is no such flight. The command is
+/// written to `to`, unless that is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_write(
     cluster: *mut Cluster,
@@ -113,7 +115,7 @@ pub unsafe extern "C" fn onetrip_cluster_write(
     // SAFETY: the host's promise at the top.
     let Some((head, body)) = unsafe { of(cluster) }.command(flight) else { return 0 };
     if !to.is_null() {
-        // SAFETY: the host has as much room there as it was told that it needs.
+        // SAFETY: the host has room there for the length that it was told before.
         unsafe {
             to.copy_from_nonoverlapping(head.as_ptr(), head.len());
             to.add(head.len()).copy_from_nonoverlapping(body.as_ptr(), body.len());
@@ -122,9 +124,10 @@ pub unsafe extern "C" fn onetrip_cluster_write(
     head.len() + body.len()
 }
 
-/// The whole reply to a flight came, without attributes. `is_list`: all replies to MULTI, a list and EXEC, of which those
-/// that are no errors may be shortened. True if it is what the command is answered: the host takes it from where it lies,
-/// and nothing more is said of that command.
+/// The whole reply to a flight has arrived, without attributes. `is_list`: it is all replies to
+/// MULTI, a list and EXEC; replies among them that are not errors may be shortened. True if this
+/// reply is the result of the command: the host takes it from its own memory, and no completion
+/// follows for that command.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_replied(
     cluster: *mut Cluster,
@@ -139,7 +142,8 @@ pub unsafe extern "C" fn onetrip_cluster_replied(
     cluster.replied(time(now), flight, reply, is_list)
 }
 
-/// A flight has no reply. `why`: one of [`unanswered`]; `outcome`: what its connection knows.
+/// A flight has no reply. `why`: one of [`unanswered`]; `outcome`: what its connection knows of the
+/// effect.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_unanswered(
     cluster: *mut Cluster,
@@ -158,8 +162,8 @@ pub unsafe extern "C" fn onetrip_cluster_unanswered(
     unsafe { of(cluster) }.unanswered(time(now), flight, why);
 }
 
-/// What the node at this host and port answered to CLUSTER SLOTS, which `CLUSTER_ASK` asked for; nothing where it did not. False if that is no
-/// topology.
+/// The answer to CLUSTER SLOTS of the node at this host and port, which `CLUSTER_ASK` asked for;
+/// empty if there was none. False if it is not a topology.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_topology(
     cluster: *mut Cluster,
@@ -177,14 +181,15 @@ pub unsafe extern "C" fn onetrip_cluster_topology(
     cluster.topology(time(now), reply, (host, u16::try_from(port).unwrap_or_default()))
 }
 
-/// The caller of a command does not wait for it any more: it ends, and what was sent of it may run.
+/// The caller of a command stops waiting. The command ends; parts that were sent may run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_give_up(cluster: *mut Cluster, now: f64, token: u32) {
     // SAFETY: the host's promise at the top.
     unsafe { of(cluster) }.give_up(time(now), token);
 }
 
-/// The number of the node that has a hash slot, or of any master where there is no such slot; 0 for none.
+/// The number of the node that serves a hash slot, or of any master if there is no such slot; 0 for
+/// none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_node_at(cluster: *mut Cluster, slot: u32) -> u32 {
     let slot = u16::try_from(slot).ok().filter(|slot| *slot < SLOTS);
@@ -192,35 +197,36 @@ pub unsafe extern "C" fn onetrip_cluster_node_at(cluster: *mut Cluster, slot: u3
     unsafe { of(cluster) }.node_at(slot)
 }
 
-/// Nothing is sent any more, at first or again: what waits ends, and what is on its way when that is told.
+/// Closes the cluster: nothing is sent any more. Commands that wait end now; flights end as they
+/// are reported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_close(cluster: *mut Cluster) {
     // SAFETY: the host's promise at the top.
     unsafe { of(cluster) }.close();
 }
 
-/// When [`onetrip_cluster_time`] is to be called; infinity for never. It changes with each call.
+/// The time at which to call [`onetrip_cluster_time`]; infinity for never. Each call may change it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_deadline(cluster: *mut Cluster) -> f64 {
     // SAFETY: the host's promise at the top.
     millis(unsafe { of(cluster) }.deadline())
 }
 
-/// It is so late. The first call asks for the topology.
+/// The time is `now`. The first call asks for the topology.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_time(cluster: *mut Cluster, now: f64) {
     // SAFETY: the host's promise at the top.
     unsafe { of(cluster) }.time(time(now));
 }
 
-/// As [`onetrip_take`](crate::export::onetrip_take), of a cluster.
+/// As [`onetrip_take`](crate::export::onetrip_take), for a cluster.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_take(cluster: *mut Cluster) -> usize {
     // SAFETY: the host's promise at the top.
     unsafe { of(cluster) }.take()
 }
 
-/// As [`onetrip_completions`](crate::export::onetrip_completions), of a cluster.
+/// As [`onetrip_completions`](crate::export::onetrip_completions), for a cluster.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_cluster_completions(cluster: *mut Cluster) -> *const Completion {
     // SAFETY: the host's promise at the top.

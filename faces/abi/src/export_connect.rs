@@ -1,8 +1,8 @@
-//! The functions of the plan of how a client comes to a server, each declared in
-//! `include/onetrip.h`.
+//! The functions of a connect plan, which decides how a client reaches a server. Each is declared
+//! in `include/onetrip.h`.
 //!
 //! # Safety
-//! As in [`export`](crate::export), of plans.
+//! As in [`export`](crate::export), for plans.
 
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
@@ -12,57 +12,57 @@ use crate::export::made;
 use crate::memory;
 use crate::time::{millis, time};
 
-/// What the host does next.
+/// What the host must do next.
 pub mod action {
-    /// It looks the host's name up.
+    /// Look up the name of the host.
     pub const RESOLVE: u32 = 1;
-    /// It opens a socket to an address of the host, and lets go of the one that it had.
+    /// Open a socket to an address of the host, and close the one before it.
     pub const DIAL: u32 = 2;
-    /// It asks for TLS and reads one byte.
+    /// Ask for TLS and read one byte.
     pub const ASK_FOR_TLS: u32 = 3;
-    /// It does the handshake.
+    /// Do the TLS handshake.
     pub const BEGIN_TLS: u32 = 4;
-    /// It logs in.
+    /// Log in.
     pub const LOG_IN: u32 = 5;
     /// Nothing: the connection can be used.
     pub const DONE: u32 = 6;
-    /// Nothing: there is none.
+    /// Nothing: no connection could be made.
     pub const FAILED: u32 = 7;
 }
 
 /// What happened.
 pub mod event {
-    /// So many addresses were found.
+    /// The lookup found this many addresses.
     pub const RESOLVED: u32 = 1;
     /// The socket is connected.
     pub const CONNECTED: u32 = 2;
-    /// The byte that answers the question for TLS, and [`EARLY`].
+    /// The byte that answers the request for TLS, plus [`EARLY`] where it applies.
     pub const ANSWERED: u32 = 3;
-    /// TLS stands.
+    /// The TLS handshake has succeeded.
     pub const SECURED: u32 = 4;
-    /// What the server says of itself: `in_hot_standby` in the lowest two bits, and
-    /// `default_transaction_read_only` in the next: 0 not said, 1 off, 2 on.
+    /// What the server reported at login: the lowest two bits are `in_hot_standby`, the next two
+    /// `default_transaction_read_only`. 0 not reported, 1 off, 2 on.
     pub const LOGGED_IN: u32 = 5;
-    /// More than the answer has come.
+    /// More bytes than the answer have arrived.
     pub const EARLY: u32 = 256;
 }
 
 /// What went wrong.
 pub mod fault {
-    /// Nobody answered at this address, or not in time.
+    /// The address did not answer, or not in time.
     pub const UNREACHABLE: u32 = 1;
-    /// The handshake of TLS failed.
+    /// The TLS handshake failed.
     pub const HANDSHAKE: u32 = 2;
     /// The server refused the login.
     pub const LOG_IN: u32 = 3;
-    /// Anything else of this server.
+    /// Any other fault of this server.
     pub const SERVER: u32 = 4;
-    /// Something of this side, which is the same for all servers.
+    /// A fault of the client, which would be the same for all servers.
     pub const OURS: u32 = 5;
 }
 
-/// A plan. `settings`: pairs of name and value, each ended by a zero byte; `seed`: any number, for
-/// the random order. Null if there is no memory for it, or the settings are none.
+/// A plan. `settings`: pairs of name and value, each ended by a zero byte. `seed`: any number; it
+/// sets the random order. Null if there is no memory for it, or if a setting is wrong.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_new(
     now: f64,
@@ -96,37 +96,37 @@ unsafe fn of<'a>(connect: *mut Connect) -> &'a mut Connect {
     unsafe { &mut *connect }
 }
 
-/// One of the [`action`]s.
+/// The next action: one of the [`action`]s.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_action(connect: *mut Connect) -> u32 {
     // SAFETY: the host's promise at the top.
     unsafe { of(connect) }.action().0
 }
 
-/// The host that it is about, by its place in the settings.
+/// The host of the action, as its position in the settings.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_host(connect: *mut Connect) -> usize {
     // SAFETY: the host's promise at the top.
     unsafe { of(connect) }.action().1
 }
 
-/// The address, by its place in what was found.
+/// The address of the action, as its position in what the lookup found.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_address(connect: *mut Connect) -> usize {
     // SAFETY: the host's promise at the top.
     unsafe { of(connect) }.action().2
 }
 
-/// When the action is given up, as unreachable; infinity: never.
+/// The time at which the action must be given up as unreachable; infinity for never.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_until(connect: *mut Connect) -> f64 {
     // SAFETY: the host's promise at the top.
     millis(unsafe { of(connect) }.plan.deadline())
 }
 
-/// One of the [`event`]s. False: the server won't do, which is to be reported as a fault of the
-/// server; `onetrip_connect_text` has the code of that error, a zero byte, and what stands behind the server's
-/// name.
+/// Reports one of the [`event`]s. False if the server is not suitable. The host then reports a
+/// fault of the server; `onetrip_connect_text` has the code of that error, a zero byte, and the
+/// text that follows the server's name.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_happened(
     connect: *mut Connect,
@@ -138,8 +138,8 @@ pub unsafe extern "C" fn onetrip_connect_happened(
     unsafe { of(connect) }.happened(time(now), what, a)
 }
 
-/// One of the [`fault`]s; and what it says, in UTF-8, behind the code of five letters for an error
-/// of the login.
+/// Reports one of the [`fault`]s with its text in UTF-8. For an error of the login, a code of five
+/// characters precedes the text.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_failed(
     connect: *mut Connect,
@@ -153,8 +153,9 @@ pub unsafe extern "C" fn onetrip_connect_failed(
     connect.failed(time(now), what, text);
 }
 
-/// Once all has failed: the place of the error that the caller is given among those that were told,
-/// twice, and one more where it is of several hosts; `onetrip_connect_text` has its text. -1 where there is none.
+/// The error for the caller, once all attempts have failed: twice its position among the faults
+/// reported, plus one if several hosts have failed. `onetrip_connect_text` has its text. -1 if
+/// there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_verdict(connect: *mut Connect) -> f64 {
     // SAFETY: the host's promise at the top.
@@ -164,14 +165,14 @@ pub unsafe extern "C" fn onetrip_connect_verdict(connect: *mut Connect) -> f64 {
     }
 }
 
-/// What is said, until the next event, fault or verdict.
+/// The text of the last event, fault or verdict. Valid until the next one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_text(connect: *mut Connect) -> *const u8 {
     // SAFETY: the host's promise at the top.
     unsafe { of(connect) }.said.as_ptr()
 }
 
-/// Its length.
+/// The length of [`onetrip_connect_text`] in bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_connect_said(connect: *mut Connect) -> usize {
     // SAFETY: the host's promise at the top.

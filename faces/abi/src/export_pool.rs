@@ -1,8 +1,9 @@
 //! The functions of pools that a host calls, each declared in `include/onetrip.h`.
 //!
 //! # Safety
-//! As in [`export`](crate::export); and a connection that a pool was told of lives until the pool was told that it is lost or
-//! broken, or has said `POOL_CLOSE`, or was freed itself.
+//! As in [`export`](crate::export). A connection that was added to a pool must live until the pool
+//! was told that it is lost or broken, or until the pool has said `POOL_CLOSE` for it, or until the
+//! pool is freed.
 
 #![allow(unsafe_code)]
 #![allow(clippy::missing_safety_doc, reason = "it is the same for all, and said above")]
@@ -18,21 +19,21 @@ use crate::memory;
 use crate::pool::Pool;
 use crate::time::{millis, time};
 
-/// In which condition a connection comes back.
+/// The condition in which a connection is returned.
 pub mod condition {
-    /// As it was when it was opened.
+    /// Its session is as it was when the connection was opened.
     pub const CLEAN: u32 = 0;
-    /// A reset is owed, which rides along with the next user's first request.
+    /// A reset is owed, and is sent with the next request.
     pub const DIRTY: u32 = 1;
-    /// A reset is owed that others may wait for.
+    /// A reset is owed, and callers may wait for it.
     pub const DIRTY_HOLDING: u32 = 2;
-    /// It can't be used any more, and the pool forgets it.
+    /// It can't be used again, and the pool forgets it.
     pub const BROKEN: u32 = 3;
 }
 
-/// A pool without connections. `settings`: pairs of name and value, each ended by a zero byte; a wrong one comes out
-/// as a `CLOSED` that says what is wrong. `seed`: any number, another one for each pool, for the jitter of
-/// pauses and lifetimes. Null if there is no memory for a pool.
+/// A pool without connections. `settings`: pairs of name and value, each ended by a zero byte; if
+/// one is wrong, a `CLOSED` says what is wrong. `seed`: any number, a different one for each pool;
+/// it sets the jitter of pauses and lifetimes. Null if there is no memory for a pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_new(
     now: f64,
@@ -45,7 +46,7 @@ pub unsafe extern "C" fn onetrip_pool_new(
     made(|| Pool::new(time(now), settings, seed.to_bits()))
 }
 
-/// Frees a pool. Its connections are the host's.
+/// Frees a pool. Its connections remain, and belong to the host.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_free(pool: *mut Pool) {
     if !pool.is_null() {
@@ -63,7 +64,7 @@ unsafe fn of<'a>(pool: *mut Pool) -> &'a mut Pool {
     unsafe { &mut *pool }
 }
 
-/// The moment at which a caller no longer waits. Infinity: never. Negative: as the pool's settings say.
+/// The time at which a caller stops waiting. Infinity: never. Negative: the pool's default.
 fn patience(now: Time, timeout: f64) -> Option<Time> {
     match timeout {
         timeout if timeout < 0.0 || timeout.is_nan() => None,
@@ -72,8 +73,9 @@ fn patience(now: Time, timeout: f64) -> Option<Time> {
     }
 }
 
-/// Asks for a connection of one's own, which `POOL_GRANTED` brings, or `POOL_FAILED` refuses. `timeout` is in milliseconds: 0
-/// for at once or never, infinity for no end, negative for the pool's own. False if the token waits already.
+/// Asks for a connection for one caller. `POOL_GRANTED` or `POOL_FAILED` answers. `timeout` is in
+/// milliseconds: 0 for no waiting, infinity for no limit, negative for the pool's default. False if
+/// the token waits already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_checkout(
     pool: *mut Pool,
@@ -86,16 +88,16 @@ pub unsafe extern "C" fn onetrip_pool_checkout(
     unsafe { of(pool) }.checkout(now, token, patience(now, timeout))
 }
 
-/// The number of the connection on which a shared request goes at once; 0 if it has to wait. `key`: as of
-/// `onetrip_postgres_submit`.
+/// The number of the connection that a shared request can be sent on now; 0 if it has to wait.
+/// `key`: as in `onetrip_postgres_submit`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_place(pool: *mut Pool, now: f64, key: u32) -> u32 {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.place(time(now), TextKey::from_number(key))
 }
 
-/// Keeps the place in line of a shared request, which `POOL_PLACED` ends, or `POOL_FAILED`. `key` as above, the rest as
-/// in `onetrip_pool_checkout`.
+/// Puts a shared request into the pool's queue. `POOL_PLACED` or `POOL_FAILED` answers. `key` is as
+/// above; the rest is as in `onetrip_pool_checkout`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_wait_shared(
     pool: *mut Pool,
@@ -110,16 +112,16 @@ pub unsafe extern "C" fn onetrip_pool_wait_shared(
     unsafe { of(pool) }.wait_shared(now, token, key, patience(now, timeout))
 }
 
-/// A request that may be sent a second time was made: see [`onetrip_pool_hedge`].
+/// Counts a request that may be hedged: see [`onetrip_pool_hedge`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_may_hedge(pool: *mut Pool) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.may_hedge();
 }
 
-/// Whether a request that may run twice, and is unanswered on the connection `number`, is sent a second time since
-/// its answer is late. Positive: the number of the connection for that. Negative: ask again after as many
-/// milliseconds, infinity for never. `key`: as above.
+/// Whether to hedge a repeatable request that is unanswered on the connection `number`. Positive:
+/// send it again, on the connection with that number. Negative: ask again after that many
+/// milliseconds; infinity for never. `key`: as above.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_hedge(
     pool: *mut Pool,
@@ -137,15 +139,15 @@ pub unsafe extern "C" fn onetrip_pool_hedge(
     }
 }
 
-/// A caller no longer waits. False if what it waited for is on its way: a connection that it is granted then has
-/// to be released.
+/// A caller stops waiting. False if its answer is already in the completions: a connection that it
+/// is granted must then be released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_give_up(pool: *mut Pool, now: f64, token: u32) -> bool {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.give_up(time(now), token)
 }
 
-/// A connection that was granted comes back, in one of the [`condition`]s.
+/// A caller returns a connection, in one of the [`condition`]s.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_release(
     pool: *mut Pool,
@@ -163,7 +165,7 @@ pub unsafe extern "C" fn onetrip_pool_release(
     unsafe { of(pool) }.release(time(now), number, condition);
 }
 
-/// A connection that `POOL_OPEN` asked for is open and logged in.
+/// A connection that `POOL_OPEN` asked for is open, and its login has succeeded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_opened(
     pool: *mut Pool,
@@ -175,15 +177,17 @@ pub unsafe extern "C" fn onetrip_pool_opened(
     unsafe { of(pool).opened(time(now), number, Handle::new(connection)) }
 }
 
-/// How many milliseconds pass before a request that may run twice, and whose connection was lost, is sent again for the
-/// `number`-th time. Negative where it is not. `seed`: any number, another one for each request.
+/// The pause before a repeatable request whose connection was lost is sent again for the
+/// `number`-th time, in milliseconds. Negative if it is not sent again. `seed`: any number, a
+/// different one for each request.
 #[unsafe(no_mangle)]
 pub extern "C" fn onetrip_pool_repeat_pause(number: u32, seed: f64) -> f64 {
     let pause = Repeats::default().pause(number, seed.to_bits());
     pause.map_or(-1.0, |pause| pause.as_secs_f64() * 1e3)
 }
 
-/// It could not be opened. `permanent`: time does not mend it, as a wrong password.
+/// A connection that `POOL_OPEN` asked for could not be opened. `permanent`: a retry can't help, as
+/// after a wrong password.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_open_failed(
     pool: *mut Pool,
@@ -195,86 +199,86 @@ pub unsafe extern "C" fn onetrip_pool_open_failed(
     unsafe { of(pool) }.open_failed(time(now), number, permanent);
 }
 
-/// A connection is broken: the pool forgets it.
+/// A connection is lost or broken: the pool forgets it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_lost(pool: *mut Pool, now: f64, number: u32) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.lost(time(now), number);
 }
 
-/// Takes a connection out of use, when it has answered what it has.
+/// Retires a connection: the pool closes it once all its requests are answered.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_retire(pool: *mut Pool, now: f64, number: u32) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.retire(time(now), number);
 }
 
-/// Replies have come on a connection: somebody who waits may have a place now.
+/// Replies have arrived on a connection. A waiting request may have room there now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_answered(pool: *mut Pool, now: f64, number: u32) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.answered(time(now), number);
 }
 
-/// All that the pool told was acted on: what it placed on a connection (`POOL_PLACED`) was submitted there, or
-/// will not be. Until then such a connection counts as busy. To be called behind each table in which something
-/// was placed.
+/// The host has acted on all completions of the last table: each request of a `POOL_PLACED` was
+/// submitted, or never will be. Until this call the connections of these requests count as busy. To
+/// be called after each table that holds a `POOL_PLACED`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_acted(pool: *mut Pool, now: f64) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.acted(time(now));
 }
 
-/// Ends the pool. `CLOSED` comes when no connection is left.
+/// Closes the pool. `CLOSED` comes when no connection is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_close(pool: *mut Pool, now: f64) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.close(time(now));
 }
 
-/// When [`onetrip_pool_time`] is to be called; infinity for never. It changes with each call.
+/// The time at which to call [`onetrip_pool_time`]; infinity for never. Each call may change it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_deadline(pool: *mut Pool) -> f64 {
     // SAFETY: the host's promise at the top.
     millis(unsafe { of(pool) }.deadline())
 }
 
-/// It is so late.
+/// The time is `now`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_time(pool: *mut Pool, now: f64) {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.time(time(now));
 }
 
-/// Connections of any state.
+/// How many connections there are, in any state.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_connections(pool: *mut Pool) -> usize {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.counts()[0]
 }
 
-/// Connections that nobody uses.
+/// How many connections no caller uses.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_idle(pool: *mut Pool) -> usize {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.counts()[1]
 }
 
-/// Callers that wait.
+/// How many callers wait.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_waiting(pool: *mut Pool) -> usize {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.counts()[2]
 }
 
-/// As [`onetrip_take`](crate::export::onetrip_take), of a pool.
+/// As [`onetrip_take`](crate::export::onetrip_take), for a pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_take(pool: *mut Pool) -> usize {
     // SAFETY: the host's promise at the top.
     unsafe { of(pool) }.take()
 }
 
-/// As [`onetrip_completions`](crate::export::onetrip_completions), of a pool.
+/// As [`onetrip_completions`](crate::export::onetrip_completions), for a pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_pool_completions(pool: *mut Pool) -> *const Completion {
     // SAFETY: the host's promise at the top.

@@ -22,18 +22,19 @@ pub use crate::redis::look::{Traits, traits};
 pub mod flag {
     use crate::redis::submission::flag;
 
-    /// Of one command: what it did before an error stands.
+    /// For one command: its effects before an error remain.
     pub const LEAVES: u32 = flag::LEAVES;
-    /// It is confirmed by pushes, as SUBSCRIBE is: one for each of so many channels.
+    /// Pushes confirm it, as for SUBSCRIBE: one push for each channel.
     pub const CONFIRMED: u32 = flag::CONFIRMED;
-    /// They are MULTI, what runs as a whole, and EXEC, perhaps behind ASKING: if EXEC is refused and MULTI goes on, the
-    /// connection ends.
+    /// The commands are MULTI, the list, and EXEC, possibly behind ASKING. If EXEC is refused and
+    /// MULTI remains open, the connection ends.
     pub const ATOMIC: u32 = flag::ATOMIC;
 }
 
-/// A connection to Redis over a socket that is open, and through TLS if there is to be TLS. The login is to be sent at once;
-/// commands may be submitted at once, and follow it. `settings`: pairs of name and value, each ended by a zero byte.
-/// Wrong settings come out as a `CLOSED` that says what is wrong. Null if there is no memory for another connection.
+/// A connection to Redis over a socket that is open, after the TLS handshake if there is TLS. The
+/// login is ready to be sent. Commands may be submitted at once; they follow it. `settings`: pairs
+/// of name and value, each ended by a zero byte. If one is wrong, a `CLOSED` says what is wrong.
+/// Null if there is no memory for another connection.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_redis_new(
     now: f64,
@@ -45,11 +46,11 @@ pub unsafe extern "C" fn onetrip_redis_new(
     made(|| Connection::redis(time(now), settings))
 }
 
-/// Submits commands as they go onto the wire: `len` bytes of the room, of which the first `text_len` are the text of the
-/// script that the one command behind them calls by its hash (0 for none): it goes as EVAL with that text where the server
-/// does not know it. `replies`: how many come, errors
-/// among them; 0 for one command whose error is that of the request. `timeout` and what is returned are as for
-/// `onetrip_postgres_submit`.
+/// Submits commands in wire format: `len` bytes of the room. The first `text_len` bytes are the
+/// text of the script that the one command behind them calls by its hash; 0 for no script. If the
+/// server does not know the script, the call is sent as EVAL with that text. `replies`: how many
+/// replies come, errors included; 0 for one command whose error ends the request as failed.
+/// `timeout` and the result are as in `onetrip_postgres_submit`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_redis_submit(
     connection: *mut Connection,
@@ -68,16 +69,16 @@ pub unsafe extern "C" fn onetrip_redis_submit(
     place(connection.submit_redis(now, (token, flags, replies), (text_len, len), deadline))
 }
 
-/// From now on scripts go as texts: the caller says MULTI, and one that the server has forgotten would be missed when the rest
-/// has run.
+/// Sends scripts as texts from now on, because the caller says MULTI. A script that the server has
+/// forgotten would only be noticed after the other commands have run.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_redis_scripts_as_texts(connection: *mut Connection) {
     // SAFETY: the host's promise at the top.
     unsafe { &mut *connection }.send_scripts_as_texts();
 }
 
-/// What is known of a command, as it goes onto the wire. The advice in it lives as long as the module. False if there is no
-/// memory to look at one so long.
+/// What is known of a command, given in wire format. The advice in it lives as long as the module.
+/// False if there is no memory to parse a command this long.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_redis_look(
     command: *const u8,
@@ -100,8 +101,8 @@ pub unsafe extern "C" fn onetrip_redis_slot(key: *const u8, len: usize) -> u32 {
     slot_of(unsafe { memory::bytes(key, len) }).into()
 }
 
-/// What an error among replies says of the effect of its command: an outcome. `leaves`: what it did before an error
-/// stands.
+/// The outcome of a command that was answered by an error among several replies. `leaves`: the
+/// effects of the command before an error remain.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn onetrip_redis_outcome(error: *const u8, len: usize, leaves: bool) -> u32 {
     // SAFETY: the host's promise at the top.

@@ -1,4 +1,4 @@
-//! A host that keeps the rules of `MEMORY.md` whatever it is told to do, for the fuzzer: all of it goes through the
+//! A host for the fuzzers that keeps the rules of `MEMORY.md` in any case. It uses only the
 //! exported functions.
 
 #![allow(unsafe_code)]
@@ -8,7 +8,7 @@ use crate::connection::Connection;
 use crate::export::*;
 use crate::export_redis::*;
 
-/// A connection of the host's.
+/// A connection of the host.
 #[derive(Debug)]
 pub struct Host(*mut Connection);
 
@@ -17,28 +17,28 @@ pub struct Host(*mut Connection);
 pub struct Record {
     /// One of [`kind`](crate::completion::kind).
     pub kind: u32,
-    /// Whose it is.
+    /// The token of the request.
     pub token: u32,
     /// See [`kind`](crate::completion::kind).
     pub a: u32,
     /// See [`kind`](crate::completion::kind).
     pub b: u32,
-    /// What the block held.
+    /// The content of the block.
     pub block: Vec<u8>,
 }
 
-/// What a request is beside its bytes: the arguments of the functions that submit.
+/// The arguments of the functions that submit, except for the bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Its number.
+    /// The token.
     pub token: u32,
-    /// Its flags.
+    /// The flags.
     pub flags: u32,
-    /// Of Redis: how many replies come.
+    /// For Redis: how many replies come.
     pub replies: u32,
     /// The lengths of the parts in front.
     pub lens: (usize, usize),
-    /// In milliseconds.
+    /// The timeout, in milliseconds.
     pub timeout: f64,
 }
 
@@ -94,13 +94,13 @@ impl Host {
         unsafe { onetrip_postgres_sync(self.0, now, token) }
     }
 
-    /// Leaves a transaction to nobody.
+    /// Flushes the requests of an open segment.
     pub fn flush(&mut self, now: f64) {
         // SAFETY: the connection lives.
         unsafe { onetrip_postgres_flush(self.0, now) }
     }
 
-    /// Says a password.
+    /// Gives a password.
     pub fn password(&mut self, now: f64, password: &[u8]) {
         // SAFETY: the connection lives, and the password is as long as it is.
         unsafe {
@@ -108,7 +108,7 @@ impl Host {
         }
     }
 
-    /// Bytes arrive, in room of which more was asked for than they need.
+    /// Bytes arrive. More room was asked for than they need.
     pub fn receive(&mut self, now: f64, bytes: &[u8], more: usize) {
         // SAFETY: the connection lives, and there is room for as many bytes as were asked for.
         unsafe {
@@ -118,7 +118,7 @@ impl Host {
         }
     }
 
-    /// What is to be sent.
+    /// The bytes to send.
     #[must_use]
     pub fn transmit(&self) -> Vec<u8> {
         // SAFETY: the connection lives, and nothing is called in between.
@@ -128,32 +128,32 @@ impl Host {
         }
     }
 
-    /// So much of it was written, or was said to be.
+    /// This many bytes were written, or reported as written.
     pub fn written(&mut self, now: f64, len: usize) {
         // SAFETY: the connection lives.
         unsafe { onetrip_written(self.0, now, len) }
     }
 
-    /// It is so late.
+    /// The time is now `now`.
     pub fn time(&mut self, now: f64) {
         // SAFETY: the connection lives.
         unsafe { onetrip_time(self.0, now) }
     }
 
-    /// When that is to be said next.
+    /// When to call `time` next.
     #[must_use]
     pub fn deadline(&self) -> f64 {
         // SAFETY: the connection lives.
         unsafe { onetrip_deadline(self.0) }
     }
 
-    /// Takes back what waits there.
+    /// Takes back the request at this place.
     pub fn cancel(&mut self, now: f64, place: f64) -> bool {
         // SAFETY: the connection lives.
         unsafe { onetrip_cancel(self.0, now, place) }
     }
 
-    /// Wants a request to be cancelled at the server, and does what is to be done for that.
+    /// Wants a request cancelled at the server, and does what that needs.
     pub fn want_cancel(&mut self, now: f64, token: u32, end: u32) {
         // SAFETY: the connection lives.
         unsafe {
@@ -170,20 +170,20 @@ impl Host {
         unsafe { onetrip_terminate(self.0, now) }
     }
 
-    /// The peer has gone.
+    /// The peer closed the connection.
     pub fn peer_closed(&mut self) {
         // SAFETY: the connection lives.
         unsafe { onetrip_peer_closed(self.0) }
     }
 
-    /// Requests on their way, and those that wait.
+    /// Requests in flight, and those that wait.
     #[must_use]
     pub fn pending(&self) -> (usize, usize) {
         // SAFETY: the connection lives.
         unsafe { (onetrip_in_flight(self.0), onetrip_queued(self.0)) }
     }
 
-    /// What happened.
+    /// The records of what happened.
     pub fn take(&mut self) -> Vec<Record> {
         // SAFETY: the connection lives, and nothing is called before all is copied.
         unsafe {
@@ -199,13 +199,13 @@ impl Host {
 
 impl Drop for Host {
     fn drop(&mut self) {
-        // SAFETY: nobody uses it after this.
+        // SAFETY: nothing uses it after this.
         unsafe { onetrip_connection_free(self.0) }
     }
 }
 
 /// # Safety
-/// The record was taken last.
+/// The record is one of those taken last.
 unsafe fn copy(record: &Completion) -> Record {
     let Completion { kind, token, a, b, len, block } = *record;
     let block = match block.is_null() {
@@ -216,7 +216,7 @@ unsafe fn copy(record: &Completion) -> Record {
     Record { kind, token, a, b, block }
 }
 
-/// What is known of a command. Whatever stands there, it does not fail.
+/// What is known of a command. Must not fail for any bytes.
 pub fn look(command: &[u8]) -> Option<Traits> {
     let mut traits = std::mem::MaybeUninit::uninit();
     // SAFETY: both are as long as they are, and where it was seen the traits were written.
@@ -226,7 +226,7 @@ pub fn look(command: &[u8]) -> Option<Traits> {
     }
 }
 
-/// What an error says of its effect.
+/// The outcome that an error means.
 #[must_use]
 pub fn outcome(error: &[u8], leaves: bool) -> u32 {
     // SAFETY: it is as long as it is.

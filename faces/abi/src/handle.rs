@@ -1,4 +1,4 @@
-//! A connection that a pool looks at.
+//! A pool's reference to a connection of the host.
 
 #![allow(unsafe_code)]
 
@@ -9,25 +9,26 @@ use onetrip_engine::pool::{Load, Timings};
 use crate::connection::Connection;
 use crate::postgres::SharedTexts;
 
-/// A connection of the host's, lent to a pool until it is taken out of it.
+/// A connection of the host, lent to a pool until the pool lets go of it.
 #[derive(Debug)]
 pub(crate) struct Handle(*mut Connection);
 
 impl Handle {
     /// # Safety
-    /// The connection lives until the pool has let go of it, and is used by the pool's thread alone.
+    /// The connection lives until the pool has let go of it, and only the pool's thread uses it.
     pub(crate) unsafe fn new(connection: *mut Connection) -> Handle {
         Handle(connection)
     }
 
     pub(crate) fn load(&self) -> Load {
-        // SAFETY: promised when it was made; the result holds nothing of it.
+        // SAFETY: promised to `new`; the result does not refer to the connection.
         unsafe { &*self.0 }.load()
     }
 
-    /// Has it count and measure texts with the others of its pool, of which the first brings the memory for them.
+    /// Makes the connection count and measure texts together with the others of its pool. The first
+    /// one to join provides the memory for that.
     pub(crate) fn join_pool(&self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
-        // SAFETY: as above, and the host is in no call on the connection.
+        // SAFETY: as above, and the host is not in a call on the connection.
         unsafe { &mut *self.0 }.join_pool(texts, timings);
     }
 }

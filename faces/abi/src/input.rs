@@ -1,21 +1,22 @@
-//! Room into which the host copies what arrived: once, to where the engine frames it.
+//! The buffer into which the host copies the bytes that arrive. They are copied once, to where the
+//! engine frames them.
 
 #![allow(unsafe_code)]
 
 use bytes::{BufMut, BytesMut};
 use onetrip_engine::memory;
 
-/// What arrived and is not framed yet, with room behind it.
+/// Bytes that arrived and are not framed yet, with room behind them.
 #[derive(Debug, Default)]
 pub(crate) struct Input {
     bytes: BytesMut,
-    /// Bytes that the host was promised behind it.
+    /// Bytes of room that the host was promised.
     room: usize,
 }
 
 impl Input {
-    /// Room for so many bytes. It stays where it is until they are [received](Self::received). None if there is no memory
-    /// for them.
+    /// Room for this many bytes. It does not move until the bytes are [received](Self::received).
+    /// `None` if there is no memory for it.
     pub(crate) fn room(&mut self, len: usize) -> Option<*mut u8> {
         self.room = 0;
         if !memory::make_room(&mut self.bytes, len) {
@@ -25,7 +26,7 @@ impl Input {
         Some(self.bytes.spare_capacity_mut().as_mut_ptr().cast())
     }
 
-    /// The host has written so many bytes of the room; no more than it asked for count.
+    /// The host has written this many bytes into the room. No more count than it asked for.
     ///
     /// # Safety
     /// The host has written to the first `len` bytes of the room.
@@ -35,12 +36,12 @@ impl Input {
         unsafe { self.bytes.advance_mut(len) };
     }
 
-    /// Whether all that was received was taken off the front.
+    /// Whether everything received was taken off the front.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// What was received and not taken off the front.
+    /// The bytes that were received and not taken off the front.
     pub(crate) fn bytes(&mut self) -> &mut BytesMut {
         &mut self.bytes
     }

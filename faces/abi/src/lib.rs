@@ -1,22 +1,22 @@
 //! The engine behind plain exported functions: a native library for C, a WebAssembly module for
 //! JavaScript. `include/onetrip.h` declares them, `MEMORY.md` says who owns which bytes.
 //!
-//! A host keeps the socket, the clock and the randomness. It hands over what arrived, writes what is
-//! to be sent, and walks a table of completions. What it submits is encoded by itself, straight into the memory
-//! of the module.
+//! A host keeps the socket, the clock and the randomness. It hands over the bytes that arrive,
+//! writes the bytes to be sent, and walks a table of completions. It encodes requests itself,
+//! directly into the memory of the module.
 //!
 //! * [`export`], [`export_pool`] and [`export_connect`]: the functions, and the only places that take pointers.
-//! * [`completion`]: what a host walks.
-//! * `connection`: one connection, whatever is on the other end.
-//! * `connect`: the plan of how a client comes to a server.
+//! * [`completion`]: the records that a host walks.
+//! * `connection`: one connection, of either protocol.
+//! * `connect`: the plan of connecting to a server.
 //! * `pool`: the policy of a pool over the host's connections.
 //! * `postgres`: login, statements, requests.
 //! * `redis`, with `export_redis`: login and commands.
-//! * `cluster`, with `export_cluster`: what goes where in a cluster of Redis.
-//! * `fuzzing`: a host without pointers, for the fuzzer.
-//! * `echo`: an engine without a server, to test how bytes cross.
+//! * `cluster`, with `export_cluster`: the routing of a Redis cluster.
+//! * `fuzzing`: a host without pointers, for the fuzzers.
+//! * `echo`: an engine without a server, to test how bytes cross the boundary.
 //!
-//! Deliberately absent: sockets, clocks, randomness, threads, and values: a row is decoded by the host.
+//! Deliberately absent: sockets, clocks, randomness, threads, and values. The host decodes rows.
 
 pub mod completion;
 pub mod export;

@@ -1,5 +1,6 @@
-//! A pool as the host holds it: the policy of the engine over connections that the host opens and drives. Which
-//! connection, when one more, who waits and who is next, what expires: all of that is decided here.
+//! A pool as the host holds it: the engine's policy, over connections that the host opens and
+//! drives. The policy decides which connection is used, when another is opened, which caller is
+//! next, and what expires.
 
 use std::collections::HashMap;
 
@@ -15,22 +16,22 @@ use crate::handle::Handle;
 use crate::postgres::SharedTexts;
 use crate::settings::{Invalid, flag, millis, number, pairs};
 
-/// One pool. A host has a pointer to it, from `onetrip_pool_new` until `onetrip_pool_free`.
+/// One pool. The host has a pointer to it, from `onetrip_pool_new` until `onetrip_pool_free`.
 #[derive(Debug)]
 pub struct Pool {
     policy: Policy,
     members: HashMap<u32, Member>,
-    /// The numbers by which the host knows the connections.
+    /// The host's number of each connection.
     numbers: HashMap<ConnectionId, u32>,
     next: u32,
-    /// Who waits, by token, and what a shared one will submit.
+    /// The callers that wait, by token, and the text that a shared one will submit.
     waiting: HashMap<u32, (Ticket, TextKey)>,
-    /// Connections of which the host was told that requests were placed there, which it may not have
-    /// submitted yet.
+    /// Connections with placed requests that the host was told about, and may not have submitted
+    /// yet.
     placed: Vec<u32>,
-    /// What the connections count their texts in.
+    /// The counts of texts that its connections share.
     texts: Option<SharedTexts>,
-    /// Its end was told.
+    /// Whether its end was announced.
     closed: bool,
     completions: Completions,
 }
@@ -39,13 +40,13 @@ pub struct Pool {
 #[derive(Debug)]
 struct Member {
     id: ConnectionId,
-    /// None while it is being opened.
+    /// `None` while it is being opened.
     connection: Option<Handle>,
-    /// Requests that the host was told to submit to it since it has acted on all that it was told.
+    /// Requests that the host was told to submit on it, since the host last acted on all records.
     placed: usize,
-    /// One of them may be slow.
+    /// Whether one of them may be slow.
     placed_unsure: bool,
-    /// The policy wants to know when it is idle.
+    /// Whether the policy waits for it to become idle.
     draining: bool,
 }
 
@@ -80,7 +81,7 @@ impl Pool {
 
     // --- callers ---
 
-    /// Asks for a connection of one's own.
+    /// Asks for a connection of the caller's own.
     pub(crate) fn checkout(&mut self, now: Time, token: u32, deadline: Option<Time>) -> bool {
         let key = TextKey::UNTOLD;
         self.wait(now, token, key, |policy| policy.checkout(now, Token(token.into()), deadline))
@@ -113,7 +114,7 @@ impl Pool {
         true
     }
 
-    /// The connection on which a shared request goes at once; 0 if it has to wait.
+    /// The connection that a shared request goes on at once; 0 if it must wait.
     pub(crate) fn place(&mut self, now: Time, key: TextKey) -> u32 {
         let Pool { policy, members, numbers, .. } = self;
         let placed = policy.place(now, key, |id| load_of(members, numbers, id));
@@ -122,8 +123,8 @@ impl Pool {
         number.unwrap_or(0)
     }
 
-    /// Whether a request that is unanswered on this connection is sent a second time: the number of the
-    /// connection for that, or when to ask again.
+    /// Whether a request that is unanswered on this connection is sent a second time. Returns the
+    /// connection to send it on, or when to ask again.
     pub(crate) fn hedge(&mut self, now: Time, number: u32, key: TextKey) -> Result<u32, Time> {
         let Pool { policy, members, numbers, .. } = self;
         let first = members.get(&number).map(|member| member.id).ok_or(Time::NEVER)?;
@@ -140,8 +141,8 @@ impl Pool {
         self.policy.hedges().earn();
     }
 
-    /// A caller no longer waits. False if what it waited for is on its way: what it is granted then has to
-    /// be released.
+    /// A caller no longer waits. False if its connection is already granted; it must then be
+    /// released.
     pub(crate) fn give_up(&mut self, now: Time, token: u32) -> bool {
         let Some((ticket, _)) = self.waiting.get(&token).copied() else { return false };
         let gone = self.policy.give_up(ticket);
@@ -152,7 +153,7 @@ impl Pool {
         gone
     }
 
-    /// A connection that was granted comes back.
+    /// A granted connection is returned.
     pub(crate) fn release(&mut self, now: Time, number: u32, condition: Condition) {
         let Some(id) = self.id(number) else { return };
         self.policy.release(now, id, condition);
@@ -213,8 +214,8 @@ impl Pool {
         self.settle(now);
     }
 
-    /// The host has acted on all that it was told: what was placed on a connection is submitted there, or
-    /// never will be.
+    /// The host has acted on all records: requests placed on a connection have been submitted
+    /// there, or never will be.
     pub(crate) fn acted(&mut self, now: Time) {
         let placed = std::mem::take(&mut self.placed);
         for number in &placed {
@@ -244,7 +245,7 @@ impl Pool {
         self.settle(now);
     }
 
-    /// Connections of any state; those that nobody uses; callers that wait.
+    /// Connections in any state, idle shared ones, and callers that wait.
     pub(crate) fn counts(&self) -> [usize; 3] {
         let Pool { policy, members, numbers, .. } = self;
         let idle = policy.idle(|id| load_of(members, numbers, id));
@@ -328,7 +329,8 @@ impl Pool {
     fn serve(&mut self, kind: u32, token: Token, id: ConnectionId) {
         let token = token.0 as u32;
         self.waiting.remove(&token);
-        // One that was lost since is granted all the same; its number is no connection's then.
+        // A connection that was lost meanwhile is granted nevertheless, with the number of no
+        // connection.
         let number = self.number(id).unwrap_or(0);
         self.tell(kind, token, number);
     }
@@ -365,7 +367,7 @@ impl Pool {
         self.members.get(&number).map(|member| member.id)
     }
 
-    /// Lets go of a connection: the host may free it.
+    /// Lets go of a connection, so that the host may free it.
     fn forget(&mut self, number: u32) {
         if let Some(member) = self.members.remove(&number) {
             self.numbers.remove(&member.id);
@@ -384,8 +386,8 @@ fn load_of(
 }
 
 impl Member {
-    /// With what was placed there and is not submitted yet: who is granted a connection is not to share it
-    /// with that.
+    /// Includes placed requests that are not submitted yet, so that a connection with such requests
+    /// is not granted to an exclusive caller.
     fn load(&self) -> Option<Load> {
         let load = self.connection.as_ref()?.load();
         Some(Load {

@@ -1,4 +1,4 @@
-//! A connection to PostgreSQL: its login, its statements, and the requests that are on their way.
+//! A connection to PostgreSQL: its login, its prepared statements, and the requests in flight.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,109 +42,111 @@ pub(crate) struct Postgres {
     login: Option<Login>,
     engine: Connection<Protocol>,
     statements: Statements,
-    /// What is known of the requests on their way, by token.
+    /// What is known of the requests that have not ended, by token.
     uses: Vec<Use>,
-    /// What has come of a long message, where the host does not take pieces.
+    /// The bytes so far of a message that arrives in pieces, if the host does not take pieces.
     gathered: Option<(Token, Vec<u8>)>,
-    /// The longest message that is put together.
+    /// The longest message that is put together, in bytes.
     message_bytes_max: usize,
     pieces: bool,
-    /// All callers share it: none of them was promised an order.
+    /// All callers share the session, and none of them was promised an order.
     is_shared: bool,
     hold_begin: bool,
-    /// Requests leave before those in front were answered.
+    /// Requests are sent before the replies to earlier ones have arrived.
     sends_ahead: bool,
-    /// A transaction that may not have begun, or that did not.
+    /// A BEGIN that is held, unanswered or refused.
     pending_begin: Option<PendingBegin>,
-    /// A transaction of the host's, which it has opened as such.
+    /// A transaction that the host opened with `onetrip_postgres_begin`.
     block: Option<blocks::Transaction>,
-    /// How many were begun.
+    /// How many transactions were begun.
     transactions: u64,
-    /// Requests that wait until BEGIN was answered, and what came behind them.
+    /// Requests that wait for the answer to a BEGIN, and the requests behind them.
     delayed: Delayed,
     flow: Flow,
-    /// Goodbye is said behind them.
+    /// A Terminate is sent after the last reply.
     terminating: bool,
-    /// The last request was a member: its segment goes on with the next one.
+    /// The last request was a member: its segment continues with the next request.
     segment_open: bool,
-    /// The host's requests that were taken and have not ended.
+    /// Requests of the host that were taken and have not ended.
     live: usize,
-    /// Requests of the engine that are no host's, and have not ended.
+    /// Requests that the engine made itself, such as a BEGIN, and that have not ended.
     own_requests: usize,
-    /// Requests that may wait, and bytes of them.
+    /// How many requests may wait, and how many bytes of them.
     queue_max: (usize, usize),
-    /// Requests on their way after which the status may be another one.
+    /// Requests that have not ended, and after which the transaction status may differ.
     changing: usize,
-    /// When it was asked something while it was idle, or has sent something last.
+    /// The last time that a request came to an idle connection, or that the peer sent bytes.
     since: Time,
-    /// The last call that said what time it is.
+    /// The time of the last call that told it.
     clock: Time,
-    /// When bytes of the login were sent last.
+    /// When bytes of the login were last sent.
     login_sent: Time,
-    /// What the pool expects of what is on the way, once it is in one.
+    /// How long the pool expects the requests in flight to take, if the connection is one of a
+    /// pool.
     workload: Workload,
     timings: Option<Arc<Timings>>,
     room: usize,
     process_id: i32,
-    /// What tells the names of this connection from those of all others.
+    /// Makes the statement names of this connection differ from those of every other connection.
     unique: u64,
     secret_key: SecretKey,
     closed: bool,
 }
 
-/// What a request on its way is to the statement that it names.
+/// What is known of a request that has not ended.
 #[derive(Debug, Default)]
 struct Use {
     statement: Option<statements::Use>,
     seen: Seen,
-    /// A name that the server is to forget with it.
+    /// A statement name that the server forgets with this request.
     close: Option<Closing>,
-    /// After it the status may be another one.
+    /// The transaction status may differ after it.
     changes: bool,
-    /// It is skipped where the BEGIN in front of it was refused.
+    /// It is skipped if the BEGIN in front of it is refused.
     guarded: bool,
-    /// Its reply is taken as it comes.
+    /// The host takes its reply as it arrives, and says how much it has taken.
     metered: bool,
-    /// What it is to those that share its connection.
+    /// What it costs the other requests on a shared connection.
     task: Option<Task>,
-    /// It shares its sync point with the others of its pipeline.
+    /// It shares its sync point with the other requests of its pipeline.
     is_member: bool,
-    /// The level of the transaction that it is a statement of.
+    /// The savepoint level that it belongs to, if it is a statement of a transaction.
     level: Option<LevelId>,
     is_live: bool,
 }
 
-/// Who has a session.
+/// Who uses a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Holder {
-    /// All callers share it: nobody may change it.
+    /// All callers share it, and none may change it.
     All,
-    /// One caller has it for himself.
+    /// One caller has it alone.
     One,
-    /// That caller has gone, and nothing is on its way.
+    /// Its caller has gone, and nothing is in flight.
     Nobody,
-    /// That caller has run something past the engine.
+    /// Its caller has run something that did not go through the engine.
     Passed,
 }
 
-/// Why a request was not taken. Nothing of it was sent.
+/// Why a request was refused. Nothing of it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
     Closed,
     Full,
-    /// It is no request: lengths, flags, a NUL, a token that is on its way or above the limit.
+    /// It is malformed: wrong lengths or flags, a NUL in a text, or a token that is in use or too
+    /// large.
     Malformed,
     NameTaken,
     NoMemory,
 }
 
-/// The token of a BEGIN that was held: no host has it.
+/// The token of a BEGIN that was held. No request of the host has it.
 const BEGIN: Token = Token(u32::MAX as u64);
 
-/// That of its sync point, where it has one of its own.
+/// The token of the sync point of that BEGIN, if it has its own.
 const BEGIN_SYNC: Token = Token(u32::MAX as u64 - 1);
 
-/// Tokens are small numbers, used again: a table is kept by them.
+/// The largest token. Tokens are small numbers that are used again: they are indexes into a table.
 pub(crate) const TOKEN_MAX: u32 = 1 << 20;
 
 impl Postgres {
@@ -161,7 +163,8 @@ impl Postgres {
         let mut limits = settings.as_ref().map(|it| it.limits.clone()).unwrap_or_default();
         let hold_begin = settings.as_ref().is_some_and(|it| it.hold_begin);
         if hold_begin && limits.in_flight_max == 1 {
-            // One at a time, and a BEGIN with the first; where half of the window is full, a Flush would part them.
+            // One at a time, but a BEGIN goes with the first statement. A Flush, which is sent once
+            // half of the window is full, must not part the two.
             (limits.one_segment, limits.in_flight_max) = (true, 4);
         }
         let sends_ahead = !limits.one_segment && limits.in_flight_max > 1;
@@ -219,7 +222,7 @@ impl Postgres {
         self.end(close::LOGIN, Bytes::from(why), to);
     }
 
-    /// The connection has ended for a reason that the engine does not know.
+    /// Ends the connection for a reason that the engine does not know.
     pub(crate) fn end(&mut self, reason: u32, block: Bytes, to: &mut Completions) {
         if !std::mem::replace(&mut self.closed, true) {
             to.push(kind::CLOSED, 0, (reason, 0), block);
@@ -247,7 +250,8 @@ impl Postgres {
         }
     }
 
-    /// What is to be sent: of the login as long as that lasts, though requests may wait behind it.
+    /// The bytes to send. During the login these are its own bytes, even if requests wait behind
+    /// it.
     pub(crate) fn transmit(&self) -> &[u8] {
         match &self.login {
             Some(login) => &login.out,
@@ -302,8 +306,8 @@ impl Postgres {
         self.settle(to);
     }
 
-    /// It is one of a pool: it counts its texts with the others, of which the first brings the memory for them,
-    /// and measures how long they take.
+    /// The connection belongs to a pool. It counts texts together with the pool's other connections
+    /// (the first one brings the memory for that), and it measures how long they take.
     pub(crate) fn join_pool(&mut self, texts: &mut Option<SharedTexts>, timings: &Arc<Timings>) {
         self.timings = Some(timings.clone());
         match texts {
@@ -314,7 +318,7 @@ impl Postgres {
 
     // --- whose it is ---
 
-    /// Who has the session from now on. Whether a reset is owed.
+    /// Sets who uses the session from now on. Returns whether a reset is owed.
     pub(crate) fn hold(&mut self, holder: Holder) -> bool {
         self.is_shared = holder == Holder::All;
         let protocol = self.engine.protocol_mut();
@@ -327,7 +331,7 @@ impl Postgres {
         protocol.is_resetting()
     }
 
-    /// Resets the session now, if that is owed.
+    /// Resets the session now if a reset is owed.
     pub(crate) fn reset(&mut self, now: Time, to: &mut Completions) {
         self.engine.settle_debts(now);
         self.settle(to);
@@ -335,7 +339,8 @@ impl Postgres {
 
     // --- cancelling ---
 
-    /// A reply breaks the protocol, as its reader has found. Nothing is replied to before the login is over.
+    /// The host found that a reply breaks the protocol. Ignored during the login, because no
+    /// request has a reply yet.
     pub(crate) fn violated(&mut self, to: &mut Completions) {
         if self.login.is_none() {
             self.engine.handle_violation(Violation("a malformed reply"));
@@ -343,7 +348,7 @@ impl Postgres {
         }
     }
 
-    /// Asks for a request to be cancelled at the server, if that harms no other.
+    /// Asks the server to cancel a request, if that can't hit another request.
     pub(crate) fn want_cancel(&mut self, now: Time, token: u32, to: &mut Completions) {
         if !self.cancel_delayed(token, to) {
             let wanted = self.engine.want_cancel(now, Token(token.into()));
@@ -354,7 +359,7 @@ impl Postgres {
         self.settle(to);
     }
 
-    /// The cancel is about to be sent, unless this says that it is not to be.
+    /// The cancel is about to be sent. Returns whether it still must be.
     pub(crate) fn begin_cancel(&mut self, now: Time, to: &mut Completions) -> bool {
         let goes = self.engine.begin_cancel(now);
         self.settle(to);
@@ -366,7 +371,7 @@ impl Postgres {
         self.settle(to);
     }
 
-    /// What is sent alone on a connection of its own to cancel; empty where the server gave no key.
+    /// The CancelRequest, to be sent alone on its own socket. Empty if the server gave no key.
     pub(crate) fn cancel_message(&self, out: &mut BytesMut) {
         let request = CancelRequest {
             process_id: self.process_id,
@@ -375,8 +380,8 @@ impl Postgres {
         let _ = request.encode(out);
     }
 
-    /// The transaction status that the server told last, as the letter of ReadyForQuery; behind a BEGIN
-    /// that was answered here, the one that it will tell.
+    /// The transaction status of the last ReadyForQuery, as its letter. Behind a BEGIN that was
+    /// answered here, it is the status that the server will report.
     pub(crate) fn status(&self) -> u8 {
         match self.presumed().unwrap_or_else(|| self.engine.protocol().status()) {
             TransactionStatus::Idle => b'I',
@@ -398,7 +403,7 @@ impl Postgres {
         }
     }
 
-    /// The host's requests that were sent.
+    /// Requests of the host that were sent and not answered.
     pub(crate) fn in_flight(&self) -> usize {
         self.engine.in_flight().saturating_sub(self.own_requests)
     }
@@ -407,12 +412,12 @@ impl Postgres {
         self.engine.queued() + self.delayed.requests()
     }
 
-    /// Whether a sync point would tell of a BEGIN that is held, unanswered or refused.
+    /// Whether a sync point would tell the host of a BEGIN that is held, unanswered or refused.
     pub(crate) fn is_opening(&self) -> bool {
         self.treatment_of_sync() != Treatment::Plain
     }
 
-    /// Whether nothing is on its way.
+    /// Whether nothing is in flight.
     fn is_idle(&self) -> bool {
         self.live + self.own_requests == 0
     }

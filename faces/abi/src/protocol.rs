@@ -1,5 +1,5 @@
-//! Both protocols as one, so that the engine is compiled once: of what would be there twice half is saved, a tenth of the
-//! module.
+//! Both protocols as one type, so that the engine is compiled once. That saves half of the code
+//! that would be there twice, which is a tenth of the module.
 
 use bytes::BytesMut;
 use onetrip_engine::{Protocol as Speaks, Step, Violation};
@@ -8,7 +8,7 @@ use onetrip_postgres::message::TransactionStatus;
 #[cfg(feature = "redis")]
 use onetrip_redis::Redis;
 
-/// What a connection speaks.
+/// The protocol of a connection.
 #[derive(Debug)]
 pub(crate) enum Protocol {
     Postgres(Box<Postgres>),
@@ -16,7 +16,8 @@ pub(crate) enum Protocol {
     Redis(Box<Redis>),
 }
 
-/// What has to be known of a request to recognise its reply. It is of the protocol of its connection.
+/// What the protocol remembers of a request to recognise its reply. It belongs to the protocol of
+/// the connection.
 #[derive(Debug)]
 pub(crate) enum Expect {
     Postgres(onetrip_postgres::Expect),
@@ -33,12 +34,12 @@ pub(crate) enum Event {
 }
 
 impl Protocol {
-    /// PostgreSQL, in a session of this status.
+    /// PostgreSQL, for a session with this status.
     pub(crate) fn new(status: TransactionStatus) -> Protocol {
         Protocol::Postgres(Box::new(Postgres::new(status)))
     }
 
-    /// What the login told of the session: see [`Postgres::identify`].
+    /// What the login said about the session: see [`Postgres::identify`].
     pub(crate) fn identify(&mut self, process_id: i32, unique: u64) {
         if let Protocol::Postgres(postgres) = self {
             postgres.identify(process_id, unique);
@@ -46,7 +47,7 @@ impl Protocol {
     }
 }
 
-/// A connection to PostgreSQL speaks PostgreSQL.
+/// Only for connections to PostgreSQL.
 impl std::ops::Deref for Protocol {
     type Target = Postgres;
 
@@ -83,15 +84,16 @@ impl From<onetrip_redis::Expect> for Expect {
 }
 
 #[cfg(feature = "redis")]
-/// Requests of one connection are all of its protocol.
+/// All requests of a connection belong to its protocol.
 const MIXED: &str = "a request of another protocol";
 
 impl Speaks for Protocol {
     type Expect = Expect;
     type Event = Event;
 
-    // Redis has none of these. A sync point is taken off only where requests may share one, and Flush follows members of
-    // a segment, neither of which Redis has; and a connection to Redis does not say goodbye by the engine.
+    // Redis has none of these. A sync point is taken off only if requests may share one, and a
+    // Flush follows members of a segment; Redis has neither. And the engine writes no goodbye on a
+    // connection to Redis.
     const SYNC: &'static [u8] = Postgres::SYNC;
     const FLUSH: &'static [u8] = Postgres::FLUSH;
     const TERMINATE: &'static [u8] = Postgres::TERMINATE;
@@ -157,7 +159,7 @@ impl Speaks for Protocol {
         }
     }
 
-    // Redis owes nothing and guards nothing.
+    // Redis has no requests of its own and no guards.
 
     fn owes(&self, idle: bool) -> bool {
         matches!(self, Protocol::Postgres(postgres) if postgres.owes(idle))

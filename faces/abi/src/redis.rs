@@ -1,7 +1,8 @@
-//! A connection to Redis: its login, and the commands that are on their way.
+//! A connection to Redis: its login, and the commands in flight on it.
 //!
-//! The host writes commands as they go onto the wire, and reads replies as they came. What lies between is here: whose
-//! a reply is, where it ends, how much is on its way, and what became of what was not answered.
+//! The host writes commands in wire format and reads replies in wire format. This module matches
+//! replies to requests, finds where a reply ends, limits what is in flight, and reports what is
+//! known of commands that were not answered.
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::pool::Load;
@@ -25,21 +26,22 @@ use submission::Submission;
 /// One connection, from its first byte to its last.
 #[derive(Debug)]
 pub(crate) struct Redis {
-    /// Until its last reply came.
+    /// Until the last reply of the login has arrived.
     login: Option<Box<Login>>,
     engine: Connection<Protocol>,
-    /// What is on its way under a token.
+    /// The requests that have not ended, by token.
     live: Vec<Live>,
     scripts: Scripts,
-    /// When it was asked something while it was idle, or has sent something last.
+    /// The last time that a request came to an idle connection, or that the peer sent bytes.
     since: Time,
     room: usize,
-    /// It takes nothing any more, and ends when all is answered. To close the connection says it all.
+    /// No more requests are taken, and the connection closes when all are answered. Redis needs no
+    /// goodbye.
     terminating: bool,
     closed: bool,
 }
 
-/// What is on its way under a token.
+/// What a token stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Live {
     No,
@@ -75,7 +77,8 @@ impl Redis {
         connection
     }
 
-    /// The connection has ended for a reason that the engine does not know, for good or until it is tried again.
+    /// Ends the connection for a reason that the engine does not know: (reason, whether no retry
+    /// can help).
     pub(crate) fn end(
         &mut self,
         (reason, is_final): (u32, bool),
@@ -110,7 +113,8 @@ impl Redis {
         self.settle(to);
     }
 
-    /// What is to be sent: of the login as long as that lasts, though commands may wait behind it.
+    /// The bytes to send. During the login these are its own bytes, even if commands wait behind
+    /// it.
     pub(crate) fn transmit(&self) -> &[u8] {
         match &self.login {
             Some(login) => login.transmit(),
@@ -158,7 +162,7 @@ impl Redis {
 
     // --- commands ---
 
-    /// Takes commands that share a request. What they are answered comes under its token.
+    /// Takes commands that share a request. The replies come under its token.
     pub(crate) fn submit(
         &mut self,
         now: Time,
@@ -208,7 +212,7 @@ impl Redis {
         submitted.map_err(Refused::from)
     }
 
-    /// From now on scripts go as texts: the caller says MULTI.
+    /// Sends scripts as texts from now on, because the caller says MULTI.
     pub(crate) fn send_scripts_as_texts(&mut self) {
         self.scripts.go_as_texts();
     }
@@ -257,7 +261,7 @@ impl Redis {
             Output::Full => to.push(kind::FULL, 0, (0, 0), Bytes::new()),
             Output::Drained => to.push(kind::DRAINED, 0, (0, 0), Bytes::new()),
             Output::Closed(reason) => self.note_closed(reason, to),
-            // No groups are opened here, nobody waits for room, and nothing is cancelled at the server.
+            // This host opens no groups, waits for no room, and cancels nothing at the server.
             Output::Granted { .. }
             | Output::Room { .. }
             | Output::Cancel

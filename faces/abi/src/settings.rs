@@ -1,31 +1,36 @@
-//! The settings of a connection: pairs of name and value, each ended by a zero byte, as in PostgreSQL's own
-//! startup packet.
+//! The settings of a connection: pairs of name and value, each ended by a zero byte, as in
+//! PostgreSQL's startup packet.
 
 use std::time::Duration;
 
 use onetrip_engine::Limits;
 use onetrip_postgres::startup::StartupConfig;
 
-/// What a connection to PostgreSQL is told.
+/// The settings of a connection to PostgreSQL.
 #[derive(Debug)]
 pub(crate) struct Settings {
     pub(crate) startup: StartupConfig,
     pub(crate) limits: Limits,
-    /// At which use of a text it is prepared; 0 for never. Default 5, as in pgjdbc's prepareThreshold.
+    /// The use of a text at which it is prepared; 0 for never. Default 5, like pgjdbc's
+    /// prepareThreshold.
     pub(crate) prepare_threshold: u32,
-    /// Statements that are kept prepared. Default 256, as in pgjdbc's preparedStatementCacheQueries.
+    /// How many statements are kept prepared. Default 256, like pgjdbc's
+    /// preparedStatementCacheQueries.
     pub(crate) statements_max: usize,
-    /// Whether a message that is too long to be read in one go is handed over in pieces. Default: it is put together.
+    /// Whether a message that is too long to be read at once is handed over in pieces. Default: no;
+    /// it is put together.
     pub(crate) pieces: bool,
-    /// Bytes of such a message, where it is put together. Default 1 GiB, the most that the protocol has.
+    /// The most bytes of such a message if it is put together. Default 1 GiB, the most that the
+    /// protocol allows.
     pub(crate) message_bytes_max: usize,
-    /// Whether the host is asked for the password when the server asks. Default: it is a setting, or there is none.
+    /// Whether the host is asked for the password when the server asks. Default: no; the password
+    /// is a setting, or there is none.
     pub(crate) ask_password: bool,
-    /// Whether a plain BEGIN waits for the first statement behind it. Default: it does not.
+    /// Whether a plain BEGIN waits for the first statement behind it. Default: no.
     pub(crate) hold_begin: bool,
 }
 
-/// What is not a setting: one line.
+/// Why the settings are refused, in one line.
 pub(crate) type Invalid = String;
 
 impl Settings {
@@ -77,7 +82,7 @@ impl Settings {
     }
 }
 
-/// Sets a limit that connections of all protocols have. Whether it is one.
+/// Sets a limit that connections of both protocols have. Returns whether `name` is one.
 pub(crate) fn set_limit(limits: &mut Limits, name: &str, value: &str) -> Result<bool, Invalid> {
     match name {
         "in_flight_max" => limits.in_flight_max = number(name, value)?,
@@ -90,10 +95,11 @@ pub(crate) fn set_limit(limits: &mut Limits, name: &str, value: &str) -> Result<
     Ok(true)
 }
 
-/// They are copied some times. PostgreSQL takes 10,000 bytes of them (MAX_STARTUP_PACKET_LENGTH in libpq/pqcomm.h).
+/// A limit on their length, since they are copied a few times. PostgreSQL accepts 10,000 bytes
+/// (MAX_STARTUP_PACKET_LENGTH in libpq/pqcomm.h).
 const SETTINGS_BYTES_MAX: usize = 1 << 20;
 
-/// Names and values.
+/// Splits settings into names and values.
 pub(crate) fn pairs(bytes: &[u8]) -> Result<Vec<(&str, &str)>, Invalid> {
     if bytes.is_empty() {
         return Ok(Vec::new());
@@ -118,13 +124,13 @@ pub(crate) fn number<T: std::str::FromStr>(name: &str, value: &str) -> Result<T,
     value.parse().map_err(|_| format!("{name} is to be a number"))
 }
 
-/// A time; 0 is one that never ends.
+/// A time in milliseconds; 0 means one that never ends.
 pub(crate) fn millis(name: &str, value: &str) -> Result<Duration, Invalid> {
     let millis = number(name, value)?;
     Ok(if millis == 0 { Duration::MAX } else { Duration::from_millis(millis) })
 }
 
-/// Bytes, two digits each.
+/// Bytes in hexadecimal, two digits each.
 fn hex(name: &str, value: &str) -> Result<Vec<u8>, Invalid> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, rest) = value.as_bytes().as_chunks::<2>();

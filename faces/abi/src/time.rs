@@ -1,5 +1,5 @@
-//! The host's time: milliseconds as a floating-point number, which is what JavaScript has and what needs no
-//! conversion on the way in.
+//! The host's time: milliseconds as a floating-point number, as JavaScript has it, so that nothing
+//! is converted on the way in.
 
 use std::time::Duration;
 
@@ -7,13 +7,15 @@ use onetrip_engine::Time;
 
 const NANOS_PER_MILLI: f64 = 1e6;
 
-/// The moment so many milliseconds after the host's first. What is no number is the first moment.
+/// The moment this many milliseconds after the host's first. NaN and negative numbers give the
+/// first moment.
 pub(crate) fn time(millis: f64) -> Time {
     // Casts saturate, and take NaN for 0.
     Time::from_nanos((millis * NANOS_PER_MILLI) as u64)
 }
 
-/// A deadline so many milliseconds from now. Infinity, zero and what is no number are none.
+/// The deadline this many milliseconds from now. Infinity, NaN, zero and negative numbers mean
+/// none.
 pub(crate) fn deadline(now: Time, timeout: f64) -> Time {
     match timeout.is_finite() && timeout > 0.0 {
         true => now.after(Duration::from_nanos((timeout * NANOS_PER_MILLI) as u64)),
@@ -21,7 +23,7 @@ pub(crate) fn deadline(now: Time, timeout: f64) -> Time {
     }
 }
 
-/// The same moment in milliseconds; infinity for one that never comes.
+/// The moment in milliseconds; infinity for [`Time::NEVER`].
 pub(crate) fn millis(time: Time) -> f64 {
     match time == Time::NEVER {
         true => f64::INFINITY,

@@ -1,15 +1,15 @@
-//! Bytes in order: whole requests are put behind, and dropped in front.
+//! A byte queue: whole requests are appended at the end, and bytes are dropped at the front.
 
 use bytes::{Buf, BytesMut};
 
 use crate::memory;
 
-/// A buffer that grew beyond this is given back when it is empty, instead of being kept.
+/// A buffer that grew beyond this is freed when it is empty, instead of being kept.
 const KEEP_MAX: usize = 4 << 20;
 
 pub(super) struct Buffer {
     bytes: BytesMut,
-    /// The most that it has held since it was last given back.
+    /// The most bytes that it has held since it was last freed.
     peak: usize,
 }
 
@@ -28,8 +28,8 @@ impl Buffer {
         &self.bytes
     }
 
-    /// Appends what `encode` writes and says how much it was. If it fails, or panics, everything it
-    /// wrote is taken back.
+    /// Appends what `encode` writes and returns its length. If `encode` fails or panics, everything
+    /// it wrote is taken back.
     #[inline]
     pub(super) fn encode<E>(
         &mut self,
@@ -45,7 +45,7 @@ impl Buffer {
         Ok(len)
     }
 
-    /// Sees that so many more bytes fit; false if there is no memory for them.
+    /// Makes room for `len` more bytes; false if there is no memory for them.
     pub(super) fn make_room(&mut self, len: usize) -> bool {
         memory::make_room(&mut self.bytes, len)
     }
@@ -55,18 +55,19 @@ impl Buffer {
         self.peak = self.peak.max(self.bytes.len());
     }
 
-    /// Takes out `len` bytes at `at`; what is behind them moves up.
+    /// Takes out `len` bytes at `at`; the bytes behind them move up.
     pub(super) fn cut_out(&mut self, at: usize, len: usize) {
         self.bytes.copy_within(at + len.., at);
         self.bytes.truncate(self.bytes.len() - len);
     }
 
-    /// Moves `len` bytes from `from` to `to`, in front of it.
+    /// Moves `len` bytes from `from` up to `to`, which is before it.
     pub(super) fn move_up(&mut self, from: usize, len: usize, to: usize) {
         self.bytes.copy_within(from..from + len, to);
     }
 
-    /// Drops what is behind `len`. The rest moves to less memory where it needs so much less.
+    /// Drops the bytes behind `len`. If the rest needs much less memory, it moves to a smaller
+    /// buffer.
     pub(super) fn truncate(&mut self, len: usize) {
         self.bytes.truncate(len);
         if self.peak > KEEP_MAX && len < self.peak / 4 && memory::is_there(len) {
@@ -86,7 +87,7 @@ impl Buffer {
     }
 }
 
-/// What lies behind `keep` goes when this does.
+/// Truncates `bytes` to `keep` when it is dropped, also during a panic.
 struct Tail<'a> {
     bytes: &'a mut BytesMut,
     keep: usize,

@@ -1,18 +1,20 @@
-//! Cancelling at the server: when that harms nobody.
+//! Cancelling at the server, without harm to other requests.
 //!
-//! A server is told on another connection to cancel what this one runs, and the request that it
-//! hits is whatever runs when that arrives. So a *victim* is cancelled only once its reply is due,
-//! and only if all that is behind it on the wire could be hit as well: each is sent again, once, if
-//! the server says that it was cancelled. Where the connection belongs to one caller nothing comes
-//! again, and nothing more is put behind a victim. From the moment at which the cancel is sent
-//! nothing else goes onto the wire (the *hold*), until the victim was answered and the cancel has
-//! ended, since a request that is sent after both can't be hit. Otherwise the victim runs on, and
-//! its reply is drained. A shared-Sync group is one victim: it is cancelled only when nobody waits
-//! for any of it but who wants that.
+//! A cancel goes to the server on another connection, and it hits whatever request runs when it
+//! arrives. So the request to cancel (the *victim*) is cancelled only when its reply is due and a
+//! hit on any request behind it does no harm: such a request is sent again, once, if the server
+//! says that it was cancelled. On a connection of one caller nothing is sent again, and nothing
+//! more is put behind the victim.
+//!
+//! From the moment at which the cancel is sent nothing goes onto the wire (the *hold*), until the
+//! victim was answered and the cancel has ended. A request sent after both can't be hit. If the
+//! rules above don't allow a cancel, the victim runs on, and its reply is drained. A shared-Sync
+//! group is one victim: it is cancelled only when every caller that still waits for one of its
+//! requests wants that.
 //!
 //! A server forgets a cancel that comes before the request has begun (PostgresMain in
-//! src/backend/tcop/postgres.c, where it reads the next command). So a victim that runs on is
-//! cancelled again, after a pause and after a longer one.
+//! src/backend/tcop/postgres.c, where it reads the next command). So a victim that still runs is
+//! cancelled again, up to twice: 100 ms later, and 1 s after that.
 
 use super::Connection;
 use super::state::{CancelEnd, Cancelling, HeadFailure, NOT_SENT_AGAIN, Sent, Stage, Wanted};
@@ -24,7 +26,7 @@ enum Verdict {
     Now {
         end: usize,
     },
-    /// Not yet, or there is no wish.
+    /// Not yet, or no cancel is wanted.
     Later,
     Never {
         victim: usize,
@@ -34,7 +36,7 @@ enum Verdict {
 impl<P: Protocol> Connection<P> {
     // --- getters ---
 
-    /// Whether nothing else may be sent, since a cancel was, or will be.
+    /// Whether no request may be sent, because a cancel was sent or will be.
     #[inline]
     pub fn is_held(&self) -> bool {
         match self.cancelling.stage {
@@ -44,19 +46,19 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Whether a cancel may still arrive that nobody waits for ([`Output::Astray`]).
+    /// Whether a cancel whose end is unknown may still arrive ([`Output::Astray`]).
     pub fn is_astray(&self) -> bool {
         self.cancelling.astray
     }
 
     // --- commands ---
 
-    /// Wants a request cancelled, wherever it is; [`cancel`](Self::cancel) is for those that were
+    /// Wants a request cancelled, sent or not; [`cancel`](Self::cancel) is for requests that were
     /// not sent.
     ///
-    /// One that is to be sent again is taken back. For one on its way or
-    /// [`pinned`](crate::Request::pinned), [`Output::Cancel`] comes when its reply is due, if all
-    /// that is behind it may be sent again.
+    /// A request that waits to be sent again is taken back. For a request in flight or a
+    /// [`pinned`](crate::Request::pinned) one, [`Output::Cancel`] comes when its reply is due, if
+    /// every request behind it may be sent again.
     pub fn want_cancel(&mut self, now: Time, token: Token) -> Wanted {
         let on_wire = self.wire.slots().position(|slot| slot.token == token);
         if let Some(at) = on_wire {
@@ -80,9 +82,9 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Wants the segment of this group cancelled that the server runs, or comes to next. Not for a
-    /// group that begins a transaction: what is hit may be its end, and others would run inside of
-    /// it.
+    /// Wants the segment of this group cancelled that the server runs, or runs next. Not for a
+    /// group that begins a transaction: the cancel may hit the transaction's end, and other
+    /// statements would then run inside it.
     pub fn want_cancel_group(&mut self, now: Time, group: Group) -> Wanted {
         let first = self.wire.slots().position(|slot| slot.group == Some(group));
         match first {
@@ -91,8 +93,9 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Wants the first request cancelled that `is_victim`, with its segment, whatever is behind it:
-    /// for a connection that belongs to one caller. What is hit instead fails.
+    /// Wants the first request for which `is_victim` is true cancelled, with its segment, whatever
+    /// is behind it. For a connection that belongs to one caller: a request that is hit instead
+    /// fails.
     pub fn want_cancel_first(
         &mut self,
         now: Time,
@@ -105,10 +108,11 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// A cancel can be sent now, as [`Output::Cancel`] asked. If the answer is true, send it, to
-    /// the last byte, and say with [`handle_cancel_end`](Self::handle_cancel_end) when it has
-    /// ended. If not, don't: there is nothing to cancel any more, or something is behind it that
-    /// must not be hit; and there is no end to report.
+    /// The host is ready to send the cancel that [`Output::Cancel`] asked for. If the answer is
+    /// true, the host sends it to the last byte, and reports its end with
+    /// [`handle_cancel_end`](Self::handle_cancel_end). If it is false, the host sends nothing and
+    /// reports no end: there is nothing to cancel any more, or a request behind the victim must not
+    /// be hit.
     pub fn begin_cancel(&mut self, now: Time) -> bool {
         match self.cancelling.stage {
             Stage::Preparing { .. } => {}
@@ -138,7 +142,7 @@ impl<P: Protocol> Connection<P> {
             (Stage::Sent(sent), CancelEnd::Closed) => {
                 self.cancelling.stage = Stage::Sent(Sent { since: now, closed: true, ..sent });
             }
-            // The one before was carried out.
+            // The cancel sent before was carried out.
             (Stage::PreparingAgain(sent), _) => {
                 self.cancelling.stage = Stage::Sent(Sent { since: now, ..sent });
             }
@@ -196,7 +200,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Tells who wanted the request at this place cancelled, unless it has ended for its caller.
+    /// Tells the caller of the request at this place that it is not cancelled, unless it has ended
+    /// for its caller.
     fn not_cancelled(&mut self, at: usize) {
         let token = self.wire.want(at, Want::Over);
         if token != Token::DISCARD {
@@ -215,8 +220,8 @@ impl<P: Protocol> Connection<P> {
             return Verdict::Later;
         }
         let Some(slot) = self.wire.at(victim) else { return Verdict::Later };
-        // A member in front of it may be what begins a transaction. If that is hit, what is behind
-        // it would run outside of it.
+        // A member in front of it may begin a transaction. If that were hit, the requests behind it
+        // would run outside the transaction.
         let alone = self.wire.len() == end + 1;
         let safe = match (slot.want, slot.group) {
             _ if self.cancelling.astray => false,
@@ -227,8 +232,8 @@ impl<P: Protocol> Connection<P> {
         if safe { Verdict::Now { end } } else { Verdict::Never { victim } }
     }
 
-    /// Whether this request shares its sync point with others of a shared-Sync group that someone
-    /// still waits for: whatever hits one of a shared-Sync group undoes them all.
+    /// Whether this request shares its sync point with others of a shared-Sync group that somebody
+    /// still waits for. A cancel that hits one request of such a group undoes all.
     fn has_company(&self, at: usize) -> bool {
         let (first, last) = self.wire.shared_sync_of(at);
         let is_awaited =
@@ -236,7 +241,7 @@ impl<P: Protocol> Connection<P> {
         (first..=last).any(|other| other != at && is_awaited(other))
     }
 
-    /// Whether everything behind this place on the wire can be hit without harm.
+    /// Whether a cancel can hit any request behind this place on the wire without harm.
     fn may_be_hit_behind(&self, end: usize, group: Option<Group>) -> bool {
         let last = self.wire.len() - 1;
         self.wire.slots().enumerate().skip(end + 1).all(|(at, slot)| {
@@ -250,7 +255,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// No cancel is sent. `tried`: the wish was taken for fulfilled already.
+    /// No cancel is sent. `tried`: the wish already counted as fulfilled.
     fn give_up(&mut self, tried: bool) {
         let Some(end) = self.wire.segment_end(0) else { return };
         let wanted =
@@ -261,7 +266,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Lets requests go onto the wire again once the victim was answered and the cancel has ended.
+    /// Lets requests go onto the wire again, once the victim was answered and the cancel has ended.
     #[inline]
     pub(super) fn end_hold(&mut self, now: Time) {
         let (Stage::Sent(sent) | Stage::PreparingAgain(sent)) = self.cancelling.stage else {
@@ -274,7 +279,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// When a cancel is given up that has not ended, or the next is due.
+    /// When a cancel that has not ended is given up, or the next one is due.
     #[inline]
     pub(super) fn cancel_deadline(&self) -> Time {
         match self.cancelling.stage {
@@ -286,7 +291,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// That moment came.
+    /// The moment of [`cancel_deadline`](Self::cancel_deadline) came.
     pub(super) fn cancel_is_late(&mut self, now: Time) {
         match self.cancelling.stage {
             Stage::Sent(sent) if sent.closed => {
@@ -310,7 +315,7 @@ impl<P: Protocol> Connection<P> {
         let Cancelling { reached, reaches_until, astray, .. } = self.cancelling;
         let in_reach = matches!(self.cancelling.stage, Stage::Sent(_) | Stage::PreparingAgain(_))
             || number < reached
-            // It has just been read.
+            // The bytes were read just now, while the last cancel still counted as on its way.
             || self.last_progress < reaches_until
             || astray;
         let undone = failed.failure.outcome == Outcome::Rejected;
@@ -324,7 +329,7 @@ fn shares_sync_point<X>(slot: &Slot<X>) -> bool {
 
 /// Whether a cancel may hit this request in place of the one in front of it.
 fn is_harmless<X>(slot: &Slot<X>, is_last: bool) -> bool {
-    // One that keeps its place in the order can't be sent again behind others.
+    // A request that keeps its place in the order can't be sent again behind others.
     let comes_again = slot.resend && (is_last || !slot.in_order);
     let nobody_waits = slot.expired && !slot.pinned;
     let alone = slot.sync == SyncPoint::Own && slot.group.is_none();

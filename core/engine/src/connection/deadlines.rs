@@ -1,9 +1,9 @@
-//! Time: requests whose caller no longer waits, and a peer that takes nothing.
+//! Time: requests whose deadline passes, and a peer that takes no bytes.
 //!
-//! Deadlines are not kept in a heap: it would hold an entry for each request long after it ended.
-//! Instead the engine remembers a moment before which none can come, and when it does, looks
-//! through the requests once. That is linear, at most once a millisecond, and over at most
-//! `in_flight_max + queue_max` requests: below one percent of the time at the default limits.
+//! Deadlines are not kept in a heap, which would hold an entry for each request long after it
+//! ended. Instead the engine remembers a moment before which no deadline can come. At that moment
+//! it looks through all requests once. That is linear, at most once a millisecond, and over at most
+//! `in_flight_max + queue_max` requests: less than one percent of the time at the default limits.
 
 use std::time::Duration;
 
@@ -12,19 +12,23 @@ use super::state::SharedSyncFailure;
 use crate::{Cause, CloseReason, Outcome, Protocol, Time};
 
 impl<P: Protocol> Connection<P> {
-    /// The moment came that [`poll_deadline`](Self::poll_deadline) named, or any other.
+    /// The moment that [`poll_deadline`](Self::poll_deadline) named has come; it may be called at
+    /// any other, too.
     ///
-    /// A request in the queue whose deadline has passed is taken out as [`Outcome::NotSent`], and
-    /// its whole segment with it, unless it is [`pinned`](crate::Request::pinned). One on its way,
-    /// or pinned, ends as [`Outcome::Unknown`], unless the server said already how it failed; its
-    /// slot stays, and its reply is dropped. One that was to be sent again, since it never started,
-    /// is not, and ends as [`Outcome::Rejected`].
+    /// What happens to a request whose deadline has passed:
+    ///
+    /// * In the queue: it is taken out as [`Outcome::NotSent`], and its whole segment with it,
+    ///   unless that is [`pinned`](crate::Request::pinned).
+    /// * In flight or pinned: it ends as [`Outcome::Unknown`], unless the server already said how
+    ///   it failed. Its slot stays, and its reply is dropped.
+    /// * Waiting to be sent again, because it never started: it is not sent, and ends as
+    ///   [`Outcome::Rejected`].
     pub fn handle_time(&mut self, now: Time) {
         if self.is_closed() {
             return;
         }
         if self.meter.take_resumed() {
-            // What the peer sent meanwhile is still to be read.
+            // The peer may have sent bytes meanwhile that are still unread.
             self.last_progress = now;
         }
         if now >= self.stall_deadline() {
@@ -69,7 +73,7 @@ impl<P: Protocol> Connection<P> {
         self.next_look = now.after(RESOLUTION);
     }
 
-    /// When the deadlines are to be looked at next.
+    /// When to look through the deadlines next.
     #[inline]
     pub(super) fn next_expiry(&self) -> Time {
         self.earliest_deadline.max(self.next_look)
@@ -77,9 +81,10 @@ impl<P: Protocol> Connection<P> {
 
     /// When the peer is to be declared dead if no byte moves until then.
     pub(super) fn stall_deadline(&self) -> Time {
-        // A server reads what it is fed as fast as it works, and may wait for a lock in between.
+        // A server reads a fed request at the pace of its work, and may wait for a lock in between.
         let is_fed = self.wire.fed() > 0;
-        // One that is not read from may have stopped reading in turn, and can't show that it lives.
+        // A peer that is not read from may have stopped reading in turn, and can't show that it
+        // lives.
         let is_read = self.wants_bytes();
         if self.transmit().is_empty() || self.is_closed() || is_fed || !is_read {
             return Time::NEVER;
@@ -88,5 +93,5 @@ impl<P: Protocol> Connection<P> {
     }
 }
 
-/// The next look through the requests is this much later at the earliest.
+/// The shortest time between two looks through the requests.
 const RESOLUTION: Duration = Duration::from_millis(1);

@@ -1,8 +1,8 @@
-//! Requests that are fed: their bytes come while they are on their way, so that none has to be in
-//! memory whole.
+//! Fed requests: the host hands over their bytes while they are in flight, so that no such request
+//! has to be in memory whole.
 //!
-//! One that is fed is the last on the wire until its end is said: what else is submitted waits in the
-//! queue. The server may answer it early, with an error; it is over then, and takes no more.
+//! A fed request is the last on the wire until the host ends it; other requests wait in the queue.
+//! The server may answer it early, with an error. It is then over, and takes no more.
 
 use bytes::BytesMut;
 
@@ -15,18 +15,18 @@ impl<P: Protocol> Connection<P> {
         self.feeding.as_ref().is_some_and(|feeding| feeding.token == token)
     }
 
-    /// Whether this request takes more now: it is fed, and few enough of its bytes
-    /// ([`Limits::fed_bytes_max`](crate::Limits::fed_bytes_max)) lie unwritten. It doesn't yet while it
-    /// waits in the queue, and not any more once it has ended.
+    /// Whether this request takes more now: it is being fed, and fewer than
+    /// [`Limits::fed_bytes_max`](crate::Limits::fed_bytes_max) bytes lie unwritten. The answer is
+    /// false while it waits in the queue, and once it has ended.
     pub fn can_feed(&self, token: Token) -> bool {
         self.is_fed(token) && self.transmit().len() < self.limits.fed_bytes_max
     }
 
-    /// Writes more of a request that [takes it](Self::can_feed), with `encode`, which only appends.
-    /// Nothing is written, and the answer is false, for one that is not being fed.
+    /// Writes more of a request that [takes it](Self::can_feed), with `encode`, which must only
+    /// append. If the request is not being fed, nothing is written, and the answer is false.
     ///
     /// # Errors
-    /// That of `encode`; what it appended is taken back.
+    /// The error of `encode`; what it appended is taken back.
     pub fn feed<E>(
         &mut self,
         now: Time,
@@ -41,7 +41,7 @@ impl<P: Protocol> Connection<P> {
         Ok(true)
     }
 
-    /// All of a request is there: what waits behind it may be sent.
+    /// All of the request has been handed over, so requests behind it may be sent.
     pub fn end_feed(&mut self, now: Time, token: Token) {
         if self.is_fed(token) {
             self.feeding = None;

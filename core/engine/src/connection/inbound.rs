@@ -1,4 +1,4 @@
-//! Bytes from the server: whose they are, and who has ended.
+//! Bytes from the server: which request they belong to, and which requests have ended.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -11,19 +11,19 @@ use crate::{
 };
 
 impl<P: Protocol> Connection<P> {
-    /// Takes the whole messages at the front of `input` and leaves the rest, to which the host
-    /// appends what arrives next. Returns how many bytes have to be there before another call can
-    /// make progress.
+    /// Takes the whole messages at the front of `input` and leaves the rest. The host appends to it
+    /// what arrives next. Returns how many bytes must be there before another call can make
+    /// progress.
     pub fn handle_bytes(&mut self, now: Time, input: &mut BytesMut) -> usize {
         self.last_progress = now;
-        // Bytes at the front of `input` that belong to the head's reply and were not handed on.
+        // Bytes at the front of `input` that belong to the head's reply and were not handed on yet.
         let mut taken = 0;
         let need = loop {
             if self.is_closed() {
                 input.clear();
                 return 1;
             }
-            // What comes before anything of the head was written can't be its reply.
+            // Bytes that come before anything of the head was written can't be its reply.
             let due = self.wire.reply_is_due();
             let head = if due { self.wire.front_mut() } else { None };
             match self.protocol.step(&input[taken..], head.map(|slot| &mut slot.expect)) {
@@ -57,7 +57,7 @@ impl<P: Protocol> Connection<P> {
         need.max(1)
     }
 
-    /// A part of the head's reply.
+    /// Takes a part of the head's reply.
     #[inline]
     fn take_reply(&mut self, input: &mut BytesMut, taken: &mut usize, step: Step<P::Event>) {
         match step {
@@ -93,7 +93,7 @@ impl<P: Protocol> Connection<P> {
                 let (never_started, skipped, cancelled) = (true, true, false);
                 self.fail_head(HeadFailure { failure, block, never_started, skipped, cancelled });
             }
-            // These belong to no request, and the caller has dealt with them.
+            // The caller of this function has dealt with these.
             Step::Need(_)
             | Step::Event(..)
             | Step::Own(_)
@@ -103,7 +103,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Hands on what was taken of the head's reply.
+    /// Hands on the bytes taken so far of the head's reply.
     #[inline]
     fn deliver(&mut self, input: &mut BytesMut, taken: &mut usize) {
         if *taken == 0 {
@@ -129,8 +129,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Replies to the group that alone may send count against the window until its reader takes
-    /// them. Others' don't: a slow caller must not stop its neighbours. Metered replies stop
+    /// Replies to the open group count against the window until its reader takes them. Replies to
+    /// other requests don't, since a slow caller must not stop its neighbours. Metered replies stop
     /// reading.
     #[inline]
     fn charge(&mut self, (group, metered): (Option<Group>, bool), bytes: usize) {
@@ -153,7 +153,7 @@ impl<P: Protocol> Connection<P> {
         self.wire.front().is_some_and(|slot| slot.sync == SyncPoint::Member)
     }
 
-    /// Ends the head with the last part of its reply, or with what came in its place.
+    /// Ends the head with the last part of its reply, or with the message that came in its place.
     #[inline]
     pub(super) fn end_head(&mut self, block: Bytes, end: End) {
         if let Some(slot) = self.wire.answered()
@@ -163,12 +163,12 @@ impl<P: Protocol> Connection<P> {
             self.end(slot.token, block, end);
         }
         if self.wire.is_empty() {
-            // Had more of it been to come, it isn't any longer.
+            // A request that was being fed is over, even if more of it was to come.
             self.feeding = None;
         }
     }
 
-    /// The head failed: what follows in its segment is skipped.
+    /// The head failed, so the server skips the rest of its segment.
     fn fail_head(&mut self, failed: HeadFailure) {
         if self.head_is_member() {
             self.end_head(failed.block, End::Failed(failed.failure));
@@ -187,7 +187,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Ends the members that the server skips without a word, up to the request that carries the
+    /// Ends the members that the server skips without an answer, up to the request that carries the
     /// segment's sync point.
     #[inline]
     pub(super) fn skip_members(&mut self) {
@@ -211,7 +211,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// The head's sync point was answered: its segment is over, and so is the request.
+    /// The head's sync point was answered, so its segment and the head are over.
     #[inline]
     fn settle(&mut self, block: Bytes) {
         let Some(slot) = self.wire.front() else { return };
@@ -226,7 +226,8 @@ impl<P: Protocol> Connection<P> {
         }
         let order_stays = !slot.in_order || self.wire.len() == 1;
         let (again, unwanted) = (slot.again > 0 && order_stays, slot.want != Want::No);
-        // Where what is behind it may run, it keeps its place or none.
+        // If requests behind it may run, it is sent again only if its place in the order doesn't
+        // matter.
         let anew = slot.anew && (order_stays || self.protocol.is_skipped(&slot.expect));
         let is_sent_again = again || anew;
         self.skipping = None;
@@ -235,7 +236,7 @@ impl<P: Protocol> Connection<P> {
             Some(failed) if failed.never_started && is_sent_again && unwanted => {
                 self.end_head(Bytes::new(), End::Failed(NOT_SENT_AGAIN));
             }
-            // Whatever was sent behind it was skipped, too.
+            // Requests that were sent behind it were skipped, too.
             Some(failed) if failed.skipped && anew => match self.front_copied() {
                 Some(bytes) => self.prepare_anew(bytes),
                 None => self.end_head(failed.block, End::Failed(failed.failure)),
@@ -253,13 +254,13 @@ impl<P: Protocol> Connection<P> {
         self.update_window();
     }
 
-    /// What is to be sent again, if there is memory to keep it.
+    /// A copy of the head's bytes to send again, if there is memory for it.
     fn front_copied(&self) -> Option<Bytes> {
         memory::copy(self.wire.front_bytes())
     }
 
-    /// Takes the head off the wire to send it again as it was at first, behind what heals it. What
-    /// healed it before has been answered.
+    /// Takes the head off the wire to send it again without the previous repair, if any, and behind
+    /// a new one.
     fn prepare_again(&mut self, mut bytes: Bytes) {
         if let Some(mut slot) = self.wire.answered() {
             slot.again -= 1;
@@ -275,7 +276,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Takes the head, of which nothing has run, off the wire to send it as it was submitted.
+    /// Takes the head off the wire to send it as it was submitted. Nothing of it has run.
     fn prepare_anew(&mut self, bytes: Bytes) {
         if let Some(mut slot) = self.wire.answered() {
             (slot.front_len, slot.healed, slot.anew) = (0, true, false);
@@ -285,14 +286,14 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Takes the head off the wire to send it again as it was.
+    /// Takes the head off the wire to send it again unchanged.
     fn prepare_restart(&mut self, bytes: Bytes) {
         if let Some(slot) = self.wire.answered() {
             self.restart(slot, bytes);
         }
     }
 
-    /// Has a request sent again whose reply so far is void, this once.
+    /// Has a request sent again, this once. Its reply so far is void.
     pub(super) fn restart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
         (slot.resend, slot.joins) = (false, false);
         slot.healed = true;

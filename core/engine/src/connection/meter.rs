@@ -1,27 +1,27 @@
-//! Reading at the pace of a reader: replies of any length in bounded memory.
+//! Metered replies: reading at the pace of the reader, so that replies of any length need bounded
+//! memory.
 //!
-//! What a metered reply's reader has not taken is counted, and at a limit the host stops reading. The
-//! server then stops writing. It is no window of the protocol's: where others share the connection they
-//! would all wait, so only a caller that has it to itself may want this.
+//! The bytes that the reader of a metered reply has not taken are counted, and at a limit the host
+//! stops reading. TCP then makes the server stop writing. The protocol has no window for this, so
+//! all requests on the connection wait. Only a caller that has the connection to itself may use it.
 
 use super::Connection;
 use crate::Protocol;
 
 impl<P: Protocol> Connection<P> {
-    /// Whether the host should read. Once the answer was no, it changes with
-    /// [`handle_taken`](Self::handle_taken). Bytes that were read already may be handed over all the
-    /// same.
+    /// Whether the host should read from the socket. Once false, it becomes true only through
+    /// [`handle_taken`](Self::handle_taken). Bytes that were already read may still be handed over.
     pub fn wants_bytes(&self) -> bool {
         !self.meter.stopped
     }
 
-    /// Bytes of metered replies that were handed out and not taken.
+    /// Bytes of metered replies that were handed out and not yet taken.
     pub fn untaken_bytes(&self) -> usize {
         self.meter.untaken
     }
 
-    /// The reader of a [metered](crate::Request::metered) reply took (or dropped) this many bytes of
-    /// the blocks that it was handed, those of [`Output::Ended`](crate::Output::Ended) too.
+    /// The reader of a [metered](crate::Request::metered) reply took (or dropped) this many bytes
+    /// of its blocks, those of [`Output::Ended`](crate::Output::Ended) included.
     pub fn handle_taken(&mut self, bytes: usize) {
         self.meter.take(bytes, self.limits.untaken_bytes_max);
     }

@@ -38,7 +38,7 @@ use wire::{Slot, Wire};
 ///   [`terminate`](Self::terminate), and those about cancelling at the server:
 ///   [`want_cancel`](Self::want_cancel), [`begin_cancel`](Self::begin_cancel);
 /// * *drains*: [`transmit`](Self::transmit) shows the bytes to write, and
-///   [`poll_output`](Self::poll_output) what became of whom.
+///   [`poll_output`](Self::poll_output) says what happened to each request.
 ///
 /// After each call that changes something the host drains both and asks
 /// [`poll_deadline`](Self::poll_deadline) anew. Time must not go backwards.
@@ -48,13 +48,13 @@ pub struct Connection<P: Protocol> {
     wire: Wire<P::Expect>,
     /// Requests that wait for the window, in issue order.
     queue: Queue<P::Expect>,
-    /// Requests of the group that alone may send, when they wait for the window.
+    /// Requests of the group with the exclusive right to send that wait for the window.
     group_queue: Queue<P::Expect>,
     /// Requests to be sent again, with their bytes; they go before everything in the queue.
     healing: VecDeque<(Slot<P::Expect>, Bytes)>,
     /// Callers that wait for room in the queue.
     waiting: Waiting,
-    /// Room was announced to a caller that has not submitted yet.
+    /// Room was announced to a caller that has not yet submitted or declined.
     turn: bool,
     /// The last request outside any group was a member: its segment goes on with the next one.
     segment_open: bool,
@@ -64,18 +64,19 @@ pub struct Connection<P: Protocol> {
     /// The last request on the wire, while more of it is to come.
     feeding: Option<Feeding>,
     meter: Meter,
-    /// Whether the window takes more; once full it opens again at half.
+    /// Whether the window takes more. Once full, it opens again at half.
     refilling: bool,
     /// `Full` was announced and `Drained` not yet.
     full: bool,
+    /// How the request at the head failed, until its sync point is answered.
     head_failure: Option<HeadFailure>,
     /// How the shared-Sync group at the front failed, until its sync point is answered.
     shared_sync_failure: Option<SharedSyncFailure>,
     /// The last request of the shared-Sync group at the front was answered, but not its sync point.
     shared_sync_complete: bool,
-    /// A member of the segment at the head failed: the server skips the rest of the segment.
-    /// Holds what is known of the effect of the segment as a whole. Invariant: there is a
-    /// `head_failure` too unless the ring is empty, since the head is the segment's end then.
+    /// A member of the segment at the head failed, so the server skips the rest of the segment.
+    /// Holds what is known of the effect of the segment as a whole. Invariant: the head is then the
+    /// segment's end, and there is a `head_failure` too, unless the ring is empty.
     skipping: Option<Outcome>,
     cancelling: Cancelling,
     outputs: VecDeque<Output<P::Event>>,
@@ -85,7 +86,7 @@ pub struct Connection<P: Protocol> {
     next_look: Time,
     /// When bytes last moved in either direction, or began to wait.
     last_progress: Time,
-    /// Requests that were sent again.
+    /// Requests that were sent again so far.
     healed: u64,
     life: Life,
 }
@@ -130,25 +131,26 @@ impl<P: Protocol> Connection<P> {
         &self.protocol
     }
 
-    /// The protocol's own state, to change it: to register a prepared statement, for instance.
+    /// The protocol's own state, for changes such as registering a prepared statement.
     pub fn protocol_mut(&mut self) -> &mut P {
         &mut self.protocol
     }
 
-    /// Requests on their way: sent, or handed to the host to send, and unanswered. What the
-    /// protocol sends by itself is not counted, and takes no place in the window.
+    /// Requests in flight: handed to the host to send, or sent, and unanswered. Requests of the
+    /// protocol itself are not counted, and take no place in the window.
     pub fn in_flight(&self) -> usize {
         self.wire.callers()
     }
 
-    /// How many of them carry no sync point. The server may keep their replies back until that of
-    /// their segment, or a Flush, arrives: nobody may wait for them with something unwritten.
+    /// How many of them carry no sync point. The server may keep their replies back until the sync
+    /// point of their segment, or a Flush, arrives. So nobody may wait for such a reply while
+    /// anything is unwritten.
     pub fn in_flight_members(&self) -> usize {
         self.wire.members()
     }
 
-    /// Whether the first request on its way was written to its end, so that the server has
-    /// something to say: at once, unless it is a [member](Self::in_flight_members).
+    /// Whether the first request in flight was written to its end. The server then answers it at
+    /// once, unless it is a [member](Self::in_flight_members).
     pub fn is_reply_due(&self) -> bool {
         self.wire.front_is_written()
     }
@@ -158,7 +160,7 @@ impl<P: Protocol> Connection<P> {
         self.group_queue.live()
     }
 
-    /// Bytes of the requests on their way.
+    /// Bytes of the requests in flight.
     pub fn in_flight_bytes(&self) -> usize {
         self.wire.in_flight_bytes()
     }
@@ -183,14 +185,14 @@ impl<P: Protocol> Connection<P> {
         self.waiting.live()
     }
 
-    /// Requests that were sent again by themselves so far: the server said that they never started,
-    /// or a cancel hit them by mistake.
+    /// Requests that the engine has sent again so far: the server said that they never started, or
+    /// a cancel hit them by mistake.
     pub fn healed(&self) -> u64 {
         self.healed
     }
 
-    /// Whether nothing is on its way, queued or waiting. An open group may still have the right to
-    /// send.
+    /// Whether nothing is in flight, queued or waiting. An open group may still have the exclusive
+    /// right to send.
     pub fn is_idle(&self) -> bool {
         self.wire.is_empty()
             && self.queued() == 0
@@ -198,7 +200,7 @@ impl<P: Protocol> Connection<P> {
             && self.healing.is_empty()
     }
 
-    /// Whether it takes new requests.
+    /// Whether the connection takes new requests.
     pub fn is_open(&self) -> bool {
         self.life == Life::Open
     }
@@ -208,8 +210,8 @@ impl<P: Protocol> Connection<P> {
         self.life == Life::Closed
     }
 
-    /// Whether so many requests of so many bytes may be submitted now, all of them, as
-    /// [`reserved`](Request::reserved). Any number may when the queue is empty.
+    /// Whether this many requests of this many bytes in all may be submitted now as
+    /// [`reserved`](Request::reserved). When the queue is empty, any number may.
     pub fn has_room(&self, requests: usize, bytes: usize) -> bool {
         let fits = self.queue.live().saturating_add(requests) <= self.limits.queue_max
             && self.queue.bytes_len().saturating_add(bytes) <= self.limits.queue_bytes_max;
@@ -225,16 +227,16 @@ impl<P: Protocol> Connection<P> {
 
     // --- commands ---
 
-    /// Takes a request: writes its bytes with `encode`, which only appends, and gives it a slot; or
-    /// neither.
+    /// Takes a request: writes its bytes with `encode`, which must only append, and gives it a
+    /// slot. It does both or neither.
     ///
-    /// It is sent at once where the window is open, and queued otherwise. Members without a group
-    /// must be followed by the rest of their segment before anything else is submitted; that rest
-    /// is not refused for want of room.
+    /// The request is sent at once if the window is open, and queued otherwise. If it is a member
+    /// without a group, the rest of its segment must be submitted before anything else. That rest
+    /// is never refused for lack of room.
     ///
     /// # Errors
-    /// See [`SubmitError`]; nothing of the request is kept then. An open segment of which a request
-    /// was refused is still to be ended, by a [`SyncPoint::Only`] if by nothing else.
+    /// See [`SubmitError`]; nothing of the request is kept. If a request of an open segment is
+    /// refused, the segment must still be ended, at least by a [`SyncPoint::Only`].
     pub fn submit<E>(
         &mut self,
         now: Time,
@@ -242,7 +244,7 @@ impl<P: Protocol> Connection<P> {
         encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
     ) -> Result<Ticket, SubmitError<E>> {
         let (deadline, group, sync) = (request.deadline, request.group, request.sync);
-        // A host may take a sync point for its own, and send nothing of it.
+        // The host may use a sync point for itself, and send nothing of it.
         if sync != SyncPoint::Only {
             self.send_owed(now);
         }
@@ -271,11 +273,11 @@ impl<P: Protocol> Connection<P> {
         Ok(ticket)
     }
 
-    /// Keeps a caller's place in line for room in the queue, after `submit` answered
-    /// [`SubmitError::QueueFull`] or [`has_room`](Self::has_room) was false. [`Output::Room`] says
-    /// when it is its turn; until then the host keeps the request. If `deadline` passes first, it
-    /// ends as [`Outcome::NotSent`]. None is returned when the connection takes no new requests or
-    /// the line is full ([`Limits::waiting_max`]).
+    /// Keeps a caller's place in the line for room in the queue, after `submit` answered
+    /// [`SubmitError::QueueFull`] or [`has_room`](Self::has_room) was false. [`Output::Room`]
+    /// announces its turn; until then the host keeps the request. If `deadline` passes first, the
+    /// token ends as [`Outcome::NotSent`]. Returns `None` when the connection takes no new requests
+    /// or the line is full ([`Limits::waiting_max`]).
     pub fn wait(&mut self, token: Token, deadline: Time) -> Option<Ticket> {
         if self.life != Life::Open || self.waiting.live() >= self.limits.waiting_max {
             return None;
@@ -286,16 +288,16 @@ impl<P: Protocol> Connection<P> {
         Some(Ticket::Waiting(number))
     }
 
-    /// The caller whose turn [`Output::Room`] announced has submitted what it had, or no longer
-    /// wants to. Nobody else's turn comes before that.
+    /// The caller whose turn [`Output::Room`] announced has submitted its request, or no longer
+    /// wants to. Only then does the next caller get its turn.
     pub fn end_turn(&mut self, now: Time) {
         self.turn = false;
         self.fill(now);
     }
 
-    /// Takes a request back if it has not been sent: it then ends as [`Outcome::NotSent`] and the
-    /// answer is true. One on its way keeps its slot, and its reply is still announced; so does
-    /// one that shares a sync point with others, or is [`pinned`](Request::pinned).
+    /// Takes back a request that has not been sent: it ends as [`Outcome::NotSent`], and the answer
+    /// is true. A request in flight, one that shares a sync point with others, and a
+    /// [`pinned`](Request::pinned) one keep their slot, and their replies are still announced.
     pub fn cancel(&mut self, now: Time, ticket: Ticket) -> bool {
         let token = match ticket {
             Ticket::Sent => None,
@@ -310,11 +312,12 @@ impl<P: Protocol> Connection<P> {
         true
     }
 
-    /// Asks for the right to send: from [`Output::Granted`] on, requests of this group are sent and
-    /// nothing else, until [`close_group`](Self::close_group). Its turn comes in issue order.
+    /// Asks for the exclusive right to send. From [`Output::Granted`] until
+    /// [`close_group`](Self::close_group), only requests of this group are sent. Its turn comes in
+    /// issue order.
     ///
-    /// If the connection ends first, the token ends as [`Outcome::NotSent`]. None is returned
-    /// when the connection takes no new requests, or a segment outside any group is still open.
+    /// If the connection ends first, the token ends as [`Outcome::NotSent`]. Returns `None` when
+    /// the connection takes no new requests, or a segment outside any group is still open.
     pub fn open_group(&mut self, now: Time, token: Token) -> Option<Group> {
         if self.life != Life::Open || self.segment_open {
             return None;
@@ -324,11 +327,11 @@ impl<P: Protocol> Connection<P> {
         Some(group)
     }
 
-    /// Gives the right to send back, or the wish for it; a wish has no end of its own then. What
-    /// was submitted is still sent, and nothing more is taken.
+    /// Gives back the exclusive right to send, or withdraws the wish for it; the wish's token then
+    /// has no end of its own. Requests that were submitted are still sent, and no more are taken.
     ///
-    /// A group that has sent members must have sent the request that ends their segment: what
-    /// comes behind would be part of it otherwise, so the connection is closed instead.
+    /// A group that has sent members must first send the request that ends their segment. If it has
+    /// not, the connection is closed, because later requests would become part of that segment.
     pub fn close_group(&mut self, now: Time, group: Group) {
         match &mut self.sender {
             Some(sender) if sender.group == group => {
@@ -344,8 +347,8 @@ impl<P: Protocol> Connection<P> {
         self.fill(now);
     }
 
-    /// From now on replies to the open group don't count against the window: its reader takes them
-    /// when all have come, so waiting for it to take some would never end.
+    /// From now on, replies to the open group don't count against the window. It is for a reader
+    /// that takes the replies only when all have come: a closed window would never open again.
     pub fn stop_counting(&mut self, now: Time, group: Group) {
         if let Some(sender) = &mut self.sender
             && sender.group == group
@@ -357,8 +360,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Asks the server for the replies so far to the open group, behind what it has submitted.
-    /// Nothing is sent where a sync point or another Flush asks for them already.
+    /// Asks the server for the replies so far to the open group. The Flush goes behind what the
+    /// group has submitted. Nothing is sent if a sync point or another Flush already asks for them.
     pub fn flush(&mut self, now: Time, group: Group) {
         if !self.holds_floor(group) || P::FLUSH.is_empty() {
             return;
@@ -371,18 +374,19 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Sends what the protocol has to say by itself ([`Protocol::owes`]) now, and not with the next
-    /// request. In front of a [`SyncPoint::Only`] it does not leave by itself.
+    /// Sends the protocol's own request ([`Protocol::owes`]) now, and not with the next request. A
+    /// [`SyncPoint::Only`] does not send it by itself.
     pub fn settle_debts(&mut self, now: Time) {
         self.send_owed(now);
     }
 
-    /// Takes no new requests from now on, and says goodbye when the last one was answered and no
-    /// group alone may send. [`Output::Closed`] tells of it; what [`transmit`](Self::transmit)
-    /// shows then is the goodbye, to be written before the host closes the transport.
+    /// Takes no new requests from now on. When the last request was answered and no group holds the
+    /// right to send, the connection says goodbye: [`Output::Closed`] announces that, and
+    /// [`transmit`](Self::transmit) shows the goodbye, which the host writes before it closes the
+    /// transport.
     ///
-    /// What was taken before goes on: requests in the queue, callers that wait for room, groups
-    /// that have the exclusive right to send or wait for it.
+    /// Everything accepted before goes on: requests in the queue, callers that wait for room, and
+    /// groups that have the exclusive right to send or wait for it.
     pub fn terminate(&mut self, now: Time) {
         if self.life == Life::Open {
             self.life = Life::Terminating;
@@ -392,9 +396,9 @@ impl<P: Protocol> Connection<P> {
 
     // --- drains ---
 
-    /// The bytes to write next; empty when there are none. Report with
-    /// [`handle_written`](Self::handle_written) how many were handed to TLS or the system, before
-    /// the next command: until then what is shown may still change.
+    /// The bytes to write next; empty when there are none. Before the next command, the host
+    /// reports with [`handle_written`](Self::handle_written) how many it handed to TLS or the
+    /// system. Unwritten bytes may change with each command.
     pub fn transmit(&self) -> &[u8] {
         self.wire.unwritten()
     }
@@ -413,10 +417,10 @@ impl<P: Protocol> Connection<P> {
     // --- what happened ---
 
     /// The host handed this many bytes of [`transmit`](Self::transmit) to TLS or the system. It
-    /// says so before it hands over what the server answered to them.
+    /// reports that before it hands over what the server answered to them.
     ///
     /// # Panics
-    /// If that is more than `transmit` showed. Once the connection has ended what is too much is
+    /// If that is more than `transmit` showed. Once the connection has ended, the excess is
     /// ignored, since a write may have been under way.
     pub fn handle_written(&mut self, now: Time, bytes: usize) {
         let bytes = if self.is_closed() { bytes.min(self.transmit().len()) } else { bytes };
@@ -427,8 +431,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// The reader of the open group took (or dropped) this many bytes of the blocks that its
-    /// requests were handed, those of [`Output::Data`] and of [`Output::Ended`] alike.
+    /// The reader of the open group took (or dropped) this many bytes of its blocks, those of
+    /// [`Output::Data`] and of [`Output::Ended`] alike.
     pub fn handle_consumed(&mut self, now: Time, group: Group, bytes: usize) {
         if self.counts(group) {
             self.undelivered = self.undelivered.saturating_sub(bytes);
@@ -437,13 +441,13 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// The connection ended: the peer closed it, the transport failed, or the host wants it so.
+    /// The connection ended: the peer closed it, the transport failed, or the host closes it.
     pub fn handle_closed(&mut self) {
         self.close(CloseReason::Host);
     }
 
-    /// What came breaks the protocol in what the protocol leaves to the readers of replies, such as
-    /// the values of a row: nothing that came with it or comes after it can be trusted.
+    /// A reader of replies found that the content of a message, such as the values of a row, breaks
+    /// the protocol. Nothing that came with it or comes after it can be trusted.
     pub fn handle_violation(&mut self, violation: Violation) {
         self.close(CloseReason::Violation(violation));
     }
@@ -473,7 +477,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Ends everything. What is known of each request's effect follows from how far its bytes got.
+    /// Ends the connection and everything in it. The outcome of each request follows from how far
+    /// its bytes got.
     fn close(&mut self, reason: CloseReason) {
         if self.life == Life::Closed {
             return;
@@ -481,7 +486,7 @@ impl<P: Protocol> Connection<P> {
         self.enter_closed(reason);
         self.close_wire();
         while let Some((slot, _)) = self.healing.pop_front() {
-            // The server said that it never started, or was undone.
+            // The server said that it never started, or its effect was undone.
             self.fail(slot.token, Outcome::Rejected, Cause::Closed);
         }
         let mut unsent = Vec::new();
@@ -505,8 +510,9 @@ impl<P: Protocol> Connection<P> {
         self.outputs.push_back(Output::Closed(reason));
     }
 
-    /// Ends a request that failed just before the connection ended. One that was `hit` by a cancel
-    /// of another's, and would have been sent again, was not refused for its own sake.
+    /// Ends a request that failed just before the connection ended. If it was `hit` by a cancel
+    /// that was meant for another, and would have been sent again, the server's error is not its
+    /// own.
     fn end_failed(&mut self, token: Token, failed: HeadFailure, hit: bool) {
         match hit {
             true => self.fail(token, failed.failure.outcome, Cause::Closed),
@@ -538,7 +544,7 @@ impl<P: Protocol> Connection<P> {
     }
 }
 
-/// Counts only: the bytes may hold what nobody should read.
+/// Shows counts only: the bytes may hold secrets.
 impl<P: Protocol> fmt::Debug for Connection<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Connection")

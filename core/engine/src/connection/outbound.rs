@@ -1,5 +1,5 @@
-//! From the queue onto the wire: the window, the right to send, and the Flush that keeps a long
-//! segment moving.
+//! Sends from the queue onto the wire: the window, the exclusive right to send, and the Flush that
+//! keeps a long segment moving.
 
 use bytes::BytesMut;
 
@@ -42,7 +42,7 @@ impl<P: Protocol> Connection<P> {
                 }
                 let full = self.group_queue.live() >= self.limits.queue_max
                     || self.group_queue.bytes_len() >= self.limits.queue_bytes_max;
-                // A sync point is always taken: a group can't be closed without.
+                // A sync point is always taken, because a group can't be closed without one.
                 Ok(match full && request.sync != SyncPoint::Only {
                     true => Admission::Full,
                     false => Admission::Queued,
@@ -54,7 +54,7 @@ impl<P: Protocol> Connection<P> {
 
     #[inline]
     fn admit_shared<E>(&self, request: &Request<P::Expect>) -> Result<Admission, SubmitError<E>> {
-        // Room was announced, or the rest of the segment is taken already.
+        // Room was announced for it, or the start of its segment was taken already.
         let continues = request.reserved || self.segment_open;
         if self.life != Life::Open && !(self.life == Life::Terminating && continues) {
             return Err(SubmitError::Closed);
@@ -80,7 +80,7 @@ impl<P: Protocol> Connection<P> {
             && self.window_open()
     }
 
-    /// Whether another request outside any group may be taken, if nobody waits.
+    /// Whether another request outside any group may be taken, if no caller waits for room.
     #[inline]
     pub(super) fn has_place(&self) -> bool {
         self.queue.live() < self.limits.queue_max
@@ -113,13 +113,13 @@ impl<P: Protocol> Connection<P> {
         Ok(())
     }
 
-    /// Whether the protocol lets this request follow what is on its way.
+    /// Whether the protocol lets this request follow those in flight.
     #[inline]
     fn may_go(&self, expect: &P::Expect) -> bool {
         self.wire.mid_segment || self.protocol.may_begin(expect)
     }
 
-    /// Sends what the protocol has to say by itself, in front of the next segment.
+    /// Sends the protocol's own request, if there is one, in front of the next segment.
     #[inline]
     pub(super) fn send_owed(&mut self, now: Time) {
         if self.protocol.owes(self.wire.is_empty()) && !self.wire.mid_segment && self.window_open()
@@ -146,7 +146,8 @@ impl<P: Protocol> Connection<P> {
         self.push(Slot::of_protocol(expect, len), 0);
     }
 
-    /// Sends what the window lets through, in order, and says what changed by it.
+    /// Sends the queued requests that the window lets through, in order, and announces what
+    /// changed.
     pub(super) fn fill(&mut self, now: Time) {
         if self.life == Life::Closed {
             return;
@@ -174,15 +175,14 @@ impl<P: Protocol> Connection<P> {
     /// Whether another request may go onto the wire.
     #[inline]
     pub(super) fn window_open(&self) -> bool {
-        // A request larger than the window travels alone, and one that is fed has the wire to
-        // itself.
+        // A request larger than the window travels alone, and a fed one has the wire to itself.
         !self.is_held()
             && self.feeding.is_none()
             && self.segment_may_go()
             && (self.refilling || (self.in_flight() == 0 && self.undelivered == 0))
     }
 
-    /// Whether what is on its way lets another request follow, as far as sync points go.
+    /// Whether the limit of one segment in flight, if it applies, lets another request follow.
     #[inline]
     fn segment_may_go(&self) -> bool {
         !(self.limits.one_segment || self.protocol.one_segment())
@@ -190,7 +190,7 @@ impl<P: Protocol> Connection<P> {
             || self.wire.is_empty()
     }
 
-    /// Once the window was full it opens again at half: refilling it at every reply makes many
+    /// Once the window was full, it opens again at half. Refilling it at every reply makes many
     /// small writes, which cost a third more CPU.
     #[inline]
     pub(super) fn update_window(&mut self) {
@@ -202,15 +202,15 @@ impl<P: Protocol> Connection<P> {
         };
     }
 
-    /// Whether a request that keeps its place in the order is to be sent again: what comes behind
-    /// it waits, though a group of the same caller's alone may send by now.
+    /// Whether a request that keeps its place in the order is to be sent again. Everything behind
+    /// it waits, even if a group of the same caller has the right to send by now.
     #[inline]
     fn is_owed_place(&self) -> bool {
         self.healing.front().is_some_and(|(slot, _)| slot.in_order) && !self.wire.mid_segment
     }
 
-    /// Moves the next request onto the wire; false if there is none that may be, or no memory for
-    /// it.
+    /// Moves the next request onto the wire. False if there is none, it may not be sent yet, or
+    /// there is no memory for it.
     fn send_next(&mut self, now: Time) -> bool {
         let queue = match self.sender {
             Some(_) if self.is_owed_place() => return self.send_again(now),
@@ -275,18 +275,18 @@ impl<P: Protocol> Connection<P> {
             slot.heal_len = len - bytes.len();
         }
         slot.len = front_len + len;
-        // Its bytes are those that heal it from now on.
+        // From now on the repair is part of its bytes.
         slot.heals = false;
         self.push(slot, front_len);
         true
     }
 
-    /// Whether a request or a group is there to be sent.
+    /// Whether a request or a group waits to be sent.
     fn someone_is_queued(&self) -> bool {
         !(self.queue.is_empty() && self.group_queue.is_empty() && self.healing.is_empty())
     }
 
-    /// `front_len`: so many bytes of it are the protocol's.
+    /// `front_len`: how many of its first bytes are the protocol's.
     #[inline(always)]
     fn push(&mut self, mut slot: Slot<P::Expect>, front_len: usize) {
         if front_len > 0 {
@@ -299,7 +299,8 @@ impl<P: Protocol> Connection<P> {
         self.skip_members();
     }
 
-    /// A member whose segment has failed already would only be skipped: it isn't sent at all.
+    /// Whether this is a member of a segment that has already failed. The server would only skip
+    /// it, so it isn't sent at all.
     #[inline]
     fn is_doomed(&self, sync: SyncPoint) -> bool {
         self.skipping.is_some()
@@ -308,7 +309,7 @@ impl<P: Protocol> Connection<P> {
             && sync == SyncPoint::Member
     }
 
-    /// The server keeps small replies to itself until a sync point or a Flush. Without one at each
+    /// The server keeps small replies back until a sync point or a Flush. Without a Flush at each
     /// half window, a segment longer than the window would wait for replies that never come.
     #[inline]
     fn flush_half_window(&mut self) {
@@ -323,8 +324,7 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Takes the right to send back from a group that was closed, once its last request is on the
-    /// wire.
+    /// Takes the right to send from a closed group once its last request is on the wire.
     fn free_floor(&mut self) {
         if let Some(Sender { closing: true, .. }) = self.sender
             && self.group_queue.is_empty()
@@ -350,7 +350,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Lets the first of the waiting callers submit. One at a time: nobody knows how much each has.
+    /// Lets the first waiting caller submit. Only one at a time, since the size of its request is
+    /// unknown.
     pub(super) fn offer_room(&mut self) {
         if !self.turn
             && self.has_place()
@@ -386,7 +387,7 @@ impl<P: Protocol> Connection<P> {
             self.wire.begin(now, &mut self.last_progress);
             self.wire.append_unanswered(P::TERMINATE);
             self.enter_closed(CloseReason::Host);
-            // Nobody is left whom one on its way could hit.
+            // No request is left that a cancel on its way could hit.
             self.cancelling = Cancelling::default();
         }
     }

@@ -1,4 +1,4 @@
-//! What waits: requests for the window, and callers for room in the queue.
+//! The two kinds of waiting: requests for the window, and callers for room in the queue.
 
 use std::num::NonZeroU64;
 
@@ -15,24 +15,24 @@ pub(super) enum Entry<X> {
         start: u64,
         slot: Slot<X>,
     },
-    /// A group's turn to send alone.
+    /// A group that waits for its exclusive right to send.
     Group(Token, Group),
 }
 
 /// Requests with their bytes, and groups that ask for the exclusive right to send, in issue order.
 pub(super) struct Queue<X> {
     line: Line<Entry<X>>,
-    /// The requests' bytes in their order, and between them those of requests that left.
+    /// The requests' bytes in order, and between them the bytes of requests that were taken out.
     bytes: Buffer,
     /// Position of the first byte in `bytes`, counted from the first that was ever queued.
     bytes_start: u64,
     /// Bytes of the requests in line.
     live_bytes: usize,
-    /// A Flush was put behind the last request.
+    /// Whether a Flush was put behind the last request.
     flushed: bool,
 }
 
-/// So many bytes of requests that left are never worth moving the others for.
+/// Up to so many bytes of requests that were taken out are kept: moving the others is not worth it.
 const GONE_BYTES_MIN: usize = 64 << 10;
 
 impl<X> Queue<X> {
@@ -61,7 +61,7 @@ impl<X> Queue<X> {
         self.live_bytes
     }
 
-    /// Appends a request with the bytes that `encode` writes, and says its number.
+    /// Appends a request with the bytes that `encode` writes. Returns its number.
     pub(super) fn push<E>(
         &mut self,
         request: Request<X>,
@@ -74,7 +74,8 @@ impl<X> Queue<X> {
         Ok(self.line.push(Entry::Request { start, slot: Slot::new(request, len) }))
     }
 
-    /// Appends a group's wish for the right to send. The group is named after its number in line.
+    /// Appends a group that asks for the right to send. The group is named after its number in the
+    /// line.
     pub(super) fn push_group(&mut self, token: Token) -> Group {
         let number = NonZeroU64::new(self.line.next_number()).expect("numbers start at one");
         let group = Group(number);
@@ -100,7 +101,7 @@ impl<X> Queue<X> {
         Some(entry)
     }
 
-    /// Puts `flush` behind the last request if its segment goes on after it, once.
+    /// Puts `flush` behind the last request, once, if its segment goes on after it.
     pub(super) fn flush_last(&mut self, flush: &[u8]) {
         if self.flushed {
             return;
@@ -117,7 +118,7 @@ impl<X> Queue<X> {
         }
     }
 
-    /// The request with this token, to change what is wanted of it.
+    /// The request with this token, to set whether it is to be cancelled.
     pub(super) fn find(&mut self, token: Token) -> Option<&mut Slot<X>> {
         self.line.iter_mut().find_map(|entry| match entry {
             Entry::Request { slot, .. } if slot.token == token => Some(slot),
@@ -125,12 +126,12 @@ impl<X> Queue<X> {
         })
     }
 
-    /// Takes an isolated request back; one of a longer segment stays, since a segment is sent whole
-    /// or not at all. `mid_segment`: the first entry continues a segment that is on the wire.
+    /// Takes an isolated request back. A request of a longer segment stays, since a segment is sent
+    /// whole or not at all. `mid_segment`: the first entry continues a segment that is on the wire.
     pub(super) fn remove(&mut self, number: u64, mid_segment: bool) -> Option<Token> {
         self.line.skip_gaps();
         let index = self.line.position(number)?;
-        // Nobody leaves from within a segment: where a gap stands in front, a new one begins.
+        // No request leaves from within a segment, so behind a gap a new segment begins.
         let after_member = match index.checked_sub(1) {
             None => mid_segment,
             Some(before) => matches!(self.line.at(before),
@@ -158,12 +159,12 @@ impl<X> Queue<X> {
         }
     }
 
-    /// Takes out the segments with a request whose deadline has come, hands each token and what is
-    /// known of its effect to `expired`, and returns the earliest deadline among the rest.
+    /// Takes out the segments in which a request's deadline has come, hands each token and its
+    /// outcome to `expired`, and returns the earliest deadline among the rest.
     ///
-    /// A segment is taken out whole. One that is partly sent already (`mid_segment`), or whose end
-    /// was not submitted yet, or that is pinned, can't be: the callers of its late requests are
-    /// told, and it goes on.
+    /// A segment is taken out whole. That can't be done if it is partly sent (`mid_segment`), its
+    /// end was not submitted yet, or it is pinned. Then the callers of its late requests are told,
+    /// and the segment is still sent.
     pub(super) fn expire(
         &mut self,
         now: Time,
@@ -196,7 +197,7 @@ impl<X> Queue<X> {
         earliest
     }
 
-    /// Empties the queue and names everyone in it.
+    /// Empties the queue and hands out every token in it.
     pub(super) fn drain(&mut self, mut left: impl FnMut(Token)) {
         while let Some(entry) = self.line.pop() {
             match entry {
@@ -242,8 +243,9 @@ impl<X> Queue<X> {
         Some(entry)
     }
 
-    /// Gives back what those who left held, once it is more than a quarter of what the others hold.
-    /// The others move up in the buffer itself: a second one would be the peak of memory.
+    /// Frees the bytes of requests that were taken out, once they are more than a quarter of the
+    /// others'. The others move up within the buffer, because a second buffer would be the peak of
+    /// memory.
     fn close_gaps(&mut self) {
         self.line.close_gaps();
         if self.bytes.len() - self.live_bytes <= self.live_bytes / 4 + GONE_BYTES_MIN {
@@ -267,9 +269,9 @@ struct Segment {
     end: usize,
     /// Whether the request that ends it was submitted.
     complete: bool,
-    /// Whether one of its requests stays whatever its caller does.
+    /// Whether one of its requests must stay even when its caller leaves.
     pinned: bool,
-    /// The earliest of its requests' deadlines.
+    /// The earliest deadline of its requests.
     deadline: Time,
 }
 
@@ -279,7 +281,7 @@ impl Segment {
     }
 }
 
-/// Callers that wait for room in the queue. Their requests stay with them.
+/// Callers that wait for room in the queue. Each keeps its request until then.
 pub(super) struct Waiting {
     line: Line<(Token, Time)>,
 }

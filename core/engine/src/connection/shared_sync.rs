@@ -1,10 +1,9 @@
-//! Shared-Sync groups: requests that each asked for a sync point of its own, and share one.
+//! Shared-Sync groups: requests that each asked for a sync point of their own, and share one.
 //!
-//! Each of them joins others ([`Request::joins`](crate::Request::joins)) and was still unwritten,
-//! or at least its sync point was, when the next one came: so nothing ever waits for a shared-Sync
-//! group to grow. Where a request goes in it is the wire's work. Here is what its replies mean: an
-//! answer is final when the sync point is answered, and where one fails all others are sent again,
-//! each by itself.
+//! A request that [joins](crate::Request::joins) others shares the sync point of the one before it,
+//! if that was still unwritten. So no request ever waits for a group to grow. The wire puts
+//! requests into groups. This file gives their replies a meaning: an answer is final when the sync
+//! point is answered, and if one request fails, all others are sent again, each by itself.
 
 use bytes::{Bytes, BytesMut};
 
@@ -14,7 +13,7 @@ use super::wire::{Slot, Want};
 use crate::{Cause, End, Outcome, Protocol, Token};
 
 impl<P: Protocol> Connection<P> {
-    /// The head was answered, and its shared-Sync group goes on or ends with it.
+    /// The head was answered. Its shared-Sync group goes on, or ends with it.
     #[inline]
     pub(super) fn complete_in_shared_sync(&mut self, input: &mut BytesMut, taken: &mut usize) {
         match self.wire.front() {
@@ -26,12 +25,12 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// The head failed: what follows in its shared-Sync group is skipped.
+    /// The head failed, so the server skips the rest of its shared-Sync group.
     pub(super) fn fail_shared_sync(&mut self, failed: HeadFailure) {
         if self.shared_sync_failure.is_some() {
             return self.violated("a second error for one sync point");
         }
-        // An error behind the last answer is the sync point's: nobody's own.
+        // An error behind the last answer belongs to the sync point, and to no request.
         let at = (!self.shared_sync_complete).then_some(self.wire.done());
         self.wire.pass_shared_sync();
         if let Some(end) = self.wire.front_mut() {
@@ -58,7 +57,7 @@ impl<P: Protocol> Connection<P> {
         self.update_window();
     }
 
-    /// Ends the one that failed, and has the others sent again.
+    /// Ends the request that failed, and has the others sent again.
     fn dissolve(&mut self, SharedSyncFailure { at, failed }: SharedSyncFailure) {
         let last = self.wire.done();
         self.wire.rewind();
@@ -76,8 +75,8 @@ impl<P: Protocol> Connection<P> {
         }
     }
 
-    /// Has one of a shared-Sync group sent again with a sync point of its own. Nobody would hear of
-    /// one whose deadline has passed.
+    /// Has a request of a shared-Sync group sent again with a sync point of its own. A request
+    /// whose deadline has passed is dropped, since nobody would hear of it.
     fn send_apart(&mut self, mut slot: Slot<P::Expect>, bytes: Bytes) {
         if slot.token == Token::DISCARD {
             return;
@@ -92,8 +91,8 @@ impl<P: Protocol> Connection<P> {
         self.restart(slot, bytes);
     }
 
-    /// The connection ends within a shared-Sync group: what is known of the one that failed is
-    /// told, and the others end as those behind them do.
+    /// The connection ends within a shared-Sync group. The request that failed ends with its own
+    /// failure, and the others end like the requests behind them.
     pub(super) fn close_shared_sync(&mut self) {
         self.wire.rewind();
         let Some(SharedSyncFailure { at, failed }) = self.shared_sync_failure.take() else {

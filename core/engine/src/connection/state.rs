@@ -1,5 +1,5 @@
-//! What a connection keeps beside its queue and its wire: plain data, which the files beside this one
-//! give their meaning.
+//! The state that a connection keeps beside its queue and its wire, as plain data. The neighbouring
+//! files give it its meaning.
 
 use std::time::Duration;
 
@@ -11,17 +11,17 @@ use crate::{Cause, Failure, Feed, Group, Outcome, Time, Token};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Life {
     Open,
-    /// Takes no new requests; says goodbye once the last was answered.
+    /// Takes no new requests, and says goodbye once the last one was answered.
     Terminating,
     Closed,
 }
 
-/// The group that alone may send: between its requests nothing else may be sent.
+/// The group with the exclusive right to send. Nothing else is sent between its requests.
 pub(super) struct Sender {
     pub(super) group: Group,
     /// The last request that was submitted is a member.
     pub(super) segment_open: bool,
-    /// It is given back once what was submitted is on the wire.
+    /// The right is given back once all submitted requests are on the wire.
     pub(super) closing: bool,
     /// Replies to it no longer count against the window.
     pub(super) uncounted: bool,
@@ -32,24 +32,24 @@ pub(super) struct HeadFailure {
     pub(super) failure: Failure,
     pub(super) block: Bytes,
     pub(super) never_started: bool,
-    /// The server skipped it with all of its segment, since what the protocol wrote in front
+    /// The server skipped it with all of its segment, because what the protocol wrote in front
     /// failed.
     pub(super) skipped: bool,
     pub(super) cancelled: bool,
 }
 
-/// Where a request that was submitted goes.
+/// Where a submitted request goes.
 pub(super) enum Admission {
     /// Straight onto the wire.
     Direct,
     Queued,
-    /// Nowhere.
+    /// Refused.
     Full,
 }
 
 /// The request that is being fed.
 pub(super) struct Feeding {
-    /// As it was submitted: its slot may have lost it since.
+    /// The token it was submitted with; its slot may have lost it since.
     pub(super) token: Token,
     pub(super) feed: Feed,
 }
@@ -63,18 +63,18 @@ impl Feeding {
         }
     }
 
-    /// Whether what was sent so far ends within a message.
+    /// Whether the bytes sent so far end within a message.
     pub(super) fn is_mid_message(&self) -> bool {
         self.feed == Feed::Message
     }
 }
 
-/// Bytes of metered replies that were handed out and not taken.
+/// Bytes of metered replies that were handed out and not yet taken.
 pub(super) struct Meter {
     pub(super) untaken: usize,
-    /// There were too many, and not few enough since.
+    /// Reading is stopped: there were too many, and they are not down to half yet.
     pub(super) stopped: bool,
-    /// It went on, and nobody has asked yet.
+    /// Reading went on again, and [`take_resumed`](Self::take_resumed) was not called since.
     pub(super) resumed: bool,
 }
 
@@ -88,7 +88,7 @@ impl Meter {
         self.stopped |= self.untaken >= max.max(1);
     }
 
-    /// Whether reading went on again since this was asked last.
+    /// Whether reading went on again since the last call.
     pub(super) fn take_resumed(&mut self) -> bool {
         std::mem::take(&mut self.resumed)
     }
@@ -96,7 +96,7 @@ impl Meter {
     pub(super) fn take(&mut self, bytes: usize, max: usize) {
         self.untaken = self.untaken.saturating_sub(bytes);
         let was_stopped = self.stopped;
-        // At half, so that the next read is worth a turn.
+        // Reading goes on at half, so that the next read is worth a turn.
         self.stopped &= self.untaken > max / 2;
         self.resumed |= was_stopped && !self.stopped;
     }
@@ -104,7 +104,7 @@ impl Meter {
 
 /// How a shared-Sync group failed.
 pub(super) struct SharedSyncFailure {
-    /// Which of it failed, counted from its first; none if it was the sync point that did.
+    /// Which request of the group failed, counted from its first; `None` if the sync point did.
     pub(super) at: Option<usize>,
     pub(super) failed: HeadFailure,
 }
@@ -116,17 +116,17 @@ impl SharedSyncFailure {
     }
 }
 
-/// What became of the wish to cancel a request.
+/// The answer to the wish to cancel a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// It was not sent, or was to be sent again, and has ended.
+    /// It had not been sent, or waited to be sent again. It has ended.
     TakenBack,
-    /// The server will be asked once it runs the request with this token;
-    /// [`Output::NotCancelled`](super::Output::NotCancelled) says if not. It may end before.
+    /// The server will be asked once it runs the request with this token. If it is not asked,
+    /// [`Output::NotCancelled`](super::Output::NotCancelled) says so. The request may end before.
     Noted(Token),
-    /// It shares a sync point with others, or that is not on its way yet.
+    /// It shares a sync point with others, or the sync point of its segment is not in flight yet.
     NotPossible,
-    /// There is no such request, or no longer.
+    /// There is no such request, or it has ended.
     Unknown,
 }
 
@@ -135,43 +135,43 @@ pub enum Wanted {
 pub enum CancelEnd {
     /// No byte of it was sent.
     NotSent,
-    /// The server closed the connection that it came on: it has been carried out.
+    /// The server closed the cancel's connection, so it has carried the cancel out.
     Closed,
-    /// It was sent, and nobody knows what became of it.
+    /// It was sent, and it is not known whether it arrived.
     Lost,
 }
 
-/// What is under way about cancelling.
+/// The state of cancelling at the server.
 pub(super) struct Cancelling {
     pub(super) stage: Stage,
-    /// Requests below this number were on the wire with a cancel that has ended.
+    /// Requests below this number were on the wire at the same time as a cancel that has ended.
     pub(super) reached: u64,
-    /// Until then one that has ended is taken to be on its way still.
+    /// Until this moment a cancel that has ended counts as still on its way.
     pub(super) reaches_until: Time,
-    /// One was sent of which nobody knows whether it arrived.
+    /// A cancel was sent of which it is not known whether it arrived.
     pub(super) astray: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     Idle,
-    /// The host prepares to send one. `held`: what is behind the victim can't be hit, so nothing
-    /// more is put there meanwhile.
+    /// The host prepares to send a cancel. `held`: requests behind the victim must not be hit, so
+    /// no more are put there meanwhile.
     Preparing {
         since: Time,
         held: bool,
     },
     Sent(Sent),
-    /// The host prepares to send it once more.
+    /// The host prepares to send the cancel once more.
     PreparingAgain(Sent),
 }
 
 /// A cancel that was sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sent {
-    /// The request that was the end of the segment at the head then.
+    /// The number of the request that ended the segment at the head at that time.
     pub(super) victim: u64,
-    /// When it was sent, was closed, or is prepared again.
+    /// When it was sent or closed, or when sending it again was prepared.
     pub(super) since: Time,
     /// The server has carried it out.
     pub(super) closed: bool,
@@ -180,7 +180,7 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// When it is to be sent again.
+    /// When the cancel is to be sent again.
     pub(super) fn again_at(&self) -> Time {
         match PAUSES.get(self.repeats) {
             Some(pause) if self.closed => self.since.after(*pause),
@@ -192,7 +192,7 @@ impl Sent {
 /// How long a victim may run on before it is cancelled again.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(1)];
 
-/// A victim that never started is not sent again.
+/// How a request ends that was to be cancelled and never started: it is not sent again.
 pub(super) const NOT_SENT_AGAIN: Failure =
     Failure { outcome: Outcome::Rejected, cause: Cause::Cancelled };
 

@@ -1,4 +1,4 @@
-//! What is on its way: the ring of requests, and their bytes until they are written.
+//! Requests in flight: the ring of slots, and the requests' bytes until they are written.
 
 use std::collections::VecDeque;
 
@@ -8,61 +8,60 @@ use super::buffer::Buffer;
 use crate::{Feed, Group, HEALS_MAX, Limits, Request, SyncPoint, Time, Token};
 
 /// One request's place in the order of replies. It leaves the ring when its reply is complete,
-/// never earlier: a caller that lost interest only loses its token.
+/// never earlier. If its caller goes away, only the token is lost.
 pub(super) struct Slot<X> {
     pub(super) token: Token,
     pub(super) expect: X,
     pub(super) deadline: Time,
-    /// Bytes of it on the wire, with a Flush that was put behind it.
+    /// Its bytes on the wire, including a Flush that was put behind it.
     pub(super) len: usize,
-    /// Whether it is the protocol's own, and no caller's.
+    /// Whether it is the protocol's own request, which no caller hears of.
     pub(super) own: bool,
-    /// How many of them, at the front, the protocol wrote for this moment only.
+    /// How many of its first bytes the protocol wrote for this moment only.
     pub(super) front_len: usize,
-    /// Its reply's bytes count against the window of this group until its reader takes them.
+    /// The group whose window its reply's bytes count against until their reader takes them.
     pub(super) group: Option<Group>,
     pub(super) sync: SyncPoint,
-    /// Whether it stays in the queue whatever its caller does.
+    /// Whether it stays in the queue even when its caller leaves.
     pub(super) pinned: bool,
-    /// How often it is still sent again if the server says that it never started.
+    /// How many more times it is sent again if the server says that it never started.
     pub(super) again: u8,
-    /// Whether it is sent again if the server skipped it for what the protocol wrote in front of
-    /// it.
+    /// Whether it is sent again if the server skipped it because what the protocol wrote in front
+    /// of it failed.
     pub(super) anew: bool,
     /// Whether it is sent again only if nothing was sent behind it.
     pub(super) in_order: bool,
     pub(super) feed: Feed,
-    /// Whether what its reader has not taken stops reading.
+    /// Whether untaken bytes of its reply stop reading.
     pub(super) metered: bool,
-    /// Whether it was sent before, and the server said that it never started, or that it was
-    /// undone.
+    /// Whether it was sent before, and the server said that it never started, or it was undone.
     pub(super) healed: bool,
-    /// Whether what heals it goes in front when it is sent again.
+    /// Whether the repair goes in front of it when it is sent again.
     pub(super) heals: bool,
-    /// Bytes at its front that did so before.
+    /// The length of the repair that was sent in front of it before.
     pub(super) heal_len: usize,
     /// Whether it is sent again if a cancel that was meant for another request hit it.
     pub(super) resend: bool,
-    /// Whether it may share a sync point with neighbours that may, too.
+    /// Whether it may share a sync point with neighbours that also have this set.
     pub(super) joins: bool,
-    /// Its sync point was left out: its shared-Sync group goes on behind it.
+    /// Its sync point was left out, because its shared-Sync group goes on behind it.
     pub(super) joined: bool,
-    /// Whether it is to be cancelled when its deadline passes.
+    /// Whether it is cancelled at the server when its deadline passes.
     pub(super) cancel_late: bool,
-    /// Whether its deadline has passed, so that nobody cares what becomes of it.
+    /// Whether its deadline has passed, so that nobody waits for it.
     pub(super) expired: bool,
     pub(super) want: Want,
 }
 
-/// Whether a request on its way is to be cancelled.
+/// Whether a request in flight is to be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
     No,
-    /// As long as that harms nobody behind it.
+    /// If that harms no request behind it.
     Gently,
-    /// Whatever is behind it: it is all of one caller.
+    /// Whatever is behind it, because all of that belongs to one caller.
     Anyway,
-    /// It was, and that was tried, or can't be done.
+    /// It was to be cancelled, and that was tried or can't be done.
     Over,
 }
 
@@ -109,14 +108,15 @@ impl<X> Slot<X> {
         }
     }
 
-    /// One of the protocol's own. A cancel of another's may hit it: it is tried again then.
+    /// A request of the protocol's own. A cancel that was meant for another may hit it; it is then
+    /// tried again.
     pub(super) fn of_protocol(expect: X, len: usize) -> Slot<X> {
         let slot = Slot::new(Request::isolated(Token::DISCARD, expect), len);
         Slot { own: true, expired: true, ..slot }
     }
 
-    /// The protocol wrote something in front of it. Where that fails the server skips all of it, so
-    /// it can be sent again; and it has its sync point to itself.
+    /// The protocol wrote something in front of it. If that fails, the server skips the whole
+    /// segment, so the request can be sent again. It keeps its sync point to itself.
     #[cold]
     pub(super) fn guard(&mut self, front_len: usize) {
         self.front_len = front_len;
@@ -130,27 +130,27 @@ impl<X> Slot<X> {
         self.again > 0 || self.anew || self.resend || self.joins
     }
 
-    /// Its caller no longer waits. The token that it had is to be ended.
+    /// Its caller no longer waits. Returns the token, which the connection must still end.
     pub(super) fn forget(&mut self) -> Token {
         self.deadline = Time::NEVER;
         std::mem::replace(&mut self.token, Token::DISCARD)
     }
 }
 
-/// The ring and its bytes. Positions count bytes since the connection began.
+/// The ring and its bytes. Positions count bytes since the connection was opened.
 pub(super) struct Wire<X> {
     /// Unanswered requests in wire order; the first is the one whose reply is due.
     ring: VecDeque<Slot<X>>,
     /// Invariant: the sum of `len` over the callers' requests in the ring.
     in_flight_bytes: usize,
-    /// Invariant: how many in the ring are no caller's.
+    /// Invariant: the number of the protocol's own requests in the ring.
     own: usize,
-    /// Invariant: how many in the ring are members, which the server may leave unanswered until the
-    /// sync point of their segment.
+    /// Invariant: the number of members in the ring, whose replies the server may keep back until
+    /// the sync point of their segment.
     members: usize,
-    /// Invariant: how many in the ring are fed, whether or not all of them is there by now.
+    /// Invariant: the number of fed requests in the ring, complete or not.
     fed: usize,
-    /// Bytes from position `buffer_start` on: what is unwritten, and what may be sent again.
+    /// Bytes from position `buffer_start` on: those unwritten, and those that may be sent again.
     buffer: Buffer,
     buffer_start: u64,
     written: u64,
@@ -158,9 +158,9 @@ pub(super) struct Wire<X> {
     front_start: u64,
     /// How many requests of the ring may be sent again, so that their bytes are kept.
     kept_count: usize,
-    /// How many requests left the ring: the number of its first.
+    /// How many requests left the ring so far, which is the number of its first.
     answered: u64,
-    /// Invariant: how many in the ring are to be cancelled.
+    /// Invariant: the number of requests in the ring that are to be cancelled.
     wanted: usize,
     shared_syncs: SharedSyncs,
     /// Whether the last request on the wire leaves its segment open.
@@ -175,13 +175,13 @@ struct SharedSyncs {
     sync: &'static [u8],
     len_max: usize,
     bytes_max: usize,
-    /// How many at the front of the ring are answered and wait for their shared-Sync group's sync
-    /// point, and the bytes of these requests.
+    /// How many requests at the front of the ring are answered and wait for their shared-Sync
+    /// group's sync point, and their bytes.
     done: usize,
     done_bytes: usize,
-    /// The last block of each.
+    /// The last block of each of them.
     held: VecDeque<Bytes>,
-    /// Requests and bytes of the one at the end; no requests if it takes no more.
+    /// Requests and bytes of the group at the end; no requests if it takes no more.
     last: usize,
     last_bytes: usize,
 }
@@ -224,7 +224,7 @@ impl<X> Wire<X> {
         self.ring.len()
     }
 
-    /// How many in the ring are callers'.
+    /// The number of callers' requests in the ring.
     #[inline]
     pub(super) fn callers(&self) -> usize {
         self.ring.len() - self.own
@@ -272,14 +272,14 @@ impl<X> Wire<X> {
         self.front_start + self.shared_syncs.done_bytes as u64
     }
 
-    /// Whether any byte of the first request was handed over.
+    /// Whether any byte of the request whose reply is due was handed over.
     #[inline]
     pub(super) fn front_touched(&self) -> bool {
         self.due_start() < self.written
     }
 
-    /// Whether a reply to the first request can have come. One that consists of no bytes at all
-    /// may be answered once everything before it was written.
+    /// Whether a reply to the request whose reply is due can have come. A request without bytes may
+    /// be answered once everything before it was written.
     #[inline]
     pub(super) fn reply_is_due(&self) -> bool {
         match self.front() {
@@ -289,7 +289,7 @@ impl<X> Wire<X> {
         }
     }
 
-    /// Whether the first request was written to its end.
+    /// Whether the request whose reply is due was written to its end.
     pub(super) fn front_is_written(&self) -> bool {
         self.front().is_some_and(|slot| self.due_start() + slot.len as u64 <= self.written)
     }
@@ -324,14 +324,14 @@ impl<X> Wire<X> {
     }
 
     /// The place of the request that ends the segment or the shared-Sync group of the one at
-    /// `index`, if it is on its way.
+    /// `index`, if that request is in flight.
     pub(super) fn segment_end(&self, index: usize) -> Option<usize> {
         let ends = |slot: &Slot<X>| slot.sync != SyncPoint::Member && !slot.joined;
         (index..self.ring.len()).find(|&at| ends(&self.ring[at]))
     }
 
-    /// The first and the last place of the shared-Sync group that the request at `index` is of;
-    /// twice its own if it shares its sync point with nobody.
+    /// The first and the last place of the shared-Sync group of the request at `index`. Both are
+    /// `index` if it shares its sync point with none.
     pub(super) fn shared_sync_of(&self, index: usize) -> (usize, usize) {
         let is_joined = |at: usize| self.ring.get(at).is_some_and(|slot| slot.joined);
         let first = (0..index).rev().find(|&at| !is_joined(at)).map_or(0, |at| at + 1);
@@ -339,7 +339,7 @@ impl<X> Wire<X> {
         (first, last)
     }
 
-    /// Whether the requests up to this place were written to their end.
+    /// Whether all requests up to this place were written to their end.
     pub(super) fn is_written_to(&self, index: usize) -> bool {
         let len: usize = self.ring.iter().take(index + 1).map(|slot| slot.len).sum();
         self.front_start + len as u64 <= self.written
@@ -347,18 +347,18 @@ impl<X> Wire<X> {
 
     // --- changes ---
 
-    /// Whether the request at this place is to be cancelled. Returns its token.
+    /// Sets whether the request at this place is to be cancelled. Returns its token.
     pub(super) fn want(&mut self, index: usize, want: Want) -> Token {
         let slot = &mut self.ring[index];
         self.wanted -= usize::from(slot.want.is_open());
         slot.want = want;
         self.wanted += usize::from(want.is_open());
-        // Nobody joins what is to be cancelled.
+        // No request may join one that is to be cancelled.
         self.shared_syncs.last = 0;
         slot.token
     }
 
-    /// Waiting for the peer begins when the first byte does.
+    /// The stall timeout starts when the first unwritten byte is added.
     #[inline]
     pub(super) fn begin(&self, now: Time, last_progress: &mut Time) {
         if self.unwritten().is_empty() {
@@ -366,7 +366,7 @@ impl<X> Wire<X> {
         }
     }
 
-    /// Writes a request's bytes; on an error takes them back.
+    /// Writes a request's bytes. On an error they are taken back.
     #[inline]
     pub(super) fn encode<E>(
         &mut self,
@@ -375,7 +375,7 @@ impl<X> Wire<X> {
         self.buffer.encode(encode)
     }
 
-    /// Sees that so many more bytes fit; false if there is no memory for them.
+    /// Makes room for `len` more bytes; false if there is no memory for them.
     pub(super) fn make_room(&mut self, len: usize) -> bool {
         self.buffer.make_room(len)
     }
@@ -388,7 +388,7 @@ impl<X> Wire<X> {
     /// Gives a slot to the request whose bytes were just encoded.
     #[inline(always)]
     pub(super) fn push(&mut self, mut slot: Slot<X>) {
-        // One that ends a segment of several can't be sent again without the others.
+        // A request that ends a segment of several can't be sent again without the others.
         slot.again = if self.mid_segment { 0 } else { slot.again };
         slot.resend &= !self.mid_segment;
         slot.joins &= !self.mid_segment && slot.want == Want::No;
@@ -411,7 +411,7 @@ impl<X> Wire<X> {
         self.ring.push_back(slot);
     }
 
-    /// Writes more bytes of the last request; on an error takes them back.
+    /// Writes more bytes of the last request. On an error they are taken back.
     pub(super) fn encode_more<E>(
         &mut self,
         encode: impl FnOnce(&mut BytesMut) -> Result<(), E>,
@@ -424,8 +424,8 @@ impl<X> Wire<X> {
         Ok(())
     }
 
-    /// Puts a Flush behind the last request. Without a request on its way there is nothing that it
-    /// could ask for, and it is left out.
+    /// Puts a Flush behind the last request. Without a request in flight there is nothing to ask
+    /// for, and no Flush is written.
     pub(super) fn flush(&mut self, flush: &[u8]) {
         if let Some(last) = self.ring.back_mut() {
             self.buffer.extend(flush);
@@ -435,7 +435,7 @@ impl<X> Wire<X> {
         }
     }
 
-    /// Bytes that get no answer: a goodbye.
+    /// Appends bytes that get no answer: a goodbye.
     pub(super) fn append_unanswered(&mut self, bytes: &[u8]) {
         debug_assert!(self.ring.is_empty());
         self.buffer.extend(bytes);
@@ -472,16 +472,16 @@ impl<X> Wire<X> {
         Some(slot)
     }
 
-    /// Ends the wait of everyone whose deadline has come, and returns the earliest of the others.
-    /// Nobody would hear of a request that is sent again after that, so it isn't. One that is to be
-    /// cancelled then is marked.
+    /// Ends the wait of each caller whose deadline has come, and returns the earliest other
+    /// deadline. Such a request is not sent again, since nobody would hear of it. It is marked if
+    /// it is to be cancelled at its deadline.
     pub(super) fn expire(&mut self, now: Time, mut expired: impl FnMut(usize, Token)) -> Time {
         let mut earliest = Time::NEVER;
         for (index, slot) in self.ring.iter_mut().enumerate() {
             if slot.deadline <= now {
                 let kept = slot.is_kept();
                 (slot.again, slot.anew, slot.resend) = (0, false, false);
-                // What joins others is kept with them.
+                // A request that joins others is kept because of them.
                 self.kept_count -= usize::from(kept && !slot.is_kept());
                 slot.expired = true;
                 if slot.cancel_late && slot.want == Want::No {
@@ -497,8 +497,8 @@ impl<X> Wire<X> {
         earliest
     }
 
-    /// Bytes leave the buffer when they are written, unless a request on its way may have to be
-    /// sent again: then they stay until it is answered. Either way they are within the window.
+    /// Bytes leave the buffer when they are written. If a request in flight may have to be sent
+    /// again, they stay until it is answered. The window bounds them in both cases.
     #[inline]
     fn release(&mut self) {
         let keep_from = match self.kept_count {
@@ -514,7 +514,8 @@ impl<X> Wire<X> {
     // --- shared-Sync groups ---
 
     /// Lets a request whose bytes were just encoded share the sync point of the last one, if both
-    /// join others and nothing of that sync point was written: it is taken off there.
+    /// join others and nothing of that sync point was written. The sync point of the last one is
+    /// then cut out.
     #[inline]
     fn join(&mut self, slot: &Slot<X>) {
         let SharedSyncs { sync, len_max, bytes_max, last, last_bytes, .. } = &mut self.shared_syncs;
@@ -547,22 +548,22 @@ impl<X> Wire<X> {
         self.shared_syncs.done > 0 || self.front().is_some_and(|slot| slot.joined)
     }
 
-    /// How many before it share its sync point.
+    /// How many answered requests before it share its sync point.
     #[inline]
     pub(super) fn done(&self) -> usize {
         self.shared_syncs.done
     }
 
-    /// The request whose reply was due is answered, and waits for its shared-Sync group's sync
-    /// point. `block` is the last part of its reply.
+    /// The request whose reply was due is answered, and waits for the sync point of its shared-Sync
+    /// group. `block` is the last part of its reply.
     #[inline]
     pub(super) fn hold(&mut self, block: Bytes) {
         self.shared_syncs.held.push_back(block);
         self.pass();
     }
 
-    /// Goes on to the last request of the shared-Sync group at the front, which answers for all,
-    /// and lets nobody join it any more.
+    /// Goes on to the last request of the shared-Sync group at the front, which answers for all. No
+    /// request may join the group any more.
     pub(super) fn pass_shared_sync(&mut self) {
         self.shared_syncs.held.clear();
         while self.front().is_some_and(|slot| slot.joined) {
@@ -573,7 +574,7 @@ impl<X> Wire<X> {
         }
     }
 
-    /// The head was answered: nobody may join it any more.
+    /// The head was answered, so no request may join it any more.
     #[inline]
     pub(super) fn bar_joining(&mut self) {
         if self.shared_syncs.done + 1 == self.ring.len() {
@@ -596,8 +597,8 @@ impl<X> Wire<X> {
         std::mem::take(&mut self.shared_syncs.held)
     }
 
-    /// Takes the first request of a shared-Sync group that was answered well, with the last part of
-    /// its reply.
+    /// Takes the first request of a shared-Sync group that succeeded, with the last part of its
+    /// reply.
     #[inline]
     pub(super) fn next_done(&mut self) -> Option<(Slot<X>, Bytes)> {
         let block = self.shared_syncs.held.pop_front()?;

@@ -7,11 +7,11 @@ use crate::Time;
 use crate::jitter::Jitter;
 
 pub(super) struct Backoff {
-    /// Failures since the last success, those of one round counted once.
+    /// Failures since the last success. Failures of attempts that ran together count once.
     failures: u32,
     /// When the last attempt failed.
     failed: Time,
-    /// The last failure is one that time does not mend.
+    /// The last failure was one that time does not mend.
     permanent: bool,
     /// No attempt is made before this moment.
     until: Time,
@@ -42,8 +42,8 @@ impl Backoff {
         self.until = Time::ZERO;
     }
 
-    /// An attempt that began at `started` failed. Those that were under way together say the same
-    /// thing, so the pause doubles once for all of them.
+    /// An attempt that began at `started` failed. Attempts that ran together fail for the same
+    /// reason, so the pause doubles once for all of them.
     pub(super) fn failed(
         &mut self,
         now: Time,
@@ -61,14 +61,14 @@ impl Backoff {
         self.pause(now, pause(self.failures, limits), jitter);
     }
 
-    /// Makes no attempt for `time`, or down to half of it.
+    /// Makes no attempt for a random time between half of `time` and `time`.
     pub(super) fn pause(&mut self, now: Time, time: Duration, jitter: &mut Jitter) {
         self.until = self.until.max(now.after(jitter.between(time / 2, time)));
     }
 }
 
 /// The pauses between attempts to open a connection that belongs to no pool, by the same rule: they
-/// double with each failure, and each is that long or down to half of it.
+/// double with each failure, and each is shortened at random by up to half.
 pub struct Pauses {
     failures: u32,
     limits: Limits,
@@ -77,12 +77,12 @@ pub struct Pauses {
 
 impl Pauses {
     /// Pauses between [`backoff_min`](Limits::backoff_min) and [`backoff_max`](Limits::backoff_max).
-    /// The seed is random, so that hosts that lost a server together don't come back together.
+    /// `seed` is random, so that hosts that lost a server together don't come back together.
     pub fn new(limits: Limits, seed: u64) -> Pauses {
         Pauses { failures: 0, limits: limits.sane(), jitter: Jitter::new(seed) }
     }
 
-    /// An attempt failed: how long to wait before the next.
+    /// An attempt failed. Returns how long to wait before the next.
     pub fn failed(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
         let pause = pause(self.failures, &self.limits);
@@ -95,7 +95,7 @@ impl Pauses {
     }
 }
 
-/// The pause after so many failures in a row, at least one.
+/// The pause after this many failures in a row, which is at least one.
 fn pause(failures: u32, limits: &Limits) -> Duration {
     let doublings = (failures - 1).min(31);
     limits.backoff_min.saturating_mul(1 << doublings).min(limits.backoff_max)

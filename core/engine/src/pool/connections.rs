@@ -9,7 +9,7 @@ use crate::Time;
 /// The name of one connection.
 ///
 /// It is never given again, so a report about a connection that is gone is recognised and ignored.
-/// (Precisely: not before its index was given to four billion others.)
+/// (To be exact: not until its index was given to four billion others.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionId {
     index: u32,
@@ -18,8 +18,8 @@ pub struct ConnectionId {
 
 impl ConnectionId {
     /// A number below [`connections_max`](super::Limits::connections_max), for a host that keeps
-    /// its connections in a list. It is given again once this connection was forgotten, so compare
-    /// the whole id before believing a report of its own.
+    /// its connections in a list. It is given again once this connection was forgotten, so a host
+    /// compares the whole id before it acts on a report.
     pub fn index(self) -> usize {
         self.index as usize
     }
@@ -33,11 +33,11 @@ pub(super) enum State {
     Opening,
     /// Statements of many callers may be put on it.
     Shared,
-    /// To be given to an exclusive caller once it has drained.
+    /// It is given to an exclusive caller once it has drained.
     Claimed,
-    /// A caller has it to itself.
+    /// One caller has it to itself.
     Exclusive,
-    /// To be closed once it has drained.
+    /// It is closed once it has drained.
     Retiring,
 }
 
@@ -48,23 +48,23 @@ pub(super) struct Slot {
     pub(super) state: State,
     /// Its position in the list of its state.
     at: usize,
-    /// When the attempt to open it began, it was opened, or its last exclusive user was done.
+    /// When the attempt to open it began, it was opened, or its last exclusive user returned it.
     pub(super) since: Time,
     /// When it was opened.
     pub(super) opened: Time,
     /// When it is to be replaced.
     pub(super) expires: Time,
-    /// A reset is owed that others may be waiting for.
+    /// A reset is owed, and it holds something that others may be waiting for.
     pub(super) holding: bool,
-    /// What was placed on it by outputs that the host has not taken yet.
+    /// The statements placed on it by outputs that the host has not taken yet.
     pub(super) promised: Promised,
     /// The host was told that it takes shared statements.
     pub(super) announced: bool,
-    /// The host said that it has drained, and nothing was decided about it since.
+    /// The host said that it has drained, and the pool has not decided about it since.
     pub(super) drained: bool,
 }
 
-/// Statements that the host does not count in the load of a connection yet.
+/// Statements placed on a connection that the host does not count in its load yet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Promised {
     pub(super) statements: usize,
@@ -82,8 +82,8 @@ impl Promised {
         self.at = now;
     }
 
-    /// The host counts one of them from here on. Which one it was is not kept: until the last is taken,
-    /// which is in the same loop, what it was expected to take counts twice.
+    /// From now on the host counts one of the statements. Which one is not known, so until the last
+    /// is taken, which happens in the same loop, some expected time counts twice.
     pub(super) fn keep(&mut self) {
         self.statements -= 1;
         if self.statements == 0 {
@@ -123,7 +123,7 @@ impl Slot {
     }
 }
 
-/// Every index that was ever used, and for each state the indices in it.
+/// Every index that was ever used, and the indices in each state.
 pub(super) struct Connections {
     slots: Vec<Slot>,
     lists: [Vec<usize>; STATES],
@@ -149,7 +149,7 @@ impl Connections {
         self.slots.len() - self.count(State::Gone)
     }
 
-    /// Connections that serve callers, now or as soon as they have drained or come back.
+    /// Connections that serve callers now, or will once they have drained or were returned.
     pub(super) fn serving(&self) -> usize {
         [State::Shared, State::Claimed, State::Exclusive]
             .map(|state| self.count(state))
@@ -171,7 +171,7 @@ impl Connections {
         &mut self.slots[index]
     }
 
-    /// Takes an index for a connection that is to be opened.
+    /// Takes an index for a connection to be opened.
     pub(super) fn open(&mut self, now: Time) -> ConnectionId {
         let index = match self.list(State::Gone).last() {
             Some(index) => *index,
@@ -194,14 +194,14 @@ impl Connections {
         self.put(index, state);
     }
 
-    /// Forgets a connection. Its id is not known any more.
+    /// Forgets a connection. Its id is unknown from now on.
     pub(super) fn leave(&mut self, index: usize) {
         self.enter(index, State::Gone);
         let id = &mut self.slots[index].id;
         id.generation = id.generation.wrapping_add(1);
     }
 
-    /// Forgets a connection, and says what the host has to do.
+    /// Forgets a connection, and returns what the host must do.
     pub(super) fn close(&mut self, index: usize) -> Output {
         let id = self.slot(index).id;
         self.leave(index);

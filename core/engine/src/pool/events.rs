@@ -1,4 +1,4 @@
-//! What happened to connections, and that time has passed.
+//! Reports about connections, and the passing of time.
 
 use super::connections::State;
 use super::{Cause, ConnectionId, Life, Output, Pool};
@@ -6,9 +6,9 @@ use crate::Time;
 
 impl Pool {
     /// A connection that [`Output::Open`] asked for is open and ready. It goes to the front of the
-    /// line; with nobody there it is idle.
+    /// line; if no caller waits, it is idle.
     ///
-    /// If the pool has forgotten it, [`Output::Close`] comes for it once more.
+    /// If the pool has forgotten it meanwhile, [`Output::Close`] comes for it again.
     pub fn handle_opened(&mut self, now: Time, id: ConnectionId) {
         let Some(index) = self.connections.find(id) else {
             return self.outputs.push_back(Output::Close { id });
@@ -33,13 +33,13 @@ impl Pool {
         self.free(index);
     }
 
-    /// An attempt that [`Output::Open`] asked for failed. It counts no longer, and the next one is
-    /// made after a pause ([`Limits::backoff_min`](super::Limits::backoff_min)).
+    /// An attempt that [`Output::Open`] asked for failed. The connection no longer counts, and the
+    /// next attempt is made after a pause ([`Limits::backoff_min`](super::Limits::backoff_min)).
     ///
-    /// `permanent` says that time does not mend it: a wrong password, no such database. If there is
-    /// no connection left that could serve them, all callers in line fail then with
-    /// [`Cause::OpenFailed`], and so do those that come during the pause. After a failure that is
-    /// not permanent they wait until their deadlines. The host keeps the error for them.
+    /// `permanent` says that time does not mend it: a wrong password, no such database. If no
+    /// connection is left that could serve them, all callers in line then fail with
+    /// [`Cause::OpenFailed`], and so do callers that come during the pause. After any other failure
+    /// callers wait until their deadlines. The host keeps the error for them.
     pub fn handle_open_failed(&mut self, now: Time, id: ConnectionId, permanent: bool) {
         let Some(index) = self.find(id, State::Opening) else { return };
         self.undecided = true;
@@ -49,14 +49,14 @@ impl Pool {
         self.backoff.failed(now, started, permanent, &self.limits, &mut self.jitter);
     }
 
-    /// A connection is broken: it is forgotten at once, whatever it was doing, and another is
-    /// opened if somebody waits or there are fewer than
-    /// [`Limits::connections_min`](super::Limits::connections_min). Its exclusive user, if any,
-    /// learns of it from the host; releasing it is no longer needed and does nothing.
+    /// A connection is broken. The pool forgets it at once, whatever its state, and opens another
+    /// if a caller waits or fewer than [`Limits::connections_min`](super::Limits::connections_min)
+    /// are left. Its exclusive user, if any, learns of it from the host; releasing the connection
+    /// is no longer needed and does nothing.
     ///
     /// If it was lost sooner than [`Limits::backoff_min`](super::Limits::backoff_min) after it was
-    /// opened, there is a pause like that after a failure. Otherwise a server that accepts
-    /// connections and drops them would be asked for the next without end.
+    /// opened, there is a pause as after a failure. Otherwise connections to a server that accepts
+    /// and drops them would be opened without end.
     pub fn handle_lost(&mut self, now: Time, id: ConnectionId) {
         let Some(index) = self.connections.find(id) else { return };
         if self.connections.slot(index).state == State::Opening {
@@ -71,9 +71,9 @@ impl Pool {
         }
     }
 
-    /// Nothing is unanswered on this connection. The host says so when
-    /// [`Output::Drain`] asked for it, and for every connection while somebody
-    /// [waits](Self::waiting); it may say so at any time.
+    /// Nothing is unanswered on this connection. The host reports that when [`Output::Drain`] asked
+    /// for it, and for every connection while a caller [waits](Self::waiting). It may do so at any
+    /// time.
     pub fn handle_drained(&mut self, id: ConnectionId) {
         let Some(index) = self.connections.find(id) else { return };
         self.undecided = true;
@@ -87,13 +87,15 @@ impl Pool {
         }
     }
 
-    /// A connection that had no [`room`](super::Load::room) has some again, or one that was slow has
-    /// answered. The host says so while somebody [waits](Self::waiting); it may say so at any time.
+    /// A connection that had no [`room`](super::Load::room) has some again, or a slow one has
+    /// answered. The host reports that while a caller [waits](Self::waiting). It may do so at any
+    /// time.
     pub fn handle_room(&mut self) {
         self.undecided = true;
     }
 
-    /// The moment came that [`poll_deadline`](Self::poll_deadline) named, or any other.
+    /// The moment that [`poll_deadline`](Self::poll_deadline) named has come; it may be called at
+    /// any other, too.
     pub fn handle_time(&mut self, now: Time) {
         if self.life != Life::Open {
             return;

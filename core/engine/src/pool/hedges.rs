@@ -1,9 +1,9 @@
 //! When a read is sent a second time while its first answer may still come.
 //!
-//! A text that is quick as a rule is slow at times: it waits for a lock, or reads from a cold disk. The
-//! statements behind it on its connection wait as long. Those of which the caller says that they may
-//! run twice can be sent again on another connection, and the first answer wins ("hedged requests":
-//! Dean and Barroso, The Tail at Scale, 2013).
+//! A text that is quick as a rule is slow at times, because it waits for a lock or reads from a
+//! cold disk. The statements behind it on its connection wait as long. Reads that may run twice, as
+//! their caller says, can be sent again on another connection, and the first answer wins ("hedged
+//! requests": Dean and Barroso, The Tail at Scale, 2013).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,26 +15,26 @@ use crate::Time;
 pub enum Hedge<K> {
     /// It is sent once more, on this connection.
     On(K),
-    /// The first answer is not late yet, or no other connection is free: ask again then.
-    /// [`Time::NEVER`] where it is not sent again.
+    /// The first answer is not late yet, or no other connection is free. Ask again at this moment;
+    /// [`Time::NEVER`] if it is never sent again.
     At(Time),
 }
 
-/// How many reads of a pool may be sent a second time: one in 20 of those that were made, and up to
-/// ten of these at once. That bounds the load that is added where everything is slow.
+/// How many reads of a pool may be sent a second time: one in 20 reads, and up to ten at once after
+/// many without. That bounds the added load when everything is slow.
 #[derive(Debug)]
 pub struct Hedges {
-    /// 20 for each read that may be sent a second time.
+    /// [`COST`] for each read that may be sent a second time now.
     credit: AtomicU32,
 }
 
-/// What sending one a second time costs. Making one earns 1.
+/// The cost of sending a read a second time. Each read earns 1.
 const COST: u32 = 20;
 
 const CREDIT_MAX: u32 = 10 * COST;
 
 impl Default for Hedges {
-    /// One may be sent a second time before any was made.
+    /// One read may be sent a second time before any was made.
     fn default() -> Hedges {
         Hedges { credit: AtomicU32::new(COST) }
     }
@@ -46,12 +46,13 @@ impl Hedges {
         self.change(|credit| (credit < CREDIT_MAX).then_some(credit + 1));
     }
 
-    /// Whether a read of which so much is expected is sent a second time, since the statement at the
-    /// head of its connection, which may be this one, runs for longer than [`Limits::slow_head`].
+    /// Whether a read with this expectation is sent a second time, because the statement at the
+    /// head of its connection (perhaps this one) has been running for longer than
+    /// [`Limits::slow_head`].
     ///
-    /// `first` is the load of the connection on which it is, `others` are those of all others that
-    /// take shared work. It goes only where it would wait for nothing slow. A text that is slow
-    /// itself is not sent again: the second one would take as long.
+    /// `first` is the load of the connection that the read is on; `others` are the loads of all
+    /// others that take shared work. The read goes only to a connection where it waits for nothing
+    /// slow. A text that is slow itself is not sent again: the second call would take as long.
     pub fn judge<K>(
         &self,
         now: Time,

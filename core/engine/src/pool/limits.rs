@@ -4,61 +4,62 @@ use std::time::Duration;
 
 /// How many connections and callers a pool may hold, and for how long.
 ///
-/// Memory of the policy at worst: about 100 bytes for each of `connections_max` connections and
-/// 50 for each of `waiting_max` callers. What connections hold stands in
-/// [`Limits`](crate::Limits) of their own.
+/// Memory of the policy at worst: about 100 bytes for each of `connections_max` connections and 50
+/// for each of `waiting_max` callers. For what a connection itself holds, see its own
+/// [`Limits`](crate::Limits).
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Connections, including those that are being opened or drained. Default 10; 0 counts as 1.
-    /// Each costs the server a process and the client what one connection may hold. While callers
-    /// wait, and at each checkout, the load of every connection that takes shared work is asked.
+    /// Each costs the server a process, and the client the memory of a connection. While callers
+    /// wait, and at each checkout, the host is asked for the load of every connection that takes
+    /// shared work.
     pub connections_max: usize,
-    /// So many connections are kept even if nobody needs them, and opened before anybody does.
-    /// Default 0; no more than `connections_max` count. Each costs the server a process all the
-    /// time.
+    /// Connections that are opened before anybody needs them, and kept. Default 0; at most
+    /// `connections_max` count. Each costs the server a process all the time.
     pub connections_min: usize,
-    /// How long a caller waits that brings no deadline of its own. Default 30 s. A longer time
-    /// costs places in line when the server is slow or away.
+    /// How long a caller without a deadline of its own waits. Default 30 s. The longer the time,
+    /// the more places in line are taken when the server is slow or away.
     pub wait_timeout: Duration,
-    /// Callers that wait. Default 16,384, which take 50 bytes each here; the newest are refused
-    /// beyond it. At 0 nobody waits: a caller is served at once or refused.
+    /// Callers that may wait. Default 16,384, at 50 bytes each here. Beyond it the newest are
+    /// refused. At 0 no caller waits: it is served at once or refused.
     pub waiting_max: usize,
-    /// After how long an idle connection is closed, unless there are only `connections_min`; one
-    /// that was kept for that reason is looked at again after as long. Default 10 min. A shorter
-    /// time makes way for other clients sooner, and pays for opening more often. Less than 100 ms
-    /// counts as that; [`Duration::MAX`] is never.
+    /// How long a connection may be idle before it is closed, unless only `connections_min` are
+    /// left; such a connection is looked at again after the same time. Default 10 min. A shorter
+    /// time makes way for other clients sooner, and opens connections more often. Less than 100 ms
+    /// counts as 100 ms; [`Duration::MAX`] means never.
     pub idle_timeout: Duration,
-    /// After how long a connection is given up, so that clients move to another server after a
-    /// failover, and the server's processes give back memory. Default 30 min. For each connection
-    /// it is up to 10 % more or less, so that they don't all go at once. It costs one opening per
-    /// connection in that time. Less than 1 s counts as that; [`Duration::MAX`] is never.
+    /// How old a connection may become before it is closed, so that clients move to another server
+    /// after a failover and the server's processes give back memory. Default 30 min. For each
+    /// connection it varies at random by up to 10 %, so that they don't all close at once. It costs
+    /// one opening per connection in that time. Less than 1 s counts as 1 s; [`Duration::MAX`]
+    /// means never.
     pub lifetime: Duration,
-    /// A connection whose oldest unanswered statement is older than this gets no shared statement
-    /// while another can take it: that would wait behind a slow one. And a text whose statements took
-    /// longer than this, and than a round trip, runs alone. Default 10 ms. Less avoids more of that
-    /// and opens connections sooner; set it well above the round trip.
+    /// How long a statement may run before it counts as slow. While another connection can take a
+    /// shared statement, none goes to one whose oldest unanswered statement is older. A text whose
+    /// statements took longer than this, and than a round trip, runs alone. Default 10 ms. Less
+    /// avoids more waiting behind slow statements and opens connections sooner; set it well above
+    /// the round trip.
     pub slow_head: Duration,
-    /// Work on all connections together, as far as it is known, up to which a statement that is known
-    /// to be quick goes to a busy connection rather than to an idle one. Default 1 ms; a quarter of a
-    /// round trip where that is more. More saves trips,
-    /// wakes and connections, and costs the statement that much time; less spreads the work over the
-    /// server's processes.
+    /// Known work on all connections together, up to which a statement known to be quick goes to a
+    /// busy connection rather than to an idle one. Default 1 ms, or a quarter of a round trip if
+    /// that is more. More saves trips, wake-ups and connections, and costs the statement that much
+    /// time. Less spreads the work over the server's processes.
     pub share_wait: Duration,
-    /// Connections that are being opened at the same time. Default 4; 0 counts as 1. Opening costs
-    /// the server a new process and a check of the password, and when a server comes back all its
-    /// clients ask for that at once. The price: a burst of ten callers waits for three rounds of
-    /// opening instead of one. While the last attempt failed it is one.
+    /// Connections that may be opened at the same time. Default 4; 0 counts as 1. Opening costs the
+    /// server a new process and a password check, and when a server comes back, all its clients ask
+    /// for that at once. The price: a burst of ten callers waits for three rounds of opening
+    /// instead of one. While the last attempt failed, only one is opened at a time.
     pub opening_max: usize,
-    /// The pause after an attempt to open a connection failed. Default 100 ms; less than 1 ms
-    /// counts as that. It doubles with each failure up to `backoff_max`, ends with a success, and
-    /// is shortened by up to half at random, so that clients don't come back all at once.
+    /// The pause after a failed attempt to open a connection. Default 100 ms; less than 1 ms counts
+    /// as 1 ms. It doubles with each failure up to `backoff_max`, is reset by a success, and is
+    /// shortened by up to half at random, so that clients don't come back all at once.
     pub backoff_min: Duration,
-    /// The longest pause. Default 10 s: so much later than the server a client may come back.
+    /// The longest pause, by which a client may come back later than its server. Default 10 s.
     pub backoff_max: Duration,
-    /// How long a connection may lie idle that came back as
-    /// [`DirtyHolding`](super::Condition::DirtyHolding), before it is reset without waiting for
-    /// its next user. Default 100 ms. The reset costs a trip of its own then, which nobody waits
-    /// for; until then others may be waiting for what it holds.
+    /// How long a connection returned as [`DirtyHolding`](super::Condition::DirtyHolding) may be
+    /// idle before it is reset without its next user. Default 100 ms. Until then others may be
+    /// waiting for what it holds. The reset then costs a trip of its own, which no caller waits
+    /// for.
     pub reset_idle_after: Duration,
     /// Which of several idle connections is taken first. Default [`IdleOrder::Lifo`].
     pub idle_order: IdleOrder,
@@ -67,12 +68,12 @@ pub struct Limits {
 /// Which of several idle connections is taken first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleOrder {
-    /// The one that was used last: it is still warm, and those that are not needed become idle
-    /// long enough to be closed.
+    /// The one that was used last. It is still warm, and connections that are not needed become
+    /// idle long enough to be closed.
     #[default]
     Lifo,
-    /// The one that has been idle longest: all are used evenly, and none is closed as long as they
-    /// are used at all.
+    /// The one that has been idle longest. All are used evenly, and none is closed while they are
+    /// used at all.
     Fifo,
 }
 
@@ -97,7 +98,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The same with values that a pool can work with.
+    /// The same limits, with values that a pool can work with.
     pub(super) fn sane(self) -> Limits {
         let connections_max = self.connections_max.clamp(1, u32::MAX as usize);
         let backoff_min = self.backoff_min.max(RESOLUTION);
@@ -114,11 +115,11 @@ impl Limits {
     }
 }
 
-/// Less would be looked for all the time.
+/// A shorter time would make the pool look for idle connections all the time.
 const IDLE_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 
-/// Less would open and close connections all the time.
+/// A shorter time would open and close connections all the time.
 const LIFETIME_MIN: Duration = Duration::from_secs(1);
 
-/// What falls due is looked at once in this time at most.
+/// The shortest time between two looks for what is due.
 pub(super) const RESOLUTION: Duration = Duration::from_millis(1);

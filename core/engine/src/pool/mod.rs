@@ -1,12 +1,13 @@
-//! The policy of a pool: which connection takes a request, when one more is opened, who waits, who
-//! is next, and what expires.
+//! The policy of a pool: which connection takes a request, when another is opened, which caller is
+//! next, and what expires.
 //!
 //! A [`Pool`] knows connections by their ids and callers by their tokens. It holds no socket, reads
-//! no clock and sends no byte: it says what to do, and the host does it and reports what came of
-//! it. Two kinds of caller share the connections:
+//! no clock and sends no byte: it says what to do, and the host does it and reports the result. Two
+//! kinds of caller share the connections:
 //!
-//! * A *shared* caller puts one statement on a connection that carries those of others too. It is
-//!   [placed](Pool::place) at once on one that takes shared work, and waits only where none does.
+//! * A *shared* caller puts one statement on a connection that carries statements of others, too.
+//!   It is [placed](Pool::place) at once on a connection that takes shared work, and waits only if
+//!   there is none.
 //! * An *exclusive* caller [checks out](Pool::checkout) a connection for itself, for a session or a
 //!   transaction, until the host [releases](Pool::release) it.
 //!
@@ -19,50 +20,53 @@
 //!                      claimed
 //! ```
 //!
-//! From each of them a connection may go to *retiring*, where it takes no new work and is closed
-//! when it has drained; and from anywhere it is gone at once when it is lost.
+//! From each of these states a connection may become *retiring*: it takes no new work, and is
+//! closed when it has drained. A connection that is lost is forgotten at once, whatever its state.
 //!
 //! # Who is next
 //!
 //! There is one line for both kinds of caller, first come, first served. A connection that becomes
-//! free, by being opened, drained or released, goes to the front of the line, whoever caused it. If
-//! shared callers stand there, all up to the next exclusive one are placed on it together.
+//! free because it was opened, drained or released goes to the front of the line, whichever caller
+//! caused that. If shared callers are at the front, all of them up to the next exclusive one are
+//! placed on it together.
 //!
-//! An exclusive caller that finds no idle connection causes one to be opened. Where no more can be
-//! opened (at [`Limits::connections_max`], at [`Limits::opening_max`], or since the last attempt
-//! failed) it *claims* the shared connection with the least work: that takes no new statement, and
-//! is free when it has drained. There are never more claims than exclusive callers in line.
+//! An exclusive caller that finds no idle connection causes one to be opened. If none can be opened
+//! (at [`Limits::connections_max`], at [`Limits::opening_max`], or because the last attempt
+//! failed), it *claims* the shared connection with the least work. That connection takes no new
+//! statement, and is free when it has drained. There are never more claims than exclusive callers
+//! in line.
 //!
-//! One rule goes before the order of the line: a shared caller does not wait behind an exclusive
-//! one for a connection that this one has no use for. If a connection takes shared work and nobody
-//! claims it, since every exclusive caller has a claim or an opening already, shared callers are
-//! placed on it wherever they stand.
+//! One rule comes before the order of the line: a shared caller does not wait behind an exclusive
+//! one that has no use for the connection. If every exclusive caller already has a claim or an
+//! opening, and a connection takes shared work, shared callers are placed on it wherever they are
+//! in line.
 //!
 //! # Slow neighbours
 //!
-//! A connection answers in order: what is placed behind a slow statement waits for it. The pool
-//! learns how long each text takes ([`Timings`]) and expects the same of the next call.
+//! A connection answers in order, so a statement placed behind a slow one waits for it. The pool
+//! learns how long each text takes ([`Timings`]), and expects the same of its next call.
 //!
 //! * A statement that is expected to be quick goes behind other quick ones, up to
 //!   [`Limits::share_wait`] of work before another connection is used.
-//! * A statement of which nothing is known yet, that takes long or did so at times, goes to an idle
-//!   connection. It waits in line for one, and causes one to be opened, or claims one as an exclusive
-//!   caller would; but one connection is left to those that are quick, who overtake it in line.
-//! * Nothing goes behind such a statement, nor behind one that has been running for longer than
-//!   [`Limits::slow_head`], while there is another connection or may be one: it waits in line for
-//!   whichever is free first. [`Patience`] is the rule.
-//! * A statement of which the host says nothing ([`TextKey::UNTOLD`]) goes behind a slow one only when
-//!   waiting for a connection that is being opened would take longer.
-//! * A read that may run twice is sent again elsewhere when what is in front of it takes long, where its
-//!   caller asked for that: [`Hedges`] is the rule.
-//! * With [`connections_max`](Limits::connections_max) of 1 there is no other way, and beyond 1,024
-//!   callers in line there is too little time to be choosy: statements go one behind the other.
+//! * A statement whose text is not known yet, takes long, or did so at times goes to an idle
+//!   connection. It waits in line for one, and has one opened, or claims one as an exclusive caller
+//!   would. One connection is left to quick statements, which overtake it in line.
+//! * Nothing is placed behind such a statement, nor behind one that has been running for longer
+//!   than [`Limits::slow_head`], while there is another connection or may be one. The statement
+//!   then waits in line for whichever is free first. [`Patience`] is the rule.
+//! * A statement whose text the host does not name ([`TextKey::UNTOLD`]) goes behind a slow one
+//!   only when waiting for a connection that is being opened would take longer.
+//! * If its caller asked for that, a read that may run twice is sent again elsewhere when a
+//!   statement in front of it takes long. [`Hedges`] is the rule.
+//! * If [`connections_max`](Limits::connections_max) is 1, or more than 1,024 callers are in line,
+//!   statements are placed one behind the other: in the first case there is no other way, in the
+//!   second no time to choose.
 //!
 //! # A host's loop
 //!
-//! The host calls a method for what happened or is wanted, and then always does the same: it takes
-//! the outputs and does what they say, then asks for the next deadline. [`Pool::poll_output`] is
-//! where things are decided, since the loads are known there.
+//! The host calls a method for each event or wish, and then always does the same: it takes the
+//! outputs and carries them out, then asks for the next deadline. The pool decides in
+//! [`Pool::poll_output`], where it can ask for the loads.
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -174,24 +178,27 @@
 //! # A host with many threads
 //!
 //! Placing a statement needs no lock: [`choose`] is a pure function over the loads of the
-//! connections that take shared work, which are those between an [`Output::Shared`] and the next
-//! `Granted`, `Drain` or `Close`. Such a host first counts the statement in the load, and then
-//! looks whether the connection still takes shared work; if not, it takes the statement out again,
-//! reports the connection as drained if that was the last, and asks anew. A statement that slips in
-//! before an exclusive caller or before the goodbye does no harm: its reply comes first.
+//! connections that take shared work. Those are the connections between an [`Output::Shared`] and
+//! the next `Granted`, `Drain` or `Close`. The host first counts the statement in the load, and
+//! then checks whether the connection still takes shared work. If not, it takes the statement out
+//! of the load again, reports the connection as drained if that was the last, and chooses anew. A
+//! statement that slips in before an exclusive caller or before the goodbye does no harm: its reply
+//! comes first.
 //!
-//! The host asks the pool instead where `choose` finds nothing, where [`Patience::waits`] says so,
-//! and while [`Pool::waiting_in_order`] is not zero, or statements would overtake those in line. With
-//! the connection's lock it asks whether the [choice still holds](Choice::holds). It calls
-//! [`Pool::grow`] where [`Choice::helps`] says so and [`Pool::can_grow`] is true. All of them are worth
-//! a copy that can be read without the lock. Those of `waiting` and `waiting_in_order` are written as
-//! soon as a caller was added, before the outputs are taken, and again afterwards: whoever makes a
-//! connection idle first takes the statement out of the load and then looks at the copy, so either the
-//! pool sees the one or the host the other.
+//! The host asks the pool instead if `choose` finds no connection, if [`Patience::waits`] says so,
+//! and while [`Pool::waiting_in_order`] is not zero, since statements would overtake those in line.
+//! Under the connection's lock it asks whether the [choice still holds](Choice::holds). It calls
+//! [`Pool::grow`] if [`Choice::helps`] says so and [`Pool::can_grow`] is true. It pays to keep
+//! copies of these values that can be read without the lock.
 //!
-//! A host may also keep connections that came back for their next exclusive user on the same
-//! thread; to the pool they are still checked out. It hands them over when somebody waits or after
-//! a while, and says since when they are idle ([`Pool::release`]).
+//! The copies of `waiting` and `waiting_in_order` are written as soon as a caller was added, before
+//! the outputs are taken, and again afterwards. A thread that makes a connection idle first takes
+//! the statement out of the load and then reads the copy. So either the pool sees the idle
+//! connection, or the thread sees the waiting caller.
+//!
+//! A host may also keep a returned connection for the next exclusive user on the same thread; the
+//! pool regards it as checked out. The host hands it over when a caller waits, or after a while,
+//! and says since when it is idle ([`Pool::release`]).
 
 mod backoff;
 mod commands;
@@ -235,8 +242,8 @@ pub use waiters::Ticket;
 /// The methods are of four kinds:
 ///
 /// * *getters*;
-/// * *what happened*, named `handle_…`: a connection was opened or could not be, was lost, drained
-///   or has room again, and time;
+/// * *what happened*, named `handle_…`: a connection was opened or failed to open, was lost,
+///   drained or has room again, and time passed;
 /// * *commands*: [`place`](Self::place), [`checkout`](Self::checkout),
 ///   [`wait_shared`](Self::wait_shared), [`give_up`](Self::give_up), [`release`](Self::release),
 ///   [`retire`](Self::retire), [`grow`](Self::grow), [`close`](Self::close);
@@ -253,7 +260,7 @@ pub struct Pool {
     outputs: VecDeque<Output>,
     /// Something changed since the last decision.
     undecided: bool,
-    /// Connections that became free, of which the host may not know that they take shared work.
+    /// Connections that became free, which the host may not know yet to take shared work.
     freed: Vec<ConnectionId>,
     /// One more connection is wanted in the background.
     wish: bool,
@@ -262,11 +269,12 @@ pub struct Pool {
     life: Life,
     opens: u64,
     open_failures: u64,
-    /// How long it took to open the last connection.
+    /// How long opening the last connection took.
     opening_time: Duration,
     timings: Arc<Timings>,
     hedges: Arc<Hedges>,
-    /// Shared callers in line that wait to be alone: others don't wait behind them.
+    /// Shared callers in line that wait for a connection without other work. Others don't wait
+    /// behind them.
     wait_alone: usize,
     /// The connections that those are worth.
     wanted_alone: usize,
@@ -282,7 +290,7 @@ enum Life {
     Closed,
 }
 
-/// Callers in line, up to which a shared one waits for a better place than it could have.
+/// Up to so many callers in line, a shared one waits for a better place than it could have at once.
 const CHOOSY_MAX: usize = 1024;
 
 /// How a pool asks its host for the load of a connection.
@@ -292,8 +300,8 @@ impl Pool {
     /// A pool without connections. The first call of [`poll_output`](Self::poll_output) asks for
     /// [`Limits::connections_min`] of them.
     ///
-    /// `seed` is for the jitter of lifetimes and pauses: clients of one server should have
-    /// different ones.
+    /// `seed` is for the random part of lifetimes and pauses: clients of one server should have
+    /// different seeds.
     pub fn new(limits: Limits, seed: u64) -> Pool {
         let limits = limits.sane();
         let timings = Arc::new(Timings::new(&limits));
@@ -323,12 +331,12 @@ impl Pool {
 
     // --- getters ---
 
-    /// The limits, as they count.
+    /// The limits in effect.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Whether it has not forgotten this connection.
+    /// Whether the pool still knows this connection.
     pub fn is_known(&self, id: ConnectionId) -> bool {
         self.connections.find(id).is_some()
     }
@@ -348,7 +356,7 @@ impl Pool {
         self.connections.count(State::Shared)
     }
 
-    /// Those of them that are idle.
+    /// The shared connections that are idle.
     pub fn idle(&self, mut load_of: impl FnMut(ConnectionId) -> Load) -> usize {
         let shared = self.connections.list(State::Shared).iter();
         shared.filter(|index| self.load(**index, &mut load_of).is_idle()).count()
@@ -359,7 +367,7 @@ impl Pool {
         self.connections.count(State::Claimed)
     }
 
-    /// Connections that exclusive callers have.
+    /// Connections that are checked out by exclusive callers.
     pub fn exclusive(&self) -> usize {
         self.connections.count(State::Exclusive)
     }
@@ -380,25 +388,25 @@ impl Pool {
         self.opens
     }
 
-    /// Attempts to open one that failed so far.
+    /// Attempts to open a connection that failed so far.
     pub fn open_failures(&self) -> u64 {
         self.open_failures
     }
 
-    /// Whether [`grow`](Self::grow) would do something: there is room, and none is being opened or
-    /// planned.
+    /// Whether [`grow`](Self::grow) would do anything: there is room, and no connection is being
+    /// opened or planned.
     pub fn can_grow(&self) -> bool {
         let room = self.connections.len() < self.limits.connections_max;
         self.life == Life::Open && room && self.opening() == 0 && !self.wish
     }
 
-    /// Callers in line behind which a shared statement waits that may share its connection. Those
-    /// who wait to be alone are not among them.
+    /// Callers in line that a shared statement must wait behind. Those that wait for a connection
+    /// of their own are not counted.
     pub fn waiting_in_order(&self) -> usize {
         self.waiting().saturating_sub(self.wait_alone)
     }
 
-    /// How long the texts of statements took, for the connections to add to.
+    /// How long the statements of each text took. The connections add their measurements to it.
     pub fn timings(&self) -> &Arc<Timings> {
         &self.timings
     }
@@ -408,18 +416,19 @@ impl Pool {
         &self.hedges
     }
 
-    /// When a shared statement waits in line rather than behind a slow one.
+    /// The rule for when a shared statement waits in line rather than behind a slow one.
     ///
-    /// [`Patience::coming`] is [`Limits::slow_head`] and as long again as opening a connection took
-    /// last. `None` where none can come: at [`Limits::connections_max`], and while attempts fail.
+    /// [`Patience::coming`] is [`Limits::slow_head`] plus the time that opening the last connection
+    /// took. It is `None` if no connection can come: at [`Limits::connections_max`] while none is
+    /// being opened, and while attempts fail.
     pub fn patience(&self) -> Patience {
         let room = self.connections.len() < self.limits.connections_max;
         let comes = self.life == Life::Open && (room || self.opening() > 0);
         let coming = (comes && !self.backoff.failing())
             .then(|| self.limits.slow_head.saturating_add(self.opening_time));
-        // In a line this long nobody is choosy any more: what fills it is a flood.
+        // A line this long is a flood, and there is no time to choose.
         let choosy = self.waiters.len() < CHOOSY_MAX;
-        // A connection that somebody has to himself is no other way.
+        // A connection that one caller has to itself is no alternative.
         let others = coming.is_some() || self.shared() + self.claimed() > 1;
         Patience { coming, others: choosy && others }
     }
@@ -433,8 +442,8 @@ impl Pool {
 
     /// What to do next, oldest first; `None` when that is all for now.
     ///
-    /// `load_of` says what the host knows of a connection. It is asked for connections that take
-    /// shared statements or drain, which it has reported as opened and not as lost.
+    /// `load_of` returns the host's load of a connection. It is asked for connections that take
+    /// shared statements or drain, which the host has reported as opened and not as lost.
     pub fn poll_output(
         &mut self,
         now: Time,
@@ -447,7 +456,7 @@ impl Pool {
                 Output::Shared { id } | Output::Drain { id } | Output::Reset { id }
                     if self.connections.find(id).is_none() =>
                 {
-                    // It was lost in the meantime.
+                    // The connection was lost in the meantime.
                     continue;
                 }
                 Output::Placed { id, .. } => self.keep_promise(id),
@@ -458,7 +467,7 @@ impl Pool {
     }
 
     /// When to call [`handle_time`](Self::handle_time) next, unless something else happens first.
-    /// Ask when the outputs are taken.
+    /// Ask after the outputs were taken.
     pub fn poll_deadline(&self) -> Option<Time> {
         if self.life != Life::Open {
             return None;
@@ -470,7 +479,7 @@ impl Pool {
 
     // --- private ---
 
-    /// From here on the host counts a statement that was placed.
+    /// From now on the host counts a statement that was placed, so the pool no longer does.
     fn keep_promise(&mut self, id: ConnectionId) {
         if let Some(index) = self.connections.find(id) {
             self.connections.slot_mut(index).promised.keep();
@@ -478,7 +487,7 @@ impl Pool {
     }
 }
 
-/// Counts only.
+/// Shows counts only.
 impl fmt::Debug for Pool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pool")

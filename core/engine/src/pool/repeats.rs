@@ -1,21 +1,21 @@
-//! When a request is sent again whose connection was lost.
+//! When a request whose connection was lost is sent again.
 
 use std::time::Duration;
 
 use crate::jitter::Jitter;
 
-/// How often a request is sent again that may run twice, after its connection was lost.
+/// How often a request that may run twice is sent again after its connection was lost.
 ///
-/// A connection that takes its place is opened as for any other caller, with the pause that
-/// [`Limits::backoff_min`](super::Limits::backoff_min) makes after a failure; a pause here only
-/// keeps a request that ends each connection from ending many.
+/// The new connection is opened as for any other caller, with the pause that
+/// [`Limits::backoff_min`](super::Limits::backoff_min) makes after a failure. The pause here serves
+/// another purpose: a request that breaks each connection it runs on shall not break many.
 #[derive(Clone, Debug)]
 pub struct Repeats {
-    /// Times that it is sent again at most. Default 3: one that brings its server down does so four
-    /// times.
+    /// How many times it is sent again at most. Default 3, so that a request that brings its server
+    /// down does so four times at most.
     pub max: u32,
-    /// The pause before the first of them, or down to half of it. Default 20 ms. Each further one is
-    /// eight times as long.
+    /// The longest pause before the first repetition; each pause is shortened at random by up to
+    /// half. Default 20 ms. Each further pause is eight times as long.
     pub pause_min: Duration,
 }
 
@@ -26,8 +26,9 @@ impl Default for Repeats {
 }
 
 impl Repeats {
-    /// The pause before it is sent again for the `number`th time, counted from 1; `None` where it
-    /// isn't. `seed` is any number: requests that were lost together should not come back together.
+    /// The pause before it is sent again for the `number`th time, counted from 1; `None` if it is
+    /// not sent again. `seed` is any number: requests that were lost together should have different
+    /// seeds, so that they don't come back together.
     pub fn pause(&self, number: u32, seed: u64) -> Option<Duration> {
         if !(1..=self.max).contains(&number) {
             return None;

@@ -1,8 +1,8 @@
-//! How long statements take, by their text, and what that lets the pool expect of the next one.
+//! How long the statements of each text take, and what the pool expects of the next one.
 //!
-//! A connection answers in order, so a statement that runs long holds up all that were placed behind
-//! it. The pool can't look into a statement, but it can remember: a text that was quick so far will
-//! be quick, but for a small share of its calls, and that share is what is measured.
+//! A connection answers in order, so a slow statement holds up all that were placed behind it. The
+//! pool can't look into a statement, but it can remember its text: a text that was quick so far
+//! will be quick again, except for a small share of its calls. That share is measured.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,30 +11,32 @@ use std::time::Duration;
 use super::Limits;
 use crate::Time;
 
-/// A statement's text, as the pool knows it: a number that is the same for the same text.
+/// The pool's name for the text of a statement: the same number for the same text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TextKey(u32);
 
 impl TextKey {
-    /// The host says nothing about the statement: it is placed by what else is on the connections.
+    /// The host does not name the text. The statement is placed by the load of the connections
+    /// only.
     pub const UNTOLD: TextKey = TextKey(0);
-    /// The statement's caller wants nothing behind it.
+    /// The caller wants no other statement behind it.
     pub const ALONE: TextKey = TextKey(1);
 
-    /// The key that a host was given before as a number.
+    /// The key for a number that [`number`](Self::number) returned.
     pub const fn from_number(number: u32) -> TextKey {
         TextKey(number)
     }
 
-    /// It as a number. 0 and 1 are [`UNTOLD`](Self::UNTOLD) and [`ALONE`](Self::ALONE).
+    /// The key as a number. 0 and 1 are [`UNTOLD`](Self::UNTOLD) and [`ALONE`](Self::ALONE).
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// The key of a text. Digits and what stands between single quotes don't count, so texts that
-    /// differ only in the numbers and strings written into them are one.
+    /// The key of a text. Digits and everything between single quotes are left out, so that texts
+    /// that differ only in literal numbers and strings have the same key.
     pub fn of(text: &str) -> TextKey {
-        // FNV-1a: the texts are the program's own, and a collision costs a wrong guess.
+        // FNV-1a. The texts are the program's own, and a collision costs no more than a wrong
+        // guess.
         let mut hash = 0x811c_9dc5_u32;
         let mut quoted = false;
         for byte in text.bytes() {
@@ -54,19 +56,19 @@ impl TextKey {
 /// What the pool expects of a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// Nothing was said about it.
+    /// The host did not name its text.
     Untold,
-    /// It was never seen, takes long, or did so at times: nothing goes behind it while there is
+    /// Its text is new, takes long, or did so at times. Nothing is placed behind it while there is
     /// another way.
     Unsure,
-    /// It was quick each time, but was seen only a few times. It takes about so long.
+    /// Each call of its text was quick, but there were only a few. It takes about this long.
     Likely(Duration),
-    /// It was quick, and seen often enough. It takes about so long.
+    /// Its text was quick, and was seen often enough. It takes about this long.
     Quick(Duration),
 }
 
 impl Expected {
-    /// How long others will wait for it, as far as that is known.
+    /// How long statements behind it will wait for it, as far as that is known.
     pub fn takes(self) -> Duration {
         match self {
             Expected::Untold | Expected::Unsure => Duration::ZERO,
@@ -74,32 +76,34 @@ impl Expected {
         }
     }
 
-    /// Whether nothing is to go behind it.
+    /// Whether nothing shall be placed behind it.
     pub fn is_unsure(self) -> bool {
         self == Expected::Unsure
     }
 }
 
-/// How long the texts of one pool took. It is shared by its connections, and threads may read and
-/// write it at the same time: a measurement that is lost by that does no harm.
+/// How long the statements of each text took, for one pool. The connections share it, and threads
+/// may read and write it at the same time; if a measurement is lost by that, it does no harm.
 ///
-/// It keeps 4,096 texts in 32 KiB; one more takes the place of another, which is then new again.
+/// It keeps 4,096 texts in 32 KiB. A further text takes the place of another, which then counts as
+/// new again.
 pub struct Timings {
-    /// Sets of [`WAYS`] entries; a text is in one of those of its set. Made for the first text.
+    /// Sets of [`WAYS`] entries. A text is in one entry of its set. Allocated for the first text.
     entries: OnceLock<Box<[AtomicU64]>>,
     slow_head: Duration,
 }
 
-/// What is remembered of one text, in one word so that it is read and written whole.
+/// The record of one text, in one word so that it is read and written as a whole.
 #[derive(Clone, Copy)]
 struct Entry {
-    /// Bits of the key that don't say the set.
+    /// The bits of the key that don't choose the set.
     tag: u32,
-    /// How long it takes as a rule, in microseconds.
+    /// How long a call takes as a rule, in microseconds.
     typical: u32,
     /// The share of its calls that took long, of [`WHOLE`].
     slow: u32,
-    /// How long those took: a power of two of microseconds; 0 if there was none.
+    /// How long the slow calls took, as the exponent of a power of two of microseconds. 0 if there
+    /// was none.
     slow_log: u32,
 }
 
@@ -112,31 +116,32 @@ const SLOW_BITS: u32 = 16;
 const SLOW_LOG_BITS: u32 = 6;
 const TYPICAL_MAX: u32 = (1 << TYPICAL_BITS) - 1;
 
-/// A share of one.
+/// A share of 100 %.
 const WHOLE: u32 = (1 << SLOW_BITS) - 1;
 
-/// What one call counts in the share: 1/64. The last hundred or so decide.
+/// How much one call counts in the share: 1/64. About the last hundred calls decide.
 const CALL: u32 = WHOLE >> 6;
 
-/// A text is unsure above this share: two slow calls among about forty, or the first of a new text,
-/// which begins with one slow call on its account.
+/// Above this share a text is unsure. Two slow calls among about forty exceed it, or one early slow
+/// call of a new text, since each text begins with one slow call on its account.
 const UNSURE_ABOVE: u32 = CALL + CALL / 2;
 
-/// A new text is only likely to be quick until its share has fallen to this: for 32 calls.
+/// A new text is only likely to be quick until its share has fallen to this, after 32 calls.
 const LIKELY_ABOVE: u32 = CALL * 3 / 5;
 
-/// What a new measurement counts in the typical time: 1/4 where it is less, and 1/32 where it is more. A
-/// pause of the client's own machine looks like a slow statement, and nothing looks like a fast one.
+/// How much a measurement counts in the typical time: 1/4 if it is less than that, and 1/32 if it
+/// is more. A pause of the client's own machine looks like a slow statement; nothing looks like a
+/// fast one.
 const LESS_WEIGHT: i64 = 4;
 const MORE_WEIGHT: i64 = 32;
 
 impl Timings {
-    /// Without any.
+    /// Without any measurement.
     pub fn new(limits: &Limits) -> Timings {
         Timings { entries: OnceLock::new(), slow_head: limits.slow_head }
     }
 
-    /// What the next statement of this text will be like.
+    /// What the pool expects of the next statement of this text.
     pub fn expected(&self, key: TextKey) -> Expected {
         match key {
             TextKey::UNTOLD => return Expected::Untold,
@@ -159,7 +164,7 @@ impl Timings {
     }
 
     /// A statement took this long at the server, on a connection whose round trip takes `trip`.
-    /// Whether that is long: longer than [`Limits::slow_head`] and than a trip.
+    /// Returns whether it was slow: longer than [`Limits::slow_head`] and than a round trip.
     pub fn took(&self, key: TextKey, took: Duration, trip: Duration) -> bool {
         let slow = took > self.slow_head.max(trip);
         if !key.is_measured() {
@@ -201,14 +206,14 @@ impl Timings {
     }
 }
 
-/// Where a new text goes: to a free place of its set, or else to one that its key says.
+/// The place for a new text: a free one of its set, or else one that its key chooses.
 fn place_for(entries: &[AtomicU64], key: TextKey) -> usize {
     let first = set(key);
     let free = (first..first + WAYS).find(|at| entries[*at].load(Ordering::Relaxed) == 0);
     free.unwrap_or(first + tag(key) as usize % WAYS)
 }
 
-/// Without the 128 bits of `as_micros`.
+/// Avoids the 128-bit arithmetic of `as_micros`.
 fn micros_of(time: Duration) -> u64 {
     time.as_secs().saturating_mul(1_000_000).saturating_add(time.subsec_micros().into())
 }
@@ -217,14 +222,14 @@ fn set(key: TextKey) -> usize {
     key.0 as usize % SETS * WAYS
 }
 
-/// Never zero, so that an entry never is.
+/// Never zero, so that no entry is.
 fn tag(key: TextKey) -> u32 {
     (key.0 / SETS as u32).max(1)
 }
 
 impl Entry {
-    /// What its slow calls add to the time of each, on average: how long others will wait behind it is
-    /// as sure as that.
+    /// What the slow calls add to the time of each call on average. Statements behind it must
+    /// expect to wait that much longer.
     fn risk(self) -> Duration {
         match self.slow_log {
             0 => Duration::ZERO,
@@ -256,20 +261,20 @@ impl std::fmt::Debug for Timings {
     }
 }
 
-/// A round trip that is longer than the shortest by less than this part of it shows no work of the
-/// server.
+/// A reply that takes longer than the shortest round trip, by less than this fraction of it, shows
+/// no work of the server.
 const JITTER: u32 = 8;
 
-/// The statements on one shared connection of which the pool expects something, and when the last of
-/// them ended. Replies come in order, so what a statement took is counted from the end of the one in
-/// front of it.
+/// The statements on one shared connection that the pool has expectations of, and when the last of
+/// them ended. Replies come in order, so the time of a statement is counted from the end of the one
+/// in front of it.
 #[derive(Debug)]
 pub struct Workload {
     statements: usize,
     unsure: usize,
     expected: Duration,
     last_end: Time,
-    /// About how long a round trip takes: the shortest that was seen.
+    /// The shortest round trip that was seen.
     trip: Duration,
 }
 
@@ -302,19 +307,18 @@ impl Task {
 }
 
 impl Workload {
-    /// Of a connection without any, on which a round trip takes no longer than this, as its login
-    /// showed.
+    /// A connection without statements. `trip` is a round trip that its login showed.
     pub fn new(trip: Duration) -> Workload {
         let (expected, last_end) = (Duration::ZERO, Time::ZERO);
         Workload { statements: 0, unsure: 0, expected, last_end, trip }
     }
 
-    /// About how long a round trip takes.
+    /// About how long a round trip takes: the shortest that was seen.
     pub fn trip(&self) -> Duration {
         self.trip
     }
 
-    /// A round trip takes no longer than this.
+    /// Reports a round trip that took this long.
     pub fn see_trip(&mut self, trip: Duration) {
         self.trip = self.trip.min(trip);
     }
@@ -335,13 +339,14 @@ impl Workload {
         self.expected = self.expected.saturating_sub(task.expected.takes());
     }
 
-    /// Nothing is unanswered, so nothing is expected: a statement whose end was never told holds up
-    /// nobody for longer than this.
+    /// Nothing is unanswered, so all expectations are dropped. If the end of a statement was never
+    /// reported, it holds up others no longer than this.
     pub fn clear(&mut self) {
         (self.statements, self.unsure, self.expected) = (0, 0, Duration::ZERO);
     }
 
-    /// Its reply is complete, and says nothing of how long it took: it was not sent when it was put there.
+    /// Its reply is complete, but says nothing about its time, because it was not sent when it was
+    /// placed.
     pub fn pass(&mut self, now: Time, task: Task) {
         self.leave(task);
         self.last_end = now;
@@ -353,7 +358,7 @@ impl Workload {
         let first = task.began > self.last_end;
         let since = now.since(task.began.max(self.last_end));
         self.last_end = now;
-        // What came behind another one was under way while that ran.
+        // A statement that was sent behind another was already at the server while that ran.
         let took = if first { self.beyond_trip(since) } else { since };
         if first {
             self.see_trip(since);
@@ -362,18 +367,18 @@ impl Workload {
         Ended { took, behind: self.statements, key: task.key, slow }
     }
 
-    /// What of this time was not spent on the way.
+    /// The part of this time that exceeds the round trip.
     fn beyond_trip(&self, since: Duration) -> Duration {
         let beyond = since.saturating_sub(self.trip);
         if beyond > self.trip / JITTER { beyond } else { Duration::ZERO }
     }
 
-    /// Statements after which nothing is to be placed.
+    /// Statements behind which nothing shall be placed.
     pub fn unsure(&self) -> usize {
         self.unsure
     }
 
-    /// The sum of what the others are expected to take.
+    /// The sum of the times that the other statements are expected to take.
     pub fn expected(&self) -> Duration {
         self.expected
     }

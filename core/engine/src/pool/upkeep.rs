@@ -1,8 +1,8 @@
-//! What falls due on connections that nobody has to themselves: idle and old ones are closed, and
-//! one that may hold something up is reset.
+//! Upkeep of connections that no caller has to itself: idle and old ones are closed, and a
+//! connection that holds something others may be waiting for is reset.
 //!
-//! The host knows when a shared connection became idle, and does not say so each time. So the pool
-//! remembers one moment before which nothing can be due, and then looks through the connections.
+//! The host knows when a shared connection became idle, but does not report it each time. So the
+//! pool remembers a moment before which nothing can be due, and then looks through the connections.
 
 use super::connections::State;
 use super::limits::RESOLUTION;
@@ -16,7 +16,7 @@ impl Pool {
             return;
         }
         let mut next = Time::NEVER;
-        // Backwards, because those that leave are replaced by the last.
+        // Backwards, because a connection that leaves is replaced by the last.
         for at in (0..self.connections.count(State::Shared)).rev() {
             let index = self.connections.list(State::Shared)[at];
             let load = self.load(index, load_of);
@@ -49,13 +49,13 @@ impl Pool {
             self.outputs.push_back(Output::Reset { id: slot.id });
         }
         let due = self.due(index, since);
-        // What the minimum keeps is looked at again after as long.
+        // A connection kept for the minimum is looked at again after the same time.
         if due > now { due } else { self.due(index, now) }
     }
 
     fn look_at_busy(&mut self, now: Time, index: usize, since: Time) -> Time {
         let slot = self.connections.slot_mut(index);
-        // A statement that was sent after it came back has taken the reset along.
+        // A statement that was sent since it came back has taken the reset along.
         slot.holding &= since <= slot.since;
         self.due(index, now)
     }

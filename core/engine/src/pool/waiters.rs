@@ -5,7 +5,7 @@ use super::limits::RESOLUTION;
 use crate::line::Line;
 use crate::{Time, Token};
 
-/// Where a caller stands in line, for [`give_up`](super::Pool::give_up). None is given twice.
+/// Names a caller in line, for [`give_up`](super::Pool::give_up). No ticket is given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
     kind: Kind,
@@ -24,14 +24,14 @@ pub(super) enum Kind {
 pub(super) struct Waiter {
     pub(super) token: Token,
     pub(super) since: Time,
-    /// What a shared one puts on the connection.
+    /// The text that a shared caller puts on the connection.
     pub(super) key: TextKey,
     deadline: Time,
     /// Its number in the line of both kinds.
     order: u64,
 }
 
-/// A line per kind, so that the next of a kind is found at once, and numbers over both.
+/// A line per kind, so that the next of a kind is found at once, with numbers over both.
 pub(super) struct Waiters {
     exclusive: Line<Waiter>,
     shared: Line<Waiter>,
@@ -95,22 +95,22 @@ impl Waiters {
         waiter
     }
 
-    /// Places in the line of shared callers, counting gaps; they change when callers leave.
+    /// Places in the line of shared callers, counting gaps. They change when callers leave.
     pub(super) fn shared_places(&self) -> usize {
         self.shared.len()
     }
 
-    /// Who stands at one of these places, and their number in the line of both kinds.
+    /// The caller at one of these places: its text, and its number in the line of both kinds.
     pub(super) fn shared_at(&self, index: usize) -> Option<(TextKey, u64)> {
         self.shared.at(index).map(|waiter| (waiter.key, waiter.order))
     }
 
-    /// Takes out who stands there, and leaves a gap.
+    /// Takes out the caller at this place, and leaves a gap.
     pub(super) fn take_shared(&mut self, index: usize) -> Option<Waiter> {
         self.shared.take(index)
     }
 
-    /// Closes what gaps were left.
+    /// Removes the gaps.
     pub(super) fn close_gaps(&mut self) {
         self.shared.close_gaps();
         self.shared.skip_gaps();
@@ -122,7 +122,7 @@ impl Waiters {
         order(self.exclusive.first())
     }
 
-    /// Takes the one who came last.
+    /// Takes the caller that came last.
     pub(super) fn pop_newest(&mut self) -> Option<Waiter> {
         let exclusive = order(self.exclusive.last());
         let kind = match exclusive > order(self.shared.last()) {
@@ -134,7 +134,7 @@ impl Waiters {
         waiter
     }
 
-    /// Takes a caller out; false if it stands there no more.
+    /// Takes a caller out; false if it is no longer in line.
     pub(super) fn remove(&mut self, ticket: Ticket) -> bool {
         let line = self.line(ticket.kind);
         let left = line.position(ticket.number).and_then(|index| line.take(index)).is_some();
@@ -143,7 +143,7 @@ impl Waiters {
         left
     }
 
-    /// Takes out those whose deadline has come.
+    /// Takes out the callers whose deadline has come.
     pub(super) fn expire(&mut self, now: Time, mut expired: impl FnMut(Token)) {
         if now < self.next_deadline() {
             return;
@@ -166,7 +166,7 @@ impl Waiters {
         self.next_look = now.after(RESOLUTION);
     }
 
-    /// When the deadlines are to be looked at next. That is linear, but at most once a
+    /// When to look through the deadlines next. A look is linear, but happens at most once a
     /// millisecond.
     pub(super) fn next_deadline(&self) -> Time {
         self.earliest_deadline.max(self.next_look)

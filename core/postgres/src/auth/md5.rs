@@ -1,11 +1,11 @@
-//! The hash of AuthenticationMD5Password. Weak, and deprecated since PostgreSQL 18; for servers
-//! that know no better.
+//! The hash of AuthenticationMD5Password. MD5 is weak, and deprecated since PostgreSQL 18; some
+//! servers offer nothing better.
 
 use md5::{Digest, Md5};
 
 use super::Password;
 
-/// `md5` and the hex digits of md5(hex(md5(password user)) salt) (pg_md5_encrypt in
+/// `md5` followed by the hex digits of md5(hex(md5(password user)) salt) (pg_md5_encrypt in
 /// src/common/md5_common.c).
 pub fn response(user: &str, password: &Password, salt: [u8; 4]) -> String {
     let inner = hex(&[password.expose().as_bytes(), user.as_bytes()]);

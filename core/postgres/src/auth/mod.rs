@@ -1,7 +1,7 @@
-//! How a client proves who it is. Pure computation: nonces and limits are arguments.
+//! How a client authenticates. Pure computation: nonces and limits are arguments.
 //!
-//! A clear-text password needs no computation: [`crate::message::PasswordMessage`] is all of it.
-//! Which methods are acceptable on which connection is decided in [`crate::startup`].
+//! A clear-text password needs no computation: [`crate::message::PasswordMessage`] carries it.
+//! [`crate::startup`] decides which methods are acceptable on which connection.
 
 pub mod md5;
 mod password;

@@ -1,4 +1,4 @@
-//! A password that does not show itself.
+//! A password that `Debug` does not print.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Password(Box<str>);
 
 impl Password {
-    /// The password itself, for those who must send or hash it.
+    /// The password itself, to send or hash it.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -1,7 +1,8 @@
 //! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the client's side (RFC 5802, RFC 7677, RFC 5929).
 //!
-//! [`ScramClient`] makes the first message, then becomes a [`ScramProof`] with the second, which
-//! checks the server's last one. Both sides prove that they know the password; neither shows it.
+//! [`ScramClient`] makes the first message. With the server's answer it becomes a [`ScramProof`],
+//! which holds the second message and checks the server's last one. Both sides prove that they know
+//! the password, and neither reveals it.
 
 use std::fmt;
 
@@ -16,21 +17,22 @@ pub const SCRAM_SHA_256: &str = "SCRAM-SHA-256";
 /// The mechanism with channel binding.
 pub const SCRAM_SHA_256_PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// How many rounds of PBKDF2 a server may demand: 100,000, measured as 15 ms on a CPU with
-/// SHA instructions.
+/// The most PBKDF2 iterations that a server may demand: 100,000, which took 15 ms on a CPU with SHA
+/// instructions.
 ///
-/// The server demands 4,096 by default (SCRAM_SHA_256_DEFAULT_ITERATIONS in
-/// src/include/common/scram-common.h) and takes up to 2^31 (scram_iterations); a hostile one that
-/// asks for as many would hold the host's loop for minutes, as CVE-2026-42198 of pgjdbc describes.
+/// A server demands 4,096 by default (SCRAM_SHA_256_DEFAULT_ITERATIONS in
+/// src/include/common/scram-common.h) and may be set to up to 2^31 (scram_iterations). A hostile
+/// server that demands that many would block the host's loop for minutes, as CVE-2026-42198 of
+/// pgjdbc describes.
 pub const ITERATIONS_MAX: u32 = 100_000;
 
-/// What ties the exchange to the TLS connection that it runs in.
+/// How the exchange is bound to the TLS connection that it runs in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChannelBinding {
     /// No TLS, or a host that can't tell: flag `n`.
     Unsupported,
-    /// TLS, but the server did not offer the -PLUS mechanism: flag `y`. A server that did offer it,
-    /// to a stranger in between who removed it, will refuse.
+    /// TLS, but the server did not offer the -PLUS mechanism: flag `y`. If the server did offer it
+    /// and a man in the middle removed the offer, the server refuses.
     NotOffered,
     /// SCRAM-SHA-256-PLUS: the hash of the server's certificate (`tls-server-end-point`, RFC 5929
     /// section 4).
@@ -38,7 +40,7 @@ pub enum ChannelBinding {
 }
 
 impl ChannelBinding {
-    /// The mechanism that goes with it.
+    /// The mechanism that uses this binding.
     pub fn mechanism(&self) -> &'static str {
         match self {
             ChannelBinding::TlsServerEndPoint(_) => SCRAM_SHA_256_PLUS,
@@ -54,7 +56,7 @@ impl ChannelBinding {
         }
     }
 
-    /// The attribute `c`: header and data in base64.
+    /// The attribute `c`: the header and the binding data in base64.
     pub(super) fn attribute(&self) -> String {
         let mut input = self.gs2_header().as_bytes().to_vec();
         if let ChannelBinding::TlsServerEndPoint(data) = self {
@@ -64,16 +66,16 @@ impl ChannelBinding {
     }
 }
 
-/// Why an exchange failed. No variant holds anything that either side sent, but the iteration
-/// count.
+/// Why an exchange failed. Except for the iteration count, no variant holds anything that either
+/// side sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ScramError {
-    /// A message is not what RFC 5802 says.
+    /// A message does not conform to RFC 5802.
     Malformed(&'static str),
-    /// The server's nonce does not begin with ours, or adds nothing to it.
+    /// The server's nonce does not begin with the client's, or adds nothing to it.
     Nonce,
-    /// The server demands more rounds than the caller allows.
+    /// The server demands more iterations than the caller allows.
     Iterations {
         /// What the server demands.
         demanded: u32,
@@ -82,10 +84,10 @@ pub enum ScramError {
     },
     /// The server's last message reports an error.
     Refused,
-    /// The server's signature is wrong: it does not know the password.
+    /// The server's signature is wrong, so it does not know the password.
     Signature,
-    /// The client's proof is wrong: it does not know the password. Only the server's side reports
-    /// it.
+    /// The client's proof is wrong, so it does not know the password. Only the server's side
+    /// reports this.
     Proof,
 }
 
@@ -114,7 +116,7 @@ impl fmt::Display for ScramError {
 
 impl std::error::Error for ScramError {}
 
-/// The client before it has heard from the server.
+/// The client before it has received anything from the server.
 #[derive(Debug)]
 pub struct ScramClient {
     password: Password,
@@ -125,8 +127,8 @@ pub struct ScramClient {
 }
 
 impl ScramClient {
-    /// `nonce` is fresh randomness, 18 bytes as in libpq (SCRAM_RAW_NONCE_LEN), sent in base64.
-    /// `user` is empty with PostgreSQL, which takes the name from the startup packet
+    /// `nonce` is fresh randomness, 18 bytes as in libpq (SCRAM_RAW_NONCE_LEN); it is sent in
+    /// base64. `user` is empty for PostgreSQL, which takes the name from the startup packet
     /// (read_client_first_message in auth-scram.c).
     pub fn new(user: &str, password: Password, nonce: &[u8], binding: ChannelBinding) -> Self {
         let nonce = Base64::encode_string(nonce);
@@ -145,12 +147,12 @@ impl ScramClient {
         format!("{}{}", self.binding.gs2_header(), self.first_bare)
     }
 
-    /// Takes server-first-message, the data of AuthenticationSASLContinue. Computes for as long as
-    /// the server's iteration count says, up to `iterations_max`.
+    /// Takes server-first-message, the data of AuthenticationSASLContinue. Its computing time grows
+    /// with the server's iteration count, up to `iterations_max`.
     ///
     /// # Errors
-    /// A message that is malformed or has an extension that must be understood, a nonce that is not
-    /// ours, too many iterations.
+    /// The message is malformed or has an extension that must be understood; the nonce does not
+    /// extend the client's; or there are too many iterations.
     pub fn handle_server_first(
         self,
         message: &[u8],
@@ -178,7 +180,7 @@ impl ScramClient {
 /// The client after it has computed its proof.
 pub struct ScramProof {
     message: String,
-    /// The keyed hash that the server's signature must equal.
+    /// The keyed hash that the server's signature must match.
     signature: Hmac<Sha256>,
 }
 
@@ -192,7 +194,7 @@ impl ScramProof {
     /// in constant time.
     ///
     /// # Errors
-    /// A message that is malformed or reports an error, or a signature that is wrong.
+    /// The message is malformed or reports an error, or the signature is wrong.
     pub fn handle_server_final(self, message: &[u8]) -> Result<(), ScramError> {
         let message = std::str::from_utf8(message).map_err(|_| NOT_UTF8)?;
         if message.starts_with("e=") {
@@ -217,8 +219,8 @@ struct ServerFirst<'a> {
 }
 
 impl<'a> ServerFirst<'a> {
-    /// `r=…,s=…,i=…`. A leading `m=` must fail the exchange (RFC 5802 section 5.1), which it does
-    /// here as no nonce; extensions behind may be ignored.
+    /// `r=…,s=…,i=…`. A leading `m=` must fail the exchange (RFC 5802 section 5.1); here it fails
+    /// as a missing nonce. Extensions at the end may be ignored.
     fn parse(message: &'a str) -> Result<Self, ScramError> {
         let mut attributes = message.split(',');
         let nonce = attribute(&mut attributes, "r=")?;
@@ -231,8 +233,8 @@ impl<'a> ServerFirst<'a> {
     }
 }
 
-/// Digits only, and not zero. A number that no integer holds is above every cap, and is to be
-/// reported as such.
+/// Digits only, and not zero. A number too large for the type becomes the largest value, so that it
+/// is reported as above the limit.
 fn parse_iterations(text: &str) -> Result<u32, ScramError> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(ScramError::Malformed("the iteration count is no number"));
@@ -277,7 +279,7 @@ fn salted_password(password: &Password, salt: &[u8], iterations: u32) -> [u8; 32
     result
 }
 
-/// SASLprep. A password that it does not allow is taken as it is, as libpq and the server do
+/// SASLprep. A password that it does not allow is used as it is, like in libpq and the server
 /// (pg_saslprep and its callers in fe-auth-scram.c, auth-scram.c).
 #[cfg(feature = "saslprep")]
 fn normalize(password: &str) -> std::borrow::Cow<'_, str> {
@@ -287,7 +289,7 @@ fn normalize(password: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// The host has prepared it.
+/// Without the feature, the host has prepared the password.
 #[cfg(not(feature = "saslprep"))]
 fn normalize(password: &str) -> &str {
     password

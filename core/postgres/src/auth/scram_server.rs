@@ -1,6 +1,6 @@
-//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side: for model servers in tests.
+//! SCRAM-SHA-256 and SCRAM-SHA-256-PLUS, the server's side, for model servers in tests.
 //!
-//! It keeps the password itself instead of a verifier, and is not hardened against being probed.
+//! It keeps the password itself instead of a verifier, and is not hardened against probing.
 
 use base64ct::{Base64, Encoding};
 use hmac::Mac;
@@ -15,15 +15,15 @@ pub struct ScramServer {
     password: Password,
     salt: Vec<u8>,
     iterations: u32,
-    /// What this side adds to the client's nonce, in base64.
+    /// The server's part of the nonce, in base64.
     nonce: String,
     binding: ChannelBinding,
-    /// Both nonces and the start of the auth message, once the client has spoken.
+    /// Both nonces, and the start of the auth message, once the client has spoken.
     begun: Option<(String, String)>,
 }
 
 impl ScramServer {
-    /// `binding` is what this server expects: the client must say the same.
+    /// `binding` is what this server expects; the client must use the same.
     pub fn new(
         password: Password,
         salt: &[u8],
@@ -38,7 +38,7 @@ impl ScramServer {
     /// Takes client-first-message and makes server-first-message.
     ///
     /// # Errors
-    /// A message that is malformed or announces another channel binding.
+    /// The message is malformed or announces another channel binding.
     pub fn handle_client_first(&mut self, message: &[u8]) -> Result<String, ScramError> {
         let message = std::str::from_utf8(message).map_err(|_| NOT_UTF8)?;
         let bare = message
@@ -56,7 +56,7 @@ impl ScramServer {
     /// Takes client-final-message, checks the proof and makes server-final-message.
     ///
     /// # Errors
-    /// A message that is malformed or belongs to another exchange, or a proof that is wrong.
+    /// The message is malformed or belongs to another exchange, or the proof is wrong.
     pub fn handle_client_final(&mut self, message: &[u8]) -> Result<String, ScramError> {
         let (nonce, begun) = self.begun.take().ok_or(ScramError::Malformed("it came too early"))?;
         let message = std::str::from_utf8(message).map_err(|_| NOT_UTF8)?;

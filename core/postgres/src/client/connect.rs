@@ -1,12 +1,12 @@
-//! How a client comes to a server: which hosts and addresses are tried in which order, with TLS and
-//! without it, for how long each, and which server will do. By libpq's rules ("Database Connection
-//! Control Functions"), but that any error of a server's which is about that server, and not about
-//! who logs in, sends us on to the next host.
+//! Connecting: which hosts and addresses are tried, in which order, with or without TLS, for how
+//! long each, and which server is accepted. The rules are libpq's ("Database Connection Control
+//! Functions"), with one exception: after any server error that is about the server, and not about
+//! the user's login, the next host is tried.
 //!
-//! * [`keywords`]: the settings that a connection string can have.
-//! * [`plan`]: what to do next, as data. The host has the sockets, TLS, the clock, and the errors.
-//! * [`mode`]: what settings say of it.
-//! * [`refusal`]: what is refused here, and in which words.
+//! * [`keywords`]: the settings of a connection string.
+//! * [`plan`]: the next step, as data. The host has the sockets, TLS, the clock, and the errors.
+//! * [`mode`]: the values of settings.
+//! * [`refusal`]: why a connection is refused on this side, and in which words.
 
 pub mod keywords;
 pub mod mode;
@@ -19,25 +19,25 @@ pub use refusal::Refusal;
 
 use crate::message::ssl_request::Answer;
 
-/// Whether a login that failed with this code would fail with every server of a list: 28 is about
-/// who logs in, and 3D000 is a database that doesn't exist.
+/// Whether a login that failed with this code would fail with every server of a list: class 28 is
+/// about the user's login, and 3D000 is a database that doesn't exist.
 pub fn is_final(sqlstate: &str) -> bool {
     is_about_access(sqlstate) || sqlstate == "3D000"
 }
 
-/// Class 28: invalid authorization. The server's rules about it (pg_hba.conf) may be others with
-/// TLS than without.
+/// Class 28: invalid authorization. The server's rules (pg_hba.conf) may differ with TLS and
+/// without.
 fn is_about_access(sqlstate: &str) -> bool {
     sqlstate.starts_with("28")
 }
 
 /// Whether TLS begins, by the server's answer to the question for it.
 ///
-/// `early`: more than the answer has come. The server waits for the handshake then, so those bytes
-/// are a stranger's (CVE-2021-23222).
+/// `early`: more bytes than the answer have come. The server must wait for the handshake at this
+/// point, so those bytes may have been injected (CVE-2021-23222).
 ///
 /// # Errors
-/// The connection is of no use.
+/// The connection can't be used.
 pub fn begins_tls(answer: Option<Answer>, early: bool, is_required: bool) -> Result<bool, Refusal> {
     match answer {
         Some(Answer::Accepted) if early => Err(Refusal::EarlyBytes),
@@ -49,7 +49,7 @@ pub fn begins_tls(answer: Option<Answer>, early: bool, is_required: bool) -> Res
     }
 }
 
-/// What a server says of itself with its parameters, from PostgreSQL 14 on.
+/// What a server's parameters say about it, since PostgreSQL 14.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Session {
     /// `in_hot_standby`.
@@ -59,7 +59,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// Takes what this parameter says, if it is one of the two.
+    /// Takes this parameter if it is one of the two.
     pub fn note(&mut self, name: &str, value: &str) {
         match name {
             "in_hot_standby" => self.is_standby = Some(value == "on"),
@@ -68,7 +68,7 @@ impl Session {
         }
     }
 
-    /// Whether it is what the setting asks for; `None` where the server is too old to say.
+    /// Whether it matches the setting; `None` if the server is too old to say.
     fn fits(self, wanted: TargetSessionAttrs) -> Option<bool> {
         let is_read_only = || Some(self.is_standby? | self.is_read_only?);
         match wanted {

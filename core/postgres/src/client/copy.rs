@@ -1,8 +1,9 @@
-//! COPY: which texts are one, the messages of its data, and what became of one that failed.
+//! COPY: which texts are one, the messages of its data, and the outcome of one that failed.
 //!
-//! The statement leaves with the first of its data, and nothing is waited for before that: a server that
-//! refuses it skips the data (PostgreSQL documentation, "COPY Operations"; `PostgresMain` in
-//! src/backend/tcop/postgres.c accepts and ignores the messages of a copy that is over).
+//! The statement is sent with the first of its data, without waiting for an answer. If the server
+//! refuses the statement, it skips the data (PostgreSQL documentation, "COPY Operations";
+//! `PostgresMain` in src/backend/tcop/postgres.c accepts and ignores the messages of a copy that is
+//! over).
 
 use bytes::{BufMut, BytesMut};
 use onetrip_engine::memory::make_room;
@@ -12,11 +13,11 @@ use crate::message::{CopyData, CopyFail, EncodeError, Header, empty};
 use crate::session::Expect;
 use crate::sql::Traits;
 
-/// Copy data is sent in messages of about this size: large enough that a message and a write cost little
-/// per byte, small beside what a socket takes.
+/// The usual length of a copy data message, in bytes: large enough that messages and writes cost
+/// little per byte, and small beside what a socket takes.
 pub const MESSAGE_LEN: usize = 64 << 10;
 
-/// Which way the data goes.
+/// The direction of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// COPY … FROM STDIN.
@@ -26,7 +27,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Whether a text with these traits is one COPY, and goes this way.
+    /// Whether a text with these traits is one COPY in this direction.
     pub fn is_of(self, traits: Traits) -> bool {
         let is_copy = match self {
             Direction::In => traits.copy_in(),
@@ -35,7 +36,7 @@ impl Direction {
         is_copy && !traits.several()
     }
 
-    /// What it is answered by.
+    /// The reply to expect.
     pub const fn expect(self) -> Expect {
         match self {
             Direction::In => Expect::copy_in(),
@@ -44,11 +45,11 @@ impl Direction {
     }
 }
 
-/// Data can't be handed over.
+/// There is no memory for the data, or it is longer than a message can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
 
-/// Hands data over to a COPY that takes it now. False where it does not: not yet, or not any more.
+/// Hands over data to a COPY. False if the COPY takes none now: not yet, or no longer.
 ///
 /// # Errors
 /// There is no memory for it, or it is longer than a message can be.
@@ -67,12 +68,12 @@ pub fn feed<P: Protocol>(
     }
 }
 
-/// Ends the data. False where the COPY takes none: not yet, or not any more.
+/// Ends the data. False if the COPY takes none: not yet, or no longer.
 pub fn finish<P: Protocol>(engine: &mut Connection<P>, now: Time, token: Token) -> bool {
     last(engine, now, token, |out| out.put_slice(&empty::COPY_DONE))
 }
 
-/// Gives a COPY up whose data did not end, and takes it back where it was not sent.
+/// Gives up a COPY whose data is incomplete. If it was not sent yet, it is taken back.
 pub fn fail<P: Protocol>(
     engine: &mut Connection<P>,
     now: Time,
@@ -104,7 +105,8 @@ fn last<P: Protocol>(
     written.unwrap_or(false)
 }
 
-/// What is known of a COPY FROM STDIN that failed. Without the end of its data no server completes it.
+/// The outcome of a COPY FROM STDIN that failed. Without the end of its data, no server completes
+/// it.
 pub fn outcome(outcome: Outcome, data_ended: bool) -> Outcome {
     match outcome {
         Outcome::Unknown if !data_ended => Outcome::Rejected,
@@ -112,5 +114,5 @@ pub fn outcome(outcome: Outcome, data_ended: bool) -> Outcome {
     }
 }
 
-/// Characters of a reason that are sent.
+/// The most characters of a reason that are sent.
 const REASON_MAX: usize = 1000;

@@ -1,9 +1,9 @@
-//! What a client decides that listens on a connection of its own: what is sent, when the connection
-//! is opened again, and what its reader is told of that.
+//! The decisions of a listener on a connection of its own: what is sent, when the connection is
+//! opened again, and what its reader is told about that.
 //!
-//! The host has the socket, the clock, the notifications and the callers. Nothing ends a listener but
-//! its host: whatever goes wrong is tried again, and what time alone does not mend is said, once per
-//! outage.
+//! The host has the socket, the clock, the notifications and the callers. Only the host ends a
+//! listener: every failure is followed by another attempt. If time alone does not mend the failure,
+//! the reader is told, once per outage.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use std::time::Duration;
 use onetrip_engine::Time;
 use onetrip_engine::pool::{Limits, Pauses};
 
-/// Notifications that are kept for a reader. One is up to 8 KiB long (NOTIFY_PAYLOAD_MAX_LENGTH in
-/// async.c), so a reader that stops costs 8 MiB at most, and mostly far less.
+/// Notifications that are kept for a reader. Each is up to 8 KiB long (NOTIFY_PAYLOAD_MAX_LENGTH in
+/// async.c), so a reader that stops costs at most 8 MiB, and usually far less.
 pub const KEPT_MAX: usize = 1_024;
 
-/// A connection that lasts so long did not fail.
+/// A connection that lasts this long counts as a success.
 const LASTS: Duration = Duration::from_secs(1);
 
-/// Changes that wait; more are left with the host.
+/// Changes that may wait here; the host keeps further ones.
 const PENDING_MAX: usize = 16;
 
 /// NAMEDATALEN - 1 (src/include/pg_config_manual.h).
@@ -27,18 +27,18 @@ const NAME_MAX: usize = 63;
 /// Why a channel can't have a name: the server would refuse it or cut it off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadName {
-    /// There is none.
+    /// It is empty.
     Empty,
-    /// It has so many bytes.
+    /// It has this many bytes, which is too long.
     Long(usize),
-    /// It has a zero byte in it.
+    /// It contains a zero byte.
     Nul,
 }
 
 /// Whether a channel can have this name.
 ///
 /// # Errors
-/// It can't.
+/// Why it can't.
 pub fn check(channel: &str) -> Result<(), BadName> {
     match channel.len() {
         0 => Err(BadName::Empty),
@@ -48,51 +48,51 @@ pub fn check(channel: &str) -> Result<(), BadName> {
     }
 }
 
-/// What the answer to the text that was sent comes to.
+/// What the answer to a text means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
-    /// The change that was asked for first is made, or refused: its caller is told.
+    /// The first change that was asked for is made, or refused. Its caller is told.
     Change,
     /// All channels are listened to.
     Serves {
-        /// The reader is told that notifications may be missing.
+        /// Whether the reader is told that notifications may be missing.
         gap: bool,
     },
-    /// The server refuses them, so the connection is of no use.
+    /// The server refuses to listen to them, so the connection can't be used.
     Refused {
-        /// The reader is told why.
+        /// Whether the reader is told why.
         says: bool,
     },
-    /// Nothing was sent.
+    /// No text was sent, so there is nothing to answer.
     Nothing,
 }
 
-/// When to try again, and whether the reader is told why it takes so long.
+/// When to try again, and whether the reader is told why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retry {
-    /// How long nothing is tried.
+    /// How long to wait.
     pub pause: Duration,
-    /// The reader is told.
+    /// Whether the reader is told.
     pub says: bool,
 }
 
 /// A listener without I/O.
 pub struct Listener {
-    /// What is listened to.
+    /// The channels that are listened to.
     channels: BTreeSet<String>,
-    /// What is to be changed, in order. The first may be on its way.
+    /// Changes still to be made, in order. The first may be in flight.
     pending: VecDeque<Change>,
-    /// What is on its way.
+    /// What is in flight.
     sent: Option<Sent>,
-    /// The channels are to be listened to anew.
+    /// Whether all channels must be listened to again.
     owes_all: bool,
-    /// A gap is to be told of, in front of what comes next.
+    /// Whether a gap must be reported before the next notification.
     owes_gap: bool,
-    /// It has listened before, so that what it does not hear is missed.
+    /// Whether it has ever listened to its channels, so that notifications may be missed.
     has_served: bool,
-    /// Since when all is listened to on this connection.
+    /// Since when all channels are listened to on this connection.
     serves_since: Option<Time>,
-    /// The reader was told why it takes so long.
+    /// Whether the reader was told about the present outage.
     said: bool,
     pauses: Pauses,
 }
@@ -104,14 +104,14 @@ struct Change {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sent {
-    /// The channels, anew.
+    /// All channels, again.
     All,
-    /// The first of what is pending.
+    /// The first pending change.
     Change,
 }
 
 impl Listener {
-    /// One that listens to these channels as soon as a connection is open. The seed is random.
+    /// A listener that listens to these channels as soon as a connection is open. `seed` is random.
     pub fn new(channels: impl IntoIterator<Item = String>, seed: u64) -> Listener {
         Listener {
             channels: channels.into_iter().collect(),
@@ -126,17 +126,18 @@ impl Listener {
         }
     }
 
-    /// Whether another change is taken.
+    /// Whether it takes another change.
     pub fn has_room(&self) -> bool {
         self.pending.len() < PENDING_MAX
     }
 
-    /// A channel is to be listened to, or no more.
+    /// Asks to listen to a channel, or to stop that.
     pub fn change(&mut self, channel: String, listens: bool) {
         self.pending.push_back(Change { channel, listens });
     }
 
-    /// A connection is open. Without channels it serves at once, and nothing can have been missed.
+    /// A connection is open. If there are no channels, nothing must be sent, and nothing can have
+    /// been missed.
     pub fn handle_opened(&mut self, now: Time) {
         self.owes_all = !self.channels.is_empty();
         if !self.owes_all {
@@ -145,7 +146,7 @@ impl Listener {
         }
     }
 
-    /// What is to be sent now, as one text. One is on its way at a time: first all channels, then the
+    /// The text to send now, if any. Only one is in flight at a time: first all channels, then the
     /// changes in order.
     pub fn next_text(&mut self) -> Option<String> {
         if self.sent.is_some() {
@@ -161,12 +162,12 @@ impl Listener {
         Some(statement(if change.listens { "listen" } else { "unlisten" }, &change.channel))
     }
 
-    /// Whether an answer is due, for whose sake reading goes on.
+    /// Whether an answer is due, so that the host must go on reading.
     pub fn awaits_answer(&self) -> bool {
         self.sent.is_some()
     }
 
-    /// The server has answered what was sent. A change that it refuses is not made.
+    /// The server has answered the text. A change that it refuses is not made.
     pub fn handle_answered(&mut self, now: Time, is_ok: bool) -> Answered {
         match self.sent.take() {
             None => Answered::Nothing,
@@ -189,15 +190,15 @@ impl Listener {
         }
     }
 
-    /// Whether a gap is told of in front of the notification that came. It shows that its channel is
-    /// listened to again.
+    /// Whether a gap must be reported before the notification that has come. (A notification shows
+    /// that its channel is listened to again.)
     pub fn take_gap(&mut self) -> bool {
         std::mem::take(&mut self.owes_gap)
     }
 
-    /// The connection is gone: how long to wait before the next attempt. Not at all after one that
-    /// lasted. One that did not counts as a failure: a server that takes connections and drops them
-    /// must not be asked all the time.
+    /// The connection is lost. Returns how long to wait before the next attempt: not at all if it
+    /// had lasted. If it had not, that counts as a failure, so that a server that accepts
+    /// connections and drops them is not asked all the time.
     pub fn handle_lost(&mut self, now: Time) -> Duration {
         (self.sent, self.owes_all) = (None, false);
         self.owes_gap |= self.has_served;
@@ -208,7 +209,7 @@ impl Listener {
         self.pauses.failed()
     }
 
-    /// A connection could not be opened. `is_final`: for a reason that time alone does not mend.
+    /// A connection could not be opened. `is_final`: time alone does not mend the reason.
     pub fn handle_open_failed(&mut self, is_final: bool) -> Retry {
         Retry { says: is_final && self.says(), pause: self.pauses.failed() }
     }
@@ -218,13 +219,13 @@ impl Listener {
         (self.has_served, self.said) = (true, false);
     }
 
-    /// What is in the way is said once.
+    /// Whether the reader must be told about the outage; true once per outage.
     fn says(&mut self) -> bool {
         !std::mem::replace(&mut self.said, true)
     }
 }
 
-/// The name is quoted, so that it is taken letter by letter.
+/// The name is quoted, so that the server takes it literally.
 fn statement(verb: &str, channel: &str) -> String {
     [verb, " \"", &channel.replace('"', "\"\""), "\""].concat()
 }

@@ -1,4 +1,4 @@
-//! Statements under names of the user's own, as pg's `name` and SQL's PREPARE have them: a name stands
+//! Statements under names that the user chose, as with pg's `name` and SQL's PREPARE. A name stands
 //! for one text as long as its connection lives.
 
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use crate::Postgres;
 use crate::message::EncodeError;
 use crate::sql::{Traits, classify};
 
-/// Those of one connection.
+/// The named statements of one connection.
 #[derive(Debug)]
 pub struct Named<T> {
     by_name: HashMap<Box<str>, OfText<T>>,
@@ -22,16 +22,16 @@ struct OfText<T> {
     prepared: Arc<Prepared<T>>,
 }
 
-/// A name that stands for another text.
+/// The name already stands for another text.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NameTaken;
 
 /// How a text runs.
 #[derive(Debug)]
 pub struct Plan<T> {
-    /// By which name.
+    /// By name or by text.
     pub way: Way<T>,
-    /// The server may have a statement of that name, which is closed first.
+    /// Whether the server may have a statement of that name, which must be closed first.
     pub closes: bool,
     /// What the text shows.
     pub traits: Traits,
@@ -44,11 +44,11 @@ impl<T> Default for Named<T> {
 }
 
 impl<T> Named<T> {
-    /// How a text runs under this name; the first use of it prepares it. Until the server has confirmed that,
-    /// others run by their text.
+    /// How a text runs under this name. The first use prepares it. Until the server has confirmed
+    /// that, other uses are sent as text.
     ///
     /// # Errors
-    /// It can't be sent.
+    /// The text or the name can't be sent.
     pub fn way(
         &mut self,
         statements: &Statements<T>,

@@ -1,12 +1,13 @@
-//! The pipelines of one connection: what they have not handed to the engine yet, and how their segments
-//! ended.
+//! The pipelines of one connection: the requests that they have not handed to the engine yet, and
+//! how their segments ended.
 //!
-//! A pipeline keeps its statements until it is finished, flushed or longer than a chunk. Then it asks for
-//! the exclusive right to send, and from its turn on hands over what the window takes, until its last sync
-//! point is out. Nothing else is sent on the connection meanwhile: the statements between two sync points
-//! are one transaction.
+//! A pipeline keeps its statements until it is finished, flushed or longer than a chunk. Then it
+//! asks for the exclusive right to send. From its turn until its last sync point is out, it hands
+//! over what the window takes, and nothing else is sent on the connection: the statements between
+//! two sync points are one transaction.
 //!
-//! The replies are the face's, which keeps beside each what it is to its pipeline ([`Member`]).
+//! The face has the replies, and keeps with each its [`Member`], which says what it is to its
+//! pipeline.
 
 mod compose;
 mod end;
@@ -22,57 +23,58 @@ use crate::client::transaction::verdict::Failure;
 use crate::message::{EncodeError, Execute, SYNC};
 use crate::session::{Expect, Postgres};
 
-/// What a face has, as far as its pipelines are concerned.
+/// The types of a face that pipelines need.
 pub trait Face: Sized {
-    /// Why something failed, as its callers are told.
+    /// An error, as callers get it.
     type Why: Why;
-    /// The transaction that a pipeline is in.
+    /// The transaction around a pipeline.
     type Around: Around<Self::Why>;
     /// A statement that can't be encoded before the server has described it.
     type Undescribed;
-    /// Who waits until a pipeline has room or has ended.
+    /// Wakes a caller that waits until a pipeline has room or has ended.
     type Waker;
 }
 
-/// Why something failed.
+/// An error, as callers get it.
 pub trait Why: Failure {
-    /// Why this side refuses it.
+    /// The error for a refusal on this side.
     fn refused(refusal: Refusal) -> Self;
-    /// Whether it was too late.
+    /// Whether a deadline passed.
     fn is_late(&self) -> bool;
-    /// The same, with the number of the statement in front of its text.
+    /// The same error, with the number of the statement in front of its text.
     #[must_use]
     fn of_statement(self, number: u64) -> Self;
 }
 
-/// The transaction that a pipeline is in.
+/// The transaction around a pipeline.
 pub trait Around<W>: Clone {
-    /// What fails where the transaction is not open (any more), and what it is answered by.
+    /// Writes a request that fails unless the transaction is open, and returns what answers it.
     ///
     /// # Errors
-    /// It can't be written.
+    /// The guard can't be encoded.
     fn write_guard(&self, out: &mut BytesMut) -> Result<Expect, EncodeError>;
-    /// Why it did not begin.
+    /// Why the transaction did not begin, if it was refused.
     fn refusal(&self) -> Option<W>;
 }
 
 /// The replies of a connection, by token.
 pub trait Replies<F: Face> {
-    /// A reply that is to come. Where it is of a statement in a transaction, that hears of its end.
+    /// Adds an expected reply. If it belongs to a statement in a transaction, `around` is told of
+    /// its end.
     fn add(&mut self, member: Member, around: Option<&F::Around>) -> Token;
-    /// What it is to its pipeline.
+    /// What a reply is to its pipeline.
     fn member(&mut self, token: Token) -> Option<Member>;
-    /// Nobody waits for it.
+    /// No caller waits for the reply any more.
     fn abandon(&mut self, token: Token);
-    /// It will not come.
+    /// The reply will not come.
     fn remove(&mut self, token: Token);
-    /// It failed.
+    /// The request failed.
     fn fail(&mut self, token: Token, why: F::Why);
-    /// Someone who waited is to go on.
+    /// Wakes a caller that waited.
     fn wake(&mut self, waker: F::Waker);
 }
 
-/// The connection that pipelines are of, for the time of one call.
+/// The connection of the pipelines, for the time of one call.
 pub struct Io<'a, F: Face, R> {
     /// Its engine.
     pub engine: &'a mut Connection<Postgres>,
@@ -80,22 +82,22 @@ pub struct Io<'a, F: Face, R> {
     pub replies: &'a mut R,
     /// The time.
     pub now: Time,
-    /// Why nothing is taken any more; none while the connection is open.
+    /// Why no more requests are taken; `None` while the connection is open.
     pub ended: Option<F::Why>,
 }
 
 /// Why this side refuses a pipeline or a statement of it. Nothing of it was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is finished.
+    /// The pipeline is finished.
     Finished,
     /// It is longer than the queue allows.
     TooLong,
-    /// It waits for its own reader.
+    /// It waits for its own replies to be read.
     UnreadReplies,
     /// Its turn did not come in time.
     Late,
-    /// The queue has no place for it.
+    /// The queue is full.
     QueueFull,
     /// The guard of its transaction can't be written.
     Unencodable,
@@ -136,7 +138,7 @@ impl Refusal {
     }
 }
 
-/// How a statement is told that was completed, but whose segment failed with this.
+/// The outcome of a statement that was completed, in a segment that failed with `cause`.
 pub fn outcome_behind(cause: Outcome) -> Outcome {
     match cause {
         Outcome::Rejected | Outcome::NotSent => Outcome::Rejected,
@@ -144,22 +146,22 @@ pub fn outcome_behind(cause: Outcome) -> Outcome {
     }
 }
 
-/// Which pipeline of its connection. What was sent of one that nobody refers to any more may still be
-/// answered, and must not be taken for another's that has its place by then.
+/// Names a pipeline of a connection. A reply may still come for a pipeline that is gone; the name
+/// keeps it from being taken for a reply to the next one in that place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PipelineId {
     place: u32,
-    /// Tells it from every other pipeline of the connection.
+    /// Distinguishes it from every other pipeline of the connection.
     serial: u64,
 }
 
-/// Which part of which pipeline a request is.
+/// Which request of which pipeline this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Which pipeline.
+    /// The pipeline.
     pub pipeline: PipelineId,
     segment: u64,
-    /// What it is there.
+    /// What the request is to the pipeline.
     pub role: Role,
 }
 
@@ -174,22 +176,22 @@ pub enum Role {
     SendRight,
     /// Has the server describe the statement with this token.
     Describe(Token),
-    /// What fails where the transaction around it is not open.
+    /// A request that fails unless the transaction around the pipeline is open.
     Guard,
 }
 
-/// How far a pipeline is.
+/// The state of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PipelineStatus {
     /// Statements are taken, and run.
     On,
-    /// A statement failed: the rest is skipped, up to the next sync point.
+    /// A statement failed. The rest is skipped up to the next sync point.
     Aborted,
     /// It is finished, or its connection is gone.
     Off,
 }
 
-/// How much a pipeline may keep.
+/// The most that a pipeline may keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Requests.
@@ -198,39 +200,40 @@ pub struct Limits {
     pub bytes: usize,
 }
 
-/// A pipeline hands over what it has once that many bytes were written into it, so that the server can
-/// begin and memory stays bounded. A loopback socket takes about as much in one write.
+/// When a pipeline holds this many bytes, it hands them over, so that the server can begin and
+/// memory stays bounded. A loopback socket takes about as much in one write.
 const CHUNK_BYTES: usize = 32 << 10;
 
-/// All pipelines of a connection that someone refers to.
+/// All pipelines of a connection that are still referred to.
 pub struct Pipelines<F: Face> {
     list: Vec<Option<Pipeline<F>>>,
-    /// The pipeline that alone may send.
+    /// The pipeline with the exclusive right to send.
     sender: Option<PipelineId>,
-    /// Whether any of them has a timeout.
+    /// Whether any pipeline had a timeout so far.
     timed: bool,
-    /// Pipelines so far.
+    /// How many pipelines there were so far.
     serials: u64,
 }
 
 /// One pipeline.
 struct Pipeline<F: Face> {
     id: PipelineId,
-    /// Not handed to the engine yet, with their bytes in order.
+    /// Requests not handed to the engine yet, and their bytes in order.
     requests: VecDeque<Unsent<F::Undescribed>>,
     bytes: BytesMut,
     group: Option<Group>,
-    /// The same, also when all has been handed over.
+    /// The last group, kept when everything has been handed over.
     last_group: Option<Group>,
-    /// Whether it waits to ask for the right to send, behind others who wait for room in the queue.
+    /// Whether it waits to ask for the right to send, behind callers that wait for room in the
+    /// queue.
     waits_for_room: bool,
     granted: bool,
-    /// Its statements are those of a batch, whose errors name rows.
+    /// Whether its statements are those of a batch, whose errors name rows.
     is_batch: bool,
     around: Option<F::Around>,
     /// How long each of its requests may take.
     timeout: Option<Duration>,
-    /// Whether a Flush is to follow what was handed over.
+    /// Whether a Flush must follow what was handed over.
     flush: bool,
     finished: bool,
     /// Statements so far, and how many of them have a sync point or a Flush behind them.
@@ -239,25 +242,25 @@ struct Pipeline<F: Face> {
     segments: VecDeque<Segment<F::Why>>,
     /// The number of the first of `segments`.
     segment_first: u64,
-    /// Whether what was handed over last leaves its segment open.
+    /// Whether the last request that was handed over leaves its segment open.
     mid_segment: bool,
     /// The first failure of any statement or sync point.
     failure: Option<F::Why>,
     /// Whether any statement may have run.
     touched: bool,
-    /// It was longer than the queue allows: nothing is added any more.
+    /// Whether it was longer than the queue allows, so that it takes no more.
     overrun: bool,
     /// Whether a reply was awaited or given up while the pipeline is open.
     is_read: bool,
     ready: Option<F::Waker>,
-    /// How many statements and bytes it may keep before `ready` makes it wait.
+    /// How many requests and bytes it may keep before `poll_ready` makes callers wait.
     kept_max: Limits,
     settled: Option<F::Waker>,
-    /// The pipeline itself, and the replies that were not taken yet.
+    /// One for the pipeline itself, and one for each reply that was not taken yet.
     references: usize,
 }
 
-/// A request that was not handed over.
+/// A request that was not handed to the engine yet.
 struct Unsent<U> {
     request: Request<Expect>,
     bytes: Source<U>,
@@ -265,17 +268,17 @@ struct Unsent<U> {
 
 /// Where the bytes of a request are.
 enum Source<U> {
-    /// So many at the front of the pipeline's buffer.
+    /// This many bytes at the front of the pipeline's buffer.
     Buffer(usize),
-    /// The same, and an answer has to be asked for behind them.
+    /// The same for a Describe, whose answer must be asked for.
     Describe(usize),
-    /// Not encoded yet: the server was asked to describe it.
+    /// Not encoded yet; the server is asked to describe it first.
     Undescribed(Box<U>),
-    /// Encoded after the answer.
+    /// Encoded after the description came.
     Own(BytesMut),
 }
 
-/// What lies between two sync points.
+/// The requests between two sync points.
 struct Segment<W> {
     statements: u64,
     failed: Option<W>,
@@ -307,44 +310,46 @@ impl<F: Face> Pipelines<F> {
         }
     }
 
-    /// Whether a pipeline is being put together, or has something to send.
+    /// Whether a pipeline is not finished, or has something to send.
     pub fn any_work(&self) -> bool {
         self.list.iter().flatten().any(|it| !it.finished || !it.requests.is_empty())
     }
 
-    /// Whether one of them has a timeout, so that the time of a call matters.
+    /// Whether any of them had a timeout, so that the time of a call matters.
     pub fn is_timed(&self) -> bool {
         self.timed
     }
 
-    /// What a pipeline was sent as, if anything of it was; `None` if it is gone.
+    /// The engine's group of a pipeline, if it ever asked for one. The outer `None` means that the
+    /// pipeline is gone.
     pub fn group(&mut self, id: PipelineId) -> Option<Option<Group>> {
         self.get(id).map(|it| it.last_group)
     }
 
-    /// Whether a pipeline has asked for the right to send, or has it: taking its replies lets it go on.
+    /// Whether a pipeline has the right to send, or has asked for it. Taking its replies then lets
+    /// it go on.
     pub fn has_group(&mut self, id: PipelineId) -> bool {
         self.get(id).is_some_and(|it| it.group.is_some())
     }
 
-    /// Whether a pipeline alone may send.
+    /// Whether a pipeline has the exclusive right to send.
     pub fn is_exclusive(&self) -> bool {
         self.sender.is_some()
     }
 
-    /// Whether that one's owner has not finished it.
+    /// Whether the owner of that pipeline has not finished it.
     pub fn is_sender_open(&mut self) -> bool {
         let Some(id) = self.sender else { return false };
         self.get(id).is_some_and(|it| !it.finished)
     }
 
-    /// The group that alone may send, and whether its segment is open on the wire.
+    /// The group with the exclusive right to send, and whether its segment is open on the wire.
     pub fn sender_group(&mut self) -> Option<(Group, bool)> {
         let pipeline = self.sender.and_then(|id| self.get(id))?;
         Some((pipeline.group?, pipeline.mid_segment))
     }
 
-    /// When the first request that was not handed over is late.
+    /// The earliest deadline of a request that was not handed over.
     pub fn next_deadline(&self) -> Time {
         if !self.timed {
             return Time::NEVER;
@@ -430,18 +435,18 @@ impl<F: Face> Pipeline<F> {
         Request { sync, deadline, ..Request::isolated(token, expect) }
     }
 
-    /// Whether nothing is in front of the Describe of the statement that was just counted: neither another
-    /// statement of its segment nor the guard of a transaction, which have to share its sync point.
+    /// Whether nothing is in front of the Describe of the statement that was just counted. Another
+    /// statement of its segment, or the guard of a transaction, would have to share its sync point.
     fn begins_with_describe(&self) -> bool {
         self.around.is_none() && self.segments.back().is_some_and(|it| it.statements == 1)
     }
 
-    /// Whether what comes next waits until the server has described it.
+    /// Whether the next request waits until the server has described it.
     fn waits_for_answer(&self) -> bool {
         matches!(self.requests.front(), Some(Unsent { bytes: Source::Undescribed(_), .. }))
     }
 
-    /// Takes note of a failure of its segment.
+    /// Notes that a segment failed.
     fn failed(&mut self, segment: u64, why: &F::Why) {
         self.failure.get_or_insert_with(|| why.clone());
         if let Some(segment) = self.segment(segment) {
@@ -461,11 +466,11 @@ impl<F: Face> Pipeline<F> {
     }
 }
 
-/// What makes the server fail at this point: the execution of a portal that does not exist.
+/// Bytes that make the server fail at this point: the Execute of a portal that does not exist.
 pub fn failing() -> BytesMut {
     let mut out = BytesMut::new();
     let execute = Execute { portal: "onetrip: a pipeline was given up", rows_max: 0 };
-    // Its name holds no NUL and is short.
+    // Encoding can't fail: the name holds no NUL and is short.
     let _ = execute.encode(&mut out);
     out
 }

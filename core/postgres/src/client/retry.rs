@@ -1,23 +1,24 @@
-//! What the engine may send a second time by itself.
+//! Which requests the engine may send again by itself.
 //!
-//! docs/architecture/postgres.md has the table of all that is sent twice, why, and how often.
+//! docs/architecture/postgres.md has the table of everything that is sent twice, why, and how
+//! often.
 
 use onetrip_engine::Request;
 
 use super::statements::Use;
 
-/// Where a statement is sent, as far as that decides what happens after it failed.
+/// Where a statement is sent, as far as that decides what may happen after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Next to others' statements, with its own sync point.
+    /// Beside statements of others, with its own sync point.
     pub is_shared: bool,
-    /// Neither in a transaction, or where one may have begun, nor part of a longer segment.
+    /// Outside a transaction, and of a place where one may have begun, and of a longer segment.
     pub is_outside: bool,
 }
 
-/// The same request, with what may be done where it was not run, or undone. `used`: the prepared
-/// statement that it names; none where it brings its text. `joins`: its caller says that it may run twice,
-/// and it only reads.
+/// The same request, marked with what the engine may do if it did not run or was undone. `used` is
+/// the prepared statement that it names; `None` if it carries its text. `joins`: its caller says
+/// that it may run twice, and it only reads.
 pub fn permit<X, T>(
     request: Request<X>,
     at: Setting,
@@ -25,13 +26,14 @@ pub fn permit<X, T>(
     has_partial_effects: bool,
     joins: bool,
 ) -> Request<X> {
-    // One that prepares its statement would find it there the second time.
+    // A request that prepares its statement would find the name taken the second time.
     let parses = used.is_some_and(Use::parses);
     Request {
-        // What names a statement that the server has lost, or can't use as it is, has never started. What
-        // fails in a transaction is not mended by sending it again.
+        // A request that names a statement that the server has lost, or can't use as it is, has
+        // never started. A failure inside a transaction is not mended by sending the request again.
         again: at.is_outside && used.is_some() && !parses,
-        // A cancel that was meant for another has undone it, unless it commits by itself.
+        // A cancel that was meant for another request has undone this one, unless it commits by
+        // itself.
         resend: at.is_shared && !parses && !has_partial_effects,
         joins: at.is_shared && !parses && joins,
         ..request
@@ -52,7 +54,7 @@ mod tests {
     const SESSION: Setting = Setting { is_shared: false, is_outside: true };
     const TRANSACTION: Setting = Setting { is_shared: false, is_outside: false };
 
-    /// What may be done: healed, sent again after another's cancel, sent in a shared-Sync group.
+    /// What is permitted: retry, sending again after another's cancel, a shared-Sync group.
     fn permitted(at: Setting, used: Option<&Use<()>>, partial: bool, joins: bool) -> [bool; 3] {
         let request = Request::isolated(Token(1), Expect::sync());
         let Request { again, resend, joins, .. } = permit(request, at, used, partial, joins);

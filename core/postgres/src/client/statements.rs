@@ -1,13 +1,15 @@
-//! The prepared statements of one connection: which texts it knows by which name, and which of them
-//! are forgotten when there are too many.
+//! The prepared statements of one connection: the name of each text, and which ones are forgotten
+//! when there are too many.
 //!
-//! A statement is prepared together with a use of it: Parse and Describe go in front. Where a request can
-//! be sent again by itself, it may name the statement before the server has answered: if the Parse fails,
-//! the uses behind it fail as unknown, and each prepares it anew. So nobody is failed by another's Parse.
-//! Where it can't be (in transactions and pipelines) it names only what the server has confirmed, or what
-//! its own segment prepared, which is skipped together with it.
+//! A statement is prepared together with a use of it: Parse and Describe go in front of that use.
+//! If a request can be sent again by itself, it may name the statement before the server has
+//! answered. If the Parse fails, the uses behind it fail as unknown, and each prepares the
+//! statement anew. So no caller fails because of another's Parse. A request that can't be sent
+//! again (in transactions and pipelines) names only statements that the server has confirmed, or
+//! that its own segment prepared, since that is skipped together with it.
 //!
-//! `T` is what the host keeps of a statement: it is dropped when nothing names the statement any more.
+//! `T` is the host's data for a statement. It is dropped when nothing refers to the statement any
+//! more.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -26,12 +28,12 @@ use crate::{Expect, Names, Postgres, StatementId};
 #[derive(Debug)]
 pub struct Statements<T> {
     known: HashMap<u64, Known<T>>,
-    /// Statements prepared by counting that are kept.
+    /// How many statements prepared by counting are kept.
     max: usize,
     uses: u64,
     names: u64,
-    /// What tells its names from those of all other connections. Behind a pooler several of them may
-    /// come to share a server's, where a name that meant two texts would run the wrong one.
+    /// Makes its names different from those of all other connections. Behind a pooler, connections
+    /// may come to share a server, and a name for two texts would run the wrong one.
     unique: u64,
     closes: Arc<Closes>,
 }
@@ -44,20 +46,20 @@ struct Known<T> {
 
 #[derive(Debug)]
 enum Hold<T> {
-    /// Prepared by counting: kept until others are used more recently.
+    /// Prepared by counting, and kept until others are used more recently.
     Counted(Arc<Prepared<T>>),
-    /// Prepared on request: kept by who asked for it.
+    /// Prepared on request, and kept by the caller.
     Explicit(Weak<Prepared<T>>),
 }
 
-/// A statement on one connection. When nobody uses it any more the server is to forget it
+/// A statement on one connection. When nothing uses it any more, the server is told to forget it
 /// ([`Statements::take_close`]).
 #[derive(Debug)]
 pub struct Prepared<T> {
     name: Name,
-    /// What the host keeps of it.
+    /// The host's data.
     pub data: T,
-    /// The segment of a pipeline in which it was prepared.
+    /// The segment of a pipeline in which it was prepared, if any.
     segment: Option<Segment>,
     state: AtomicU8,
 }
@@ -65,11 +67,11 @@ pub struct Prepared<T> {
 /// The number of a pipeline, and of a segment in it.
 pub type Segment = (u64, u64);
 
-/// Parse is on its way.
+/// Its Parse is in flight.
 const PARSING: u8 = 0;
-/// The server has it, and it was described.
+/// The server has it, and has described it.
 const READY: u8 = 1;
-/// The server has lost it, or its plan is stale, or its columns are not known.
+/// The server has lost it, its plan is stale, or its columns are not known.
 const STALE: u8 = 2;
 /// Its Parse failed, so the server never had it.
 const FAILED: u8 = 3;
@@ -78,30 +80,30 @@ const FAILED: u8 = 3;
 #[derive(Debug)]
 struct Name {
     text: String,
-    /// By which the protocol prepares it anew.
+    /// The number by which the protocol prepares it anew.
     id: StatementId,
-    /// Another statement has taken its place under the same name.
+    /// Whether another statement has taken its place under the same name.
     replaced: AtomicBool,
     closes: Arc<Closes>,
 }
 
-/// Statements that nobody uses any more and that the server still has.
+/// Statements that nothing uses any more, and that the server still has.
 #[derive(Debug, Default)]
 struct Closes {
     list: Mutex<Vec<Closing>>,
     any: AtomicBool,
-    /// The connection is gone.
+    /// Whether the connection is gone.
     over: AtomicBool,
 }
 
-/// A name that the server is to forget, until it was told so.
+/// A name that the server must be told to forget.
 #[derive(Debug)]
 pub struct Closing {
     id: Option<StatementId>,
     name: String,
 }
 
-/// What a request is to the statement that it names.
+/// How a request uses the statement that it names.
 #[derive(Debug)]
 pub struct Use<T> {
     prepared: Arc<Prepared<T>>,
@@ -112,52 +114,52 @@ pub struct Use<T> {
 /// Where a statement is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// It can be sent again by itself, with a Parse in front.
+    /// In a request that can be sent again by itself, with a Parse in front.
     Heals,
-    /// It can't.
+    /// In a request that can't.
     Fixed,
-    /// It is part of a segment.
+    /// In a segment of several requests.
     Segment {
         /// Which one.
         segment: Segment,
-        /// Each statement of it has a deadline of its own.
+        /// Whether each statement of it has a deadline of its own.
         timed: bool,
     },
 }
 
-/// How a connection can use a statement.
+/// How a request refers to a statement.
 #[derive(Debug)]
 pub enum Way<T> {
     /// By its name.
     Named(Use<T>),
-    /// By its text: its Parse is on its way in a place that this one must not depend on, or names are of
-    /// no use beyond their segment.
+    /// By its text. Either its Parse is in flight in a place that this request must not depend on,
+    /// or names are not kept beyond their segment.
     Unnamed,
 }
 
-/// A statement that is to be used: what does not depend on the connection.
+/// A statement that is about to be used, as far as it does not depend on the connection.
 pub struct Wanted<'a, T> {
-    /// Tells it from all other statements of the pool.
+    /// Distinguishes it from all other statements of the pool.
     pub key: u64,
-    /// Writes its Parse under a name.
+    /// Writes its Parse under the given name.
     pub parse: &'a dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,
-    /// What the host keeps of it where it is prepared.
+    /// Makes the host's data when it is prepared.
     pub data: &'a dyn Fn() -> T,
-    /// It was prepared on request, and is kept by who asked for it.
+    /// Whether it was prepared on request, so that the caller keeps it.
     pub is_explicit: bool,
 }
 
-/// What a reply shows of the statement of its request.
+/// What a reply shows about the statement of its request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// A Close in front of it was answered: its own, where it was prepared anew.
+    /// A Close in front of it was answered, since it was prepared anew.
     pub closed: bool,
     /// Its Parse was answered.
     pub parsed: bool,
-    /// And it was described. Between the two there may be a cancel, or a pooler that has answered Parse
-    /// itself.
+    /// It was described as well. A Parse may succeed without that, because of a cancel, or because
+    /// a pooler answered the Parse itself.
     pub described: bool,
-    /// What comes now says nothing of it.
+    /// The rest of the reply says nothing about the statement.
     over: bool,
 }
 
@@ -169,15 +171,16 @@ impl Scope {
         }
     }
 
-    /// Whether one who names a statement while it is being parsed may never see its description.
+    /// Whether a request that names a statement while it is being parsed may never see its
+    /// description.
     fn may_lose_description(self) -> bool {
         !matches!(self, Scope::Segment { timed: false, .. })
     }
 }
 
 impl<T> Statements<T> {
-    /// None yet. `max`: so many are kept that were prepared by counting. `unique`: random, and another one
-    /// for each connection.
+    /// A connection without statements. `max` of those prepared by counting are kept. `unique` is
+    /// random, and different for each connection.
     pub fn new(max: usize, unique: u64) -> Statements<T> {
         Statements {
             known: HashMap::new(),
@@ -189,7 +192,7 @@ impl<T> Statements<T> {
         }
     }
 
-    /// How this connection uses a statement here; the first use of it prepares it.
+    /// How this connection uses a statement here. The first use prepares it.
     ///
     /// # Errors
     /// Its text can't be sent.
@@ -226,9 +229,10 @@ impl<T> Statements<T> {
         Ok(Way::Named(Use::that_parses(prepared)))
     }
 
-    /// A statement for many uses, of one who can't have others' Parse fail under it: one that the server
-    /// has, or a new one, which is kept for others only if `shared`. It has a name only where that is
-    /// known to be kept for as long as the uses last: beyond their segment only by some poolers.
+    /// A statement for many uses by a caller that must not fail because of others' Parse: one that
+    /// the server has, or a new one. A new one is kept for others only if `shared`. It has a name
+    /// only if that is known to be kept as long as the uses last; behind some poolers that is no
+    /// longer than their segment.
     ///
     /// # Errors
     /// Its text can't be sent.
@@ -260,7 +264,7 @@ impl<T> Statements<T> {
         Ok(Way::Named(Use::that_parses(prepared)))
     }
 
-    /// A new statement that is about to be parsed, under a name of ours.
+    /// A new statement that is about to be parsed, under a generated name.
     fn prepare(
         &mut self,
         protocol: &mut Postgres,
@@ -272,7 +276,7 @@ impl<T> Statements<T> {
         self.prepare_as(protocol, name, wanted, segment)
     }
 
-    /// The same under this name.
+    /// A new statement under this name.
     pub(super) fn prepare_as(
         &self,
         protocol: &mut Postgres,
@@ -298,7 +302,8 @@ impl<T> Statements<T> {
         }
     }
 
-    /// Forgets what nobody holds any more, and the least recently used of those that were counted.
+    /// Forgets statements that nothing holds any more, and the least recently used of those that
+    /// were counted.
     fn forget_some(&mut self) {
         self.known.retain(|_, known| match &known.prepared {
             Hold::Counted(_) => true,
@@ -320,12 +325,12 @@ impl<T> Statements<T> {
         }
     }
 
-    /// Whether the server is to forget some.
+    /// Whether the server must be told to forget some.
     pub fn any_to_close(&self) -> bool {
         self.closes.any.load(Ordering::Relaxed)
     }
 
-    /// One name that the server is to forget: it is told so by a Close, together with what is sent next.
+    /// One name that the server must be told to forget, by a Close together with the next request.
     pub fn take_close(&mut self, protocol: &mut Postgres) -> Option<Closing> {
         if !self.any_to_close() {
             return None;
@@ -343,7 +348,7 @@ impl<T> Statements<T> {
         taken
     }
 
-    /// It could not be sent after all.
+    /// The Close could not be sent after all.
     pub fn give_back(&mut self, closing: Closing) {
         self.closes.push(closing);
     }
@@ -374,12 +379,12 @@ impl<T> Prepared<T> {
         &self.name.text
     }
 
-    /// Whether its connection is gone, or has to prepare it under another name.
+    /// Whether its connection is gone, or must prepare it under another name.
     pub fn is_over(&self) -> bool {
         self.name.closes.over.load(Ordering::Relaxed) || self.state() >= STALE
     }
 
-    /// The next use has to prepare it anew.
+    /// Makes the next use prepare it anew.
     pub fn make_stale(&self) {
         self.set(STALE);
     }
@@ -389,17 +394,17 @@ impl<T> Prepared<T> {
         segment.is_some() && self.segment == segment
     }
 
-    /// Whether a request may name it though its Parse was not answered yet.
+    /// Whether a request may name it before its Parse was answered.
     fn may_be_named(&self, scope: Scope) -> bool {
         match scope {
-            // What a pipeline prepares may be sent much later, or never.
+            // A statement that a pipeline prepares may be sent much later, or never.
             Scope::Heals => self.segment.is_none(),
             Scope::Fixed => false,
             Scope::Segment { segment, .. } => self.is_of(Some(segment)),
         }
     }
 
-    /// The server has lost it, if it ever had it.
+    /// The server has lost it, unless it never had it.
     pub(super) fn lost(&self) {
         if self.state() != FAILED {
             self.set(STALE);
@@ -418,7 +423,7 @@ impl<T> Prepared<T> {
         self.state() == FAILED
     }
 
-    /// Another one takes its place under the same name.
+    /// Another statement takes its place under the same name.
     pub(super) fn replace(&self) {
         self.name.replaced.store(true, Ordering::Relaxed);
     }
@@ -433,7 +438,7 @@ impl<T> Prepared<T> {
 }
 
 impl<T> Use<T> {
-    /// One that names what the server has, or will have before it.
+    /// A use that names a statement that the server has, or will have by then.
     pub fn of(prepared: Arc<Prepared<T>>) -> Use<T> {
         Use { prepared, parses: false, describes: false }
     }
@@ -452,18 +457,20 @@ impl<T> Use<T> {
         self.parses
     }
 
-    /// Whether it carries a description of its own: the one that comes with the Parse may be lost with its
-    /// caller's patience, or to a cancel.
+    /// Whether the request has a description of its own: the one that comes with the Parse may be
+    /// lost with its caller's deadline, or to a cancel.
     pub fn describes(&self) -> bool {
         self.describes
     }
 
-    /// It has ended with a reply that shows this, and with an error or not. Called in the order of the
-    /// replies, since one that prepares the statement changes those behind it.
+    /// The request has ended. `seen` is what its reply showed; `failed` is `None` if there was no
+    /// error, and otherwise whether the error means that the statement is stale. To be called in
+    /// the order of the replies, since a request that prepares the statement affects those behind
+    /// it.
     pub fn ended(&self, seen: Seen, failed: Option<bool>) {
         let prepared = &self.prepared;
         if seen.parsed {
-            // Without its description nothing can be read of what it returns.
+            // Without its description, its results can't be read.
             prepared.set(if seen.described { READY } else { STALE });
         } else if self.parses {
             prepared.set(FAILED);
@@ -486,7 +493,7 @@ impl<T> Drop for Use<T> {
 }
 
 impl Seen {
-    /// Looks at the next part of a reply: whole messages, at its beginning.
+    /// Looks at the next part of a reply: whole messages, from its beginning.
     pub fn look(&mut self, part: &[u8]) {
         let mut messages = part;
         while !self.over
@@ -508,14 +515,14 @@ impl Seen {
     }
 }
 
-/// The tag of the first message, and its length with all that frames it.
+/// The tag of the first message, and its whole length.
 fn head(messages: &[u8]) -> Option<(u8, usize)> {
     let (tag, len) = (messages.first()?, messages.get(1..)?.first_chunk()?);
     Some((*tag, 1 + u32::from_be_bytes(*len) as usize))
 }
 
 impl<T> Way<T> {
-    /// The statement, where it is named.
+    /// The use of the statement, if it is named.
     pub fn used(self) -> Option<Use<T>> {
         match self {
             Way::Named(used) => Some(used),
@@ -523,7 +530,7 @@ impl<T> Way<T> {
         }
     }
 
-    /// The name under which it has to be parsed first: none where the server has it.
+    /// The name under which it must be parsed first; `None` if the server has it.
     pub fn parsed_as(&self) -> Option<&str> {
         match self {
             Way::Named(used) => used.parses.then(|| used.prepared.name()),
@@ -531,11 +538,12 @@ impl<T> Way<T> {
         }
     }
 
-    /// Writes what runs the statement, without a Sync: what prepares it, Bind, what describes its columns,
-    /// and Execute. `parse` and `bind` write theirs with the name that they are given.
+    /// Writes the messages that run the statement, without a Sync: those that prepare it, Bind,
+    /// those that describe its columns, and Execute. `parse` and `bind` write their message with
+    /// the name that they are given.
     ///
     /// # Errors
-    /// Something can't be written.
+    /// A message can't be encoded.
     pub fn write<E: From<EncodeError>>(
         &self,
         out: &mut BytesMut,
@@ -560,7 +568,7 @@ impl<T> Way<T> {
         Ok(())
     }
 
-    /// What that is answered by, in addition to `expect`: Bind and Execute.
+    /// The reply to those messages, in addition to `expect`, which is that to Bind and Execute.
     pub fn expect(&self, expect: Expect) -> Expect {
         match self {
             Way::Unnamed => expect.parse().describe_portal(),
@@ -580,7 +588,7 @@ impl Closing {
     /// Writes the Close.
     ///
     /// # Errors
-    /// The user's own name can't be sent.
+    /// A name that the user chose can't be sent.
     pub fn write(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         Close { target: Target::Statement(&self.name) }.encode(out)
     }
@@ -590,7 +598,7 @@ impl Closing {
         self.name.len()
     }
 
-    /// Whether there is nothing to close.
+    /// Whether there is no name to close.
     pub fn is_empty(&self) -> bool {
         self.name.is_empty()
     }
@@ -609,16 +617,17 @@ impl Closes {
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // It may be dropped where the connection is locked: the Close leaves with what comes next.
+        // It may be dropped while the connection is locked, so the Close is only noted here, and
+        // leaves with the next request.
         let is_replaced = self.replaced.load(Ordering::Relaxed);
         let name = if is_replaced { String::new() } else { std::mem::take(&mut self.text) };
         self.closes.push(Closing { id: Some(self.id), name });
     }
 }
 
-/// Whether an error with this code, from this routine of the server, says that it can't use a statement as
-/// it is: it does not know it, or its plan returns other columns now (RevalidateCachedQuery in
-/// src/backend/utils/cache/plancache.c).
+/// Whether an error with this code, from this routine of the server, says that the server can't use
+/// a statement as it is: it does not know it, or its plan now returns other columns
+/// (RevalidateCachedQuery in src/backend/utils/cache/plancache.c).
 pub fn means_stale(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
     match code {
         Some(b"26000") => true,
@@ -627,13 +636,13 @@ pub fn means_stale(code: Option<&[u8]>, routine: Option<&[u8]>) -> bool {
     }
 }
 
-/// The same for the body of an ErrorResponse.
+/// The same, for the body of an ErrorResponse.
 pub fn shows_stale(body: &[u8]) -> bool {
     let Ok(error) = ErrorResponse::decode(body) else { return false };
     means_stale(error.fields.value(field::CODE), error.fields.value(field::ROUTINE))
 }
 
-/// Whether a text is worth a name: what has a plan, and can run more than once in the same way.
+/// Whether a text is worth preparing: it has a plan, and can run repeatedly in the same way.
 pub fn is_preparable(traits: Traits) -> bool {
     !(traits.transaction_control()
         || traits.session_state()
@@ -643,12 +652,12 @@ pub fn is_preparable(traits: Traits) -> bool {
         || traits.savepoint())
 }
 
-/// In front of the names that this side gives to statements.
+/// The prefix of all generated statement names.
 pub const NAME_PREFIX: &str = "onetrip_";
 
-/// What prepares it anew: Close, since the name may still be taken; Parse with the same types of
-/// parameters, since calls that were encoded before must keep their meaning; and Describe, since its
-/// columns may be others now.
+/// The messages that prepare a statement anew: Close, since the name may still be taken; Parse with
+/// the same parameter types, since calls that were encoded before must keep their meaning; and
+/// Describe, since its columns may have changed.
 fn heal(
     name: &str,
     parse: &dyn Fn(&mut BytesMut, &str) -> Result<(), EncodeError>,

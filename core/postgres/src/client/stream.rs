@@ -1,40 +1,41 @@
-//! Replies that are taken as they come, on a connection that one caller has to itself; and what becomes of
-//! the rest of one that is left early.
+//! Replies that are taken as they come, on a connection that one caller has to itself, and what
+//! happens to the rest of one that is left early.
 
 use onetrip_engine::{Connection, Feed, Protocol, Request, Time, Token};
 
 use crate::message::TransactionStatus;
 
-/// The request of a stream or a COPY. It has no deadline: how long it takes is up to its reader or writer.
+/// The request of a stream or a COPY. It has no deadline, since its time depends on its reader or
+/// writer.
 pub fn request<X>(token: Token, expect: X, feed: Feed, metered: bool) -> Request<X> {
-    // While it is being cancelled what comes behind waits.
+    // In order, because requests behind it must wait while it is being cancelled.
     Request { feed, metered, in_order: true, ..Request::isolated(token, expect) }
 }
 
-/// Bytes of a stream that are read for nobody.
+/// Bytes of an abandoned stream that are still read.
 const UNREAD_MAX: usize = 1 << 20;
 
-/// What becomes of the rest of a stream that was left early, where it is long.
+/// What happens to the rest of a stream that was left early, if it is long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// It is read: a cancel would fail the transaction.
+    /// It is read, because a cancel would fail the transaction.
     Read,
-    /// The server is asked to stop. At once, since a cancel must not hit what comes behind: that waits
-    /// from then on.
+    /// The server is asked to stop, and at once, since the cancel must not hit requests behind it.
+    /// Those wait from then on.
     Cancel,
-    /// The connection is closed, once so many bytes more were read: nobody else has it.
+    /// The connection is closed after this many more bytes. Nobody else uses it.
     Close(usize),
-    /// Both.
+    /// The server is asked to stop, and the connection is closed after this many more bytes.
     CancelOrClose(usize),
 }
 
 impl Rest {
-    /// For a connection that nobody misses: more than this, and it costs less to stop the server.
+    /// For a connection that nobody else uses. Beyond this many bytes, closing it costs less.
     pub const CLOSE: Rest = Rest::Close(UNREAD_MAX);
-    /// The same, where a statement that is slow to its end must not have the connection for so long.
+    /// The same, if a slow statement must not occupy the connection that long.
     pub const CANCEL_OR_CLOSE: Rest = Rest::CancelOrClose(UNREAD_MAX);
 
-    /// The reader goes. What is still to come of its reply is read and dropped, unless it is much.
+    /// The reader leaves. The rest of its reply is read and dropped, unless it is long.
     pub fn begin<P: Protocol>(
         self,
         engine: &mut Connection<P>,
@@ -42,14 +43,14 @@ impl Rest {
         token: Token,
         status: TransactionStatus,
     ) {
-        // A transaction may have been begun by its text. Where it can't be cancelled, it is read.
+        // The text may have begun a transaction. If it can't be cancelled, its rest is read.
         let cancels = matches!(self, Rest::Cancel | Rest::CancelOrClose(_));
         if cancels && status == TransactionStatus::Idle {
             let _ = engine.want_cancel(now, token);
         }
     }
 
-    /// So many bytes of it came for nobody. Whether the connection is to be closed now.
+    /// This many bytes came for no reader. Returns whether the connection must be closed now.
     #[must_use]
     pub fn came(&mut self, bytes: usize) -> bool {
         match self {

@@ -14,9 +14,9 @@ const NAME: &str = "Authentication";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Authentication<'a> {
-    /// Code 0: the client is who it says.
+    /// Code 0: the client is authenticated.
     Ok,
-    /// Code 3: the password as it is.
+    /// Code 3: the password in clear text.
     CleartextPassword,
     /// Code 5: the password hashed with a salt.
     Md5Password {
@@ -29,7 +29,7 @@ pub enum Authentication<'a> {
     SaslContinue(&'a [u8]),
     /// Code 12: the last data of the mechanism.
     SaslFinal(&'a [u8]),
-    /// A code that this crate does not support (Kerberos, GSSAPI, SSPI and what may come).
+    /// A code that this crate does not support (Kerberos, GSSAPI, SSPI and later ones).
     Unsupported {
         /// The code.
         code: u32,
@@ -39,7 +39,7 @@ pub enum Authentication<'a> {
 /// The names of SASL mechanisms, in the server's order of preference.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Mechanisms<'a> {
-    /// Whole C strings in UTF-8, none of them empty: `read` has walked them.
+    /// Whole, non-empty C strings in UTF-8, as `read` has checked.
     rest: &'a [u8],
 }
 
@@ -76,7 +76,7 @@ impl<'a> Authentication<'a> {
     /// Reads a body.
     ///
     /// # Errors
-    /// Fields that differ from the bytes that are there.
+    /// The fields don't match the length of the body.
     pub fn decode(body: &'a [u8]) -> Result<Self, Violation> {
         let mut reader = Reader::new(NAME, body);
         let message = match reader.u32()? {

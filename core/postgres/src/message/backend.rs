@@ -42,10 +42,10 @@ pub enum BackendMessage<'a> {
 }
 
 impl<'a> BackendMessage<'a> {
-    /// Decodes what [`super::frame`] cut out.
+    /// Decodes a message that [`super::frame`] has cut out.
     ///
     /// # Errors
-    /// An unknown type, or a body that is not what its type says.
+    /// The type is unknown, or the body does not conform to it.
     pub fn decode(frame: Frame<'a>) -> Result<Self, Violation> {
         use BackendMessage as M;
         let body = frame.body;

@@ -1,22 +1,22 @@
-//! Bind: gives a prepared statement its parameters and makes a portal of it.
+//! Bind: makes a portal from a prepared statement and its parameters.
 
 use bytes::{BufMut, BytesMut};
 
 use super::buffer::{Reader, put_c_str, put_count, tagged};
 use super::{EncodeError, Format, FormatCodes, Formats, LARGE_LEN_MAX, Values, Violation, tag};
 
-/// A portal to be made.
+/// Makes a portal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind<'a> {
     /// The portal to make; empty for the unnamed one.
     pub portal: &'a str,
     /// The prepared statement; empty for the unnamed one.
     pub statement: &'a str,
-    /// None for all text, one for all, or one for each parameter.
+    /// Empty if all are text, one format for all, or one for each parameter.
     pub parameter_formats: FormatCodes<'a>,
     /// The parameters.
     pub parameters: Values<'a>,
-    /// None for all text, one for all, or one for each result column.
+    /// Empty if all are text, one format for all, or one for each result column.
     pub result_formats: FormatCodes<'a>,
 }
 
@@ -39,17 +39,17 @@ impl<'a> Bind<'a> {
     }
 }
 
-/// Whether a parameter is NULL: then the bytes that were written for it are taken back.
+/// Whether a parameter is NULL. If it is, bytes written for it are taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IsNull {
     /// It is NULL.
     Yes,
-    /// It is the bytes that were appended.
+    /// It is not; its value is the bytes that were appended.
     No,
 }
 
-/// Appends a Bind. `write_value` is called with 0, 1, … `parameters` - 1 and appends each value to
-/// the buffer; it must only append. Its length is filled in behind it, so values are never copied.
+/// Appends a Bind. `write_value` is called with 0, 1, … `parameters` - 1, and appends each value to
+/// the buffer; it must only append. Its length is filled in afterwards, so values are never copied.
 ///
 /// # Errors
 /// Those of `write_value`; a NUL in a name, more than 65,535 parameters or formats, another number
@@ -71,8 +71,9 @@ pub fn write<E: From<EncodeError>>(
     })
 }
 
-/// Appends a Bind without the end of its last parameter, which is `last_len` bytes long: they are to
-/// follow, and behind them [`NO_RESULT_FORMATS`]. `write_value` is called for the parameters before that.
+/// Appends a Bind without the end of its last parameter, which is `last_len` bytes long. Those
+/// bytes must follow, and after them [`NO_RESULT_FORMATS`]. `write_value` is called for the
+/// parameters before that one.
 ///
 /// # Errors
 /// As for [`write()`].
@@ -106,11 +107,11 @@ pub fn write_open<E: From<EncodeError>>(
     result
 }
 
-/// The end of a Bind whose results, if there are any, come as text.
+/// The end of a Bind whose results, if there are any, are text.
 pub const NO_RESULT_FORMATS: [u8; 2] = [0, 0];
 
-/// Appends what follows the names in a Bind, for [`write_named`]: so that parameters can be encoded
-/// before it is known under which name their statement is prepared.
+/// Appends everything after the names of a Bind, for [`write_named`], so that parameters can be
+/// encoded before the name of their statement is known.
 ///
 /// # Errors
 /// As for [`write()`].
@@ -127,7 +128,7 @@ pub fn write_values<E: From<EncodeError>>(
     result.inspect_err(|_| out.truncate(start))
 }
 
-/// Appends a Bind with what [`write_values`] wrote.
+/// Appends a Bind with the output of [`write_values`].
 ///
 /// # Errors
 /// A NUL in a name, or more than 1 GiB. On every error `out` is as it was before.
@@ -145,7 +146,8 @@ pub fn write_named(
     })
 }
 
-/// Appends a Bind with parameters that the host encoded by itself, and [`check_parameters`] has seen.
+/// Appends a Bind with parameters that the host encoded itself and [`check_parameters`] has
+/// checked.
 ///
 /// # Errors
 /// A NUL in a name, more than 65,535 formats, or more than 1 GiB. On every error `out` is as it was before.
@@ -164,12 +166,12 @@ pub fn write_encoded(
     })
 }
 
-/// Whether these bytes are what stands between the names and the result formats of a Bind: the formats of
-/// parameters, and the parameters. For a host that encodes them by itself.
+/// Checks bytes that a host has encoded itself as the part of a Bind between the names and the
+/// result formats: the formats of the parameters, and the parameters.
 ///
 /// # Errors
-/// Another number of formats than none, one, or one for each parameter; lengths that differ from the bytes that
-/// are there.
+/// The number of formats is not zero, one or that of the parameters; or lengths don't match the
+/// bytes.
 pub fn check_parameters(bytes: &[u8]) -> Result<(), Violation> {
     let mut reader = Reader::new("Bind", bytes);
     let formats = FormatCodes::read(&mut reader)?.len();
@@ -180,7 +182,7 @@ pub fn check_parameters(bytes: &[u8]) -> Result<(), Violation> {
     reader.end()
 }
 
-/// What all Binds of one statement have in front of their values.
+/// The part of a Bind in front of its values, which is the same for all Binds of one statement.
 #[derive(Clone, Debug)]
 pub struct Front {
     bytes: Vec<u8>,
@@ -188,7 +190,7 @@ pub struct Front {
 }
 
 impl Front {
-    /// For Binds with so many parameters in these formats.
+    /// For Binds with this many parameters in these formats.
     ///
     /// # Errors
     /// A NUL in a name, more than 65,535 parameters, or another number of formats than parameters.
@@ -254,7 +256,7 @@ fn put_values<E: From<EncodeError>>(
     Ok(result_formats.put(out)?)
 }
 
-/// Writes -1 as the length, which is NULL, and corrects it once the value is there.
+/// Writes -1 as the length, which means NULL, and corrects it once the value is there.
 #[inline]
 fn put_parameter<E: From<EncodeError>>(
     out: &mut BytesMut,
@@ -267,7 +269,7 @@ fn put_parameter<E: From<EncodeError>>(
     match write(out)? {
         IsNull::Yes => out.truncate(value),
         IsNull::No => {
-            // Seen per value, so that one Bind never grows far beyond the limit.
+            // Checked for each value, so that a Bind never grows far beyond the limit.
             if out.len() - start > LARGE_LEN_MAX as usize {
                 return Err(EncodeError::TooLong.into());
             }

@@ -1,5 +1,4 @@
-//! The two tools of every codec: [`Reader`] walks a body, [`tagged`] and [`untagged`] write a
-//! message.
+//! The tools of every codec: [`Reader`] reads a body, [`tagged`] and [`untagged`] write a message.
 
 use std::ffi::CStr;
 
@@ -7,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 
 use super::{EncodeError, LARGE_LEN_MAX, SMALL_LEN_MAX, Violation};
 
-/// A cursor over the body of one message. Every step checks the bytes that are there; nothing is
+/// A cursor over the body of one message. Each step checks that the bytes are there; nothing is
 /// allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
@@ -75,7 +74,7 @@ impl<'a> Reader<'a> {
 
     /// The bytes up to the next NUL, which is consumed and left out.
     pub(crate) fn c_bytes(&mut self) -> Result<&'a [u8], Violation> {
-        // CStr searches by word, `position` byte by byte.
+        // CStr searches by words, `position` by bytes.
         let text = CStr::from_bytes_until_nul(self.rest)
             .map_err(|_| self.fail("a string has no end"))?
             .to_bytes();
@@ -83,34 +82,35 @@ impl<'a> Reader<'a> {
         Ok(text)
     }
 
-    /// The next C string. With client_encoding = UTF8 the server verifies all that it sends, even
-    /// from an SQL_ASCII database (pg_server_to_any in src/backend/utils/mb/mbutils.c); only error
-    /// texts may differ, early in startup.
+    /// The next C string. With client_encoding = UTF8 the server checks everything that it sends,
+    /// even from an SQL_ASCII database (pg_server_to_any in src/backend/utils/mb/mbutils.c). Only
+    /// error texts early in startup may be in another encoding.
     pub(crate) fn c_str(&mut self) -> Result<&'a str, Violation> {
         let text = self.c_bytes()?;
         std::str::from_utf8(text).map_err(|_| self.fail("a string is not UTF-8"))
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     #[inline]
     pub(crate) fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)
     }
 
-    /// What is left, without consuming it.
+    /// The remaining bytes, without consuming them.
     #[inline]
     pub(crate) fn peek(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// A message must be used up, as for the server (pq_getmsgend in src/backend/libpq/pqformat.c).
+    /// Checks that the body is used up, like the server does (pq_getmsgend in
+    /// src/backend/libpq/pqformat.c).
     #[inline]
     pub(crate) fn end(&self) -> Result<(), Violation> {
         if self.rest.is_empty() { Ok(()) } else { Err(self.fail("bytes follow its last field")) }
     }
 }
 
-/// Appends one message: its type, its length, and what `write` appends. On an error nothing stays
+/// Appends one message: its type, its length, and the output of `write`. On an error nothing stays
 /// in `out`.
 #[inline]
 pub(crate) fn tagged<E: From<EncodeError>>(
@@ -169,8 +169,8 @@ pub(crate) fn put_c_bytes(out: &mut BytesMut, text: &[u8]) -> Result<(), EncodeE
     Ok(())
 }
 
-/// Checks the body of a message for which the server takes few bytes only: it would close the
-/// connection.
+/// Checks the length of a message for which the server accepts few bytes only. Beyond them it would
+/// close the connection.
 #[inline]
 pub(crate) fn check_small(body_len: usize) -> Result<(), EncodeError> {
     if body_len + 4 > SMALL_LEN_MAX as usize { Err(EncodeError::TooLong) } else { Ok(()) }

@@ -1,4 +1,4 @@
-//! CancelRequest: sent alone on a connection of its own.
+//! CancelRequest, which is sent alone on a connection of its own.
 
 use bytes::{BufMut, BytesMut};
 
@@ -24,7 +24,7 @@ impl<'a> CancelRequest<'a> {
         let process_id = reader.i32()?;
         let key = reader.rest();
         if !CANCEL_KEY_LEN.contains(&key.len()) {
-            return Err(reader.fail("its key has less than 4 or more than 256 bytes"));
+            return Err(reader.fail("its key has fewer than 4 or more than 256 bytes"));
         }
         Ok(CancelRequest { process_id, secret_key: Secret(key) })
     }
@@ -32,7 +32,7 @@ impl<'a> CancelRequest<'a> {
     /// Appends the message.
     ///
     /// # Errors
-    /// A key of less than 4 or more than 256 bytes.
+    /// The key has fewer than 4 or more than 256 bytes.
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         if !CANCEL_KEY_LEN.contains(&self.secret_key.0.len()) {
             return Err(EncodeError::KeyLength);

@@ -1,14 +1,14 @@
-//! CommandComplete: a statement came to its end.
+//! CommandComplete: a statement has ended.
 
 use bytes::BytesMut;
 
 use super::buffer::{Reader, put_c_str, tagged};
 use super::{EncodeError, Violation, tag};
 
-/// A statement came to its end. Whether it was committed is only told by ReadyForQuery.
+/// A statement has ended. Whether it was committed is only known at ReadyForQuery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandComplete<'a> {
-    /// The command and mostly a number of rows: `SELECT 5`, `INSERT 0 1`, `COMMIT`.
+    /// The command, mostly with a number of rows: `SELECT 5`, `INSERT 0 1`, `COMMIT`.
     pub tag: &'a str,
 }
 

@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use super::buffer::{put_bytes, tagged};
 use super::{EncodeError, tag};
 
-/// A piece of a COPY. From the server it is one row; from a client its borders mean nothing.
+/// A piece of a COPY. From the server it is one row; the pieces of a client may be split anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyData<'a> {
     /// The whole body.

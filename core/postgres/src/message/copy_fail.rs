@@ -8,7 +8,7 @@ use super::{EncodeError, Violation, tag};
 /// Makes the COPY fail; the server answers with an ErrorResponse that quotes the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyFail<'a> {
-    /// Why.
+    /// The reason.
     pub reason: &'a str,
 }
 

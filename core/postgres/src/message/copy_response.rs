@@ -1,5 +1,5 @@
-//! CopyInResponse, CopyOutResponse and CopyBothResponse: a COPY begins. The three differ in their
-//! type only.
+//! CopyInResponse, CopyOutResponse and CopyBothResponse: a COPY begins. They differ only in their
+//! type.
 
 use bytes::{BufMut, BytesMut};
 
@@ -38,7 +38,7 @@ pub struct CopyResponse<'a> {
 }
 
 impl<'a> CopyResponse<'a> {
-    /// Reads a body; the direction is told by the type of the message.
+    /// Reads a body. The type of the message tells the direction.
     ///
     /// # Errors
     /// An unknown format, or a count that differs from the formats that are there.

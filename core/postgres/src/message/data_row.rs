@@ -1,4 +1,4 @@
-//! DataRow: the values of one row. The hot path of every large result.
+//! DataRow: the values of one row. Large results consist mostly of these.
 
 use bytes::BytesMut;
 

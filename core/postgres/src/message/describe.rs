@@ -7,7 +7,7 @@ use super::{EncodeError, Target, Violation, tag};
 /// Answered by ParameterDescription (statements only) and then RowDescription or NoData.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Describe<'a> {
-    /// What it is about.
+    /// What to describe.
     pub target: Target<'a>,
 }
 
@@ -15,7 +15,7 @@ impl<'a> Describe<'a> {
     /// Reads a body.
     ///
     /// # Errors
-    /// Neither a statement nor a portal.
+    /// The target is neither a statement nor a portal.
     pub fn decode(body: &'a [u8]) -> Result<Self, Violation> {
         Target::decode("Describe", body).map(|target| Describe { target })
     }
@@ -23,7 +23,8 @@ impl<'a> Describe<'a> {
     /// Appends the message.
     ///
     /// # Errors
-    /// A NUL in the name, or a name of about 10,000 bytes: the server would close the connection.
+    /// The name contains a NUL, or is about 10,000 bytes long, for which the server would close the
+    /// connection.
     pub fn encode(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         self.target.encode(tag::frontend::DESCRIBE, out)
     }

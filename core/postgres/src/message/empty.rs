@@ -1,11 +1,12 @@
-//! The messages without a body, whole: encode one by appending it.
+//! Messages without a body, as bytes to append.
 
 use super::Violation;
 use super::tag::{backend, frontend};
 
-/// Ends a batch: the server commits or rolls back what is implicit and answers with ReadyForQuery.
+/// Ends a segment: the server commits or rolls back its implicit transaction, and answers with
+/// ReadyForQuery.
 pub const SYNC: [u8; 5] = of(frontend::SYNC);
-/// Makes the server send what it has, without ending the batch.
+/// Makes the server send the replies so far, without ending the segment.
 pub const FLUSH: [u8; 5] = of(frontend::FLUSH);
 /// Ends the session.
 pub const TERMINATE: [u8; 5] = of(frontend::TERMINATE);
@@ -17,11 +18,11 @@ pub const PARSE_COMPLETE: [u8; 5] = of(backend::PARSE_COMPLETE);
 pub const BIND_COMPLETE: [u8; 5] = of(backend::BIND_COMPLETE);
 /// Answers Close.
 pub const CLOSE_COMPLETE: [u8; 5] = of(backend::CLOSE_COMPLETE);
-/// Answers Describe of what returns no rows.
+/// Answers a Describe of something that returns no rows.
 pub const NO_DATA: [u8; 5] = of(backend::NO_DATA);
-/// Answers Execute that stopped at its row limit.
+/// Answers an Execute that stopped at its row limit.
 pub const PORTAL_SUSPENDED: [u8; 5] = of(backend::PORTAL_SUSPENDED);
-/// Stands for CommandComplete where the text was empty.
+/// Takes the place of CommandComplete if the text was empty.
 pub const EMPTY_QUERY_RESPONSE: [u8; 5] = of(backend::EMPTY_QUERY_RESPONSE);
 
 const fn of(tag: u8) -> [u8; 5] {

@@ -9,8 +9,8 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodeError {
-    /// A string holds a NUL byte, which would end it early on the wire and let the rest be read as
-    /// another field.
+    /// A string contains a NUL byte, which would end it early on the wire, so that the rest would
+    /// be read as another field.
     Nul,
     /// The name of a startup parameter or the code of an error field is empty, which would end the
     /// list early.
@@ -21,7 +21,7 @@ pub enum EncodeError {
     FormatCount,
     /// The message is longer than the server accepts (see `message::LARGE_LEN_MAX`).
     TooLong,
-    /// A cancel key has less than 4 or more than 256 bytes.
+    /// A cancel key has fewer than 4 or more than 256 bytes.
     KeyLength,
 }
 
@@ -37,18 +37,18 @@ impl fmt::Display for EncodeError {
                 "the number of parameter formats differs from the number of parameters"
             }
             EncodeError::TooLong => "a message for PostgreSQL is longer than the protocol allows",
-            EncodeError::KeyLength => "a cancel key has less than 4 or more than 256 bytes",
+            EncodeError::KeyLength => "a cancel key has fewer than 4 or more than 256 bytes",
         })
     }
 }
 
 impl std::error::Error for EncodeError {}
 
-/// What the peer sent against the protocol. A connection that showed one is not usable any more.
+/// What is wrong with a message of the peer. After one, the connection must not be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    /// The body of a message is not what its definition says.
+    /// The body of a message does not conform to its definition.
     Malformed {
         /// The name of the message in the specification.
         message: &'static str,
@@ -57,12 +57,12 @@ pub enum Violation {
     },
     /// No message begins with this byte.
     UnknownTag(u8),
-    /// The declared length is below 4: it does not even count itself.
+    /// The declared length is below 4, although it includes the length field itself.
     ShortLength {
         /// The first byte of the message.
         tag: u8,
     },
-    /// The declared length is above what messages of this type can have (see `message::max_len`).
+    /// The declared length is above the limit for this type (see `message::max_len`).
     TooLong {
         /// The first byte of the message.
         tag: u8,
@@ -92,7 +92,7 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// Shows a message type as its letter, or as a number where it is none.
+/// Shows a message type as a letter, or as a number if it is not one.
 pub(crate) struct Tag(pub(crate) u8);
 
 impl fmt::Display for Tag {

@@ -48,7 +48,7 @@ pub mod field {
     pub const ROUTINE: u8 = b'R';
 }
 
-/// An error: what the batch was doing ends here, up to the next Sync.
+/// An error. The server skips the rest of the segment, up to the next Sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorResponse<'a> {
     /// The fields in the order in which they were sent.

@@ -5,8 +5,7 @@ use bytes::{BufMut, BytesMut};
 use super::buffer::{Reader, check_small, put_c_str, tagged};
 use super::{EncodeError, Violation, tag};
 
-/// Execute of the unnamed portal without a row limit, whole: the one that nearly every request
-/// sends.
+/// Execute of the unnamed portal without a row limit, as nearly every request has it.
 pub const UNNAMED_ALL: [u8; 10] = [tag::frontend::EXECUTE, 0, 0, 0, 9, 0, 0, 0, 0, 0];
 
 /// Runs a portal to its end or for a number of rows.

@@ -38,7 +38,7 @@ impl Format {
     }
 }
 
-/// The formats of a list of values, as a sender names them.
+/// The formats of a list of values, for sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Formats<'a> {
     /// All are text: no code on the wire.
@@ -46,7 +46,8 @@ pub enum Formats<'a> {
     AllText,
     /// All are binary: one code on the wire.
     AllBinary,
-    /// One code each. A single one stands for all results; for parameters the number is checked.
+    /// One code each. For results, a single one stands for all; for parameters, their number is
+    /// checked.
     Each(&'a [Format]),
 }
 
@@ -65,7 +66,7 @@ impl Formats<'_> {
     }
 }
 
-/// The formats of a list of values, as they were read: an iterator over the codes that were sent.
+/// The formats of a list of values, as received: an iterator over the codes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct FormatCodes<'a> {
     /// Two bytes each, all of them 0 or 1.
@@ -73,7 +74,7 @@ pub struct FormatCodes<'a> {
 }
 
 impl<'a> FormatCodes<'a> {
-    /// Reads a count and as many codes; all are checked here, so the iterator needs no errors.
+    /// Reads a count and as many codes. All are checked here, so the iterator needs no errors.
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Violation> {
         let count = reader.u16()?;
         let codes = reader.bytes(2 * usize::from(count))?;

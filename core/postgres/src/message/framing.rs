@@ -1,4 +1,4 @@
-//! Cutting the byte stream into messages, without looking into them.
+//! Cuts the byte stream into messages, without looking into them.
 
 use super::{STARTUP_LEN_MAX, Violation};
 
@@ -7,15 +7,15 @@ use super::{STARTUP_LEN_MAX, Violation};
 pub struct Header {
     /// The type of the message.
     pub tag: u8,
-    /// The length of the body: without the type and without the length itself.
+    /// The length of the body, without the type and the length field.
     pub len: u32,
 }
 
 impl Header {
-    /// The bytes of a header on the wire.
+    /// Bytes of a header on the wire.
     pub const LEN: usize = 5;
 
-    /// Reads the header at the start of `input`; `None` while it is not all there.
+    /// Reads the header at the start of `input`; `None` while it is incomplete.
     ///
     /// # Errors
     /// A length below 4, which is the length of the length field itself.
@@ -40,25 +40,25 @@ impl Header {
 pub struct Frame<'a> {
     /// The type of the message.
     pub tag: u8,
-    /// What follows type and length.
+    /// The body.
     pub body: &'a [u8],
 }
 
 impl Frame<'_> {
-    /// The bytes of the whole message on the wire: what the caller removes from its buffer.
+    /// The bytes of the whole message on the wire, for the caller to remove from its buffer.
     #[inline]
     pub fn message_len(self) -> usize {
         Header::LEN + self.body.len()
     }
 }
 
-/// The first message in `input`; `None` while it is not all there. `max_len_of` is
-/// [`super::max_len`] for what a server sends, [`super::frontend_max_len`] for what a client sends,
-/// or a stricter function.
+/// The first message in `input`; `None` while it is incomplete. `max_len_of` gives the limit for
+/// each type: [`super::max_len`] for a server's messages, [`super::frontend_max_len`] for a
+/// client's, or a stricter function.
 ///
 /// # Errors
-/// A type without a limit is unknown, seen from its first byte; a length below 4 or above the limit
-/// is refused before the body is waited for.
+/// A type without a limit is unknown, and refused at its first byte. A length below 4 or above the
+/// limit is refused without waiting for the body.
 #[inline]
 pub fn frame(
     input: &[u8],
@@ -74,18 +74,19 @@ pub fn frame(
 }
 
 /// The body of the first packet of a connection, which has a length but no type; `None` while it is
-/// not all there. Decode it with [`super::InitialMessage::decode`] and remove its length and four
-/// bytes more from the buffer.
+/// incomplete. Decode it with [`super::InitialMessage::decode`], and remove its length and four
+/// more bytes from the buffer.
 ///
 /// # Errors
-/// A length below 8 or above 10,000, as for the server (ProcessStartupPacket in backend_startup.c).
+/// The length is below 8 or above 10,000, which the server refuses as well (ProcessStartupPacket in
+/// backend_startup.c).
 pub fn frame_initial(input: &[u8]) -> Result<Option<&[u8]>, Violation> {
     let Some(&len) = input.first_chunk() else { return Ok(None) };
     let len = u32::from_be_bytes(len);
     if !(8..=STARTUP_LEN_MAX).contains(&len) {
         return Err(Violation::Malformed {
             message: "StartupMessage",
-            reason: "its length is not within 8 and 10000",
+            reason: "its length is not from 8 to 10000",
         });
     }
     Ok(input.get(4..len as usize))

@@ -1,4 +1,4 @@
-//! Any message of a client, decoded by its type: what model servers read.
+//! Any message of a client, decoded by its type, for model servers.
 
 use super::tag::frontend as tag;
 use super::{
@@ -22,7 +22,8 @@ pub enum FrontendMessage<'a> {
     Execute(Execute<'a>),
     Flush,
     Parse(Parse<'a>),
-    /// The body of a PasswordMessage, SASLInitialResponse or SASLResponse: who asked knows which.
+    /// The body of a PasswordMessage, SASLInitialResponse or SASLResponse; the server knows which
+    /// one it asked for.
     Password(Secret<'a>),
     Query(Query<'a>),
     Sync,
@@ -30,10 +31,10 @@ pub enum FrontendMessage<'a> {
 }
 
 impl<'a> FrontendMessage<'a> {
-    /// Decodes what [`super::frame`] cut out with [`super::frontend_max_len`].
+    /// Decodes a message that [`super::frame`] has cut out with [`super::frontend_max_len`].
     ///
     /// # Errors
-    /// An unknown type (FunctionCall is one), or a body that is not what its type says.
+    /// The type is unknown (FunctionCall is one such), or the body does not conform to it.
     pub fn decode(frame: Frame<'a>) -> Result<Self, Violation> {
         use FrontendMessage as M;
         let body = frame.body;

@@ -1,8 +1,9 @@
 //! The longest body that each type of message can have.
 //!
-//! A length above it is a violation, seen before a byte of the body is waited for. The tables are
-//! shared by both ends, so model servers reject what a real one would. Before authentication the
-//! caller counts the bytes of all messages together as well ([`crate::startup::PRE_AUTH_LEN_MAX`]).
+//! A length above the limit is a violation, and is refused before any byte of the body is awaited.
+//! Both ends share the tables, so model servers reject what a real server would. Before
+//! authentication, the caller also limits the bytes of all messages together
+//! ([`crate::startup::PRE_AUTH_LEN_MAX`]).
 
 use super::tag::{backend, frontend};
 
@@ -22,15 +23,16 @@ pub const STARTUP_LEN_MAX: u32 = 10_000;
 /// src/include/libpq/auth.h.
 pub const AUTH_TOKEN_LEN_MAX: u32 = 65_535;
 
-/// The largest length field that libpq accepts where it expects no long message (pqParseInput3 in
-/// src/interfaces/libpq/fe-protocol3.c). A server that passes libpq stays below.
+/// The largest length field that libpq accepts for messages that are not expected to be long
+/// (pqParseInput3 in src/interfaces/libpq/fe-protocol3.c). A server that works with libpq stays
+/// below.
 pub const LIBPQ_SHORT_LEN_MAX: u32 = 30_000;
 
-/// The shortest and the longest cancel key. The protocol's definition of BackendKeyData says so;
-/// the server has MAX_CANCEL_KEY_LENGTH 32 in src/include/storage/procsignal.h.
+/// The shortest and the longest cancel key, by the protocol's definition of BackendKeyData. The
+/// server's own limit is MAX_CANCEL_KEY_LENGTH, 32, in src/include/storage/procsignal.h.
 pub const CANCEL_KEY_LEN: std::ops::RangeInclusive<usize> = 4..=256;
 
-/// The longest body of a server's message of this type, or `None` where no message has the type.
+/// The longest body of a server's message of this type; `None` if no message has the type.
 #[inline]
 pub fn max_len(tag: u8) -> Option<u32> {
     Some(match tag {
@@ -46,17 +48,17 @@ pub fn max_len(tag: u8) -> Option<u32> {
         | backend::PORTAL_SUSPENDED => 0,
         backend::READY_FOR_QUERY => 1,
         // The server's buffer is 64 bytes (COMPLETION_TAG_BUFSIZE in src/include/tcop/cmdtag.h),
-        // libpq keeps as many (CMDSTATUS_LEN in libpq-int.h). Servers of other make get room.
+        // and so is libpq's (CMDSTATUS_LEN in libpq-int.h). Other servers get more room.
         backend::COMMAND_COMPLETE => 1024,
         // 1,664 result columns at most (MaxTupleAttributeNumber in access/htup_details.h), each 18
         // bytes and a name of up to 64 (NAMEDATALEN): 133 KiB. Servers with longer names get eight
         // times that.
         backend::ROW_DESCRIPTION => 1 << 20,
         backend::PARAMETER_DESCRIPTION => 2 + 4 * 65_535,
-        // No limit in the server (send_message_to_frontend in utils/error/elog.c): RAISE prints any
-        // text, and the context of an error in PL/pgSQL quotes the statement whole. A cap that is
-        // too low would close a healthy connection, one that is too high costs no more than a row
-        // may.
+        // The server has no limit (send_message_to_frontend in utils/error/elog.c): RAISE prints
+        // any text, and the context of an error in PL/pgSQL quotes the whole statement. A limit
+        // that is too low would close a healthy connection. One that is too high costs no more than
+        // a row may.
         backend::ERROR_RESPONSE | backend::NOTICE_RESPONSE => 16 << 20,
         // Channel and payload together stay below a page (NOTIFY_PAYLOAD_MAX_LENGTH in
         // commands/async.c), and a page is 32 KiB at most (BLCKSZ); then the process id and two
@@ -75,7 +77,7 @@ pub fn max_len(tag: u8) -> Option<u32> {
     })
 }
 
-/// The longest body of a client's message of this type, or `None` where no message has the type
+/// The longest body of a client's message of this type; `None` if no message has the type
 /// (SocketBackend in src/backend/tcop/postgres.c).
 #[inline]
 pub fn frontend_max_len(tag: u8) -> Option<u32> {

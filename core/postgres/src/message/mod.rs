@@ -1,15 +1,15 @@
 //! Every message of PostgreSQL's protocol 3.0 and 3.2, in both directions, one file each.
 //!
-//! What belongs here: bytes to borrowed structs and back. What does not: what a message means and
-//! when it may come, which is the session's; sockets; values of SQL types.
+//! This module converts between bytes and borrowed structs. It does not know what a message means
+//! and when it may come (the session does), nor sockets, nor values of SQL types.
 //!
-//! - Encoding appends a whole message to a `BytesMut`, or on an error nothing at all.
-//! - Decoding takes a body (without type and length) and borrows from it. Counts and lengths that a
-//!   message declares are checked against the bytes that are there, once; the iterators are then
-//!   free of errors. Nothing is allocated.
-//! - [`frame`] cuts a stream into messages, with [`max_len`] as the table of limits.
+//! - Encoding appends a whole message to a `BytesMut`, or on an error nothing.
+//! - Decoding takes a body (without type and length) and borrows from it. The counts and lengths in
+//!   it are checked against its bytes once, so that the iterators need no errors. Nothing is
+//!   allocated.
+//! - [`frame`] cuts a stream into messages; [`max_len`] is the table of limits.
 //!
-//! Messages with fixed fields have `encode`; those with lists are appended by the `write` of their
+//! Messages with fixed fields have `encode`. Those with lists are appended by the `write` of their
 //! module.
 
 pub mod authentication;

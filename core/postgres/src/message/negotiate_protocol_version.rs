@@ -1,4 +1,4 @@
-//! NegotiateProtocolVersion: the server offers an older minor version than was asked for.
+//! NegotiateProtocolVersion: the server offers an older version, or does not know some options.
 
 use std::fmt;
 
@@ -9,20 +9,20 @@ use super::{EncodeError, Violation, tag};
 
 const NAME: &str = "NegotiateProtocolVersion";
 
-/// What the server can't do of what the startup packet asked for.
+/// The parts of the startup packet's request that the server does not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegotiateProtocolVersion<'a> {
     /// The newest version that the server speaks, major and minor (SendNegotiateProtocolVersion in
     /// backend_startup.c sends both, although the specification speaks of the minor only).
     pub version: u32,
-    /// Protocol options (`_pq_.…`) that it did not know.
+    /// Protocol options (`_pq_.…`) that the server does not know.
     pub unknown_options: Options<'a>,
 }
 
 /// Names of protocol options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Options<'a> {
-    /// How many are still to come. `rest` holds exactly that many: `decode` has walked them.
+    /// How many are still to come. `rest` holds exactly that many, as `decode` has checked.
     left: u32,
     rest: &'a [u8],
 }
@@ -37,7 +37,7 @@ impl<'a> NegotiateProtocolVersion<'a> {
         let version = reader.u32()?;
         let left = reader.u32()?;
         let rest = reader.peek();
-        // Ends at the end of the body at the latest: each name takes a byte of it.
+        // Each name takes a byte of the body, so this ends at the end of the body at the latest.
         for _ in 0..left {
             reader.c_str()?;
         }

@@ -1,4 +1,4 @@
-//! NotificationResponse: what NOTIFY sends to those who LISTEN.
+//! NotificationResponse: a NOTIFY, delivered to sessions that LISTEN.
 
 use bytes::{BufMut, BytesMut};
 

@@ -1,11 +1,12 @@
-//! ParameterStatus: the value of a setting that the server reports, now and whenever it changes.
+//! ParameterStatus: the value of a setting that the server reports at login and whenever it
+//! changes.
 
 use bytes::BytesMut;
 
 use super::buffer::{Reader, put_c_str, tagged};
 use super::{EncodeError, Violation, tag};
 
-/// A reported setting. It can come at any time, also between the messages of an answer.
+/// A reported setting. It can come at any time, even between the messages of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterStatus<'a> {
     /// The name.

@@ -12,7 +12,7 @@ pub struct Parse<'a> {
     pub statement: &'a str,
     /// The text.
     pub sql: &'a str,
-    /// The types that were named; 0 leaves one to the server.
+    /// The types that are given; 0 leaves one to the server.
     pub parameter_types: Oids<'a>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Parse<'a> {
     }
 }
 
-/// Appends a Parse. Fewer types than parameters may be named; 0 leaves one to the server.
+/// Appends a Parse. Fewer types than parameters may be given; 0 leaves one to the server.
 ///
 /// # Errors
 /// A NUL, more than 65,535 types, or more than 1 GiB.

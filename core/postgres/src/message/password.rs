@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use super::buffer::{Reader, put_c_bytes, tagged};
 use super::{EncodeError, Secret, Violation, tag};
 
-/// A password, in clear or hashed.
+/// A password, in clear text or hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PasswordMessage<'a> {
     /// Without the NUL that ends it on the wire.

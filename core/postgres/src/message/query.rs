@@ -5,7 +5,7 @@ use bytes::BytesMut;
 use super::buffer::{Reader, put_c_str, tagged};
 use super::{EncodeError, Violation, tag};
 
-/// Runs text and ends with ReadyForQuery, without a Sync.
+/// Runs a text, and ends with ReadyForQuery without a Sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query<'a> {
     /// The text.

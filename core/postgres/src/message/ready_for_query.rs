@@ -1,26 +1,26 @@
-//! ReadyForQuery: the end of every batch.
+//! ReadyForQuery: the end of a segment.
 
 use bytes::{BufMut, BytesMut};
 
 use super::buffer::Reader;
 use super::{Violation, tag};
 
-/// The server has ended a batch and waits. Only now is its success certain: the commit itself can
-/// fail.
+/// The server has ended a segment and waits for more. Only now is success certain, since the commit
+/// itself can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyForQuery {
-    /// What the batch left behind.
+    /// The transaction status after it.
     pub status: TransactionStatus,
 }
 
 /// Whether the session is in a transaction block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionStatus {
-    /// `I`: in none.
+    /// `I`: outside a transaction.
     Idle,
-    /// `T`: in one.
+    /// `T`: inside a transaction.
     InTransaction,
-    /// `E`: in one that failed; all but its end is refused.
+    /// `E`: inside a failed transaction. The server refuses everything but its end.
     Failed,
 }
 

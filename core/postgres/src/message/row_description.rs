@@ -31,15 +31,15 @@ pub struct Field<'a> {
     pub type_size: i16,
     /// A number whose meaning depends on the type, or -1.
     pub type_modifier: i32,
-    /// The format of the values. Always text in the answer to Describe of a statement, where it is
-    /// not known yet.
+    /// The format of the values. In the answer to a Describe of a statement it is always text,
+    /// since the real format is not known yet.
     pub format: Format,
 }
 
 /// An iterator over columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fields<'a> {
-    /// How many are still to come. `rest` holds exactly that many: `decode` has walked them.
+    /// How many are still to come. `rest` holds exactly that many, as `decode` has checked.
     left: u16,
     rest: &'a [u8],
 }

@@ -1,18 +1,18 @@
 //! SASLInitialResponse and SASLResponse: the client's side of a SASL exchange.
 //!
-//! Both share their type with PasswordMessage: what the server asked for tells which one it is.
+//! Both share their type with PasswordMessage. The server knows which one it asked for.
 
 use bytes::BytesMut;
 
 use super::buffer::{Reader, put_bytes, put_c_str, put_value, tagged};
 use super::{EncodeError, Secret, Violation, tag};
 
-/// Chooses a mechanism and may carry the first data for it.
+/// Chooses a mechanism, and may carry its first data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaslInitialResponse<'a> {
-    /// One of those that AuthenticationSASL offered.
+    /// One of the mechanisms that AuthenticationSASL offered.
     pub mechanism: &'a str,
-    /// `None` where the mechanism lets the server begin.
+    /// `None` if the server begins.
     pub data: Option<Secret<'a>>,
 }
 

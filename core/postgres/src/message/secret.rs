@@ -1,4 +1,4 @@
-//! A field that must not be shown.
+//! A field that `Debug` does not show.
 
 use std::fmt;
 

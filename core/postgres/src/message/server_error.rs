@@ -7,29 +7,29 @@ use bytes::BytesMut;
 use super::error_response::{ErrorFields, field, write, write_notice};
 use super::{EncodeError, ErrorResponse, NoticeResponse, may_mend};
 
-/// An error or a notice of the server. `Display` prints `message (SQLSTATE code)`, or what of it the server
-/// sent; the rest is in the fields.
+/// An error or a notice of the server. `Display` prints `message (SQLSTATE code)`, as far as the
+/// server sent them; the rest is in the fields.
 ///
-/// Texts that are not UTF-8 have their faulty bytes replaced: an error early in startup may come in
+/// In texts that are not UTF-8, the invalid bytes are replaced. An error early in startup may be in
 /// another encoding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerError {
     /// ERROR, FATAL or PANIC; for notices WARNING, NOTICE, DEBUG, INFO or LOG. Not translated since
     /// PostgreSQL 9.6.
     pub severity: String,
-    /// SQLSTATE, five letters and digits; empty where the server sent none.
+    /// The SQLSTATE, five letters and digits; empty if the server sent none.
     pub code: String,
     /// What happened, in one line.
     pub message: String,
-    /// More about it, possibly with values of the user.
+    /// More details, possibly with values of the user.
     pub detail: Option<String>,
-    /// What to do about it.
+    /// A hint on what to do.
     pub hint: Option<String>,
-    /// Where in the text of the query, in characters from 1.
+    /// The position in the text of the query, in characters from 1.
     pub position: Option<u32>,
-    /// Where in `internal_query`.
+    /// The position in `internal_query`.
     pub internal_position: Option<u32>,
-    /// A query that the server made itself, as in a PL/pgSQL function.
+    /// A query that the server generated itself, as in a PL/pgSQL function.
     pub internal_query: Option<String>,
     /// The context: a call stack, one line each.
     pub where_: Option<String>,
@@ -49,28 +49,28 @@ pub struct ServerError {
     pub line: Option<u32>,
     /// The function of the server's source that reported it.
     pub routine: Option<String>,
-    /// Fields with letters that this crate does not know, in the order in which they came: the first
-    /// 16, and 32 bytes each besides their text. A field of two bytes costs as much, so without a limit
+    /// Fields with letters that this crate does not know, in the order in which they came. Only the
+    /// first 16 are kept. A field of two bytes on the wire takes 32 bytes here, so without a limit
     /// an error of 16 MiB would take 256 MiB.
     pub unknown: Vec<(u8, String)>,
 }
 
-/// How many fields with unknown letters are kept: nearly as many as PostgreSQL has letters at all, 18.
+/// How many fields with unknown letters are kept. PostgreSQL itself has 18 letters in all.
 const UNKNOWN_MAX: usize = 16;
 
 impl ServerError {
-    /// Whether the session ends with it: FATAL or PANIC.
+    /// Whether it ends the session: FATAL or PANIC.
     pub fn is_fatal(&self) -> bool {
         matches!(self.severity.as_str(), "FATAL" | "PANIC")
     }
 
-    /// As [`may_mend`].
+    /// See [`may_mend`].
     #[must_use]
     pub fn may_mend(&self) -> bool {
         may_mend(self.code.as_bytes(), self.message.as_bytes())
     }
 
-    /// Appends it as ErrorResponse.
+    /// Appends it as an ErrorResponse.
     ///
     /// # Errors
     /// A NUL in a text, or more than 1 GiB.
@@ -78,7 +78,7 @@ impl ServerError {
         self.with_fields(|fields| write(out, fields.iter().copied()))
     }
 
-    /// Appends it as NoticeResponse.
+    /// Appends it as a NoticeResponse.
     ///
     /// # Errors
     /// A NUL in a text, or more than 1 GiB.
@@ -126,7 +126,7 @@ impl ServerError {
     fn set(&mut self, letter: u8, value: &[u8]) {
         let text = String::from_utf8_lossy(value).into_owned();
         let slot = match letter {
-            // The untranslated severity is preferred, whatever the order.
+            // The untranslated severity is preferred, wherever it is in the list.
             field::SEVERITY if !self.severity.is_empty() => return,
             field::SEVERITY | field::SEVERITY_NONLOCALIZED => return self.severity = text,
             field::CODE => return self.code = text,

@@ -1,4 +1,5 @@
-//! StartupMessage: protocol version and parameters; and the choice among the untyped first packets.
+//! StartupMessage, with protocol version and parameters, and the choice among the untyped first
+//! packets.
 
 use std::fmt;
 
@@ -21,7 +22,7 @@ pub struct StartupMessage<'a> {
 /// Names and values of a startup packet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Parameters<'a> {
-    /// Whole pairs of C strings in UTF-8: `decode` has walked them.
+    /// Whole pairs of C strings in UTF-8, as `decode` has checked.
     rest: &'a [u8],
 }
 
@@ -42,16 +43,16 @@ impl fmt::Debug for Parameters<'_> {
     }
 }
 
-/// What the first packet of a connection can be. It has no type; the version tells.
+/// The kinds of a first packet of a connection. It has no type; its version tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialMessage<'a> {
-    /// A session is asked for.
+    /// A session is requested.
     Startup(StartupMessage<'a>),
-    /// TLS is asked for; a startup packet follows.
+    /// TLS is requested; a startup packet follows.
     SslRequest,
-    /// GSSAPI encryption is asked for; a startup packet follows.
+    /// GSSAPI encryption is requested; a startup packet follows.
     GssEncRequest,
-    /// A statement of another connection is to be cancelled.
+    /// A statement of another connection shall be cancelled.
     Cancel(CancelRequest<'a>),
 }
 
@@ -59,7 +60,7 @@ impl<'a> InitialMessage<'a> {
     /// Reads what [`super::frame_initial`] cut out.
     ///
     /// # Errors
-    /// A body that is none of the four.
+    /// The body is none of the four.
     pub fn decode(body: &'a [u8]) -> Result<Self, Violation> {
         let mut reader = Reader::new(NAME, body);
         let version = reader.u32()?;
@@ -78,7 +79,7 @@ impl<'a> InitialMessage<'a> {
     }
 }
 
-/// Walks the parameters once, so that their iterator needs no errors.
+/// Checks the parameters once, so that their iterator needs no errors.
 fn read_parameters(mut reader: Reader<'_>) -> Result<Parameters<'_>, Violation> {
     let all = reader.peek();
     loop {

@@ -1,4 +1,4 @@
-//! The first byte of every message, as in src/include/libpq/protocol.h of the server.
+//! The first byte of every message, as in the server's src/include/libpq/protocol.h.
 //!
 //! The two directions use the same letters for different messages, hence two modules.
 
@@ -82,6 +82,7 @@ pub mod frontend {
     pub const COPY_DATA: u8 = b'd';
     /// CopyFail
     pub const COPY_FAIL: u8 = b'f';
-    /// PasswordMessage, SASLInitialResponse and SASLResponse: what was asked for tells which
+    /// PasswordMessage, SASLInitialResponse and SASLResponse; the server knows which one it asked
+    /// for
     pub const PASSWORD: u8 = b'p';
 }

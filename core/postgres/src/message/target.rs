@@ -1,4 +1,4 @@
-//! What Describe and Close are about.
+//! What a Describe or Close refers to.
 
 use bytes::{BufMut, BytesMut};
 

@@ -8,14 +8,14 @@ use super::buffer::Reader;
 /// The values of a row or of a Bind in order, `None` for NULL. They borrow from the message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Values<'a> {
-    /// How many are still to come. `rest` holds exactly that many: `read` has walked them.
+    /// How many are still to come. `rest` holds exactly that many, as `read` has checked.
     left: u16,
     rest: &'a [u8],
 }
 
 impl<'a> Values<'a> {
-    /// Reads a count and as many values. All lengths are checked here, once, so the iterator needs
-    /// no errors.
+    /// Reads a count and as many values. All lengths are checked here, so the iterator needs no
+    /// errors.
     #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Violation> {
         let left = reader.u16()?;
@@ -37,8 +37,8 @@ impl<'a> Iterator for Values<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Option<&'a [u8]>> {
-        // `read` has checked every length; the checks of the slices stay, since they cost nothing
-        // to speak of.
+        // `read` has checked every length. The slices are still checked, since that costs next to
+        // nothing.
         self.left = self.left.checked_sub(1)?;
         let (len, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
@@ -57,7 +57,7 @@ impl<'a> Iterator for Values<'a> {
 impl ExactSizeIterator for Values<'_> {}
 
 impl fmt::Debug for Values<'_> {
-    /// Values belong to the user: only their number is shown.
+    /// Shows the number of values only, since they belong to the user.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} values", self.left)
     }

@@ -1,27 +1,29 @@
-//! Whose session it is, and what has to happen before somebody else works in it.
+//! Who owns the session, and what must happen before another caller uses it.
 //!
 //! The rules:
 //!
-//! 1. A session that one caller had to itself is reset before anybody else uses it, unless all that
-//!    ran there is on the short list of what can leave nothing behind
-//!    ([`Traits::leaves_nothing`](crate::sql::Traits::leaves_nothing)). Requests are taken to leave
-//!    something unless [`Expect::leaves_nothing`] says otherwise.
-//! 2. Nothing that is sent behind a reset runs unless the reset succeeded. The reset is one segment: a
-//!    transaction, and behind its COMMIT the parsing of a statement under a random name, since what was
-//!    parsed stays where a commit fails. Until it is answered each segment behind it
-//!    describes that statement first: where the reset failed there is none, and the server skips the
-//!    segment. What can't carry such a guard (the simple protocol, COPY, a run of isolated rows) waits
-//!    for the answer.
-//! 3. A guard is worth something only where the name means the same to both sides. So it is used on
-//!    *direct* connections, and elsewhere everything waits for the answer. A *probe* tells which it is,
-//!    once, in the same flight as what comes behind it.
-//! 4. What sends segments ahead of the answers to others finds out as well: behind a pooler that is not known
-//!    to keep them together, one leaves at a time. A pooler that takes a server's first answer for the last one
-//!    gives the server away, or takes the replies of a new one for those of the old.
-//! 5. A reset that fails is tried again, [`TRIES_MAX`] times in all, then nobody may use the session.
-//! 6. Where all callers share a session, nobody may change it. Once a tag or the transaction status shows
-//!    that somebody did, nobody may use it any further: what is behind on the wire may have run inside a
-//!    stranger's transaction, or under its settings.
+//! 1. A session that one caller had to itself is reset before any other caller uses it, unless
+//!    everything that ran there is on the short list of what can leave nothing behind
+//!    ([`Traits::leaves_nothing`](crate::sql::Traits::leaves_nothing)). A request counts as leaving
+//!    something behind unless [`Expect::leaves_nothing`] says otherwise.
+//! 2. Nothing that is sent behind a reset runs unless the reset succeeded. The reset is one
+//!    segment: a transaction, and behind its COMMIT the Parse of a statement under a random name
+//!    (behind it, because a parsed statement stays even if the commit fails). Until the reset is
+//!    answered, each segment behind it describes that statement first. If the reset failed, the
+//!    statement does not exist, and the server skips the segment. Requests that can't carry such a
+//!    guard (the simple protocol, COPY, a run of isolated rows) wait for the answer.
+//! 3. A guard works only if the name means the same to both sides. So it is used on *direct*
+//!    connections only; on others every request waits for the answer. A *probe* tells which kind it
+//!    is, once, in the same flight as the requests behind it.
+//! 4. A connection that sends segments ahead of the answers to others is probed as well. Behind a
+//!    pooler that is not known to keep such segments together, one is sent at a time: a pooler that
+//!    takes a server's first answer for its last either gives the server away, or takes the replies
+//!    of a new server for those of the old.
+//! 5. A reset that fails is tried again, [`TRIES_MAX`] times in all. After that the session must
+//!    not be used.
+//! 6. No caller may change a session that all share. Once a tag or the transaction status shows
+//!    that one did, the session must not be used any further: requests behind it on the wire may
+//!    have run inside another caller's transaction, or under its settings.
 
 use bytes::{Bytes, BytesMut};
 
@@ -32,40 +34,40 @@ use crate::message::{
     parse,
 };
 
-/// Whose it is, who is on the other end, and the reset that is owed or on its way.
+/// The owner of the session, the peer, and the reset that is owed or in flight.
 #[derive(Debug)]
 pub(super) struct Ownership {
     holder: Holder,
     peer: Peer,
     reset: Reset,
-    /// Something ran since the last reset that may have left something behind.
+    /// Whether something ran since the last reset that may have left something behind.
     touched: bool,
-    /// A reset failed: those that follow ask for less.
+    /// Whether a reset failed. Further ones are simpler.
     is_plain: bool,
-    /// What a reset is on most occasions, once one was sent.
+    /// The usual reset, kept once one was sent.
     usual: Option<(Bytes, Expect)>,
-    /// It is to be found out who is on the other end.
+    /// Whether a probe shall be sent.
     probe_wanted: bool,
-    /// That is on its way.
+    /// Whether a probe is in flight.
     probing: bool,
-    /// How often that failed.
+    /// How often a probe failed.
     probes_failed: u8,
-    /// Why nobody may go on with the session.
+    /// Why the session must not be used any further.
     unusable: Option<&'static str>,
-    /// What the server says of itself, as its login said it.
+    /// The server's process number, from the login.
     process_id: i32,
-    /// The server process that answered the last question for it.
+    /// The server process that answered the last probe or reset.
     process_seen: Option<i32>,
-    /// Its session has, or had, something temporary.
+    /// Whether the session has, or had, something temporary.
     temporary: bool,
-    /// What tells names of this connection from those of all others.
+    /// A random number that makes this connection's statement names unique.
     unique: u64,
 }
 
 /// Who may use the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Holder {
-    /// Somebody whose affair it is what the session is like.
+    /// The host, which looks after the session's state itself.
     Unwatched,
     /// All callers.
     Shared,
@@ -73,19 +75,19 @@ enum Holder {
     Lent,
 }
 
-/// Who is on the other end.
+/// What is on the other end of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Peer {
-    /// There is nothing by which to find out.
+    /// Nothing in the login allows to find out.
     Unasked,
     Unknown,
     /// The server itself.
     Direct,
-    /// A pooler that gives our prepared statements names of its own on each of its servers.
+    /// A pooler that gives prepared statements names of its own on each of its servers.
     Renames,
-    /// Something else.
+    /// Anything else.
     Other,
-    /// A pooler that changes servers under us: a session is no thing of ours there.
+    /// A pooler that changes servers under the session, so the session's state is not ours.
     Changes,
 }
 
@@ -93,35 +95,35 @@ enum Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reset {
     No,
-    /// It is to be sent. `failed`: so often it was tried.
+    /// It must be sent. `failed`: how often it failed so far.
     Owed {
         failed: u8,
     },
-    /// It is on its way.
+    /// It is in flight.
     Sent {
         failed: u8,
         guarded: bool,
     },
 }
 
-/// What a request of the protocol's own is.
+/// Which request of the protocol's own this is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Own {
-    /// It is a caller's.
+    /// None: it is a caller's.
     #[default]
     No,
     Probe,
     Reset,
 }
 
-/// So often a session is tried to be reset, and who is on the other end to be found out. The first try to
-/// reset may be stopped by the user's own `statement_timeout`, or lack PL/pgSQL.
+/// How often a reset, or a probe, is tried. The first reset may be stopped by the user's own
+/// `statement_timeout`, or fail because PL/pgSQL is missing.
 const TRIES_MAX: u8 = 3;
 
-/// What the connection ends with where a reset fails too often.
-pub const NOT_RESET: &str = "the session of the user before could not be reset";
+/// Why the connection ends when the reset fails too often.
+pub const NOT_RESET: &str = "the session could not be reset after its previous user";
 
-/// What it ends with where somebody changed what all share.
+/// Why it ends when a caller changed a session that all share.
 const BEGAN: &str = "a statement on a shared connection began a transaction (such statements belong in \
      a session)";
 const CHANGED: &str = "a statement on a shared connection changed the state of its session (such \
@@ -147,39 +149,40 @@ impl Ownership {
         }
     }
 
-    /// What the login said of the server process, and what makes names unique.
+    /// Sets the process number from the login, and what makes names unique.
     pub(super) fn identify(&mut self, process_id: i32, unique: u64) {
         (self.process_id, self.unique) = (process_id, unique);
-        // Without a key there is nothing to compare with.
+        // Without a process number there is nothing to compare with.
         self.peer = if process_id == 0 { Peer::Unasked } else { Peer::Unknown };
     }
 
-    /// Whose affair the session is will send ahead: who is on the other end is asked with the first flight.
+    /// The host will send requests ahead, so a probe goes with the first flight.
     pub(super) fn send_ahead(&mut self) {
         self.probe_wanted = self.peer == Peer::Unknown;
     }
 
-    // --- who has it ---
+    // --- ownership ---
 
     pub(super) fn share(&mut self) {
         self.holder = Holder::Shared;
-        // Nothing there depends on it until something is to be prepared.
+        // On a shared session nothing depends on the probe until a statement is to be prepared.
         self.probe_wanted = false;
     }
 
     pub(super) fn lend(&mut self) {
         if self.holder == Holder::Shared {
-            // What they left is theirs who share it, and nothing of this one's.
+            // State left by callers that shared the session is not the new owner's.
             self.touched = false;
         }
         self.holder = Holder::Lent;
         self.probe_wanted = self.peer == Peer::Unknown;
     }
 
-    /// Its user has gone, and left it in this status. Whether a reset is owed. `changed`: the server told
-    /// of something.
+    /// Its owner has gone, and left it in this status. `changed`: a tag showed a change. Returns
+    /// whether a reset is owed.
     pub(super) fn take_back(&mut self, status: TransactionStatus, changed: bool) -> bool {
-        // An open transaction is ours in any case; what else is left is with the pooler.
+        // An open transaction must be ended in any case. Behind such a pooler, everything else
+        // stays with the pooler.
         let ours = self.peer != Peer::Changes;
         let owes = ours && (self.touched || changed) || status != TransactionStatus::Idle;
         if owes && self.reset == Reset::No {
@@ -206,10 +209,11 @@ impl Ownership {
         self.unusable
     }
 
-    /// Something temporary is made. A statement that was prepared before goes on to mean the table of
-    /// all where a temporary one of that name is made later: the server looks at the path, which changes
-    /// with the first temporary table of a session only (`SearchPathMatchesCurrentEnvironment` in
-    /// src/backend/catalog/namespace.c). So from then on names are for those who share the session.
+    /// Something temporary is made. A statement prepared before keeps referring to the ordinary
+    /// table even if a temporary table of that name is made later, because the server looks at the
+    /// path, which changes only with the first temporary table of a session
+    /// (`SearchPathMatchesCurrentEnvironment` in src/backend/catalog/namespace.c). So from then on
+    /// only those who share the session may use names.
     pub(super) fn has_temporary(&mut self) {
         self.temporary = true;
     }
@@ -241,7 +245,7 @@ impl Ownership {
         matches!(self.peer, Peer::Other | Peer::Changes)
     }
 
-    /// Behind what was skipped with a reset that failed, nothing is sent before all of it came back.
+    /// After a reset that failed, nothing is sent before everything skipped with it was answered.
     #[cold]
     fn is_due(&self, idle: bool, status: TransactionStatus) -> bool {
         match self.reset {
@@ -266,7 +270,8 @@ impl Ownership {
         }
     }
 
-    /// A request is sent; `touches`: it may leave something; `begins`: as the first of its segment. Whether a guard was put in front.
+    /// A request is sent. `touches`: it may leave something behind. `begins`: it is the first of
+    /// its segment. Returns whether a guard was put in front.
     #[inline]
     pub(super) fn begin(&mut self, touches: bool, begins: bool, out: &mut BytesMut) -> bool {
         self.touched |= touches;
@@ -275,12 +280,12 @@ impl Ownership {
         }
         let guard = self.guard();
         let before = out.len();
-        // The name holds no NUL, and is short.
+        // Encoding can't fail: the name holds no NUL, and is short.
         let _ = Describe { target: Target::Statement(&guard) }.encode(out);
         out.len() > before
     }
 
-    /// Writes the reset, or the probe, and says what to expect.
+    /// Writes the reset, or the probe, and returns what to expect.
     pub(super) fn write(&mut self, status: TransactionStatus, out: &mut BytesMut) -> Expect {
         let Reset::Owed { failed } = self.reset else {
             (self.probe_wanted, self.probing) = (false, true);
@@ -289,7 +294,7 @@ impl Ownership {
         let guarded = self.peer == Peer::Direct;
         self.reset = Reset::Sent { failed, guarded };
         self.touched = false;
-        // The usual one is written once, and copied from then on.
+        // The usual reset is written once, and copied from then on.
         let is_usual = guarded && !self.is_plain && status == TransactionStatus::Idle;
         if is_usual && let Some((bytes, expect)) = &self.usual {
             out.extend_from_slice(bytes);
@@ -306,7 +311,8 @@ impl Ownership {
     fn write_reset(&self, guarded: bool, status: TransactionStatus, out: &mut BytesMut) -> Expect {
         let guard = self.guard();
         if guarded {
-            // Closing is no statement: nothing can stop it, and where there is none it does nothing.
+            // Close is no statement, so nothing can stop it. If the guard doesn't exist, it does
+            // nothing.
             let _ = Close { target: Target::Statement(&guard) }.encode(out);
         }
         let mut steps = 0;
@@ -339,15 +345,15 @@ impl Ownership {
         Expect::own(Own::Probe, 1).then_close()
     }
 
-    /// The name of the statement that guards the segments behind a reset. Where it is missing the server's
-    /// error quotes it, so it says what that means.
+    /// The name of the statement that guards the segments behind a reset. If it is missing, the
+    /// server's error quotes the name, so the name says what happened.
     fn guard(&self) -> String {
         format!("{NAME_PREFIX}reset failed, not run, try again {:x}", self.unique)
     }
 
-    // --- what came ---
+    // --- replies ---
 
-    /// A row of a reply to a request of the protocol's own.
+    /// A row of the reply to a request of the protocol's own.
     pub(super) fn learn(&mut self, own: Own, body: &[u8]) {
         let Ok(row) = DataRow::decode(body) else { return };
         let text = |at: usize| std::str::from_utf8(row.values.clone().nth(at)??).ok();
@@ -378,7 +384,7 @@ impl Ownership {
             (self.probing, self.probe_wanted) = (false, false);
         }
         match (own, self.reset) {
-            // A cancel that was meant for another may have hit it.
+            // A cancel that was meant for another request may have hit it.
             (Own::Probe, _) if is_failed && self.peer == Peer::Unknown => {
                 self.probes_failed += 1;
                 if self.probes_failed >= TRIES_MAX {
@@ -398,12 +404,12 @@ impl Ownership {
         }
     }
 
-    /// Whether what carries an unanswered guard will be skipped for sure.
+    /// Whether the server is certain to skip a request with an unanswered guard.
     pub(super) fn is_guard_gone(&self) -> bool {
         matches!(self.reset, Reset::Owed { failed } if failed > 0)
     }
 
-    /// The session is at rest in this state for the next of those who share it.
+    /// The session is idle in this state for the next of the callers that share it.
     pub(super) fn check_shared(&mut self, status: TransactionStatus, changed: bool) {
         if self.holder != Holder::Shared || self.reset != Reset::No {
             return;
@@ -418,7 +424,7 @@ impl Ownership {
 
 /// Parse, Bind and Execute of a statement without parameters.
 fn write_statement(out: &mut BytesMut, name: &str, sql: &str) {
-    // Neither holds a NUL, and both are short.
+    // Encoding can't fail: neither holds a NUL, and both are short.
     let _ = parse::write(out, name, sql, &[]);
     let nothing = |_: usize, _: &mut BytesMut| Ok(bind::IsNull::Yes);
     let written: Result<(), EncodeError> =
@@ -427,17 +433,17 @@ fn write_statement(out: &mut BytesMut, name: &str, sql: &str) {
     out.extend_from_slice(&execute::UNNAMED_ALL);
 }
 
-/// The process of the server, and whether it knows the statement by the name under which it runs: a pooler
-/// has its own keys for cancels, and may give names of its own.
+/// Asks for the server's process, and whether the server knows the statement by the name under
+/// which it runs. A pooler has cancel keys of its own, and may use names of its own.
 const PROBE: &str = "select pg_catalog.pg_backend_pid(), exists (select from \
      pg_catalog.pg_prepared_statement() where name operator(pg_catalog.=) ";
 
-/// Behind the name, in that.
+/// The end of that query, behind the name.
 const PROBE_END: &str = "), pg_catalog.pg_my_temp_schema() operator(pg_catalog.<>) 0";
 
-/// What DISCARD ALL does (PostgreSQL documentation, "DISCARD"), but for the prepared statements, which
-/// the connection keeps, and the plans, which are those of prepared statements. The session's own
-/// timeouts are lifted first, since they would stop the rest.
+/// What DISCARD ALL does (PostgreSQL documentation, "DISCARD"), except for the prepared statements,
+/// which the connection keeps, and their plans. The session's timeouts are lifted first, since they
+/// would stop the rest.
 const RESET: [&str; 8] = [
     "set statement_timeout = 0",
     "set lock_timeout = 0",
@@ -449,24 +455,25 @@ const RESET: [&str; 8] = [
     "discard temp",
 ];
 
-/// Lets advisory locks go, and says which process it was, and whether it ever had something temporary. Names
-/// are qualified, since the path is still the user's.
+/// Releases advisory locks, and returns the server's process and whether it ever had something
+/// temporary. Names are qualified, since the path is still the user's.
 const UNLOCK: &str = "select pg_catalog.pg_advisory_unlock_all(), pg_catalog.pg_backend_pid(), \
      pg_catalog.pg_my_temp_schema() operator(pg_catalog.<>) 0";
 
-/// Deallocates what PREPARE has named, also where no tag told of it, and leaves our own statements alone.
+/// Deallocates the statements of PREPARE, also those that no tag reported, and keeps the
+/// connection's own.
 const DEALLOCATE_NAMED: &str = "do $$ declare n pg_catalog.text; begin \
      for n in select s.name from pg_catalog.pg_prepared_statement() s where s.from_sql loop \
      execute 'deallocate ' operator(pg_catalog.||) pg_catalog.quote_ident(n); end loop; end $$";
 
-/// Takes ours along, and needs no PL/pgSQL.
+/// Also deallocates the connection's own statements, and needs no PL/pgSQL.
 const DEALLOCATE_ALL: &str = "deallocate all";
 
-/// The settings, and with them the timeouts.
+/// Resets the settings, and with them the timeouts.
 const SETTINGS: &str = "reset all";
 
-/// The column of the process in that.
+/// The column of the process in the reply to [`UNLOCK`].
 const RESET_PROCESS: usize = 1;
 
-/// The column of what is temporary, in both.
+/// The column that says whether anything is temporary, in the replies to both.
 const HAS_TEMPORARY: usize = 2;

@@ -1,15 +1,15 @@
-//! Splits a statement's text into words and the rest, as the server's `scan.l` does, as far as it
-//! matters for the rules.
+//! Splits a statement's text into words and the rest, like the server's `scan.l`, as far as the
+//! rules need it.
 
 /// A piece of the text.
 pub(super) enum Token<'a> {
     /// A keyword or a name without quotes.
     Word(&'a [u8]),
-    /// What stands between double quotes.
+    /// A name between double quotes, without the quotes.
     Quoted(&'a [u8]),
-    /// What stands between single quotes, without a letter in front.
+    /// A string between single quotes, without a letter in front.
     Text(&'a [u8]),
-    /// The number of a parameter.
+    /// The digits of a parameter's number.
     Parameter(&'a [u8]),
     /// Any other string, or a number.
     Literal,
@@ -18,7 +18,7 @@ pub(super) enum Token<'a> {
     End,
 }
 
-/// Splits the text as the server's `scan.l` does, as far as it matters here.
+/// A position in the text. It is copied to look ahead.
 #[derive(Clone, Copy)]
 pub(super) struct Lexer<'a> {
     text: &'a [u8],
@@ -82,16 +82,16 @@ impl<'a> Lexer<'a> {
         Token::End
     }
 
-    /// Runs over bytes that can't matter: all but quotes, comments, parentheses, semicolons, and
-    /// words that begin with a letter of the sets in `starts`. Stops before what matters.
+    /// Skips bytes that can't matter: all but quotes, comments, parentheses, semicolons, and words
+    /// that begin with a letter of the sets in `starts`. Stops before a byte that may matter.
     #[inline]
     pub(super) fn skip_uninteresting(&mut self, starts: u8) {
         let mut before = 0;
         for (at, &byte) in self.text[self.at..].iter().enumerate() {
             let flags = FLAGS[usize::from(byte)];
-            // Within a word neither a letter nor a `$` begins anything. Looking at the byte before,
-            // and not at a state, keeps the turns of this loop independent of one another. (It
-            // takes the `x` of `1x` for the inside of a word: no valid statement has that.)
+            // Within a word neither a letter nor a `$` begins anything. The byte before tells,
+            // rather than a state, so that the iterations of this loop don't depend on one another.
+            // (The `x` of `1x` counts as the inside of a word, but no valid statement has that.)
             let begins = if before & starts::INSIDE == 0 { starts } else { 0 };
             if flags & (starts::ALWAYS | begins) != 0 {
                 self.at += at;
@@ -125,7 +125,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Skips one pair of parentheses with all that they hold, if they come next.
+    /// If a pair of parentheses comes next, skips it with its content.
     pub(super) fn skip_parentheses(&mut self) {
         let mut ahead = *self;
         let mut depth = 0_u32;
@@ -155,7 +155,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// From behind an opening quote to behind the closing one; a doubled quote is part of the text.
+    /// Skips from behind an opening quote to behind the closing one. A doubled quote is part of the
+    /// text.
     fn skip_quoted(&mut self, quote: u8) {
         loop {
             self.skip_while(|byte| byte != quote);
@@ -167,8 +168,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// From behind the opening quote of `E'…'` to its end. A string goes on behind a line break,
-    /// and then its continuation knows backslashes too (`quotecontinue` in scan.l).
+    /// Skips from behind the opening quote of `E'…'` to its end. A string may go on after a line
+    /// break, and its continuation also has backslash escapes (`quotecontinue` in scan.l).
     fn skip_escape_string(&mut self) {
         loop {
             match self.peek() {
@@ -189,8 +190,8 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Where the string goes on: behind white space (or line comments) with a line break, and a
-    /// quote.
+    /// The position behind the quote where the string goes on: after white space (or line comments)
+    /// with a line break.
     fn continuation(&self) -> Option<usize> {
         let mut ahead = *self;
         let mut line_break = false;
@@ -209,7 +210,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Skips `$tag$…$tag$`, whose first `$` stands at `start`; false if it isn't one.
+    /// Skips `$tag$…$tag$`, whose first `$` is at `start`; false if there is no such string.
     fn skip_dollar_string(&mut self, start: usize) -> bool {
         if self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             return false;
@@ -243,7 +244,7 @@ impl<'a> Lexer<'a> {
         self.skip_while(|byte| byte != b'\n' && byte != b'\r');
     }
 
-    /// From between the slash and the star to behind the comment. Comments nest.
+    /// Skips from between the slash and the star to behind the comment. Comments nest.
     fn skip_block_comment(&mut self) {
         let mut depth = 1_u32;
         self.at += 1;
@@ -262,7 +263,7 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// What a byte begins.
+/// What kind of token a byte begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Space,
@@ -297,17 +298,17 @@ const CLASS: [Class; 256] = {
     table
 };
 
-/// What a byte means to [`Lexer::skip_uninteresting`].
+/// What a byte means to [`Lexer::skip_uninteresting`], as bits.
 pub(super) mod starts {
-    /// Belongs to a word: a letter, a digit or a `$`.
+    /// It belongs to a word: a letter, a digit or a `$`.
     pub(in crate::sql) const INSIDE: u8 = 1;
-    /// Always of interest: quotes, parentheses, semicolons and what may begin a comment.
+    /// It always matters: quotes, parentheses, semicolons, and bytes that may begin a comment.
     pub(in crate::sql) const ALWAYS: u8 = 1 << 1;
-    /// Begins something of interest in each statement: `pg_…`, `e'…'`, `$tag$`.
+    /// It may begin a word that matters in every statement: `pg_…`, `e'…'`, `$tag$`.
     pub(in crate::sql) const ANY: u8 = 1 << 2;
-    /// Begins a word that may make a query more than a read.
+    /// It may begin a word that makes a query more than a read.
     pub(in crate::sql) const QUERY: u8 = 1 << 3;
-    /// Begins a word that tells apart other statements: CONCURRENTLY, FROM STDIN and the like.
+    /// It may begin a word that matters in other statements: CONCURRENTLY, FROM STDIN and the like.
     pub(in crate::sql) const OTHER: u8 = 1 << 4;
 }
 
@@ -337,13 +338,14 @@ const FLAGS: [u8; 256] = {
     table
 };
 
-/// A word compared without regard to case; `keyword` is lower case.
+/// Compares a word without regard to case; `keyword` is lower case.
 #[inline]
 pub(super) fn is(word: &[u8], keyword: &[u8]) -> bool {
     word.eq_ignore_ascii_case(keyword)
 }
 
-/// The word in lower case; empty if it is longer than the buffer, and so no word that we look for.
+/// The word in lower case. Empty if it is longer than the buffer, and so longer than every word
+/// that matters.
 #[inline]
 pub(super) fn lower<'b>(word: &[u8], buffer: &'b mut [u8]) -> &'b [u8] {
     let Some(target) = buffer.get_mut(..word.len()) else { return &[] };

@@ -1,29 +1,29 @@
-//! What each place refuses, and what to use instead.
+//! What each place refuses, and what to use instead there.
 
 use std::fmt;
 
 use super::Traits;
 
-/// Where a statement is about to go.
+/// Where a statement is about to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A connection that others use too: one autocommit statement with a Sync of its own.
+    /// A connection that others use, too: one autocommit statement with a Sync of its own.
     Shared,
     /// A pipeline on a shared connection.
     Pipeline {
-        /// A sync point stands right before the statement and right behind it (or the pipeline
-        /// begins or ends there): it is a transaction of its own.
+        /// A sync point is right before the statement and right behind it (or the pipeline begins
+        /// or ends there), so the statement is a transaction of its own.
         alone: bool,
     },
     /// A connection of the caller's own.
     Session {
-        /// A transaction object is open on it, which must see each BEGIN, COMMIT, ROLLBACK and
+        /// A transaction object is open on it, which must control each BEGIN, COMMIT, ROLLBACK and
         /// SAVEPOINT.
         in_transaction: bool,
     },
 }
 
-/// Why a statement is not sent where it was meant to go. Nothing of it has left when this is said.
+/// Why a statement is not sent where it was meant to go. Nothing of it has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -33,7 +33,7 @@ pub enum Refusal {
     TransactionOpen,
     /// Session state outside a session.
     SessionState,
-    /// SET LOCAL or SET CONSTRAINTS where the transaction is that one statement.
+    /// SET LOCAL or SET CONSTRAINTS where the transaction consists of that statement only.
     TransactionLocal,
     /// A statement that commits by itself among others that commit together.
     StandAlone,
@@ -43,9 +43,9 @@ pub enum Refusal {
     Copy,
     /// Several statements in one text.
     Several,
-    /// The same, for a face whose statements are one each.
+    /// Several statements in one text, in an interface where each text is one statement.
     NotOne,
-    /// Something of a transaction or savepoint whose end was asked for.
+    /// A statement of a transaction or savepoint whose end was already requested.
     TransactionEnded,
 }
 
@@ -56,7 +56,8 @@ impl Refusal {
         self.said().split('\0').next().unwrap_or_default()
     }
 
-    /// The name, and what to use instead, each ended by a zero byte: the same words in every language.
+    /// The code, and the message that says what to use instead, each ended by a zero byte. They are
+    /// the same in every language.
     #[must_use]
     pub fn said(self) -> &'static str {
         match self {
@@ -66,9 +67,9 @@ impl Refusal {
                  transaction or a session\0"
             }
             Refusal::TransactionOpen => {
-                "transaction_open\0transaction control as text would end the open transaction behind \
-                 its back: end it by its own commit and rollback, or with its function (SAVEPOINT, \
-                 RELEASE and ROLLBACK TO are taken)\0"
+                "transaction_open\0transaction control as text would end the open transaction \
+                 without its knowledge: use its own commit and rollback, or return from its \
+                 function (SAVEPOINT, RELEASE and ROLLBACK TO are allowed)\0"
             }
             Refusal::SessionState => {
                 "session_state\0this statement changes or uses session state (SET, LISTEN, cursors, \
@@ -98,12 +99,12 @@ impl Refusal {
                  time: send them as a pipeline, or as one text in a session\0"
             }
             Refusal::NotOne => {
-                "several\0this text holds several statements, where a text is one: send them as a \
-                 pipeline\0"
+                "several\0this text holds several statements, and only one is allowed here: send \
+                 them as a pipeline\0"
             }
             Refusal::TransactionEnded => {
-                "transaction_ended\0the transaction or savepoint has ended, and this was not sent: \
-                 finish its pipelines before\0"
+                "transaction_ended\0the transaction or savepoint has ended, so this was not sent: \
+                 finish its pipelines before you end it\0"
             }
         }
     }
@@ -115,10 +116,10 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Why a statement with these traits may not go to `place`; `None` if it may.
+/// Why a statement with these traits must not go to `place`; `None` if it may.
 #[must_use]
 pub fn refusal(traits: Traits, place: Place) -> Option<Refusal> {
-    // The usual case in one test: a statement that shows nothing.
+    // The usual case in one test: the text shows nothing that matters.
     if !traits.has(Traits(!(Traits::READ_ONLY_SELECT.0 | Traits::QUERY.0))) {
         return None;
     }
@@ -139,7 +140,7 @@ pub fn refusal(traits: Traits, place: Place) -> Option<Refusal> {
     rules.iter().find(broken).map(|&(_, _, refusal)| refusal)
 }
 
-/// The same for a face whose statements are one each, in sessions too.
+/// Like [`refusal`], for an interface where each text is one statement, in sessions too.
 #[must_use]
 pub fn refusal_of_one(traits: Traits, place: Place) -> Option<Refusal> {
     match traits.several() {

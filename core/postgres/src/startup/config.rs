@@ -1,16 +1,16 @@
-//! What a startup is told.
+//! The configuration of a startup.
 
 use crate::auth::{Password, scram};
 
 use super::StartupError;
 
-/// A version of the protocol. There is no 3.1.
+/// A version of the protocol. 3.1 does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProtocolVersion {
-    /// 3.0: every server since PostgreSQL 7.4 and every pooler.
+    /// 3.0: every server since PostgreSQL 7.4, and every pooler.
     #[default]
     V3_0,
-    /// 3.2: cancel keys above 4 bytes; PostgreSQL 18.
+    /// 3.2: cancel keys of more than 4 bytes; since PostgreSQL 18.
     V3_2,
 }
 
@@ -23,8 +23,8 @@ impl ProtocolVersion {
         }
     }
 
-    /// The version that a NegotiateProtocolVersion names: PostgreSQL sends major and minor, others
-    /// take the specification by its word and send the minor only.
+    /// The version that a NegotiateProtocolVersion names. PostgreSQL sends major and minor version;
+    /// others follow the letter of the specification and send the minor version only.
     pub(super) fn from_offer(number: u32) -> Option<Self> {
         match (number >> 16, number & 0xffff) {
             (0 | 3, 0) => Some(ProtocolVersion::V3_0),
@@ -34,10 +34,10 @@ impl ProtocolVersion {
     }
 }
 
-/// Ways of authentication, each allowed or not (libpq's `require_auth`).
+/// Methods of authentication, each allowed or not (libpq's `require_auth`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthMethods {
-    /// The server does not ask: trust, peer, a certificate.
+    /// No request by the server: trust, peer, a client certificate.
     pub none: bool,
     /// The password in clear text.
     pub password: bool,
@@ -48,18 +48,19 @@ pub struct AuthMethods {
 }
 
 impl Default for AuthMethods {
-    /// All of them.
+    /// Allows all of them.
     fn default() -> Self {
         AuthMethods { none: true, password: true, md5: true, scram: true }
     }
 }
 
-/// Who connects to what, and what is allowed on the way. [`StartupConfig::new`] has the defaults.
+/// The user, the database, and what is allowed during startup. [`StartupConfig::new`] has the
+/// defaults.
 #[derive(Clone, Debug)]
 pub struct StartupConfig {
     /// The role.
     pub user: String,
-    /// The database. Default: none, then the server takes the one named as the user.
+    /// The database. Default: none; the server then takes the one with the user's name.
     pub database: Option<String>,
     /// The password. Default: none.
     pub password: Option<Password>,
@@ -69,18 +70,18 @@ pub struct StartupConfig {
     pub parameters: Vec<(String, String)>,
     /// The version to ask for; the server may answer with a lower one. Default: 3.0.
     pub protocol: ProtocolVersion,
-    /// Whether nobody else can read what is sent: TLS with a server whose certificate was verified,
-    /// or a Unix socket. Default: false.
+    /// Whether nobody else can read what is sent: TLS with a verified server certificate, or a Unix
+    /// socket. Default: false.
     pub secure_channel: bool,
-    /// Whether a password may be sent in clear text or as MD5 where somebody else can read it.
+    /// Whether a password may be sent in clear text or as MD5 on a channel that is not secure.
     /// Default: false.
     pub allow_cleartext: bool,
-    /// The ways of authentication that the server may ask for. Default: all.
+    /// The methods of authentication that the server may ask for. Default: all.
     pub methods: AuthMethods,
-    /// The hash of the server's certificate (`tls-server-end-point`), on TLS. Default: none, and
-    /// the server is told that this side can't bind to the channel.
+    /// The hash of the server's certificate (`tls-server-end-point`), with TLS. Default: none; the
+    /// server is then told that this side does not support channel binding.
     pub channel_binding: Option<Vec<u8>>,
-    /// Whether anything but SCRAM-SHA-256-PLUS is refused. Default: false.
+    /// Whether every method but SCRAM-SHA-256-PLUS is refused. Default: false.
     pub channel_binding_required: bool,
     /// How many SCRAM iterations the server may demand. Default: [`scram::ITERATIONS_MAX`],
     /// 100,000.
@@ -88,7 +89,7 @@ pub struct StartupConfig {
 }
 
 impl StartupConfig {
-    /// The defaults for this user.
+    /// The defaults, for this user.
     pub fn new(user: impl Into<String>) -> Self {
         StartupConfig {
             user: user.into(),
@@ -120,8 +121,8 @@ impl StartupConfig {
     }
 }
 
-/// Whether this names UTF-8, in the spellings that the server takes (pg_char_to_encoding in
-/// src/common/encnames.c, which ignores case and all but letters and digits).
+/// Whether this names UTF-8, in any spelling that the server accepts (pg_char_to_encoding in
+/// src/common/encnames.c ignores case and all characters except letters and digits).
 pub(super) fn is_utf8(encoding: &str) -> bool {
     let plain = encoding.chars().filter(char::is_ascii_alphanumeric).collect::<String>();
     plain.eq_ignore_ascii_case("utf8") || plain.eq_ignore_ascii_case("unicode")

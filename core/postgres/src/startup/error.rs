@@ -5,8 +5,8 @@ use std::fmt;
 use crate::auth::ScramError;
 use crate::message::{EncodeError, ServerError, Tag, Violation};
 
-/// Why a startup failed. No text quotes a password, a key or bytes of the peer, but for the
-/// server's own error.
+/// Why a startup failed. The texts quote no password, no key and no bytes of the peer, except for
+/// the server's own error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StartupError {
@@ -19,7 +19,7 @@ pub enum StartupError {
     RefusedEarly,
     /// A message is malformed.
     Violation(Violation),
-    /// A message came that may not come here.
+    /// A message came that is not allowed at this point.
     Unexpected {
         /// Its type.
         tag: u8,
@@ -31,55 +31,54 @@ pub enum StartupError {
     },
     /// The server reported more than 256 settings.
     TooManyParameters,
-    /// The cancel key has another length than the protocol version says.
+    /// The cancel key's length does not fit the protocol version.
     KeyLength,
-    /// The server refused.
+    /// The server refused the connection with this error.
     Server(Box<ServerError>),
-    /// The server asks for a password and there is none.
+    /// The server asks for a password, and none was given.
     PasswordMissing,
-    /// The server asks for a password in a form that a listener could use, on a channel that is not
-    /// secure.
+    /// The server asks for a password in a form that an eavesdropper could use, on a channel that
+    /// is not secure.
     PlainPasswordRefused {
-        /// The form.
+        /// The form that it asks for.
         method: PlainMethod,
     },
-    /// The server asks for a way of authentication that is not among those allowed, or does not ask
-    /// where it must.
+    /// The server asks for a method of authentication that is not allowed, or asks for none
+    /// although one is required.
     MethodRefused {
         /// Its name in `require_auth`.
         method: &'static str,
     },
-    /// The server asks for a method that this crate does not know.
+    /// The server asks for a method that this crate does not support.
     UnsupportedAuthentication {
         /// The code of the Authentication message.
         code: u32,
     },
-    /// The server offers no SASL mechanism that this crate knows.
+    /// The server offers no SASL mechanism that this crate supports.
     UnsupportedMechanism,
     /// Channel binding is required and did not take place.
     ChannelBindingMissing,
-    /// The server said that authentication was done before it had proved that it knows the
-    /// password.
+    /// The server reported success before it had proved that it knows the password.
     UnverifiedServer,
     /// The SCRAM exchange failed.
     Scram(ScramError),
-    /// NegotiateProtocolVersion makes no sense.
+    /// NegotiateProtocolVersion offers a version or options that were not asked for.
     Negotiation,
-    /// The session would not speak UTF-8.
+    /// The session would not use UTF-8.
     ClientEncoding,
     /// The server closed the connection.
     Closed,
-    /// The startup has ended before.
+    /// The startup had already ended.
     Ended,
 }
 
-/// Ways to send a password that a listener could use.
+/// Ways to send a password that an eavesdropper could use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainMethod {
     /// The password itself.
     Cleartext,
-    /// Hashed with MD5: the hash can be attacked, and the server's stored form is as good as the
-    /// password.
+    /// Hashed with MD5. The hash can be attacked, and the form that the server stores is as good as
+    /// the password.
     Md5,
 }
 
@@ -107,7 +106,7 @@ impl fmt::Display for StartupError {
                 f.write_str("the server reported more than 256 settings during startup")
             }
             StartupError::KeyLength => {
-                f.write_str("in protocol 3.0 a cancel key has 4 bytes, but the server's has not")
+                f.write_str("the server's cancel key does not have the 4 bytes of protocol 3.0")
             }
             StartupError::Server(error) => error.fmt(f),
             StartupError::PasswordMissing => {
@@ -123,7 +122,7 @@ impl fmt::Display for StartupError {
                 }
             ),
             StartupError::MethodRefused { method: "none" } => f.write_str(
-                "the server let us in without authentication, which require_auth does not allow",
+                "the server let the client in without authentication, which require_auth does not allow",
             ),
             StartupError::MethodRefused { method } => write!(
                 f,
@@ -145,7 +144,7 @@ impl fmt::Display for StartupError {
             ),
             StartupError::Scram(error) => error.fmt(f),
             StartupError::Negotiation => {
-                f.write_str("the server's answer about the protocol version makes no sense")
+                f.write_str("the server's answer names a protocol version or option that was not asked for")
             }
             StartupError::ClientEncoding => {
                 f.write_str("the session must use client_encoding UTF8, but another one was set")
@@ -156,7 +155,8 @@ impl fmt::Display for StartupError {
     }
 }
 
-// No `source`: what an inner error says is the text itself, and a chain would print it twice.
+// No `source`: the text of an inner error is already this one's text, and a chain would print it
+// twice.
 impl std::error::Error for StartupError {}
 
 impl From<EncodeError> for StartupError {

@@ -5,7 +5,7 @@ use onetrip_postgres::auth::{
     ChannelBinding, Password, ScramClient, ScramError, ScramProof, ScramServer, md5, scram,
 };
 
-/// RFC 7677 section 3. Its nonces are valid base64, so that raw nonces exist which encode to them.
+/// RFC 7677 section 3. Its nonces are valid base64, so there are raw nonces that encode to them.
 const CLIENT_NONCE: &str = "rOprNGfwEbeRWgbNEkqO";
 const SERVER_FIRST: &str = "r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,\
                             s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096";
@@ -80,7 +80,7 @@ fn malformed_server_first_messages_are_refused() {
         let result = rfc_client().handle_server_first(message.as_bytes(), 4096);
         assert!(matches!(result, Err(ScramError::Malformed(_))), "{message} {result:?}");
     }
-    // A mandatory extension, which RFC 5802 says to refuse.
+    // A mandatory extension, which must be refused by RFC 5802.
     let message = format!("m=x,{head},s=YQ==,i=1");
     assert!(rfc_client().handle_server_first(message.as_bytes(), 4096).is_err());
     assert!(rfc_client().handle_server_first(b"r=\xff", 4096).is_err());
@@ -143,7 +143,7 @@ fn passwords_are_prepared_and_taken_raw_where_that_fails() {
     // RFC 4013 section 3: a soft hyphen maps to nothing, and IX is one character.
     assert!(same("I\u{ad}X", "IX"));
     assert!(same("\u{2168}", "IX"));
-    // A prohibited character and a lone soft hyphen: taken as they are.
+    // A prohibited character and a lone soft hyphen: used as they are.
     assert!(same("\u{7}", "\u{7}"));
     assert!(!same("\u{ad}", "x"));
     assert!(same("\u{ad}", "\u{ad}"));

@@ -1,4 +1,4 @@
-//! What is sent of a transaction and its savepoints, and what their answers mean.
+//! Transactions and savepoints: what is sent and when, and what the answers mean.
 
 use onetrip_engine::{Outcome, SyncPoint};
 use onetrip_postgres::client::transaction::block::{Block, LevelId, NotSent, Part};
@@ -68,13 +68,13 @@ fn begun() -> Block<Failed> {
     block
 }
 
-/// The commands of a front, in which a guard is `?`, and a sync point `;`.
+/// The commands of a front. `?` is a guard, `;` a sync point.
 fn texts(front: &Front) -> Vec<String> {
     let mut at = 0;
     let pieces = front.pieces.iter().map(|piece| {
         let bytes = &front.bytes[at..at + piece.len];
         at += piece.len;
-        // A Parse without a name, and behind its length of 5 bytes and the name the text.
+        // A Parse without a name: the text is behind 5 bytes of tag and length, and the empty name.
         let mut text = match bytes[0] {
             b'P' => String::from_utf8(bytes[6..].split(|it| *it == 0).next().unwrap().into()),
             b'D' => Ok("?".to_owned()),
@@ -91,7 +91,7 @@ fn texts(front: &Front) -> Vec<String> {
     texts
 }
 
-/// What goes in front of a request, which is taken.
+/// The front of a request that is not refused.
 fn sent(block: &mut Block<Failed>, id: LevelId, part: Part) -> Vec<String> {
     texts(&block.front(id, part, false).unwrap())
 }
@@ -153,7 +153,7 @@ fn savepoints_are_set_from_the_outside_in_behind_begin() {
     let inner = block.savepoint(outer);
     let wanted = ["BEGIN", "SAVEPOINT onetrip_1", "SAVEPOINT onetrip_2"];
     assert_eq!(sent(&mut block, inner, Part::Statement), wanted);
-    // Who asks for the outer one meanwhile needs the guard alone.
+    // A statement of the outer level needs only the guard meanwhile.
     assert_eq!(sent(&mut block, outer, Part::Statement), ["?"]);
 }
 
@@ -262,7 +262,7 @@ fn what_failed_in_a_savepoint_concerns_what_is_around_it_once_it_was_released() 
     assert_eq!(block.failure(outer), None);
     block.release(inner);
     assert_eq!(block.failure(outer), Some(&failed("22012")));
-    // Also what is heard later.
+    // Failures that come later count, too.
     block.answered(Role::Within(inner), None);
     assert_eq!(block.failure(outer), None);
 }
@@ -299,7 +299,7 @@ fn a_conflict_is_remembered_though_its_savepoint_was_undone() {
         assert_eq!(block.conflict().is_some(), is_one, "{sqlstate}");
         assert_eq!(runs_again(&failed(sqlstate)), is_one, "{sqlstate}");
     }
-    // Nobody knows what became of it.
+    // Its outcome is unknown.
     assert!(!runs_again(&failed("40001").with_outcome(Outcome::Unknown)));
 }
 

@@ -1,4 +1,4 @@
-//! What stands in the bodies of messages that nobody may read.
+//! Malformed bodies of messages are refused, even if no caller reads them.
 
 use onetrip_engine::{Protocol, Step};
 use onetrip_postgres::message::TransactionStatus;
@@ -10,7 +10,7 @@ fn message(tag: u8, body: &[u8]) -> Vec<u8> {
     [&[tag][..], &len, body].concat()
 }
 
-/// Whether a session that waits for this takes the message.
+/// Whether a session that expects this accepts the message.
 fn takes(mut expect: Expect, tag: u8, body: &[u8]) -> bool {
     let mut session = Postgres::new(TransactionStatus::Idle);
     session.step(&message(tag, body), Some(&mut expect)).is_ok()

@@ -524,7 +524,7 @@ fn throw_at_decoders(seed: u64) {
     let _ = frame_initial(&bytes);
 }
 
-/// What decodes must encode again to the same bytes.
+/// Messages that decode must encode to the same bytes again.
 fn decode_all(tag: u8, body: &[u8]) {
     let frame = Frame { tag, body };
     if let Ok(message) = BackendMessage::decode(frame) {

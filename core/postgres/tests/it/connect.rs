@@ -1,5 +1,5 @@
-//! How a client comes to a server, by what PostgreSQL's documentation says of libpq ("Database
-//! Connection Control Functions"). Names of tests quote its sentences in other words.
+//! The connect plan, by PostgreSQL's documentation of libpq ("Database Connection Control
+//! Functions"). The names of the tests paraphrase its sentences.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -49,7 +49,7 @@ fn verdict(plan: &Plan) -> (usize, String, bool) {
     (verdict.error, verdict.text, verdict.is_of_many)
 }
 
-/// Whether TLS is tried, as far as the server's answer.
+/// The steps up to the server's answer to the question for TLS.
 fn asks(plan: &mut Plan) -> bool {
     assert_eq!(plan.action(), dial(0, 0));
     plan.handle_connected();
@@ -111,7 +111,7 @@ fn hosts_behind_one_where_the_login_fails_are_not_tried() {
         ("28P01", true),
         ("28000", true),
         ("3D000", true),
-        // It is starting, or has no slot free: another one may do better.
+        // It is starting, or has no connection free, so the next host is tried.
         ("57P03", false),
         ("53300", false),
     ] {
@@ -182,7 +182,7 @@ fn prefer_goes_on_without_tls_on_the_same_connection_where_the_server_has_none()
     assert!(asks(&mut plan));
     plan.handle_answer(Some(Answer::Refused), false).unwrap();
     assert_eq!(plan.action(), Action::LogIn);
-    // There is no second way then.
+    // There is no other TLS mode to try.
     fail(&mut plan, Fault::LogIn("28000"), "no");
     assert_eq!(verdict(&plan), (0, "no".to_owned(), false));
 }
@@ -354,7 +354,7 @@ fn both_ways_to_an_address_share_its_time_and_no_limit_is_none() {
     }
 }
 
-/// Hosts, and behind each its addresses, in the order in which they are tried.
+/// The hosts, each with its addresses, in the order in which they are tried.
 fn tried(seed: u64) -> Vec<(usize, Vec<usize>)> {
     let load_balance_hosts = LoadBalanceHosts::Random;
     let mut plan = plan(Settings { load_balance_hosts, seed, ..settings(&[Host::Name; 3]) });

@@ -1,4 +1,4 @@
-//! COPY and streams without a server: what leaves, what is taken back, and how each ends.
+//! COPY and streams without a server: what is sent, what is taken back, and how each ends.
 
 use bytes::BytesMut;
 use onetrip_engine::{Connection, Feed, Limits, Outcome, Output, Ticket, Time, Token};
@@ -11,7 +11,7 @@ use onetrip_postgres::{Expect, Postgres};
 const NOW: Time = Time::ZERO;
 const COPY: Token = Token(1);
 
-/// A session that one caller has.
+/// A session of one caller.
 fn connection(limits: Limits) -> Connection<Postgres> {
     let mut protocol = Postgres::new(TransactionStatus::Idle);
     protocol.lend();
@@ -24,7 +24,7 @@ fn submit(engine: &mut Connection<Postgres>, token: Token, expect: Expect, feed:
     engine.submit::<EncodeError>(NOW, request, write).unwrap()
 }
 
-/// Takes what is to be sent, as types of messages.
+/// Takes the bytes to send, and returns the types of their messages.
 fn sent(engine: &mut Connection<Postgres>) -> String {
     let bytes = engine.transmit().to_vec();
     engine.handle_written(NOW, bytes.len());
@@ -57,7 +57,7 @@ fn data_leaves_behind_the_statement_and_nothing_behind_its_end() {
     let mut engine = connection(Limits::default());
     submit(&mut engine, COPY, Direction::In.expect(), Feed::Messages);
     assert!(copy::feed(&mut engine, NOW, COPY, b"1\n").unwrap());
-    // It has the connection: what is submitted behind it waits for its end.
+    // It has the connection to itself: requests behind it wait for its end.
     submit(&mut engine, Token(2), Expect::simple(), Feed::Whole);
     assert_eq!(sent(&mut engine), "Qd");
     assert!(copy::finish(&mut engine, NOW, COPY));

@@ -1,4 +1,4 @@
-//! The table of keywords, and what is written from it.
+//! The table of keywords, and the files generated from it.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +76,7 @@ fn the_page_of_settings_says_what_the_table_says() {
     assert_eq!(refused.collect::<BTreeSet<_>>(), unsupported.collect::<BTreeSet<_>>());
 }
 
-/// As the Node packages write a name.
+/// The name as the Node packages write it.
 fn camel(name: &str) -> String {
     let mut words = name.split('_');
     let first = words.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! What a listener promises: all channels again after a loss, in one trip, and word of the gap.
+//! A listener listens to all channels again after a loss, in one trip, and reports the gap.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn listener(channels: &[&str]) -> Listener {
     Listener::new(channels.iter().map(|it| (*it).to_owned()), 7)
 }
 
-/// One whose connection is open, and which listens to all channels.
+/// A listener whose connection is open, and which listens to all channels.
 fn serving(channels: &[&str]) -> Listener {
     let mut listener = listener(channels);
     listener.handle_opened(Time::ZERO);

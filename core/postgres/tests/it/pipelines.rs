@@ -1,4 +1,4 @@
-//! Pipelines without a server: what leaves and when, and what each statement is told.
+//! Pipelines without a server: what is sent and when, and how each statement ends.
 
 use std::collections::HashMap;
 use std::task::Poll;
@@ -158,7 +158,7 @@ impl Host {
         result
     }
 
-    /// Takes what the engine tells, and lets pipelines go on.
+    /// Takes the engine's outputs, and lets pipelines go on.
     fn settle(&mut self) {
         loop {
             while let Some(output) = self.engine.poll_output() {
@@ -198,7 +198,7 @@ impl Host {
         self.pipelines.open(None, None)
     }
 
-    /// Adds a statement of so many bytes.
+    /// Adds a statement of this many bytes.
     fn push(&mut self, id: PipelineId, len: usize) -> Result<Token, Failed> {
         let expect = Expect::sync().parse().bind().execute();
         let mut bytes = b"S".to_vec();
@@ -211,7 +211,7 @@ impl Host {
         self.run(|pipelines, io| pipelines.finish(io, id))
     }
 
-    /// What leaves, as types of messages: S statement, Y sync, H flush, G guard.
+    /// The messages that are sent: S statement, Y sync, H flush, G guard.
     fn sent(&mut self) -> String {
         let bytes = self.engine.transmit().to_vec();
         self.engine.handle_written(self.now, bytes.len());
@@ -230,7 +230,7 @@ impl Host {
         self.settle();
     }
 
-    /// What the caller of a statement is told; takes the reply.
+    /// How a statement ended for its caller; takes the reply.
     fn told(&mut self, token: Token) -> Result<(), Failed> {
         let told = self.replies.ended.remove(&token.0).expect("it has ended");
         let member = self.replies.members[&token.0];
@@ -448,7 +448,7 @@ fn a_statement_is_encoded_when_the_server_has_described_it_and_keeps_its_place()
     let token = host.run(push).unwrap();
     host.push(id, 20).unwrap();
     host.finish(id);
-    // Alone in front it has a segment of its own.
+    // At the front it has a segment of its own.
     assert_eq!(host.sent(), "DY");
     let no_data = message(b'n', b"");
     host.read(&[message(b'1', b""), message(b't', &[0, 0]), no_data, ready()]);
@@ -487,7 +487,8 @@ fn a_writer_waits_while_the_window_is_closed_and_is_woken_when_it_opens() {
     }
     let limits = Limits { requests: 4, ..LIMITS };
     host.run(|pipelines, io| pipelines.press(io, id, limits));
-    // Flushes are between them: without one the server would keep its replies, which open the window.
+    // Flushes are between them: without one the server would keep back the replies that open the
+    // window.
     let statements = |sent: String| sent.replace('H', "");
     assert_eq!(statements(host.sent()), "SS");
     let ready = host.run(|pipelines, io| pipelines.poll_ready(io, id, || "ready"));

@@ -1,4 +1,4 @@
-//! Whose message is this: COPY, and messages that are too long to be kept whole.
+//! Which request a message answers: COPY, and messages that are too long to be kept whole.
 
 use bytes::{BufMut, BytesMut};
 use onetrip_engine::{Connection, Limits, Output, Protocol, Step, Time, Violation};
@@ -10,7 +10,7 @@ use onetrip_postgres::message::{
 use onetrip_postgres::session::WHOLE_LEN_MAX;
 use onetrip_postgres::{Event, Expect, Postgres};
 
-/// What a step is, in short.
+/// A step, in short.
 #[derive(Debug, PartialEq, Eq)]
 enum Seen {
     Need(usize),
@@ -129,17 +129,17 @@ fn a_long_row_comes_in_pieces_however_it_is_cut() {
         assert_eq!(step(&row[..cut]), Seen::Piece(cut, row.len() - cut));
         assert_eq!(step(b""), Seen::Need(1));
         assert_eq!(step(&row[cut..]), Seen::Piece(row.len() - cut, 0));
-        // And then messages are messages again.
+        // After that, messages are recognised again.
         let short = message(backend::DATA_ROW, b"\0\0");
         assert_eq!(step(&short), Seen::Part(short.len()));
     }
-    // What is behind it is not taken for a part of it.
+    // The bytes behind it are not taken for a part of it.
     let (mut session, mut expect) = (session(), rows_expected());
     let mut step = |input: &[u8]| seen(session.step(input, Some(&mut expect)));
     step(&row[..100]);
     let rest = [&row[100..], b"rest"].concat();
     assert_eq!(step(&rest), Seen::Piece(row.len() - 100, 0));
-    // One that is all there is whole, and a short one is waited for.
+    // A complete message is whole, and the rest of a short one is awaited.
     assert_eq!(step(&row), Seen::Part(row.len()));
     let short = message(backend::DATA_ROW, &body[..1000]);
     assert_eq!(step(&short[..999]), Seen::Need(short.len()));

@@ -21,7 +21,7 @@ fn ready() -> Vec<u8> {
     message(b'Z', b"I")
 }
 
-/// What a server says to what prepares a statement anew.
+/// A server's answer to the messages that prepare a statement anew.
 fn healed() -> Vec<u8> {
     let parts =
         [message(b'3', b""), message(b'1', b""), message(b't', &[0, 0]), message(b'n', b"")];
@@ -80,7 +80,7 @@ fn joining(id: u64) -> Request<Expect> {
 
 const REFUSED: End = End::Failed(Failure { outcome: Outcome::Rejected, cause: Cause::Server });
 
-/// PostgreSQL sends an error at once, and so while the rest of its request is still unwritten.
+/// PostgreSQL sends an error at once, possibly while the rest of the request is still unwritten.
 #[test]
 fn nobody_joins_a_request_that_has_failed_early() {
     let mut connection = connection();
@@ -94,7 +94,7 @@ fn nobody_joins_a_request_that_has_failed_early() {
     assert_eq!(connection.ends(), [(1, REFUSED), (2, End::Complete)]);
 }
 
-/// A server that answers before the sync point: what comes behind it is nothing of the one in
+/// A server answers before the sync point: a request behind it does not become part of the one in
 /// front.
 #[test]
 fn nobody_joins_a_request_that_was_answered_early() {
@@ -124,7 +124,7 @@ fn one_that_was_healed_and_is_hit_by_anothers_cancel_is_healed_once() {
     connection.write(usize::MAX);
     assert!(matches!(connection.want_cancel(Time::ZERO, Token(2)), Wanted::Noted(_)));
     assert!(connection.begin_cancel(Time::ZERO));
-    // The victim was faster.
+    // The victim ended before the cancel arrived.
     connection.read(&[message(b'C', b"SELECT 0\0"), ready()].concat());
     connection.read(&[healed(), error("57014"), ready()].concat());
     connection.handle_cancel_end(Time::ZERO, CancelEnd::Closed);

@@ -514,7 +514,8 @@ fn parameters_are_counted_where_the_server_counts_them() {
     }
 }
 
-/// What the text can't show is taken to leave something: a function of a user's own may be behind any of it.
+/// If the text can't show otherwise, a statement counts as leaving something behind, since any name
+/// may stand for a user's own function.
 #[test]
 fn only_a_short_list_leaves_nothing_in_its_session() {
     let nothing = [

@@ -21,7 +21,7 @@ fn feed(startup: &mut Startup, bytes: &[u8]) -> Result<Option<Ready>, StartupErr
     startup.handle_bytes(&mut bytes.into())
 }
 
-/// What a machine says to bytes that end it in an error.
+/// The error with which these bytes end a startup.
 fn error(config: StartupConfig, bytes: &[u8]) -> StartupError {
     feed(&mut start(config), bytes).unwrap_err()
 }
@@ -54,7 +54,7 @@ fn ready_for_query() -> BytesMut {
     out
 }
 
-/// All that follows AuthenticationOk, with it.
+/// AuthenticationOk and everything after it.
 fn welcome() -> Vec<u8> {
     [
         auth(Authentication::Ok),
@@ -210,7 +210,7 @@ fn scram_begun(
     (startup, server, auth(Authentication::SaslContinue(first.as_bytes())))
 }
 
-/// Plays the exchange to its end; the server's last SCRAM message.
+/// Plays the exchange to its end, and returns the server's last SCRAM message.
 fn scram_proved(startup: &mut Startup, server: &mut ScramServer, first: &[u8]) -> BytesMut {
     assert!(feed(startup, first).unwrap().is_none());
     let sent = startup.transmit().unwrap();

@@ -1,4 +1,4 @@
-//! Which texts run by which name, and what is closed.
+//! Which texts are run by which name, and which names are closed.
 
 use std::cell::Cell;
 
@@ -17,11 +17,11 @@ const NO_DATA: &[u8] = b"n\0\0\0\x04";
 const COLUMNS: &[u8] = b"T\0\0\0\x06\0\0";
 const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
 
-/// The answer of process 1, which knows a statement by the name that it was given.
+/// The answer of process 1 to the probe: it knows the statement by its given name.
 const ITSELF: &[u8] = b"1\0\0\0\x042\0\0\0\x04D\0\0\0\x15\0\x03\0\0\0\x011\0\0\0\x01t\0\0\0\x01f\
     C\0\0\0\x0dSELECT 1\x003\0\0\0\x04Z\0\0\0\x05I";
 
-/// A connection on which names are known to last.
+/// A connection on which names are known to be kept.
 struct Connection {
     engine: Engine<Postgres>,
     statements: Statements<u64>,
@@ -35,7 +35,7 @@ impl Connection {
         protocol.identify(1, 2);
         protocol.lend();
         let mut engine = Engine::new(Time::ZERO, protocol, Limits::default());
-        // It asks who is on the other end: the server itself.
+        // The probe finds the server itself on the other end.
         engine.settle_debts(Time::ZERO);
         engine.handle_written(Time::ZERO, engine.transmit().len());
         engine.handle_bytes(Time::ZERO, &mut BytesMut::from(ITSELF));
@@ -112,7 +112,10 @@ fn a_reply_shows_a_statement_wherever_it_is_cut() {
     let guarded = seen(&[NO_DATA, PARSE_COMPLETE]);
     assert!(guarded.parsed && !guarded.described);
     let bound = seen(&[BIND_COMPLETE, COLUMNS, PARSE_COMPLETE]);
-    assert!(!bound.parsed && !bound.described, "what comes behind Bind is of something else");
+    assert!(
+        !bound.parsed && !bound.described,
+        "messages behind BindComplete are not about the statement"
+    );
 }
 
 #[test]
@@ -123,7 +126,7 @@ fn a_statement_is_named_once_it_was_described() {
     assert!(matches!(connection.way(1, Scope::Fixed), Way::Unnamed), "it may still fail");
     first.ended(seen(&[PARSE_COMPLETE]), Some(false));
     let second = connection.used(1, Scope::Fixed);
-    assert!(second.parses(), "nobody knows its columns");
+    assert!(second.parses(), "its columns are not known");
     assert_eq!(connection.numbers.get(), 2);
     second.ended(prepared(), None);
     assert!(!connection.used(1, Scope::Fixed).parses());

@@ -1,4 +1,4 @@
-//! What is done with requests while a BEGIN is pending.
+//! How requests are treated while a BEGIN is pending.
 
 use bytes::{Bytes, BytesMut};
 use onetrip_postgres::client::transaction::control::Control;
@@ -10,13 +10,13 @@ use onetrip_postgres::sql::classify;
 
 const ERROR: &[u8] = b"E\0\0\0\x0cC25001\0\0";
 
-/// Nothing is on its way, outside of any transaction.
+/// Nothing is in flight, outside of any transaction.
 const IDLE: Surroundings = Surroundings { is_idle: true, is_outside: true, segment_open: false };
 
-/// Something is on its way.
+/// Something is in flight.
 const BUSY: Surroundings = Surroundings { is_idle: false, is_outside: true, segment_open: false };
 
-/// It follows others in a segment.
+/// The request follows others in a segment.
 const WITHIN: Surroundings = Surroundings { is_idle: false, is_outside: true, segment_open: true };
 
 fn held() -> PendingBegin {
@@ -68,7 +68,7 @@ fn begin_is_answered_at_once_only_where_nothing_is_on_its_way_outside_of_a_trans
     assert_eq!(extended(None, "begin", BUSY), Treatment::Plain);
     let in_transaction = Surroundings { is_outside: false, ..IDLE };
     assert_eq!(extended(None, "begin", in_transaction), Treatment::Plain);
-    // One with values or a name is the caller's own affair.
+    // One with parameters or a name is sent as it is.
     let asked = Asked { text: "begin", is_plain: false, is_simple: false };
     assert_eq!(treatment(None, asked, IDLE, || classify("begin")), Treatment::Plain);
 }
@@ -92,17 +92,17 @@ fn the_guard_is_in_front_of_each_statement_until_begin_was_answered() {
         assert_eq!(extended(Some(&sent()), text, BUSY), Treatment::Guarded, "{text}");
     }
     assert_eq!(treatment_of_sync(Some(&sent()), false), Treatment::Guarded);
-    // It undoes nothing of anybody's where there is no transaction.
+    // It undoes nothing if there is no transaction.
     assert_eq!(extended(Some(&sent()), "rollback", BUSY), Treatment::Plain);
 }
 
 #[test]
 fn what_the_guard_does_not_hold_back_waits() {
-    // It would run outside of any transaction where BEGIN is refused.
+    // If BEGIN is refused, it would run outside of any transaction.
     for text in ["copy t from stdin", "commit and chain"] {
         assert_eq!(extended(Some(&sent()), text, BUSY), Treatment::Waits, "{text}");
     }
-    // The extended protocol answers these otherwise.
+    // The extended protocol answers these differently.
     for text in ["select 1; select 2", "select $1", "fetch 1 from c", ""] {
         assert_eq!(simple(&sent(), text), Treatment::Waits, "{text}");
         assert_eq!(simple(&held(), text), Treatment::Waits, "{text}");

@@ -1,5 +1,5 @@
-//! Types that are not built in: what the server is asked, what its answer says, how long it is
-//! remembered, and who waits for it. As docs/reference/types.md promises it.
+//! Types that are not built in: the query, its answer, how long types are remembered, and which
+//! callers wait. docs/reference/types.md promises it.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn seconds(seconds: u64) -> Time {
     Time::ZERO.after(Duration::from_secs(seconds))
 }
 
-// --- the question and its answer ---
+// --- the query and its answer ---
 
 #[test]
 fn a_question_names_each_type_by_its_number() {
@@ -58,7 +58,7 @@ fn a_question_names_each_type_by_its_number() {
     assert_eq!(bound.parameters.collect::<Vec<_>>(), [Some(&array[..])]);
 }
 
-/// An array in binary; an element that is none is NULL.
+/// An array in binary; `None` is a NULL element.
 fn array(elements: &[Option<&[u8]>]) -> Vec<u8> {
     let mut out = BytesMut::new();
     let head = [u32::from(!elements.is_empty()), 0, 25, elements.len() as u32, 1];
@@ -148,7 +148,7 @@ fn rows_of_another_statement_are_not_read() {
     assert_eq!(kind(&row), None);
 }
 
-// --- what types are made of ---
+// --- parts of types ---
 
 #[test]
 fn parts_come_before_what_is_made_of_them() {
@@ -192,7 +192,7 @@ fn a_type_of_more_than_16384_parts_is_known_by_its_name() {
     assert_eq!((&resolved[1].description.kind, resolved[1].size()), (&labels(16_383), 16_384));
 }
 
-// --- what is remembered ---
+// --- remembered types ---
 
 #[test]
 fn the_oldest_is_forgotten_where_there_is_no_room() {
@@ -232,7 +232,7 @@ fn a_type_whose_values_do_not_fit_is_asked_for_anew_once_it_is_a_second_old() {
     assert_eq!(known.len(), 1);
 }
 
-// --- who waits ---
+// --- callers that wait ---
 
 fn wait(look_ups: &mut LookUps<u8>, missing: &[u32], until: u64, who: u8) -> Wait {
     look_ups.wait(missing, &mut Tries::default(), seconds(until), &who, u8::eq)

@@ -1,46 +1,54 @@
-//! The policy of a cluster: which node a command goes to, what becomes of it where that was the wrong
-//! one, and what is made of the replies of several. It sends nothing and reads no clock: it says what
-//! to do, and the host reports what came of it.
+//! The routing policy of a cluster: which node a command goes to, what happens if that was the
+//! wrong one, and how the replies of several nodes are combined. The router sends nothing and reads
+//! no clock: it says what to do, and the host reports the result.
 //!
 //! # Where a command goes
 //!
-//! * With keys: to the node that has their hash slot. Keys in two slots are refused before anything is
-//!   sent, with both named; but MGET, MSET, DEL, EXISTS, UNLINK and TOUCH are split by slot, and the
-//!   replies put together in the order of the keys. A split MSET is not atomic. MSETNX is all or
-//!   nothing, and is not split.
-//! * Without keys: to any master, or to all of them, or to all nodes, as the description of the command
-//!   says (`request_policy`); what is made of the replies it says too (`response_policy`).
+//! * With keys: to the node that has their hash slot. Keys in two slots are refused before anything
+//!   is sent, and the error names two of them. But MGET, MSET, DEL, EXISTS, UNLINK and TOUCH are
+//!   split by slot, and their replies are combined in the order of the keys. A split MSET is not
+//!   atomic. MSETNX is all or nothing, and so is not split.
+//! * Without keys: to any master, to all masters, or to all nodes, as the description of the
+//!   command says (`request_policy`). The description also says how the replies are combined
+//!   (`response_policy`).
 //! * A command whose keys are not known is refused, unless the caller names the slot.
-//! * A replica is read from only where the caller allows it, and only by what is read-only.
+//! * Replicas are read from only if the caller allows it, and only by read-only commands.
 //!
 //! # Order
 //!
-//! Commands of one hash slot reach the node in the order in which they were submitted, as long as one
-//! node has the slot. Each slot has a *lane*. What a node refuses with a redirect goes to the front of
-//! its lane, in that order, and from there to the new node at once, since the old node answers in order
-//! too. What comes later waits in the lane until nothing of the slot is unanswered at the old node. A
-//! command that is asked elsewhere (`ASK`) takes its place among those to that node, behind ASKING in
-//! the same go. What a node refuses for a while (`TRYAGAIN`, `CLUSTERDOWN`, `LOADING`, `MASTERDOWN`)
-//! pauses its lane, but those behind it that were sent already may come before it.
+//! While one node has a hash slot, the commands of that slot reach it in the order in which they
+//! were submitted. Each slot has a *slot queue* (`Lane` in the code). A command that a node refuses
+//! with a redirect goes to the front of its slot queue, in that order. From there it goes to the
+//! new node at once, since the old node answers in order, too. Later commands wait in the slot
+//! queue until nothing of the slot is unanswered at the old node. A command that is sent on by
+//! `ASK` takes its place among those to the other node, with ASKING directly in front. A command
+//! that a node refuses for a while (`TRYAGAIN`, `CLUSTERDOWN`, `LOADING`, `MASTERDOWN`) pauses its
+//! slot queue, but commands behind it that were already sent may run before it.
 //!
-//! For this the host sends what goes to one node in the order in which it was told, over one connection.
+//! For this to hold, the host sends the commands for one node in the order of the outputs, over one
+//! connection.
 //!
 //! # What is sent again
 //!
-//! What was refused with one of these errors never started, and what was not sent did not either: both
-//! are sent again, a bounded number of times. So is a script that the host called by its hash in place of EVAL and
-//! that its node does not know (`NOSCRIPT`), unless what was submitted later was sent for its slot. What is unknown is not, unless the caller said that it is
-//! repeatable. A script can answer with any error, behind what it has written: what it says is taken for such
-//! an error only where it is, word for word, what servers say; a script that says just that can't be told from its
-//! server, and is sent again. A redirect is followed only to a node of the topology; where it names another, a
-//! topology that was asked for afterwards has to have it, or the command fails.
+//! A command that was refused with one of these errors never started, and neither did one that was
+//! not sent. Both are sent again, a bounded number of times. So is a script that the host called by
+//! its hash instead of by EVAL and that its node does not know (`NOSCRIPT`), unless a later command
+//! was already sent for its slot. A command whose outcome is unknown is sent again only if the
+//! caller said that it is repeatable.
+//!
+//! A script can answer with any error after it has written something. So an error of a script
+//! counts as such a refusal only if it is, word for word, the text of a server. A script that
+//! answers with exactly that text can't be told from the server, and is sent again.
+//!
+//! A redirect is followed only to a node of the topology. If it names another, the topology is
+//! asked for again; if that does not have the node either, the command fails.
 //!
 //! # The topology
 //!
-//! It is asked for at the beginning, after a MOVED, after a node was lost, while a slot is nobody's, and
-//! now and then: never twice at a time, and with a pause between that differs from client to client. A
-//! slot that a node moved while the answer was on its way keeps where it was moved to, and the topology
-//! is asked for again.
+//! The topology is asked for at the beginning, after a MOVED, after a node was lost, while no node
+//! has a slot, and from time to time. There is never more than one request for it at a time, and
+//! the pause between two differs from client to client. If a node moved a slot while the answer was
+//! on its way, the slot keeps its new node, and the topology is asked for again.
 
 mod again;
 mod alone;
@@ -95,20 +103,20 @@ pub struct Router {
     refresh: Refresh,
     lobby: Vec<Early>,
     outputs: VecDeque<Output>,
-    /// What the table does not know.
+    /// Commands that the table does not know.
     described: Described,
-    /// The number of the next command: the order in which they were submitted.
+    /// The number of the next command. Numbers give the order of submission.
     next: u64,
     seed: u64,
-    /// Nothing is sent again, or waits.
+    /// Whether nothing is sent or held any more.
     is_closed: bool,
-    /// Nothing that is held has to be looked at before this moment.
+    /// Nothing that is held needs attention before this moment.
     next_look: Time,
 }
 
 impl Router {
-    /// A router that knows no node yet: it asks for the topology first. `seed` is for pauses: clients
-    /// of one cluster should have different ones.
+    /// A router that knows no node yet, so it first asks for the topology. `seed` is for pauses:
+    /// clients of one cluster should have different seeds.
     #[must_use]
     pub fn new(limits: Limits, seed: u64) -> Router {
         let refresh = Refresh::new(&limits, seed);
@@ -129,20 +137,21 @@ impl Router {
         }
     }
 
-    /// The command of a flight, to be encoded. `None` when it has ended.
+    /// The command of a flight, to be encoded; `None` once the flight has ended.
     #[must_use]
     pub fn command(&self, flight: FlightId) -> Option<&Command> {
         self.flights.get(flight.0).map(|flight| &flight.command)
     }
 
-    /// Whose a flight is. `None` when it has ended.
+    /// The token of a flight's command; `None` once the flight has ended.
     #[must_use]
     pub fn token(&self, flight: FlightId) -> Option<Token> {
         let flight = self.flights.get(flight.0)?;
         self.requests.get(flight.request).map(|request| request.token)
     }
 
-    /// The node that has a hash slot; without one, a master. `None` when none is known to.
+    /// The node that has a hash slot, or any master if `slot` is `None`. `None` if no such node is
+    /// known.
     #[must_use]
     pub fn node_at(&mut self, slot: Option<u16>) -> Option<NodeId> {
         match slot {
@@ -151,13 +160,13 @@ impl Router {
         }
     }
 
-    /// The node that has a hash slot. `None` when none is known to.
+    /// The node that has a hash slot; `None` if none is known.
     #[must_use]
     pub fn node_of(&self, slot: u16) -> Option<NodeId> {
         self.lanes.route(slot)
     }
 
-    /// Where a node listens. `None` when it is closed.
+    /// The address of a node; `None` once the node is closed.
     #[must_use]
     pub fn address(&self, node: NodeId) -> Option<&Address> {
         self.nodes.address(node)
@@ -169,13 +178,13 @@ impl Router {
         self.requests.len() + self.lobby.len()
     }
 
-    /// Commands, or parts of one, that wait here before they are sent, at first or again.
+    /// Commands, or parts of commands, that wait here before they are sent or sent again.
     #[must_use]
     pub fn held(&self) -> usize {
         self.lanes.held() + self.lobby.len()
     }
 
-    /// When [`handle_time`](Self::handle_time) has something to do.
+    /// When [`handle_time`](Self::handle_time) has something to do next.
     #[must_use]
     pub fn poll_deadline(&self) -> Option<Time> {
         let deadline = match self.is_closed {
@@ -185,7 +194,7 @@ impl Router {
         (deadline != Time::NEVER).then_some(deadline)
     }
 
-    /// What to do next. In this order.
+    /// What to do next. Outputs must be carried out in this order.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }

@@ -1,4 +1,5 @@
-//! Which scripts go by their hashes on a connection: those that were sent on it as texts, as long as none failed.
+//! Which scripts are called by their hashes on a connection: those that were sent on it as text, as
+//! long as none has failed.
 
 use bytes::BytesMut;
 
@@ -7,29 +8,29 @@ use crate::command::{Command, put_length};
 /// The scripts of one connection.
 #[derive(Debug, Default)]
 pub struct Scripts {
-    /// The hashes of those that the server knows.
+    /// The hashes of the scripts that the server knows.
     known: Vec<Box<[u8]>>,
-    /// None goes by its hash any more.
+    /// Whether all scripts are sent as text from now on.
     as_texts: bool,
 }
 
-/// A program has some dozens of scripts. One that makes them up as it goes is not helped by hashes.
+/// A program has some dozens of scripts. Hashes don't help a program that generates them.
 const SCRIPTS_MAX: usize = 1024;
 
 impl Scripts {
-    /// Whether the script of this hash goes by it.
+    /// Whether the script with this hash is called by it.
     #[must_use]
     pub fn has(&self, sha: &[u8]) -> bool {
         self.known.iter().any(|known| **known == *sha)
     }
 
-    /// Whether all go as texts from now on.
+    /// Whether all scripts are sent as text from now on.
     #[must_use]
     pub fn go_all_as_texts(&self) -> bool {
         self.as_texts
     }
 
-    /// The script of this hash is sent, and the server knows it from then on.
+    /// The script with this hash is sent as text, so that the server knows it from then on.
     pub fn sent(&mut self, sha: &[u8]) {
         if self.as_texts || self.has(sha) {
             return;
@@ -40,20 +41,20 @@ impl Scripts {
         self.known.push(sha.into());
     }
 
-    /// A call with scripts failed: the server may have forgotten them, or never learned them.
+    /// A call with scripts failed, so the server may not know them.
     pub fn doubt(&mut self) {
         self.known.clear();
     }
 
-    /// The caller says MULTI: what follows is queued, and whether EXEC runs it, or finds a script that the server has
-    /// forgotten, is known only when the rest has run.
+    /// The caller sends MULTI. Commands after it are queued, so it is only known after all of them
+    /// ran whether EXEC runs a script, or finds that the server has forgotten it.
     pub fn go_as_texts(&mut self) {
         self.known.clear();
         self.as_texts = true;
     }
 }
 
-/// Writes a call of a script by its hash, as it goes onto the wire, as one with its text.
+/// Rewrites an encoded call of a script by its hash as a call with its text.
 pub fn write_as_text(call: &[u8], sha: &[u8], text: &[u8], out: &mut BytesMut) {
     let line = call.iter().position(|byte| *byte == b'\r').unwrap_or_default();
     let behind = call.windows(sha.len().max(1)).position(|part| part == sha).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Who has which hash slot: the shards of a cluster, each a master and its replicas.
+//! Which node has which hash slot: the shards of a cluster, each a master and its replicas.
 //!
-//! User names, passwords and the names that a certificate must have are the client's settings; nothing
-//! of them is ever taken from here.
+//! User names, passwords, and the names that certificates must have come from the client's
+//! settings, never from here.
 
 mod read;
 
@@ -12,27 +12,27 @@ use onetrip_engine::Violation;
 use crate::redirect::Address;
 use crate::slots::SLOTS;
 
-/// The shards of a cluster, and whose each hash slot is.
+/// The shards of a cluster, and the shard of each hash slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     shards: Vec<Shard>,
-    /// By slot: the number of its shard, or [`NOBODY`].
+    /// For each slot the number of its shard, or [`NOBODY`].
     owners: Box<[u16]>,
 }
 
-/// A master and those that copy it.
+/// A master and its replicas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// The node that takes writes.
     pub master: Node,
-    /// Nodes that may be read from, without those that are known to be down.
+    /// Nodes that may be read from, except those known to be down.
     pub replicas: Vec<Node>,
 }
 
 /// One server of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// The name that it has in the cluster, which outlives its address.
+    /// Its id in the cluster, which stays the same when its address changes.
     pub id: Box<str>,
     /// Where it listens.
     pub address: Address,
@@ -40,16 +40,16 @@ pub struct Node {
 
 const NOBODY: u16 = u16::MAX;
 
-/// Shards of one cluster: each has a slot at least.
+/// The most shards of a cluster, since each has at least one slot.
 const SHARDS_MAX: usize = SLOTS as usize;
 
-/// Nodes of one cluster: with as many shards as there can be, each has a replica. Redis advises against
-/// more than 1,000.
+/// The most nodes of a cluster: the most shards, each with one replica. Redis advises against more
+/// than 1,000 nodes.
 pub const NODES_MAX: usize = 2 * SHARDS_MAX;
 
 impl Topology {
-    /// A cluster of these shards, each with its hash slots. Refused where a slot belongs to two of them,
-    /// or does not exist.
+    /// A cluster of these shards, each with its hash slots. An error if a slot belongs to two
+    /// shards, or does not exist.
     pub fn new(
         shards: impl IntoIterator<Item = (Shard, Vec<RangeInclusive<u16>>)>,
     ) -> Result<Topology, Violation> {
@@ -85,25 +85,25 @@ impl Topology {
         Ok(())
     }
 
-    /// All shards, those without a slot included.
+    /// All shards, including those without a slot.
     #[must_use]
     pub fn shards(&self) -> &[Shard] {
         &self.shards
     }
 
-    /// The shard that has this hash slot, if one has it.
+    /// The shard that has this hash slot, if one has.
     #[must_use]
     pub fn shard_of(&self, slot: u16) -> Option<&Shard> {
         self.shards.get(self.shard_number(slot)?)
     }
 
-    /// The place of that shard among [all](Self::shards).
+    /// The index of that shard among [all](Self::shards).
     pub(crate) fn shard_number(&self, slot: u16) -> Option<usize> {
         let owner = self.owners.get(usize::from(slot)).copied();
         owner.filter(|owner| *owner != NOBODY).map(usize::from)
     }
 
-    /// How many hash slots belong to nobody.
+    /// How many hash slots no shard has.
     #[must_use]
     pub fn unserved(&self) -> usize {
         self.owners.iter().filter(|owner| **owner == NOBODY).count()

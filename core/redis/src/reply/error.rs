@@ -1,9 +1,8 @@
-//! An error of the server, in the place of a reply.
+//! An error of the server in place of a reply.
 
 use std::fmt;
 
-/// What the server says instead of an answer: a code, by which programs tell errors apart, and a message
-/// for people.
+/// An error of the server: a code, by which programs distinguish errors, and a message for people.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ErrorReply<'a> {
     text: &'a [u8],
@@ -20,20 +19,20 @@ impl<'a> ErrorReply<'a> {
         self.text.split(|&byte| byte == b' ').next().unwrap_or_default()
     }
 
-    /// What comes behind the code, which may quote the arguments of the command.
+    /// The text after the code, which may quote arguments of the command.
     #[must_use]
     pub fn message(&self) -> &'a [u8] {
         self.text.get(self.code().len() + 1..).unwrap_or_default()
     }
 
-    /// Code and message, as they came.
+    /// Code and message, as received.
     #[must_use]
     pub fn text(&self) -> &'a [u8] {
         self.text
     }
 }
 
-/// Its code: the message may hold what nobody should read.
+/// Shows the code only: the message may hold secrets.
 impl fmt::Debug for ErrorReply<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ErrorReply({})", self.code().escape_ascii())

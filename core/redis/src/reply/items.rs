@@ -1,29 +1,30 @@
-//! What an aggregate holds, read one after the other.
+//! The items of an aggregate, read one after the other.
 
 use super::{Malformed, Reply};
 use crate::head::Head;
 use crate::raw::{Raw, skip_items};
 
-/// The items of an array, a set or a push. They were looked at when the reply was read, so none fails.
+/// The items of an array, a set or a push. They were checked when the reply was read, so reading
+/// them can't fail.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     bytes: &'a [u8],
-    /// How many are left, where the server said so.
+    /// How many are left, if the server gave their number.
     left: Option<u64>,
 }
 
 impl<'a> Items<'a> {
-    /// These bytes are so many whole values.
+    /// The bytes must be this many whole values.
     pub(crate) fn new(bytes: &'a [u8], left: Option<u64>) -> Items<'a> {
         Items { bytes, left }
     }
 
-    /// Those that are left, as they came.
+    /// The bytes of the items that are left.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// How many are left. Unknown for a streamed aggregate, which servers don't send.
+    /// How many are left. `None` for a streamed aggregate, which servers don't send.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         self.left
@@ -51,7 +52,7 @@ impl<'a> Iterator for Items<'a> {
         self.next_with_attributes().map(|(_, reply)| reply)
     }
 
-    // As many as the server said are there: they were counted.
+    // The server's number is exact: the items were counted.
     fn size_hint(&self) -> (usize, Option<usize>) {
         let left = self.left.and_then(|left| usize::try_from(left).ok());
         (left.unwrap_or(0), left)
@@ -69,7 +70,7 @@ impl<'a> Pairs<'a> {
         Pairs { items }
     }
 
-    /// How many entries are left. Unknown for a streamed map, which servers don't send.
+    /// How many entries are left. `None` for a streamed map, which servers don't send.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         self.items.left.map(|left| left / 2)
@@ -81,7 +82,7 @@ impl<'a> Pairs<'a> {
         self.items.is_empty()
     }
 
-    /// Keys and values by turns, as RESP2 has them.
+    /// Keys and values alternating, as RESP2 has them.
     #[must_use]
     pub fn items(self) -> Items<'a> {
         self.items
@@ -101,16 +102,17 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// What the server says about a value, in front of it: entries as of a map, mostly none.
+/// The attributes of a value, which come in front of it: entries like those of a map. Mostly there
+/// are none.
 #[derive(Clone, Debug)]
 pub struct Attributes<'a> {
     bytes: &'a [u8],
-    /// Those of the attributes that were begun.
+    /// The entries of the attributes that were begun.
     open: Pairs<'a>,
 }
 
 impl<'a> Attributes<'a> {
-    /// These bytes are whole attributes, one behind the other.
+    /// The bytes must be whole attributes, one after the other.
     pub(crate) fn new(bytes: &'a [u8]) -> Attributes<'a> {
         Attributes { bytes, open: Pairs::new(Items::new(&[], Some(0))) }
     }

@@ -1,10 +1,11 @@
-//! The types of replies in words.
+//! The types of replies, in words.
 
 use std::fmt;
 
 use super::Reply;
 
-/// What a reply is, for messages: `bulk string`, `integer`, `array of 3`, `nil`. Never what it holds.
+/// The type of a reply, for messages: `bulk string`, `integer`, `array of 3`, `nil`. It never shows
+/// the content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     name: &'static str,
@@ -31,13 +32,13 @@ impl Kind {
         Kind { name, len }
     }
 
-    /// Its name alone: `array` for an array of any length.
+    /// The name only: `array` for an array of any length.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The word in front of it in a sentence, and a space: `a `, `an `, or nothing for nil.
+    /// The article of the name in a sentence, with a space: `a `, `an `, or nothing for nil.
     #[must_use]
     pub fn article(&self) -> &'static str {
         match self.name {

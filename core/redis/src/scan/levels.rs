@@ -1,10 +1,10 @@
-//! The aggregates around the value that comes next, the outermost first.
+//! The open aggregates around the next value, the outermost first.
 
 use onetrip_engine::Violation;
 
 use super::ScanLimits;
 
-/// What is open. It takes memory for what was opened, whatever that announces.
+/// The open aggregates. They take memory only when opened, whatever length they announce.
 #[derive(Debug, Default)]
 pub(super) struct Levels(Vec<Level>);
 
@@ -12,20 +12,20 @@ pub(super) struct Levels(Vec<Level>);
 enum Level {
     /// Items that are still to come, at least one.
     Items(u64),
-    /// The same of attributes: a value follows them.
+    /// The same for attributes, which are followed by a value.
     Attributes(u64),
-    /// Items that have come of an aggregate whose end will be said.
+    /// Items that have come of a streamed aggregate.
     Stream { count: u64, pairs: bool },
 }
 
-/// What the end of a value is.
+/// What has ended with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
-    /// That of the reply.
+    /// The reply.
     Reply,
-    /// That of an item, and a value follows.
+    /// An item, and another value follows.
     Item,
-    /// That of attributes, and their value follows.
+    /// Attributes, and their value follows.
     Attributes,
 }
 
@@ -34,7 +34,7 @@ impl Levels {
         self.0.is_empty()
     }
 
-    /// Opens an aggregate, or attributes, of so many items. Where there are none, it has ended.
+    /// Opens an aggregate, or attributes, with this many items. If there are none, it has ended.
     pub(super) fn open(
         &mut self,
         kind: u8,
@@ -52,7 +52,7 @@ impl Levels {
         }
     }
 
-    /// Opens an aggregate whose end will be said.
+    /// Opens a streamed aggregate.
     pub(super) fn open_stream(
         &mut self,
         pairs: bool,
@@ -69,18 +69,18 @@ impl Levels {
         Ok(None)
     }
 
-    /// The end of an aggregate is said.
+    /// The end of a streamed aggregate has come.
     pub(super) fn end_stream(&mut self, limits: &ScanLimits) -> Result<Ended, Violation> {
         match self.0.pop() {
             Some(Level::Stream { count, pairs: true }) if count % 2 == 1 => {
-                Err(Violation("a map ends behind a key"))
+                Err(Violation("a map ends after a key"))
             }
             Some(Level::Stream { .. }) => self.value_ended(limits),
-            _ => Err(Violation("an aggregate ends that has a length, or none is open")),
+            _ => Err(Violation("the end of a streamed aggregate came without one")),
         }
     }
 
-    /// A value has ended, and with it what it is the last item of.
+    /// A value has ended, and with it each aggregate whose last item it is.
     #[inline]
     pub(super) fn value_ended(&mut self, limits: &ScanLimits) -> Result<Ended, Violation> {
         loop {

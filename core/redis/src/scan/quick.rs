@@ -1,17 +1,18 @@
-//! Short values that have arrived as a whole, which most are: a string, a simple string, an integer.
+//! A fast path for short values that have arrived as a whole, as most have: strings, simple
+//! strings, integers.
 //!
-//! What is anything else, wrong or not whole yet is left to the long way, which begins anew. So no more
-//! than [`LOOKED_MAX`] bytes are looked at here.
+//! Anything else, including wrong or incomplete values, is left to the regular scanner, which
+//! starts over. So at most [`LOOKED_MAX`] bytes are looked at here.
 
 use super::ScanLimits;
 
-/// How many bytes at the front of the input are looked at, at most.
+/// The most bytes at the front of the input that are looked at.
 pub(crate) const LOOKED_MAX: usize = 34;
 
-/// The digits of a length that are read here: it can't overflow.
+/// The most digits of a length that are read here, so that it can't overflow.
 const DIGITS_MAX: usize = 9;
 
-/// The bytes of a line, its type and its end among them, that are looked at here.
+/// The most bytes of a line, including type and line end, that are looked at here.
 const LINE_MAX: usize = 32;
 
 /// The length of the value at the front of the input.
@@ -45,7 +46,7 @@ fn integer(input: &[u8], limits: &ScanLimits) -> Option<usize> {
     (ends && sign + digits <= limits.line_bytes_max).then_some(end + 2)
 }
 
-/// How many digits come first, of which there is at least one and not too many, and their value.
+/// The number of digits at the front, at least one and not too many, and their value.
 #[inline]
 fn digits(input: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0;

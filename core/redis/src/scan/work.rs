@@ -1,10 +1,11 @@
-//! How much a scanner looks at, counted: the same few times each line, whatever the fragmentation.
+//! Tests that count how many bytes a scanner looks at: a small multiple of each line, however the
+//! input is split.
 #![allow(clippy::unwrap_used)]
 
 use super::quick::LOOKED_MAX;
 use super::{Scan, ScanLimits, Scanner};
 
-/// Has one reply looked at after each so many bytes of it, and returns how many bytes were looked at.
+/// Scans one reply in pieces of this many bytes, and returns how many bytes were looked at.
 fn looked_at(reply: &[u8], piece: usize) -> usize {
     let mut scanner = Scanner::new(ScanLimits::default());
     let mut come = 0;

@@ -1,5 +1,5 @@
-//! What a server says of its own commands, where the table does not know them: those of modules, and of
-//! later versions.
+//! Descriptions of commands that the table does not know, as the server gives them: commands of
+//! modules and of later versions.
 
 use std::borrow::Cow;
 
@@ -12,16 +12,16 @@ use crate::command::Command;
 use crate::fields::{field, items, number, text};
 use crate::reply::Reply;
 
-/// Commands as a server describes them, by their names.
+/// Commands as a server describes them, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Described {
-    /// Of two of one name the later counts.
+    /// If two have the same name, the later one counts.
     specs: Vec<Spec>,
 }
 
 impl Described {
-    /// Reads a reply to `COMMAND` or `COMMAND INFO`. What is not understood of it is left out, or, of
-    /// keys, counts as not known.
+    /// Reads a reply to `COMMAND` or `COMMAND INFO`. Entries that are not understood are left out;
+    /// key specifications that are not understood count as unknown.
     #[must_use]
     pub fn read(reply: &Reply<'_>) -> Described {
         let mut described = Described::default();
@@ -38,7 +38,7 @@ impl Described {
         if let Some(spec) = read_spec(entry, is_container) {
             self.specs.push(spec);
         }
-        // They have none of their own.
+        // Subcommands have no subcommands of their own.
         for entry in subcommands.into_iter().flatten() {
             if let Some(spec) = read_spec(&entry, false) {
                 self.specs.push(spec);
@@ -46,7 +46,8 @@ impl Described {
         }
     }
 
-    /// What is known of this command, as [`Spec::of`]; first by the table, and then by this.
+    /// What is known of this command, like [`Spec::of`]: first from the table, then from the
+    /// server.
     #[must_use]
     pub fn of(&self, command: &Command) -> Option<&Spec> {
         if let Some(spec) = Spec::of(command).filter(|spec| !spec.has(CONTAINER)) {
@@ -72,14 +73,14 @@ impl Described {
 }
 
 fn upper(word: &[u8]) -> String {
-    // What is no name of a command is found nowhere.
+    // Bytes that are no name of a command are found nowhere.
     String::from_utf8_lossy(&word[..word.len().min(NAME_LEN_MAX)]).to_ascii_uppercase()
 }
 
 /// Longer than any name of a command.
 const NAME_LEN_MAX: usize = 128;
 
-/// Where the subcommands stand in a command's entry.
+/// The index of the subcommands in a command's entry.
 const SUBCOMMANDS: usize = 9;
 
 fn read_spec(entry: &Reply<'_>, is_container: bool) -> Option<Spec> {
@@ -95,7 +96,7 @@ fn read_spec(entry: &Reply<'_>, is_container: bool) -> Option<Spec> {
     if is_container {
         flags |= CONTAINER;
     }
-    // Nobody says of a module's command whether it can fail halfway.
+    // The description of a module's command does not say whether it can fail halfway.
     if flags & READONLY == 0 {
         flags |= LEAVES;
     }
@@ -110,7 +111,7 @@ fn words(reply: &Reply<'_>) -> Vec<String> {
     items(reply).into_iter().flatten().filter_map(|word| text(&word)).collect()
 }
 
-/// By its key specifications; before 7.0, by the places of its first and last key.
+/// From its key specifications; before 7.0, from the places of its first and last key.
 fn keys(fields: &[Reply<'_>], moves: bool) -> Vec<KeySpec> {
     if let Some(specs) = fields.get(8).and_then(items) {
         return specs.flat_map(|spec| key_specs(&spec)).collect();
@@ -129,7 +130,7 @@ fn keys(fields: &[Reply<'_>], moves: bool) -> Vec<KeySpec> {
     found().into_iter().collect()
 }
 
-/// One that says that it is incomplete leaves others unknown.
+/// A specification that says that it is incomplete leaves other keys unknown.
 fn key_specs(spec: &Reply<'_>) -> Vec<KeySpec> {
     let flags = field(spec, "flags").as_ref().map(words).unwrap_or_default();
     let mut specs = vec![key_spec(spec).unwrap_or(KeySpec::Unknown)];
@@ -177,7 +178,7 @@ fn at(reply: &Reply<'_>, name: &str) -> Option<usize> {
     signed(reply, name).and_then(|number| usize::try_from(number).ok())
 }
 
-/// No place of a command is further than this, so sums of places fit.
+/// No argument's index is larger than this, so sums of indices fit.
 fn small(number: i64) -> Option<isize> {
     isize::try_from(number).ok().filter(|number| number.unsigned_abs() <= PLACE_MAX)
 }

@@ -1,5 +1,5 @@
-//! Which arguments of a command are keys, by the key specifications of its description: where they
-//! begin, and how they are counted from there.
+//! Finds the arguments of a command that are keys, by the key specifications of its description,
+//! which say where the keys begin and how they are counted.
 
 use std::borrow::Cow;
 use std::slice;
@@ -21,33 +21,34 @@ pub(super) enum KeySpec {
         begin: Begin,
         find: Find,
     },
-    /// Behind the last STORE of SORT, which may stand anywhere among its options.
+    /// After the last STORE of SORT, which may be anywhere among its options.
     SortStore,
-    /// The one key of MIGRATE, or, where that is empty, those behind KEYS.
+    /// The one key of MIGRATE, or if that is empty, those after KEYS.
     Migrate,
     /// The description does not say.
     Unknown,
 }
 
-/// Where the keys begin. Arguments count from 0, the name of the command.
+/// Where the keys begin. Arguments count from 0, which is the name of the command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Begin {
     Index(usize),
-    /// Behind a word, which is looked for from this argument on; from the end backwards where it is
-    /// negative.
+    /// After a keyword, which is searched from this argument on, or from the end backwards if
+    /// `from` is negative.
     Keyword {
         word: Cow<'static, str>,
         from: isize,
     },
 }
 
-/// Which arguments from there on are keys.
+/// Which of the arguments from there on are keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Find {
-    /// Up to `last`, which counts from the first where it is not negative, and from the end
-    /// otherwise; of a rest that is divided into `limit` parts only the first.
+    /// Up to `last`, which counts from the first key if it is not negative, and from the end
+    /// otherwise. With `limit`, only the first of so many equal parts of the rest.
     Range { last: isize, step: usize, limit: usize },
-    /// As many as the argument `count` says, from `first` on; both count from where the keys begin.
+    /// As many as the argument at `count` says, from `first` on. Both count from where the keys
+    /// begin.
     Counted { count: usize, first: usize, step: usize },
 }
 
@@ -101,7 +102,7 @@ impl<'a> Run<'a> {
         Run { rest: command.iter(), skip: 0, left: 0, step: 1 }
     }
 
-    /// From the argument `first` up to `end`, which is not one of them.
+    /// From the argument `first` up to, but not including, `end`.
     fn new(command: &'a Command, first: usize, end: usize, step: usize) -> Option<Run<'a>> {
         let len = end.min(command.count()).checked_sub(first)?;
         let step = step.max(1);
@@ -117,7 +118,7 @@ impl<'a> Run<'a> {
 }
 
 impl KeySpec {
-    /// `None` where the arguments don't fit.
+    /// `None` if the arguments don't fit.
     fn run<'a>(&self, command: &'a Command) -> Option<Run<'a>> {
         match self {
             KeySpec::Found { begin, find } => find.run(command, begin.place(command)?),
@@ -161,7 +162,7 @@ impl Find {
             Find::Counted { count, first, step } => {
                 let count = number(command.iter().nth(begin + count)?)?.checked_sub(1)?;
                 let last = count.checked_mul(step)?.checked_add(begin + first)?;
-                // Fewer than it says: the server refuses it.
+                // There are fewer than the count says, so the server refuses the command.
                 let end = (last < command.count()).then_some(last + 1)?;
                 Run::new(command, begin + first, end, step)
             }
@@ -177,8 +178,8 @@ fn number(arg: &[u8]) -> Option<usize> {
     std::str::from_utf8(arg).ok()?.parse().ok()
 }
 
-/// The options of SORT take 2 (LIMIT) or 1 (GET, BY, STORE) arguments; the last STORE counts
-/// (`sortGetKeys` in db.c).
+/// The options of SORT are followed by 2 arguments (LIMIT) or 1 (GET, BY, STORE). The last STORE
+/// counts (`sortGetKeys` in db.c).
 fn sort_store(command: &Command) -> Option<Run<'_>> {
     let mut args = command.iter().enumerate().skip(2);
     let mut found = None;

@@ -1,6 +1,6 @@
-//! Commands that came after Redis 7.0, as far as it matters to know them: those that concern their
-//! connection, and those on a key that are common by now. Written down from their documentation. And two that no
-//! server has and each knows: the beginnings of HTTP.
+//! Commands added after Redis 7.0, as far as needed: those that concern their connection, and
+//! common ones on a key. They were written down from their documentation. Also two that every
+//! server recognises although it has no such command: the beginnings of HTTP.
 
 use super::keys::{KeySpec, index, range};
 use super::rows::table;

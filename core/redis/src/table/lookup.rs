@@ -1,8 +1,8 @@
-//! A command's row by its name: a hash table that the compiler fills.
+//! Finds a command's row by its name, in a hash table that is built at compile time.
 
 use super::{Spec, generated, later};
 
-/// The row of this name, in any case; of a container, not of its subcommands.
+/// The row of this name, in any case of letters; for a container, its own row.
 pub(super) fn named(name: &[u8]) -> Option<&'static Spec> {
     find(hash(SEED, name), |spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
 }
@@ -36,7 +36,7 @@ const fn row(number: u16) -> &'static Spec {
     }
 }
 
-/// FNV-1a over the bytes without the bit that makes a letter small.
+/// FNV-1a, over the bytes without the bit that distinguishes small letters.
 const fn hash(mut hash: u32, name: &[u8]) -> u32 {
     let mut at = 0;
     while at < name.len() {
@@ -48,11 +48,11 @@ const fn hash(mut hash: u32, name: &[u8]) -> u32 {
 
 const SEED: u32 = 0x811C_9DC5;
 
-/// More than twice as many as there are rows, so that most names are found at once.
+/// More than twice as many as there are rows, so that most names are found at the first look.
 const PLACES: usize = 1024;
 
-/// By hash: the number of a row and 1, or 0 where there is none. A row whose place was taken stands
-/// in the next that is free.
+/// By hash: the number of a row plus 1, or 0 if there is none. A row whose place is taken is in the
+/// next free place.
 static PLACE_OF: [u16; PLACES] = {
     let mut places = [0; PLACES];
     let mut number = 0;

@@ -1,27 +1,28 @@
-//! Which connection a command may go to. Most may share one; the rest stand here.
+//! Which connection a command may be sent on. Most may use the shared one; the exceptions are
+//! listed here.
 
 use crate::command::Command;
 
-/// Which connection a command may go to.
+/// The connection that a command may be sent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// The one that all share.
+    /// The connection that all share.
     Shared,
-    /// One for itself, since it may block: whatever came behind it would wait too.
+    /// A connection of its own, because the command may block, and later commands would wait, too.
     Own,
-    /// A session, since it changes the state of its connection or depends on it. The text says what to
-    /// do instead or where, to go behind "it can't go over the shared connection:".
+    /// A session, because the command changes the state of its connection or depends on it. The
+    /// text says what to do instead; it follows "it can't go over the shared connection:".
     Session(&'static str),
-    /// None, since it is not answered by one reply. The text says what to do instead, to go behind "it
-    /// can't be sent as a command:".
+    /// None, because the command is not answered by one reply. The text says what to do instead; it
+    /// follows "it can't be sent as a command:".
     Refused(&'static str),
 }
 
-/// How the place of a command is found.
+/// How the place of a command is determined.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rule {
     Always(Place),
-    /// [`Place::Own`] where the option BLOCK stands in front of STREAMS.
+    /// [`Place::Own`] if the option BLOCK comes before STREAMS, and [`Place::Shared`] otherwise.
     OwnIfBlock,
 }
 
@@ -51,8 +52,8 @@ impl Rule {
     }
 }
 
-/// Whether the option BLOCK is given, in front of the names of the streams. Servers take the options in any order
-/// (`xreadCommand` in t_stream.c), and a group may be called BLOCK or STREAMS.
+/// Whether the option BLOCK is given before the names of the streams. Servers accept the options in
+/// any order (`xreadCommand` in t_stream.c), and a group may be called BLOCK or STREAMS.
 fn blocks(command: &Command) -> bool {
     let mut words = command.iter().skip(1);
     while let Some(word) = words.next() {
@@ -60,14 +61,14 @@ fn blocks(command: &Command) -> bool {
         if is(b"BLOCK") || is(b"STREAMS") {
             return is(b"BLOCK");
         }
-        // A group and its consumer; a number.
+        // GROUP is followed by a group and its consumer, COUNT by a number.
         let values = if is(b"GROUP") { 2 } else { usize::from(is(b"COUNT")) };
         words.by_ref().take(values).for_each(drop);
     }
     false
 }
 
-/// What does not keep to one reply for each command, and what to do instead.
+/// Commands that are not answered by one reply each, and what to do instead.
 const fn refused(name: &[u8]) -> Option<&'static str> {
     Some(match name {
         b"SUBSCRIBE" | b"PSUBSCRIBE" | b"SSUBSCRIBE" => "use subscribe()",
@@ -78,7 +79,7 @@ const fn refused(name: &[u8]) -> Option<&'static str> {
         b"SYNC" | b"PSYNC" | b"REPLCONF" => "it is for replicas",
         b"CLIENT REPLY" => "each command has its reply here; drop those that you don't want",
         b"SCRIPT DEBUG" => "it makes the connection a debugger's; redis-cli has it",
-        // `securityWarningCommand` in server.c: all who share the connection would lose it.
+        // `securityWarningCommand` in server.c. Everybody who shares the connection would lose it.
         b"POST" | b"HOST:" => "the server takes it for HTTP, and ends the connection",
         b"QUIT" => "close the client",
         b"RESET" => "end the session, which is reset then",
@@ -86,7 +87,7 @@ const fn refused(name: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// What changes its connection's state, or depends on it, and what to do instead.
+/// Commands that change the state of their connection or depend on it, and what to do instead.
 const fn session(name: &[u8]) -> Option<&'static str> {
     Some(match name {
         b"WATCH" | b"UNWATCH" => "take a session()",
@@ -97,7 +98,7 @@ const fn session(name: &[u8]) -> Option<&'static str> {
         b"CLIENT SETNAME" | b"CLIENT SETINFO" => "name the connection in the client's options",
         b"CLIENT TRACKING" | b"CLIENT CACHING" | b"CLIENT NO-EVICT" | b"CLIENT NO-TOUCH"
         | b"CLIENT CAPA" => "it holds for one connection: take a session()",
-        // Its other subcommands have rows of their own; what later ones change is not known.
+        // Its other subcommands have rows of their own. What later ones change is not known.
         b"CLIENT" => "what it does to its connection is not known: take a session()",
         b"ASKING" => "the client says it itself where a slot is moved",
         b"READONLY" | b"READWRITE" => "the client's options say whether replicas are read",

@@ -1,29 +1,29 @@
-//! Where a command goes in a cluster, and what is made of several replies: the tips
+//! Where a command goes in a cluster, and how several replies are combined: the tips
 //! `request_policy` and `response_policy` of a command's description.
 
-/// To which nodes a command goes.
+/// The nodes that a command goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestPolicy {
-    /// To the one that has its keys; without keys, to any.
+    /// The node that has its keys; without keys, any node.
     Usual,
-    /// To every node, replicas too.
+    /// Every node, including replicas.
     AllNodes,
-    /// To every master.
+    /// Every master.
     AllShards,
-    /// Its keys may lie in several slots: it is split by them.
+    /// Its keys may be in several slots, so it is split by slot.
     MultiShard,
-    /// What is right depends on the command.
+    /// It depends on the command.
     Special,
 }
 
-/// What is made of the replies of several nodes.
+/// How the replies of several nodes are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponsePolicy {
-    /// With keys, put together in the order of the keys; without, one list of all.
+    /// With keys, in the order of the keys; without, joined to one list.
     Usual,
     /// The first that is not an error; an error if all are.
     OneSucceeded,
-    /// The first, if none is an error; otherwise that error.
+    /// The first, if none is an error; otherwise the error.
     AllSucceeded,
     /// The sum.
     Sum,
@@ -31,10 +31,10 @@ pub enum ResponsePolicy {
     Min,
     /// The greatest.
     Max,
-    /// True where all are, item by item.
+    /// True if all are, item by item.
     And,
-    /// True where one is, item by item.
+    /// True if any is, item by item.
     Or,
-    /// What is right depends on the command.
+    /// It depends on the command.
     Special,
 }

@@ -1,4 +1,4 @@
-//! How a row of the table is written down.
+//! How a row of the table is written in the source.
 
 use std::borrow::Cow;
 

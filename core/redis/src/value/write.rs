@@ -1,4 +1,4 @@
-//! A value as a server writes it.
+//! Writes a value as a server does.
 
 use bytes::{BufMut, BytesMut};
 
@@ -30,8 +30,8 @@ impl Value {
         }
     }
 
-    /// Writes it as RESP2, which has no words for some types: a map is an array of keys and values, other
-    /// aggregates are arrays, true is 1, a number with a fraction and a large one are strings.
+    /// Writes it as RESP2, which lacks some types. A map becomes an array of keys and values, other
+    /// aggregates arrays, true the integer 1; fractional and big numbers become strings.
     pub fn write_resp2(&self, out: &mut BytesMut) {
         match self {
             Value::Nil => out.put_slice(b"$-1\r\n"),
@@ -63,7 +63,7 @@ fn put_items(out: &mut BytesMut, kind: u8, items: &[Value]) {
     items.iter().for_each(|item| item.write_resp3(out));
 }
 
-/// An error in one line, if it is one.
+/// An error as a line, or as a string if it has line breaks.
 fn put_error(out: &mut BytesMut, error: &ErrorValue) {
     match breaks(&error.text) {
         false => put_line(out, b'-', &error.text),
@@ -71,7 +71,7 @@ fn put_error(out: &mut BytesMut, error: &ErrorValue) {
     }
 }
 
-/// A line. The end of one inside becomes spaces, as with a server, which knows no other way.
+/// A line. Line breaks inside it become spaces, as with a server.
 fn put_line(out: &mut BytesMut, kind: u8, text: &[u8]) {
     out.put_u8(kind);
     match breaks(text) {
@@ -98,7 +98,8 @@ fn put_string(out: &mut BytesMut, kind: u8, parts: &[&[u8]]) {
     out.put_slice(b"\r\n");
 }
 
-/// As short as reads back as the same number; with an exponent where it would have many zeros.
+/// The shortest form that reads back as the same number, with an exponent if it would have many
+/// zeros.
 fn double(number: f64) -> String {
     match number {
         _ if number.is_nan() => String::from("nan"),

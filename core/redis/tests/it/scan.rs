@@ -306,7 +306,7 @@ fn the_default_depth_is_128() {
 #[test]
 fn what_has_to_be_kept_until_it_is_whole_is_limited() {
     let limits = limits(|limits| limits.push_bytes_max = 12);
-    let why = "a push, or what stands in front of a reply, is too long";
+    let why = "a push, or the attributes of a reply, exceed push_bytes_max";
     assert_limit(&limits, b">1\r\n$2\r\nab\r\n", b">1\r\n$3\r\nabc\r\n", why);
     assert_limit(&limits, b"*1\r\n$3\r\nabc\r\n", b"|1\r\n$3\r\nabc\r\n:1\r\n:1\r\n", why);
     assert_limit(

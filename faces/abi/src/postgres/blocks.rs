@@ -1,7 +1,8 @@
-//! A transaction of the host's, with its savepoints: the layer says what is sent, and this hands it to the engine.
+//! A transaction that the host opened, with its savepoints. `client::transaction` decides what is
+//! sent; this module submits it to the engine.
 //!
-//! All that is submitted meanwhile is of its innermost level. Statements that are members share a sync point, which leaves with
-//! them at the end of the turn.
+//! Statements submitted while it is open belong to its innermost level. Members share a sync point,
+//! which is sent with them at the end of the turn.
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{Cause, End, Failure, Outcome, Request, SyncPoint, Time, Token};
@@ -27,48 +28,51 @@ pub(super) struct Transaction {
     block: Block<Told>,
     /// The transaction and the savepoints that are open, the innermost last.
     open: Vec<LevelId>,
-    /// The token of COMMIT, and whether the server has said that it is done.
+    /// The token of COMMIT, and whether the server has confirmed it.
     commit: (u32, bool),
-    /// What COMMIT has come to.
+    /// The result of COMMIT, once it is known.
     result: Option<Result<(), Told>>,
 }
 
-/// What a host does with a transaction.
+/// What a host can do with a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Sets a savepoint, behind which all goes from now on.
+    /// Sets a savepoint. Statements submitted from now on are behind it.
     Savepoint,
-    /// Ends the innermost savepoint: it is released, or rolled back to where a statement behind it has failed.
+    /// Ends the innermost savepoint: releases it, or rolls back to it if a statement behind it has
+    /// failed.
     Release,
-    /// Rolls the innermost savepoint back, and ends it.
+    /// Rolls back to the innermost savepoint, and ends it.
     Undo,
     Commit,
     Rollback,
-    /// Ends the segment of the members that were submitted, if one is open.
+    /// Ends the segment of the members that were submitted, if there is one.
     Flush,
-    /// Says whether what begins it was answered, so that what can't be skipped may follow.
+    /// Returns whether the start of the transaction was answered. After that, requests may follow
+    /// that the server would not skip.
     IsKnown,
-    /// Says whether it is run again, as things stand.
+    /// Returns whether the transaction is to be run again as it stands.
     RunsAgain,
-    /// Says what is known of a statement that left with COMMIT and failed, where the token is its own outcome.
+    /// Returns the outcome of a statement that was sent with COMMIT and failed. The token is the
+    /// outcome of the statement alone.
     WithCommit,
     Forget,
 }
 
-/// A failure as the server or the engine told it.
+/// A failure as the server or the engine reported it.
 #[derive(Clone, Debug)]
 struct Told {
     failure: Failure,
-    /// The server's error, which a text may be in front of.
+    /// The server's error. A text may precede it.
     block: Bytes,
-    /// How the requests end that were skipped for it.
+    /// The end code of the requests that were skipped because of it.
     code: u32,
 }
 
 impl Failed for Told {
     fn answer(&self) -> Option<&str> {
         let error = match self.code {
-            // A text is in front of it.
+            // A text precedes the error.
             end::ROLLED_BACK => {
                 self.block.split(|byte| *byte == 0).next().map_or(0, |it| it.len() + 1)
             }
@@ -112,7 +116,8 @@ impl Told {
     }
 }
 
-/// The token of a request that is the block's own: who is told of its answer. No host has one as large.
+/// The token of a request that the transaction itself submits. It encodes the role of the request,
+/// and is larger than every token of a host.
 fn own_token(role: Role) -> Token {
     match role {
         Role::Begins(LevelId(number)) => Token(u64::from(number) | BEGINS),
@@ -121,13 +126,13 @@ fn own_token(role: Role) -> Token {
     }
 }
 
-/// No host has this token.
+/// A token that no host has.
 const NOBODYS: u32 = u32::MAX;
 
 const BEGINS: u64 = 1 << 32;
 const WITHIN: u64 = 1 << 33;
 
-/// Whom such a request concerns; none for a host's.
+/// The role of a request that the transaction itself submitted; none for a request of the host.
 pub(super) fn role_of(token: Token) -> Option<Role> {
     let level = LevelId(token.0 as u32);
     match token.0 & !u64::from(u32::MAX) {
@@ -142,7 +147,7 @@ impl Transaction {
         self.open.last().copied().unwrap_or(LevelId::OUTERMOST)
     }
 
-    /// Looks for the end of COMMIT in a part of a reply.
+    /// Looks for the completion of COMMIT in a part of a reply.
     pub(super) fn look(&mut self, token: u32, mut block: &[u8]) {
         const DONE: &[u8] = b"COMMIT\0";
         if self.commit.0 != token {
@@ -156,7 +161,7 @@ impl Transaction {
         }
     }
 
-    /// A request has ended. How its host is to hear it, where that is otherwise than the engine says it.
+    /// A request has ended. Returns the end that the host is told, if it differs from the engine's.
     pub(super) fn ended(
         &mut self,
         role: Role,
@@ -200,13 +205,13 @@ impl Transaction {
 
     fn with_commit(&self, statement: Outcome) -> Outcome {
         let commit = self.result.as_ref().map(|it| it.as_ref().err().map(Told::outcome));
-        // Where there was none, nothing stands.
+        // Without a COMMIT nothing was committed.
         verdict::with_commit(statement, commit.unwrap_or(Some(Outcome::Rejected)))
     }
 }
 
 impl Postgres {
-    /// Begins a transaction of which nothing is sent yet.
+    /// Begins a transaction. Nothing is sent yet.
     pub(crate) fn open_block(&mut self, modes: Modes) {
         self.transactions += 1;
         let block = Block::new(Begin::new(modes.begin(), self.transactions));
@@ -214,7 +219,7 @@ impl Postgres {
         self.block = Some(Transaction { block, open, commit: (NOBODYS, false), result: None });
     }
 
-    /// Does something with the transaction. The end of what takes a token comes under it.
+    /// Acts on the transaction. The end of an act that takes a token comes under that token.
     pub(crate) fn act(
         &mut self,
         now: Time,
@@ -282,8 +287,8 @@ impl Postgres {
         if it.block.is_open(level) {
             let front = it.block.undo(level)?;
             if self.submit_front(now, front, 0).is_err() {
-                // The transaction must not go on with what was to be undone.
-                const WHY: &[u8] = b"a savepoint was left, and its ROLLBACK TO found no room";
+                // The statements that were to be undone would otherwise remain in the transaction.
+                const WHY: &[u8] = b"the queue had no room for the ROLLBACK TO of a savepoint";
                 self.end(close::UNUSABLE, Bytes::from_static(WHY), to);
             }
         }
@@ -301,7 +306,7 @@ impl Postgres {
         }
     }
 
-    /// Ends the transaction. Where there is nothing to end it has ended with that.
+    /// Ends the transaction. If nothing of it was sent, it ends at once.
     fn end_block(
         &mut self,
         now: Time,
@@ -320,7 +325,7 @@ impl Postgres {
         if it.result.is_some() || is_unsent {
             to.push(kind::END, token, (0, end::COMPLETE), Bytes::new());
         } else if part == Part::Undo && !it.block.is_open(LevelId::OUTERMOST) {
-            // All of it is over with the answer.
+            // The transaction is over already. The answer to a sync point ends this request.
             self.submit_sync(now, Token(token.into()), Treatment::Plain)?;
             self.begin(token, None, None, true, false);
         } else if self.lead(now, token, (part, 0), to)? {
@@ -352,7 +357,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Ends an open segment by a sync point that nobody waits for.
+    /// Ends an open segment with a sync point that no caller waits for.
     fn end_segment(&mut self, now: Time) -> Result<(), Refused> {
         if self.block.is_some() && std::mem::take(&mut self.segment_open) {
             self.submit_sync(now, Token::DISCARD, Treatment::Plain)?;
@@ -360,8 +365,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// Submits what goes in front of a statement of the transaction, if there is one. False where the statement is not to be
-    /// sent: it has ended then.
+    /// Submits what must precede a statement of the transaction, if anything. False if the
+    /// statement must not be sent: it has then ended.
     pub(super) fn lead_statement(
         &mut self,
         now: Time,
@@ -370,7 +375,7 @@ impl Postgres {
         to: &mut Completions,
     ) -> Result<bool, Refused> {
         let Some(it) = &self.block else { return Ok(true) };
-        // The server would skip neither of these behind an error.
+        // The server would not skip either of these after an error.
         if submission.has(flag::SIMPLE | flag::COPY_IN) && !it.block.is_known(it.level()) {
             return Err(Refused::Malformed);
         }
@@ -380,8 +385,8 @@ impl Postgres {
         self.lead(now, token, (Part::Statement, submission.size_max(0)), to)
     }
 
-    /// Submits what goes in front of a request of the host's with so many bytes. False where that is not to be sent: it has
-    /// ended then.
+    /// Submits what must precede a request of the host of `bytes` bytes. False if the request must
+    /// not be sent: it has then ended.
     pub(super) fn lead(
         &mut self,
         now: Time,
@@ -395,7 +400,7 @@ impl Postgres {
         match it.block.front(level, part, follows) {
             Ok(front) => self.submit_front(now, front, bytes).map(|()| true),
             Err(NotSent::NotBegun(why)) => {
-                // The end of COMMIT tells what has come of the whole.
+                // The end of COMMIT reports why the whole transaction failed.
                 let whole = it.block.refusal().filter(|_| part == Part::Commit).cloned();
                 let (code, block) = whole.unwrap_or(why).end();
                 to.push(kind::END, token, (0, code), block);
@@ -406,7 +411,7 @@ impl Postgres {
         }
     }
 
-    /// Submits a front, if there is room for it, for so many bytes behind it and for a sync point.
+    /// Submits a front, if there is room for it, for `bytes` more bytes and for a sync point.
     fn submit_front(&mut self, now: Time, mut front: Front, bytes: usize) -> Result<(), Refused> {
         let Some(it) = &mut self.block else { return Ok(()) };
         if !self.engine.has_room(front.pieces.len() + 2, front.bytes.len() + bytes) {
@@ -430,7 +435,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// A request of the block's own has ended.
+    /// A request that the transaction itself submitted has ended.
     pub(super) fn own_ended(&mut self, role: Role, block: &Bytes, end: End) {
         self.own_requests -= 1;
         if let Some(it) = &mut self.block {
@@ -438,14 +443,14 @@ impl Postgres {
         }
     }
 
-    /// What its host is to hear of the end of a request.
+    /// The end of a request as its host is told it.
     pub(super) fn told(&mut self, token: u32, used: &Use, end: End, block: Bytes) -> (u32, Bytes) {
         let role = used.level.map_or(Role::Nobody, Role::Within);
         let told = self.block.as_mut().and_then(|it| it.ended(role, token, end, &block));
         told.unwrap_or_else(|| (end_code(end), block))
     }
 
-    /// The level that a statement is of.
+    /// The level that a statement belongs to.
     pub(super) fn level(&self) -> Option<LevelId> {
         self.block.as_ref().map(Transaction::level)
     }

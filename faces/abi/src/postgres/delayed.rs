@@ -1,5 +1,5 @@
-//! Requests that wait until BEGIN was answered, since the server would not skip them behind one that fails;
-//! and all that came behind them, in order.
+//! Requests that wait for the answer to BEGIN, because the server would not skip them if BEGIN
+//! fails. All requests behind them wait too, in order.
 
 use std::collections::VecDeque;
 
@@ -13,22 +13,22 @@ use super::request::Submission;
 use super::{Postgres, Refused};
 use crate::completion::{Completions, end, kind, outcome};
 
-/// What waits.
+/// The requests that wait.
 #[derive(Debug)]
 pub(super) struct Delayed {
     queue: VecDeque<Waiting>,
-    /// How many of them are requests, and their bytes.
+    /// How many of the entries are requests, and their bytes.
     requests: usize,
     bytes: usize,
-    /// No deadline of one lies before this moment.
+    /// No deadline of a request here is earlier than this.
     earliest: Time,
-    /// They are being submitted, each as if none waited.
+    /// The requests are being submitted, each as if none waited.
     released: bool,
 }
 
 #[derive(Debug)]
 struct Waiting {
-    /// 0 for what concerns no request.
+    /// 0 if the entry is not a request.
     token: u32,
     deadline: Time,
     what: What,
@@ -43,7 +43,7 @@ enum What {
         parameters: Box<[u8]>,
     },
     Sync,
-    /// From here on nobody goes on with the transaction.
+    /// No caller goes on with the transaction from here on.
     Left,
 }
 
@@ -64,7 +64,7 @@ impl Delayed {
         Delayed { queue, requests: 0, bytes: 0, earliest: Time::NEVER, released: false }
     }
 
-    /// Whether what comes now has to wait behind others.
+    /// Whether a new request has to wait behind others.
     pub(super) fn is_ahead(&self) -> bool {
         !self.queue.is_empty() && !self.released
     }
@@ -78,7 +78,7 @@ impl Delayed {
         self.requests
     }
 
-    /// When the first of them may be over.
+    /// The earliest time at which a deadline may pass.
     pub(super) fn deadline(&self) -> Time {
         self.earliest
     }
@@ -108,7 +108,7 @@ impl Delayed {
         }
     }
 
-    /// Takes out what is over, and returns the tokens of requests.
+    /// Takes out the requests whose deadline has passed, and returns their tokens.
     fn take(&mut self, is_over: &dyn Fn(&Waiting) -> bool) -> Vec<u32> {
         let (mut over, mut earliest, mut bytes) = (Vec::new(), Time::NEVER, 0);
         self.queue.retain(|waiting| {
@@ -130,7 +130,7 @@ impl Delayed {
 }
 
 impl Postgres {
-    /// Keeps a request until BEGIN was answered.
+    /// Keeps a request until BEGIN is answered.
     pub(super) fn delay(
         &mut self,
         now: Time,
@@ -151,12 +151,12 @@ impl Postgres {
         self.push_delayed(now, Waiting { token, deadline, what })
     }
 
-    /// The same for a sync point of its own.
+    /// The same for a sync point with a segment of its own.
     pub(super) fn delay_sync(&mut self, now: Time, token: u32) -> Result<Ticket, Refused> {
         self.push_delayed(now, Waiting { token, deadline: Time::NEVER, what: What::Sync })
     }
 
-    /// Nobody goes on with the transaction behind what waits.
+    /// No caller goes on with the transaction behind the requests that wait.
     pub(super) fn delay_leaving(&mut self) {
         self.delayed.push(Waiting { token: 0, deadline: Time::NEVER, what: What::Left });
     }
@@ -172,7 +172,7 @@ impl Postgres {
         Ok(Ticket::Sent)
     }
 
-    /// Submits what waited, once BEGIN was answered.
+    /// Submits the requests that waited, once BEGIN is answered.
     pub(super) fn release_delayed(&mut self, now: Time, to: &mut Completions) {
         self.delayed.released = true;
         while !self.pending_begin.as_ref().is_some_and(PendingBegin::is_in_doubt)
@@ -208,19 +208,19 @@ impl Postgres {
         }
     }
 
-    /// Ends those that wait and whose time is over.
+    /// Ends the waiting requests whose deadline has passed.
     pub(super) fn expire_delayed(&mut self, now: Time, to: &mut Completions) {
         if self.delayed.deadline() <= now {
             self.end_delayed(end::DEADLINE, to, &|waiting| waiting.deadline <= now);
         }
     }
 
-    /// Takes one back that waits. Whether it did.
+    /// Takes back a request that waits. Returns whether it waited.
     pub(super) fn cancel_delayed(&mut self, token: u32, to: &mut Completions) -> bool {
         self.end_delayed(end::CANCELLED, to, &|waiting| waiting.token == token) > 0
     }
 
-    /// The connection has ended.
+    /// Ends all waiting requests, because the connection has ended.
     pub(super) fn close_delayed(&mut self, to: &mut Completions) {
         self.end_delayed(end::CLOSED, to, &|_| true);
     }
@@ -239,14 +239,14 @@ impl Postgres {
         over.len()
     }
 
-    /// Ends a request at once, since BEGIN was refused.
+    /// Ends a request at once, because BEGIN was refused.
     pub(super) fn fail_unbegun(&self, token: u32, to: &mut Completions) {
         let error = self.pending_begin.as_ref().and_then(PendingBegin::refusal).cloned();
         let how = end::BEGIN | outcome::NOT_SENT << 8;
         to.push(kind::END, token, (0, how), error.unwrap_or_default());
     }
 
-    /// Does with a request what is to be done with it.
+    /// Answers, delays or sends a request, as the state of the transaction demands.
     pub(super) fn take_request(
         &mut self,
         now: Time,
@@ -279,7 +279,8 @@ impl Postgres {
     }
 }
 
-/// An error in the server's form, for what can't be refused in any other way any more.
+/// An error in the server's format, for a request that was accepted before and can no longer be
+/// refused.
 fn refusal(refused: Refused) -> Bytes {
     let (code, message) = match refused {
         Refused::NameTaken => ("42P05", "the name stands for another prepared statement"),

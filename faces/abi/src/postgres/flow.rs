@@ -1,16 +1,16 @@
-//! Requests that are written, and replies that are read, as there is room.
+//! Flow control of COPY FROM STDIN and of streams.
 
 use onetrip_engine::Ticket;
 use onetrip_postgres::client::stream::Rest;
 
-/// What is written and read so on one connection.
+/// The state of COPY FROM STDIN and of streams on one connection.
 #[derive(Debug)]
 pub(super) struct Flow {
-    /// Each COPY FROM STDIN, until it ends. Those behind the first wait for it.
+    /// Each COPY FROM STDIN that has not ended. The later ones wait for the first.
     pub(super) copying: Vec<Copying>,
-    /// Each stream that was left early, until it ends.
+    /// Each stream whose caller stopped taking it, until it ends.
     pub(super) left: Vec<(u32, Rest)>,
-    /// Whether the host reads, as it was told.
+    /// Whether the host was last told to read.
     pub(super) reads: bool,
 }
 
@@ -20,17 +20,17 @@ pub(super) struct Copying {
     pub(super) ticket: Ticket,
     /// All of its data was handed over.
     pub(super) data_ended: bool,
-    /// The host waits until it takes more.
+    /// The host waits until more data is accepted.
     pub(super) waits: bool,
 }
 
-/// What is handed over of a COPY.
+/// What a host hands over for a COPY.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Part<'a> {
     Data(&'a [u8]),
-    /// Its data is over.
+    /// The end of the data.
     Done,
-    /// It is given up, for this reason.
+    /// The caller gives up, for this reason.
     Failed(&'a str),
 }
 

@@ -1,4 +1,4 @@
-//! Writes and reads as there is room: COPY, and replies that are taken as they come.
+//! COPY, and replies that the host takes as they arrive.
 
 use bytes::{Bytes, BytesMut};
 use onetrip_engine::{End, Failure, Feed, Ticket, Time, Token};
@@ -12,7 +12,7 @@ use super::{Postgres, Refused};
 use crate::completion::{Completions, close, kind};
 
 impl Postgres {
-    /// Submits a COPY FROM STDIN with the first of its data, which stands in the place of parameters.
+    /// Submits a COPY FROM STDIN. The first of its data is in the place of parameters.
     pub(super) fn send_copy(
         &mut self,
         now: Time,
@@ -32,8 +32,8 @@ impl Postgres {
         Ok(ticket)
     }
 
-    /// Hands over more of a COPY. False where it does not take it now: `FEED` tells when it does, unless it
-    /// ends before. Refused where there is no memory for it.
+    /// Hands over more data of a COPY. False if it is not accepted now: `FEED` says when it will
+    /// be, unless the COPY ends first. Refused if there is no memory for it.
     pub(crate) fn feed(
         &mut self,
         now: Time,
@@ -61,13 +61,13 @@ impl Postgres {
         Ok(taken)
     }
 
-    /// The host has taken so many bytes of a stream.
+    /// The host has consumed `bytes` bytes of a stream.
     pub(crate) fn taken(&mut self, bytes: usize, to: &mut Completions) {
         self.engine.handle_taken(bytes);
         self.settle(to);
     }
 
-    /// The host takes no more of a stream.
+    /// The host stops taking a stream.
     pub(crate) fn leave(&mut self, now: Time, token: u32, rest: Rest, to: &mut Completions) {
         if self.uses.get(token as usize).is_some_and(|used| used.metered) {
             self.flow.left.push((token, rest));
@@ -78,7 +78,8 @@ impl Postgres {
         self.settle(to);
     }
 
-    /// Whether a part of a reply came for nobody, which is taken note of.
+    /// Whether this part of a reply belongs to a stream that was left. Its bytes are then counted
+    /// and dropped.
     pub(super) fn is_left(&mut self, token: Token, bytes: usize, to: &mut Completions) -> bool {
         let of_it = |it: &&mut (u32, Rest)| u64::from(it.0) == token.0;
         let Some((_, rest)) = self.flow.left.iter_mut().find(of_it) else { return false };
@@ -86,16 +87,17 @@ impl Postgres {
         self.engine.handle_taken(bytes);
         if closes {
             self.flow.left.clear();
-            let why = Bytes::from_static(b"a stream was left long before its end");
+            let why =
+                Bytes::from_static(b"a caller stopped taking a stream with too much of it unread");
             self.end(close::UNUSABLE, why, to);
         }
         true
     }
 
-    /// A request has ended. Returns how, as its host is to hear it.
+    /// A request has ended. Returns the end that the host is told.
     pub(super) fn flow_ended(&mut self, token: u32, end: End) -> End {
         if self.uses.get(token as usize).is_some_and(|used| used.metered) {
-            // Its connection may be another's from now on.
+            // Another caller may use the connection from now on.
             self.engine.handle_taken(self.engine.untaken_bytes());
             self.flow.left.retain(|(left, _)| *left != token);
         }
@@ -109,7 +111,7 @@ impl Postgres {
         }
     }
 
-    /// Tells what the host may go on with.
+    /// Tells the host which COPY accepts data again, and whether to read.
     pub(super) fn tell_flow(&mut self, to: &mut Completions) {
         let engine = &self.engine;
         for copying in self.flow.copying.iter_mut().filter(|it| it.waits) {

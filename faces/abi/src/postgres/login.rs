@@ -1,4 +1,4 @@
-//! From the first byte to the first ReadyForQuery, or to the reason why there is none.
+//! The login: from the first byte to the first ReadyForQuery, or to the reason why it fails.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::Time;
@@ -13,19 +13,19 @@ use crate::completion::{Completions, close, event, kind};
 #[derive(Debug)]
 pub(super) struct Login {
     pub(super) startup: Startup,
-    /// What is to be sent of it.
+    /// The bytes to send.
     pub(super) out: BytesMut,
     asking: Asking,
 }
 
-/// Whether the host has to say the password.
+/// Whether the host must supply the password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
-    /// It has, or the settings have.
+    /// No: the password is known, from the settings or from the host.
     Never,
-    /// When the server asks.
+    /// Yes, once the server asks for it.
     Later,
-    /// It was asked.
+    /// The host was asked, and has not answered.
     Asked,
 }
 
@@ -48,7 +48,7 @@ impl Login {
     }
 }
 
-/// How the server asks for a password, if it does: the number of its request.
+/// How the server asks for a password, if it does: the code of its authentication request.
 fn asked_for(mut input: &[u8]) -> Option<u32> {
     while let Some((&[tag, a, b, c, d], body)) = input.split_first_chunk() {
         if let (backend::AUTHENTICATION, Some(code)) = (tag, body.first_chunk()) {
@@ -63,11 +63,11 @@ fn asked_for(mut input: &[u8]) -> Option<u32> {
     None
 }
 
-/// In clear text, by MD5, by SASL.
+/// In clear text, by MD5, or by SASL.
 const ASKS: [u32; 3] = [3, 5, 10];
 
 impl Postgres {
-    /// The host says what the password is, if there is one.
+    /// The host supplies the password, or says that there is none.
     pub(crate) fn password(
         &mut self,
         now: Time,
@@ -82,7 +82,7 @@ impl Postgres {
         }
     }
 
-    /// Goes on with the login. Returns whether the session has begun.
+    /// Continues the login. Returns whether the session has begun.
     pub(super) fn log_in(&mut self, input: &mut BytesMut, to: &mut Completions) -> bool {
         let Some(login) = &mut self.login else { return true };
         if login.asking != Asking::Never

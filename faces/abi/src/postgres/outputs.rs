@@ -1,4 +1,4 @@
-//! What the engine tells, as records for the host; and what it tells of statements.
+//! Turns the engine's outputs into completions for the host, and learns from them about statements.
 
 use bytes::Bytes;
 use onetrip_engine::memory::is_there;
@@ -14,7 +14,8 @@ use super::{BEGIN, BEGIN_SYNC, Postgres};
 use crate::completion::{Completions, close, close_code, end, event, kind, outcome, too_long};
 use crate::protocol::Event;
 
-/// Memory that is taken at once for a message that a server announces; for more it has to send some first.
+/// Memory that is allocated at once for a message whose length the server announces. More is
+/// allocated only as bytes arrive.
 const GATHER_AHEAD_MAX: usize = 1 << 20;
 
 impl Postgres {
@@ -37,7 +38,7 @@ impl Postgres {
 
     fn take(&mut self, output: Output<Event>, to: &mut Completions) {
         match output {
-            // Of a BEGIN only its end is looked at.
+            // Of a BEGIN only the end matters.
             Output::Data { token: BEGIN | BEGIN_SYNC, .. }
             | Output::Piece { token: BEGIN | BEGIN_SYNC, .. } => {}
             Output::Data { token, .. } | Output::Piece { token, .. }
@@ -84,12 +85,13 @@ impl Postgres {
             Output::Closed(reason) => self.note_closed(reason, to),
             #[cfg(feature = "redis")]
             Output::Event { event: Event::Redis(_), .. } => {}
-            // No groups are opened here, and nobody waits for room.
+            // This host opens no groups and waits for no room.
             Output::Granted { .. } | Output::Room { .. } => {}
         }
     }
 
-    /// Puts a long message together. Another one begins only when the last has come, or its request has ended.
+    /// Puts a long message together. The next message begins only after the last piece of this one,
+    /// or after its request has ended.
     fn gather(&mut self, token: Token, block: Bytes, left: usize, to: &mut Completions) {
         let begun = self.gathered.take().filter(|(of, _)| *of == token);
         let (_, mut message) = begun.unwrap_or_else(|| (token, Vec::new()));
@@ -114,7 +116,7 @@ impl Postgres {
         }
     }
 
-    /// Looks at a part of a reply for what it says of its statement; returns that.
+    /// Learns from a part of a reply about its statement. Returns the number of the statement.
     fn note(&mut self, token: u32, block: &[u8]) -> Number {
         if let Some(transaction) = &mut self.block {
             transaction.look(token, block);
@@ -167,7 +169,8 @@ impl Postgres {
         if matches!(end, End::Failed(Failure { outcome: Outcome::NotSent, .. })) {
             return self.workload.leave(task);
         }
-        // The replies of a pipeline come when the server sends them, so none tells how long it took.
+        // The server sends the replies of a pipeline when it likes, so no single reply tells how
+        // long its statement took.
         if is_member {
             return self.workload.pass(self.clock, task);
         }
@@ -180,8 +183,9 @@ impl Postgres {
     }
 }
 
-/// Sees that a message takes so many bytes more, and of those that are still to come some: as many again as it has, if there
-/// is memory for them. False if there is none at all.
+/// Reserves memory for `more` bytes that have arrived, and for some that are still to come: as many
+/// again as the message has, if there is memory for them. False if there is not even enough for the
+/// ones that have arrived.
 fn fits(message: &mut Vec<u8>, len: usize, left: usize) -> bool {
     let size = message.len() + len;
     if size <= message.capacity() {

@@ -1,4 +1,4 @@
-//! One request as the host wrote it into memory: text, name and parameters, one behind the other.
+//! One request as the host wrote it into memory: text, name and parameters, in this order.
 
 use bytes::{BufMut, BytesMut};
 use onetrip_postgres::Expect;
@@ -14,7 +14,7 @@ use crate::codes::flag;
 /// No parameters.
 const NO_PARAMETERS: [u8; 4] = [0; 4];
 
-/// What a COPY FROM STDIN is told, where nobody is there to send it: pg's own words.
+/// The reason of a CopyFail if there is no caller to send data. node-postgres sends the same text.
 const NO_SOURCE: &str = "No source stream defined";
 
 /// A request, borrowed from the host's memory.
@@ -22,14 +22,14 @@ const NO_SOURCE: &str = "No source stream defined";
 pub(crate) struct Submission<'a> {
     pub(crate) flags: u32,
     pub(crate) text: &'a str,
-    /// A name of the user's own; empty for none.
+    /// The name that the user gave the statement; empty for none.
     pub(crate) name: &'a str,
-    /// Formats and parameters as they stand in a Bind, or the first data of a COPY; empty for none.
+    /// Formats and parameters as in a Bind message, or the first data of a COPY; empty for none.
     pub(crate) parameters: &'a [u8],
 }
 
 impl<'a> Submission<'a> {
-    /// Cuts a request up, and sees that it is one.
+    /// Splits a request into its parts and checks them.
     pub(crate) fn read(
         flags: u32,
         bytes: &'a [u8],
@@ -40,7 +40,7 @@ impl<'a> Submission<'a> {
         let (name, parameters) = rest.split_at_checked(name_len)?;
         let (text, name) = (str::from_utf8(text).ok()?, str::from_utf8(name).ok()?);
         let known = flags & !flag::ALL == 0;
-        // The lengths in them must be right, or the server would lose its place in the stream.
+        // Wrong lengths in them would make the server misread the stream.
         let copies = flags & flag::COPY_IN != 0;
         let fits = copies || parameters.is_empty() || bind::check_parameters(parameters).is_ok();
         let plain = (copies || parameters.is_empty()) && name.is_empty();
@@ -48,7 +48,7 @@ impl<'a> Submission<'a> {
             flag::SIMPLE | flag::COPY_IN => plain,
             others => others & (flag::SIMPLE | flag::COPY_IN) == 0,
         };
-        // No C string holds one.
+        // PostgreSQL reads the text and the name as C strings, which end at a NUL.
         let no_nul = !(text.contains('\0') || name.contains('\0'));
         (known && fits && whole && no_nul).then_some(Submission { flags, text, name, parameters })
     }
@@ -57,9 +57,10 @@ impl<'a> Submission<'a> {
         self.flags & flag != 0
     }
 
-    /// So many bytes does it have at most, beside the frames of messages; `close_len` is the length of a name that goes with it.
+    /// The most bytes that it takes, except for message headers. `close_len`: the length of a
+    /// statement name that is closed with it.
     pub(crate) fn size_max(&self, close_len: usize) -> usize {
-        // A name may stand in Close, Parse, Describe and Bind.
+        // The name may be in Close, Parse, Describe and Bind.
         self.text.len() + 4 * self.name.len() + self.parameters.len() + close_len
     }
 
@@ -76,7 +77,7 @@ impl<'a> Submission<'a> {
         Ok(())
     }
 
-    /// Writes a COPY FROM STDIN with the first of its data.
+    /// Writes a COPY FROM STDIN and the first of its data.
     pub(crate) fn write_copy(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         Query { sql: self.text }.encode(out)?;
         match self.parameters {
@@ -85,7 +86,8 @@ impl<'a> Submission<'a> {
         }
     }
 
-    /// Writes a statement that runs in this way. `closes`: what has its name is closed first.
+    /// Writes a statement with this plan. `closes`: the statement that has its name is closed
+    /// first.
     pub(crate) fn write(
         &self,
         way: &Way<Numbered>,
@@ -118,7 +120,7 @@ impl<'a> Submission<'a> {
     }
 }
 
-/// What a simple query is answered by.
+/// The reply that a simple query expects.
 pub(crate) fn expect_simple(traits: Traits) -> Expect {
     let expect = match (traits.copy_in(), traits.copy()) {
         (true, _) => Expect::copy_in(),
@@ -128,7 +130,7 @@ pub(crate) fn expect_simple(traits: Traits) -> Expect {
     expect.of_traits(traits)
 }
 
-/// What a statement that runs in this way is answered by.
+/// The reply that a statement with this plan expects.
 pub(crate) fn expect(way: &Way<Numbered>, closes: bool, traits: Traits) -> Expect {
     let expect = way.expect(Expect::sync().bind().execute());
     if closes { expect.close() } else { expect }.of_traits(traits)

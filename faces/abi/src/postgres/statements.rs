@@ -1,4 +1,4 @@
-//! Statements as the host knows them: by numbers, for which it keeps their columns.
+//! Statements as the host knows them: by a number, under which it keeps their columns.
 
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,33 +11,33 @@ use onetrip_postgres::client::texts::{Counted, Texts};
 use onetrip_postgres::message::{EncodeError, parse};
 use onetrip_postgres::sql::Traits;
 
-/// The number of a statement, as the host knows it. Never given twice; 0 is none.
+/// The number by which the host knows a statement. It is never used again; 0 is none.
 pub(crate) type Number = u32;
 
-/// What a request is to the statement that it names.
+/// A request's use of the statement that it names.
 pub(crate) type Use = statements::Use<Numbered>;
 
-/// What is kept of a statement: its number.
+/// What is kept with a statement: its number.
 #[derive(Debug)]
 pub(crate) struct Numbered {
     pub(crate) number: Number,
     forgotten: Forgotten,
 }
 
-/// Those that the host need not keep anything for.
+/// The numbers that the host can forget.
 type Forgotten = Arc<Mutex<Vec<Number>>>;
 
-/// The texts that were seen by a connection, or by all of a pool.
+/// The texts that a connection, or all connections of a pool, have seen.
 pub(crate) type SharedTexts = Arc<Mutex<Texts>>;
 
-/// Gives numbers.
+/// Assigns numbers to statements.
 #[derive(Debug, Default)]
 struct Numbers {
     last: Cell<Number>,
     forgotten: Forgotten,
 }
 
-/// What one connection knows.
+/// The statements of one connection.
 #[derive(Debug)]
 pub(crate) struct Statements {
     texts: SharedTexts,
@@ -56,25 +56,25 @@ impl Statements {
         }
     }
 
-    /// The texts, for others to count theirs with.
+    /// The texts, for another connection to count its own with.
     pub(crate) fn texts(&self) -> SharedTexts {
         self.texts.clone()
     }
 
-    /// Counts texts with others from now on. A connection that has counted some goes on by itself, since
-    /// they have keys.
+    /// Counts texts together with others from now on. A connection that has counted texts before
+    /// keeps its own count, because its statements have keys of it.
     pub(crate) fn count_with(&mut self, texts: &SharedTexts) {
         if lock(&self.texts).is_fresh() {
             self.texts = texts.clone();
         }
     }
 
-    /// What a text shows, without counting it.
+    /// Classifies a text without counting it.
     pub(crate) fn traits(&self, text: &str) -> Traits {
         lock(&self.texts).traits(text)
     }
 
-    /// Counts a use of a text and says how it runs.
+    /// Counts a use of a text and decides how it runs.
     pub(crate) fn counted(
         &mut self,
         protocol: &mut Postgres,
@@ -93,7 +93,7 @@ impl Statements {
         Ok(Plan { way, closes: false, traits })
     }
 
-    /// How a text runs under a name of the user's own.
+    /// How a text runs under a name that the user gave it.
     pub(crate) fn named(
         &mut self,
         protocol: &mut Postgres,
@@ -105,22 +105,22 @@ impl Statements {
         self.named.way(&self.counted, protocol, (name, text), &wanted)
     }
 
-    /// One name that the server is to forget.
+    /// A name that the server must forget, if there is one.
     pub(crate) fn take_close(&mut self, protocol: &mut Postgres) -> Option<Closing> {
         self.counted.take_close(protocol)
     }
 
-    /// It could not be sent after all.
+    /// Returns a name whose Close could not be sent.
     pub(crate) fn give_back(&mut self, closing: Closing) {
         self.counted.give_back(closing);
     }
 
-    /// One number that the host need not keep anything for.
+    /// A number that the host can forget, if there is one.
     pub(crate) fn take_forgotten(&mut self) -> Option<Number> {
         lock(&self.numbers.forgotten).pop()
     }
 
-    /// The server has lost all of them: DISCARD ALL, DEALLOCATE ALL.
+    /// The server has dropped all prepared statements: DISCARD ALL, DEALLOCATE ALL.
     pub(crate) fn lost(&mut self) {
         self.counted.lost();
         self.named.lost();
@@ -128,7 +128,7 @@ impl Statements {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing of a host's runs under it.
+    // No code of the host runs while the lock is held, so a panic leaves nothing half done.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -139,7 +139,7 @@ impl Numbers {
     }
 }
 
-/// What writes the Parse of a text. The types of parameters are left to the server.
+/// The writer of the Parse message of a text. The server infers the parameter types.
 fn parse_of(text: &str) -> impl Fn(&mut BytesMut, &str) -> Result<(), EncodeError> {
     move |out, name| parse::write(out, name, text, &[])
 }

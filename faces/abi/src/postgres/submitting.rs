@@ -1,5 +1,5 @@
-//! How requests enter the connection: each with its statement, and in a transaction that may not have begun with what
-//! guards it.
+//! How requests enter the connection: each with its prepared statement, and with a guard if its
+//! transaction may not have begun.
 
 use bytes::{BufMut, BytesMut};
 use onetrip_engine::pool::TextKey;
@@ -20,7 +20,7 @@ use crate::completion::Completions;
 use crate::protocol;
 
 impl Postgres {
-    /// Takes a request. What it is answered comes under its token.
+    /// Takes a request. Its reply comes under its token.
     pub(crate) fn submit(
         &mut self,
         now: Time,
@@ -33,7 +33,7 @@ impl Postgres {
         self.clock = now;
         if self.engine.in_flight() + self.engine.queued() == 0 {
             self.workload.clear();
-            // A distant server is not a slow one.
+            // The network's round trip is not the server's time.
             self.since = now.after(self.workload.trip());
         }
         let (level, is_member) = (self.level(), submission.has(flag::MEMBER));
@@ -51,7 +51,7 @@ impl Postgres {
         result
     }
 
-    /// Hands a request to the engine.
+    /// Submits a request to the engine.
     pub(super) fn send(
         &mut self,
         now: Time,
@@ -120,7 +120,7 @@ impl Postgres {
         let request = Request {
             sync: if is_member { SyncPoint::Member } else { SyncPoint::Own },
             deadline,
-            // Without it the segment that BEGIN has begun would have no end.
+            // A leading BEGIN has opened a segment, which needs this request to end it.
             pinned: leads || self.block.is_some(),
             in_order: !self.is_shared || is_member,
             metered: submission.has(flag::STREAM),
@@ -152,7 +152,7 @@ impl Postgres {
             Err(error) => {
                 close.into_iter().for_each(|closing| self.statements.give_back(closing));
                 if leads {
-                    // BEGIN was answered: the transaction begins all the same.
+                    // BEGIN was answered, so the transaction begins all the same.
                     self.submit_sync(now, BEGIN_SYNC, Treatment::Plain)?;
                     self.own_requests += 1;
                 }
@@ -161,7 +161,7 @@ impl Postgres {
         }
     }
 
-    /// Whether what is sent now is in no transaction, and none may have begun.
+    /// Whether a request sent now runs outside any transaction for certain.
     fn goes_outside(&self, treatment: Treatment) -> bool {
         self.block.is_none() && !treatment.is_guarded() && self.changing == 0
     }
@@ -170,7 +170,7 @@ impl Postgres {
         let protocol = self.engine.protocol_mut();
         let text = submission.text;
         if !submission.name.is_empty() {
-            // It is kept: to compare it with others, and as what prepares it anew.
+            // The text is kept, to compare it with others and to prepare it again.
             if !memory::is_there(3 * text.len()) {
                 return Err(Refused::NoMemory);
             }
@@ -186,7 +186,7 @@ impl Postgres {
         Ok(self.statements.counted(protocol, text, scope)?)
     }
 
-    /// Sends a BEGIN that was held, since nothing of this connection's host comes behind it.
+    /// Sends a BEGIN that was held, because no more requests of its caller follow.
     pub(crate) fn flush(&mut self, now: Time, to: &mut Completions) {
         if self.delayed.is_empty() {
             self.leave_transaction(now);
@@ -221,7 +221,7 @@ impl Postgres {
         enter(&mut self.engine, now, request, 0, write)
     }
 
-    /// Ends a segment of members; or tells whether the transaction has begun.
+    /// Ends a segment of members. Without members it reports whether the transaction has begun.
     pub(crate) fn sync(
         &mut self,
         now: Time,
@@ -256,7 +256,7 @@ impl Postgres {
         Ok(ticket)
     }
 
-    /// Whether a token can be given to a request.
+    /// Whether a token can be used for a new request.
     pub(super) fn check(&mut self, token: u32) -> Result<(), Refused> {
         if self.terminating {
             return Err(Refused::Closed);
@@ -272,8 +272,8 @@ impl Postgres {
         Ok(())
     }
 
-    /// A request is on its way, or waits. `changes`: after it the status may be another one. `guarded`: it is skipped
-    /// where BEGIN was refused.
+    /// Notes a request that was sent or waits. `changes`: the transaction status may differ after
+    /// it. `guarded`: it is skipped if BEGIN is refused.
     pub(super) fn begin(
         &mut self,
         token: u32,
@@ -292,7 +292,7 @@ impl Postgres {
         self.live += 1;
     }
 
-    /// A request is over. Returns what was known of it.
+    /// Forgets a request that has ended. Returns what was known of it.
     pub(super) fn forget(&mut self, token: u32) -> Use {
         let used = self.uses.get_mut(token as usize).map(std::mem::take).unwrap_or_default();
         self.changing -= usize::from(used.changes);
@@ -307,8 +307,8 @@ impl Postgres {
     }
 }
 
-/// Writes a request of at most so many bytes and submits it. One function for all kinds: the engine would be in the module
-/// once for each otherwise.
+/// Submits a request of at most `size` bytes that `write` writes. One function for all kinds, so
+/// that the compiled module contains the engine's `submit` only once.
 pub(crate) fn enter(
     engine: &mut Connection<protocol::Protocol>,
     now: Time,
@@ -322,7 +322,7 @@ pub(crate) fn enter(
     })
 }
 
-/// More than all messages of a request take beside what is in them.
+/// More than the headers of all messages of one request.
 const FRAMES_MAX: usize = 256;
 
 impl From<SubmitError<Refused>> for Refused {
@@ -342,7 +342,7 @@ impl From<EncodeError> for Refused {
     }
 }
 
-/// Whether the status of the transaction may be another one behind it.
+/// Whether the transaction status may differ after this statement.
 fn changes_status(traits: Traits) -> bool {
     traits.transaction_control() || traits.several()
 }

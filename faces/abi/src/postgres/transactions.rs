@@ -1,12 +1,15 @@
-//! Transactions whose BEGIN was answered here: the layer says what is to be done with each request, and this hands it to the
-//! engine.
+//! Transactions whose BEGIN was answered locally. `client::transaction` decides what to do with
+//! each request, and this module submits it to the engine.
 //!
-//! A single statement of the simple protocol goes by the extended one until BEGIN was answered, which has the same results.
-//! What can't (several statements in a text or none, COPY, `$1` without a value, FETCH, whose form a cursor
-//! decides) waits until BEGIN is known to have succeeded, which costs a trip, and what is behind it waits with it.
+//! Until BEGIN is answered by the server, a single statement of the simple protocol is sent by the
+//! extended protocol, which has the same results. Some requests can't be: several statements in a
+//! text or none, COPY, `$1` without a value, and FETCH, whose result format its cursor decides.
+//! They wait until BEGIN has succeeded, which costs a round trip, and the requests behind them wait
+//! too.
 //!
-//! Once BEGIN was refused, all statements up to the end of the transaction fail by the server's error to it. COMMIT and
-//! ROLLBACK are then answered by ROLLBACK, as the server answers them in a transaction that failed.
+//! Once BEGIN was refused, all statements up to the end of the transaction fail with the server's
+//! error to BEGIN. COMMIT and ROLLBACK are then answered with ROLLBACK, as the server does in a
+//! failed transaction.
 
 use bytes::Bytes;
 use onetrip_engine::{Cause, End, Failure, Request, SyncPoint, Time};
@@ -22,7 +25,7 @@ use super::{BEGIN, BEGIN_SYNC, Postgres, Refused};
 use crate::codes::flag;
 
 impl Postgres {
-    /// What is to be done with a request.
+    /// Decides how to treat a request.
     pub(super) fn treatment(&self, submission: &Submission<'_>) -> Treatment {
         if self.delayed.is_ahead() {
             return Treatment::Waits;
@@ -40,7 +43,7 @@ impl Postgres {
         treatment(self.pending_begin.as_ref(), asked, at, || self.statements.traits(text))
     }
 
-    /// What is to be done with a sync point of its own.
+    /// Decides how to treat a sync point with a segment of its own.
     pub(super) fn treatment_of_sync(&self) -> Treatment {
         match self.delayed.is_ahead() {
             true => Treatment::Waits,
@@ -48,7 +51,7 @@ impl Postgres {
         }
     }
 
-    /// Takes note of what a request that was taken does to the transaction.
+    /// Notes what a request that was accepted does to the transaction.
     pub(super) fn follow(&mut self, text: &str, treatment: Treatment) {
         match treatment {
             Treatment::Answered(Control::Begin | Control::Start) => {
@@ -66,7 +69,7 @@ impl Postgres {
         }
     }
 
-    /// Submits BEGIN in front of what comes next, in its segment.
+    /// Submits BEGIN in front of the next request, in the same segment.
     pub(super) fn submit_begin(&mut self, now: Time) -> Result<(), Refused> {
         let Some(pending) = self.pending_begin.as_mut().filter(|it| it.is_held()) else {
             return Ok(());
@@ -94,7 +97,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// BEGIN was answered, or will not be.
+    /// BEGIN was answered, or never will be.
     pub(super) fn begun(&mut self, block: Bytes, end: End) {
         self.own_requests -= 1;
         let Some(pending) = &mut self.pending_begin else { return };
@@ -106,22 +109,23 @@ impl Postgres {
         }
     }
 
-    /// Nobody goes on with the transaction: a BEGIN that is held is sent, and if it is refused, that concerns
-    /// nobody.
+    /// No caller goes on with the transaction. A BEGIN that is held is sent; if it is refused, no
+    /// caller is told.
     pub(super) fn leave_transaction(&mut self, now: Time) {
-        // A connection that takes nothing any more begins no transaction either.
+        // A connection that takes no more requests begins no transaction.
         let _ = self.send_begin(now);
         if let Some(pending) = &mut self.pending_begin {
             pending.end();
         }
     }
 
-    /// Whether something is known of the transaction that the server has not told.
+    /// The transaction status that is presumed and that the server has not reported, if there is
+    /// one.
     pub(super) fn presumed(&self) -> Option<TransactionStatus> {
         self.pending_begin.as_ref()?.status()
     }
 
-    /// Whether the session is in no transaction, as far as the server has told.
+    /// Whether the last reported status is outside a transaction.
     fn is_outside(&self) -> bool {
         self.engine.protocol().status() == TransactionStatus::Idle && self.engine.is_open()
     }

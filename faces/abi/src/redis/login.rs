@@ -1,5 +1,6 @@
-//! Logging in: HELLO with AUTH and SETNAME, SELECT, and PING, in one trip; AUTH and its like where the server
-//! has no HELLO. PING comes last: a server that is loading its data takes all the others, and refuses that one.
+//! The login: HELLO with AUTH and SETNAME, SELECT, and PING, in one round trip; AUTH and the like
+//! instead of HELLO if the server has no HELLO. PING comes last because a server that is loading
+//! its data accepts the others, but refuses PING.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_redis::Command;
@@ -14,13 +15,13 @@ pub(super) struct Login {
     settings: Settings,
     scanner: Scanner,
     out: BytesMut,
-    /// Replies that are to come, PING's the last.
+    /// Replies that have not arrived; the reply to PING is the last.
     left: usize,
-    /// It speaks RESP3 unless the server refuses that.
+    /// RESP3 is asked for, unless the server has refused it.
     protocol: u32,
-    /// The first error that matters: its text.
+    /// The text of the first error that matters.
     error: Option<Bytes>,
-    /// What the server says of itself.
+    /// What the server reports of itself.
     fields: BytesMut,
 }
 
@@ -32,7 +33,7 @@ pub(super) enum Progress {
 
 impl Login {
     pub(super) fn new(settings: Settings) -> Login {
-        // Nobody has logged in yet, so nothing long is due.
+        // No login has succeeded yet, so every reply is short.
         let limits = ScanLimits {
             string_bytes_max: 64 << 10,
             items_max: 1024,
@@ -113,7 +114,8 @@ impl Login {
         self.left -= 1;
         if matches!(kind, b'-' | b'!') {
             let text = error_text(frame);
-            // A user may not be allowed to send PING, and a script may be running.
+            // The user may not be allowed to send PING, or a script may be running. Neither
+            // prevents the login.
             let counts = self.left > 0 || says_not_yet(&text);
             self.error = self.error.take().or(counts.then_some(text));
         } else if kind == b'%' && self.fields.is_empty() {
@@ -121,10 +123,10 @@ impl Login {
         }
     }
 
-    /// The peer has gone: why the login failed.
+    /// The peer has closed the connection: why the login failed.
     pub(super) fn closed(&self) -> (u32, bool, Bytes) {
         match &self.error {
-            // It said why, and hung up.
+            // The server sent an error before it closed.
             Some(error) => (close::SERVER, is_final(error), error.clone()),
             None => (close::LOGIN, false, Bytes::from_static(ENDED.as_bytes())),
         }
@@ -164,29 +166,29 @@ fn resp2(settings: &Settings) -> Vec<Command> {
     auth.into_iter().chain(name).collect()
 }
 
-/// The text of an error: its code, a space, a message.
+/// The text of an error reply: its code, a space, and a message.
 fn error_text(frame: &Bytes) -> Bytes {
     let lines = frame.strip_suffix(b"\r\n").unwrap_or(frame);
     let text = match lines.first() {
-        // Behind the line with its length.
+        // The message of a bulk error comes after the line with its length.
         Some(b'!') => lines.split_at(lines.iter().position(|byte| *byte == b'\n').unwrap_or(0)).1,
         _ => lines,
     };
     Bytes::copy_from_slice(text.get(1..).unwrap_or_default())
 }
 
-/// Whether the server has no HELLO, or no RESP3: Redis before 6, and some that imitate it.
+/// Whether the server lacks HELLO or RESP3: Redis before 6, and some servers that imitate it.
 fn lacks_resp3(error: &[u8]) -> bool {
     let text = error.to_ascii_lowercase();
     text.starts_with(b"noproto") || text.starts_with(b"err unknown command")
 }
 
-/// Whether what PING was answered says that nothing can be sent yet.
+/// Whether the answer to PING says that the server takes no commands yet.
 fn says_not_yet(error: &[u8]) -> bool {
     matches!(code(error), b"LOADING" | b"NOAUTH")
 }
 
-/// Whether time does not mend it.
+/// Whether a later login can't succeed either.
 fn is_final(error: &[u8]) -> bool {
     matches!(code(error), b"WRONGPASS" | b"NOAUTH" | b"NOPERM" | b"DENIED")
 }
@@ -195,7 +197,8 @@ fn code(error: &[u8]) -> &[u8] {
     error.split(|byte| *byte == b' ').next().unwrap_or_default()
 }
 
-/// Names and values of HELLO's reply, up to what is neither text nor number: its modules, which come last.
+/// Names and values of HELLO's reply, up to the first that is neither text nor number: the modules,
+/// which come last.
 fn put_fields(frame: &[u8], fields: &mut BytesMut) {
     let mut lines = frame.split(|byte| *byte == b'\n').map(|line| line.trim_ascii_end()).skip(1);
     let mut name: Option<&[u8]> = None;

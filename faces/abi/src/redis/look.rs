@@ -1,4 +1,4 @@
-//! What is known of a command before it is sent, for a host that has to decide on which connection it goes.
+//! What is known of a command before it is sent, so that a host can choose its connection.
 
 use onetrip_engine::memory::is_there;
 use onetrip_redis::{Command, Place, Spec};
@@ -13,42 +13,43 @@ pub struct Traits {
     pub bits: u32,
     /// The length of the advice.
     pub advice_len: usize,
-    /// What to do instead where it can't be sent on the shared connection; null for none.
+    /// What to do instead if the command can't be sent on a shared connection; null for none.
     pub advice: *const u8,
 }
 
-/// What is known of a command, as bits; and where it may be sent, as a number shifted by [`PLACE`](traits::PLACE).
+/// What is known of a command, as bits. Where it may be sent is a number in them, shifted by
+/// [`PLACE`](traits::PLACE).
 pub mod traits {
-    /// Something is known of it.
+    /// The command is known.
     pub const KNOWN: u32 = 1;
     /// It reads data and changes none.
     pub const READONLY: u32 = 1 << 1;
     /// It may change data.
     pub const WRITE: u32 = 1 << 2;
-    /// What it did before an error stands.
+    /// Its effects before an error remain.
     pub const LEAVES: u32 = 1 << 3;
-    /// It is refused between MULTI and EXEC.
+    /// The server refuses it between MULTI and EXEC.
     pub const NO_MULTI: u32 = 1 << 4;
-    /// All of its keys are known.
+    /// All of its keys can be found.
     pub const KEYS_KNOWN: u32 = 1 << 5;
     /// Where it may go depends on its arguments.
     pub const DEPENDS: u32 = 1 << 6;
-    /// By how many bits a place is shifted, which has two.
+    /// By how many bits the place is shifted. It takes two bits.
     pub const PLACE: u32 = 8;
-    /// It may share a connection.
+    /// It may be sent on a shared connection.
     pub const SHARED: u32 = 0;
-    /// It may block: on a connection of its own.
+    /// It may block, so it needs its own connection.
     pub const OWN: u32 = 1;
-    /// It changes its connection, or depends on it: in a session.
+    /// It changes the state of its connection or depends on it, so it needs a session.
     pub const SESSION: u32 = 2;
-    /// Nowhere, since it is not answered by one reply.
+    /// It can't be sent at all, because one reply does not answer it.
     pub const REFUSED: u32 = 3;
 }
 
 impl Traits {
-    /// What is known of this command, as it goes onto the wire. None if there is no memory to look at it.
+    /// What is known of a command in wire format. None if there is no memory to parse it.
     pub(crate) fn of(bytes: &[u8]) -> Option<Traits> {
-        // Its arguments are copied, to a buffer that grows.
+        // Parsing copies the arguments to a buffer that grows.
         if !is_there(bytes.len().saturating_mul(3)) {
             return None;
         }
@@ -78,7 +79,7 @@ impl Traits {
     }
 }
 
-/// Whether more arguments may say more of it: which of its subcommands it is, or that it blocks.
+/// Whether further arguments decide more: which subcommand it is, or whether it blocks.
 fn depends(spec: &Spec, command: &Command) -> bool {
     let has_sub = |other: &Spec| {
         let sub = other.name().strip_prefix(spec.name());
@@ -100,20 +101,20 @@ fn bits(spec: &Spec) -> u32 {
     bits.into_iter().filter(|(holds, _)| *holds).fold(0, |bits, (_, bit)| bits | bit)
 }
 
-/// A command out of its bytes on the wire; what is no whole argument ends it.
+/// Parses a command in wire format. It ends before the first argument that is incomplete.
 pub(crate) fn command(bytes: &[u8]) -> Command {
     let mut command = Command::new("");
     arguments(bytes).for_each(|argument| command.push(argument));
     command
 }
 
-/// One argument of the command at the front of these bytes; its name is the first.
+/// One argument of the command at the start of these bytes. Argument 0 is the name.
 #[inline(never)]
 pub(crate) fn argument(bytes: &[u8], number: usize) -> Option<&[u8]> {
     arguments(bytes).nth(number)
 }
 
-/// The arguments of the command at the front of these bytes.
+/// The arguments of the command at the start of these bytes.
 pub(crate) fn arguments(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let (mut left, mut rest) = length(bytes, b'*').unwrap_or((0, bytes));
     std::iter::from_fn(move || {
@@ -125,7 +126,7 @@ pub(crate) fn arguments(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The commands in these bytes, one behind the other.
+/// The commands in these bytes, in order.
 pub(crate) fn commands(mut bytes: &[u8]) -> Vec<Command> {
     let mut commands = Vec::new();
     while !bytes.is_empty() {
@@ -140,7 +141,7 @@ pub(crate) fn commands(mut bytes: &[u8]) -> Vec<Command> {
     commands
 }
 
-/// A length with its type in front, and what comes behind its line.
+/// A length with its type byte in front, and the bytes behind its line.
 fn length(bytes: &[u8], kind: u8) -> Option<(usize, &[u8])> {
     let digits = bytes.strip_prefix(&[kind])?;
     let end = digits.iter().position(|byte| *byte == b'\r')?;

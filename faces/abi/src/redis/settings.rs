@@ -6,19 +6,20 @@ use onetrip_redis::scan::ScanLimits;
 
 use crate::settings::{Invalid, flag, number, pairs, set_limit};
 
-/// What a connection to Redis is told.
+/// What a connection to Redis is configured with.
 pub(super) struct Settings {
     pub(super) user: Option<String>,
     pub(super) password: Option<String>,
     pub(super) database: u32,
     pub(super) client_name: Option<String>,
-    /// The best protocol to speak: 3, which falls back to 2 where the server has no other. Default 3.
+    /// The best protocol: 2, or 3 with a fallback to 2 if the server lacks 3. Default 3.
     pub(super) protocol: u32,
-    /// It is there for subscriptions: on RESP2 messages look like replies there. Default false.
+    /// The connection is for subscriptions. On RESP2 their messages look like replies. Default
+    /// false.
     pub(super) subscriber: bool,
-    /// It may read from a replica of a cluster. Default false.
+    /// The connection may read from a replica of a cluster. Default false.
     pub(super) readonly: bool,
-    /// Bytes of one reply, which is kept until it is whole. Default 513 MiB.
+    /// The longest reply in bytes; a reply is kept until it is complete. Default 513 MiB.
     reply_bytes_max: u64,
     pub(super) limits: Limits,
 }
@@ -43,7 +44,7 @@ impl Default for Settings {
     }
 }
 
-/// What is secret is not shown.
+/// Secrets are not shown.
 impl std::fmt::Debug for Settings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Settings")

@@ -1,4 +1,4 @@
-//! What a host submits: commands as they go onto the wire, and what it says of them.
+//! What a host submits: commands in wire format, and what it says about them.
 
 use std::sync::Arc;
 
@@ -21,15 +21,16 @@ pub(crate) mod flag {
 #[derive(Debug)]
 pub(crate) struct Submission<'a> {
     flags: u32,
-    /// How many replies come; 0 for one whose error is that of the request.
+    /// How many replies come. 0 for one reply, whose error ends the request as failed.
     replies: u32,
-    /// The text of the script that its one command calls by its hash.
+    /// The text of the script that the one command calls by its hash; empty for none.
     script: &'a [u8],
     pub(crate) commands: &'a [u8],
 }
 
 impl<'a> Submission<'a> {
-    /// What the host wrote: the text of a script if there is one, then the commands. `None` if that is none.
+    /// Parses what the host wrote: the text of a script, if there is one, then the commands. `None`
+    /// if it is malformed.
     pub(crate) fn read(
         flags: u32,
         replies: u32,
@@ -38,7 +39,7 @@ impl<'a> Submission<'a> {
     ) -> Option<Submission<'a>> {
         let (script, commands) = request.split_at_checked(text_len)?;
         let is_one = replies == 0 && flags & flag::CONFIRMED == 0;
-        // MULTI and EXEC, and ASKING, are answered too.
+        // The replies to MULTI and EXEC, and to ASKING, are counted too.
         let is_whole = flags & flag::ATOMIC == 0 || replies >= 2 + u32::from(asks(commands));
         let fits = !commands.is_empty() && flags & !flag::ALL == 0 && is_whole;
         (fits && (script.is_empty() || is_one)).then_some(Submission {
@@ -49,12 +50,12 @@ impl<'a> Submission<'a> {
         })
     }
 
-    /// The most bytes that it takes.
+    /// The most bytes that it takes on the wire.
     pub(crate) fn len(&self) -> usize {
         self.commands.len() + self.script.len() + HEAD_MAX
     }
 
-    /// The hash by which it calls a script.
+    /// The hash of the script that it calls.
     pub(crate) fn script(&self) -> Option<&'a [u8]> {
         if self.script.is_empty() {
             return None;
@@ -62,7 +63,8 @@ impl<'a> Submission<'a> {
         look::argument(self.commands, 1)
     }
 
-    /// Writes it as it goes onto the wire: a script that the server does not know as EVAL with its text.
+    /// Writes it in wire format. A script that the server does not know is sent as EVAL with its
+    /// text.
     pub(crate) fn write(&self, is_known: bool, out: &mut BytesMut) {
         let Some(sha) = self.script().filter(|_| !is_known) else {
             return out.extend_from_slice(self.commands);
@@ -70,7 +72,8 @@ impl<'a> Submission<'a> {
         write_as_text(self.commands, sha, self.script, out);
     }
 
-    /// What it is answered by, where its script goes by its hash or does not. None if there is no memory to keep its script.
+    /// The expected replies. `is_known`: the script is called by its hash. None if there is no
+    /// memory to keep the text of the script.
     pub(crate) fn expect(&self, is_known: bool) -> Option<Expect> {
         if self.flags & flag::CONFIRMED != 0 {
             let name = look::argument(self.commands, 0).unwrap_or_default();
@@ -94,10 +97,10 @@ impl<'a> Submission<'a> {
     }
 }
 
-/// What EVAL and the length of a text take.
+/// The most bytes that EVAL and the length of a text take.
 const HEAD_MAX: usize = 64;
 
-/// Whether ASKING is the first of these commands.
+/// Whether the first of these commands is ASKING.
 fn asks(commands: &[u8]) -> bool {
     look::argument(commands, 0).is_some_and(|name| name.eq_ignore_ascii_case(b"ASKING"))
 }

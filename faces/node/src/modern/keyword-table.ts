@@ -20,15 +20,15 @@ export const KEYWORDS = {
   host: { form: 'text', variable: 'PGHOST' },
   /** One port for all hosts, or one for each. */
   port: { form: 'text', variable: 'PGPORT', otherwise: '5432' },
-  /** The database; without it the one that bears the user's name. */
+  /** The database; by default the one with the user's name. */
   dbname: { form: 'text', variable: 'PGDATABASE' },
-  /** Who logs in; without it the user of this process. */
+  /** The role that logs in; by default the user of this process. */
   user: { form: 'text', variable: 'PGUSER' },
-  /** The password; without it the password file is asked. */
+  /** The password; by default it is looked up in the password file. */
   password: { form: 'text', variable: 'PGPASSWORD' },
   /** The name that the server shows for the connection. */
   application_name: { form: 'text', variable: 'PGAPPNAME' },
-  /** The same, where nobody gives another. */
+  /** The application name to use if no other is given. */
   fallback_application_name: { form: 'text' },
   /** Options for the server process. */
   options: { form: 'text', variable: 'PGOPTIONS' },
@@ -44,7 +44,7 @@ export const KEYWORDS = {
   keepalives: { form: 'switch', otherwise: '1' },
   /** Seconds of silence before the first keepalive. */
   keepalives_idle: { form: 0, otherwise: '30' },
-  /** Which server of the list will do. */
+  /** Which servers of the list are accepted. */
   target_session_attrs: {
     form: ['any', 'read-write', 'read-only', 'primary', 'standby', 'prefer-standby'],
     variable: 'PGTARGETSESSIONATTRS',
@@ -70,11 +70,11 @@ export const KEYWORDS = {
   },
   /** The file with the client's certificate. */
   sslcert: { form: 'text', variable: 'PGSSLCERT' },
-  /** The file with its key. */
+  /** The file with the client's key. */
   sslkey: { form: 'text', variable: 'PGSSLKEY' },
   /** The file with the authorities that are trusted, or system. */
   sslrootcert: { form: 'text', variable: 'PGSSLROOTCERT' },
-  /** GSSAPI encryption, which isn't there. */
+  /** GSSAPI encryption, which is not supported. */
   gssencmode: { form: ['disable', 'prefer'], variable: 'PGGSSENCMODE', otherwise: 'prefer' },
   /** Whether the login is bound to the TLS connection. */
   channel_binding: {
@@ -82,17 +82,17 @@ export const KEYWORDS = {
     variable: 'PGCHANNELBINDING',
     otherwise: 'prefer',
   },
-  /** Whether a password may cross the network readable. */
+  /** Whether a password may be sent where others could read it. */
   allow_plain_password: { form: 'switch', otherwise: '0' },
-  /** Rounds of SCRAM that a server may ask for. */
+  /** SCRAM iterations that a server may demand. */
   scram_iterations_max: { form: 1, otherwise: '100000' },
   /** Requests sent and not yet answered, per connection. */
   in_flight_max: { form: 1, otherwise: '1024' },
-  /** Bytes of them. */
+  /** Bytes of requests sent and not yet answered, per connection. */
   in_flight_bytes_max: { form: 1, otherwise: '1048576' },
   /** Requests that wait to be sent, per connection. */
   queue_max: { form: 1, otherwise: '16384' },
-  /** Bytes of them. */
+  /** Bytes of requests that wait to be sent, per connection. */
   queue_bytes_max: { form: 1, otherwise: '16777216' },
   /** Bytes of one result that are kept in memory; 0: any number. */
   result_bytes_max: { form: 0, otherwise: '268435456' },
@@ -106,7 +106,7 @@ export const KEYWORDS = {
   connections_min: { form: 0, otherwise: '0' },
   /** Milliseconds that a caller waits for a connection. */
   wait_timeout_ms: { form: 1, otherwise: '30000' },
-  /** Callers that wait for one. */
+  /** Callers that may wait for a connection. */
   waiting_max: { form: 0, otherwise: '16384' },
   /** Milliseconds after which an idle connection is closed. */
   idle_timeout_ms: { form: 1, otherwise: '600000' },
@@ -116,7 +116,7 @@ export const KEYWORDS = {
   slow_head_ms: { form: 1, otherwise: '10' },
   /** Which of several idle connections is taken first. */
   idle_order: { form: ['lifo', 'fifo', 'newest', 'oldest'], otherwise: 'lifo' },
-  /** Milliseconds for a request. */
+  /** Milliseconds that a request may take. */
   request_timeout_ms: { form: 0, otherwise: '0' },
   /** Milliseconds that bytes may lie unsent while nothing moves. */
   stall_timeout_ms: { form: 1, otherwise: '30000' },

@@ -25,15 +25,15 @@ use crate::input::{Input, contains};
 
 /// What we refuse and it takes, and why.
 const STRICTER: &[(&str, &str)] = &[
-    ("a length is no number", "it takes signs: `+5`, `-0`, and in RESP3 `-1` for a stream"),
-    ("a string is longer than it said", "it does not look at what ends a string"),
+    ("a length is not a number", "it takes signs: `+5`, `-0`, and in RESP3 `-1` for a stream"),
+    ("a string is longer than its length", "it does not look at what ends a string"),
     ("a null has a value", "it does not look at the line of a null"),
-    ("a big number is none", "it does not look at the digits"),
+    ("a big number is not an integer", "it does not look at the digits"),
     ("a verbatim string has no format", "it does not look for the colon"),
     ("a push is inside a reply", "pushes come between replies; it takes them anywhere"),
     ("a reply has an unknown type", "it takes HELLO, and chunks and ends of streams anywhere"),
     ("a string in chunks is interrupted", "to it `$?` is a frame"),
-    ("an aggregate ends that has a length, or none is open", "to it `.` is a frame"),
+    ("the end of a streamed aggregate came without one", "to it `.` is a frame"),
     ("the end of an aggregate has a value", "it does not look at the line of `.`"),
     ("attributes have no value", "to it `.` is one"),
 ];

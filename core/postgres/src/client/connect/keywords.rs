@@ -1,30 +1,29 @@
-//! The keywords of configuration, for every language: what a connection string can set, and with
-//! which words it is refused. The table of the Node packages is written from this one
-//! (`scripts/keywords`).
+//! The keywords of a connection string, for every language, and the words with which a wrong value
+//! is refused. The table of the Node packages is generated from this one (`scripts/keywords`).
 
-/// What the text of a setting is.
+/// The form of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// Anything, or what is read by a rule of its own.
+    /// Any text, or text with a syntax of its own.
     Text,
-    /// A whole number, from this one on.
+    /// A whole number that is at least this one.
     From(u8),
-    /// A whole number; 0 means that there is no limit.
+    /// A whole number; 0 means no limit.
     Limit,
     /// One of [`SWITCH`].
     Switch,
-    /// One of these.
+    /// One of these words.
     Words(&'static [&'static str]),
 }
 
-/// Whether the packages for Node take it.
+/// Whether the packages for Node accept a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Node {
-    /// As it stands.
+    /// With the same form.
     Yes,
-    /// In this form.
+    /// With this form.
     As(Form),
-    /// They don't.
+    /// Not at all.
     No,
 }
 
@@ -33,44 +32,44 @@ pub enum Node {
 pub struct Row {
     /// Which setting it is.
     pub keyword: Keyword,
-    /// Its name: libpq's, if it has it.
+    /// Its name, which is libpq's if libpq has the setting.
     pub name: &'static str,
-    /// The environment variable that libpq reads for it; empty: none.
+    /// The environment variable that libpq reads for it; empty if there is none.
     pub variable: &'static str,
-    /// What its text is.
+    /// The form of its value.
     pub form: Form,
-    /// What an empty text stands for; empty: nothing that could be written.
+    /// The value that an empty text stands for; empty if it can't be written as text.
     pub default: &'static str,
-    /// Whether the packages for Node take it.
+    /// Whether the packages for Node accept it.
     pub node: Node,
-    /// What it is, in a sentence.
+    /// A sentence that says what it is.
     pub about: &'static str,
 }
 
 const ENCODINGS: &[&str] = &["auto", "UTF8", "utf8", "UTF-8", "utf-8", "unicode"];
-/// Those of [`SslMode`](super::SslMode).
+/// The words of [`SslMode`](super::SslMode).
 pub const SSL_MODES: &[&str] =
     &["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
-/// Those of [`TargetSessionAttrs`](super::TargetSessionAttrs).
+/// The words of [`TargetSessionAttrs`](super::TargetSessionAttrs).
 pub const TARGETS: &[&str] =
     &["any", "read-write", "read-only", "primary", "standby", "prefer-standby"];
-/// Those of [`SslNegotiation`](super::SslNegotiation).
+/// The words of [`SslNegotiation`](super::SslNegotiation).
 pub const NEGOTIATIONS: &[&str] = &["postgres", "direct"];
-/// Those of [`LoadBalanceHosts`](super::LoadBalanceHosts).
+/// The words of [`LoadBalanceHosts`](super::LoadBalanceHosts).
 pub const ORDERS: &[&str] = &["disable", "random"];
 const VERSIONS: &[&str] = &["3.0", "3.2", "latest"];
 
 macro_rules! keywords {
     ($(#[doc = $about:literal] $keyword:ident = $name:literal, $variable:literal, $form:expr,
        $default:literal, $node:expr;)*) => {
-        /// A setting that a text can make.
+        /// A setting that can be written as text.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Keyword {
             $(#[doc = $about] $keyword,)*
         }
 
-        /// All of them, in the order of [`Keyword`].
+        /// All settings, in the order of [`Keyword`].
         pub const KEYWORDS: &[Row] = {
             use Form::*;
             use Node::*;
@@ -90,21 +89,21 @@ macro_rules! keywords {
 keywords! {
     /// Names, addresses or directories of Unix sockets, in the order to try them.
     Host = "host", "PGHOST", Text, "", Yes;
-    /// The addresses of the hosts at the same places, which spare the lookup.
+    /// The address of each host, in the same order, which saves the lookup.
     Hostaddr = "hostaddr", "PGHOSTADDR", Text, "", No;
     /// One port for all hosts, or one for each.
     Port = "port", "PGPORT", Text, "5432", Yes;
-    /// The database; without it the one that bears the user's name.
+    /// The database; by default the one with the user's name.
     Dbname = "dbname", "PGDATABASE", Text, "", Yes;
-    /// Who logs in; without it the user of this process.
+    /// The role that logs in; by default the user of this process.
     User = "user", "PGUSER", Text, "", Yes;
-    /// The password; without it the password file is asked.
+    /// The password; by default it is looked up in the password file.
     Password = "password", "PGPASSWORD", Text, "", Yes;
     /// The password file.
     Passfile = "passfile", "PGPASSFILE", Text, "", No;
     /// The name that the server shows for the connection.
     ApplicationName = "application_name", "PGAPPNAME", Text, "", Yes;
-    /// The same, where nobody gives another.
+    /// The application name to use if no other is given.
     FallbackApplicationName = "fallback_application_name", "", Text, "", Yes;
     /// Options for the server process.
     Options = "options", "PGOPTIONS", Text, "", Yes;
@@ -122,7 +121,7 @@ keywords! {
     KeepalivesCount = "keepalives_count", "", Limit, "3", No;
     /// Milliseconds that sent bytes may stay unacknowledged.
     TcpUserTimeout = "tcp_user_timeout", "", Limit, "30000", No;
-    /// Which server of the list will do.
+    /// Which servers of the list are accepted.
     TargetSessionAttrs =
         "target_session_attrs", "PGTARGETSESSIONATTRS", Words(TARGETS), "any", Yes;
     /// In which order servers are tried.
@@ -139,20 +138,20 @@ keywords! {
         "sslnegotiation", "PGSSLNEGOTIATION", Words(NEGOTIATIONS), "postgres", Yes;
     /// The file with the client's certificate.
     Sslcert = "sslcert", "PGSSLCERT", Text, "", Yes;
-    /// The file with its key.
+    /// The file with the client's key.
     Sslkey = "sslkey", "PGSSLKEY", Text, "", Yes;
     /// The file with the authorities that are trusted, or system.
     Sslrootcert = "sslrootcert", "PGSSLROOTCERT", Text, "", Yes;
     /// The file with lists of revoked certificates.
     Sslcrl = "sslcrl", "PGSSLCRL", Text, "", No;
-    /// Whether the host's name is sent readable.
+    /// Whether the host's name is sent in clear text (SNI).
     Sslsni = "sslsni", "PGSSLSNI", Words(&["0", "1"]), "1", No;
     /// The oldest TLS to speak.
     SslMinProtocolVersion =
         "ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION", Text, "TLSv1.2", No;
     /// The newest TLS to speak.
     SslMaxProtocolVersion = "ssl_max_protocol_version", "PGSSLMAXPROTOCOLVERSION", Text, "", No;
-    /// GSSAPI encryption, which isn't there.
+    /// GSSAPI encryption, which is not supported.
     Gssencmode = "gssencmode", "PGGSSENCMODE", Words(&["disable", "prefer"]), "prefer", Yes;
     /// Whether the login is bound to the TLS connection.
     ChannelBinding =
@@ -160,17 +159,17 @@ keywords! {
         As(Words(&["disable", "prefer"]));
     /// The ways of authentication that the server may ask for.
     RequireAuth = "require_auth", "PGREQUIREAUTH", Text, "", No;
-    /// Whether a password may cross the network readable.
+    /// Whether a password may be sent where others could read it.
     AllowPlainPassword = "allow_plain_password", "", Switch, "0", Yes;
-    /// Rounds of SCRAM that a server may ask for.
+    /// SCRAM iterations that a server may demand.
     ScramIterationsMax = "scram_iterations_max", "", From(1), "100000", Yes;
     /// Requests sent and not yet answered, per connection.
     InFlightMax = "in_flight_max", "", From(1), "1024", Yes;
-    /// Bytes of them.
+    /// Bytes of requests sent and not yet answered, per connection.
     InFlightBytesMax = "in_flight_bytes_max", "", From(1), "1048576", Yes;
     /// Requests that wait to be sent, per connection.
     QueueMax = "queue_max", "", From(1), "16384", Yes;
-    /// Bytes of them.
+    /// Bytes of requests that wait to be sent, per connection.
     QueueBytesMax = "queue_bytes_max", "", From(1), "16777216", Yes;
     /// What happens to a request that finds the queue full.
     WhenFull = "when_full", "", Words(&["wait", "refuse"]), "wait", No;
@@ -188,7 +187,7 @@ keywords! {
     ConnectionsMin = "connections_min", "", From(0), "0", Yes;
     /// Milliseconds that a caller waits for a connection.
     WaitTimeoutMs = "wait_timeout_ms", "", From(1), "30000", Yes;
-    /// Callers that wait for one.
+    /// Callers that may wait for a connection.
     WaitingMax = "waiting_max", "", From(0), "16384", Yes;
     /// Milliseconds after which an idle connection is closed.
     IdleTimeoutMs = "idle_timeout_ms", "", From(1), "600000", Yes;
@@ -198,7 +197,7 @@ keywords! {
     SlowHeadMs = "slow_head_ms", "", From(1), "10", Yes;
     /// Which of several idle connections is taken first.
     IdleOrder = "idle_order", "", Words(&["lifo", "fifo", "newest", "oldest"]), "lifo", Yes;
-    /// Milliseconds for a request.
+    /// Milliseconds that a request may take.
     RequestTimeoutMs = "request_timeout_ms", "", Limit, "0", Yes;
     /// What spans and events quote of statements.
     LogStatements = "log_statements", "", Words(&["none", "text"]), "none", No;
@@ -206,13 +205,13 @@ keywords! {
     StallTimeoutMs = "stall_timeout_ms", "", From(1), "30000", Yes;
     /// Whether a statement that is late is cancelled at the server.
     CancelOnTimeout = "cancel_on_timeout", "", Switch, "1", Yes;
-    /// The same for one whose reply was dropped.
+    /// Whether a statement whose reply was dropped is cancelled at the server.
     CancelOnDrop = "cancel_on_drop", "", Switch, "0", No;
     /// Connections that a client opens at once to cancel statements.
     CancelsMax = "cancels_max", "", From(0), "4", No;
-    /// Milliseconds for such a connection.
+    /// Milliseconds that such a cancel may take.
     CancelTimeoutMs = "cancel_timeout_ms", "", From(1), "5000", No;
-    /// Whether nothing is sent behind a sync point that is not answered.
+    /// Whether the next segment waits until the sync point before it is answered.
     OneSegment = "one_segment", "", Switch, "0", No;
 }
 
@@ -233,11 +232,11 @@ impl Keyword {
     }
 }
 
-/// Off and on, by turns.
+/// Off and on, alternating.
 pub const SWITCH: &[&str] = &["false", "true", "0", "1", "off", "on"];
 
-/// Keywords of libpq that need what this version lacks, and what that is. They are refused rather
-/// than passed over: each of them is a promise.
+/// Keywords of libpq that need something that this version lacks, with a name for that. They are
+/// refused rather than ignored, since each is a promise.
 pub const UNSUPPORTED: &[(&str, &str)] = &[
     ("sslcertmode", "a rule about when the client's certificate is sent"),
     ("sslpassword", "encrypted key files"),
@@ -260,20 +259,20 @@ pub const UNSUPPORTED: &[(&str, &str)] = &[
     ("oauth_scope", "OAuth"),
 ];
 
-/// What is said of a text that is refused, behind the name of its keyword.
+/// Parts of the messages about a refused value. They follow the name of its keyword.
 pub mod says {
-    /// Behind it stand the words.
+    /// The words follow.
     pub const ONE_OF: &str = "takes one of ";
-    /// It is no number.
+    /// The value is not a number.
     pub const WHOLE: &str = "takes a whole number";
-    /// Behind it stands the least number.
+    /// The least number follows.
     pub const AT_LEAST: &str = "must be at least ";
     /// The number is too large.
     pub const SMALLER: &str = "takes a smaller number";
-    /// Behind it stands a name that is none.
+    /// The unknown name follows.
     pub const UNKNOWN: &str = "there is no keyword ";
-    /// Between the name and what it needs.
+    /// Between the name and the thing that it needs.
     pub const NEEDS: &str = " needs ";
-    /// Behind that.
+    /// After that.
     pub const LACKING: &str = ", which isn't in this version: remove it";
 }

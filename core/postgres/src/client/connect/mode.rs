@@ -1,22 +1,22 @@
-//! Settings about how a server is reached.
+//! The values of settings about how a server is reached.
 
 /// Whether a connection is encrypted with TLS, and what is checked. Only the last two, and
-/// [`Require`](SslMode::Require) with a root certificate, know who is at the other end.
+/// [`Require`](SslMode::Require) with a root certificate, verify the identity of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum SslMode {
     /// Never TLS.
     Disable,
-    /// TLS if the server lets nobody in without.
+    /// TLS only if the server refuses a connection without it.
     Allow,
-    /// TLS if the server has it; without, if it hasn't, or if TLS fails.
+    /// TLS if the server supports it. Without TLS if it does not, or if the handshake fails.
     Prefer,
-    /// Always TLS. The server's certificate is checked as with [`VerifyCa`](SslMode::VerifyCa) if
-    /// there is a root certificate (`sslrootcert`), and not at all otherwise.
+    /// Always TLS. If there is a root certificate (`sslrootcert`), the server's certificate is
+    /// checked as with [`VerifyCa`](SslMode::VerifyCa); otherwise it is not checked at all.
     Require,
-    /// Always TLS, with a server whose certificate an authority of `sslrootcert` has signed.
+    /// Always TLS, with a server whose certificate is signed by an authority of `sslrootcert`.
     VerifyCa,
-    /// The same, and the certificate is one for the name or address in `host`.
+    /// The same, and the certificate must be for the name or address in `host`.
     VerifyFull,
 }
 
@@ -32,7 +32,7 @@ impl SslMode {
         SslMode::VerifyFull,
     ];
 
-    /// Whether a connection without TLS is out of the question.
+    /// Whether a connection without TLS is not allowed.
     #[must_use]
     pub fn requires_tls(self) -> bool {
         self >= SslMode::Require
@@ -43,9 +43,10 @@ impl SslMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SslNegotiation {
-    /// The server is asked whether it has TLS, which costs a round trip.
+    /// The server is asked whether it supports TLS, which costs a round trip.
     Postgres,
-    /// With the first byte, for PostgreSQL 17 and later. Needs `sslmode` require or stronger.
+    /// TLS begins with the first byte. For PostgreSQL 17 and later; needs `sslmode` require or
+    /// stronger.
     Direct,
 }
 
@@ -55,10 +56,10 @@ impl SslNegotiation {
     pub const ALL: [SslNegotiation; 2] = [SslNegotiation::Postgres, SslNegotiation::Direct];
 }
 
-/// Which server of a list will do.
+/// Which servers of a list are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetSessionAttrs {
-    /// Any that answers.
+    /// Any server.
     Any,
     /// One whose sessions may write by default.
     ReadWrite,
@@ -88,10 +89,10 @@ impl TargetSessionAttrs {
 /// In which order the servers of a list are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadBalanceHosts {
-    /// As they are listed, and their addresses as the name's lookup has them.
+    /// In the listed order, and their addresses in the order that the name lookup returned.
     Disable,
-    /// At random, hosts and addresses, anew for each connection. A `connect_timeout` keeps one that
-    /// doesn't answer from holding up the others.
+    /// In random order, hosts and addresses, chosen anew for each connection. A `connect_timeout`
+    /// keeps a host that doesn't answer from delaying the others.
     Random,
 }
 

@@ -1,6 +1,6 @@
-//! The way to a connection, step by step: the host asks for the next [`Action`], carries it out
-//! within the deadline, and says what came of it. It keeps its errors in a list, in the order in
-//! which it reports them, and the plan says in the end which of them the caller is given.
+//! The steps to a connection. The host asks for the next [`Action`], carries it out within the
+//! deadline, and reports the result. It keeps its errors in a list, in the order of its reports. In
+//! the end the plan says which of them the caller gets.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::{
 };
 use crate::message::ssl_request::Answer;
 
-/// How one host of the list is given.
+/// How a host of the list is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Host {
-    /// By a name that has to be looked up.
+    /// By a name that must be looked up.
     Name,
     /// By its address (`hostaddr`).
     Address,
@@ -23,45 +23,45 @@ pub enum Host {
     Socket,
 }
 
-/// What the plan follows from.
+/// The settings that the plan depends on.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The servers in their order.
+    /// The servers, in the listed order.
     pub hosts: Vec<Host>,
-    /// Whether they are spoken to by TLS.
+    /// Whether TLS is used.
     pub sslmode: SslMode,
     /// How TLS begins.
     pub sslnegotiation: SslNegotiation,
-    /// Which of them will do.
+    /// Which servers are accepted.
     pub target_session_attrs: TargetSessionAttrs,
-    /// Their order.
+    /// The order in which they are tried.
     pub load_balance_hosts: LoadBalanceHosts,
-    /// Time for each address, its login included, and for each lookup; `None`: no limit.
+    /// The time for each address, including the login, and for each lookup; `None` means no limit.
     pub connect_timeout: Option<Duration>,
-    /// What the random order follows from.
+    /// The seed of the random order.
     pub seed: u64,
 }
 
-/// What the host does next. A host is meant by its place in the list.
+/// What the host must do next. Hosts are named by their index in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Looks the host's name up.
+    /// Look up the host's name.
     Resolve(usize),
-    /// Opens a socket to an address of the host, by its place in what the lookup found. It drops
-    /// the one that it had.
+    /// Open a socket to an address of the host, by its index in the result of the lookup. A socket
+    /// that the host already has is dropped.
     Dial {
-        /// Whose address it is.
+        /// The host that it belongs to.
         host: usize,
-        /// Its place; 0 where nothing had to be looked up.
+        /// Its index; 0 if nothing had to be looked up.
         address: usize,
     },
-    /// Asks the server whether it has TLS, and reads one byte.
+    /// Ask the server whether it supports TLS, and read one byte.
     AskForTls,
-    /// Does the handshake of TLS.
+    /// Do the TLS handshake.
     BeginTls,
-    /// Logs in.
+    /// Log in.
     LogIn,
-    /// Nothing: the connection can be used.
+    /// Nothing: the connection is ready.
     Done,
     /// Nothing: there is no connection. See [`Plan::verdict`].
     Failed,
@@ -70,30 +70,30 @@ pub enum Action {
 /// What went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault<'a> {
-    /// Nobody answered at this address, or not in time; the host may have others.
+    /// No answer came from this address, or not in time. The host may have other addresses.
     Unreachable,
-    /// The handshake of TLS failed.
+    /// The TLS handshake failed.
     Handshake,
     /// The server refused the login with this code.
     LogIn(&'a str),
-    /// Anything else of this server.
+    /// Anything else that is wrong with this server.
     Server,
-    /// A file of ours, say, which is the same for all servers.
+    /// An error on this side, such as an unreadable file, which is the same for all servers.
     Ours,
 }
 
-/// Which error the caller is given.
+/// Which error the caller gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// The one that its kind and code are taken from, by its place in the host's list.
+    /// The error whose kind and code the caller gets, by its index in the host's list.
     pub error: usize,
-    /// Its text, which has the other ones in it.
+    /// The text, which includes those of the other errors.
     pub text: String,
-    /// Whether it tells of several hosts.
+    /// Whether several hosts failed.
     pub is_of_many: bool,
 }
 
-/// Whether a connection is encrypted.
+/// Whether TLS is used on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tls {
     Off,
@@ -107,7 +107,7 @@ impl Tls {
     }
 }
 
-/// An error of the host's.
+/// An error of the host's list.
 #[derive(Debug)]
 struct Wrong {
     error: usize,
@@ -119,22 +119,22 @@ struct Wrong {
 #[derive(Debug)]
 pub struct Plan {
     settings: Settings,
-    /// The hosts in the order in which they are tried, and how far we are.
+    /// The hosts in the order in which they are tried, and the index of the present one.
     hosts: Vec<usize>,
     at: usize,
-    /// The same of this host's addresses.
+    /// The same for the addresses of the present host.
     addresses: Vec<usize>,
     address: usize,
-    /// "prefer-standby" is two rounds: a standby, and then whatever there is.
+    /// "prefer-standby" takes two rounds: first only a standby is accepted, then any server.
     wanted: TargetSessionAttrs,
     action: Action,
     deadline: Time,
     tls: Tls,
-    /// What is tried on a new connection where this way fails.
+    /// The TLS mode to try on a new connection if this one fails.
     other_way: Option<Tls>,
-    /// Why the first way failed, and which it was.
+    /// Why the first mode failed, and which it was.
     first: Option<(Wrong, Tls)>,
-    /// What was wrong with each host.
+    /// The error of each host.
     wrong: Vec<Wrong>,
     errors: usize,
 }
@@ -167,7 +167,7 @@ impl Plan {
         plan
     }
 
-    /// What to do next. It changes with each `handle_…`, and with nothing else.
+    /// What to do next. Only the `handle_…` methods change it.
     pub fn action(&self) -> Action {
         self.action
     }
@@ -177,7 +177,8 @@ impl Plan {
         self.deadline
     }
 
-    /// The lookup has found so many addresses. (A name without any is a [`Fault::Server`].)
+    /// The lookup has found this many addresses. (A name without an address is a
+    /// [`Fault::Server`].)
     pub fn handle_resolved(&mut self, now: Time, addresses: usize) {
         if matches!(self.action, Action::Resolve(_)) {
             self.addresses = self.order(addresses);
@@ -197,8 +198,8 @@ impl Plan {
         }
     }
 
-    /// The server has answered the question for TLS (`None`: not with an answer), and more has come
-    /// already (`early`).
+    /// The server has answered the question for TLS. `answer` is `None` if that was no valid
+    /// answer; `early` says that more bytes have come already.
     ///
     /// # Errors
     /// The host reports the refusal as a [`Fault::Server`].
@@ -207,7 +208,7 @@ impl Plan {
             self.action = match begins_tls(answer, early, self.tls == Tls::On)? {
                 true => Action::BeginTls,
                 false => {
-                    // It was asked, so there is no other way left.
+                    // The server was asked, so there is no other mode left to try.
                     self.other_way = None;
                     Action::LogIn
                 }
@@ -216,17 +217,17 @@ impl Plan {
         Ok(())
     }
 
-    /// TLS stands.
+    /// The TLS handshake is complete.
     pub fn handle_secured(&mut self) {
         if self.action == Action::BeginTls {
             self.action = Action::LogIn;
         }
     }
 
-    /// The server has let us in.
+    /// The login is complete.
     ///
     /// # Errors
-    /// It won't do: the host reports the refusal as a [`Fault::Server`].
+    /// The server is not accepted. The host reports the refusal as a [`Fault::Server`].
     pub fn handle_logged_in(&mut self, session: Session) -> Result<(), Refusal> {
         if self.action == Action::LogIn {
             match session.fits(self.wanted) {
@@ -238,7 +239,7 @@ impl Plan {
         Ok(())
     }
 
-    /// The action has failed, for a reason that the host has put at the end of its list.
+    /// The action has failed. The host has put the error at the end of its list.
     pub fn handle_failed(&mut self, now: Time, fault: Fault<'_>, text: String) {
         if matches!(self.action, Action::Done | Action::Failed) {
             return;
@@ -267,8 +268,8 @@ impl Plan {
         }
     }
 
-    /// What the caller is told once all has failed; `None` where there was no host, or all is not
-    /// over.
+    /// The error for the caller once everything has failed. `None` if there was no host, or the
+    /// plan has not failed.
     pub fn verdict(&self) -> Option<Verdict> {
         let last = self.wrong.last().filter(|_| self.action == Action::Failed)?;
         let texts: Vec<&str> = self.wrong.iter().map(|wrong| wrong.text.as_str()).collect();
@@ -280,7 +281,7 @@ impl Plan {
         self.hosts.get(self.at).copied().unwrap_or(0)
     }
 
-    /// The place of the address in what the lookup found.
+    /// The index of the present address in the result of the lookup.
     fn place(&self) -> usize {
         self.addresses.get(self.address).copied().unwrap_or(0)
     }
@@ -315,7 +316,7 @@ impl Plan {
         self.restart_clock(now);
     }
 
-    /// Both ways to an address share its time.
+    /// Both TLS modes of an address share its time.
     fn restart_clock(&mut self, now: Time) {
         self.deadline = self.settings.connect_timeout.map_or(Time::NEVER, |time| now.after(time));
     }
@@ -335,7 +336,7 @@ impl Plan {
         self.begin_host(now);
     }
 
-    /// So many places, in the order in which they are tried.
+    /// This many indices, in the order in which they are tried.
     fn order(&mut self, count: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..count).collect();
         if self.settings.load_balance_hosts == LoadBalanceHosts::Random {
@@ -357,8 +358,8 @@ impl Plan {
     }
 }
 
-/// Why neither of two ways led to a connection. A wrong password is the last word; else the first
-/// way is the one that was wanted.
+/// The error when both modes failed. If the second failed with a wrong password, it is the main
+/// one; otherwise the first is, since that mode was preferred.
 fn both((first, first_way): (Wrong, Tls), (second, second_way): (Wrong, Tls), code: &str) -> Wrong {
     if first.text == second.text {
         return first;

@@ -1,22 +1,22 @@
-//! What a server is refused for before anybody uses it, in words that go behind its name.
+//! Why a server is refused although the connection to it is open, in words that follow its name.
 
-/// Why a connection is of no use, though it stands.
+/// Why a connection can't be used although it is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Refusal {
-    /// It has no TLS, which is required.
+    /// The server does not support TLS, which is required.
     NoTls = 1,
-    /// It answers the question for TLS with an error, which is not read (CVE-2024-10977).
+    /// The server answers the question for TLS with an error, which is not read (CVE-2024-10977).
     ErrorForTls,
-    /// Bytes came between its consent to TLS and the handshake.
+    /// Bytes came between the server's consent to TLS and the handshake.
     EarlyBytes,
-    /// Its answer to the question for TLS is none.
+    /// The server's answer to the question for TLS is not one.
     NotPostgres,
-    /// TLS began at once, and it has not agreed to speak PostgreSQL's protocol in it.
+    /// TLS began at once, and the server has not agreed to use PostgreSQL's protocol in it.
     NoAlpn,
-    /// It is not what `target_session_attrs` asks for.
+    /// The server is not what `target_session_attrs` asks for.
     Target,
-    /// It doesn't say whether it is.
+    /// The server doesn't say whether it is what `target_session_attrs` asks for.
     TargetUnknown,
 }
 
@@ -31,7 +31,7 @@ impl Refusal {
         }
     }
 
-    /// What is said behind the name of the server.
+    /// The message that follows the name of the server.
     pub fn text(self) -> &'static str {
         match self {
             Refusal::NoTls => " has no TLS: switch it on there (ssl=on), or choose another sslmode",

@@ -1,4 +1,4 @@
-//! What its owner adds to a pipeline, and asks of it.
+//! What the owner of a pipeline adds to it, and asks of it.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::message::SYNC;
 use crate::session::Expect;
 
 impl<F: Face> Pipelines<F> {
-    /// A pipeline that nothing was added to. Each of its requests may take so long.
+    /// An empty pipeline. `timeout` is the time for each of its requests.
     pub fn open(&mut self, around: Option<F::Around>, timeout: Option<Duration>) -> PipelineId {
         let free = self.list.iter().position(Option::is_none);
         let place = free.unwrap_or_else(|| {
@@ -30,10 +30,10 @@ impl<F: Face> Pipelines<F> {
         id
     }
 
-    /// Adds a statement and says under which token its reply comes.
+    /// Adds a statement. Returns the token of its reply.
     ///
     /// # Errors
-    /// It is finished or too long.
+    /// The pipeline is finished or too long.
     pub fn push<R: Replies<F>>(
         &mut self,
         io: &mut Io<'_, F, R>,
@@ -52,14 +52,14 @@ impl<F: Face> Pipelines<F> {
         Ok(token)
     }
 
-    /// Its statements are those of a batch: an error of one does not say its number.
+    /// Marks it as a batch: the error of a statement does not say its number.
     pub fn is_batch(&mut self, id: PipelineId) {
         if let Some(pipeline) = self.get(id) {
             pipeline.is_batch = true;
         }
     }
 
-    /// Where the next statement of a pipeline is, for the prepared statement that it names.
+    /// The segment of a pipeline's next statement, for the prepared statement that it names.
     pub fn scope(&mut self, id: PipelineId) -> Scope {
         self.get(id).map_or(Scope::Fixed, |it| Scope::Segment {
             segment: (id.serial, it.current()),
@@ -67,17 +67,18 @@ impl<F: Face> Pipelines<F> {
         })
     }
 
-    /// Whether another statement of so many bytes would only be kept for now.
+    /// Whether another statement of this many bytes would only be kept for now.
     pub fn keeps(&mut self, id: PipelineId, bytes: usize) -> bool {
         let untimed = !self.timed;
         self.get(id)
             .is_some_and(|it| untimed && it.group.is_none() && it.bytes.len() + bytes < CHUNK_BYTES)
     }
 
-    /// Adds a statement that the server is asked to describe first. It costs a trip, and what is added
+    /// Adds a statement that the server must describe first. That costs a trip, and everything
     /// behind it waits for the answer.
     ///
     /// # Errors
+    /// The pipeline is finished or too long.
     /// It is finished or too long.
     pub fn push_undescribed<R: Replies<F>>(
         &mut self,
@@ -95,9 +96,10 @@ impl<F: Face> Pipelines<F> {
         pipeline.bytes.extend_from_slice(describe);
         let mut len = describe.len();
         if pipeline.begins_with_describe() {
-            // Then it is a segment of its own. With a Flush in its place the server would be held between
-            // question and statement, and PgBouncer before 1.21 gives the server to others as soon as a
-            // segment in front is answered: what was flushed behind it is never answered.
+            // It is then a segment of its own. With a Flush in place of the Sync, the server would
+            // be occupied between the question and the statement. Also, PgBouncer before 1.21 gives
+            // the server to others as soon as a segment in front is answered, and the Flush behind
+            // it is then never answered.
             ask.sync = SyncPoint::Own;
             pipeline.bytes.extend_from_slice(&SYNC);
             len += SYNC.len();
@@ -111,7 +113,7 @@ impl<F: Face> Pipelines<F> {
         Ok(token)
     }
 
-    /// Takes account of another statement, unless there may be none.
+    /// Counts another statement, unless it is refused.
     fn add_statement<R: Replies<F>>(
         &mut self,
         io: &mut Io<'_, F, R>,
@@ -146,7 +148,7 @@ impl<F: Face> Pipelines<F> {
         Ok(io.replies.add(member, around.as_ref()))
     }
 
-    /// Adds a sync point; `None` when there is nothing in front of it.
+    /// Adds a sync point; `None` if there is nothing in front of it.
     pub fn sync<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, id: PipelineId) -> Option<Token> {
         let pipeline = self.get(id)?;
         if pipeline.finished || pipeline.segments.back()?.statements == 0 {
@@ -168,7 +170,7 @@ impl<F: Face> Pipelines<F> {
         self.ask_for_right(io, id);
     }
 
-    /// A caller awaits the reply to a statement: it must not be kept back.
+    /// A caller awaits the reply to a statement, so it must not be kept back.
     pub fn awaited<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, member: Member) {
         let Some(pipeline) = self.get(member.pipeline) else { return };
         pipeline.is_read = true;
@@ -178,8 +180,8 @@ impl<F: Face> Pipelines<F> {
         }
     }
 
-    /// No more statements come: everything goes out, and then the right to send is given back. Returns
-    /// the token of the last sync point, if there is one to be added.
+    /// No more statements come. Everything is sent, and then the right to send is given back.
+    /// Returns the token of the last sync point, if one had to be added.
     pub fn finish<R: Replies<F>>(
         &mut self,
         io: &mut Io<'_, F, R>,
@@ -189,14 +191,14 @@ impl<F: Face> Pipelines<F> {
         let pipeline = self.get(id)?;
         pipeline.finished = true;
         if let Some(group) = pipeline.group {
-            // Its replies may all be taken after this.
+            // From now on its replies may be taken only when all have come.
             io.engine.stop_counting(io.now, group);
         }
         self.ask_for_right(io, id);
         token
     }
 
-    /// Has a pipeline that is long enough leave, though it is not finished.
+    /// Sends a pipeline that is long enough although it is not finished.
     pub fn press<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, id: PipelineId, limits: Limits) {
         let Some(pipeline) = self.get(id) else { return };
         pipeline.kept_max = Limits {
@@ -208,7 +210,7 @@ impl<F: Face> Pipelines<F> {
         }
     }
 
-    /// Whether another statement would be sent without waiting in memory; if not yet, `waker` is woken
+    /// Whether another statement would be sent without waiting in memory. If not, `waker` is woken
     /// when it would.
     pub fn poll_ready<R: Replies<F>>(
         &mut self,
@@ -227,7 +229,8 @@ impl<F: Face> Pipelines<F> {
         if pipeline.has_room() {
             return Poll::Ready(Ok(()));
         }
-        // Whoever has taken replies will take more. Without one this would never end.
+        // A caller that has taken replies will take more. Without one, the pipeline would wait for
+        // ever.
         if pipeline.granted && stuck && !pipeline.is_read {
             return Poll::Ready(Err(F::Why::refused(Refusal::UnreadReplies)));
         }
@@ -235,7 +238,7 @@ impl<F: Face> Pipelines<F> {
         Poll::Pending
     }
 
-    /// Whether every segment has ended; if not yet, `waker` is woken when one has.
+    /// Whether every segment has ended. If not, `waker` is woken when one has.
     pub fn poll_settled(&mut self, id: PipelineId, waker: impl FnOnce() -> F::Waker) -> Poll<()> {
         let Some(pipeline) = self.get(id) else { return Poll::Ready(()) };
         if !pipeline.segments.iter().any(|it| it.statements > 0 && it.result.is_none()) {
@@ -245,7 +248,7 @@ impl<F: Face> Pipelines<F> {
         Poll::Pending
     }
 
-    /// How far it is, as far as replies have told.
+    /// The state of the pipeline, according to the replies so far.
     pub fn status(&mut self, is_closed: bool, id: PipelineId) -> PipelineStatus {
         match self.get(id) {
             Some(pipeline) if !is_closed && !pipeline.finished => match pipeline.segments.back() {
@@ -256,8 +259,8 @@ impl<F: Face> Pipelines<F> {
         }
     }
 
-    /// The first failure of any of its statements or sync points. The pipeline as a whole was not sent
-    /// only if nothing of it may have run.
+    /// The first failure of any of its statements or sync points. Its outcome is `NotSent` only if
+    /// nothing of the pipeline may have run.
     pub fn failure(&mut self, id: PipelineId) -> Option<F::Why> {
         let pipeline = self.get(id)?;
         let failure = pipeline.failure.clone()?;
@@ -269,8 +272,8 @@ impl<F: Face> Pipelines<F> {
 }
 
 impl<F: Face> Pipeline<F> {
-    /// Has a segment begin with what fails where its transaction isn't open (any more): whoever keeps a
-    /// pipeline for longer must not find it committed by itself.
+    /// Begins a segment with a guard that fails unless its transaction is open: a pipeline that
+    /// outlives its transaction must not commit by itself.
     fn add_guard<R: Replies<F>>(
         &mut self,
         io: &mut Io<'_, F, R>,
@@ -296,19 +299,19 @@ fn too_long<F: Face>() -> F::Why {
 }
 
 impl<F: Face, R> Io<'_, F, R> {
-    /// Whether the pipeline that alone may send can go on only when its replies are taken.
+    /// Whether the pipeline with the right to send can go on only when its replies are taken.
     pub(super) fn is_stuck(&self) -> bool {
         self.engine.in_flight() == 0
             && self.engine.group_queued() == 0
             && self.engine.undelivered_bytes() > 0
     }
 
-    /// Whether nothing is on the wire or about to be.
+    /// Whether nothing is in flight or about to be sent.
     pub(super) fn is_idle(&self) -> bool {
         self.engine.in_flight() == 0 && self.engine.transmit().is_empty()
     }
 
-    /// When a request is late that is made now and may take so long.
+    /// The deadline of a request that is made now with this timeout.
     pub fn deadline(&self, timeout: Option<Duration>) -> Time {
         timeout.map_or(Time::NEVER, |timeout| self.now.after(timeout))
     }

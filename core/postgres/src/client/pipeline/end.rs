@@ -12,9 +12,10 @@ use crate::message::{EncodeError, Formats, TransactionStatus, bind, execute, par
 use crate::session::Expect;
 
 impl<F: Face> Pipelines<F> {
-    /// Ends a pipeline before its end. What was not handed over is not sent. A segment that was left open
-    /// on the wire is undone: in a transaction of its own by ROLLBACK; in one that is open around it by
-    /// making the server fail, so that its owner learns of it at the latest at the commit.
+    /// Ends a pipeline before its end. Requests that were not handed over are not sent. A segment
+    /// left open on the wire is undone: if it is a transaction of its own, by ROLLBACK; inside
+    /// another transaction, by making the server fail, so that the owner learns of it at the commit
+    /// at the latest.
     pub fn give_up<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, id: PipelineId, why: &F::Why) {
         let outside = io.engine.protocol().status() != TransactionStatus::Idle;
         let Some(pipeline) = self.get(id) else { return };
@@ -25,7 +26,8 @@ impl<F: Face> Pipelines<F> {
         pipeline.failure.get_or_insert_with(|| why.clone());
         let requests = std::mem::take(&mut pipeline.requests);
         pipeline.bytes.clear();
-        // Where its caller did not want that, a transaction must not be committed without it.
+        // A transaction must not be committed without these statements, unless its owner wanted
+        // that.
         let in_transaction = pipeline.around.is_some();
         let unwanted = why.is_late() && in_transaction && !requests.is_empty();
         let undo = (pipeline.mid_segment || unwanted).then(|| match in_transaction || outside {
@@ -41,7 +43,7 @@ impl<F: Face> Pipelines<F> {
         if let Some((expect, undo)) = undo {
             let request = pipeline.request(io.now, Token::DISCARD, expect);
             pipeline.add(request, &undo);
-            // Whoever takes a reply from now on learns that it does not stand.
+            // A caller that takes a reply from now on learns that it does not stand.
             let segment = pipeline.segments.iter_mut().rev().find(|it| it.statements > 0);
             if let Some(segment) = segment {
                 segment.result.get_or_insert_with(|| Err(why.clone()));
@@ -55,7 +57,7 @@ impl<F: Face> Pipelines<F> {
         self.ask_for_right(io, id);
     }
 
-    /// Gives up a pipeline that can't be sent, finished or not.
+    /// Gives up a pipeline that can't be sent, even if it is finished.
     pub(super) fn give_up_whole<R: Replies<F>>(
         &mut self,
         io: &mut Io<'_, F, R>,
@@ -68,7 +70,7 @@ impl<F: Face> Pipelines<F> {
         self.give_up(io, id, why);
     }
 
-    /// Gives up the pipelines whose first request that was not handed over is late.
+    /// Gives up each pipeline whose first unsent request is late.
     pub fn expire<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>) {
         for index in 0..self.list.len() {
             let Some(pipeline) = &mut self.list[index] else { continue };
@@ -78,12 +80,12 @@ impl<F: Face> Pipelines<F> {
             }
             pipeline.timeout = None;
             let id = pipeline.id;
-            // Also one that was finished did not get to its end.
+            // A finished pipeline has not been sent to its end, either.
             self.give_up_whole(io, id, &F::Why::refused(Refusal::Late));
         }
     }
 
-    /// Somebody does not refer to it any more.
+    /// One reference to the pipeline is gone.
     pub fn release<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, id: PipelineId) {
         let is_sender = self.sender == Some(id);
         let Some(pipeline) = self.get(id) else { return };
@@ -97,7 +99,7 @@ impl<F: Face> Pipelines<F> {
         self.forget(id);
     }
 
-    /// Bytes of a reply to this request need no more memory.
+    /// Bytes of the reply to this request were freed.
     pub fn consumed<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, token: Token, bytes: usize) {
         if let Some(member) = io.replies.member(token)
             && let Some(group) = self.get(member.pipeline).and_then(|it| it.group)
@@ -106,7 +108,7 @@ impl<F: Face> Pipelines<F> {
         }
     }
 
-    /// A reply was taken or given up, with so many bytes. Says how its segment ended.
+    /// A reply with this many bytes was taken or given up. Returns how its segment ended.
     pub fn taken<R: Replies<F>>(
         &mut self,
         io: &mut Io<'_, F, R>,
@@ -130,7 +132,8 @@ impl<F: Face> Pipelines<F> {
         result
     }
 
-    /// The server described a statement in so many bytes, or refused to: it is encoded now.
+    /// The server described a statement, or refused to; its answer had this many bytes. The
+    /// statement is encoded now.
     pub fn described<R: Replies<F>>(
         &mut self,
         io: &mut Io<'_, F, R>,
@@ -149,7 +152,7 @@ impl<F: Face> Pipelines<F> {
         match encode(statement) {
             Ok(bytes) => unsent.bytes = Source::Own(bytes),
             Err(why) => {
-                // What follows in the segment must not run without it.
+                // The requests behind it in the segment must not run without it.
                 unsent.bytes = Source::Own(failing());
                 unsent.request = Request {
                     sync: SyncPoint::Member,
@@ -162,8 +165,8 @@ impl<F: Face> Pipelines<F> {
         }
     }
 
-    /// A request ended: keeps account of its pipeline, and makes an error say which statement. Returns
-    /// what its caller is told; nothing where nobody asked.
+    /// A request ended. Updates its pipeline, and makes an error name the statement. Returns the
+    /// error for its caller; `None` if no caller asked for the request.
     pub fn ended<R: Replies<F>>(
         &mut self,
         io: &mut Io<'_, F, R>,
@@ -187,7 +190,7 @@ impl<F: Face> Pipelines<F> {
         }
     }
 
-    /// The connection ended: what pipelines still keep was not sent.
+    /// The connection ended, so requests that pipelines still keep were not sent.
     pub fn fail_all<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>) {
         let Some(why) = io.ended.clone() else { return };
         self.sender = None;
@@ -214,7 +217,7 @@ impl<F: Face> Pipelines<F> {
 }
 
 impl<F: Face> Pipeline<F> {
-    /// The transaction around it is not open.
+    /// The transaction around the pipeline is not open.
     fn guard_failed(&mut self, member: Member, why: F::Why) -> F::Why {
         if why.answer().is_none() {
             return why;
@@ -237,7 +240,7 @@ impl<F: Face> Pipeline<F> {
         if why.is_skipped() {
             return Some(why);
         }
-        // A statement that makes up the whole of a pipeline is not called its first.
+        // A statement that is the whole pipeline is not called "statement 1".
         let why = match self.statements == 1 || self.is_batch {
             true => why,
             false => why.of_statement(number),
@@ -246,7 +249,7 @@ impl<F: Face> Pipeline<F> {
         Some(why)
     }
 
-    /// Its sync point was answered.
+    /// The sync point of a segment was answered.
     fn segment_ended(&mut self, member: Member, why: Option<F::Why>) -> Option<F::Why> {
         let segment = self.segment(member.segment);
         let failed = segment.as_ref().and_then(|segment| segment.failed.clone());
@@ -265,7 +268,7 @@ impl<F: Face> Pipeline<F> {
     }
 }
 
-/// Undoes a segment that is a transaction of its own.
+/// The request that undoes a segment that is a transaction of its own.
 fn rollback() -> Result<(Expect, BytesMut), EncodeError> {
     let mut out = BytesMut::new();
     parse::write(&mut out, "", "ROLLBACK", &[])?;

@@ -1,4 +1,4 @@
-//! The exclusive right to send: how a pipeline gets it, and what it hands over then.
+//! How a pipeline gets the exclusive right to send, and hands over its requests.
 
 use bytes::Buf;
 use onetrip_engine::{Request, SyncPoint, Time, Token};
@@ -7,14 +7,14 @@ use super::{
     Face, Io, Member, Pipeline, PipelineId, Pipelines, Refusal, Replies, Role, Source, Unsent, Why,
 };
 
-/// What an advance has changed.
+/// What a call of [`Pipelines::advance`] has changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Advanced {
-    /// Anything: bytes may be there to be written.
+    /// Anything at all: there may be bytes to write.
     pub moved: bool,
-    /// Nothing was on the wire before.
+    /// Nothing was in flight before.
     pub was_idle: bool,
-    /// There are bytes that nothing else may cause to be written.
+    /// There are bytes to write, and nothing else may cause that.
     pub unwritten: bool,
 }
 
@@ -34,7 +34,7 @@ impl<F: Face> Pipelines<F> {
         if io.engine.waiting() == 0 {
             return self.open_group(io, id, token);
         }
-        // Its place is behind those who wait for room in the queue already.
+        // Its place is behind the callers that already wait for room in the queue.
         let waits = io.engine.wait(token, Time::NEVER).is_some();
         if let Some(pipeline) = self.get(id) {
             pipeline.waits_for_room = waits;
@@ -45,7 +45,7 @@ impl<F: Face> Pipelines<F> {
         }
     }
 
-    /// The turn of a pipeline came that waited behind others for room in the queue.
+    /// The turn came of a pipeline that waited for room in the queue.
     pub fn turn<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, token: Token) {
         let Some(Member { pipeline: id, role: Role::SendRight, .. }) = io.replies.member(token)
         else {
@@ -70,7 +70,7 @@ impl<F: Face> Pipelines<F> {
         }
     }
 
-    /// The engine grants the right to send. Returns whether it is a pipeline's.
+    /// The engine grants the right to send. Returns whether to a pipeline.
     pub fn granted<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, token: Token) -> bool {
         let member = io.replies.member(token);
         io.replies.remove(token);
@@ -86,7 +86,7 @@ impl<F: Face> Pipelines<F> {
         true
     }
 
-    /// Lets the pipeline that alone may send hand over what the window takes.
+    /// Lets the pipeline with the right to send hand over what the window takes.
     pub fn advance<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>) -> Advanced {
         let Some(id) = self.sender else { return Advanced::default() };
         let mut advanced = Advanced { was_idle: io.is_idle(), ..Advanced::default() };
@@ -117,9 +117,9 @@ impl<F: Face> Pipelines<F> {
         advanced
     }
 
-    /// Asks for the replies so far where unread ones have closed the window: nothing else will, and
-    /// without the rest of them it can't be seen that only their reader can open it again. Returns whether
-    /// there is something to write by that.
+    /// Asks for the replies so far if unread ones have closed the window. Nothing else asks for
+    /// them then, and until all have come it can't be seen that only the reader can open the
+    /// window. Returns whether there are bytes to write.
     fn flush_if_closed<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, id: PipelineId) -> bool {
         let is_closed = io.engine.undelivered_bytes() > 0 && !io.engine.group_has_room();
         let pipeline = self.get(id).filter(|it| is_closed && !it.requests.is_empty());
@@ -128,11 +128,11 @@ impl<F: Face> Pipelines<F> {
         !io.engine.transmit().is_empty()
     }
 
-    /// Hands the first request to the engine, if it takes one.
+    /// Hands the first request to the engine, if the engine takes one.
     fn hand_over<R: Replies<F>>(&mut self, io: &mut Io<'_, F, R>, id: PipelineId) -> bool {
         let has_room = io.engine.group_has_room();
         let Some(pipeline) = self.get(id) else { return false };
-        // A finished pipeline waits for nobody any more, so the engine may queue the rest.
+        // A finished pipeline waits for no reader, so the engine may queue the rest.
         if !pipeline.finished && !has_room {
             return false;
         }
@@ -144,7 +144,7 @@ impl<F: Face> Pipelines<F> {
             Source::Own(bytes) => bytes,
             Source::Undescribed(_) => return false,
         };
-        // The engine may refuse it, so it gets a copy.
+        // The engine gets a copy, since it may refuse the request.
         let Request { token, expect, sync, deadline, .. } = *request;
         let (pinned, group) = (pipeline.around.is_some(), pipeline.group);
         let request = Request { sync, deadline, pinned, group, ..Request::isolated(token, expect) };

@@ -1,8 +1,8 @@
-//! A transaction and its savepoints: what is sent of them and when, and what is known of each.
+//! A transaction and its savepoints: what is sent and when, and the known state of each.
 //!
-//! BEGIN and SAVEPOINT wait for the first statement behind them, and a RELEASE that nobody awaits for
-//! whatever comes next. A host asks for the [`Front`] of a request, submits both in one go, and says
-//! what each was answered by. What a session does outside of the block is not known here.
+//! BEGIN and SAVEPOINT wait for the first statement behind them. A RELEASE that no caller awaits
+//! waits for the next request. A host asks for the [`Front`] of a request, submits both together,
+//! and reports the answer to each. What a session does outside of the block is not known here.
 
 use onetrip_engine::{Outcome, SyncPoint};
 
@@ -12,15 +12,15 @@ use super::verdict::{Failure, is_conflict};
 use crate::message::EncodeError;
 use crate::sql::Refusal;
 
-/// A transaction and its savepoints. `E` is what the host keeps of a failure.
+/// A transaction and its savepoints. `E` is a failure as the host keeps it.
 #[derive(Debug)]
 pub struct Block<E> {
     begin: Begin,
     outermost: Level<E>,
-    /// The savepoints that are not forgotten, by their numbers.
+    /// The savepoints that are still in use, sorted by number.
     inner: Vec<Level<E>>,
     savepoints: u32,
-    /// The savepoint whose RELEASE goes in front of what comes next.
+    /// The savepoint whose RELEASE goes in front of the next request.
     owed: Option<LevelId>,
     /// The first failure after which the transaction may be run again.
     conflict: Option<E>,
@@ -35,44 +35,44 @@ impl LevelId {
     pub const OUTERMOST: LevelId = LevelId(0);
 }
 
-/// What begins the transaction or a savepoint, and what became of that.
+/// The BEGIN of the transaction, or the SAVEPOINT of a savepoint, and what became of it.
 #[derive(Debug)]
 struct Level<E> {
     id: LevelId,
-    /// What it is in.
+    /// The level around it.
     outer: Option<LevelId>,
     state: State,
     /// Why BEGIN or SAVEPOINT failed.
     refused: Option<E>,
-    /// What made it fail: the first failure since a statement succeeded last.
+    /// Why the level has failed: the first failure since the last successful statement.
     failure: Option<E>,
-    /// What belongs to it belongs to what is around it from now on.
+    /// Whether it was released, so that its statements now belong to the level around it.
     is_released: bool,
-    /// Nothing more of it is sent: it was ended, sent or not.
+    /// Whether its end was requested, so that nothing more of it is sent.
     is_over: bool,
 }
 
-/// How far BEGIN or SAVEPOINT is.
+/// The progress of BEGIN or SAVEPOINT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// It waits for the first statement behind it.
     Unsent,
-    /// It was submitted, and its answer is not known.
+    /// It was submitted, and is unanswered.
     Sent,
-    /// The server has answered that it is done.
+    /// The server has executed it.
     Done,
     /// The server has refused it.
     Refused,
 }
 
-/// What a request is to its transaction.
+/// What kind of request of the transaction this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// One of its statements.
     Statement,
     /// COMMIT, which releases all savepoints.
     Commit,
-    /// What undoes all of it, and harms nobody where it is not open.
+    /// A request that undoes all of it, and does no harm if the transaction is not open.
     Undo,
 }
 
@@ -83,7 +83,7 @@ pub enum NotSent<E> {
     NotBegun(E),
     /// Its level has ended.
     Ended(Refusal),
-    /// It is no text that the server takes.
+    /// The text can't be encoded.
     Unencodable(EncodeError),
 }
 
@@ -94,13 +94,13 @@ impl<E> From<EncodeError> for NotSent<E> {
 }
 
 impl<E: Failure> Block<E> {
-    /// A transaction that nothing was sent of.
+    /// A transaction of which nothing was sent.
     pub fn new(begin: Begin) -> Block<E> {
         let outermost = Level::new(LevelId::OUTERMOST, None);
         Block { begin, outermost, inner: Vec::new(), savepoints: 0, owed: None, conflict: None }
     }
 
-    /// A savepoint that nothing was sent of.
+    /// A savepoint of which nothing was sent.
     pub fn savepoint(&mut self, outer: LevelId) -> LevelId {
         self.savepoints += 1;
         let id = LevelId(self.savepoints);
@@ -108,39 +108,41 @@ impl<E: Failure> Block<E> {
         id
     }
 
-    /// Nobody asks for this savepoint any more, and none of its requests is under way.
+    /// This savepoint is no longer in use, and none of its requests is in flight.
     pub fn forget(&mut self, id: LevelId) {
         self.inner.retain(|level| level.id != id);
     }
 
-    // --- what is known ---
+    // --- state ---
 
     /// Whether BEGIN or SAVEPOINT was submitted, so that there is something to end.
     pub fn is_sent(&self, id: LevelId) -> bool {
         self.state(id) != State::Unsent
     }
 
-    /// Whether what begins it was answered, and nothing waits to go in front of what comes next.
+    /// Whether its BEGIN or SAVEPOINT succeeded, and nothing waits to go in front of the next
+    /// request.
     pub fn is_known(&self, id: LevelId) -> bool {
         self.state(id) == State::Done && self.owed.is_none()
     }
 
-    /// Whether there is something to undo.
+    /// Whether there may be something to undo.
     pub fn is_open(&self, id: LevelId) -> bool {
         self.is_sent(id) && self.refusal().is_none()
     }
 
-    /// Why BEGIN was refused: nothing of the transaction runs.
+    /// Why BEGIN was refused, if it was. Nothing of the transaction runs then.
     pub fn refusal(&self) -> Option<&E> {
         self.level(LevelId::OUTERMOST)?.refused.as_ref()
     }
 
-    /// Why a statement was skipped: what begins it, or what is around it, failed in front of it.
+    /// Why a statement was skipped: its BEGIN or SAVEPOINT, or that of a level around it, failed
+    /// before.
     pub fn why_skipped(&self, id: LevelId) -> Option<&E> {
         self.around(id).filter_map(|level| level.refused.as_ref()).last()
     }
 
-    /// What made a level fail, where that is known.
+    /// Why a level failed, if that is known.
     pub fn failure(&self, id: LevelId) -> Option<&E> {
         self.level(id)?.failure.as_ref()
     }
@@ -175,7 +177,7 @@ impl<E: Failure> Block<E> {
         self.level(id).map_or(State::Unsent, |level| level.state)
     }
 
-    // --- what became of requests ---
+    // --- answers ---
 
     /// A request was answered, or failed otherwise.
     pub fn answered(&mut self, role: Role, error: Option<&E>) {
@@ -195,7 +197,8 @@ impl<E: Failure> Block<E> {
             level.refused.get_or_insert_with(|| error.clone().about(command));
         }
         match outer {
-            // The transaction has failed; rolling back to what was never set changes nothing.
+            // The transaction has failed. Rolling back to a savepoint that was never set changes
+            // nothing.
             Some(outer) => self.heard(outer, Some(error)),
             None => level.state = State::Refused,
         }
@@ -216,8 +219,8 @@ impl<E: Failure> Block<E> {
         }
     }
 
-    /// The end of a level was asked for: what comes from now on, of a pipeline that is still there, is
-    /// refused. It would begin it anew.
+    /// The end of a level was requested. From now on its statements are refused, for example those
+    /// of a pipeline that is still open. Otherwise they would begin the level anew.
     pub fn end(&mut self, id: LevelId) {
         if let Some(level) = self.level_mut(id) {
             level.is_over = true;
@@ -226,11 +229,12 @@ impl<E: Failure> Block<E> {
 
     // --- what is sent ---
 
-    /// What goes in front of a request. It counts as sent, unless [`not_sent`](Block::not_sent) is told.
-    /// `follows`: the request follows another of the transaction in its segment, and is skipped with that.
+    /// The requests that go in front of a request. They count as sent unless the host calls
+    /// [`not_sent`](Block::not_sent). `follows`: the request follows another of the transaction in
+    /// its segment, and is skipped together with that.
     ///
     /// # Errors
-    /// The request is not to be sent.
+    /// Why the request must not be sent.
     pub fn front(&mut self, id: LevelId, part: Part, follows: bool) -> Result<Front, NotSent<E>> {
         if let Some(refusal) = self.refusal() {
             return Err(NotSent::NotBegun(refusal.clone().with_outcome(Outcome::NotSent)));
@@ -241,7 +245,7 @@ impl<E: Failure> Block<E> {
         let mut front = Front::default();
         let owed = self.owed.take();
         if let (Part::Statement, Some(savepoint)) = (part, owed) {
-            // A failure of it is what made its savepoint fail, and with that all behind it.
+            // If the RELEASE fails, its savepoint had failed, and so does everything behind it.
             front.command(&release_text(savepoint), Role::Nobody, SyncPoint::Own)?;
             front.released = owed;
         }
@@ -255,11 +259,11 @@ impl<E: Failure> Block<E> {
         Ok(front)
     }
 
-    /// The same by itself, in front of what can't be submitted in one go with it: no trip, since nobody waits
-    /// for its answer. None where nothing waits to be sent.
+    /// The same on their own, for a request that can't be submitted together with them. That costs
+    /// no trip, since no caller waits for the answer. `None` if nothing waits to be sent.
     ///
     /// # Errors
-    /// Nothing of the level is to be sent.
+    /// Nothing of the level may be sent.
     pub fn front_alone(&mut self, id: LevelId) -> Result<Option<Front>, NotSent<E>> {
         let mut front = self.front(id, Part::Statement, false)?;
         let begins = |piece: &super::front::Piece| matches!(piece.role, Role::Begins(_));
@@ -270,7 +274,7 @@ impl<E: Failure> Block<E> {
         Ok(Some(front))
     }
 
-    /// It was not submitted: it still waits.
+    /// The front was not submitted, so it still waits.
     pub fn not_sent(&mut self, front: &Front) {
         for piece in &front.pieces {
             if let Role::Begins(id) = piece.role
@@ -282,13 +286,13 @@ impl<E: Failure> Block<E> {
         self.owed = front.released.or(self.owed);
     }
 
-    /// Adds what was not sent yet, from the outside in.
+    /// Adds BEGIN and SAVEPOINTs that were not sent yet, from the outermost level inwards.
     fn add_unsent(&mut self, id: LevelId, front: &mut Front) -> Result<(), EncodeError> {
         let unsent = self.around(id).take_while(|level| level.state == State::Unsent);
         let inner = unsent.map(|level| level.id).filter(|id| *id != LevelId::OUTERMOST);
         let inner: Vec<LevelId> = inner.collect();
         if self.state(LevelId::OUTERMOST) == State::Unsent {
-            // It grows once for it and what is behind it.
+            // One allocation for BEGIN and the statement behind it.
             front.bytes.reserve(192);
             let start = front.bytes.len();
             self.begin.write(&mut front.bytes)?;
@@ -305,12 +309,12 @@ impl<E: Failure> Block<E> {
         Ok(())
     }
 
-    /// Undoes all since a savepoint, and forgets it at the server.
+    /// Undoes everything since a savepoint, and removes the savepoint at the server.
     ///
     /// # Errors
     /// None: the names of savepoints have no NUL and are short.
     pub fn undo(&mut self, id: LevelId) -> Result<Front, EncodeError> {
-        // Savepoints in it go with it.
+        // Savepoints inside it are removed, too.
         self.owed = None;
         let outer = self.level(id).and_then(|level| level.outer);
         let mut front = Front::default();
@@ -320,8 +324,8 @@ impl<E: Failure> Block<E> {
         Ok(front)
     }
 
-    /// Has the RELEASE of a savepoint ride along with what comes next. From now on what happened behind it
-    /// happened to what is around it.
+    /// Sends the RELEASE of a savepoint with the next request. From now on its statements belong to
+    /// the level around it.
     pub fn release(&mut self, id: LevelId) {
         let Some(level) = self.level_mut(id) else { return };
         level.is_released = true;
@@ -332,12 +336,13 @@ impl<E: Failure> Block<E> {
         }
     }
 
-    /// Takes a RELEASE back that was to ride along: it is sent by itself. Returns it, unless it has left.
+    /// Takes back a RELEASE that waits for the next request, to send it on its own. Returns its
+    /// text, unless it was sent already.
     pub fn take_release(&mut self, id: LevelId) -> Option<String> {
         self.owed.take_if(|owed| *owed == id).map(release_text)
     }
 
-    /// What fails where the transaction isn't open.
+    /// The BEGIN, which also writes the guard.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }

@@ -1,10 +1,10 @@
-//! Texts that begin or end a transaction and do nothing else, and what the server answers to them.
+//! Texts that only begin or end a transaction, and the server's usual answers to them.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::message::tag::backend;
 
-/// What a text is to a transaction.
+/// How a text controls a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// BEGIN, with or without modes.
@@ -19,9 +19,9 @@ pub enum Control {
 
 impl Control {
     /// The control that a text is, if it is nothing else: one statement without names or values.
-    /// Comments are as good as blanks, since some tools sign each statement by one.
+    /// Comments count as blanks, since some tools add one to each statement.
     pub fn of(text: &str) -> Option<Control> {
-        // It may be kept.
+        // The text may be kept, so its length is bounded.
         if text.len() > LEN_MAX {
             return None;
         }
@@ -53,8 +53,8 @@ impl Control {
         }
     }
 
-    /// By what the first statement of a text ends a transaction without beginning another, whatever
-    /// follows.
+    /// How the first statement of a text ends a transaction without beginning another, whatever
+    /// follows it.
     pub fn ends_first(text: &str) -> Option<Control> {
         let mut words = Words(text);
         let control = match known(words.next()?)? {
@@ -69,7 +69,7 @@ impl Control {
         }
     }
 
-    /// What the server answers where all is well: CommandComplete and ReadyForQuery.
+    /// The server's answer if all is well: CommandComplete and ReadyForQuery.
     pub fn answer(self) -> Bytes {
         let (tag, status): (&[u8], u8) = match self {
             Control::Begin => (b"BEGIN\0", b'T'),
@@ -86,15 +86,16 @@ impl Control {
     }
 }
 
-/// Whether a text has no statement in it.
+/// Whether a text contains no statement.
 pub fn is_empty(text: &str) -> bool {
     Words(text).all(|word| word == ";")
 }
 
-/// What a text of one of the controls begins with.
+/// The first words of the controls.
 const FIRST: [&str; 6] = ["begin", "start", "commit", "end", "rollback", "abort"];
 
-/// The other words and signs that may stand in one, and those that tell it from others.
+/// The other words and signs that may follow in a control, and those that distinguish it from other
+/// statements.
 const FURTHER: [&str; 19] = [
     "work",
     "transaction",
@@ -117,19 +118,19 @@ const FURTHER: [&str; 19] = [
     ";",
 ];
 
-/// With comments: a text that is longer is none of ours.
+/// Comments included. A longer text is not treated as a control.
 const LEN_MAX: usize = 64 << 10;
 
-/// The longest BEGIN that makes sense has 16, and some semicolons may follow.
+/// The longest sensible BEGIN has 16 words, and semicolons may follow.
 const WORDS_MAX: usize = 24;
 
-/// A word as it stands in the lists above, if it does.
+/// The word as in the lists above, if it is there.
 fn known(word: &str) -> Option<&'static str> {
     FIRST.into_iter().chain(FURTHER).find(|known| word.eq_ignore_ascii_case(known))
 }
 
-/// Whether these words are modes of a transaction (transaction_mode_list in
-/// src/backend/parser/gram.y), with a comma between two or none.
+/// Whether these words are transaction modes (transaction_mode_list in src/backend/parser/gram.y),
+/// with or without a comma between two.
 fn are_modes(mut words: &[&str]) -> bool {
     while !words.is_empty() {
         words = match words {
@@ -149,8 +150,7 @@ fn are_modes(mut words: &[&str]) -> bool {
     true
 }
 
-/// The words of a text, and whatever else is in it, character by character. Blanks and comments are
-/// left out.
+/// The words of a text, and all other characters one by one. Blanks and comments are left out.
 struct Words<'a>(&'a str);
 
 impl<'a> Iterator for Words<'a> {
@@ -173,7 +173,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// What follows a comment, if the text begins with one. Those of C are nested in SQL.
+/// The text behind a comment, if the text begins with one. C-style comments nest in SQL.
 fn behind_comment(text: &str) -> Option<&str> {
     let bytes = text.as_bytes();
     match bytes {

@@ -1,4 +1,4 @@
-//! What goes in front of a request of a transaction, and is submitted in one go with it.
+//! The requests that go in front of a request of a transaction, and are submitted together with it.
 
 use bytes::BytesMut;
 use onetrip_engine::{Request, SyncPoint, Token};
@@ -7,45 +7,45 @@ use super::block::LevelId;
 use crate::Expect;
 use crate::message::{EncodeError, SYNC, bind, execute, parse};
 
-/// Requests that are submitted in one go, in front of another or by themselves.
+/// Requests that are submitted together, in front of another or on their own.
 #[derive(Debug, Default)]
 pub struct Front {
-    /// In the order in which they are sent.
+    /// The requests, in the order in which they are sent.
     pub pieces: Vec<Piece>,
-    /// All of them, framed.
+    /// The messages of all of them.
     pub bytes: BytesMut,
-    /// The savepoint that it releases.
+    /// The savepoint that they release, if any.
     pub(super) released: Option<LevelId>,
 }
 
 /// One of these requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// Who is told of its answer.
+    /// Who is told its answer.
     pub role: Role,
-    /// What it is answered by.
+    /// The reply to expect.
     pub expect: Expect,
-    /// Which segment it is of.
+    /// Its place in a segment.
     pub sync: SyncPoint,
-    /// How many of the bytes are its own.
+    /// The length of its messages in `bytes`.
     pub len: usize,
 }
 
 /// Who is told of the answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// The block: it begins this level.
+    /// The block, since this is the BEGIN or SAVEPOINT of the level.
     Begins(LevelId),
-    /// The block: it is a statement of this level.
+    /// The block, since this is a statement of the level.
     Within(LevelId),
-    /// Nobody. Where it fails so does what is behind it.
+    /// Nobody. If it fails, so do the requests behind it.
     Nobody,
-    /// Whoever has caused it.
+    /// The caller that asked for it.
     Caller,
 }
 
 impl Piece {
-    /// The request. It stays where it is: what comes behind depends on it.
+    /// The request. It is pinned in the queue, since requests behind it depend on it.
     pub fn request(&self, token: Token) -> Request<Expect> {
         Request { sync: self.sync, pinned: true, ..Request::isolated(token, self.expect) }
     }
@@ -56,7 +56,7 @@ impl Front {
         self.pieces.push(Piece { role, expect, sync, len: self.bytes.len() - start });
     }
 
-    /// Adds a statement of the client's own.
+    /// Adds a statement that the client itself makes.
     pub(super) fn command(
         &mut self,
         sql: &str,
@@ -72,7 +72,7 @@ impl Front {
         Ok(())
     }
 
-    /// Ends it by a sync point.
+    /// Ends the front with a sync point.
     pub(super) fn sync(&mut self) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&SYNC);
@@ -80,15 +80,15 @@ impl Front {
     }
 }
 
-/// The reply to a command without rows, whose tag tells of no change that outlives its transaction.
+/// The reply to a command without rows, whose tag shows no change that outlives its transaction.
 pub(super) fn command() -> Expect {
     Expect::sync().parse().bind().execute().transaction_local().leaves_nothing()
 }
 
-/// Writes a statement without values, and without a Sync.
+/// Writes a statement without parameters, and without a Sync.
 ///
 /// # Errors
-/// A NUL in the text, or more than 1 GiB.
+/// The text contains a NUL, or exceeds 1 GiB.
 pub fn write_command(out: &mut BytesMut, sql: &str) -> Result<(), EncodeError> {
     parse::write(out, "", sql, &[])?;
     bind::write_named(out, "", "", &super::NO_VALUES)?;

@@ -1,26 +1,26 @@
-//! How a transaction begins: isolation, read only, deferrable.
+//! The modes of a transaction: isolation level, read only, deferrable.
 
 use std::borrow::Cow;
 
-/// What a transaction sees of others that run beside it (PostgreSQL documentation, "Transaction
-/// Isolation").
+/// What a transaction sees of concurrent ones (PostgreSQL documentation, "Transaction Isolation").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Isolation {
     /// In PostgreSQL the same as [`ReadCommitted`](Isolation::ReadCommitted).
     ReadUncommitted,
     /// Each statement sees what was committed before it began.
     ReadCommitted,
-    /// All statements see what was committed before the first of them. Who changes what another has
-    /// changed meanwhile fails with 40001.
+    /// All statements see what was committed before the first of them. A transaction that changes a
+    /// row that another has changed meanwhile fails with 40001.
     RepeatableRead,
-    /// As if transactions ran one after the other. Who would break that fails with 40001.
+    /// As if transactions ran one after the other. A transaction that would break that fails with
+    /// 40001.
     Serializable,
 }
 
-/// What is said of a transaction in its BEGIN. The rest is left to the server's settings.
+/// The modes that BEGIN states. Modes that are `None` follow the server's settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modes {
-    /// What it sees of others.
+    /// The isolation level.
     pub isolation: Option<Isolation>,
     /// READ ONLY, or READ WRITE.
     pub read_only: Option<bool>,
@@ -29,7 +29,7 @@ pub struct Modes {
 }
 
 impl Modes {
-    /// The BEGIN that says so.
+    /// The BEGIN with these modes.
     pub fn begin(self) -> Cow<'static, str> {
         let isolation = self.isolation.map(|it| match it {
             Isolation::ReadUncommitted => "ISOLATION LEVEL READ UNCOMMITTED",

@@ -1,4 +1,4 @@
-//! A BEGIN that leaves with the first statement behind it, and what is done with requests until the
+//! A BEGIN that is sent with the first statement behind it, and how requests are treated until the
 //! server has answered it.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use crate::Expect;
 use crate::message::{Describe, EncodeError, Execute, Target, TransactionStatus, bind, parse};
 use crate::sql::Traits;
 
-/// BEGIN as it is sent: a text, and the portal in which it runs.
+/// BEGIN as it is sent: its text, and the portal in which it runs.
 #[derive(Debug)]
 pub struct Begin {
     text: Cow<'static, str>,
@@ -19,8 +19,8 @@ pub struct Begin {
 }
 
 impl Begin {
-    /// `number` tells it from every other transaction of the session, so that what is left over of
-    /// an earlier one is refused.
+    /// `number` distinguishes it from every other transaction of the session, so that late requests
+    /// of an earlier one are refused.
     pub fn new(text: impl Into<Cow<'static, str>>, number: u64) -> Begin {
         let portal = format!("{PORTAL_PREFIX}{number}");
         Begin { text: text.into(), portal }
@@ -31,27 +31,27 @@ impl Begin {
         self.text.len()
     }
 
-    /// What the server answers.
+    /// The reply to expect to BEGIN.
     pub fn expect() -> Expect {
         Expect::sync().parse().bind().execute()
     }
 
-    /// Writes BEGIN without a Sync: what follows is of its segment.
+    /// Writes BEGIN without a Sync, so that the next request belongs to its segment.
     ///
     /// # Errors
-    /// A NUL in the text, or more than 1 GiB.
+    /// The text contains a NUL, or exceeds 1 GiB.
     pub fn write(&self, out: &mut BytesMut) -> Result<(), EncodeError> {
         parse::write(out, "", &self.text, &[])?;
         bind::write_named(out, &self.portal, "", &NO_VALUES)?;
         Execute { portal: &self.portal, rows_max: 0 }.encode(out)
     }
 
-    /// What the server answers to the guard.
+    /// The reply to expect to the guard.
     pub fn guard() -> Expect {
         Expect::sync().describe_portal()
     }
 
-    /// Writes the guard, which fails where the transaction isn't open: a Describe of the portal.
+    /// Writes the guard, a Describe of the portal, which fails unless the transaction is open.
     ///
     /// # Errors
     /// None: the name has no NUL and is short.
@@ -65,28 +65,28 @@ impl Begin {
 pub struct PendingBegin {
     begin: Begin,
     state: BeginState,
-    /// Its end was sent, or it is nobody's any more: what comes from now on is not of it.
+    /// Whether its end was sent or its owner has gone, so that later requests don't belong to it.
     is_over: bool,
 }
 
-/// How far BEGIN is. Once it has succeeded nothing is pending.
+/// The progress of BEGIN. Once it has succeeded, it is no longer pending.
 #[derive(Debug)]
 enum BeginState {
     /// It waits for the first statement.
     Held,
-    /// It is on its way.
+    /// It is in flight.
     Sent,
-    /// The server refused it by this error.
+    /// The server refused it with this error.
     Refused(Bytes),
 }
 
 impl PendingBegin {
-    /// One that waits for the first statement.
+    /// A BEGIN that waits for the first statement.
     pub fn new(begin: Begin) -> PendingBegin {
         PendingBegin { begin, state: BeginState::Held, is_over: false }
     }
 
-    /// What is sent of it.
+    /// The BEGIN.
     pub fn begin(&self) -> &Begin {
         &self.begin
     }
@@ -96,12 +96,12 @@ impl PendingBegin {
         matches!(self.state, BeginState::Held)
     }
 
-    /// Whether nobody knows if the transaction begins.
+    /// Whether it is not known yet if the transaction begins.
     pub fn is_in_doubt(&self) -> bool {
         matches!(self.state, BeginState::Sent)
     }
 
-    /// Why the transaction did not begin.
+    /// The error with which the server refused BEGIN, if it did.
     pub fn refusal(&self) -> Option<&Bytes> {
         match &self.state {
             BeginState::Refused(error) => Some(error),
@@ -114,22 +114,22 @@ impl PendingBegin {
         self.state = BeginState::Sent;
     }
 
-    /// The server refused it by this error.
+    /// The server refused it with this error.
     pub fn refused(&mut self, error: Bytes) {
         self.state = BeginState::Refused(error);
     }
 
-    /// Nobody goes on with the transaction.
+    /// The transaction has no owner any more.
     pub fn end(&mut self) {
         self.is_over = true;
     }
 
-    /// Takes note of a text that was sent behind it.
+    /// Notes a text that was sent behind it.
     pub fn follow(&mut self, text: &str) {
         self.is_over |= Control::ends_first(text).is_some();
     }
 
-    /// The status that the server has not told yet, where it is known.
+    /// The transaction status that the server has not reported yet, if it is known.
     pub fn status(&self) -> Option<TransactionStatus> {
         let status = match self.state {
             BeginState::Held | BeginState::Sent => TransactionStatus::InTransaction,
@@ -139,53 +139,53 @@ impl PendingBegin {
     }
 }
 
-/// What is done with a request, as to a transaction that may not have begun.
+/// How a request is treated while a transaction may not have begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// It has nothing to do with it.
+    /// It is not affected.
     Plain,
-    /// BEGIN goes in front of it, in its segment.
+    /// BEGIN goes in front of it, in the same segment.
     Leads,
-    /// The portal of BEGIN is described in front of it.
+    /// A Describe of BEGIN's portal goes in front of it.
     Guarded,
     /// It waits until BEGIN was answered.
     Waits,
-    /// It is not sent: this is its answer.
+    /// It is not sent. It is answered with the usual answer to this control.
     Answered(Control),
-    /// It fails, since BEGIN was refused.
+    /// It fails, because BEGIN was refused.
     Fails,
 }
 
 impl Treatment {
-    /// Whether the request is skipped where BEGIN is refused.
+    /// Whether the server skips the request if it refuses BEGIN.
     pub fn is_guarded(self) -> bool {
         matches!(self, Treatment::Leads | Treatment::Guarded)
     }
 }
 
-/// A request, as far as a transaction is concerned.
+/// A request, as far as it matters to a transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// Its text.
     pub text: &'a str,
-    /// Nothing but the text says what it is: it has no name, no values and a segment of its own.
+    /// Whether only its text matters: it has no name, no values and a segment of its own.
     pub is_plain: bool,
-    /// It is of the simple protocol.
+    /// Whether it uses the simple protocol.
     pub is_simple: bool,
 }
 
-/// What is known of the connection that a request is for.
+/// The state of the connection that a request is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings {
-    /// Nothing is on its way.
+    /// Nothing is in flight.
     pub is_idle: bool,
-    /// The session is in no transaction, as far as the server has told.
+    /// The session is in no transaction, according to the server's last report.
     pub is_outside: bool,
-    /// The request belongs to a segment that others have begun.
+    /// The request belongs to a segment that earlier requests have begun.
     pub segment_open: bool,
 }
 
-/// What is to be done with a request. `traits` of its text are asked for where they matter.
+/// How to treat a request. `traits` of its text are only computed if they matter.
 pub fn treatment(
     pending: Option<&PendingBegin>,
     asked: Asked<'_>,
@@ -208,7 +208,7 @@ pub fn treatment(
             Treatment::Answered(end)
         }
         (BeginState::Held, _) if can_be_guarded() => Treatment::Leads,
-        // It fails where the transaction never began, and does no harm.
+        // If the transaction never began, the ROLLBACK fails without harm.
         (BeginState::Sent, Some(Control::Rollback)) => Treatment::Plain,
         (BeginState::Sent, _) if can_be_guarded() => Treatment::Guarded,
         (BeginState::Held | BeginState::Sent, _) => Treatment::Waits,
@@ -223,13 +223,13 @@ fn behind_refused(text: &str, control: Option<Control>, at: Surroundings) -> Tre
         }
         Some(Control::Commit) => Treatment::Guarded,
         _ if at.segment_open => Treatment::Guarded,
-        // What is behind it in the text has nothing to do with the transaction.
+        // The statements behind it in the text don't belong to the transaction.
         _ if Control::ends_first(text) == Some(Control::Rollback) => Treatment::Plain,
         _ => Treatment::Fails,
     }
 }
 
-/// What is to be done with a sync point of its own.
+/// How to treat a sync point that is a request of its own.
 pub fn treatment_of_sync(pending: Option<&PendingBegin>, segment_open: bool) -> Treatment {
     match pending.filter(|it| !it.is_over).map(|it| &it.state) {
         None => Treatment::Plain,
@@ -240,31 +240,31 @@ pub fn treatment_of_sync(pending: Option<&PendingBegin>, segment_open: bool) -> 
     }
 }
 
-/// Whether a request in a segment of its own is skipped by the server behind an error in front of
-/// it. What is of an open segment can't wait, since nothing of that is answered before its end.
+/// Whether the server skips a request in a segment of its own after an error in front of it. A
+/// request in an open segment can't wait, since nothing of that segment is answered before its end.
 fn is_skipped_behind(asked: Asked<'_>, control: Option<Control>, traits: Traits) -> bool {
-    // Behind COMMIT AND CHAIN and its kin there may be another transaction, in which the portal is
-    // no more.
+    // Behind COMMIT AND CHAIN and the like there may be another transaction, in which the portal no
+    // longer exists.
     let goes_on = traits.transaction_control() && !traits.savepoint() && control.is_none();
     let simple = asked.is_simple && needs_simple(asked.text, traits);
     !goes_on && !simple && !traits.copy()
 }
 
-/// Whether a text of the simple protocol may be answered otherwise by the extended one.
+/// Whether the extended protocol may answer a text of the simple one differently.
 fn needs_simple(text: &str, traits: Traits) -> bool {
     traits.several()
         || text.as_bytes().contains(&b'$')
         || traits.session_state() && has(text, b"fetch")
-        // What follows such a body is not seen to be a statement of its own.
+        // A statement behind such a body is not recognised as one of its own.
         || has(text, b"atomic")
-        // The extended protocol refuses it in a transaction that failed.
+        // In a failed transaction, the extended protocol refuses it.
         || control::is_empty(text)
 }
 
-/// Whether this stands somewhere in a text, in whatever case.
+/// Whether a text contains `part`, in any case.
 fn has(text: &str, part: &[u8]) -> bool {
     text.as_bytes().windows(part.len()).any(|it| it.eq_ignore_ascii_case(part))
 }
 
-/// In front of the numbers of portals.
+/// The prefix of the portals' names; a number follows.
 const PORTAL_PREFIX: &str = "onetrip_tx_";

@@ -1,22 +1,22 @@
-//! What the server knows of types that are not built in: the statement that asks for it, and reading
-//! the answer.
+//! The catalogue's description of types that are not built in: the query, and reading its answer.
 //!
-//! One statement answers for any depth: it follows domains to what they are based on, arrays to their
-//! elements, ranges and multiranges to their subtype, and composites to their columns.
+//! One query answers to any depth. It follows domains to their base types, arrays to their
+//! elements, ranges and multiranges to their subtypes, and composites to their columns.
 
 use bytes::{BufMut, BytesMut};
 
 use crate::Expect;
 use crate::message::{Describe, EncodeError, Formats, IsNull, SYNC, Target, bind, execute, parse};
 
-/// Asks for types: its one parameter is an array of their numbers. A row of the answer is a type;
-/// those that take part in others are there too, and a number that no type has is a row of NULLs.
+/// The query for types. Its one parameter is an array of oids. Each row of the answer describes a
+/// type. Types that take part in others are included, and an oid without a type gives a row of
+/// NULLs.
 ///
 /// It runs on PostgreSQL 9.6 and later.
 ///
-/// A true array is what its element names as such, since other types have elements too (`name`,
-/// `point`). The column `rngmultitypid` exists since PostgreSQL 14, so that it is asked for by way of
-/// a JSON object, in which it may be missing.
+/// A type is a true array only if its element type names it as such, since other types have
+/// elements, too (`name`, `point`). The column `rngmultitypid` exists only since PostgreSQL 14, so
+/// it is read through a JSON object, where it may be missing.
 pub const CATALOG_SQL: &str = "\
 with recursive wanted (oid) as (
   select pg_catalog.unnest($1::pg_catalog.oid[])
@@ -78,7 +78,7 @@ const OID_ARRAY: u32 = 1028;
 const TEXT: u32 = 25;
 const TEXT_ARRAY: u32 = 1009;
 
-/// The columns of the answer, with the numbers of their types.
+/// The columns of the answer, with the oids of their types.
 pub const COLUMNS: [(&str, u32); 7] = [
     ("oid", OID),
     ("schema", TEXT),
@@ -89,10 +89,10 @@ pub const COLUMNS: [(&str, u32); 7] = [
     ("parts", OID_ARRAY),
 ];
 
-/// The messages that ask for these types, all values binary; with a Sync of their own or without.
+/// The messages that ask for these types, with all values in binary, and with or without a Sync.
 ///
 /// # Errors
-/// There are more numbers than a message holds.
+/// There are more oids than fit into a message.
 pub fn question(oids: &[u32], with_sync: bool) -> Result<BytesMut, EncodeError> {
     let mut out = BytesMut::new();
     parse::write(&mut out, "", CATALOG_SQL, &[OID_ARRAY])?;
@@ -109,13 +109,13 @@ pub fn question(oids: &[u32], with_sync: bool) -> Result<BytesMut, EncodeError> 
     Ok(out)
 }
 
-/// What such a question expects.
+/// The reply to expect to the query.
 pub fn expect() -> Expect {
     Expect::sync().parse().bind().describe_portal().execute().leaves_nothing()
 }
 
-/// The array as its binary form is: dimensions, no NULLs, the type of the elements, how many there
-/// are and the number of the first, and then each behind its length.
+/// The array in binary form: the number of dimensions, whether there are NULLs, the type of the
+/// elements, their number, and the index of the first; then each element behind its length.
 fn put_oids(out: &mut BytesMut, oids: &[u32]) {
     [1, 0, OID, oids.len() as u32, 1].into_iter().for_each(|it| out.put_u32(it));
     for oid in oids {
@@ -124,45 +124,45 @@ fn put_oids(out: &mut BytesMut, oids: &[u32]) {
     }
 }
 
-/// A type as a row describes it, with its parts by number.
+/// A type as a row describes it. Its parts are given by their oids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Description {
-    /// Its number.
+    /// Its oid.
     pub oid: u32,
-    /// Where it is.
+    /// Its schema.
     pub schema: String,
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is made of.
+    /// Its kind and its parts.
     pub kind: Kind,
 }
 
-/// What a type is made of.
+/// The kind of a type, with its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// No type has this number, or none that the one who asked can see.
+    /// No type has this oid, or none that the asking transaction can see.
     Unknown,
-    /// Nothing that is told.
+    /// A type without parts, or without known ones.
     Simple,
-    /// Nothing, since it has no values.
+    /// A pseudo-type, which has no values.
     Pseudo,
-    /// Its labels, in their order.
+    /// An enum, with its labels in order.
     Enum(Vec<String>),
-    /// Elements of this type.
+    /// An array of elements of this type.
     Array(u32),
-    /// Bounds of this type.
+    /// A range with bounds of this type.
     Range(u32),
-    /// Ranges with bounds of this type.
+    /// A multirange with bounds of this type.
     Multirange(u32),
-    /// Values of this type.
+    /// A domain over this type.
     Domain(u32),
-    /// Fields, with their names.
+    /// A composite with these fields: names and types.
     Composite(Vec<(String, u32)>),
 }
 
 impl Description {
-    /// Reads a row: its values in binary, by their numbers in [`COLUMNS`]. None where they are not
-    /// what the statement answers.
+    /// Reads a row. `value` gives its binary values by their index in [`COLUMNS`]. `None` if they
+    /// are not what the query returns.
     pub fn read<'a>(value: impl Fn(usize) -> Option<&'a [u8]>) -> Option<Description> {
         let oid = number(value(0)?)?;
         let Some(name) = value(2) else {
@@ -208,7 +208,7 @@ fn text(value: &[u8]) -> Option<String> {
 
 /// The elements of an array of one dimension, none of which is NULL.
 fn elements<T>(value: &[u8], read: impl Fn(&[u8]) -> Option<T>) -> Option<Vec<T>> {
-    // Behind the dimensions, whether there are NULLs, and the type of the elements.
+    // The number of dimensions, whether there are NULLs, and the type of the elements.
     let (head, mut rest) = value.split_at_checked(12)?;
     match number(&head[..4])? {
         0 => return rest.is_empty().then(Vec::new),
@@ -216,7 +216,7 @@ fn elements<T>(value: &[u8], read: impl Fn(&[u8]) -> Option<T>) -> Option<Vec<T>
         _ => return None,
     }
     let (count, _first) = (take_number(&mut rest)?, take_number(&mut rest)?);
-    // What is not there is not counted: nothing is reserved for it.
+    // `count` may be wrong, so nothing is reserved for it.
     let mut found = Vec::new();
     for _ in 0..count {
         let len = usize::try_from(take_number(&mut rest)?).ok()?;

@@ -1,4 +1,4 @@
-//! Which types are known: within a bound, and until they are altered.
+//! The types that are known, within a limit, and until they are altered.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use onetrip_engine::Time;
 
 use super::resolve::{Resolved, Shape};
 
-/// Parts of types that are remembered: each type counts one, and so does each label of an enum,
-/// and each part of a type as much as itself.
+/// The limit on the total size of all types that are remembered. A type has the size 1, plus 1 for
+/// each label of an enum, plus the sizes of its parts.
 pub const SIZE_MAX: usize = 65_536;
 
-/// A type that was learned longer ago is asked for anew when a value does not fit it: one question in
-/// that time at most, for a program that never reads it right.
+/// If a value does not fit a type that was learned longer ago than this, the type is learned again.
+/// So a program that never reads it right causes at most one query in this time.
 const SUSPECT_AGE: Duration = Duration::from_secs(1);
 
-/// The types that are known of one database, each as the host's own object `T`.
+/// The known types of one database, each as the host's own object `T`.
 #[derive(Debug)]
 pub struct Known<T> {
     by_oid: HashMap<u32, Entry<T>>,
@@ -38,27 +38,27 @@ impl<T> Default for Known<T> {
 }
 
 impl<T> Known<T> {
-    /// The type with this number, if it was learned.
+    /// The type with this oid, if it was learned.
     pub fn get(&self, oid: u32) -> Option<&T> {
         Some(&self.by_oid.get(&oid)?.type_)
     }
 
-    /// All that were learned.
+    /// All learned types.
     pub fn types(&self) -> impl Iterator<Item = &T> {
         self.by_oid.values().map(|entry| &entry.type_)
     }
 
-    /// How many were learned.
+    /// The number of learned types.
     pub fn len(&self) -> usize {
         self.by_oid.len()
     }
 
-    /// Whether none was.
+    /// Whether no type was learned.
     pub fn is_empty(&self) -> bool {
         self.by_oid.is_empty()
     }
 
-    /// Those of the numbers whose types have to be learned, each once.
+    /// The oids in the list whose types must be learned, each once.
     pub fn missing(&self, oids: &[u32], is_built_in: impl Fn(u32) -> bool) -> Vec<u32> {
         let is_missing = |oid: &u32| !is_built_in(*oid) && !self.by_oid.contains_key(oid);
         let mut missing: Vec<u32> = oids.iter().copied().filter(is_missing).collect();
@@ -67,8 +67,8 @@ impl<T> Known<T> {
         missing
     }
 
-    /// Remembers a type in place of what was known of it, and forgets the oldest where there is no
-    /// room.
+    /// Remembers a type, replacing what was known of it. If there is no room, the oldest types are
+    /// forgotten.
     pub fn learn(&mut self, now: Time, resolved: &Resolved, type_: T) {
         let shape = resolved.shape.clone();
         let oid = shape.oid;
@@ -79,7 +79,7 @@ impl<T> Known<T> {
         self.size += shape.size;
         self.by_age.push_back(oid);
         self.by_oid.insert(oid, Entry { type_, shape, since: now });
-        // The newest stays: no type alone is too large.
+        // The newest stays: no single type is too large.
         while self.size > SIZE_MAX
             && let Some(oldest) = self.by_age.pop_front()
         {
@@ -87,16 +87,16 @@ impl<T> Known<T> {
         }
     }
 
-    /// Forgets a type and those that it is a part of: it was altered or dropped.
+    /// Forgets a type that was altered or dropped, and those that contain it.
     pub fn forget(&mut self, oid: u32) {
         self.by_oid.retain(|_, entry| !entry.shape.contains(oid));
         self.by_age.retain(|oid| self.by_oid.contains_key(oid));
         self.size = self.by_oid.values().map(|entry| entry.shape.size).sum();
     }
 
-    /// Whether a type is to be forgotten when a value of it could not be read as what was learned, so
-    /// that its next use asks anew. Not if it was learned just now, since then the fault is the
-    /// reader's.
+    /// Whether a type must be forgotten after a value of it could not be read as learned, so that
+    /// its next use asks again. It must not if it was learned just now, since then the reader is at
+    /// fault.
     pub fn is_suspect(&self, now: Time, oid: u32) -> bool {
         self.by_oid.get(&oid).is_some_and(|entry| now.since(entry.since) >= SUSPECT_AGE)
     }

@@ -1,22 +1,23 @@
-//! Questions for types that are on their way over one connection.
+//! Queries for types that are in flight on one connection.
 //!
-//! The answer is read by the connection, and not by a caller that may stop polling; so all who wait
-//! for the same types on one connection share a question, and none waits for another caller.
+//! The connection reads the answer, rather than a caller, which may stop polling. So all callers
+//! that wait for the same types on one connection share a query, and none waits for another caller.
 
 use onetrip_engine::{Ticket, Time, Token};
 
 use super::catalog::Kind;
 use super::resolve::Resolved;
 
-/// A question may have to be put again, behind a pipeline that got the right to send first. Each
-/// time it is nearer to the front, and without an answer the types stay known by number.
+/// How often a query is sent. It may have to be sent again, behind a pipeline that got the right to
+/// send first. Each time it is nearer to the front. Without an answer the types stay known by their
+/// oids.
 const TRIES_MAX: u8 = 4;
 
-/// How often one reply has asked on one connection.
+/// How often one reply has caused a query on one connection.
 #[derive(Debug, Default)]
 pub struct Tries(u8);
 
-/// The questions of one connection. Of those who wait the host's `W` is kept, to be handed back.
+/// The queries of one connection. `W` wakes a caller; it is kept to be handed back.
 #[derive(Debug)]
 pub struct LookUps<W> {
     on_their_way: Vec<LookUp<W>>,
@@ -26,20 +27,20 @@ pub struct LookUps<W> {
 struct LookUp<W> {
     token: Token,
     oids: Vec<u32>,
-    /// Who waits for the answer, and until when.
+    /// The callers that wait for the answer, with their deadlines.
     waiting: Vec<(Time, W)>,
-    /// How to take it back while it is queued.
+    /// Takes the query back while it is queued.
     ticket: Option<Ticket>,
 }
 
-/// What is to be done for one who misses types.
+/// What a caller that misses types must do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Wait: a question for some of them is on its way.
+    /// Wait: a query for some of them is in flight.
     Shared,
-    /// Ask: send the question and say so with [`LookUps::asked`].
+    /// Ask: send the query, and call [`LookUps::asked`].
     Ask,
-    /// Go on with what is known: nothing more is to be expected.
+    /// Go on with what is known; no more will come.
     Over,
 }
 
@@ -50,9 +51,9 @@ impl<W> Default for LookUps<W> {
 }
 
 impl<W> LookUps<W> {
-    /// What is to be done for one who misses these types until a deadline. `is_same` says whether two
-    /// of those who wait are one: it may wait for several replies, and is woken for the first that is
-    /// late.
+    /// What a caller must do that misses these types until its deadline. `is_same` says whether two
+    /// waiters belong to the same caller, which may wait for several replies: it is then woken at
+    /// the earliest deadline.
     pub fn wait(
         &mut self,
         missing: &[u32],
@@ -79,7 +80,8 @@ impl<W> LookUps<W> {
         Wait::Ask
     }
 
-    /// The question was sent, by one who waits for its answer. With a ticket it may be taken back.
+    /// The query was sent by a caller that waits for its answer. With a ticket it may be taken
+    /// back.
     pub fn asked(
         &mut self,
         (token, ticket): (Token, Option<Ticket>),
@@ -91,28 +93,28 @@ impl<W> LookUps<W> {
         self.on_their_way.push(LookUp { token, oids, waiting, ticket });
     }
 
-    /// Those to take back when a pipeline was granted the right to send: while they are queued they
-    /// would wait for its owner.
+    /// The queries to take back when a pipeline is granted the right to send. While queued, they
+    /// would wait for the pipeline's owner.
     pub fn queued(&self) -> Vec<Ticket> {
         self.on_their_way.iter().filter_map(|it| it.ticket).collect()
     }
 
-    /// A request ended: if it was such a question, those who are to be woken once the answer is
-    /// learned. Whether it failed makes no difference to them: they see what is known then.
+    /// A request ended. If it was such a query, returns the callers to wake once the answer was
+    /// learned. They are woken even if it failed, and then use what is known.
     pub fn ended(&mut self, token: Token) -> Option<impl Iterator<Item = W> + use<W>> {
         let place = self.on_their_way.iter().position(|it| it.token == token)?;
         let look_up = self.on_their_way.swap_remove(place);
         Some(look_up.waiting.into_iter().map(|(_, waiter)| waiter))
     }
 
-    /// When the first of those who wait is late. The question itself may have a later deadline, which
-    /// is that of whoever put it.
+    /// The earliest deadline of the waiting callers. The query itself may have a later one, that of
+    /// the caller that sent it.
     pub fn deadline(&self) -> Time {
         let waiting = self.on_their_way.iter().flat_map(|look_up| &look_up.waiting);
         waiting.map(|(deadline, _)| *deadline).min().unwrap_or(Time::NEVER)
     }
 
-    /// Those who have waited long enough, and are to be woken.
+    /// The waiters whose deadline has passed, to be woken.
     pub fn expire(&mut self, now: Time) -> impl Iterator<Item = W> {
         let all = self.on_their_way.iter_mut();
         all.flat_map(move |it| it.waiting.extract_if(.., move |(deadline, _)| *deadline <= now))
@@ -120,8 +122,8 @@ impl<W> LookUps<W> {
     }
 }
 
-/// What is learned of an answer on the way. A number that no type has may be that of a type which
-/// this transaction can't see, so it is not remembered as none.
+/// The types of an answer that are learned. An oid without a type is left out, since it may belong
+/// to a type that this transaction can't see.
 pub fn found(mut resolved: Vec<Resolved>) -> Vec<Resolved> {
     resolved.retain(|it| it.description.kind != Kind::Unknown);
     resolved

@@ -1,38 +1,38 @@
-//! Types in an order in which each comes behind its parts, within bounds that hold for a hostile
-//! catalogue too.
+//! Puts types into an order in which each comes after its parts, within bounds that hold for a
+//! hostile catalogue, too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::catalog::{Description, Kind};
 
-/// The largest type that is known by more than its name; a table of 1,600 columns, PostgreSQL's
-/// limit, has 1,601. A type shares its parts with others, but whoever prints or compares it goes
-/// through all of them, and in a hostile catalog that could be without end.
+/// The largest type that is known by more than its name. A table with 1,600 columns, PostgreSQL's
+/// limit, has the size 1,601. Types share their parts, but printing or comparing a type visits all
+/// of them, and in a hostile catalogue there could be endlessly many.
 pub const SIZE_MAX: usize = 16_384;
 
-/// How deep types are nested that are known by more than their name. Whoever reads a value may need
-/// as many calls in one another.
+/// The deepest nesting of types that are known by more than their name. Reading a value may need as
+/// many nested calls.
 pub const DEPTH_MAX: usize = 64;
 
-/// A type whose parts can be made before it.
+/// A type whose parts come before it.
 #[derive(Clone, Debug)]
 pub struct Resolved {
-    /// What it is.
+    /// Its description.
     pub description: Description,
-    /// Whether others may be made of it. If not, it is known in them by its name alone.
+    /// Whether other types may contain it. If not, they know it by its name only.
     pub is_part: bool,
     pub(super) shape: Arc<Shape>,
 }
 
 impl Resolved {
-    /// One for itself, one for each label, and the sizes of its parts.
+    /// 1 for itself, 1 for each label, and the sizes of its parts.
     pub fn size(&self) -> usize {
         self.shape.size
     }
 }
 
-/// A type and those that it is made of, shared with others, so that each costs no more than itself.
+/// A type and its parts, which are shared with other types, so that each costs only its own entry.
 #[derive(Debug)]
 pub(super) struct Shape {
     pub(super) oid: u32,
@@ -45,18 +45,18 @@ impl Shape {
         Arc::new(Shape { oid, size: 1, parts: Vec::new() })
     }
 
-    /// Whether a type is this one, or made of it.
+    /// Whether this is the type with this oid, or contains it.
     pub(super) fn contains(&self, oid: u32) -> bool {
         self.oid == oid || self.parts.iter().any(|part| part.contains(oid))
     }
 }
 
-/// Puts types in order, those first that others are made of, and leaves those out that are built in.
-/// A part that is neither there nor built in is known by its number.
+/// Puts types into an order in which parts come first, and leaves out those that are built in. A
+/// part that is neither in the list nor built in is known by its oid.
 ///
-/// PostgreSQL refuses a type that contains itself, but for ways around that which some versions left
-/// open. Such a type, and one that is nested too deeply, is known by its name alone where it is a
-/// part of another. So is one by itself that is too large.
+/// PostgreSQL refuses a type that contains itself, except for ways around the check that some
+/// versions left open. Such a type, or one that is nested too deeply, is known only by its name
+/// where it is part of another. A type that is too large is known only by its name everywhere.
 pub fn resolve(descriptions: Vec<Description>, is_built_in: impl Fn(u32) -> bool) -> Vec<Resolved> {
     let mut rest = descriptions;
     rest.retain(|it| !is_built_in(it.oid));
@@ -78,7 +78,7 @@ pub fn resolve(descriptions: Vec<Description>, is_built_in: impl Fn(u32) -> bool
     order
 }
 
-/// Appends the types whose parts are all found; returns the others as they are.
+/// Appends the types whose parts were all found, and returns the others.
 fn build(
     descriptions: Vec<Description>,
     is_part: bool,

@@ -1,4 +1,4 @@
-//! What becomes of a flight that a node refused, or that was lost.
+//! What happens to a flight that a node refused, or whose connection was lost.
 
 use std::time::Duration;
 
@@ -43,15 +43,15 @@ impl Router {
         }
     }
 
-    /// Whether this may be the error of a script, behind what it has written.
+    /// Whether this may be the error of a script that has already written something.
     fn is_its_own(&self, id: FlightId, error: &[u8]) -> bool {
         let leaves = self.flights.get(id.0).is_some_and(|flight| flight.leaves);
         leaves && !refusal::came_before(error)
     }
 
-    /// Whether a script that was called by its hash, which its node does not know, may be sent again. The host
-    /// calls one so that it has sent as a text before; a redirect of that text it only hears of later. What is
-    /// behind it must not come before it.
+    /// Whether a script that was called by its hash, and that its node does not know, may be sent
+    /// again. The host calls a script by its hash after it has sent its text; it learns only later
+    /// if that was redirected. Later commands of the slot must not have been sent.
     fn may_send_text(&mut self, id: FlightId, error: &[u8]) -> bool {
         let by_host = |flight: &Flight| {
             let is_eval = flight.command.name().eq_ignore_ascii_case(b"EVAL");
@@ -63,8 +63,8 @@ impl Router {
             && self.refused(id) <= self.limits.redirects_max
     }
 
-    /// Only a redirect of the slot that was asked for counts, to another node: a script can answer what it
-    /// likes.
+    /// Only a redirect of the slot that the command was sent for, to another node, counts: a script
+    /// can answer with any error.
     fn redirect(&self, from: From, error: &[u8]) -> Option<Redirect> {
         let Goal::Slot(slot) = from.goal else { return None };
         let redirect = Redirect::parse(error, self.nodes.address(from.node)?)?;
@@ -92,7 +92,7 @@ impl Router {
         };
         match redirect.kind {
             RedirectKind::Ask => To::Ask(node),
-            // One that was sent before the slot moved can know less than we do.
+            // A node that got the command before the slot moved may know less than we do.
             RedirectKind::Moved if from.outdated => To::Route,
             RedirectKind::Moved => {
                 self.moved(redirect.slot, node);
@@ -113,8 +113,8 @@ impl Router {
         }
     }
 
-    /// A topology came that knows what there was to know: redirects to nodes that it has are followed,
-    /// others refused.
+    /// A topology came that was asked for after the redirects. Redirects to its nodes are followed,
+    /// others fail.
     pub(super) fn settle_redirects(&mut self, now: Time) {
         for held in self.lanes.take_strangers(self.refresh.begun()) {
             let To::Stranger(redirect, _) = held.to else { continue };
@@ -126,7 +126,7 @@ impl Router {
                 Some(node) if redirect.kind == RedirectKind::Ask => {
                     self.hold(now, held.flight, now, To::Ask(node));
                 }
-                // The topology says who has the slot by now.
+                // The topology says which node has the slot by now.
                 Some(_) => self.hold(now, held.flight, now, To::Route),
             }
         }
@@ -146,7 +146,7 @@ impl Router {
         }
     }
 
-    /// Counts a redirect.
+    /// Counts a redirect, and returns their number.
     pub(super) fn refused(&mut self, id: FlightId) -> u32 {
         let Some(flight) = self.flights.get_mut(id.0) else { return 0 };
         flight.refused();
@@ -159,7 +159,7 @@ impl Router {
         self.seed = self.seed.wrapping_add(1);
         let (limits, seed) = (&self.limits.retry, self.seed);
         let flight = self.flights.get_mut(id.0)?;
-        // A slot that moves sends each of its attempts on.
+        // The count starts again, since a moving slot redirects each attempt.
         flight.redirects = 0;
         let new = || Box::new(Retry::new(limits.clone(), seed));
         flight.retry.get_or_insert_with(new).failed()

@@ -1,4 +1,5 @@
-//! Commands on connections of their own and outside of the order: those that block. A host may send them by itself.
+//! Commands on connections of their own, outside of the order: those that block. A host may also
+//! send such commands without the router.
 
 use bytes::Bytes;
 use onetrip_engine::Time;
@@ -10,27 +11,28 @@ use super::lanes::To;
 use super::nodes::NodeId;
 use crate::redirect::{Address, Redirect, RedirectKind};
 
-/// Where a command goes that a node refused.
+/// Where to send a command that a node refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Onward {
-    /// To this node, behind ASKING where that is said.
+    /// To this node, with ASKING in front if `asking` says so.
     To {
-        /// Which one.
+        /// The node.
         node: NodeId,
-        /// Send ASKING in front of it, so that nothing comes between.
+        /// Whether to send ASKING directly in front of it.
         asking: bool,
     },
-    /// To whichever node [has the slot](Router::node_of) after a pause: what there is to know is asked for
-    /// meanwhile.
+    /// After a pause, to the node that [has the slot](Router::node_of) by then. The topology is
+    /// asked for meanwhile.
     Later,
 }
 
 impl Router {
-    /// A node answered so to a command with keys of this hash slot that the host sent there by itself. What
-    /// it says of the cluster is learned, and what is held for the slot follows.
+    /// A node gave this reply to a command with keys of this hash slot, which the host sent there
+    /// itself. The router learns what the reply says about the cluster, and applies it to commands
+    /// held for the slot.
     ///
-    /// `None` where this is no refusal, so that it is the reply. How often a command is sent on is for the
-    /// host to bound.
+    /// `None` if the reply is no refusal, so that it is the command's reply. The host must limit
+    /// how often it sends a command on.
     pub fn handle_refused(
         &mut self,
         now: Time,
@@ -39,7 +41,7 @@ impl Router {
         reply: &[u8],
     ) -> Option<Onward> {
         let error = error_text(reply)?;
-        // One that has left can't be meant by a redirect without a host.
+        // A node that has left can't be meant by a redirect without a host.
         let address = self.nodes.address(from).cloned().or_else(|| Address::new("?", 1));
         let redirect = address.and_then(|address| Redirect::parse(error, &address));
         let onward = match redirect.filter(|redirect| redirect.slot == slot) {
@@ -50,7 +52,8 @@ impl Router {
                     Onward::Later
                 }
                 Some(b"TRYAGAIN" | b"LOADING") => Onward::Later,
-                // A node that becomes a replica says so to what it blocks; a user would say it otherwise.
+                // A node that becomes a replica sends this to the clients that it blocks; a user's
+                // CLIENT UNBLOCK gives another text.
                 Some(b"UNBLOCKED") if error.starts_with(b"UNBLOCKED force") => {
                     self.refresh.want(now);
                     Onward::Later
@@ -63,7 +66,7 @@ impl Router {
         Some(onward)
     }
 
-    /// A node answered so to a command on a connection of its own.
+    /// A node gave this reply to a command on a connection of its own.
     pub(super) fn replied_alone(&mut self, now: Time, id: FlightId, from: From, reply: Bytes) {
         let onward = match from.goal {
             Goal::Slot(slot) => self.handle_refused(now, slot, from.node, &reply),
@@ -94,7 +97,7 @@ impl Router {
         match (known, redirect.kind) {
             (Some(node), RedirectKind::Ask) => Onward::To { node, asking: true },
             (Some(node), RedirectKind::Moved) => {
-                // One that was sent before the slot moved can know less than we do.
+                // A node that got the command before the slot moved may know less than we do.
                 if self.lanes.route(redirect.slot) == Some(from) {
                     self.moved(redirect.slot, node);
                 }

@@ -1,4 +1,4 @@
-//! What the host reports, and what follows from it.
+//! What the host reports, and what the router does about it.
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time, Token, memory};
@@ -11,8 +11,8 @@ use super::{Output, Router};
 use crate::client::topology::Topology;
 
 impl Router {
-    /// The whole reply to a flight came, without attributes; that of ASKING is not one. Ignored where
-    /// the flight has ended.
+    /// The whole reply to a flight has come, without attributes. The reply to ASKING is not
+    /// reported. Ignored if the flight has ended.
     pub fn handle_reply(&mut self, now: Time, flight: FlightId, reply: Bytes) {
         let Some(from) = self.land(flight) else { return };
         if !self.is_dropped(flight) {
@@ -21,8 +21,8 @@ impl Router {
         self.after(now, from);
     }
 
-    /// The same for a host that keeps the reply: it answers the command with it where this is true, and nothing more
-    /// is said of that command.
+    /// Like [`handle_reply`](Self::handle_reply), for a host that keeps the reply. If the answer is
+    /// true, the host answers the command with it, and no [`Output::Finish`] follows.
     pub fn handle_reply_in_place(&mut self, now: Time, flight: FlightId, reply: &[u8]) -> bool {
         if !self.is_whole(flight) || error_text(reply).is_some() {
             let kept = match self.token(flight) {
@@ -46,20 +46,20 @@ impl Router {
         true
     }
 
-    /// The same of MULTI, a list and EXEC: all replies, one behind the other, of which those that are no errors may be
-    /// shortened.
+    /// The same for MULTI, a list of commands and EXEC. `replies` are all replies, one after the
+    /// other; those that are not errors may be shortened.
     pub fn handle_list_in_place(&mut self, now: Time, flight: FlightId, replies: &[u8]) -> bool {
         self.handle_reply_in_place(now, flight, refusal_of_list(replies).unwrap_or(b"+OK\r\n"))
     }
 
-    /// Whether it is all that there is of a command that somebody waits for.
+    /// Whether the flight is a whole command, and a caller waits for it.
     fn is_whole(&self, flight: FlightId) -> bool {
         let flight = self.flights.get(flight.0).filter(|flight| flight.sent.is_some());
         let request = flight.and_then(|flight| self.requests.get(flight.request));
         request.is_some_and(|request| request.gather.is_none())
     }
 
-    /// Nobody waits for it any more, so nothing comes of it.
+    /// Drops a flight that no caller waits for. Returns whether it was one.
     fn is_dropped(&mut self, flight: FlightId) -> bool {
         let is_dropped = self.token(flight).is_none();
         if is_dropped {
@@ -68,7 +68,8 @@ impl Router {
         is_dropped
     }
 
-    /// A flight has no reply: its connection was lost, or never was. Ignored where it has ended.
+    /// A flight has no reply, because its connection was lost or could not be opened. Ignored if
+    /// the flight has ended.
     pub fn handle_failed(&mut self, now: Time, flight: FlightId, outcome: Outcome) {
         let Some(from) = self.land(flight) else { return };
         self.refresh.want(now);
@@ -78,12 +79,14 @@ impl Router {
         self.after(now, from);
     }
 
-    /// A flight has no reply since its deadline passed on its connection. Ignored where it has ended.
+    /// A flight has no reply, because its deadline passed on its connection. Ignored if the flight
+    /// has ended.
     pub fn handle_expired(&mut self, now: Time, flight: FlightId, outcome: Outcome) {
         self.ended_early(now, flight, Failed::new(outcome, Why::Deadline));
     }
 
-    /// A flight was taken back from its connection before it was sent, since its caller gives it up.
+    /// A flight was taken back from its connection before it was sent, because its caller gives it
+    /// up.
     pub fn handle_taken_back(&mut self, now: Time, flight: FlightId) {
         self.ended_early(now, flight, Failed::new(Outcome::NotSent, Why::GivenUp));
     }
@@ -98,8 +101,8 @@ impl Router {
         self.after(now, from);
     }
 
-    /// The caller of a command does not wait for it any more: it ends, and what comes of it later is nobody's. What was
-    /// sent of it may run.
+    /// The caller of a command no longer waits for it. The command ends, and a later reply is
+    /// dropped. Parts of it that were sent may run.
     pub fn give_up(&mut self, now: Time, token: Token) {
         let requests = &self.requests;
         let is_its = |flight: &Flight| {
@@ -123,7 +126,8 @@ impl Router {
         self.pump_all(now);
     }
 
-    /// Nothing is sent any more, at first or again: what waits here ends, and what is on its way when that is told.
+    /// Nothing is sent any more. Commands that wait here end now; those in flight end when the host
+    /// reports it.
     pub fn close(&mut self) {
         self.is_closed = true;
         self.end_all_held(Why::Closed);
@@ -146,15 +150,15 @@ impl Router {
         self.open_lobby(now);
         self.pump_all(now);
         self.close_nodes();
-        // What nobody has may be somebody's soon.
+        // A slot that no node has may get one soon.
         if self.lanes.busy().into_iter().any(|slot| self.is_unserved(Some(slot))) {
             self.refresh.want(now);
         }
         self.decide(now);
     }
 
-    /// The topology could not be had. Others are asked, at first at once and then after a pause. Where it never could be,
-    /// nothing waits for that.
+    /// The topology could not be had. Other nodes are asked, the first time at once and then after
+    /// a pause. If there has never been an answer, the commands that wait for one end.
     pub fn handle_no_topology(&mut self, now: Time) {
         if std::mem::take(&mut self.refresh.asked_one) {
             return self.outputs.push_back(Output::Refresh { from: None });
@@ -166,7 +170,7 @@ impl Router {
         self.decide(now);
     }
 
-    /// It is so late now. Does what was due.
+    /// The time is now `now`; does what is due.
     pub fn handle_time(&mut self, now: Time) {
         if now >= self.next_look {
             self.next_look = Time::NEVER;
@@ -177,7 +181,7 @@ impl Router {
         self.decide(now);
     }
 
-    /// The last step of each call: whether it is time to ask for the topology.
+    /// The last step of each call: asks for the topology if it is time.
     pub(super) fn decide(&mut self, now: Time) {
         if !self.is_closed && self.refresh.begins(now) {
             let from = self.nodes.next_master();

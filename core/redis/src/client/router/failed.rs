@@ -1,4 +1,4 @@
-//! How a command ends that has no reply, and why one is not taken.
+//! How a command ends without a reply, and why a command is refused.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use onetrip_engine::Outcome;
 /// A command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failed {
-    /// What is known of its effect. Of one that went to several nodes: [`Outcome::Unknown`] where some
-    /// took it and others did not.
+    /// The outcome. For a command that went to several nodes it is [`Outcome::Unknown`] if some
+    /// executed it and others did not.
     pub outcome: Outcome,
     /// Why.
     pub why: Why,
-    /// The error of the server that was the last word, if there was one.
+    /// The last error of the server, if there was one.
     pub reply: Option<Bytes>,
 }
 
@@ -24,9 +24,9 @@ pub enum Why {
     Lost,
     /// It was redirected more often than [`Limits::redirects_max`](super::Limits::redirects_max).
     Redirects,
-    /// It was redirected to a node that is not part of the cluster, as far as the cluster says.
+    /// It was redirected to a node that is not in the cluster's topology.
     Outside,
-    /// No node had its slot for [`Limits::held_time_max`](super::Limits::held_time_max).
+    /// No node had its slot for as long as [`Limits::held_time_max`](super::Limits::held_time_max).
     Unserved,
     /// Some nodes answered with an error.
     Server,
@@ -36,7 +36,7 @@ pub enum Why {
     Deadline,
     /// Its caller [gave it up](super::Router::give_up).
     GivenUp,
-    /// There is no memory for its reply.
+    /// There was no memory for its reply.
     NoMemory,
     /// The client was [closed](super::Router::close).
     Closed,
@@ -65,33 +65,35 @@ impl Failed {
     }
 }
 
-/// A command that is not taken. Nothing of it was sent.
+/// Why a command is refused. Nothing of it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// Its keys lie in different hash slots. Two of them, shortened and escaped, with their slots.
+    /// Its keys belong to different hash slots. Holds two keys, shortened and escaped, with their
+    /// slots.
     CrossSlot {
         /// The first key.
         first: (String, u16),
-        /// The first that lies elsewhere.
+        /// The first key in another slot.
         second: (String, u16),
     },
-    /// Which of its arguments are keys is not known; its name. The caller has to name the hash slot.
+    /// It is not known which of its arguments are keys. Holds its name. The caller must name the
+    /// hash slot.
     KeysUnknown(String),
-    /// It makes sense on one node only; its name.
+    /// It makes sense only for a single node. Holds its name.
     NodeByNode(String),
-    /// Too many wait already.
+    /// Too many commands wait already.
     Full,
 }
 
 impl Refused {
-    /// Two keys lie in different hash slots; each with its slot.
+    /// The refusal of two keys in different hash slots, given with these.
     #[must_use]
     pub fn cross_slot(first: (&[u8], u16), second: (&[u8], u16)) -> Refused {
         Refused::CrossSlot { first: (shown(first.0), first.1), second: (shown(second.0), second.1) }
     }
 }
 
-/// Bytes of a key that an error shows.
+/// The most bytes of a key that an error shows.
 const SHOWN: usize = 48;
 
 fn shown(key: &[u8]) -> String {
@@ -99,7 +101,7 @@ fn shown(key: &[u8]) -> String {
     escaped(&key[..key.len().min(SHOWN)]) + more
 }
 
-/// As `escape_ascii` shows it, in less code.
+/// The output of `escape_ascii`, in less code.
 pub(super) fn escaped(bytes: &[u8]) -> String {
     let mut out = String::new();
     for byte in bytes {

@@ -1,4 +1,4 @@
-//! A command on its way, and what it belongs to: plain data.
+//! A command in flight, and what it belongs to, as plain data.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use super::slab::Key;
 use crate::command::Command;
 use crate::table::Spec;
 
-/// A command that goes to one node, or the part of one that goes there. Never given twice.
+/// Names a command, or a part of one, that goes to one node. No id is given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FlightId(pub(super) Key);
 
 /// What a caller submitted.
 pub(super) struct Request {
     pub(super) token: Token,
-    /// Where the replies of several flights come together.
+    /// Combines the replies if there are several flights.
     pub(super) gather: Option<Box<Gather>>,
 }
 
@@ -29,19 +29,19 @@ pub(super) struct Flight {
     pub(super) goal: Goal,
     pub(super) repeatable: bool,
     pub(super) from_replica: bool,
-    /// It has a connection of its own, and no place in any order.
+    /// It uses a connection of its own, outside of any order.
     pub(super) own: bool,
     pub(super) deadline: Time,
-    /// It may have done something before its error: it runs a script, or what nobody here knows.
+    /// It may have effects despite an error: it runs a script, or is not in the table.
     pub(super) leaves: bool,
-    /// A node refused it, or the way to one failed, so that it goes in front of what is new.
+    /// A node refused it, or could not be reached, so it goes in front of new commands.
     pub(super) again: bool,
     pub(super) outcome: Outcome,
     pub(super) redirects: u32,
     pub(super) retry: Option<Box<Retry>>,
     pub(super) request: Key,
     pub(super) part: usize,
-    /// Its place in the order of what was submitted.
+    /// Its place in the order of submission.
     pub(super) number: u64,
     pub(super) sent: Option<Sent>,
 }
@@ -52,23 +52,23 @@ pub(super) enum Goal {
     Slot(u16),
     /// Any master.
     Any,
-    /// This one.
+    /// This node.
     Node(NodeId),
 }
 
 #[derive(Clone, Copy)]
 pub(super) struct Sent {
     pub(super) node: NodeId,
-    /// How often its slot had changed hands by then, where its order counts.
+    /// How often its slot had moved by then; `None` if its order does not matter.
     pub(super) turn: Option<u32>,
 }
 
-/// Where a flight was that was answered.
+/// Where an answered flight had been sent.
 #[derive(Clone, Copy)]
 pub(super) struct From {
     pub(super) node: NodeId,
     pub(super) goal: Goal,
-    /// Its slot has gone to another node since it was sent.
+    /// Its slot has moved since it was sent.
     pub(super) outdated: bool,
 }
 
@@ -99,7 +99,7 @@ impl Flight {
         self.note(Outcome::Rejected);
     }
 
-    /// An attempt ended so. What an earlier one may have done stays, and so does that it was sent.
+    /// An attempt ended with this outcome. It does not lessen what is known from earlier attempts.
     pub(super) fn note(&mut self, outcome: Outcome) {
         self.outcome = match (self.outcome, outcome) {
             (Outcome::Unknown, _) => Outcome::Unknown,
@@ -110,7 +110,8 @@ impl Flight {
 }
 
 impl Flight {
-    /// What is known of it in the end: an attempt that was lost may have run, whatever was said of a later one.
+    /// Applies the flight's outcome to its result: an attempt that was lost may have run, whatever
+    /// came of a later one.
     pub(super) fn with_outcome(&self, result: Result<Bytes, Failed>) -> Result<Bytes, Failed> {
         let outcome = Outcome::Unknown;
         match result {
@@ -122,7 +123,7 @@ impl Flight {
     }
 }
 
-/// What goes to all nodes, and came before any was known.
+/// A command for all nodes that was submitted before any node was known.
 pub(super) struct Early {
     pub(super) token: Token,
     pub(super) command: Command,
@@ -135,7 +136,7 @@ impl Early {
         self.how.deadline.unwrap_or(Time::NEVER)
     }
 
-    /// When it ends, where it may wait for so long.
+    /// When it ends, if it may wait for at most `max`.
     pub(super) fn ends(&self, max: Duration) -> Time {
         self.since.after(max).min(self.deadline())
     }

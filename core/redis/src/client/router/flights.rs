@@ -1,4 +1,4 @@
-//! Commands on their way, and how one is sent, held and ended.
+//! Flights: how one is sent, held and ended.
 
 use bytes::Bytes;
 use onetrip_engine::{Outcome, Time};
@@ -45,7 +45,7 @@ impl Router {
         self.outputs.push_back(Output::Send { flight: id, node, asking });
     }
 
-    /// A flight came back. `None` where it has ended, or was not sent.
+    /// A flight was answered or failed. `None` if it has ended, or was not in flight.
     pub(super) fn land(&mut self, id: FlightId) -> Option<From> {
         let flight = self.flights.get_mut(id.0)?;
         let sent = flight.sent.take()?;
@@ -57,7 +57,7 @@ impl Router {
         Some(From { node: sent.node, goal, outdated })
     }
 
-    /// Whether something that was submitted later was sent for the same slot.
+    /// Whether a later command was sent for the same slot.
     pub(super) fn is_followed(&self, id: FlightId) -> bool {
         let Some(flight) = self.flights.get(id.0) else { return false };
         let is_behind = |other: &Flight| {
@@ -66,7 +66,7 @@ impl Router {
         self.flights.iter().any(is_behind)
     }
 
-    /// Slots have changed hands: what is unanswered at those that had them is kept in mind.
+    /// Slots have moved. Notes which flights are unanswered at the nodes that had them before.
     pub(super) fn note_left_behind(&mut self) {
         for flight in self.flights.iter() {
             if let (Goal::Slot(slot), Some(Sent { turn: Some(turn), .. })) =
@@ -96,16 +96,17 @@ impl Router {
         }
     }
 
-    /// Whether nobody is known who has this slot, or, without one, nobody at all.
+    /// Whether no node is known that has this slot; without a slot, whether no node is known at
+    /// all.
     pub(super) fn is_unserved(&self, slot: Option<u16>) -> bool {
         slot.map_or(self.nodes.is_empty(), |slot| self.lanes.route(slot).is_none())
     }
 
-    /// Sends what may go of a lane.
+    /// Sends the commands of a slot queue that may be sent.
     pub(super) fn pump(&mut self, now: Time, slot: u16) {
         while let Some(held) = self.lanes.next(slot, now) {
             match held.to {
-                // Nobody waits for what it would do by now.
+                // Its caller no longer waits for it.
                 _ if held.deadline <= now => self.end_held(held.flight, Why::Deadline),
                 To::Ask(node) if self.nodes.is_part(node) => {
                     self.send(held.flight, node, true, None);
@@ -122,7 +123,7 @@ impl Router {
         }
     }
 
-    /// Sends what may go of those outside of the order.
+    /// Sends the commands outside of the order that may be sent.
     pub(super) fn pump_loose(&mut self, now: Time) {
         for held in self.lanes.take_loose(now, self.nodes.is_empty()) {
             let goal = self.flights.get(held.flight.0).map(|flight| flight.goal);
@@ -142,7 +143,7 @@ impl Router {
         }
     }
 
-    /// Ends what has waited too long.
+    /// Ends commands that have waited too long.
     pub(super) fn expire(&mut self, now: Time) {
         let max = self.limits.held_time_max;
         for held in self.lanes.take_older(now, max) {
@@ -156,14 +157,14 @@ impl Router {
         }
     }
 
-    /// Ends what waits here.
+    /// Ends a flight that waits here.
     pub(super) fn end_held(&mut self, id: FlightId, why: Why) {
         let Some(flight) = self.flights.get(id.0) else { return };
         let outcome = flight.outcome;
         self.end(id, Err(Failed::new(outcome, why)));
     }
 
-    /// Ends all that waits here.
+    /// Ends everything that waits here.
     pub(super) fn end_all_held(&mut self, why: Why) {
         for held in self.lanes.take(&|_| true) {
             self.end_held(held.flight, why);
@@ -173,7 +174,7 @@ impl Router {
         }
     }
 
-    /// When something that is held has to be looked at.
+    /// Sets when a held flight needs attention next.
     pub(super) fn look_again(&mut self, now: Time) {
         let max = self.limits.held_time_max;
         let early = self.lobby.iter().map(|early| early.ends(max)).min().unwrap_or(Time::NEVER);
@@ -181,14 +182,14 @@ impl Router {
         self.look_at(early.min(held));
     }
 
-    /// A flight is over, and perhaps the command with it.
+    /// A flight has ended, and perhaps its command.
     pub(super) fn end(&mut self, id: FlightId, result: Result<Bytes, Failed>) {
         let Some(flight) = self.flights.remove(id.0) else { return };
         let result = flight.with_outcome(result);
         self.conclude(flight.request, flight.part, result);
     }
 
-    /// It is known what becomes of a part of a command.
+    /// A part of a command has ended.
     pub(super) fn conclude(&mut self, id: Key, part: usize, result: Result<Bytes, Failed>) {
         let Some(request) = self.requests.get_mut(id) else { return };
         let whole = match &mut request.gather {

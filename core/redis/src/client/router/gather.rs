@@ -1,4 +1,4 @@
-//! One reply out of those of several nodes.
+//! Combines the replies of several nodes into one.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use onetrip_engine::{Outcome, memory};
@@ -15,20 +15,20 @@ pub(super) struct Gather {
     parts: Vec<Option<Result<Bytes, Failed>>>,
     left: usize,
     readonly: bool,
-    /// The node of each part, where it went to all.
+    /// The node of each part, if it went to all.
     nodes: Vec<Address>,
 }
 
-/// How replies are put together.
+/// How replies are combined.
 pub(super) enum Kind {
     Policy(ResponsePolicy),
-    /// Lists, of which the items are taken in this order of parts.
+    /// Lists whose items are taken from the parts in this order.
     Ordered(Vec<u32>),
-    /// Lists, one behind the other.
+    /// Lists that are joined.
     Lists,
-    /// The first that is not null.
+    /// The first reply that is not null.
     FirstKey,
-    /// A map by node.
+    /// A map from nodes to replies.
     ByNode,
 }
 
@@ -49,7 +49,7 @@ impl Gather {
         self
     }
 
-    /// The end of a part. Returns the whole with the last one.
+    /// A part has ended. Returns the whole result with the last part.
     pub(super) fn put(
         &mut self,
         part: usize,
@@ -86,10 +86,10 @@ impl Gather {
     }
 }
 
-/// What the name of a node takes at most.
+/// The most bytes that the name of a node takes.
 const NAME_MAX: usize = 300;
 
-/// What failed parts come to, beside others that were done.
+/// The joint failure of parts. `beside` says that other parts succeeded.
 fn combined(failures: Vec<Failed>, beside: bool) -> Failed {
     let mut failures = failures.into_iter();
     let none = Failed::new(Outcome::Unknown, Why::Lost);
@@ -111,7 +111,7 @@ fn combined(failures: Vec<Failed>, beside: bool) -> Failed {
     first
 }
 
-/// `None` where they do not fit.
+/// `None` if the replies do not fit together.
 fn put_together(kind: &Kind, replies: &[Bytes], nodes: &[Address]) -> Option<Bytes> {
     match kind {
         Kind::Policy(ResponsePolicy::OneSucceeded | ResponsePolicy::AllSucceeded) => {
@@ -125,7 +125,7 @@ fn put_together(kind: &Kind, replies: &[Bytes], nodes: &[Address]) -> Option<Byt
     }
 }
 
-/// Numbers, or lists of numbers item by item.
+/// Combines numbers, or lists of numbers item by item.
 fn numbers(policy: ResponsePolicy, replies: &[Bytes]) -> Option<Bytes> {
     let fold = |a: i64, b: i64| match policy {
         ResponsePolicy::Sum => a.checked_add(b),
@@ -192,7 +192,7 @@ fn lists(replies: &[Bytes]) -> Option<Bytes> {
     Some(out.freeze())
 }
 
-/// What a line takes at most.
+/// The most bytes of a line.
 const LINE_MAX: usize = 23;
 
 fn by_node(replies: &[Bytes], nodes: &[Address]) -> Bytes {
@@ -236,7 +236,7 @@ fn number(reply: &[u8]) -> Option<i64> {
     rest.is_empty().then(|| parsed(line))?
 }
 
-/// How many items a list has, and what comes behind its line.
+/// The number of items of a list, and the bytes after its line.
 fn list(reply: &[u8]) -> Option<(usize, &[u8])> {
     let (line, body) = split_line(reply.strip_prefix(b"*").or(reply.strip_prefix(b"~"))?)?;
     Some((parsed(line)?, body))
@@ -251,7 +251,7 @@ fn split_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&bytes[..end], bytes.get(end + 2..)?))
 }
 
-/// The items of a list, one after the other, whatever they are. Ends where they can't be read.
+/// The items of a list, one after the other, of any type. Stops where they can't be read.
 pub(super) fn items(mut body: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         if body.is_empty() {

@@ -1,4 +1,4 @@
-//! A lane for each hash slot: which node has it, what is unanswered of it, and what waits.
+//! The queue of each hash slot: which node has the slot, what is unanswered there, and what waits.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -14,41 +14,41 @@ use crate::slots::SLOTS;
 /// 20 bytes for each slot: 320 KiB in all.
 pub(super) struct Lanes {
     lanes: Box<[Lane]>,
-    /// Of those lanes in which something waits or that changed hands.
+    /// Further state of the slots in whose queues commands wait or that have moved.
     crowds: Vec<Crowd>,
-    /// Places of crowds that are free.
+    /// Indices in `crowds` that are free.
     free: Vec<u32>,
-    /// What waits and has no place in any order.
+    /// Waiting flights without a place in any order.
     loose: Vec<Held>,
     held: usize,
 }
 
 #[derive(Clone)]
 struct Lane {
-    /// The node that has it; [`NOBODY`] if none has.
+    /// The node that has the slot; [`NOBODY`] if none has.
     node: NodeId,
-    /// How often it has changed hands.
+    /// How often the slot has moved.
     turn: u32,
-    /// Unanswered at that node.
+    /// How many commands are unanswered at that node.
     here: u32,
-    /// Where its crowd is; [`NONE`] if it has none.
+    /// The index of its crowd; [`NONE`] if it has none.
     crowd: u32,
-    /// A node moved it since the topology was asked for.
+    /// Whether a node moved it since the topology was asked for.
     has_moved: bool,
 }
 
-/// What is more than a number of a lane.
+/// The state of a slot queue that most slots don't need.
 #[derive(Default)]
 struct Crowd {
     slot: u16,
-    /// What waits, in the order of the numbers.
+    /// Waiting flights, in the order of their numbers.
     waiting: VecDeque<Held>,
-    /// The numbers of what is unanswered at nodes that had the slot before, in order.
+    /// The numbers of flights that are unanswered at nodes that had the slot before, in order.
     elsewhere: Vec<u64>,
 }
 
 impl Crowd {
-    /// Whether something before this number is unanswered elsewhere.
+    /// Whether a flight before this number is unanswered elsewhere.
     fn is_behind(&self, number: u64) -> bool {
         self.elsewhere.first().is_some_and(|first| *first < number)
     }
@@ -60,26 +60,26 @@ const NONE: u32 = u32::MAX;
 /// A flight that waits.
 pub(super) struct Held {
     pub(super) flight: FlightId,
-    /// That of its keys.
+    /// The hash slot of its keys.
     pub(super) slot: Option<u16>,
     pub(super) number: u64,
-    /// It was refused, so it waits only for those before it that are unanswered elsewhere.
+    /// It was refused, so it waits only for flights before it that are unanswered elsewhere.
     pub(super) again: bool,
-    /// Not before this.
+    /// It is not sent before this moment.
     pub(super) until: Time,
     pub(super) since: Time,
-    /// Its caller's.
+    /// The deadline of its caller.
     pub(super) deadline: Time,
     pub(super) to: To,
 }
 
-/// Where a flight goes that waits.
+/// Where a waiting flight goes.
 pub(super) enum To {
-    /// To whoever has its slot by then.
+    /// To the node that has its slot by then.
     Route,
     /// To this node, behind ASKING.
     Ask(NodeId),
-    /// To a node that is not known; the topology that is asked for with this number decides.
+    /// To a node that is not known. The answer to the topology request with this number decides.
     Stranger(Box<Redirect>, u64),
 }
 
@@ -103,7 +103,7 @@ impl Lanes {
         self.crowds.get(self.lanes[usize::from(slot)].crowd as usize)
     }
 
-    /// The crowd of a slot, which has one from now on.
+    /// The crowd of a slot, created if it has none.
     fn gather(&mut self, slot: u16) -> &mut Crowd {
         let mut at = self.lanes[usize::from(slot)].crowd;
         if at == NONE {
@@ -118,7 +118,7 @@ impl Lanes {
         crowd
     }
 
-    /// A slot may not need its crowd any more.
+    /// Frees the crowd of a slot if it is no longer needed.
     fn scatter(&mut self, slot: u16) {
         let is_over = |crowd: &Crowd| crowd.waiting.is_empty() && crowd.elsewhere.is_empty();
         if self.crowd(slot).is_some_and(is_over) {
@@ -136,25 +136,26 @@ impl Lanes {
         Some(self.lanes[usize::from(slot)].node).filter(|node| *node != NOBODY)
     }
 
-    /// Whether something new may be sent at once.
+    /// Whether a new command may be sent at once.
     pub(super) fn is_open(&self, slot: u16) -> bool {
         let lane = &self.lanes[usize::from(slot)];
         lane.crowd == NONE && lane.node != NOBODY
     }
 
-    /// Something was sent to whoever has the slot. Returns how often that has changed.
+    /// A command was sent to the node that has the slot. Returns how often the slot has moved.
     pub(super) fn sent(&mut self, slot: u16) -> u32 {
         let lane = self.lane(slot);
         lane.here += 1;
         lane.turn
     }
 
-    /// Whether it has not changed hands since.
+    /// Whether the slot has not moved since.
     pub(super) fn is_turn(&self, slot: u16, turn: u32) -> bool {
         self.lanes[usize::from(slot)].turn == turn
     }
 
-    /// What was sent then, with this number, was answered. Whether the slot is still where it was.
+    /// The flight with this number, sent at this turn, was answered. Returns whether the slot has
+    /// not moved since.
     pub(super) fn answered(&mut self, slot: u16, turn: u32, number: u64) -> bool {
         let lane = self.lane(slot);
         if lane.turn == turn {
@@ -169,8 +170,8 @@ impl Lanes {
         false
     }
 
-    /// The slot belongs to this node now. Whether something of it is unanswered at the one before, of which
-    /// [each](Self::left_behind) is to be told then.
+    /// The slot belongs to this node now. Returns whether anything of it is unanswered at the
+    /// previous node; [each](Self::left_behind) such flight must then be reported.
     pub(super) fn give(&mut self, slot: u16, node: NodeId) -> bool {
         let lane = self.lane(slot);
         if lane.node == node {
@@ -181,7 +182,7 @@ impl Lanes {
         std::mem::take(&mut lane.here) > 0
     }
 
-    /// This number is unanswered at a node that had the slot before.
+    /// The flight with this number is unanswered at a node that had the slot before.
     pub(super) fn left_behind(&mut self, slot: u16, number: u64) {
         let elsewhere = &mut self.gather(slot).elsewhere;
         if let Err(at) = elsewhere.binary_search(&number) {
@@ -194,13 +195,13 @@ impl Lanes {
         self.lane(slot).has_moved = true;
     }
 
-    /// The topology is asked for.
+    /// The topology is asked for now.
     pub(super) fn forget_moved(&mut self) {
         self.lanes.iter_mut().for_each(|lane| lane.has_moved = false);
     }
 
-    /// Gives each slot to its master, but for those of which the topology may not know enough. Returns whether there are such,
-    /// and whether something was left behind.
+    /// Gives each slot to its master, except for slots that moved after the topology was asked for.
+    /// Returns whether there are such slots, and whether flights were left behind.
     pub(super) fn follow(&mut self, topology: &Topology, nodes: &Nodes) -> (bool, bool) {
         let shards = topology.shards().iter();
         let masters: Vec<_> = shards.map(|shard| nodes.at(&shard.master.address)).collect();
@@ -225,7 +226,7 @@ impl Lanes {
         line.insert(at, held);
     }
 
-    /// Takes the first that waits in a lane, if it may go.
+    /// Takes the first waiting flight of a slot queue, if it may be sent.
     pub(super) fn next(&mut self, slot: u16, now: Time) -> Option<Held> {
         let lane = &self.lanes[usize::from(slot)];
         let crowd = self.crowd(slot)?;
@@ -246,13 +247,13 @@ impl Lanes {
         held
     }
 
-    /// The slots in whose lanes something waits.
+    /// The slots in whose queues flights wait.
     pub(super) fn busy(&self) -> Vec<u16> {
         let busy = self.crowds.iter().filter(|crowd| !crowd.waiting.is_empty());
         busy.map(|crowd| crowd.slot).collect()
     }
 
-    /// Takes those outside of the order that may go, which is none while no node is known.
+    /// Takes the flights outside of the order that may be sent: none while no node is known.
     pub(super) fn take_loose(&mut self, now: Time, alone: bool) -> Vec<Held> {
         let has_node = |slot: u16| self.lanes[usize::from(slot)].node != NOBODY;
         let taken = take_of(&mut self.loose, &|held| {
@@ -262,12 +263,12 @@ impl Lanes {
         taken
     }
 
-    /// Takes those that have waited for so long, or for longer than their callers do.
+    /// Takes flights that have waited this long, or past their deadlines.
     pub(super) fn take_older(&mut self, now: Time, max: Duration) -> Vec<Held> {
         self.take(&|held| held.since.after(max).min(held.deadline) <= now)
     }
 
-    /// Takes those that go to nodes which were not known when the topology was asked for.
+    /// Takes flights to nodes that are still unknown after the topology request with this number.
     pub(super) fn take_strangers(&mut self, asked: u64) -> Vec<Held> {
         self.take(&|held| matches!(held.to, To::Stranger(_, refresh) if refresh <= asked))
     }
@@ -303,7 +304,7 @@ impl Lanes {
     }
 }
 
-/// Takes these out of a list, and leaves the others in their order.
+/// Takes the matching items out of a list, and keeps the others in order.
 pub(super) fn take_of<T>(list: &mut Vec<T>, which: &dyn Fn(&T) -> bool) -> Vec<T> {
     let mut taken = Vec::new();
     for item in std::mem::take(list) {

@@ -1,4 +1,4 @@
-//! What a router bounds.
+//! The limits of a router.
 
 use std::time::Duration;
 
@@ -7,23 +7,26 @@ use onetrip_engine::RetryLimits;
 /// The limits of a router.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Redirects that one command follows between two pauses: 5 by default. One is usual, two where the
-    /// cluster changes again meanwhile; nodes that disagree would send it back and forth.
+    /// Redirects that one command follows between two pauses. Default 5. One is usual, and two if
+    /// the cluster changes again meanwhile. Nodes that disagree would send the command back and
+    /// forth.
     pub redirects_max: u32,
-    /// How often a command is sent again, and after which pauses, that a node can't take for a while: up to 20 times by
-    /// default, so with pauses of up to a second longer than one may wait.
+    /// How often, and after which pauses, a command is sent again that nodes can't take for a
+    /// while. Default 20 attempts; with pauses of up to a second, that is longer than a command may
+    /// wait here.
     pub retry: RetryLimits,
-    /// Commands and parts of commands that wait here: 10,000 by default. Beyond it new ones are
+    /// Commands and parts of commands that may wait here. Default 10,000. Beyond it new ones are
     /// refused.
     pub held_max: usize,
-    /// How long one waits here at most, for a node that has its slot: 10 s by default, some times what
-    /// a failover takes (`cluster-node-timeout` is 15 s, and managed services set it lower).
+    /// How long a command waits here at most for a node that has its slot. Default 10 s. (A
+    /// failover takes as long as `cluster-node-timeout`, 15 s by default, plus the election;
+    /// managed services set it lower.)
     pub held_time_max: Duration,
-    /// The topology is asked for this long after it came, if nothing called for it earlier: 60 s by
-    /// default.
+    /// How long after an answer the topology is asked for again, if nothing causes that earlier.
+    /// Default 60 s.
     pub refresh_every: Duration,
-    /// The longest pause between two questions for the topology: 1 s by default. Each is cut down by
-    /// up to half, so that clients don't ask together.
+    /// The longest pause between two requests for the topology. Default 1 s. Each is shortened at
+    /// random by up to half, so that clients don't ask together.
     pub refresh_pause: Duration,
 }
 

@@ -1,11 +1,13 @@
-//! What becomes of a list that runs as a whole.
+//! What the replies say of a list of commands that runs as a whole.
 
 use super::gather::{error_text, items};
 use crate::refusal;
 
-/// Of the replies to MULTI, a list and EXEC, the one that says that none of it ran where it went, if one does.
+/// Among the replies to MULTI, a list and EXEC, the one that says that nothing of it ran where it
+/// was sent, if there is one.
 ///
-/// Where MULTI itself is refused each command runs by itself as it comes, so all of them have to say it.
+/// If MULTI itself is refused, each command runs on its own as it comes, so all of them must have
+/// been refused.
 #[must_use]
 pub fn refusal_of_list(replies: &[u8]) -> Option<&[u8]> {
     let is_refusal = |frame: &&[u8]| error_text(frame).is_some_and(refusal::is_elsewhere);

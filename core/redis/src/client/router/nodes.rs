@@ -3,12 +3,12 @@
 use crate::client::topology::Topology;
 use crate::redirect::Address;
 
-/// A node, as long as it is part of the cluster at one address. Never given twice.
+/// Names a node, as long as it is part of the cluster at one address. No id is given twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(super) u32);
 
 impl NodeId {
-    /// For hosts that know nodes by number.
+    /// The number of the id, for hosts that use numbers.
     #[must_use]
     pub fn number(self) -> u32 {
         self.0
@@ -17,13 +17,13 @@ impl NodeId {
 
 #[derive(Default)]
 pub(super) struct Nodes {
-    /// In the order of their numbers.
+    /// In the order of their ids.
     known: Vec<(NodeId, Node)>,
-    /// Their addresses, in order.
+    /// The nodes by address, in order.
     by_address: Vec<(Address, NodeId)>,
     masters: Vec<NodeId>,
     next: u32,
-    /// Turns through masters and replicas.
+    /// Counts up, to take masters and replicas in turn.
     turn: usize,
     closed: Vec<NodeId>,
 }
@@ -31,14 +31,14 @@ pub(super) struct Nodes {
 struct Node {
     address: Address,
     unanswered: usize,
-    /// Not part of the topology any more.
+    /// Whether it is no longer part of the topology.
     left: bool,
-    /// Of a master: who copies it.
+    /// The replicas of a master.
     replicas: Vec<NodeId>,
 }
 
 impl Nodes {
-    /// Takes a new topology. Returns the nodes that were not there.
+    /// Takes a new topology. Returns the nodes that are new.
     pub(super) fn update(&mut self, topology: &Topology) -> Vec<(NodeId, Address)> {
         let mut new = Vec::new();
         self.masters.clear();
@@ -120,7 +120,7 @@ impl Nodes {
         self.get(id).map(|node| &node.address)
     }
 
-    /// A node that is part of the topology.
+    /// The node at this address, if it is part of the topology.
     pub(super) fn at(&self, address: &Address) -> Option<NodeId> {
         self.named(address).filter(|id| self.is_part(*id))
     }
@@ -140,14 +140,14 @@ impl Nodes {
         all
     }
 
-    /// The masters in turn.
+    /// The next master, in turn.
     pub(super) fn next_master(&mut self) -> Option<NodeId> {
         self.turn = self.turn.wrapping_add(1);
         let at = self.turn.checked_rem(self.masters.len())?;
         self.masters.get(at).copied()
     }
 
-    /// The replicas of a master in turn; the master where it has none.
+    /// The next replica of a master, in turn; the master itself if it has none.
     pub(super) fn next_replica(&mut self, master: NodeId) -> NodeId {
         self.turn = self.turn.wrapping_add(1);
         let replicas = self.get(master).map(|node| &node.replicas[..]).unwrap_or_default();

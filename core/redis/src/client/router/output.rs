@@ -1,4 +1,4 @@
-//! What a router tells its host to do, and how its host wants a command to be treated.
+//! What a router tells its host to do, and the options of a command.
 
 use bytes::Bytes;
 use onetrip_engine::{Time, Token};
@@ -8,58 +8,61 @@ use super::flight::FlightId;
 use super::nodes::NodeId;
 use crate::redirect::Address;
 
-/// What the host has to do.
+/// What the host must do.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Send [the command](super::Router::command) of this flight to this node, behind what it was told
-    /// to send there before.
+    /// Send [the command](super::Router::command) of this flight to this node, behind everything
+    /// that was to be sent there before.
     Send {
-        /// Comes back with [a reply](super::Router::handle_reply) or
-        /// [without](super::Router::handle_failed).
+        /// The flight, which the host ends with [a reply](super::Router::handle_reply) or [a
+        /// failure](super::Router::handle_failed).
         flight: FlightId,
-        /// Where to.
+        /// The node.
         node: NodeId,
-        /// Send ASKING in front of it, so that nothing comes between; its reply is not reported.
+        /// Whether to send ASKING directly in front of it. The reply to ASKING is not reported.
         asking: bool,
     },
     /// A command has ended.
     Finish {
-        /// Whose it is.
+        /// The token of the command.
         token: Token,
         /// The reply, which may be an error of the server, or why there is none.
         result: Result<Bytes, Failed>,
     },
-    /// Ask for the topology, this node if one is named and any other otherwise, and report
-    /// [it](super::Router::handle_topology) or [that it can't be had](super::Router::handle_no_topology).
+    /// Ask this node for the topology, or any node if none is named. Report [the
+    /// topology](super::Router::handle_topology) or [that it can't be
+    /// had](super::Router::handle_no_topology).
     Refresh {
-        /// A node that should know.
+        /// The node to ask.
         from: Option<NodeId>,
     },
-    /// A node is part of the cluster. A connection to it is needed when something is sent there.
+    /// A node is part of the cluster. A connection to it is needed only when something is sent
+    /// there.
     Open {
-        /// What it is called from now on.
+        /// Its id from now on.
         node: NodeId,
-        /// Where it listens.
+        /// Its address.
         address: Address,
     },
     /// A node is no longer part of the cluster, and nothing is unanswered there.
     Close {
-        /// Which one.
+        /// The node.
         node: NodeId,
     },
 }
 
-/// How a command is to be treated.
+/// The options of a command.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct How {
-    /// Running it twice does no harm.
+    /// Whether running it twice does no harm.
     pub repeatable: bool,
-    /// A replica may answer, if it only reads.
+    /// Whether a replica may answer, if the command only reads.
     pub from_replica: bool,
-    /// The hash slot of its keys, where its caller knows better than its description.
+    /// The hash slot of its keys, if the caller names it.
     pub slot: Option<u16>,
-    /// When it ends at the latest. What is with a connection is [ended](super::Router::handle_expired) by that.
+    /// When it ends at the latest. The connection ends a command that was
+    /// [sent](super::Router::handle_expired).
     pub deadline: Option<Time>,
-    /// It goes over a connection of its own, since it may block: outside of the order.
+    /// Whether it uses a connection of its own, outside of the order, because it may block.
     pub own: bool,
 }

@@ -1,4 +1,4 @@
-//! Which nodes a command concerns, by its keys and its description.
+//! Which nodes a command goes to, by its keys and its description.
 
 use super::How;
 use super::failed::{Refused, escaped};
@@ -9,11 +9,11 @@ use crate::slots::{SLOTS, slot_of};
 use crate::table::{RequestPolicy, ResponsePolicy, Spec};
 
 pub(super) enum Plan {
-    /// It goes to one node.
+    /// To one node.
     One(Goal),
-    /// Its parts go to those that have their slots.
+    /// In parts to the nodes that have their slots.
     Split { parts: Vec<(Goal, Command)>, gather: Gather },
-    /// It goes to all masters, and to replicas too where it says so.
+    /// To all masters, and if `replicas` is set to all replicas, too.
     Nodes { replicas: bool, kind: Kind },
 }
 
@@ -35,7 +35,7 @@ pub(super) fn plan(command: &Command, spec: Option<&Spec>, how: How) -> Result<P
     }
 }
 
-/// The one hash slot of all these keys. `None` where there are none.
+/// The one hash slot of all these keys; `None` if there are none.
 pub fn slot_of_keys(keys: &mut dyn Iterator<Item = &[u8]>) -> Result<Option<u16>, Refused> {
     let Some(first) = keys.next() else { return Ok(None) };
     let slot = slot_of(first);
@@ -47,7 +47,7 @@ pub fn slot_of_keys(keys: &mut dyn Iterator<Item = &[u8]>) -> Result<Option<u16>
     Ok(Some(slot))
 }
 
-/// The one hash slot of all keys of these commands, which run as a whole; 0 where they have none.
+/// The one hash slot of all keys of these commands, which run as a whole; 0 if they have none.
 pub fn slot_of_all(commands: &[Command]) -> Result<u16, Refused> {
     let mut keys = Vec::new();
     for command in commands {
@@ -58,7 +58,7 @@ pub fn slot_of_all(commands: &[Command]) -> Result<u16, Refused> {
     Ok(slot_of_keys(&mut keys.into_iter())?.unwrap_or(0))
 }
 
-/// Its first word, shortened.
+/// The first word of a command, shortened.
 fn name_of(command: &Command) -> String {
     let name = command.name();
     escaped(&name[..name.len().min(32)])
@@ -81,7 +81,8 @@ fn keyless(spec: &Spec) -> Result<Plan, Refused> {
     Ok(Plan::Nodes { replicas, kind })
 }
 
-/// Whether a command keeps its meaning when it is split by slot. MSETNX sets all or none.
+/// Whether a command keeps its meaning when it is split by slot. MSETNX does not, since it sets all
+/// keys or none.
 fn splits(spec: &Spec, command: &Command) -> bool {
     let whole = (command.count() - 1).is_multiple_of(step_of(spec));
     spec.request_policy() == RequestPolicy::MultiShard && spec.name() != "MSETNX" && whole

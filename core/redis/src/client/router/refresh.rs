@@ -1,4 +1,4 @@
-//! When the topology is asked for: one question at a time, and pauses between them.
+//! When the topology is asked for: one request at a time, with pauses.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ pub(super) struct Refresh {
     every: Duration,
     due: Time,
     running: bool,
-    /// It was asked of a certain node.
+    /// Whether a certain node was asked.
     pub(super) asked_one: bool,
-    /// An answer came at least once.
+    /// Whether an answer ever came.
     pub(super) was_answered: bool,
-    /// How many were begun.
+    /// How many requests were begun.
     begun: u64,
     not_before: Time,
-    /// Pauses that grow while attempts fail.
+    /// Pauses that grow while requests fail.
     failing: Retry,
-    /// Pauses that don't.
+    /// Pauses of constant length.
     usual: Retry,
     limits: RetryLimits,
     seed: u64,
@@ -57,7 +57,7 @@ impl Refresh {
         self.due = self.due.min(now);
     }
 
-    /// Whether it has to be asked for now; it is then.
+    /// Whether it must be asked for now. If so, a request begins.
     pub(super) fn begins(&mut self, now: Time) -> bool {
         let begins = self.due() <= now;
         if begins {
@@ -69,17 +69,17 @@ impl Refresh {
         begins
     }
 
-    /// The number of the next question to be asked: only its answer can know of what happens now.
+    /// The number of the next request. Only its answer can show what happens now.
     pub(super) fn next(&self) -> u64 {
         self.begun + 1
     }
 
-    /// The number of the question that was asked last.
+    /// The number of the last request.
     pub(super) fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Whether it is asked for.
+    /// Whether a request is under way.
     pub(super) fn is_running(&self) -> bool {
         self.running
     }

@@ -1,6 +1,6 @@
-//! Entries by a key that is never given twice, so that what comes late finds nothing.
+//! Entries by keys that are never given twice, so that a late report finds nothing.
 
-/// Where an entry is, and which of those that were there.
+/// The place of an entry, and how many entries were there before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     at: u32,

@@ -1,4 +1,4 @@
-//! How a command comes in: as one flight, or as one for each node that it concerns.
+//! Takes commands: as one flight, or as one for each node or slot.
 
 use onetrip_engine::{Outcome, Time, Token};
 
@@ -12,14 +12,14 @@ use crate::command::Command;
 use crate::table::{Described, Spec};
 
 impl Router {
-    /// From now on it knows the keys of these commands too: of modules, of later versions.
+    /// Makes known commands of modules and of later versions, with their keys.
     pub fn learn(&mut self, described: Described) {
         self.described = described;
     }
 
-    /// Takes a command, which [`Output::Finish`](super::Output::Finish) ends. Refused, with nothing
-    /// sent, where it can't be routed, or would have to wait and too many
-    /// [do](super::Limits::held_max).
+    /// Takes a command, which [`Output::Finish`](super::Output::Finish) ends. An error, with
+    /// nothing sent, if it can't be routed, or if it would have to wait and [too
+    /// many](super::Limits::held_max) do.
     pub fn submit(
         &mut self,
         now: Time,
@@ -39,7 +39,7 @@ impl Router {
         Ok(())
     }
 
-    /// Whether some of it would wait here.
+    /// Whether any part of it would wait here.
     fn waits(&self, plan: &Plan) -> bool {
         match plan {
             Plan::One(Goal::Slot(slot)) => !self.lanes.is_open(*slot),
@@ -92,7 +92,7 @@ impl Router {
         }
     }
 
-    /// Takes what came before any node was known, now that there are some.
+    /// Submits the commands that came before any node was known, if there are nodes now.
     pub(super) fn open_lobby(&mut self, now: Time) {
         let is_known = !self.nodes.is_empty();
         for Early { token, command, how, .. } in self.take_early(&|_| is_known) {

@@ -1,4 +1,4 @@
-//! A topology out of what a node answers to `CLUSTER SLOTS` or `CLUSTER SHARDS`.
+//! Reads a topology from a node's reply to `CLUSTER SLOTS` or `CLUSTER SHARDS`.
 
 use std::ops::RangeInclusive;
 
@@ -13,14 +13,15 @@ use crate::slots::SLOTS;
 type Ranges = Vec<RangeInclusive<u16>>;
 
 impl Topology {
-    /// Reads the reply to `CLUSTER SLOTS`, as `asked`, the node that answered, meant it: a node without
-    /// a host has the same host. Ports are those of the kind of connection that it came over.
+    /// Reads the reply to `CLUSTER SLOTS`. `asked` is the node that answered: a node without a host
+    /// has the same host. Ports are those for the kind of connection (TLS or not) that it came
+    /// over.
     ///
     /// # Errors
-    /// Where it is anything else than slots with their nodes.
+    /// The reply is not a list of slots with their nodes.
     pub fn from_slots(reply: &Reply<'_>, asked: &Address) -> Result<Topology, Violation> {
         let mut shards: Vec<(Shard, Ranges)> = Vec::new();
-        // Which shard a master has, in the order of the names of masters.
+        // The index of each master's shard, sorted by the ids of the masters.
         let mut numbers: Vec<(Box<str>, usize)> = Vec::new();
         for range in items(reply)? {
             let mut fields = items(&range)?;
@@ -43,12 +44,12 @@ impl Topology {
         Topology::new(shards)
     }
 
-    /// Reads the reply to `CLUSTER SHARDS`, which Redis has since 7.0, as `asked`, the node that
-    /// answered, meant it. With `tls`, a node is where it listens for TLS. Replicas that are not online
-    /// are left out; slots of a shard without a master belong to nobody.
+    /// Reads the reply to `CLUSTER SHARDS`, which Redis has since 7.0. `asked` is the node that
+    /// answered. With `tls`, the ports are those for TLS. Replicas that are not online are left
+    /// out. Slots of a shard without a master belong to no shard.
     ///
     /// # Errors
-    /// Where it is anything else than shards with slots and nodes.
+    /// The reply is not a list of shards with slots and nodes.
     pub fn from_shards(
         reply: &Reply<'_>,
         asked: &Address,
@@ -59,7 +60,7 @@ impl Topology {
     }
 }
 
-/// A node of `CLUSTER SLOTS`: host, port, and since 4.0 its id, and since 7.0 other names.
+/// A node of `CLUSTER SLOTS`: host, port, since 4.0 its id, and since 7.0 further names.
 fn slots_node(reply: Option<Reply<'_>>, asked: &Address) -> Result<Node, Violation> {
     let mut fields = items(&reply.ok_or(NOT_SLOTS)?)?;
     let host = fields.next().and_then(|host| text(&host));
@@ -72,7 +73,7 @@ fn slots_node(reply: Option<Reply<'_>>, asked: &Address) -> Result<Node, Violati
     Ok(Node { id: checked_id(id)?, address })
 }
 
-/// `None` where it has no master.
+/// `None` if it has no master.
 fn read_shard(
     reply: &Reply<'_>,
     asked: &Address,
@@ -83,7 +84,7 @@ fn read_shard(
     for node in items(&field(reply, "nodes").ok_or(NOT_SHARDS)?)? {
         members.extend(read_member(&node, asked, tls)?);
     }
-    // Where a master has failed, the one that took its place comes first.
+    // If a master has failed, the one that took its place comes first.
     members.sort_by_key(|member| (!member.is_master, !member.is_online));
     let mut members = members.into_iter();
     let Some(first) = members.next().filter(|first| first.is_master) else { return Ok(None) };
@@ -97,7 +98,7 @@ struct Member {
     is_online: bool,
 }
 
-/// `None` where it does not listen for connections of this kind.
+/// `None` if it does not listen for connections of this kind.
 fn read_member(reply: &Reply<'_>, asked: &Address, tls: bool) -> Result<Option<Member>, Violation> {
     let named = |name| field(reply, name).and_then(|field| text(&field));
     let port = field(reply, if tls { "tls-port" } else { "port" });
@@ -110,8 +111,8 @@ fn read_member(reply: &Reply<'_>, asked: &Address, tls: bool) -> Result<Option<M
     Ok(Some(Member { node, is_master: role == "master", is_online }))
 }
 
-/// The endpoint that the node prefers; none means the host that was asked. `?` stands for a name that it
-/// was not told, where its IP does.
+/// The endpoint that the node prefers; none means the host that was asked. `?` means a name that
+/// the node was not told; its IP is then used.
 fn address(
     endpoint: Option<String>,
     ip: Option<String>,
@@ -124,7 +125,7 @@ fn address(
     Address::new(named.filter(known).unwrap_or(&asked.host), port)
 }
 
-/// Beginnings and ends by turns.
+/// First and last slots of ranges, alternating.
 fn ranges(reply: &Reply<'_>) -> Result<Ranges, Violation> {
     let mut slots = items(reply)?;
     let mut ranges = Vec::new();
@@ -147,14 +148,14 @@ fn number(reply: Option<&Reply<'_>>) -> Option<u16> {
     fields::number(reply?).and_then(|number| u16::try_from(number).ok())
 }
 
-/// A name of 40 hexadecimal digits, or an address where a server does not tell names.
+/// An id of 40 hexadecimal digits, or an address if the server gives no ids.
 fn checked_id(id: String) -> Result<Box<str>, Violation> {
     let fits =
         (1..=ID_LEN_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
     fits.then(|| id.into_boxed_str()).ok_or(Violation("a node of a cluster has no name"))
 }
 
-/// More than the longest address with its port.
+/// More bytes than the longest address with its port.
 const ID_LEN_MAX: usize = 300;
 
 const NOT_SLOTS: Violation = Violation("an answer to CLUSTER SLOTS lacks a node");

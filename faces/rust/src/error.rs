@@ -15,7 +15,6 @@ use onetrip_postgres::message::ServerError;
 /// [`conversion`](Error::conversion)), and appears neither in `Debug` nor among the sources. The
 /// server writes the message itself, and some messages quote a value (`invalid input syntax for
 /// type integer: "x"`).
-/// value (`invalid input syntax for type integer: "x"`).
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
